@@ -1,0 +1,71 @@
+//! A TCP segment as a value: the header fields that decide anything, and the length of the payload.
+
+/// Most SACK blocks that fit beside timestamps (RFC 2018, section 3).
+pub const MAX_SACK_BLOCKS: usize = 3;
+
+/// Header flags (RFC 9293, section 3.1), in wire order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flags(pub u8);
+
+#[allow(missing_docs)]
+impl Flags {
+    pub const FIN: u8 = 0x01;
+    pub const SYN: u8 = 0x02;
+    pub const RST: u8 = 0x04;
+    pub const PSH: u8 = 0x08;
+    pub const ACK: u8 = 0x10;
+    pub const ECE: u8 = 0x40;
+    pub const CWR: u8 = 0x80;
+
+    /// Whether all of `bits` are set.
+    #[inline]
+    pub const fn has(self, bits: u8) -> bool {
+        self.0 & bits == bits
+    }
+}
+
+/// One segment on its way. A small value: it is copied, never allocated.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Segment {
+    /// Sequence number of the first byte.
+    pub seq: u32,
+    /// Acknowledgement number.
+    pub ack: u32,
+    /// Advertised window in bytes, scaling applied.
+    pub window: u32,
+    /// Timestamp value, ms.
+    pub tsval: u32,
+    /// Timestamp echo, ms.
+    pub tsecr: u32,
+    /// SACK blocks, start and end sequence; the first is the newest.
+    pub sack: [(u32, u32); MAX_SACK_BLOCKS],
+    /// Payload bytes.
+    pub len: u16,
+    /// Maximum segment size option; only with SYN, otherwise 0.
+    pub mss: u16,
+    /// SACK blocks in use.
+    pub sack_count: u8,
+    /// Window scale option, shift; only with SYN.
+    pub window_scale: u8,
+    /// Flags.
+    pub flags: Flags,
+    /// Whether the timestamps option is present.
+    pub timestamps: bool,
+}
+
+impl Segment {
+    /// Bytes of TCP header with options, as on the wire.
+    #[inline]
+    pub fn header_bytes(&self) -> u32 {
+        let syn = if self.flags.has(Flags::SYN) { 4 + 4 + 4 } else { 0 };
+        let timestamps = if self.timestamps { 12 } else { 0 };
+        let sack = if self.sack_count > 0 { 4 + 8 * u32::from(self.sack_count) } else { 0 };
+        20 + syn + timestamps + sack
+    }
+
+    /// Bytes of the IPv4 packet that carries it.
+    #[inline]
+    pub fn ip_bytes(&self) -> u32 {
+        20 + self.header_bytes() + u32::from(self.len)
+    }
+}

@@ -1,0 +1,14 @@
+//! Quantities with their units, and named streams of random numbers.
+//!
+//! Every crate of Perigee speaks in these types: [`Time`] in nanoseconds, [`Rate`] in bits per second,
+//! [`Bytes`], and [`Ratio`]. They parse from and print as text a person writes in a study
+//! (`"600 ms"`, `"144 Mbit/s"`, `"36 MB"`, `"0.1 %"`); a number without a unit is an error.
+//! Decimal prefixes are powers of 1000 (`kB`, `MB`, `GB`), binary ones powers of 1024 (`KiB`, `MiB`, `GiB`).
+
+mod quantity;
+mod random;
+mod text;
+
+pub use quantity::{Bytes, Rate, Ratio, Time};
+pub use random::Stream;
+pub use text::UnitError;

@@ -1,0 +1,335 @@
+//! Quantities from and to text: a decimal number, an optional space, a unit.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+
+use crate::{Bytes, Rate, Ratio, Time};
+
+/// Why a text is not a quantity; the message says what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum UnitError {
+    /// There is a number but no unit.
+    #[error("`{text}` has no unit; write {example}")]
+    MissingUnit {
+        /// What was read.
+        text: String,
+        /// A quantity of this kind, written well.
+        example: &'static str,
+    },
+    /// The unit is not one of this kind of quantity.
+    #[error("`{unit}` in `{text}` is not a unit of {kind}; use one of {known}")]
+    UnknownUnit {
+        /// What was read.
+        text: String,
+        /// The unit in it.
+        unit: String,
+        /// The kind of quantity.
+        kind: &'static str,
+        /// The units there are.
+        known: String,
+    },
+    /// The part before the unit is not a number.
+    #[error("`{text}` does not start with a number; write {example}")]
+    NotANumber {
+        /// What was read.
+        text: String,
+        /// A quantity of this kind, written well.
+        example: &'static str,
+    },
+    /// The number is negative.
+    #[error("`{text}` is negative; {kind} starts at zero")]
+    Negative {
+        /// What was read.
+        text: String,
+        /// The kind of quantity.
+        kind: &'static str,
+    },
+    /// The number does not fit.
+    #[error("`{text}` is out of range; {kind} goes up to {limit}")]
+    OutOfRange {
+        /// What was read.
+        text: String,
+        /// The kind of quantity.
+        kind: &'static str,
+        /// The largest value.
+        limit: &'static str,
+    },
+}
+
+impl FromStr for Time {
+    type Err = UnitError;
+    /// ```
+    /// use perigee_units::Time;
+    /// assert_eq!("1.5 ms".parse(), Ok(Time::from_micros(1500)));
+    /// assert!("600".parse::<Time>().is_err());
+    /// ```
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        TIME.parse(text).map(Time::from_nanos)
+    }
+}
+impl FromStr for Rate {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        if text.trim() == "unlimited" {
+            return Ok(Rate::UNLIMITED);
+        }
+        RATE.parse(text).map(Rate::from_bps)
+    }
+}
+impl FromStr for Bytes {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        BYTES.parse(text).map(Bytes::new)
+    }
+}
+impl FromStr for Ratio {
+    type Err = UnitError;
+    /// A percentage (`"0.1 %"`) or parts per million (`"10 ppm"`).
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        // Read at a scale of 1e-15, so that the decimal text is exact and only one rounding follows.
+        let parts = RATIO.parse(text)?;
+        Ratio::new(parts as f64 / 1e15).ok_or_else(|| RATIO.out_of_range(text))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        TIME.print(self.as_nanos(), f)
+    }
+}
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Rate::UNLIMITED {
+            return f.write_str("unlimited");
+        }
+        RATE.print(self.as_bps(), f)
+    }
+}
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        BYTES.print(self.as_u64(), f)
+    }
+}
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", self.as_f64() * 100.0)
+    }
+}
+
+/// A kind of quantity: its units with their size in the integer it is kept in; those marked `print` are used in output.
+struct Kind {
+    name: &'static str,
+    example: &'static str,
+    limit: &'static str,
+    units: &'static [Unit],
+}
+
+struct Unit {
+    name: &'static str,
+    size: u64,
+    print: bool,
+}
+
+const fn unit(name: &'static str, size: u64) -> Unit {
+    Unit { name, size, print: true }
+}
+const fn read_only(name: &'static str, size: u64) -> Unit {
+    Unit { name, size, print: false }
+}
+
+static TIME: Kind = Kind {
+    name: "time",
+    example: "\"600 ms\"",
+    limit: "584 years",
+    units: &[
+        read_only("h", 3_600_000_000_000),
+        read_only("min", 60_000_000_000),
+        unit("s", 1_000_000_000),
+        unit("ms", 1_000_000),
+        unit("us", 1_000),
+        unit("ns", 1),
+    ],
+};
+static RATE: Kind = Kind {
+    name: "rate",
+    example: "\"144 Mbit/s\"",
+    limit: "18 Ebit/s",
+    units: &[
+        unit("Gbit/s", 1_000_000_000),
+        unit("Mbit/s", 1_000_000),
+        unit("kbit/s", 1_000),
+        unit("bit/s", 1),
+        read_only("GB/s", 8_000_000_000),
+        read_only("MB/s", 8_000_000),
+        read_only("kB/s", 8_000),
+    ],
+};
+static BYTES: Kind = Kind {
+    name: "size",
+    example: "\"36 MB\"",
+    limit: "18 EB",
+    units: &[
+        unit("GB", 1_000_000_000),
+        unit("MB", 1_000_000),
+        unit("kB", 1_000),
+        unit("B", 1),
+        read_only("GiB", 1 << 30),
+        read_only("MiB", 1 << 20),
+        read_only("KiB", 1 << 10),
+    ],
+};
+static RATIO: Kind = Kind {
+    name: "ratio",
+    example: "\"0.1 %\"",
+    limit: "100 %",
+    units: &[read_only("%", 10_000_000_000_000), read_only("ppm", 1_000_000_000)],
+};
+
+impl Kind {
+    fn parse(&self, text: &str) -> Result<u64, UnitError> {
+        let trimmed = text.trim();
+        let unit_at = number_end(trimmed);
+        let (number, unit) = (trimmed[..unit_at].trim_end(), &trimmed[unit_at..]);
+        if number.is_empty() || number.len() > 40 {
+            return Err(UnitError::NotANumber { text: clip(text), example: self.example });
+        }
+        if number.starts_with('-') {
+            return Err(UnitError::Negative { text: clip(text), kind: self.name });
+        }
+        if unit.is_empty() {
+            return Err(UnitError::MissingUnit { text: clip(text), example: self.example });
+        }
+        let Some(unit) = self.units.iter().find(|u| u.name == unit) else {
+            let known = self.units.iter().map(|u| u.name).collect::<Vec<_>>().join(", ");
+            return Err(UnitError::UnknownUnit { text: clip(text), unit: clip(unit), kind: self.name, known });
+        };
+        let not_a_number = || UnitError::NotANumber { text: clip(text), example: self.example };
+        let scaled = scale_decimal(number, unit.size).ok_or_else(not_a_number)?;
+        u64::try_from(scaled).map_err(|_| self.out_of_range(text))
+    }
+
+    fn out_of_range(&self, text: &str) -> UnitError {
+        UnitError::OutOfRange { text: clip(text), kind: self.name, limit: self.limit }
+    }
+
+    /// The largest unit that prints the value with at most three decimals, otherwise the smallest.
+    fn print(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let smallest = self.units.iter().rfind(|u| u.print).expect("every printed kind has a unit that prints");
+        let exact = |u: &&Unit| u.print && value >= u.size && (u128::from(value) * 1000) % u128::from(u.size) == 0;
+        let unit = if value == 0 { smallest } else { self.units.iter().find(exact).unwrap_or(smallest) };
+        let (whole, part) = (value / unit.size, u128::from(value % unit.size) * 1000 / u128::from(unit.size));
+        if part == 0 {
+            write!(f, "{whole} {}", unit.name)
+        } else {
+            write!(f, "{whole}.{} {}", format!("{part:03}").trim_end_matches('0'), unit.name)
+        }
+    }
+}
+
+/// Where the unit begins: after the longest prefix of digits, point, sign, exponent.
+fn number_end(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let digit_like = bytes[at].is_ascii_digit() || matches!(bytes[at], b'.' | b'_' | b' ');
+        let sign = matches!(bytes[at], b'-' | b'+') && (at == 0 || matches!(bytes[at - 1], b'e' | b'E'));
+        let exponent = matches!(bytes[at], b'e' | b'E')
+            && at > 0
+            && bytes.get(at + 1).is_some_and(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+'));
+        if !(digit_like || sign || exponent) {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+/// `number * size` for a decimal text with optional exponent, exact where it can be, rounded to nearest otherwise.
+/// `None` where the text is no number; a value past 128 bits saturates.
+fn scale_decimal(number: &str, size: u64) -> Option<u128> {
+    let (mantissa, exponent) = match number.split_once(['e', 'E']) {
+        Some((m, e)) => (m, e.parse::<i32>().ok().filter(|e| (-400..=400).contains(e))?),
+        None => (number, 0),
+    };
+    let mantissa = mantissa.strip_prefix('+').unwrap_or(mantissa);
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits: String = whole.chars().chain(fraction.chars()).filter(|c| *c != '_').collect();
+    let fraction_len = fraction.chars().filter(|c| *c != '_').count() as i32;
+    if digits.is_empty() || digits.contains(' ') || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let mut value = digits.parse::<u128>().unwrap_or(u128::MAX).saturating_mul(u128::from(size));
+    let mut power = exponent - fraction_len;
+    while power > 0 && value != 0 && value != u128::MAX {
+        value = value.saturating_mul(10);
+        power -= 1;
+    }
+    if power < 0 {
+        let divisor = 10u128.checked_pow(power.unsigned_abs());
+        value = divisor.map_or(0, |d| (value + d / 2) / d);
+    }
+    Some(value)
+}
+
+/// At most forty characters of what was read, so that an error stays one line.
+fn clip(text: &str) -> String {
+    match text.char_indices().nth(40) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quantities_read_as_people_write_them() {
+        assert_eq!("600 ms".parse(), Ok(Time::from_millis(600)));
+        assert_eq!("0.5s".parse(), Ok(Time::from_millis(500)));
+        assert_eq!("2 h".parse(), Ok(Time::from_secs(7200)));
+        assert_eq!("144 Mbit/s".parse(), Ok(Rate::from_bps(144_000_000)));
+        assert_eq!("1.144 Mbit/s".parse(), Ok(Rate::from_bps(1_144_000)));
+        assert_eq!("36 MB".parse(), Ok(Bytes::new(36_000_000)));
+        assert_eq!("1.5 KiB".parse(), Ok(Bytes::new(1536)));
+        assert_eq!("0.05 %".parse::<Ratio>().map(Ratio::as_f64), Ok(0.0005));
+        assert_eq!("10 ppm".parse::<Ratio>().map(Ratio::as_f64), Ok(1e-5));
+        assert_eq!("1e3 kB".parse(), Ok(Bytes::new(1_000_000)));
+    }
+
+    #[test]
+    fn errors_say_what_to_write() {
+        let message = |e: UnitError| e.to_string();
+        assert_eq!("600".parse::<Time>().map_err(message), Err("`600` has no unit; write \"600 ms\"".into()));
+        assert_eq!("-1 ms".parse::<Time>().map_err(message), Err("`-1 ms` is negative; time starts at zero".into()));
+        assert!("5 mbit".parse::<Rate>().map_err(message).unwrap_err().contains("is not a unit of rate; use one of"));
+        assert!("ms".parse::<Time>().map_err(message).unwrap_err().contains("does not start with a number"));
+        assert!("101 %".parse::<Ratio>().is_err());
+        assert!("1e300 GB".parse::<Bytes>().map_err(message).unwrap_err().contains("out of range"));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_prints_reads_back_the_same(ns in any::<u64>(), bps in any::<u64>(), bytes in any::<u64>()) {
+            prop_assert_eq!(Time::from_nanos(ns).to_string().parse(), Ok(Time::from_nanos(ns)));
+            prop_assert_eq!(Rate::from_bps(bps).to_string().parse(), Ok(Rate::from_bps(bps)));
+            prop_assert_eq!(Bytes::new(bytes).to_string().parse(), Ok(Bytes::new(bytes)));
+        }
+
+        #[test]
+        fn no_text_makes_the_reader_panic(text in ".{0,60}") {
+            let _ = (text.parse::<Time>(), text.parse::<Rate>(), text.parse::<Bytes>(), text.parse::<Ratio>());
+        }
+
+        #[test]
+        fn carried_remainders_leave_no_drift(bps in 1_000u64..10_000_000_000, sizes in prop::collection::vec(1u64..65_536, 1..200)) {
+            let (rate, mut remainder) = (Rate::from_bps(bps), 0);
+            let sum: Time = sizes.iter().map(|s| rate.send_with_remainder(Bytes::new(*s), &mut remainder)).sum();
+            let exact = u128::from(sizes.iter().sum::<u64>()) * 8_000_000_000 / u128::from(bps);
+            prop_assert_eq!(u128::from(sum.as_nanos()), exact);
+        }
+    }
+}
