@@ -1,1 +1,3 @@
-//! stub
+//! The study: what is asked, as a text a person writes; the plan of runs it makes; and the tables a run answers with.
+
+pub mod results;

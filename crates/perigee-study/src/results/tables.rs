@@ -1,0 +1,215 @@
+//! The tables and their columns.
+
+use super::{Cell, Column, Name, Table, Values};
+
+/// Defines a table: the store, its row, and the description of both.
+macro_rules! table {
+    ($table:ident, $row:ident, $name:literal, $about:literal {
+        $($column:ident: $type:ty, $unit:literal, $meaning:literal;)+
+    }) => {
+        #[doc = concat!("The table `", $name, "`: ", $about)]
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $table {
+            $(#[doc = $meaning] pub $column: Vec<$type>,)+
+        }
+
+        #[doc = concat!("A row of the table `", $name, "`.")]
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $row {
+            $(#[doc = $meaning] pub $column: $type,)+
+        }
+
+        impl $table {
+            /// Adds a row.
+            pub fn push(&mut self, row: $row) {
+                $(self.$column.push(row.$column);)+
+            }
+
+            /// Moves all rows of `other` behind this table's.
+            pub fn append(&mut self, other: &mut Self) {
+                $(self.$column.append(&mut other.$column);)+
+            }
+        }
+
+        impl Table for $table {
+            fn name(&self) -> &'static str {
+                $name
+            }
+            fn meaning(&self) -> &'static str {
+                $about
+            }
+            fn columns(&self) -> &'static [Column] {
+                const COLUMNS: &[Column] = &[$(Column {
+                    name: stringify!($column),
+                    cell: <$type as Cell>::TYPE,
+                    nullable: <$type as Cell>::NULLABLE,
+                    unit: $unit,
+                    meaning: $meaning,
+                },)+];
+                COLUMNS
+            }
+            fn values(&self, index: usize) -> Option<Values<'_>> {
+                // In the order of the definition, as `columns` is.
+                let columns = [$(Cell::values(&self.$column),)+];
+                columns.get(index).copied()
+            }
+            fn len(&self) -> usize {
+                [$(self.$column.len(),)+][0]
+            }
+        }
+    };
+}
+
+table!(Flows, FlowRow, "flows", "A row per flow per run." {
+    study: Name, "", "Name of the study.";
+    engine: Name, "", "What carried it out: `sim`, `emu` or `live`.";
+    run: u32, "", "Number of the run in the study's plan, from 0.";
+    round: u32, "", "Round the run belongs to, from 0; every point of `vary` runs once in each.";
+    seed: u64, "", "Seed of the run; made of the study's seed and the round only, so all points of a round meet the same moods of the links.";
+    point: Name, "", "What varied, and its values here: a JSON object.";
+    flow: Name, "", "Name of the flow.";
+    kind: Name, "", "Kind of the flow: `bulk`, `request`, `udp` or `ping`.";
+    from_node: Name, "", "Node that sends the data.";
+    to_node: Name, "", "Node that receives the data.";
+    cc: Name, "", "Congestion control; empty for a flow without TCP.";
+    cc_params: Name, "", "Parameters of the congestion control that the study set: a JSON object.";
+    bytes: u64, "B", "Payload that arrived and was acknowledged.";
+    received_bytes: u64, "B", "Payload that was delivered in order to the receiving application.";
+    start_s: f64, "s", "When the flow began, in the run's time.";
+    duration_s: f64, "s", "From the beginning to the last byte's arrival; to the end of the run where it did not complete.";
+    completed: bool, "", "Whether everything asked for was carried.";
+    handshake_ms: Option<f64>, "ms", "From the first SYN to the receiver-side end of the handshake; empty without TCP.";
+    goodput_mbps: f64, "Mbit/s", "Received payload over the duration.";
+    goodput_p10_mbps: Option<f64>, "Mbit/s", "10th percentile of the goodput per `measure.goodput_bin`; empty below one whole bin.";
+    goodput_p50_mbps: Option<f64>, "Mbit/s", "Median of the goodput per `measure.goodput_bin`.";
+    goodput_p90_mbps: Option<f64>, "Mbit/s", "90th percentile of the goodput per `measure.goodput_bin`.";
+    steady_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the steady phase; empty where the flow never got there.";
+    startup_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the startup phase; empty where the flow never left it.";
+    rtt_min_ms: Option<f64>, "ms", "Smallest measured round trip; empty without samples.";
+    rtt_mean_ms: Option<f64>, "ms", "Mean of the measured round trips.";
+    rtt_p50_ms: Option<f64>, "ms", "Median of the measured round trips.";
+    rtt_p95_ms: Option<f64>, "ms", "95th percentile of the measured round trips.";
+    rtt_p99_ms: Option<f64>, "ms", "99th percentile of the measured round trips.";
+    steady_rtt_mean_ms: Option<f64>, "ms", "Mean round trip in the steady phase.";
+    startup_rtt_mean_ms: Option<f64>, "ms", "Mean round trip in the startup phase.";
+    sent_packets: u64, "packets", "Data packets sent, retransmissions included.";
+    retransmitted_packets: u64, "packets", "Data packets sent again.";
+    rto_count: u32, "", "Retransmission timeouts.";
+    startup_s: Option<f64>, "s", "Length of the startup phase; empty where the flow never left it.";
+    startup_sent_packets: Option<u64>, "packets", "Data packets sent in the startup phase.";
+    startup_retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the startup phase.";
+    steady_s: Option<f64>, "s", "Length of the steady phase; empty where the flow never got there.";
+    steady_sent_packets: Option<u64>, "packets", "Data packets sent in the steady phase.";
+    steady_retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the steady phase.";
+    lost_packets: Option<u64>, "packets", "UDP and ping: packets (or answers) that never came; empty for TCP.";
+    delay_mean_ms: Option<f64>, "ms", "UDP: mean one-way delay; empty otherwise.";
+    jitter_ms: Option<f64>, "ms", "UDP: mean difference of the delays of successive packets (RFC 3550, 6.4.1, without its smoothing); empty otherwise.";
+});
+
+table!(Series, SeriesRow, "series", "A row per flow per `measure.series` interval: what happened in it, and the sender's state at its end." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    t_s: f64, "s", "End of the interval, in the run's time.";
+    goodput_mbps: f64, "Mbit/s", "Payload delivered to the receiving application in the interval, over its length.";
+    acked_bytes: u64, "B", "Payload acknowledged since the flow began.";
+    cwnd_packets: Option<u32>, "packets", "Congestion window; empty without TCP.";
+    ssthresh_packets: Option<u32>, "packets", "Slow start threshold; empty while there is none.";
+    srtt_ms: Option<f64>, "ms", "Smoothed round trip time; empty before the first sample.";
+    rtt_mean_ms: Option<f64>, "ms", "Mean of the round trips measured in the interval; empty without one.";
+    inflight_packets: u32, "packets", "Packets in flight as the sender counts them.";
+    sent_packets: u64, "packets", "Data packets sent in the interval, retransmissions included.";
+    retransmitted_packets: u64, "packets", "Data packets sent again in the interval.";
+    pacing_mbps: Option<f64>, "Mbit/s", "Pacing rate; empty where the sender does not pace.";
+});
+
+table!(Links, LinkRow, "links", "A row per directed link per `measure.series` interval, counted by the link's own arrivals." {
+    run: u32, "", "Number of the run.";
+    link: Name, "", "Name of the link and its direction: `satellite.down`.";
+    t_s: f64, "s", "End of the interval, in the run's time.";
+    offered_packets: u64, "packets", "Packets that arrived in the interval.";
+    offered_bytes: u64, "B", "Bytes that arrived in the interval (IP packets).";
+    delivered_packets: u64, "packets", "Of the packets that arrived in the interval, those that are neither dropped nor lost.";
+    delivered_bytes: u64, "B", "Of the bytes that arrived in the interval, those that are neither dropped nor lost.";
+    dropped_packets: u64, "packets", "Of the packets that arrived in the interval, those that are dropped or lost.";
+    drop_reason: Name, "", "Why most of them were: `queue_full`, `aqm` or `loss`; empty where none was.";
+    dropped_queue_full_packets: u64, "packets", "Of these, dropped by a full queue.";
+    dropped_aqm_packets: u64, "packets", "Of these, dropped by the active queue management.";
+    lost_packets: u64, "packets", "Of these, lost on the air.";
+    queue_bytes: u64, "B", "Backlog at the end of the interval, the packet in service included.";
+    rate_mbps: f64, "Mbit/s", "Service rate at the end of the interval.";
+});
+
+table!(Rtt, RttRow, "rtt", "The distribution of the round trips measured by each flow's sender: a row per non-empty bin." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    phase: Name, "", "`all`, `startup` or `steady`; `all` holds every sample, those between the phases too.";
+    rtt_ms: f64, "ms", "Lower edge of the bin; bins are `measure.rtt_bin` wide.";
+    count: u64, "", "Samples in the bin.";
+});
+
+table!(Milestones, MilestoneRow, "milestones", "When each flow had delivered so much: a row per reached size of `measure.milestones`." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    bytes: u64, "B", "The size: payload delivered to the receiving application.";
+    t_s: f64, "s", "Since the flow began (its handshake included).";
+});
+
+table!(Exchanges, ExchangeRow, "exchanges", "A row per request and response, or per ping." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    number: u32, "", "Number of the exchange in its flow, from 0.";
+    start_s: f64, "s", "When the request was sent, in the run's time.";
+    request_bytes: u64, "B", "Size of the request.";
+    response_bytes: u64, "B", "Size of the response.";
+    duration_ms: Option<f64>, "ms", "From sending the request to the arrival of the response's last byte; empty where it never came.";
+});
+
+table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.events` asks for it: a row per segment sent, acknowledgement and timeout." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    t_s: f64, "s", "When, in the run's time.";
+    event: Name, "", "`sent`, `retransmitted`, `ack` or `timer`.";
+    sequence: u64, "B", "First byte of the segment sent, or the byte acknowledged, from the start of the stream.";
+    segment_bytes: u32, "B", "Payload of the segment; 0 otherwise.";
+    cwnd_packets: u32, "packets", "Congestion window after the event.";
+    ssthresh_packets: Option<u32>, "packets", "Slow start threshold after the event; empty while there is none.";
+    inflight_packets: u32, "packets", "Packets in flight after the event.";
+    sacked_packets: u32, "packets", "Packets selectively acknowledged and above the acknowledged byte, after the event.";
+    lost_packets: u32, "packets", "Packets marked lost, after the event.";
+    srtt_ms: Option<f64>, "ms", "Smoothed round trip time; empty before the first sample.";
+    rto_ms: f64, "ms", "Retransmission timeout.";
+    receive_window_bytes: u64, "B", "Window the receiver advertised.";
+    ca_state: Name, "", "`open`, `disorder`, `cwr`, `recovery` or `loss`.";
+    pacing_mbps: Option<f64>, "Mbit/s", "Pacing rate; empty where the sender does not pace.";
+});
+
+/// All tables of one run or of many.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tables {
+    /// A row per flow.
+    pub flows: Flows,
+    /// Flows over time.
+    pub series: Series,
+    /// Links over time.
+    pub links: Links,
+    /// Distributions of round trips.
+    pub rtt: Rtt,
+    /// Sizes reached.
+    pub milestones: Milestones,
+    /// Requests and pings.
+    pub exchanges: Exchanges,
+    /// The TCP log.
+    pub events: Events,
+}
+
+impl Tables {
+    /// Each of them, in the order of the schema.
+    ///
+    /// ```
+    /// let names: Vec<_> = perigee_study::results::Tables::default().all().map(|table| table.name()).into();
+    /// assert_eq!(names, ["flows", "series", "links", "rtt", "milestones", "exchanges", "events"]);
+    /// ```
+    pub fn all(&self) -> [&dyn Table; 7] {
+        [&self.flows, &self.series, &self.links, &self.rtt, &self.milestones, &self.exchanges, &self.events]
+    }
+}
