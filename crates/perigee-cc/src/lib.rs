@@ -3,7 +3,26 @@
 //! Each C file there is compiled by the host's compiler and registered under its file name. A [`Socket`] holds the
 //! kernel's view of a connection ([`TcpSock`]) and calls the algorithm's callbacks, which are those of Linux's
 //! `tcp_congestion_ops`.
+//!
+//! ```
+//! use perigee_cc::{CaState, Selected, Socket};
+//! let reno = Selected::parse("reno", &[])?;
+//! let mut socket = Socket::new(&reno, 1448, 10, 1);
+//! socket.init();
+//! (socket.snd_cwnd, socket.is_cwnd_limited) = (20, 1);
+//! socket.snd_ssthresh = socket.ssthresh();
+//! socket.set_state(CaState::Recovery);
+//! assert_eq!(socket.snd_ssthresh, 10);
+//! # Ok::<(), perigee_cc::CcError>(())
+//! ```
 
+mod algorithm;
+mod parameter;
+mod raw;
 mod sock;
+mod socket;
 
+pub use algorithm::{algorithms, find, Algorithm};
+pub use parameter::{CcError, Param, Selected};
 pub use sock::*;
+pub use socket::Socket;

@@ -47,8 +47,8 @@ pub mod pacing {
     pub const NEEDED: u32 = 1;
 }
 
-/// `struct sock`, the part algorithms use.
-#[allow(missing_docs)]
+/// `struct sock`, the part algorithms use. (The prefix is the kernel's.)
+#[allow(missing_docs, clippy::struct_field_names)]
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub struct Sock {
@@ -131,6 +131,9 @@ pub struct TcpSock {
     /// The window was the limit in the last round.
     pub is_cwnd_limited: u8,
     pub ecn_flags: u8,
+    /// When data were last sent, jiffies (here: ms of [`TcpSock::tcp_mstamp`]). The host sets it after the
+    /// [`CaEvent::TxStart`] of that transmission, as Linux does.
+    pub lsndtime: u32,
     /// The algorithm's parameters, in its declared order.
     pub cc_params: [u64; MAX_PARAMS],
     /// State of the socket's random numbers (xorshift64*).
@@ -232,6 +235,7 @@ impl TcpSock {
             reordering: 3,
             is_cwnd_limited: 0,
             ecn_flags: 0,
+            lsndtime: 0,
             cc_params: [0; MAX_PARAMS],
             cc_random: 0x9e37_79b9_7f4a_7c15,
             cc_storage: [0; STORAGE_BYTES / 8],

@@ -1,0 +1,198 @@
+//! Compiles every `algorithms/*.c`, writes the registry, and fails where C and Rust disagree about a struct.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+// The very files of the crate, so that the offsets compared are those of the crate.
+#[allow(dead_code, unreachable_pub)]
+#[path = "src/raw.rs"]
+mod raw;
+#[allow(dead_code, unreachable_pub)]
+#[path = "src/sock.rs"]
+mod sock;
+
+/// One `_Static_assert` per field. The pattern names every field, so that one that is missing here is an error.
+macro_rules! layout {
+    ($out:ident, $c:literal, $rust:path { $($field:ident),* $(,)? }) => {{
+        #[allow(unused)]
+        fn every_field_is_compared(value: $rust) {
+            let $rust { $($field: _),* } = value;
+        }
+        let at = [$((stringify!($field), std::mem::offset_of!($rust, $field))),*];
+        for (field, offset) in at {
+            assert_field(&mut $out, $c, field, offset);
+        }
+        let size = size_of::<$rust>();
+        let _ = writeln!($out, "_Static_assert(sizeof(struct {}) == {size}, \"size of {}\");", $c, $c);
+    }};
+}
+
+fn assert_field(out: &mut String, c: &str, field: &str, offset: usize) {
+    let _ = writeln!(out, "_Static_assert(__builtin_offsetof(struct {c}, {field}) == {offset}, \"{c}.{field}\");");
+}
+
+/// The comparison as a C file: it compiles where the layouts agree.
+#[allow(clippy::too_many_lines)] // a list: one line per field
+fn layout_check() -> String {
+    let mut out = String::from("#include \"tcp.h\"\n");
+    layout!(
+        out,
+        "sock",
+        sock::Sock { sk_pacing_rate, sk_max_pacing_rate, sk_pacing_status, sk_gso_max_size, sk_pacing_shift }
+    );
+    layout!(
+        out,
+        "inet_connection_sock",
+        sock::InetConnectionSock { sk, icsk_ca_priv, icsk_ca_state, icsk_retransmits }
+    );
+    layout!(
+        out,
+        "tcp_sock",
+        sock::TcpSock {
+            inet_conn,
+            tcp_mstamp,
+            tcp_wstamp_ns,
+            tcp_clock_cache,
+            delivered_mstamp,
+            first_tx_mstamp,
+            bytes_acked,
+            bytes_sent,
+            snd_una,
+            snd_nxt,
+            high_seq,
+            write_seq,
+            snd_cwnd,
+            snd_cwnd_cnt,
+            snd_cwnd_clamp,
+            snd_ssthresh,
+            snd_cwnd_stamp,
+            prior_cwnd,
+            prior_ssthresh,
+            packets_out,
+            sacked_out,
+            lost_out,
+            retrans_out,
+            max_packets_out,
+            delivered,
+            delivered_ce,
+            lost,
+            app_limited,
+            total_retrans,
+            srtt_us,
+            mdev_us,
+            rtt_min_us,
+            mss_cache,
+            advmss,
+            reordering,
+            is_cwnd_limited,
+            ecn_flags,
+            lsndtime,
+            cc_params,
+            cc_random,
+            cc_storage,
+        }
+    );
+    layout!(
+        out,
+        "rate_sample",
+        sock::RateSample {
+            prior_mstamp,
+            prior_delivered,
+            prior_delivered_ce,
+            delivered,
+            delivered_ce,
+            interval_us,
+            snd_interval_us,
+            rcv_interval_us,
+            rtt_us,
+            losses,
+            acked_sacked,
+            prior_in_flight,
+            last_end_seq,
+            is_app_limited,
+            is_retrans,
+            is_ack_delayed,
+        }
+    );
+    layout!(out, "ack_sample", sock::AckSample { pkts_acked, rtt_us, in_flight });
+    layout!(
+        out,
+        "tcp_congestion_ops",
+        raw::Ops {
+            init,
+            release,
+            ssthresh,
+            cong_avoid,
+            set_state,
+            cwnd_event,
+            in_ack_event,
+            pkts_acked,
+            min_tso_segs,
+            cong_control,
+            undo_cwnd,
+            sndbuf_expand,
+            name,
+        }
+    );
+    layout!(out, "cc_param", raw::RawParam { name, unit, doc, fallback, low, high });
+    layout!(out, "cc_algorithm", raw::RawAlgorithm { ops, title, params, param_count });
+    for (name, value) in [
+        ("CA_PRIV_BYTES", sock::CA_PRIV_BYTES),
+        ("STORAGE_BYTES", sock::STORAGE_BYTES),
+        ("MAX_PARAMS", sock::MAX_PARAMS),
+        ("TCP_INFINITE_SSTHRESH", sock::INFINITE_SSTHRESH as usize),
+        ("TCP_CA_Loss", sock::CaState::Loss as usize),
+        ("CA_EVENT_ECN_IS_CE", sock::CaEvent::EcnIsCe as usize),
+        ("SK_PACING_NEEDED", sock::pacing::NEEDED as usize),
+    ] {
+        let _ = writeln!(out, "_Static_assert({name} == {value}, \"{name}\");");
+    }
+    out
+}
+
+/// `algorithms/*.c` by name, in order.
+fn sources(folder: &Path) -> Vec<(String, PathBuf)> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|e| e == "c"))
+        .filter_map(|path| Some((path.file_stem()?.to_str()?.to_owned(), path)))
+        .collect();
+    found.sort();
+    found
+}
+
+/// The registry: `ALL`, one address per file.
+fn registry(names: &[(String, PathBuf)]) -> String {
+    let mut out = String::from("extern \"C\" {\n");
+    for (name, _) in names {
+        let _ = writeln!(out, "    static perigee_cc_{name}: RawAlgorithm;");
+    }
+    let _ = write!(out, "}}\nstatic ALL: [Exported; {}] = [\n", names.len());
+    for (name, _) in names {
+        let _ = writeln!(out, "    Exported(&raw const perigee_cc_{name}),");
+    }
+    out.push_str("];\n");
+    out
+}
+
+fn main() {
+    let folder = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../algorithms");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let found = sources(&folder);
+    assert!(!found.is_empty(), "no algorithms in {}", folder.display());
+    fs::write(out.join("registry.rs"), registry(&found)).expect("OUT_DIR is writable");
+    let check = out.join("layout.c");
+    fs::write(&check, layout_check()).expect("OUT_DIR is writable");
+
+    let mut build = cc::Build::new();
+    build.include(&folder).std("gnu11").opt_level(2).warnings(true).extra_warnings(true).warnings_into_errors(true);
+    // Callbacks have the kernel's signature whether or not they use each argument.
+    build.flag("-Wno-unused-parameter");
+    build.file(&check).files(found.iter().map(|(_, path)| path)).compile("perigee_algorithms");
+    println!("cargo:rerun-if-changed={}", folder.display());
+    println!("cargo:rerun-if-changed=src/sock.rs");
+    println!("cargo:rerun-if-changed=src/raw.rs");
+    println!("cargo:rerun-if-changed=build.rs");
+}

@@ -1,0 +1,224 @@
+//! An algorithm's parameters, and an algorithm chosen with values for them.
+
+use perigee_units::{Rate, Ratio, Time};
+use thiserror::Error;
+
+use crate::algorithm::{algorithms, find, Algorithm};
+use crate::sock::MAX_PARAMS;
+
+/// One setting of an algorithm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// Its key in a study.
+    pub name: &'static str,
+    /// The unit of the values: `us`, `bit/s`, `packets`, `switch` (0 or 1), `1/N` (parts of N) or `1` (a plain number).
+    pub unit: &'static str,
+    /// The value where a study says nothing.
+    pub default: u64,
+    /// The smallest value.
+    pub min: u64,
+    /// The largest value.
+    pub max: u64,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// Why a choice of algorithm and parameters is none.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CcError {
+    /// No file of that name.
+    #[error("no congestion control `{name}`; there are {known}")]
+    UnknownAlgorithm {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The algorithm has no such parameter.
+    #[error("`{algorithm}` has no parameter `{key}`; {known}")]
+    UnknownParameter {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// What was set.
+        key: String,
+        /// What can be set.
+        known: String,
+    },
+    /// The text is no value of the parameter's unit.
+    #[error("`{key}` of `{algorithm}`: {reason}")]
+    BadValue {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// The parameter.
+        key: String,
+        /// What is wrong and what to write.
+        reason: String,
+    },
+}
+
+/// An algorithm with a value for each of its parameters.
+#[derive(Clone, Debug)]
+pub struct Selected {
+    algorithm: &'static Algorithm,
+    values: [u64; MAX_PARAMS],
+}
+
+impl Selected {
+    /// The algorithm of this name; parameters not set have their defaults.
+    ///
+    /// Values are text as in a study: `"25 ms"`, `"5 Mbit/s"`, `"70 %"` or `"0.7"`, `"10"`, `"on"`.
+    ///
+    /// # Errors
+    /// Where there is no such algorithm or parameter, or the value is not in the parameter's unit or range.
+    pub fn parse(name: &str, settings: &[(&str, &str)]) -> Result<Self, CcError> {
+        let algorithm = find(name).ok_or_else(|| CcError::UnknownAlgorithm {
+            name: name.to_owned(),
+            known: algorithms().iter().map(Algorithm::name).collect::<Vec<_>>().join(", "),
+        })?;
+        let mut selected = Self::with_defaults(algorithm);
+        for (key, text) in settings {
+            selected.set(key, text)?;
+        }
+        Ok(selected)
+    }
+
+    /// The algorithm as it is when nothing is set.
+    pub fn with_defaults(algorithm: &'static Algorithm) -> Self {
+        let mut values = [0; MAX_PARAMS];
+        for (value, param) in values.iter_mut().zip(algorithm.params()) {
+            *value = param.default;
+        }
+        Self { algorithm, values }
+    }
+
+    /// The algorithm.
+    pub fn algorithm(&self) -> &'static Algorithm {
+        self.algorithm
+    }
+
+    /// The values, in the order of [`Algorithm::params`]; the rest is zero.
+    pub fn values(&self) -> &[u64; MAX_PARAMS] {
+        &self.values
+    }
+
+    /// The settings that differ from the defaults, as `key=value unit`, in declared order.
+    pub fn describe(&self) -> String {
+        let changed = self.algorithm.params().iter().zip(&self.values).filter(|(p, v)| p.default != **v);
+        changed.map(|(p, v)| format!("{}={}", p.name, show(p.unit, *v))).collect::<Vec<_>>().join(", ")
+    }
+
+    fn set(&mut self, key: &str, text: &str) -> Result<(), CcError> {
+        let algorithm = self.algorithm.name();
+        let params = self.algorithm.params();
+        let Some(at) = params.iter().position(|p| p.name == key) else {
+            let names = params.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+            let known = if names.is_empty() { "it has none".to_owned() } else { format!("it has {names}") };
+            return Err(CcError::UnknownParameter { algorithm, key: key.to_owned(), known });
+        };
+        let param = &params[at];
+        let bad = |reason| CcError::BadValue { algorithm, key: key.to_owned(), reason };
+        let value = read(param.unit, text).map_err(bad)?;
+        if value < param.min || value > param.max {
+            let (low, high) = (show(param.unit, param.min), show(param.unit, param.max));
+            return Err(bad(format!("`{text}` is out of range; use {low} to {high}")));
+        }
+        self.values[at] = value;
+        Ok(())
+    }
+}
+
+/// A value of this unit from text.
+fn read(unit: &str, text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    if let Some(scale) = unit.strip_prefix("1/").and_then(|n| n.parse::<u64>().ok()) {
+        return read_ratio(text, scale);
+    }
+    match unit {
+        "us" => text.parse().map(Time::as_micros).map_err(|e| e.to_string()),
+        "bit/s" => text.parse().map(Rate::as_bps).map_err(|e| e.to_string()),
+        "switch" => match text {
+            "on" | "true" => Ok(1),
+            "off" | "false" => Ok(0),
+            _ => Err(format!("`{text}` is neither on nor off; write true or false")),
+        },
+        _ => {
+            let number = text.strip_suffix(unit).map_or(text, str::trim_end);
+            let example = if unit == "1" { String::from("10") } else { format!("\"10 {unit}\"") };
+            number.parse().map_err(|_| format!("`{text}` is not a whole number; write {example}"))
+        }
+    }
+}
+
+/// Parts of `scale`, rounded to nearest: a percentage, a decimal number, or a fraction `a/b`.
+fn read_ratio(text: &str, scale: u64) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not a ratio; write \"70 %\", 0.7 or \"717/1024\"");
+    let ratio = if text.ends_with('%') || text.ends_with("ppm") {
+        text.parse::<Ratio>().map_err(|e| e.to_string())?.as_f64()
+    } else if let Some((a, b)) = text.split_once('/') {
+        let part = |t: &str| t.trim().parse::<u32>().map(f64::from).map_err(|_| wrong());
+        part(a)? / part(b)?
+    } else {
+        text.parse::<f64>().map_err(|_| wrong())?
+    };
+    if ratio.is_finite() && (0.0..=1e9).contains(&ratio) {
+        Ok((ratio * scale as f64).round() as u64)
+    } else {
+        Err(wrong())
+    }
+}
+
+/// A value of this unit as [`read`] accepts it.
+fn show(unit: &str, value: u64) -> String {
+    match unit {
+        "us" => Time::from_micros(value).to_string(),
+        "bit/s" => Rate::from_bps(value).to_string(),
+        "switch" => String::from(if value == 0 { "off" } else { "on" }),
+        "1" => value.to_string(),
+        _ => match unit.strip_prefix("1/") {
+            Some(scale) => format!("{value}/{scale}"),
+            None => format!("{value} {unit}"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_read_in_their_units() {
+        assert_eq!(read("us", "25 ms"), Ok(25_000));
+        assert_eq!(read("bit/s", "5 Mbit/s"), Ok(5_000_000));
+        assert_eq!(read("1/1024", "70 %"), Ok(717));
+        assert_eq!(read("1/1024", "0.7"), Ok(717));
+        assert_eq!(read("1/1024", "717/1024"), Ok(717));
+        assert_eq!(read("switch", "on"), Ok(1));
+        assert_eq!(read("packets", "10 packets"), Ok(10));
+        assert_eq!(read("1", "3"), Ok(3));
+    }
+
+    #[test]
+    fn a_value_without_its_unit_says_what_to_write() {
+        assert_eq!(read("us", "25"), Err("`25` has no unit; write \"600 ms\"".to_owned()));
+        assert!(read("switch", "1").is_err_and(|e| e.contains("write true or false")));
+        assert!(read("1/1024", "1/0").is_err());
+        assert!(read("packets", "ten").is_err_and(|e| e.contains("write \"10 packets\"")));
+    }
+
+    #[test]
+    fn what_is_shown_reads_back() {
+        for (unit, value) in
+            [("us", 25_000), ("bit/s", 1_500_000), ("1/1024", 717), ("switch", 1), ("packets", 4), ("1", 7)]
+        {
+            assert_eq!(read(unit, &show(unit, value)), Ok(value), "{unit}");
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_answered_with_the_known_ones() {
+        let unknown = Selected::parse("rneo", &[]).unwrap_err().to_string();
+        assert!(unknown.contains("`rneo`") && unknown.contains("reno"), "{unknown}");
+        let unknown = Selected::parse("reno", &[("beta", "0.7")]).unwrap_err().to_string();
+        assert_eq!(unknown, "`reno` has no parameter `beta`; it has none");
+    }
+}

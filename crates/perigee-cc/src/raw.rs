@@ -1,0 +1,46 @@
+//! What an algorithm's object file exports: the Rust side of `struct cc_algorithm` in `algorithms/tcp.h`.
+
+use std::ffi::c_char;
+
+use crate::sock::{AckSample, RateSample, TcpSock};
+
+/// `struct tcp_congestion_ops`. C's `struct sock *` is the address of the whole [`TcpSock`], whose first member it is.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Ops {
+    pub(crate) init: Option<unsafe extern "C" fn(*mut TcpSock)>,
+    pub(crate) release: Option<unsafe extern "C" fn(*mut TcpSock)>,
+    pub(crate) ssthresh: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
+    pub(crate) cong_avoid: Option<unsafe extern "C" fn(*mut TcpSock, u32, u32)>,
+    pub(crate) set_state: Option<unsafe extern "C" fn(*mut TcpSock, u8)>,
+    pub(crate) cwnd_event: Option<unsafe extern "C" fn(*mut TcpSock, u32)>,
+    pub(crate) in_ack_event: Option<unsafe extern "C" fn(*mut TcpSock, u32)>,
+    pub(crate) pkts_acked: Option<unsafe extern "C" fn(*mut TcpSock, *const AckSample)>,
+    pub(crate) min_tso_segs: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
+    pub(crate) cong_control: Option<unsafe extern "C" fn(*mut TcpSock, u32, i32, *const RateSample)>,
+    pub(crate) undo_cwnd: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
+    pub(crate) sndbuf_expand: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
+    pub(crate) name: [c_char; 16],
+}
+
+/// `struct cc_param`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct RawParam {
+    pub(crate) name: *const c_char,
+    pub(crate) unit: *const c_char,
+    pub(crate) doc: *const c_char,
+    pub(crate) fallback: u64,
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+}
+
+/// `struct cc_algorithm`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct RawAlgorithm {
+    pub(crate) ops: Ops,
+    pub(crate) title: *const c_char,
+    pub(crate) params: *const RawParam,
+    pub(crate) param_count: u32,
+}

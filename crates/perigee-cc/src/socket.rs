@@ -1,0 +1,197 @@
+//! A connection's socket with the algorithm that governs it.
+
+use std::ops::{Deref, DerefMut};
+
+use perigee_units::Stream;
+
+use crate::algorithm::Algorithm;
+use crate::parameter::Selected;
+use crate::raw::Ops;
+use crate::sock::{AckSample, CaEvent, CaState, RateSample, TcpSock};
+
+/// The kernel's view of a connection, and its congestion control.
+///
+/// The host fills the fields of [`TcpSock`] as Linux would and calls the methods where Linux would; a callback that
+/// the algorithm does not have does nothing, or what Linux does in its place.
+#[derive(Clone)]
+pub struct Socket {
+    // Boxed: the algorithm's C code holds its address during a call, and a connection moves cheaply.
+    sock: Box<TcpSock>,
+    ops: &'static Ops,
+    algorithm: &'static Algorithm,
+}
+
+impl Socket {
+    /// A socket as it is before its first packet. [`Socket::init`] follows when the handshake is complete, with its
+    /// round trip in `srtt_us`.
+    pub fn new(selected: &Selected, mss: u32, initial_window: u32, seed: u64) -> Self {
+        let mut sock = Box::new(TcpSock::new(mss, initial_window));
+        sock.cc_params = *selected.values();
+        // A generator of the xorshift kind never leaves zero.
+        sock.cc_random = Stream::new(seed, "cc").next_u64() | 1;
+        let algorithm = selected.algorithm();
+        Self { sock, ops: &algorithm.ops, algorithm }
+    }
+
+    /// The algorithm that governs this socket.
+    pub fn algorithm(&self) -> &'static Algorithm {
+        self.algorithm
+    }
+
+    /// The connection is established.
+    pub fn init(&mut self) {
+        self.sock.inet_conn.icsk_ca_priv.fill(0);
+        if let Some(init) = self.ops.init {
+            // SAFETY: see `sk`.
+            unsafe { init(self.sk()) }
+        }
+    }
+
+    /// The connection ends.
+    pub fn release(&mut self) {
+        if let Some(release) = self.ops.release {
+            // SAFETY: see `sk`.
+            unsafe { release(self.sk()) }
+        }
+    }
+
+    /// The slow start threshold after a loss; called before the state changes.
+    #[inline]
+    pub fn ssthresh(&mut self) -> u32 {
+        match self.ops.ssthresh {
+            // SAFETY: see `sk`.
+            Some(ssthresh) => unsafe { ssthresh(self.sk()) },
+            None => (self.sock.snd_cwnd / 2).max(2),
+        }
+    }
+
+    /// `acked` packets were acknowledged, up to sequence number `ack`: grow the window.
+    #[inline]
+    pub fn cong_avoid(&mut self, ack: u32, acked: u32) {
+        if let Some(cong_avoid) = self.ops.cong_avoid {
+            // SAFETY: see `sk`.
+            unsafe { cong_avoid(self.sk(), ack, acked) }
+        }
+    }
+
+    /// Tells the algorithm, which still sees the old state, and then changes the state.
+    #[inline]
+    pub fn set_state(&mut self, state: CaState) {
+        if let Some(set_state) = self.ops.set_state {
+            // SAFETY: see `sk`.
+            unsafe { set_state(self.sk(), state as u8) }
+        }
+        self.sock.inet_conn.icsk_ca_state = state as u8;
+    }
+
+    /// Something happened to the window.
+    #[inline]
+    pub fn cwnd_event(&mut self, event: CaEvent) {
+        if let Some(cwnd_event) = self.ops.cwnd_event {
+            // SAFETY: see `sk`.
+            unsafe { cwnd_event(self.sk(), event as u32) }
+        }
+    }
+
+    /// An ACK arrived; `flags` as Linux's `tcp_ca_ack_event_flags`.
+    #[inline]
+    pub fn in_ack_event(&mut self, flags: u32) {
+        if let Some(in_ack_event) = self.ops.in_ack_event {
+            // SAFETY: see `sk`.
+            unsafe { in_ack_event(self.sk(), flags) }
+        }
+    }
+
+    /// Packets were acknowledged, with this round trip.
+    #[inline]
+    pub fn pkts_acked(&mut self, sample: &AckSample) {
+        if let Some(pkts_acked) = self.ops.pkts_acked {
+            // SAFETY: see `sk`.
+            unsafe { pkts_acked(self.sk(), sample) }
+        }
+    }
+
+    /// The smallest burst the algorithm wants sent at once, packets.
+    #[inline]
+    pub fn min_tso_segs(&mut self) -> Option<u32> {
+        // SAFETY: see `sk`.
+        self.ops.min_tso_segs.map(|min_tso_segs| unsafe { min_tso_segs(self.sk()) })
+    }
+
+    /// An ACK was processed; the algorithm sets window and pacing rate.
+    #[inline]
+    pub fn cong_control(&mut self, ack: u32, flag: u32, sample: &RateSample) {
+        if let Some(cong_control) = self.ops.cong_control {
+            // SAFETY: see `sk`.
+            unsafe { cong_control(self.sk(), ack, flag as i32, sample) }
+        }
+    }
+
+    /// The window after a reduction that turned out to be wrong.
+    #[inline]
+    pub fn undo_cwnd(&mut self) -> u32 {
+        match self.ops.undo_cwnd {
+            // SAFETY: see `sk`.
+            Some(undo_cwnd) => unsafe { undo_cwnd(self.sk()) },
+            None => self.sock.snd_cwnd.max(self.sock.prior_cwnd),
+        }
+    }
+
+    /// How many windows the send buffer should hold.
+    #[inline]
+    pub fn sndbuf_expand(&mut self) -> u32 {
+        // SAFETY: see `sk`.
+        self.ops.sndbuf_expand.map_or(2, |sndbuf_expand| unsafe { sndbuf_expand(self.sk()) })
+    }
+
+    /// The algorithm sets window and pacing rate itself.
+    #[inline]
+    pub fn has_cong_control(&self) -> bool {
+        self.ops.cong_control.is_some()
+    }
+
+    /// The algorithm reads round trips.
+    #[inline]
+    pub fn has_pkts_acked(&self) -> bool {
+        self.ops.pkts_acked.is_some()
+    }
+
+    /// The algorithm wants to hear of every ACK.
+    #[inline]
+    pub fn has_in_ack_event(&self) -> bool {
+        self.ops.in_ack_event.is_some()
+    }
+
+    /// The address C callbacks take.
+    ///
+    /// Calls through it are sound: the layout is C's (compared by the build), the address is exclusive for the call,
+    /// and an algorithm keeps no pointer beyond it.
+    #[inline]
+    fn sk(&mut self) -> *mut TcpSock {
+        &raw mut *self.sock
+    }
+}
+
+impl Deref for Socket {
+    type Target = TcpSock;
+    #[inline]
+    fn deref(&self) -> &TcpSock {
+        &self.sock
+    }
+}
+
+impl DerefMut for Socket {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut TcpSock {
+        &mut self.sock
+    }
+}
+
+impl std::fmt::Debug for Socket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Socket")
+            .field("algorithm", &self.algorithm.name())
+            .field("sock", &self.sock)
+            .finish_non_exhaustive()
+    }
+}
