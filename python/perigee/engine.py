@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Engines turn a study into runs and a run into tables; all engines write the same columns."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from perigee.errors import InputError, RunError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from perigee.places import StudyFile
+
+Progress = Callable[[float], bool]
+"""Called with the share of a run that is done (0..1); returns whether to go on."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one run gives.
+
+    Attributes:
+        tables: Arrow tables by name, in the columns of `schema/results.md`.
+        captures: packet captures (pcapng) by node, where the study asks for them.
+    """
+
+    tables: Mapping[str, pa.Table]
+    captures: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Plan(Protocol):
+    """The runs of a study with all its settings resolved."""
+
+    @property
+    def study(self) -> str:
+        """The study's name."""
+
+    @property
+    def runs(self) -> Sequence[Mapping[str, Any]]:
+        """What each run is: `index`, `round`, `seed`, `point` (what varied), links, flows; in run order."""
+
+    def execute(self, index: int, progress: Progress) -> Output | None:
+        """Do one run; `None` when `progress` asked to stop.
+
+        Raises:
+            RunError: the run failed.
+        """
+
+
+class Engine(Protocol):
+    """A way to carry a study out."""
+
+    name: str
+    build: str
+
+    def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
+        """Read a study and lay out its runs.
+
+        Args:
+            study: the study file.
+            settings: `key=value` overrides.
+            reduced: take the small size the study declares.
+
+        Raises:
+            InputError: the study or a setting is wrong; the message names file, line and fix.
+        """
+
+
+def engine(name: str) -> Engine:
+    """Return the engine called `name`.
+
+    Raises:
+        InputError: there is no such engine, or it is not in this version.
+
+    Examples:
+        >>> engine("emu")
+        Traceback (most recent call last):
+        ...
+        perigee.errors.InputError: --engine emu: not available yet in this version; use --engine sim
+    """
+    if name == "sim":
+        return Simulator()
+    if name in ("emu", "live"):
+        raise InputError(f"--engine {name}: not available yet in this version; use --engine sim")
+    raise InputError(f"--engine {name}: there is no such engine; the engines are: sim (and, to come, emu and live)")
+
+
+class Simulator:
+    """The packet-level simulator: virtual time, the same bytes out for the same study and seed."""
+
+    name = "sim"
+
+    @property
+    def build(self) -> str:
+        """Fingerprint of the simulator's binary: half-finished results of another build are not continued."""
+        return _core_fingerprint()
+
+    def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
+        """Read a study and lay out its runs, see `Engine.plan`."""
+        core = _core()
+        try:
+            plan = core.Plan(study.text, str(study.path), list(settings), reduced, [str(p) for p in study.search])
+        except core.StudyError as error:
+            raise InputError(str(error)) from error
+        return SimulatorPlan(plan)
+
+
+class SimulatorPlan:
+    """A plan held by the Rust core: parsed once, run from as many threads as there are cores."""
+
+    def __init__(self, plan: Any) -> None:
+        self._plan = plan
+        self.study: str = plan.study
+        self.runs: list[dict[str, Any]] = json.loads(plan.runs_json())
+
+    def execute(self, index: int, progress: Progress) -> Output | None:
+        """Simulate one run with the interpreter's lock released, see `Plan.execute`."""
+        core = _core()
+        try:
+            result = self._plan.run(index, progress)
+        except core.SimulationError as error:
+            raise RunError(f"run {index} ({describe(self.runs[index])}): {error}") from error
+        if result is None:
+            return None
+        tables, captures = result
+        return Output(tables, captures)
+
+
+def describe(run: Mapping[str, Any]) -> str:
+    """Say in a few words which run it is.
+
+    Examples:
+        >>> describe({"round": 3, "point": {"flow.cc": "cubic"}})
+        'round 3, flow.cc = cubic'
+    """
+    point = run.get("point") or {}
+    if isinstance(point, str):
+        point = json.loads(point)
+    words = [f"round {run.get('round', 0)}", *(f"{key} = {value}" for key, value in point.items())]
+    return ", ".join(words)
+
+
+def _core() -> Any:
+    try:
+        from perigee import _core as core
+    except ImportError as error:
+        raise InputError(
+            f"the simulator is not built ({error}); in a checkout run `make setup`, elsewhere reinstall perigee"
+        ) from error
+    return core
+
+
+@functools.cache
+def _core_fingerprint() -> str:
+    return hashlib.sha256(Path(_core().__file__).read_bytes()).hexdigest()

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Where studies and profiles are: a path, the checkout, or the installed package's data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from perigee.errors import InputError
+
+COMPANIONS = ("README.md", "published.toml", "report.toml")
+"""Files beside a study that the report reads; they travel with its results."""
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """A study file as found on the disk.
+
+    Attributes:
+        path: the TOML file.
+        text: its content.
+        search: folders in which profiles and traces are looked for, first match wins.
+    """
+
+    path: Path
+    text: str
+    search: tuple[Path, ...]
+
+    def companions(self) -> dict[str, bytes]:
+        """Return the files beside the study that the report reads, by name."""
+        found = {name: self.path.parent / name for name in COMPANIONS}
+        return {name: path.read_bytes() for name, path in found.items() if path.is_file()}
+
+
+def data_roots() -> tuple[Path, ...]:
+    """Return the folders that hold `studies/` and `profiles/`, nearest first.
+
+    The working directory comes first (a user's own), then the checkout this package is run from, then the data
+    installed with the package.
+    """
+    package = Path(__file__).resolve().parent
+    candidates = (Path.cwd(), package.parent.parent, package / "data")
+    roots = [path for path in candidates if (path / "studies").is_dir() or (path / "profiles").is_dir()]
+    return tuple(dict.fromkeys(roots))
+
+
+def studies() -> dict[str, Path]:
+    """Return the study files that can be run by name.
+
+    Examples:
+        >>> all(path.name == "study.toml" for path in studies().values())
+        True
+    """
+    found: dict[str, Path] = {}
+    for root in data_roots():
+        for path in sorted((root / "studies").glob("*/study.toml")):
+            found.setdefault(path.parent.name, path)
+    return found
+
+
+def find_study(name_or_path: str) -> StudyFile:
+    """Find and read a study by its name in `studies/`, its folder, or its file.
+
+    Raises:
+        InputError: there is no such study, or its file cannot be read as text.
+    """
+    path = _resolve(name_or_path)
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not a text file (byte {error.start} is no UTF-8); give a study in TOML") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    search = (path.parent, *data_roots())
+    return StudyFile(path, text, tuple(dict.fromkeys(search)))
+
+
+def _resolve(name_or_path: str) -> Path:
+    given = Path(name_or_path)
+    if given.is_dir():
+        if (given / "study.toml").is_file():
+            return given / "study.toml"
+    elif given.exists():
+        return given
+    known = studies()
+    if name_or_path in known:
+        return known[name_or_path]
+    names = ", ".join(sorted(known)) or "none is installed"
+    raise InputError(f"{name_or_path}: no such study file, and no study of that name; the studies are: {names}")

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Carries a plan out on all cores, run by run, into a results folder that can be resumed at any instant."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from perigee.engine import Engine, Plan
+from perigee.errors import Interrupted
+from perigee.folder import Identity, ResultsFolder, plan_hash
+from perigee.places import StudyFile
+
+POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run and where to put it.
+
+    Attributes:
+        study: the study file.
+        engine: what carries it out.
+        settings: `key=value` overrides.
+        reduced: take the small size the study declares.
+        out: the results folder; none: `results/<study>`, or `results/<study>-reduced`.
+        workers: how many runs at a time; none: as many as there are cores.
+        fresh: begin anew where results are there already.
+    """
+
+    study: StudyFile
+    engine: Engine
+    settings: Sequence[str] = ()
+    reduced: bool = False
+    out: Path | None = None
+    workers: int | None = None
+    fresh: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a job.
+
+    Attributes:
+        folder: the results folder.
+        runs: the number of runs in it.
+        resumed: how many of them were there already.
+    """
+
+    folder: Path
+    runs: int
+    resumed: int
+
+
+Watch = Callable[[float, int], None]
+"""Called with the work done so far and all of it, in runs; parts of runs count."""
+
+
+def carry_out(job: Job, watch: Watch = lambda _done, _total: None) -> Done:
+    """Do all runs of a study that are not done yet, then merge their tables.
+
+    Args:
+        job: what to run.
+        watch: told of the progress, on the calling thread.
+
+    Raises:
+        InputError: the study, a setting or the folder is wrong; nothing was changed.
+        RunError: a run failed; those done before are kept.
+        StorageError: the disk is full; runs done before are kept.
+        Interrupted: the user stopped it; runs done before are kept.
+    """
+    plan = job.engine.plan(job.study, job.settings, job.reduced)
+    total = len(plan.runs)
+    identity = Identity(
+        study=plan.study,
+        engine=job.engine.name,
+        plan=plan_hash(plan.runs),
+        build=job.engine.build,
+        settings=tuple(job.settings),
+        reduced=job.reduced,
+        runs=total,
+        seeds=tuple(dict.fromkeys(int(run["seed"]) for run in plan.runs)),
+    )
+    out = job.out or Path("results") / (plan.study + ("-reduced" if job.reduced else ""))
+    folder = ResultsFolder(out)
+    files = {"study.toml": job.study.text.encode(), **job.study.companions(), "plan.json": first_round(plan)}
+    with folder.open(identity, files, fresh=job.fresh) as manifest:
+        if manifest.is_complete:
+            watch(total, total)
+            return Done(out, total, total)
+        missing = folder.missing(total)
+        _Crew(plan, folder, job.workers or os.cpu_count() or 1).do(missing, total, watch)
+        folder.finish(manifest)
+        return Done(out, total, total - len(missing))
+
+
+def first_round(plan: Plan) -> bytes:
+    """Return the runs of the first round as JSON: the links, hosts and flows of each point, for the report."""
+    runs = [dict(run) for run in plan.runs if run.get("round", 0) == 0]
+    return json.dumps(runs, indent=1, sort_keys=True).encode() + b"\n"
+
+
+class _Crew:
+    """Worker threads; the engine releases the interpreter's lock, so they fill the cores."""
+
+    def __init__(self, plan: Plan, folder: ResultsFolder, workers: int) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._workers = workers
+        self._stop = threading.Event()
+        self._share: dict[int, float] = {}
+
+    def do(self, missing: Sequence[int], total: int, watch: Watch) -> None:
+        done = total - len(missing)
+        watch(done, total)
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="run") as pool:
+            waiting: set[Future[None]] = {pool.submit(self._one, index) for index in missing}
+            try:
+                while waiting:
+                    finished, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        future.result()
+                    done += len(finished)
+                    watch(done + sum(list(self._share.values())), total)
+            except BaseException as error:
+                self._stop.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+                if isinstance(error, KeyboardInterrupt):
+                    kept = total - len(self._folder.missing(total))
+                    raise Interrupted(f"stopped: {kept} of {total} runs are kept in {self._folder.path}") from None
+                raise
+
+    def _one(self, index: int) -> None:
+        if self._stop.is_set():
+            return
+
+        def progress(share: float) -> bool:
+            self._share[index] = share
+            return not self._stop.is_set()
+
+        try:
+            output = self._plan.execute(index, progress)
+            if output is not None:
+                self._folder.keep(index, output.tables, output.captures)
+        finally:
+            self._share.pop(index, None)
