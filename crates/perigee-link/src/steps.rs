@@ -37,7 +37,7 @@ impl<T: Copy + PartialEq> Steps<T> {
             }
         }
         let last = last?;
-        (!period.is_some_and(|p| p <= last)).then_some(steps)
+        period.is_none_or(|p| p > last).then_some(steps)
     }
 
     /// The value at an instant.
