@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+# The menu. Every target sets up what it needs, on a fresh Debian 12 too, and is quick when that is there already.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+# Where rustup puts cargo for a shell that was open before it.
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+export VIRTUAL_ENV := $(CURDIR)/.venv
+
+PYTHON ?= python3
+BIN := .venv/bin
+STUDY ?= claypool-2021
+RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+PACKAGES := ca-certificates clang curl gcc git libbpf-dev libc6-dev libelf-dev llvm make pkg-config python3-venv zlib1g-dev
+BENCH_PACKAGES := g++ libns3-dev ns2 time valgrind
+
+# Everything the Python module is compiled from.
+CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs \
+        algorithms/*.c algorithms/*.h profiles/*) Cargo.toml Cargo.lock
+
+.PHONY: help setup study test lint bench bench-long clean packages bench-packages
+
+help: ## this menu
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
+
+setup: .make/core ## packages, Rust, virtual environment, Python module; done by the others when needed
+
+study: .make/core ## the whole claypool-2021 study and its report (STUDY=name for another)
+	$(BIN)/perigee run $(STUDY) --out results/$(STUDY)
+	$(BIN)/perigee report results/$(STUDY)
+
+test: .make/core ## all tests; closes with N passed, N failed, N skipped
+	$(BIN)/python tools/test.py
+
+lint: .make/core ## formatting, clippy, rustdoc, ruff, mypy, C warnings, file lengths, links
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python tools/lint.py
+
+bench: .make/rust bench-packages ## speed, memory and instructions per packet, beside ns-2 and ns-3 (a few minutes)
+	$(PYTHON) benches/run.py
+
+bench-long: .make/rust bench-packages ## as bench, with the 1 GB download that takes ns-3 ten minutes and more
+	$(PYTHON) benches/run.py --long
+
+clean: ## everything that was built; results/ stays
+	rm -rf target .venv .make benches/peers/build fuzz/target
+	find python tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -f python/perigee/_core*.so
+
+packages:
+	@tools/packages.sh $(PACKAGES)
+
+bench-packages: | .make
+	@tools/packages.sh $(BENCH_PACKAGES)
+
+# What is set up leaves a stamp, so that the second call does nothing.
+.make:
+	@mkdir -p $@
+
+.make/packages: tools/packages.sh Makefile | .make
+	@tools/packages.sh $(PACKAGES)
+	@touch $@
+
+.make/rust: .make/packages tools/rust.sh
+	@tools/rust.sh $(RUST)
+	@touch $@
+
+.make/venv: .make/packages pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; PYTHON=... names one")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check 'maturin>=1.7,<2'
+	@touch $@
+
+.make/core: .make/rust .make/venv $(CORE)
+	$(BIN)/maturin develop --release --quiet --extras dev
+	@touch $@
