@@ -103,9 +103,7 @@ def c_warnings(known: list[PurePosixPath]) -> Iterator[str]:
 def main() -> int:
     """Print every finding. 1 if there is one."""
     known = files()
-    findings = [
-        finding for check in (too_long, without_readme, broken_links, c_warnings) for finding in check(known)
-    ]
+    findings = [finding for check in (too_long, without_readme, broken_links, c_warnings) for finding in check(known)]
     for finding in findings:
         print(finding)
     return 1 if findings else 0

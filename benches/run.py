@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Runs the simulator and its peers on the same path, one after the other, and prints medians and ratios.
+
+    benches/run.py [--long] [--only CASE]... [--repeats N] [--no-peers]
+
+See README.md beside this file for the path, the cases and what is counted. Needs nothing beyond Python's own library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+OURS = TARGET / "release/examples/download"
+NS3 = HERE / "peers/build/ns3-download"
+
+MB = 1_000_000
+GB = 1000 * MB
+
+
+@dataclasses.dataclass(frozen=True)
+class Download:
+    """One download over the path; the arguments of every program."""
+
+    size: int
+    cc: str = "cubic"
+    loss: float = 0.0
+    buffer: int = 60 * MB
+    params: tuple[str, ...] = ()
+    """Parameters of our congestion control, where the peer's differs without them."""
+    options: tuple[str, ...] = ()
+    """Further options of ours, where no peer takes part."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a program said, and the most memory it held."""
+
+    segments: int
+    retransmitted: int | None
+    wall_s: float
+    peak_mib: float
+
+    @property
+    def speed(self) -> float:
+        """Segments delivered per second of wall clock."""
+        return self.segments / self.wall_s
+
+
+def ours(download: Download) -> list[str]:
+    """Our command line."""
+    command = [str(OURS), "--size", f"{download.size} B", "--cc", download.cc, "--loss", f"{download.loss * 100:g} %"]
+    command += ["--buffer", f"{download.buffer} B"]
+    for param in download.params:
+        command += ["--param", param]
+    return [*command, *download.options]
+
+
+def ns2(download: Download) -> list[str]:
+    """The command line of ns-2."""
+    numbers = [download.size, download.loss, download.buffer]
+    return ["ns", str(HERE / "peers/ns2.tcl"), download.cc, *map(str, numbers)]
+
+
+def ns3(download: Download) -> list[str]:
+    """The command line of ns-3."""
+    cc = {"bbr": "TcpBbr", "cubic": "TcpCubic", "hybla": "TcpHybla", "reno": "TcpLinuxReno"}[download.cc]
+    return [str(NS3), f"--cc={cc}", f"--size={download.size}", f"--loss={download.loss}"]
+
+
+PEERS: dict[str, Callable[[Download], list[str]]] = {"ns-2": ns2, "ns-3": ns3}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A download, and the peers that take part in it."""
+
+    download: Download
+    peers: tuple[str, ...] = ()
+    repeats: int = 5
+    long: bool = False
+
+
+CASES = {
+    "clean": Case(Download(GB, buffer=40 * MB), ("ns-2",)),
+    "overflow": Case(Download(GB, params=("hystart=0",)), ("ns-2",)),
+    "random": Case(Download(GB, loss=0.001), ("ns-2",)),
+    "ns-3": Case(Download(100 * MB, cc="bbr"), ("ns-3",), repeats=3),
+    "ns-3 long": Case(Download(GB, cc="bbr"), ("ns-3",), repeats=1, long=True),
+    "viasat2": Case(Download(GB, options=("--profile", str(ROOT / "profiles/viasat2.toml")))),
+}
+
+WINDOWS = (10, 100, 1_000, 10_000, 100_000)
+WINDOW_LOSSES = (0.0, 0.01)
+WINDOW_SEGMENTS = 1_000_000
+PACKET_BITS = 1500 * 8
+PAYLOAD = 1448
+ROUND_TRIP_S = 0.6
+
+
+def window(packets: int, loss: float) -> Download:
+    """A download whose path holds so many packets: its rate is window / round trip; its queue holds as many again."""
+    rate = round(packets * PACKET_BITS / ROUND_TRIP_S)
+    queue = max(packets, 10) * 1500
+    return Download(
+        # At least twenty round trips, so that the window is there most of the time.
+        size=max(WINDOW_SEGMENTS, 20 * packets) * PAYLOAD,
+        cc="bbr",
+        loss=loss,
+        buffer=4 * max(packets, 100) * 1500,
+        options=("--rate", f"{rate} bit/s", "--queue", f"{queue} B"),
+    )
+
+
+def run(command: list[str]) -> Outcome:
+    """Run a program to its end and read its line of JSON. Raises RuntimeError where it failed."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        lines = [line for line in out.read().splitlines() if line.startswith("{")]
+        if process.returncode or not lines:
+            raise RuntimeError(f"{' '.join(command)}: exit code {process.returncode}\n{err.read().strip()[-2000:]}")
+    said = json.loads(lines[0])
+    return Outcome(said["segments"], said.get("retransmitted"), said["wall_s"], usage.ru_maxrss / 1024)
+
+
+def instructions(download: Download, fewer: Download) -> float:
+    """Instructions per segment by callgrind: the difference of two sizes, so that start-up is not counted."""
+    counted: list[int] = []
+    for which in (download, fewer):
+        with tempfile.TemporaryDirectory() as folder:
+            command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", *ours(which)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
+            counted += [int(count) for count in re.findall(r"Collected : (\d+)", done.stderr)]
+    return (counted[0] - counted[1]) / ((download.size - fewer.size) / PAYLOAD)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    """Print a Markdown table with its columns aligned; all but the first to the right."""
+    lines = [list(head), *map(list, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+
+    def show(line: list[str]) -> str:
+        cells = [
+            cell.ljust(w) if not column else cell.rjust(w)
+            for column, (cell, w) in enumerate(zip(line, widths, strict=True))
+        ]
+        return f"| {' | '.join(cells)} |"
+
+    print(show(lines[0]))
+    print("|" + "|".join("-" * (w + 1) + ("-" if not column else ":") for column, w in enumerate(widths)) + "|")
+    for line in lines[1:]:
+        print(show(line))
+    print(flush=True)
+
+
+def three_digits(value: float) -> str:
+    """Three significant digits, thousands separated."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"
+
+
+def again(outcome: Outcome) -> str:
+    """Segments sent again, where the program counts them."""
+    return "-" if outcome.retransmitted is None else f"{outcome.retransmitted:,}"
+
+
+def compare(cases: dict[str, Case], repeats: int | None, with_peers: bool) -> None:
+    """The cases: ours and the peers, alternated."""
+    rows = []
+    for name, case in cases.items():
+        programs = {"Perigee": ours} | ({peer: PEERS[peer] for peer in case.peers} if with_peers else {})
+        outcomes: dict[str, list[Outcome]] = {program: [] for program in programs}
+        for _ in range(repeats or case.repeats):
+            for program, command in programs.items():
+                outcomes[program].append(run(command(case.download)))
+        median = {program: statistics.median(o.speed for o in seen) for program, seen in outcomes.items()}
+        for program, seen in outcomes.items():
+            speeds = [outcome.speed for outcome in seen]
+            rows.append(
+                [
+                    f"{name}: {program}",
+                    f"{case.download.cc}, {case.download.size // MB} MB",
+                    three_digits(median[program]),
+                    f"{(max(speeds) - min(speeds)) / median[program]:.0%}",
+                    again(seen[0]),
+                    f"{max(outcome.peak_mib for outcome in seen):.0f}",
+                    "" if program == "Perigee" else three_digits(median["Perigee"] / median[program]),
+                ]
+            )
+    table(("case: program", "download", "segments/s", "spread", "sent again", "MiB", "Perigee is x faster"), rows)
+
+
+def windows(repeats: int | None) -> None:
+    """Cost against the window, without and with loss."""
+    print("Nanoseconds per delivered segment against the window in packets (BBR):\n")
+    rows, every = [], []
+    for loss in WINDOW_LOSSES:
+        row = [f"{loss:.0%} lost"]
+        for packets in WINDOWS:
+            seen = [run(ours(window(packets, loss))) for _ in range(repeats or 3)]
+            nanoseconds = 1e9 / statistics.median(outcome.speed for outcome in seen)
+            every.append(nanoseconds)
+            row.append(f"{nanoseconds:.0f}")
+        rows.append(row)
+    table(("", *(f"{packets:,}" for packets in WINDOWS)), rows)
+    print(f"Dearest to cheapest: {max(every) / min(every):.2f}\n")
+
+
+def processor() -> str:
+    """The name of the processor."""
+    found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    return found[1] if found else platform.machine()
+
+
+def build(with_ns3: bool) -> None:
+    """Compile ours and, where asked for, the peer that has to be compiled."""
+    cargo = ["cargo", "build", "--release", "--quiet", "-p", "perigee-sim", "--example", "download"]
+    subprocess.run(cargo, cwd=ROOT, check=True)
+    if with_ns3:
+        NS3.parent.mkdir(exist_ok=True)
+        modules = ["core", "network", "internet", "point-to-point", "applications"]
+        libraries = [f"-lns3-{module}" for module in modules]
+        command = ["c++", "-std=c++17", "-O2", "-DNDEBUG", "-o", str(NS3), str(HERE / "peers/ns3.cc"), *libraries]
+        subprocess.run(command, check=True)
+
+
+def main() -> int:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--long", action="store_true", help="with the downloads that take a peer many minutes")
+    parser.add_argument(
+        "--only", action="append", choices=[*CASES, "windows", "instructions"], help="only this case; may be repeated"
+    )
+    parser.add_argument("--repeats", type=int, help="of every measurement [default: 1 to 5, by case]")
+    parser.add_argument("--no-peers", action="store_true", help="ours alone")
+    asked = parser.parse_args()
+
+    chosen = asked.only or [
+        *(name for name, case in CASES.items() if asked.long or not case.long),
+        "windows",
+        "instructions",
+    ]
+    cases = {name: CASES[name] for name in chosen if name in CASES}
+    peers = {peer for case in cases.values() for peer in case.peers} if not asked.no_peers else set()
+    build(with_ns3="ns-3" in peers)
+
+    print(f"{processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n", flush=True)
+    if cases:
+        compare(cases, asked.repeats, with_peers=not asked.no_peers)
+    if "windows" in chosen:
+        windows(asked.repeats)
+    if "instructions" in chosen:
+        if not shutil.which("valgrind"):
+            print("instructions: valgrind is not installed")
+            return 1
+        for name in ("clean", "overflow"):
+            full = dataclasses.replace(CASES[name].download, size=200 * MB)
+            part = dataclasses.replace(full, size=100 * MB)
+            print(f"Instructions per segment ({name}, 100 MB to 200 MB): {instructions(full, part):.0f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
