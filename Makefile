@@ -22,21 +22,21 @@ BENCH_PACKAGES := g++ libns3-dev ns2 time valgrind
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs \
         algorithms/*.c algorithms/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study test lint bench bench-long clean packages bench-packages
+.PHONY: help setup study test lint bench bench-long clean bench-packages
 
 help: ## this menu
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 
-setup: .make/core ## packages, Rust, virtual environment, Python module; done by the others when needed
+setup: .venv/core.made ## packages, Rust, virtual environment, Python module; done by the others when needed
 
-study: .make/core ## the whole claypool-2021 study and its report (STUDY=name for another)
+study: .venv/core.made ## the whole claypool-2021 study and its report (STUDY=name for another)
 	$(BIN)/perigee run $(STUDY) --out results/$(STUDY)
 	$(BIN)/perigee report results/$(STUDY)
 
-test: .make/core ## all tests; closes with N passed, N failed, N skipped
+test: .venv/core.made ## all tests; closes with N passed, N failed, N skipped
 	$(BIN)/python tools/test.py
 
-lint: .make/core ## formatting, clippy, rustdoc, ruff, mypy, C warnings, file lengths, links
+lint: .venv/core.made ## formatting, clippy, rustdoc, ruff, mypy, C warnings, file lengths, links
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
@@ -56,13 +56,10 @@ clean: ## everything that was built; results/ stays
 	find python tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 	rm -f python/perigee/_core*.so
 
-packages:
-	@tools/packages.sh $(PACKAGES)
-
-bench-packages: | .make
+bench-packages:
 	@tools/packages.sh $(BENCH_PACKAGES)
 
-# What is set up leaves a stamp, so that the second call does nothing.
+# What is set up leaves a stamp where it is, so that the second call does nothing and a removed .venv is made again.
 .make:
 	@mkdir -p $@
 
@@ -74,12 +71,12 @@ bench-packages: | .make
 	@tools/rust.sh $(RUST)
 	@touch $@
 
-.make/venv: .make/packages pyproject.toml
+.venv/python.made: .make/packages pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; PYTHON=... names one")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check 'maturin>=1.7,<2'
 	@touch $@
 
-.make/core: .make/rust .make/venv $(CORE)
+.venv/core.made: .make/rust .venv/python.made $(CORE)
 	$(BIN)/maturin develop --release --quiet --extras dev
 	@touch $@
