@@ -69,6 +69,16 @@ enum tcp_ca_event {
 };
 enum { SK_PACING_NONE, SK_PACING_NEEDED };
 
+#ifdef __bpf__
+struct minmax_sample {
+	u32 t;
+	u32 v;
+};
+struct minmax {
+	struct minmax_sample s[3];
+};
+#endif
+
 struct sock {
 	u64 sk_pacing_rate;     /* bytes/s; all ones: unlimited */
 	u64 sk_max_pacing_rate; /* bytes/s */
@@ -116,7 +126,9 @@ struct tcp_sock {
 	u32 total_retrans;
 	u32 srtt_us; /* << 3 */
 	u32 mdev_us; /* << 2 */
-#ifndef __bpf__
+#ifdef __bpf__
+	struct minmax rtt_min;
+#else
 	u32 rtt_min_us;
 #endif
 	u32 mss_cache; /* bytes */
@@ -245,6 +257,11 @@ static inline bool window_was_the_limit(struct sock *sk)
 {
 	return BPF_CORE_READ_BITFIELD(tcp_sk(sk), is_cwnd_limited);
 }
+/* Windowed minimum of the round trip, us; all ones before a sample. */
+static inline u32 tcp_min_rtt(struct tcp_sock *tp)
+{
+	return tp->rtt_min.s[0].v;
+}
 static inline u32 random_u32(struct sock *sk)
 {
 	return bpf_get_prandom_u32();
@@ -266,6 +283,10 @@ static inline u8 ca_state(struct sock *sk)
 static inline bool window_was_the_limit(struct sock *sk)
 {
 	return tcp_sk(sk)->is_cwnd_limited != 0;
+}
+static inline u32 tcp_min_rtt(struct tcp_sock *tp)
+{
+	return tp->rtt_min_us;
 }
 /* xorshift64*, Vigna: "An experimental exploration of Marsaglia's xorshift generators", 2016. The seed is not zero. */
 static inline u32 random_u32(struct sock *sk)
