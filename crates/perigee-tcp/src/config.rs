@@ -35,6 +35,9 @@ pub struct Config {
     pub delayed_acks: bool,
     /// Longest delay of an acknowledgement.
     pub delayed_ack_max: Time,
+    /// Compress acknowledgements while a gap is open: one each millisecond or each 44 segments
+    /// (`tcp_comp_sack_nr`, Linux 4.18 and later).
+    pub ack_compression: bool,
     /// Acknowledge at once in the beginning of a connection (Linux's quick ACK mode).
     pub quick_acks: bool,
     /// Collapse the window after an idle time of one RTO (`tcp_slow_start_after_idle`).
@@ -47,6 +50,8 @@ pub struct Config {
     pub reordering: u32,
     /// Upper bound of the congestion window, segments (`snd_cwnd_clamp`).
     pub cwnd_clamp: u32,
+    /// Pace every flow at its window's rate, as below Linux's fq queue; algorithms that need pacing have it anyway.
+    pub pacing: bool,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: bool,
 }
@@ -69,12 +74,14 @@ impl Default for Config {
             prr: true,
             delayed_acks: true,
             delayed_ack_max: Time::from_millis(40),
+            ack_compression: true,
             quick_acks: true,
             slow_start_after_idle: true,
             rto_min: Time::from_millis(200),
             rto_max: Time::from_secs(120),
             reordering: 3,
             cwnd_clamp: u32::MAX,
+            pacing: false,
             ecn: false,
         }
     }

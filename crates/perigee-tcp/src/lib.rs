@@ -2,8 +2,19 @@
 //!
 //! It behaves as today's Linux does. It owns no clock, no random numbers and no payload bytes; streams are counted.
 
+mod ack;
 mod config;
+mod endpoint;
+mod output;
+mod queue;
+mod rack;
+mod receiver;
+mod recovery;
+mod rtt;
+mod sack;
 mod segment;
+mod sender;
 
 pub use config::Config;
+pub use endpoint::{Endpoint, Info};
 pub use segment::{Flags, Segment, MAX_SACK_BLOCKS};

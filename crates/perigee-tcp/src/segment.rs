@@ -51,6 +51,8 @@ pub struct Segment {
     pub flags: Flags,
     /// Whether the timestamps option is present.
     pub timestamps: bool,
+    /// SACK-permitted option; only with SYN.
+    pub sack_permitted: bool,
 }
 
 impl Segment {

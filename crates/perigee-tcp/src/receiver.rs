@@ -1,0 +1,548 @@
+//! The receiving half: reassembly, acknowledgement policy, and a window that grows with the measured rate.
+
+use std::collections::VecDeque;
+
+use perigee_units::Time;
+
+use crate::config::Config;
+use crate::segment::{Flags, Segment, MAX_SACK_BLOCKS};
+
+/// State of the receiving half. Positions are bytes since the peer's initial sequence number.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    /// Next position expected (RCV.NXT).
+    next: u64,
+    /// Data received out of order, sorted, disjoint.
+    out_of_order: VecDeque<(u64, u64)>,
+    out_of_order_bytes: u64,
+    /// Ranges to report, the newest first.
+    reports: [(u64, u64); REPORTS],
+    report_count: usize,
+    duplicate: Option<(u64, u64)>,
+    /// Position of the FIN, once seen.
+    fin_at: Option<u64>,
+    window: ReceiveWindow,
+    acks: AckPolicy,
+    sack: bool,
+    dsack: bool,
+}
+
+/// What the arrival of data asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrival {
+    /// Nothing new was learnt from it (no payload).
+    Empty,
+    /// It lies outside the window or was received before.
+    Duplicate,
+    /// In order.
+    InOrder,
+    /// Beyond a gap.
+    OutOfOrder,
+}
+
+impl Receiver {
+    pub(crate) fn new(config: &Config, mss: u32) -> Self {
+        Self {
+            next: 0,
+            out_of_order: VecDeque::new(),
+            out_of_order_bytes: 0,
+            reports: [(0, 0); REPORTS],
+            report_count: 0,
+            duplicate: None,
+            fin_at: None,
+            window: ReceiveWindow::new(config, mss),
+            acks: AckPolicy::new(config),
+            sack: config.sack,
+            dsack: config.dsack,
+        }
+    }
+
+    pub(crate) fn set_sack(&mut self, on: bool) {
+        self.sack = on;
+        self.dsack &= on;
+        self.acks.compression &= on;
+    }
+
+    /// Position expected next.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) fn fin_received(&self) -> bool {
+        self.fin_at.is_some_and(|at| self.next > at)
+    }
+
+    /// Payload bytes delivered in order.
+    pub(crate) fn received(&self) -> u64 {
+        self.next.saturating_sub(1 + u64::from(self.fin_received()))
+    }
+
+    /// The peer's SYN: it takes position 0.
+    pub(crate) fn on_syn(&mut self) {
+        self.next = 1;
+        self.window.acknowledged = 1;
+    }
+
+    /// Window to put into a segment sent now, in bytes; `scaled`: window scaling is in use.
+    pub(crate) fn advertise(&mut self, scale: u8) -> u32 {
+        self.window.advertise(self.next, self.out_of_order_bytes, scale)
+    }
+
+    pub(crate) fn initial_window(&self) -> u32 {
+        self.window.window as u32
+    }
+
+    /// Takes payload `start..start + len` (and FIN) in. `tsecr_rtt_us` is the age of the echoed timestamp.
+    pub(crate) fn on_data(&mut self, now: Time, start: u64, segment: &Segment, echo_age_us: Option<u32>) -> Arrival {
+        let len = u64::from(segment.len);
+        let end = start + len;
+        if segment.flags.has(Flags::FIN) {
+            self.fin_at = Some(end);
+        }
+        if len == 0 && !segment.flags.has(Flags::FIN) {
+            return Arrival::Empty;
+        }
+        self.acks.on_data(now, segment.len, self.window.window);
+        self.window.on_segment(segment, echo_age_us);
+        let end = end + u64::from(segment.flags.has(Flags::FIN));
+        if end <= self.next {
+            self.note_duplicate(start, end);
+            self.acks.now = true;
+            self.acks.enter_quick(self.window.window);
+            return Arrival::Duplicate;
+        }
+        if start > self.window.right_edge() {
+            self.acks.now = true;
+            return Arrival::Duplicate;
+        }
+        let arrival = if start <= self.next {
+            if start < self.next {
+                self.note_duplicate(start, self.next);
+            }
+            self.next = end;
+            let had_gap = !self.out_of_order.is_empty();
+            self.take_contiguous();
+            // RFC 5681, section 4.2: acknowledge at once when a gap is filled.
+            self.acks.now |= had_gap && self.out_of_order.is_empty();
+            Arrival::InOrder
+        } else {
+            self.insert(start, end);
+            Arrival::OutOfOrder
+        };
+        self.window.grow(now, self.next, self.out_of_order_bytes);
+        self.decide_ack(now);
+        arrival
+    }
+
+    /// Whether an acknowledgement must leave now.
+    pub(crate) fn ack_due(&self) -> bool {
+        self.acks.now
+    }
+
+    /// Asks for an acknowledgement at once (a SYN retransmission, an old segment).
+    pub(crate) fn force_ack(&mut self) {
+        self.acks.now = true;
+    }
+
+    /// When a delayed or compressed acknowledgement leaves at the latest.
+    #[inline]
+    pub(crate) fn ack_deadline(&self) -> Time {
+        self.acks.delayed_until.min(self.acks.compressed_until)
+    }
+
+    pub(crate) fn on_timer(&mut self, now: Time) {
+        if now >= self.acks.delayed_until {
+            self.acks.delayed_until = Time::MAX;
+            self.acks.on_delay_expired();
+            self.acks.now = true;
+        }
+        if now >= self.acks.compressed_until {
+            self.acks.compressed_until = Time::MAX;
+            self.acks.now = true;
+        }
+    }
+
+    /// An acknowledgement has left, alone or with data.
+    #[inline]
+    pub(crate) fn on_ack_sent(&mut self) {
+        self.acks.on_sent();
+        self.window.acknowledged = self.next;
+    }
+
+    /// Fills SACK blocks, duplicates first (RFC 2883), then the newest ranges.
+    #[inline]
+    pub(crate) fn fill_sack(&mut self, segment: &mut Segment, to_wire: impl Fn(u64) -> u32, limit: usize) {
+        if !self.sack || (self.report_count == 0 && self.duplicate.is_none()) {
+            return;
+        }
+        let limit = limit.min(MAX_SACK_BLOCKS);
+        let mut count = 0;
+        let ranges = self.duplicate.take().into_iter().chain(self.reports[..self.report_count].iter().copied());
+        for (start, end) in ranges.take(limit) {
+            segment.sack[count] = (to_wire(start), to_wire(end));
+            count += 1;
+        }
+        segment.sack_count = count as u8;
+    }
+
+    fn note_duplicate(&mut self, start: u64, end: u64) {
+        if self.dsack {
+            self.duplicate = Some((start, end));
+        }
+    }
+
+    /// Moves `next` over ranges that became contiguous and forgets them.
+    fn take_contiguous(&mut self) {
+        while let Some(&(start, end)) = self.out_of_order.front() {
+            if start > self.next {
+                break;
+            }
+            self.out_of_order_bytes -= end - start;
+            self.next = self.next.max(end);
+            self.out_of_order.pop_front();
+        }
+        if self.report_count > 0 {
+            let next = self.next;
+            self.retain_reports(|(_, end)| end > next);
+        }
+    }
+
+    /// Adds `start..end`; most arrivals extend the last range.
+    fn insert(&mut self, start: u64, end: u64) {
+        let ranges = &mut self.out_of_order;
+        let merged = match ranges.back_mut() {
+            Some(last) if start == last.1 => {
+                last.1 = end;
+                self.out_of_order_bytes += end - start;
+                let merged = *last;
+                // The range reported first only grew: the common case touches nothing else.
+                if self.report_count > 0 && self.reports[0].0 == merged.0 {
+                    self.reports[0] = merged;
+                    return;
+                }
+                self.report_first(merged);
+                return;
+            }
+            last if last.as_ref().is_none_or(|last| start > last.1) => {
+                ranges.push_back((start, end));
+                self.out_of_order_bytes += end - start;
+                (start, end)
+            }
+            _ => match self.insert_within(start, end) {
+                Some(merged) => merged,
+                None => return,
+            },
+        };
+        self.report_first(merged);
+    }
+
+    /// Adds a range that is not the last; `None` where all of it was there already.
+    fn insert_within(&mut self, start: u64, end: u64) -> Option<(u64, u64)> {
+        let first = self.out_of_order.partition_point(|range| range.1 < start);
+        let mut merged = (start, end);
+        let mut past = first;
+        while let Some(&(s, e)) = self.out_of_order.get(past) {
+            if s > end {
+                break;
+            }
+            if s <= start && end <= e {
+                self.note_duplicate(start, end);
+                self.report_first((s, e));
+                return None;
+            }
+            merged = (merged.0.min(s), merged.1.max(e));
+            self.out_of_order_bytes -= e - s;
+            past += 1;
+        }
+        self.out_of_order_bytes += merged.1 - merged.0;
+        if past == first {
+            self.out_of_order.insert(first, merged);
+        } else {
+            self.out_of_order[first] = merged;
+            self.out_of_order.drain(first + 1..past);
+        }
+        Some(merged)
+    }
+
+    fn report_first(&mut self, range: (u64, u64)) {
+        self.retain_reports(|(start, end)| end < range.0 || start > range.1);
+        let kept = self.report_count.min(REPORTS - 1);
+        self.reports.copy_within(..kept, 1);
+        self.reports[0] = range;
+        self.report_count = kept + 1;
+    }
+
+    fn retain_reports(&mut self, keep: impl Fn((u64, u64)) -> bool) {
+        let mut kept = 0;
+        for at in 0..self.report_count {
+            if keep(self.reports[at]) {
+                self.reports[kept] = self.reports[at];
+                kept += 1;
+            }
+        }
+        self.report_count = kept;
+    }
+
+    /// Linux's policy: each second full segment, each segment in quick mode, at once when told; otherwise later.
+    /// While a gap is open, acknowledgements after the first three are compressed where that is on.
+    #[inline]
+    fn decide_ack(&mut self, now: Time) {
+        let unacknowledged = self.next - self.window.acknowledged;
+        let acks = &mut self.acks;
+        if acks.now {
+            return;
+        }
+        if !acks.delayed || unacknowledged > u64::from(acks.full_segment) || acks.quick > 0 {
+            acks.now = true;
+        } else if self.out_of_order.is_empty() {
+            acks.delay(now);
+        } else if !acks.compression || acks.compressed >= COMPRESS_AT_MOST {
+            acks.now = true;
+        } else {
+            acks.compress(now, self.next, self.window.rtt_us);
+        }
+    }
+}
+
+/// When to acknowledge.
+#[derive(Clone, Debug)]
+struct AckPolicy {
+    now: bool,
+    delayed: bool,
+    delayed_until: Time,
+    compression: bool,
+    compressed_until: Time,
+    compressed: u32,
+    /// Position at which the current gap was first acknowledged, and how often.
+    gap: (u64, u32),
+    /// Acknowledgements left to send without delay.
+    quick: u32,
+    quick_allowed: bool,
+    /// Largest segment seen: what "full" means.
+    full_segment: u16,
+    last_data: Option<Time>,
+    /// The delay in use, adapted to the gaps between segments.
+    delay: Time,
+    delay_max: Time,
+}
+
+impl AckPolicy {
+    fn new(config: &Config) -> Self {
+        Self {
+            now: false,
+            delayed: config.delayed_acks,
+            delayed_until: Time::MAX,
+            compression: config.ack_compression && config.sack,
+            compressed_until: Time::MAX,
+            compressed: 0,
+            gap: (0, 0),
+            quick: 0,
+            quick_allowed: config.quick_acks,
+            full_segment: 536,
+            last_data: None,
+            delay: config.delayed_ack_max,
+            delay_max: config.delayed_ack_max,
+        }
+    }
+
+    #[inline]
+    fn on_data(&mut self, now: Time, len: u16, window: u64) {
+        self.full_segment = self.full_segment.max(len);
+        match self.last_data {
+            None => self.enter_quick(window),
+            Some(last) => {
+                let gap = now - last;
+                let half = Time::from_nanos(self.delay_max.as_nanos() / 2);
+                let smoothed = Time::from_nanos(self.delay.as_nanos() / 2);
+                if gap <= half {
+                    self.delay = smoothed + half;
+                } else if gap < self.delay {
+                    self.delay = smoothed + gap;
+                }
+            }
+        }
+        self.last_data = Some(now);
+    }
+
+    /// Linux: as many as half the window holds, at most 16.
+    fn enter_quick(&mut self, window: u64) {
+        if self.quick_allowed {
+            let fits = (window / (2 * u64::from(self.full_segment))).clamp(2, MAX_QUICK_ACKS);
+            self.quick = self.quick.max(fits as u32);
+        }
+    }
+
+    #[inline]
+    fn delay(&mut self, now: Time) {
+        if self.delayed_until == Time::MAX {
+            self.delayed_until = now + self.delay.min(self.delay_max);
+        }
+    }
+
+    fn on_delay_expired(&mut self) {
+        self.delay = (self.delay * 2).min(self.delay_max);
+    }
+
+    fn compress(&mut self, now: Time, next: u64, rtt_us: u64) {
+        if self.gap.0 != next {
+            self.gap = (next, 0);
+        }
+        if self.gap.1 < 3 {
+            self.gap.1 += 1;
+            self.now = true;
+            return;
+        }
+        self.compressed += 1;
+        if self.compressed_until == Time::MAX {
+            self.compressed_until = now + Time::from_micros(rtt_us / 20).min(COMPRESS_FOR);
+        }
+    }
+
+    #[inline]
+    fn on_sent(&mut self) {
+        self.now = false;
+        self.delayed_until = Time::MAX;
+        self.compressed_until = Time::MAX;
+        self.compressed = 0;
+        self.quick = self.quick.saturating_sub(1);
+    }
+}
+
+/// The advertised window and its growth (Linux's dynamic right-sizing; Fisk, Feng 2001).
+#[derive(Clone, Debug)]
+struct ReceiveWindow {
+    buffer: u64,
+    buffer_max: u64,
+    autotuning: bool,
+    mss: u64,
+    /// Most that the buffer allows to advertise.
+    clamp: u64,
+    /// Most that is advertised; grows with arriving data.
+    threshold: u64,
+    /// Advertised last, counted from `acknowledged`.
+    window: u64,
+    /// Position up to which was acknowledged.
+    acknowledged: u64,
+    /// Smoothed round-trip time seen by the receiver, us.
+    rtt_us: u64,
+    last_echo: u32,
+    /// Data taken in the last round, and the start of this one.
+    round: Round,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    space: u64,
+    start: u64,
+    at: Time,
+}
+
+impl ReceiveWindow {
+    fn new(config: &Config, mss: u32) -> Self {
+        let [_, initial, max] = config.rmem.map(perigee_units::Bytes::as_u64);
+        let mss = u64::from(mss);
+        let clamp = initial / BUFFER_PER_WINDOW;
+        let space = clamp.min(MAX_UNSCALED_WINDOW);
+        let window = if space > mss { space - space % mss } else { space };
+        Self {
+            buffer: initial,
+            buffer_max: max,
+            autotuning: config.receive_autotuning,
+            mss,
+            clamp,
+            threshold: clamp.min(window.max(mss)),
+            window,
+            acknowledged: 0,
+            rtt_us: 0,
+            last_echo: 0,
+            round: Round { space: window.min(INITIAL_SEGMENTS * mss), start: 1, at: Time::ZERO },
+        }
+    }
+
+    fn right_edge(&self) -> u64 {
+        self.acknowledged + self.window
+    }
+
+    /// The right edge never moves back (RFC 9293, section 3.8.6).
+    fn advertise(&mut self, next: u64, held_bytes: u64, scale: u8) -> u32 {
+        let held = held_bytes * SKB_TRUESIZE / self.mss;
+        let free = (self.buffer.saturating_sub(held) / BUFFER_PER_WINDOW).min(self.clamp).min(self.threshold);
+        let unit = 1u64 << scale;
+        let edge = self.right_edge();
+        let window = free.div_ceil(unit).max(edge.saturating_sub(next).div_ceil(unit)) * unit;
+        self.window = window.min(MAX_UNSCALED_WINDOW << scale);
+        self.acknowledged = next;
+        self.window as u32
+    }
+
+    /// The round-trip time as a receiver of bulk data sees it: the age of a newly echoed timestamp.
+    #[inline]
+    fn on_segment(&mut self, segment: &Segment, echo_age_us: Option<u32>) {
+        let Some(age) = echo_age_us else { return };
+        if segment.tsecr == self.last_echo || u64::from(segment.len) < self.mss {
+            return;
+        }
+        self.last_echo = segment.tsecr;
+        let sample = u64::from(age.max(1000));
+        self.rtt_us = if self.rtt_us == 0 { sample } else { self.rtt_us - (self.rtt_us >> 3) + (sample >> 3) };
+    }
+
+    /// Each segment opens the window by two; each round trip the buffer follows what was taken: twice that to cover
+    /// a loss, and twice its growth on top to keep ahead of a sender in slow start.
+    #[inline]
+    fn grow(&mut self, now: Time, next: u64, held_bytes: u64) {
+        let held = held_bytes * SKB_TRUESIZE / self.mss;
+        let room = self.clamp.min(self.buffer.saturating_sub(held) / BUFFER_PER_WINDOW).saturating_sub(self.threshold);
+        self.threshold += room.min(2 * self.mss);
+        if self.rtt_us == 0 {
+            self.round.at = self.round.at.max(now);
+        }
+        if self.rtt_us == 0 || (now - self.round.at).as_micros() < self.rtt_us {
+            return;
+        }
+        let copied = next - self.round.start;
+        if copied > self.round.space {
+            if self.autotuning {
+                let base = 2 * copied + 16 * self.mss;
+                let grown = u128::from(base) * u128::from(copied - self.round.space) / u128::from(self.round.space);
+                let target = u128::from(base) + 2 * grown;
+                let buffer = target / u128::from(self.mss) * u128::from(BUFFER_PER_SEGMENT);
+                let buffer = u64::try_from(buffer).unwrap_or(u64::MAX).min(self.buffer_max);
+                if buffer > self.buffer {
+                    self.buffer = buffer;
+                    self.clamp = buffer / BUFFER_PER_WINDOW;
+                }
+            }
+            self.round.space = copied;
+        }
+        self.round.start = next;
+        self.round.at = now;
+    }
+}
+
+/// Ranges remembered for reports: one more than fits beside timestamps.
+const REPORTS: usize = 4;
+/// Linux's `TCP_MAX_QUICKACKS`.
+const MAX_QUICK_ACKS: u64 = 16;
+/// Linux's `tcp_comp_sack_nr` and `tcp_comp_sack_delay_ns`.
+const COMPRESS_AT_MOST: u32 = 44;
+const COMPRESS_FOR: Time = Time::from_millis(1);
+/// Half the buffer is for overhead (`tcp_adv_win_scale` = 1).
+const BUFFER_PER_WINDOW: u64 = 2;
+/// Memory that a full segment takes in the receive queue.
+const SKB_TRUESIZE: u64 = 2304;
+/// Buffer added for each segment of window: the smallest step of 128 whose half holds a segment of 1460 bytes.
+const BUFFER_PER_SEGMENT: u64 = 3008;
+const MAX_UNSCALED_WINDOW: u64 = 65_535;
+const INITIAL_SEGMENTS: u64 = 10;
+
+/// Shift that lets the largest buffer be advertised in 16 bits.
+pub(crate) fn window_scale(config: &Config) -> u8 {
+    let mut space = config.rmem[2].as_u64();
+    let mut scale = 0;
+    while space > MAX_UNSCALED_WINDOW && scale < 14 {
+        space >>= 1;
+        scale += 1;
+    }
+    scale
+}

@@ -1,0 +1,151 @@
+//! A path for tests: sender, loss, a bottleneck with a drop-tail queue, receiver, and a fixed delay back.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use perigee_cc::Selected;
+use perigee_tcp::{Config, Endpoint, Flags, Segment};
+use perigee_units::{Bytes, Rate, Stream, Time};
+
+/// The path's numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Path {
+    pub(crate) rate: Rate,
+    pub(crate) round_trip: Time,
+    pub(crate) queue_bytes: u64,
+    pub(crate) loss: f64,
+    pub(crate) ack_loss: f64,
+    pub(crate) seed: u64,
+}
+
+impl Default for Path {
+    fn default() -> Self {
+        Self {
+            rate: Rate::from_mbps(10.0),
+            round_trip: Time::from_millis(100),
+            queue_bytes: 125_000,
+            loss: 0.0,
+            ack_loss: 0.0,
+            seed: 1,
+        }
+    }
+}
+
+/// A transfer under way: `sender` writes, `receiver` opens.
+pub(crate) struct Transfer {
+    pub(crate) sender: Endpoint,
+    pub(crate) receiver: Endpoint,
+    pub(crate) now: Time,
+    pub(crate) dropped: u64,
+    /// Data segments to drop by their count, from 1; filled by tests of exact loss patterns.
+    pub(crate) drop_data: Vec<u64>,
+    data_segments: u64,
+    path: Path,
+    queue: VecDeque<(Time, u64)>,
+    queued: u64,
+    last_departure: Time,
+    remainder: u64,
+    events: BinaryHeap<Reverse<(Time, u64, usize, usize)>>,
+    packets: Vec<Segment>,
+    sequence: u64,
+    losses: Stream,
+}
+
+const TO_RECEIVER: usize = 0;
+const TO_SENDER: usize = 1;
+
+impl Transfer {
+    pub(crate) fn new(path: &Path, config: &Config, cc: &str) -> Self {
+        Self::with(path, config, config, cc)
+    }
+
+    pub(crate) fn with(path: &Path, sending: &Config, receiving: &Config, cc: &str) -> Self {
+        let selected = Selected::parse(cc, &[]).expect("a known algorithm");
+        Self {
+            sender: Endpoint::server(sending, &selected, path.seed),
+            receiver: Endpoint::client(receiving, &selected, path.seed + 1),
+            now: Time::ZERO,
+            dropped: 0,
+            drop_data: Vec::new(),
+            data_segments: 0,
+            path: path.clone(),
+            queue: VecDeque::new(),
+            queued: 0,
+            last_departure: Time::ZERO,
+            remainder: 0,
+            events: BinaryHeap::new(),
+            packets: Vec::new(),
+            sequence: 0,
+            losses: Stream::new(path.seed, "test/loss"),
+        }
+    }
+
+    pub(crate) fn open(&mut self) {
+        self.receiver.open(self.now);
+        self.flush();
+    }
+
+    /// Runs until `until`, or until `done` says so.
+    pub(crate) fn run(&mut self, until: Time, mut done: impl FnMut(&Self) -> bool) {
+        while !done(self) {
+            let timer = self.sender.next_timer().into_iter().chain(self.receiver.next_timer()).min();
+            let event = self.events.peek().map(|Reverse(e)| e.0);
+            let Some(next) = timer.into_iter().chain(event).min().filter(|at| *at <= until) else {
+                self.now = until;
+                return;
+            };
+            self.now = self.now.max(next);
+            if event.is_some_and(|at| at <= self.now) {
+                let Reverse((_, _, to, packet)) = self.events.pop().expect("peeked");
+                let segment = self.packets[packet];
+                let end = if to == TO_RECEIVER { &mut self.receiver } else { &mut self.sender };
+                end.on_segment(self.now, &segment, false);
+            } else {
+                self.sender.on_timer(self.now);
+                self.receiver.on_timer(self.now);
+            }
+            self.flush();
+        }
+    }
+
+    pub(crate) fn flush(&mut self) {
+        while let Some(segment) = self.sender.poll_transmit(self.now) {
+            self.offer(segment);
+        }
+        while let Some(segment) = self.receiver.poll_transmit(self.now) {
+            if !self.losses.chance(self.path.ack_loss) || segment.flags.has(Flags::SYN) {
+                self.deliver(self.now + self.path.round_trip, TO_SENDER, segment);
+            }
+        }
+    }
+
+    fn offer(&mut self, segment: Segment) {
+        if segment.len > 0 {
+            self.data_segments += 1;
+            if self.drop_data.contains(&self.data_segments) {
+                self.dropped += 1;
+                return;
+            }
+        }
+        let frame = u64::from(segment.ip_bytes()) + 14;
+        while self.queue.front().is_some_and(|(at, _)| *at <= self.now) {
+            self.queued -= self.queue.pop_front().expect("not empty").1;
+        }
+        let lost = segment.len > 0 && self.losses.chance(self.path.loss);
+        if lost || self.queued + frame > self.path.queue_bytes {
+            self.dropped += 1;
+            return;
+        }
+        let start = self.last_departure.max(self.now);
+        self.last_departure = start + self.path.rate.send_with_remainder(Bytes::new(frame), &mut self.remainder);
+        self.queue.push_back((self.last_departure, frame));
+        self.queued += frame;
+        self.deliver(self.last_departure, TO_RECEIVER, segment);
+    }
+
+    fn deliver(&mut self, at: Time, to: usize, segment: Segment) {
+        self.sequence += 1;
+        self.packets.push(segment);
+        self.events.push(Reverse((at, self.sequence, to, self.packets.len() - 1)));
+    }
+}
