@@ -1,0 +1,195 @@
+//! How long a packet is in the air.
+
+use std::sync::Arc;
+
+use perigee_units::Time;
+
+use crate::spec::{Body, DelaySpec, Jitter, Loaded, Tail, TailShape};
+use crate::steps::Cursor;
+use crate::wander::Wander;
+use crate::Steps;
+
+/// The delay of a link as a function of the instant at which a packet leaves its queue.
+pub(crate) enum Delay {
+    Constant(Time),
+    Steps { steps: Arc<Steps<Time>>, cursor: Cursor, value: Time, until: Time },
+    Jitter(Box<JitterDelay>),
+}
+
+impl Delay {
+    pub(crate) fn new(spec: &DelaySpec, seed: u64, name: &str) -> Self {
+        match spec {
+            DelaySpec::Constant(delay) => Self::Constant(*delay),
+            DelaySpec::Trace(steps) => {
+                Self::Steps { steps: steps.clone(), cursor: Cursor::default(), value: Time::ZERO, until: Time::ZERO }
+            }
+            DelaySpec::Jitter(jitter) => Self::Jitter(Box::new(JitterDelay::new(jitter, seed, name))),
+        }
+    }
+
+    /// The delay of a packet that leaves at `t`, which never goes back.
+    #[inline]
+    pub(crate) fn at(&mut self, t: Time) -> Time {
+        match self {
+            Self::Constant(delay) => *delay,
+            Self::Steps { steps, cursor, value, until } => {
+                if t >= *until {
+                    (*value, *until) = steps.segment(cursor, t);
+                }
+                *value
+            }
+            Self::Jitter(jitter) => jitter.at(t),
+        }
+    }
+}
+
+/// A delay that moves; see [`Jitter`].
+pub(crate) struct JitterDelay {
+    spec: Jitter,
+    body: Wander,
+    tail: Option<TailDelay>,
+    /// The interval of the body that `from` and `to`, its values there and in the next interval, belong to.
+    interval: Option<u64>,
+    from: Time,
+    to: Time,
+}
+
+impl JitterDelay {
+    fn new(spec: &Jitter, seed: u64, name: &str) -> Self {
+        Self {
+            body: Wander::new(seed, format!("{name}/delay"), spec.every, spec.memory),
+            tail: spec.tail.map(|tail| TailDelay::new(tail, seed, name)),
+            spec: spec.clone(),
+            interval: None,
+            from: Time::ZERO,
+            to: Time::ZERO,
+        }
+    }
+
+    fn at(&mut self, t: Time) -> Time {
+        let interval = self.body.interval(t);
+        if self.interval != Some(interval) {
+            self.interval = Some(interval);
+            self.from = self.body_delay(interval);
+            self.to = if self.spec.linear { self.body_delay(interval + 1) } else { self.from };
+        }
+        let mut delay = self.from;
+        if self.spec.linear {
+            let part = (t - self.body.start(interval)).as_nanos() as f64 / self.spec.every.as_nanos() as f64;
+            let (from, to) = (self.from.as_nanos() as f64, self.to.as_nanos() as f64);
+            delay = Time::from_nanos((from + (to - from) * part).round() as u64);
+        }
+        match &mut self.tail {
+            None => delay,
+            Some(tail) => delay + tail.at(t),
+        }
+    }
+
+    fn body_delay(&mut self, interval: u64) -> Time {
+        let g = self.body.value(interval);
+        let seconds = match self.spec.body {
+            Body::Normal { sd } => self.spec.base.as_secs_f64() + g * sd.as_secs_f64(),
+            Body::LogNormal { median, sigma } => {
+                self.spec.base.as_secs_f64() + median.as_secs_f64() * libm::exp(sigma * g)
+            }
+        };
+        Time::from_secs_f64(seconds).max(self.spec.min).min(self.spec.max)
+    }
+}
+
+/// The heavy tail of a jitter: one process says which intervals have it, another how much.
+struct TailDelay {
+    spec: Tail,
+    when: Wander,
+    size: Wander,
+    interval: Option<u64>,
+    extra: Time,
+}
+
+impl TailDelay {
+    fn new(spec: Tail, seed: u64, name: &str) -> Self {
+        Self {
+            when: Wander::new(seed, format!("{name}/delay/tail"), spec.every, Time::ZERO),
+            size: Wander::new(seed, format!("{name}/delay/tail/size"), spec.every, Time::ZERO),
+            spec,
+            interval: None,
+            extra: Time::ZERO,
+        }
+    }
+
+    fn at(&mut self, t: Time) -> Time {
+        let interval = self.when.interval(t);
+        if self.interval != Some(interval) {
+            self.interval = Some(interval);
+            let has_it = above(self.when.value(interval)) < self.spec.share.as_f64();
+            self.extra = if has_it { self.draw(interval) } else { Time::ZERO };
+        }
+        self.extra
+    }
+
+    fn draw(&mut self, interval: u64) -> Time {
+        let g = self.size.value(interval);
+        let seconds = match self.spec.shape {
+            TailShape::Pareto { min, shape } => min.as_secs_f64() / libm::pow(above(g), 1.0 / shape),
+            TailShape::LogNormal { median, sigma } => median.as_secs_f64() * libm::exp(sigma * g),
+        };
+        Time::from_secs_f64(seconds).min(self.spec.max)
+    }
+}
+
+/// Probability that a standard normal value is above `g`; uniform for a standard normal `g`.
+fn above(g: f64) -> f64 {
+    0.5 * libm::erfc(g * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// Delay that is added while the link is loaded; see [`Loaded`].
+pub(crate) struct LoadedDelay {
+    spec: Loaded,
+    wander: Wander,
+    /// Bytes that may arrive in a window without loading the link.
+    allowed: u64,
+    window: u64,
+    /// Bytes that arrived in that window and in the one before it.
+    bytes: [u64; 2],
+    interval: Option<u64>,
+    extra: Time,
+}
+
+impl LoadedDelay {
+    pub(crate) fn new(spec: &Loaded, seed: u64, name: &str) -> Self {
+        Self {
+            wander: Wander::new(seed, format!("{name}/loaded"), spec.every, spec.memory),
+            allowed: spec.above.bytes_in(spec.window).as_u64(),
+            spec: spec.clone(),
+            window: 0,
+            bytes: [0; 2],
+            interval: None,
+            extra: Time::ZERO,
+        }
+    }
+
+    /// Counts an arrival of `size` bytes at `now`.
+    pub(crate) fn arrival(&mut self, now: Time, size: u32) {
+        let window = now.as_nanos() / self.spec.window.as_nanos().max(1);
+        if window != self.window {
+            let before = if window == self.window + 1 { self.bytes[0] } else { 0 };
+            self.bytes = [0, before];
+            self.window = window;
+        }
+        self.bytes[0] += u64::from(size);
+    }
+
+    /// What is added to the delay of a packet that leaves at `t`.
+    pub(crate) fn at(&mut self, t: Time) -> Time {
+        if self.bytes.iter().all(|b| *b <= self.allowed) {
+            return Time::ZERO;
+        }
+        let interval = self.wander.interval(t);
+        if self.interval != Some(interval) {
+            self.interval = Some(interval);
+            let g = self.wander.value(interval);
+            self.extra = Time::from_secs_f64(self.spec.delay.as_secs_f64() + g * self.spec.sd.as_secs_f64());
+        }
+        self.extra
+    }
+}

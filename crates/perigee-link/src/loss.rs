@@ -1,0 +1,124 @@
+//! Packets lost in the air.
+
+use std::sync::Arc;
+
+use perigee_units::{Ratio, Stream, Time};
+
+use crate::spec::LossSpec;
+use crate::steps::Cursor;
+use crate::Steps;
+
+/// One loss process, with its own random stream.
+pub(crate) struct Loss {
+    draws: Stream,
+    process: Process,
+}
+
+enum Process {
+    Bernoulli(f64),
+    /// The state changes before a packet, then the packet is lost with the loss of the state.
+    GilbertElliott {
+        turn: [f64; 2],
+        loss: [f64; 2],
+        bad: bool,
+    },
+    Outages(Outages),
+    Steps {
+        steps: Arc<Steps<Ratio>>,
+        cursor: Cursor,
+    },
+}
+
+impl Loss {
+    pub(crate) fn new(spec: &LossSpec, seed: u64, name: &str) -> Self {
+        let process = match spec {
+            LossSpec::Bernoulli(loss) => Process::Bernoulli(loss.as_f64()),
+            LossSpec::GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss } => Process::GilbertElliott {
+                turn: [good_to_bad.as_f64(), bad_to_good.as_f64()],
+                loss: [good_loss.as_f64(), bad_loss.as_f64()],
+                bad: false,
+            },
+            LossSpec::Outages { gap, length, loss } => {
+                Process::Outages(Outages::new(*gap, *length, loss.as_f64(), seed, format!("{name}/outage")))
+            }
+            LossSpec::Trace(steps) => Process::Steps { steps: steps.clone(), cursor: Cursor::default() },
+        };
+        Self { draws: Stream::new(seed, name), process }
+    }
+
+    /// Whether this process takes a packet that enters the air at `t`, which never goes back.
+    #[inline]
+    pub(crate) fn takes(&mut self, t: Time) -> bool {
+        let p = match &mut self.process {
+            Process::Bernoulli(p) => *p,
+            Process::GilbertElliott { turn, loss, bad } => {
+                *bad ^= self.draws.chance(turn[usize::from(*bad)]);
+                loss[usize::from(*bad)]
+            }
+            Process::Outages(outages) => outages.loss_at(t),
+            Process::Steps { steps, cursor } => steps.segment(cursor, t).0.as_f64(),
+        };
+        self.draws.chance(p)
+    }
+}
+
+/// A good and a bad state that both last exponential times: a Markov chain in time.
+///
+/// Which state holds at an instant depends on the seed and the name alone, not on the traffic. To keep a long silence
+/// cheap, the chain starts afresh, from its stationary distribution and with a stream of its own, at each multiple of
+/// [`CYCLES`] mean cycles.
+struct Outages {
+    seed: u64,
+    name: String,
+    mean: [Time; 2],
+    loss: f64,
+    block: Option<u64>,
+    stream: Stream,
+    bad: bool,
+    until: Time,
+}
+
+impl Outages {
+    fn new(gap: Time, length: Time, loss: f64, seed: u64, name: String) -> Self {
+        let stream = Stream::new(seed, &name);
+        Self { seed, name, mean: [gap, length], loss, block: None, stream, bad: false, until: Time::ZERO }
+    }
+
+    fn loss_at(&mut self, t: Time) -> f64 {
+        if t >= self.until {
+            self.advance(t);
+        }
+        if self.bad {
+            self.loss
+        } else {
+            0.0
+        }
+    }
+
+    /// Walks from change to change, up to the state that holds at `t`.
+    fn advance(&mut self, t: Time) {
+        let length = (self.mean[0] + self.mean[1]).max(Time::from_nanos(1)) * CYCLES;
+        let block = t.as_nanos() / length.as_nanos();
+        let end = length * (block + 1);
+        if self.block != Some(block) {
+            self.block = Some(block);
+            self.stream = Stream::new(self.seed, &format!("{}/{block}", self.name));
+            let [gap, outage] = self.mean.map(Time::as_secs_f64);
+            self.bad = self.stream.chance(outage / (gap + outage));
+            self.until = length * block + self.stay();
+        }
+        while self.until <= t {
+            self.bad = !self.bad;
+            let stay = self.stay();
+            self.until += stay;
+        }
+        self.until = self.until.min(end);
+    }
+
+    fn stay(&mut self) -> Time {
+        self.stream.exponential_time(self.mean[usize::from(self.bad)]).max(Time::from_nanos(1))
+    }
+}
+
+/// Mean cycles of good and bad after which the chain of outages starts afresh.
+const CYCLES: u64 = 1024;

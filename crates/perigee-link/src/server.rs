@@ -1,0 +1,222 @@
+//! The sending part of a link: packets leave one after the other as fast as the rate allows.
+
+use std::sync::Arc;
+
+use perigee_units::{Bytes, Rate, Stream, Time};
+
+use crate::spec::{Fluctuation, RateSpec};
+use crate::steps::Cursor;
+use crate::wander::Wander;
+use crate::Steps;
+
+/// Serves packets at a rate, optionally through a token bucket.
+///
+/// Work is counted in bit-ns/s: a packet of b bits is b x 1e9, and a rate of r bit/s does r per nanosecond. All sums are
+/// whole numbers and what is left of a nanosecond is carried, so departures do not drift at any rate.
+pub(crate) struct Server {
+    source: Source,
+    /// When everything accepted so far would be sent if there were no bucket.
+    busy: Clock,
+    bucket: Option<Bucket>,
+}
+
+/// A token bucket. A packet leaves when all work up to it, less the bucket's size, is done: `ahead` runs over the same
+/// work as `busy` but is given the bucket's size for free when the link has been idle.
+struct Bucket {
+    size: u64,
+    free: u64,
+    ahead: Clock,
+}
+
+/// An instant up to which work is done, and the work of the started nanosecond that is still to do.
+#[derive(Clone, Copy, Default)]
+struct Clock {
+    at: Time,
+    rest: u64,
+    cursor: Cursor,
+}
+
+enum Source {
+    Constant(Constant),
+    Steps { steps: Arc<Steps<Rate>>, per_period: u128 },
+    Fluctuating(Fluctuating),
+}
+
+/// A constant rate remembers the quotient of the packet size it saw last: nearly all packets of a direction are alike.
+struct Constant {
+    rate: Rate,
+    size: u32,
+    quotient: u64,
+    remainder: u64,
+}
+
+struct Fluctuating {
+    spec: Fluctuation,
+    /// Mean of this run in bit/s, mood included.
+    mean: f64,
+    wander: Wander,
+}
+
+impl Server {
+    pub(crate) fn new(spec: &RateSpec, burst: Bytes, seed: u64, name: &str) -> Self {
+        let source = match spec {
+            RateSpec::Constant(rate) => Source::Constant(Constant { rate: *rate, size: 0, quotient: 0, remainder: 0 }),
+            RateSpec::Trace(steps) => Source::Steps { steps: steps.clone(), per_period: per_period(steps) },
+            RateSpec::Fluctuating(spec) => {
+                let mood = Stream::new(seed, &format!("{name}/rate/mood")).normal();
+                Source::Fluctuating(Fluctuating {
+                    mean: spec.mean.as_bps() as f64 + mood * spec.mood.as_bps() as f64,
+                    wander: Wander::new(seed, format!("{name}/rate"), spec.every, spec.memory),
+                    spec: spec.clone(),
+                })
+            }
+        };
+        let bucket = (burst > Bytes::ZERO).then(|| Bucket {
+            size: work(u32::try_from(burst.as_u64()).unwrap_or(u32::MAX)),
+            free: 0,
+            ahead: Clock::default(),
+        });
+        Self { source, busy: Clock::default(), bucket }
+    }
+
+    /// Accepts a packet of `size` bytes (at most 2^31) at `now`; the instant at which it leaves.
+    #[inline]
+    pub(crate) fn serve(&mut self, now: Time, size: u32) -> Time {
+        if now > self.busy.at {
+            self.busy.at = now;
+            self.busy.rest = 0;
+            if let Some(bucket) = &mut self.bucket {
+                bucket.free = bucket.size;
+                bucket.ahead = self.busy;
+            }
+        }
+        self.source.advance(&mut self.busy, size);
+        match &mut self.bucket {
+            None => self.busy.at,
+            Some(bucket) => {
+                if bucket.free == 0 {
+                    self.source.advance(&mut bucket.ahead, size);
+                } else {
+                    let given = bucket.free.min(work(size));
+                    bucket.free -= given;
+                    self.source.work_off(&mut bucket.ahead, work(size) - given);
+                }
+                bucket.ahead.at.max(now)
+            }
+        }
+    }
+
+    /// The instant at which the service of a packet that arrives now would begin, if it lies ahead.
+    pub(crate) fn busy_until(&self) -> Time {
+        self.bucket.as_ref().map_or(self.busy.at, |bucket| bucket.ahead.at)
+    }
+
+    /// The rate at an instant.
+    pub(crate) fn rate_at(&self, t: Time) -> Rate {
+        match &self.source {
+            Source::Constant(constant) => constant.rate,
+            Source::Steps { steps, .. } => steps.at(t),
+            Source::Fluctuating(f) => {
+                let interval = f.wander.interval(t);
+                let g = f.wander.kept(interval).unwrap_or_else(|| f.wander.clone().value(interval));
+                f.rate(g)
+            }
+        }
+    }
+}
+
+impl Source {
+    #[inline]
+    fn advance(&mut self, clock: &mut Clock, size: u32) {
+        let Self::Constant(constant) = self else {
+            return self.work_off(clock, work(size));
+        };
+        if constant.rate == Rate::UNLIMITED || constant.rate == Rate::ZERO {
+            return self.work_off(clock, work(size));
+        }
+        let rate = constant.rate.as_bps();
+        if size != constant.size {
+            constant.size = size;
+            constant.quotient = work(size) / rate;
+            constant.remainder = work(size) % rate;
+        }
+        // Both remainders are below the rate, so one subtraction replaces the division; compare without overflow.
+        let (mut ns, over) = (constant.quotient, rate - constant.remainder);
+        if clock.rest >= over {
+            clock.rest -= over;
+            ns += 1;
+        } else {
+            clock.rest += constant.remainder;
+        }
+        clock.at += Time::from_nanos(ns);
+    }
+
+    /// Moves the clock on by an amount of work.
+    fn work_off(&mut self, clock: &mut Clock, amount: u64) {
+        let mut left = amount.saturating_add(clock.rest);
+        clock.rest = 0;
+        loop {
+            let (rate, until) = match self {
+                Self::Constant(constant) => (constant.rate, Time::MAX),
+                Self::Steps { steps, .. } => steps.segment(&mut clock.cursor, clock.at),
+                Self::Fluctuating(f) => f.segment(clock.at),
+            };
+            if rate == Rate::UNLIMITED {
+                return;
+            }
+            let capacity = rate.as_bps().saturating_mul((until - clock.at).as_nanos());
+            if left < capacity {
+                clock.at += Time::from_nanos(left / rate.as_bps());
+                clock.rest = left % rate.as_bps();
+                return;
+            }
+            clock.at = until;
+            left -= capacity;
+            if left == 0 || until == Time::MAX {
+                return;
+            }
+            if let Self::Steps { steps, per_period } = self {
+                skip_periods(steps, *per_period, clock, &mut left);
+            }
+        }
+    }
+}
+
+/// Work that takes longer than a period of a recording passes whole periods at once; a recording without any capacity
+/// never gets it done.
+fn skip_periods(steps: &Steps<Rate>, per_period: u128, clock: &mut Clock, left: &mut u64) {
+    let Some(period) = steps.period() else { return };
+    if per_period == 0 {
+        clock.at = Time::MAX;
+        return;
+    }
+    let periods = u64::try_from(u128::from(*left - 1) / per_period).unwrap_or(u64::MAX);
+    *left -= (u128::from(periods) * per_period) as u64;
+    clock.at += period * periods;
+}
+
+/// Work that one period of a recording does.
+fn per_period(steps: &Steps<Rate>) -> u128 {
+    let Some(period) = steps.period() else { return 0 };
+    let ends = steps.iter().skip(1).map(|(start, _)| start).chain([period]);
+    steps.iter().zip(ends).map(|((start, r), end)| u128::from(r.as_bps()) * u128::from((end - start).as_nanos())).sum()
+}
+
+impl Fluctuating {
+    fn segment(&mut self, t: Time) -> (Rate, Time) {
+        let interval = self.wander.interval(t);
+        let g = self.wander.value(interval);
+        (self.rate(g), self.wander.start(interval + 1))
+    }
+
+    fn rate(&self, g: f64) -> Rate {
+        let bps = self.mean + g * self.spec.sd.as_bps() as f64;
+        Rate::from_bps(bps.round().max(0.0) as u64).clamp(self.spec.min, self.spec.max)
+    }
+}
+
+/// Work of a packet, bit-ns/s; sizes over 2^31 bytes count as that.
+#[inline]
+fn work(size: u32) -> u64 {
+    u64::from(size.min(1 << 31)) * 8_000_000_000
+}
