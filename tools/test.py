@@ -28,6 +28,7 @@ CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+
 PYTEST_RESULT = re.compile(r"(\d+) (passed|failed|error|errors|skipped|xfailed|xpassed)\b")
 PYTEST_CLOSING = re.compile(r"^=* ?\d+ (passed|failed|error|skipped|deselected|xfailed|xpassed)\w*[ ,].* in [\d.:]+")
 PYTEST_SKIP = re.compile(r"^SKIPPED \[\d+\] (.*)")
+RUST_TEST = re.compile(r"^---- (.*) stdout ----$")
 RUST_SKIP = re.compile(r"^\s*skipped: (.*)")
 
 
@@ -39,6 +40,8 @@ class Tally:
     failed: int = 0
     skipped: int = 0
     reasons: list[str] = dataclasses.field(default_factory=list)
+    test: str | None = None
+    """The Rust test whose output is being read, as long as it has not said that it was skipped."""
 
     def read(self, line: str) -> None:
         """Count what a line of output says."""
@@ -47,10 +50,13 @@ class Tally:
             self.passed += passed
             self.failed += failed
             self.skipped += ignored
-        elif found := RUST_SKIP.match(line):
+        elif found := RUST_TEST.match(line):
+            self.test = found[1]
+        elif (found := RUST_SKIP.match(line)) and self.test:
             self.passed -= 1
             self.skipped += 1
-            self.reasons.append(found[1])
+            self.reasons.append(f"{self.test}: {found[1]}")
+            self.test = None
         elif found := PYTEST_SKIP.match(line):
             self.reasons.append(found[1])
         elif PYTEST_CLOSING.match(line):
