@@ -1,6 +1,20 @@
 //! The study: what is asked, as a text a person writes; the plan of runs it makes; and the tables a run answers with.
+//!
+//! [`Study::parse`] reads and checks a study file, [`Study::plan`] lays it out as [`Run`]s, [`results`] holds the tables
+//! a run fills. The reference of the file is `docs/reference/study.md`. Nothing here opens a file or reads a clock:
+//! profiles and recordings come through a callback.
 
+mod document;
+mod keys;
+mod links;
+mod plan;
+mod read;
+mod reader;
 pub mod results;
 mod run;
+pub mod schema;
+mod study;
+mod topology;
 
 pub use run::{Amount, App, FlowSpec, Measure, Run, RunLink, Scenario, Startup, Tcp, Traffic};
+pub use study::{plan_json, Overrides, Study, StudyError};

@@ -41,6 +41,8 @@ pub struct Scenario {
     pub time_limit: Time,
     /// The link to take by `node * nodes.len() + destination`; see [`Scenario::next_hop`].
     pub next_hop: Vec<Option<u32>>,
+    /// Differs where any setting or any byte of a recording differs.
+    pub fingerprint: u64,
 }
 
 impl Scenario {

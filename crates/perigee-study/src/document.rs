@@ -1,0 +1,212 @@
+//! A study as a tree of values, and the key paths that change it: those of `--set`, `[vary]` and `[reduced]`.
+
+use perigee_link::strict::{suggestion, Content, Node, StrictError};
+
+use crate::keys::{Kind, Section, FLOW, LINK, MEASURE, STUDY, TCP};
+use crate::reader::{clip, keys_of, text_of, value};
+
+/// The tree of a study and what was laid over it.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    /// The root table.
+    pub(crate) root: Node,
+    /// Values for the links, in order: they apply after profiles are read, which is when their keys exist.
+    pub(crate) patches: Vec<Patch>,
+    /// Values given for `[inputs]`.
+    pub(crate) inputs: Vec<(String, Node)>,
+}
+
+/// One value for one link.
+#[derive(Clone, Debug)]
+pub(crate) struct Patch {
+    /// Name of the link.
+    pub(crate) link: String,
+    /// Path within the link's table.
+    pub(crate) path: Vec<String>,
+    /// The value.
+    pub(crate) value: Node,
+}
+
+impl Document {
+    /// The document of this tree.
+    pub(crate) fn new(root: Node) -> Self {
+        Self { root, patches: Vec::new(), inputs: Vec::new() }
+    }
+
+    /// Puts `value` at a key path.
+    pub(crate) fn assign(&mut self, path: &str, value: &Node) -> Result<(), StrictError> {
+        for concrete in self.expand(path, value)? {
+            self.assign_one(&concrete, value)?;
+        }
+        Ok(())
+    }
+
+    /// The paths that `path` stands for, written one way: `flow.cc` is `flows.NAME.cc` of each flow, `link` is `links`.
+    /// Errors are about `value`.
+    pub(crate) fn expand(&self, path: &str, value: &Node) -> Result<Vec<Vec<String>>, StrictError> {
+        let segments: Vec<&str> = path.split('.').collect();
+        let join = |table: &str, name: &str, rest: &[&str]| {
+            let mut path = vec![table.to_owned(), name.to_owned()];
+            path.extend(rest.iter().map(|s| (*s).to_owned()));
+            path
+        };
+        let bad = |message: String, fix: String| Err(StrictError::new(&value.origin, message, fix));
+        match segments[..] {
+            ["flow", ref rest @ ..] if !rest.is_empty() => {
+                Ok(self.names_in("flows").iter().map(|name| join("flows", name, rest)).collect())
+            }
+            [table @ ("flows" | "links" | "link"), name, ref rest @ ..] if !rest.is_empty() => {
+                let table = if table == "flows" { table } else { "links" };
+                let names = self.names_in(table);
+                if names.iter().any(|known| known == name) {
+                    return Ok(vec![join(table, name, rest)]);
+                }
+                let fix = suggestion(name, names.iter().map(String::as_str));
+                bad(format!("`{}`: there is no `{}` among the {table}", clip(path), clip(name)), fix)
+            }
+            ["inputs", name] => {
+                let known = || self.root.get("inputs").into_iter().flat_map(keys_of);
+                if known().any(|k| k == name) {
+                    return Ok(vec![join("inputs", name, &[])]);
+                }
+                bad(format!("`{}`: there is no such input", clip(path)), suggestion(name, known()))
+            }
+            [table @ ("measure" | "hosts"), ref rest @ ..] if !rest.is_empty() => {
+                Ok(vec![join(table, rest[0], &rest[1..])])
+            }
+            [scalar @ ("seed" | "rounds" | "time_limit")] => Ok(vec![vec![scalar.to_owned()]]),
+            _ if matches!(value.content, Content::Table(_)) => {
+                let fix = format!("write the whole path in quotes, one of {PATHS}");
+                bad(format!("`{}` is no key path", clip(path)), fix)
+            }
+            _ => bad(format!("`{}` cannot be set", clip(path)), format!("use one of {PATHS}")),
+        }
+    }
+
+    fn assign_one(&mut self, path: &[String], value: &Node) -> Result<(), StrictError> {
+        let segments: Vec<&str> = path.iter().map(String::as_str).collect();
+        match segments[..] {
+            ["links", link, ref rest @ ..] => {
+                known_key(&LINK, rest[0], &segments, value)?;
+                if matches!(rest, ["name" | "between" | "profile"]) {
+                    return set_key(self.table_named("links", link), &LINK, rest, &segments, value);
+                }
+                let path = rest.iter().map(|s| (*s).to_owned()).collect();
+                self.patches.push(Patch { link: link.to_owned(), path, value: value.clone() });
+                Ok(())
+            }
+            ["flows", flow, ref rest @ ..] => {
+                set_key(self.table_named("flows", flow), &FLOW, rest, &segments, value)?;
+                // Size and duration exclude each other: whoever sets one means it instead of the other.
+                let instead = match rest {
+                    ["size"] => "duration",
+                    ["duration"] => "size",
+                    _ => return Ok(()),
+                };
+                if let Some(Content::Table(entries)) = self.table_named("flows", flow).map(|t| &mut t.content) {
+                    entries.retain(|(name, _)| name != instead);
+                }
+                Ok(())
+            }
+            ["inputs", name] => {
+                self.inputs.retain(|(known, _)| known != name);
+                self.inputs.push((name.to_owned(), value.clone()));
+                Ok(())
+            }
+            ["measure", ref rest @ ..] => set_key(self.child("measure", value), &MEASURE, rest, &segments, value),
+            ["hosts", node, ref rest @ ..] if !rest.is_empty() && self.nodes().any(|name| name == node) => {
+                if self.root.get("hosts").and_then(|hosts| hosts.get(node)).is_none() {
+                    self.root.set(&["hosts", node], Node::empty_table(&value.origin));
+                }
+                let table = self.root.get_mut("hosts").and_then(|hosts| hosts.get_mut(node));
+                set_key(table, &TCP, rest, &segments, value)
+            }
+            ["hosts", ref rest @ ..] => set_key(self.child("hosts", value), &TCP, rest, &segments, value),
+            [key] => set_key(Some(&mut self.root), &STUDY, &[key], &segments, value),
+            _ => Ok(()),
+        }
+    }
+
+    /// The table `key` of the root, made where it is missing.
+    fn child(&mut self, key: &str, like: &Node) -> Option<&mut Node> {
+        if self.root.get(key).is_none() {
+            self.root.set(&[key], Node::empty_table(&like.origin));
+        }
+        self.root.get_mut(key)
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.root.get("nodes").into_iter().flat_map(items_of).filter_map(text_of)
+    }
+
+    fn names_in(&self, table: &str) -> Vec<String> {
+        let items = self.root.get(table).into_iter().flat_map(items_of);
+        items.filter_map(|item| item.get("name").and_then(text_of)).map(str::to_owned).collect()
+    }
+
+    fn table_named(&mut self, table: &str, name: &str) -> Option<&mut Node> {
+        match &mut self.root.get_mut(table)?.content {
+            Content::Array(items) => items.iter_mut().find(|item| item.get("name").and_then(text_of) == Some(name)),
+            _ => None,
+        }
+    }
+}
+
+/// Sets `rest` of a table that `section` describes; `whole` is the path from the root, for messages.
+fn set_key(
+    table: Option<&mut Node>,
+    section: &Section,
+    rest: &[&str],
+    whole: &[&str],
+    value: &Node,
+) -> Result<(), StrictError> {
+    let table = table.filter(|table| matches!(table.content, Content::Table(_)));
+    let (Some((first, inner)), Some(table)) = (rest.split_first(), table) else {
+        let message = format!("`{}` cannot be set: what is around it is not a table", clip(&whole.join(".")));
+        return Err(StrictError::new(&value.origin, message, "correct the study first"));
+    };
+    match (known_key(section, first, whole, value)?, inner) {
+        (_, []) => table.set(&[first], value.clone()),
+        (Kind::Cc, [parameter]) => {
+            // A name alone becomes a table, to have a place for the parameter.
+            let cc = table.get(first).cloned();
+            if let Some(name) = cc.or_else(|| default_of(section, first, value)).filter(|cc| text_of(cc).is_some()) {
+                table.set(&[first, "name"], name);
+            }
+            table.set(&[first, parameter], value.clone());
+        }
+        (Kind::Table(inside), [key]) => {
+            known_key(inside, key, whole, value)?;
+            table.set(&[first, key], value.clone());
+        }
+        _ => {
+            let message = format!("`{}` goes too deep: `{first}` is one value", clip(&whole.join(".")));
+            return Err(StrictError::new(&value.origin, message, format!("set `{first}` itself")));
+        }
+    }
+    Ok(())
+}
+
+/// What the key takes, or which keys there are.
+fn known_key(section: &Section, name: &str, whole: &[&str], value: &Node) -> Result<Kind, StrictError> {
+    section.find(name).map(|key| key.kind).ok_or_else(|| {
+        let message = format!("`{}`: there is no key `{}` in {}", clip(&whole.join(".")), clip(name), section.name);
+        StrictError::new(&value.origin, message, suggestion(name, section.names()))
+    })
+}
+
+/// The elements of an array; none of anything else.
+pub(crate) fn items_of(node: &Node) -> &[Node] {
+    match &node.content {
+        Content::Array(items) => items,
+        _ => &[],
+    }
+}
+
+fn default_of(section: &Section, key: &str, like: &Node) -> Option<Node> {
+    section.find(key).map(|key| value(key.default, &like.origin))
+}
+
+/// The key paths there are.
+pub(crate) const PATHS: &str = "seed, rounds, time_limit, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, \
+    hosts.KEY, hosts.NODE.KEY, measure.KEY, inputs.NAME";

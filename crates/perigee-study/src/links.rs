@@ -1,0 +1,183 @@
+//! The links of a scenario: a profile, the study's own values over it, the values of this point over those.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use perigee_link::strict::{self, suggestion, Content, Node, StrictError, Table};
+use perigee_link::{profile, LinkSpec, Load};
+
+use crate::document::Document;
+use crate::keys::{Kind, LINK};
+use crate::read::{json_of, LinkDraft};
+use crate::reader::{clip, entries_of, keys_of, text_of};
+
+/// One direction of a link, and a fingerprint of all that it is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Built {
+    pub(crate) spec: Arc<LinkSpec>,
+    pub(crate) fingerprint: u64,
+}
+
+/// Reads links, each distinct one once.
+pub(crate) struct Workshop<'l> {
+    load: &'l mut Load<'l>,
+    profiles: BTreeMap<String, Node>,
+    built: BTreeMap<(String, String), Built>,
+}
+
+impl<'l> Workshop<'l> {
+    /// Profiles and recordings come from `load`.
+    pub(crate) fn new(load: &'l mut Load<'l>) -> Self {
+        Self { load, profiles: BTreeMap::new(), built: BTreeMap::new() }
+    }
+
+    /// Both directions of a link, down and up.
+    pub(crate) fn build(&mut self, link: &LinkDraft, document: &Document) -> Result<[Built; 2], StrictError> {
+        let mut given = link.table.get("profile").cloned();
+        if let Some(node) = &mut given {
+            fill_inputs(node, document)?;
+        }
+        let base = match &given {
+            Some(node) => Some(self.profile(node)?),
+            None => None,
+        };
+        let folder = base.as_ref().map_or("", |(file, _)| folder_of(file));
+        let base = base.as_ref().map(|(_, tree)| tree);
+        Ok([self.direction("down", link, base, folder, document)?, self.direction("up", link, base, folder, document)?])
+    }
+
+    fn direction(
+        &mut self,
+        direction: &str,
+        link: &LinkDraft,
+        base: Option<&Node>,
+        folder: &str,
+        document: &Document,
+    ) -> Result<Built, StrictError> {
+        let path = format!("links.{}.{direction}", link.name);
+        let mut node = layered(direction, link, base, document)?;
+        fill_inputs(&mut node, document)?;
+        let key = (folder.to_owned(), json_of(&node).to_string());
+        if let Some(built) = self.built.get(&key) {
+            return Ok(built.clone());
+        }
+        let table = Table::named(&node, &path)?;
+        let spec = LinkSpec::read(&table, &mut beside(&mut *self.load, folder))?;
+        table.finish()?;
+        let built = Built { fingerprint: fingerprint(&spec), spec: Arc::new(spec) };
+        self.built.insert(key, built.clone());
+        Ok(built)
+    }
+
+    /// The file of a profile, and its tree with `down` and `up`.
+    fn profile(&mut self, given: &Node) -> Result<(String, Node), StrictError> {
+        let name = text_of(given).unwrap_or_default();
+        let file = if name.contains('/') { name.to_owned() } else { format!("profiles/{name}.toml") };
+        if let Some(tree) = self.profiles.get(&file) {
+            return Ok((file, tree.clone()));
+        }
+        let error = |message: String, fix: &str| StrictError::new(&given.origin, message, fix);
+        let bytes = (self.load)(&file).map_err(|why| {
+            error(format!("the profile `{}` cannot be read: {why}", clip(name)), "name one that is there")
+        })?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| error(format!("the profile `{}` is not text", clip(&file)), "name a TOML file"))?;
+        let tree = profile::split(strict::parse(&text, &file)?)?;
+        // Read as it is, too, so that its own errors are not mistaken for those of values laid over it.
+        profile::read(&tree, &mut beside(&mut *self.load, folder_of(&file)))?;
+        self.profiles.insert(file.clone(), tree.clone());
+        Ok((file, tree))
+    }
+}
+
+/// A loader that also looks beside a profile: it names its recordings as seen from its own folder.
+fn beside<'a, 'l: 'a>(
+    load: &'a mut Load<'l>,
+    folder: &'a str,
+) -> impl FnMut(&str) -> Result<Vec<u8>, String> + use<'a, 'l> {
+    move |name: &str| match load(name) {
+        Err(_) if !folder.is_empty() && !name.starts_with('/') => load(&format!("{folder}/{name}")),
+        answer => answer,
+    }
+}
+
+fn folder_of(file: &str) -> &str {
+    file.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// The table of one direction: each process is that of the last of these which has it: the profile, the link's common
+/// keys, the link's table for the direction; and over that the values of this point, which may reach into a process.
+fn layered(direction: &str, link: &LinkDraft, base: Option<&Node>, document: &Document) -> Result<Node, StrictError> {
+    let mut node = match base.map(|tree| (tree, tree.get(direction))) {
+        None => Node::empty_table(&link.table.origin),
+        Some((_, Some(node))) => node.clone(),
+        Some((tree, None)) => return Err(Table::root(tree)?.missing(direction)),
+    };
+    let common = LINK.keys.iter().filter(|key| matches!(key.kind, Kind::Link) && !is_direction(key.name));
+    for key in common {
+        if let Some(process) = link.table.get(key.name) {
+            node.set(&[key.name], process.clone());
+        }
+    }
+    if let Some(own) = link.table.get(direction) {
+        Table::named(own, &format!("links.{direction}"))?;
+        for (key, process) in entries_of(own) {
+            node.set(&[key], process.clone());
+        }
+    }
+    for patch in document.patches.iter().filter(|patch| patch.link == link.name) {
+        let path: Vec<&str> = patch.path.iter().map(String::as_str).collect();
+        match path[..] {
+            [first, ref rest @ ..] if first == direction => node.set(rest, patch.value.clone()),
+            [first, ..] if is_direction(first) => {}
+            _ => node.set(&path, patch.value.clone()),
+        }
+    }
+    Ok(node)
+}
+
+fn is_direction(key: &str) -> bool {
+    matches!(key, "down" | "up")
+}
+
+/// Replaces each `"${inputs.NAME}"` by what was given for it.
+fn fill_inputs(node: &mut Node, document: &Document) -> Result<(), StrictError> {
+    match &mut node.content {
+        Content::Array(items) => items.iter_mut().try_for_each(|item| fill_inputs(item, document)),
+        Content::Table(entries) => entries.iter_mut().try_for_each(|(_, value)| fill_inputs(value, document)),
+        Content::Text(text) => {
+            let Some(path) = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else { return Ok(()) };
+            let declared = document.root.get("inputs");
+            let Some((name, about)) = path.strip_prefix("inputs.").and_then(|name| Some((name, declared?.get(name)?)))
+            else {
+                let message = format!("there is no `{}`", clip(path));
+                let known = declared.into_iter().flat_map(keys_of);
+                let fix = suggestion(path.trim_start_matches("inputs."), known);
+                return Err(StrictError::new(&node.origin, message, format!("write \"${{inputs.NAME}}\"; {fix}")));
+            };
+            let Some((_, value)) = document.inputs.iter().find(|(known, _)| known == name) else {
+                let message = format!("the input `{name}` is not given ({})", text_of(about).unwrap_or_default());
+                return Err(StrictError::new(&node.origin, message, format!("pass --set inputs.{name}=PATH")));
+            };
+            *node = value.clone();
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A number that differs where the debug output does (64-bit FNV-1a).
+pub(crate) fn fingerprint(value: &impl std::fmt::Debug) -> u64 {
+    struct Fnv(u64);
+    impl Write for Fnv {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            self.0 = text.bytes().fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+            Ok(())
+        }
+    }
+    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    // Writing into a number cannot fail.
+    let _ = write!(hash, "{value:?}");
+    hash.0
+}

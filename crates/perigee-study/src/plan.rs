@@ -1,0 +1,198 @@
+//! From a document to runs: the points of `[vary]`, each read as a scenario, each in every round.
+
+use std::collections::BTreeSet;
+
+use perigee_link::strict::{Content, Node, Origin, StrictError};
+
+use crate::document::Document;
+use crate::keys::MAX_RUNS;
+use crate::read::{draft, json_of, Draft};
+use crate::reader::{clip, entries_of, value};
+use crate::results::Name;
+use crate::Overrides;
+
+/// What one point of the plan sets: key paths and values.
+type Choice = Vec<(String, Node)>;
+
+/// One dimension of `[vary]`.
+struct Axis {
+    name: String,
+    origin: Origin,
+    choices: Vec<Choice>,
+}
+
+/// A document with its overrides, ready to be read point by point.
+pub(crate) struct Points {
+    document: Document,
+    axes: Vec<Axis>,
+    count: u64,
+}
+
+impl Points {
+    /// The points of a study: `[reduced]` first where it is asked for, then the settings in their order, then `[vary]`.
+    pub(crate) fn new(root: &Node, overrides: &Overrides) -> Result<Self, StrictError> {
+        let mut points = Self { document: Document::new(root.clone()), axes: axes(root)?, count: 1 };
+        points.refuse_overlaps()?;
+        if overrides.reduced {
+            for (path, value) in reduced(root)? {
+                points.lay(path, value)?;
+            }
+        }
+        for (path, text) in &overrides.set {
+            points.lay(path, &setting(path, text))?;
+        }
+        for axis in &points.axes {
+            points.count = points.count.saturating_mul(axis.choices.len() as u64);
+        }
+        if points.count > MAX_POINTS {
+            let origin = points.axes.last().map_or(&points.document.root.origin, |axis| &axis.origin);
+            let message = format!("`vary` makes {} points", points.count);
+            return Err(StrictError::new(origin, message, format!("shorten the lists, down to {MAX_POINTS} points")));
+        }
+        Ok(points)
+    }
+
+    /// Number of points.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The point of this number: its document, what it sets as JSON, and its scenario. The last axis changes fastest.
+    pub(crate) fn read(&self, number: u64) -> Result<(Document, Name, Draft), StrictError> {
+        let mut document = self.document.clone();
+        let mut parts = Vec::new();
+        let mut below = self.count;
+        for axis in &self.axes {
+            below /= axis.choices.len() as u64;
+            for (path, value) in &axis.choices[(number / below % axis.choices.len() as u64) as usize] {
+                document.assign(path, value)?;
+                parts.push(format!("{}:{}", serde_json::Value::from(path.as_str()), json_of(value)));
+            }
+        }
+        let draft = draft(&document.root)?;
+        if u64::from(draft.head.rounds) * self.count > MAX_RUNS {
+            let origin = document.root.get("rounds").map_or(&document.root.origin, |node| &node.origin);
+            let message = format!("{} rounds of {} points are too many runs", draft.head.rounds, self.count);
+            return Err(StrictError::new(origin, message, format!("lower `rounds`, down to {MAX_RUNS} runs")));
+        }
+        Ok((document, format!("{{{}}}", parts.join(",")).into(), draft))
+    }
+
+    /// Sets a key path for all points. An axis that varies this very path is gone: the setting pins it.
+    fn lay(&mut self, path: &str, value: &Node) -> Result<(), StrictError> {
+        let paths: BTreeSet<Vec<String>> = self.document.expand(path, value)?.into_iter().collect();
+        let mut kept = Vec::new();
+        for axis in std::mem::take(&mut self.axes) {
+            let varied = axis.paths(&self.document)?;
+            if varied.is_subset(&paths) {
+                continue;
+            }
+            if let Some(lost) = paths.iter().find(|path| overwrites(&varied, path)) {
+                let message = format!("`{}` varies in the study ({})", clip(&lost.join(".")), axis.origin);
+                let fix = format!("set all that `vary` has under `{}`", axis.name);
+                return Err(StrictError::new(&value.origin, message, fix));
+            }
+            kept.push(axis);
+        }
+        self.axes = kept;
+        self.document.assign(path, value)
+    }
+
+    fn refuse_overlaps(&self) -> Result<(), StrictError> {
+        let mut seen: Vec<(&Axis, BTreeSet<Vec<String>>)> = Vec::new();
+        for axis in &self.axes {
+            let varied = axis.paths(&self.document)?;
+            for (other, before) in &seen {
+                if let Some(path) = before.iter().find(|path| overwrites(&varied, path)) {
+                    let message = format!("`{}` varies under `{}` and `{}`", path.join("."), other.name, axis.name);
+                    return Err(StrictError::new(&axis.origin, message, "keep one of them"));
+                }
+            }
+            seen.push((axis, varied));
+        }
+        Ok(())
+    }
+}
+
+impl Axis {
+    /// All paths it sets, written one way.
+    fn paths(&self, document: &Document) -> Result<BTreeSet<Vec<String>>, StrictError> {
+        let mut paths = BTreeSet::new();
+        for (path, value) in self.choices.iter().flatten() {
+            let expanded = document.expand(path, value)?;
+            if let Some(root) = expanded.iter().filter_map(|p| p.first()).find(|r| matches!(&***r, "seed" | "rounds")) {
+                let message = format!("`{root}` cannot vary");
+                let fix = "each round has its own seed already: raise `rounds` instead";
+                return Err(StrictError::new(&self.origin, message, fix));
+            }
+            paths.extend(expanded);
+        }
+        Ok(paths)
+    }
+}
+
+/// Whether setting one of `by` undoes what was set at `path`: it is the same, or a value around it.
+fn overwrites(by: &BTreeSet<Vec<String>>, path: &[String]) -> bool {
+    (1..=path.len()).any(|n| by.contains(&path[..n]))
+}
+
+fn axes(root: &Node) -> Result<Vec<Axis>, StrictError> {
+    let Some(vary) = root.get("vary") else { return Ok(Vec::new()) };
+    let Content::Table(entries) = &vary.content else {
+        return Err(StrictError::new(
+            &vary.origin,
+            format!("`vary` is {}", vary.kind()),
+            "write its keys under [vary]",
+        ));
+    };
+    entries.iter().map(|(name, node)| axis(name, node)).collect()
+}
+
+fn axis(name: &str, node: &Node) -> Result<Axis, StrictError> {
+    let what = clip(name);
+    let error = |message: String, fix: &str| Err(StrictError::new(&node.origin, message, fix));
+    match &node.content {
+        Content::Array(items) if items.is_empty() => error(format!("`vary.{what}` is empty"), "remove it"),
+        Content::Array(items) => {
+            let choice = |item: &Node| match (name, &item.content) {
+                (LINKED, Content::Table(entries)) => Ok(entries.clone()),
+                (LINKED, _) => {
+                    let message = format!("`vary.linked` holds {}", item.kind());
+                    Err(StrictError::new(&item.origin, message, "write tables of key paths: { \"flow.cc\" = \"bbr\" }"))
+                }
+                _ => Ok(vec![(name.to_owned(), item.clone())]),
+            };
+            let choices = items.iter().map(choice).collect::<Result<_, _>>()?;
+            Ok(Axis { name: name.to_owned(), origin: node.origin.clone(), choices })
+        }
+        Content::Table(_) => {
+            error(format!("`vary.{what}` is a table"), "write the whole key path in quotes: \"flow.cc\" = [...]")
+        }
+        _ => error(format!("`vary.{what}` is {}", node.kind()), "write a list of values in brackets"),
+    }
+}
+
+/// The key paths and values of `[reduced]`.
+fn reduced(root: &Node) -> Result<&[(String, Node)], StrictError> {
+    let Some(reduced) = root.get("reduced") else {
+        let fix = "add [reduced] with set = { rounds = 1, ... }, or run it whole";
+        return Err(StrictError::new(&root.origin, "the study declares no reduced size", fix));
+    };
+    Ok(reduced.get("set").map_or(&[], entries_of))
+}
+
+/// The value of a `--set`.
+fn setting(path: &str, text: &str) -> Node {
+    let origin = Origin::place(&format!("--set {}", clip(&format!("{path}={text}"))));
+    let mut node = value(text, &origin);
+    // The path of a file may look like a number.
+    if path.starts_with("inputs.") && !matches!(node.content, Content::Text(_)) {
+        node.content = Content::Text(text.to_owned());
+    }
+    node
+}
+
+/// The key of `[vary]` under which several paths vary together.
+const LINKED: &str = "linked";
+/// Most points of `[vary]`.
+const MAX_POINTS: u64 = 10_000;

@@ -1,0 +1,518 @@
+//! From a document to a scenario: everything but the links' processes, which need files.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use perigee_cc::{CcError, Selected};
+use perigee_link::strict::{suggestion, Content, Node, StrictError};
+use perigee_tcp::Config;
+use perigee_units::{Bytes, Rate, Time};
+
+use crate::document::items_of;
+use crate::keys::{FLOW, KINDS, LINK, MAX_FLOWS, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY, TCP};
+use crate::reader::{clip, entries_of, text_of, Reader};
+use crate::results::Name;
+use crate::run::{Amount, App, FlowSpec, Measure, Startup, Tcp, Traffic};
+use crate::topology::{self, Edge, NoPath};
+
+/// A scenario whose links are still tables.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) head: Head,
+    pub(crate) nodes: Vec<Name>,
+    pub(crate) links: Vec<LinkDraft>,
+    pub(crate) flows: Vec<FlowSpec>,
+    pub(crate) measure: Measure,
+    pub(crate) next_hop: Vec<Option<u32>>,
+}
+
+/// The keys at the head of a study.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    pub(crate) name: Name,
+    pub(crate) title: String,
+    pub(crate) about: String,
+    pub(crate) seed: u64,
+    pub(crate) rounds: u32,
+    pub(crate) time_limit: Time,
+}
+
+/// A link: its name, its ends, and its table, whose processes are read when files can be.
+#[derive(Debug)]
+pub(crate) struct LinkDraft {
+    pub(crate) name: String,
+    pub(crate) ends: (u32, u32),
+    pub(crate) table: Node,
+}
+
+/// Reads a document.
+pub(crate) fn draft(root: &Node) -> Result<Draft, StrictError> {
+    let study = Reader::open(root, "", &STUDY, &[])?;
+    let head = head(&study)?;
+    let nodes = Nodes::read(&study)?;
+    inputs(&study)?;
+    if let Some(reduced) = study.table.node("reduced") {
+        Reader::open(reduced, "reduced", &REDUCED, &[])?;
+    }
+    let links = links(&study, &nodes)?;
+    let edges: Vec<Edge> = links.iter().flat_map(|link| [link.ends, (link.ends.1, link.ends.0)]).collect();
+    let next_hop = routes(&study, &nodes, &links, &edges)?;
+    let hosts = hosts(&study, &nodes)?;
+    let network = Network { nodes: &nodes, hosts: &hosts, edges: &edges, next_hop: &next_hop };
+    let flows = flows(&study, &network)?;
+    let measure = measure(&study, &nodes)?;
+    limit_rows(&study, &head, &measure, flows.len() + edges.len())?;
+    Ok(Draft { head, nodes: nodes.names, links, flows, measure, next_hop })
+}
+
+fn head(study: &Reader<'_>) -> Result<Head, StrictError> {
+    Ok(Head {
+        name: study.get::<String>("name")?.into(),
+        title: study.get("title")?,
+        about: study.get("about")?,
+        seed: study.get("seed")?,
+        rounds: study.get("rounds")?,
+        time_limit: study.get("time_limit")?,
+    })
+}
+
+/// The nodes and their numbers.
+struct Nodes {
+    names: Vec<Name>,
+    numbers: BTreeMap<Name, u32>,
+}
+
+impl Nodes {
+    fn read(study: &Reader<'_>) -> Result<Self, StrictError> {
+        let names: Vec<Name> = study.get::<Vec<String>>("nodes")?.into_iter().map(Name::from).collect();
+        if names.len() < 2 {
+            return Err(study.error("nodes", "a study needs two nodes", "write nodes = [\"server\", \"client\"]"));
+        }
+        if names.len() > MAX_NODES {
+            let message = format!("{} nodes are too many", names.len());
+            return Err(study.error("nodes", message, format!("use up to {MAX_NODES}")));
+        }
+        if let Some(name) = names.iter().find(|name| TCP.find(name).is_some()) {
+            let message =
+                format!("the node `{name}` has the name of a TCP setting, so `[hosts]` could not tell them apart");
+            return Err(study.error("nodes", message, "rename it"));
+        }
+        let numbers = names.iter().cloned().zip(0..).collect();
+        Ok(Self { names, numbers })
+    }
+
+    fn number(&self, node: &Node, what: &str) -> Result<u32, StrictError> {
+        let name = text_of(node).unwrap_or_default();
+        self.numbers.get(name).copied().ok_or_else(|| {
+            let message = format!("`{what}`: there is no node `{}`", clip(name));
+            StrictError::new(&node.origin, message, suggestion(name, self.names.iter().map(|n| &**n)))
+        })
+    }
+
+    /// The node that the `key` of a table names.
+    fn named(&self, table: &Reader<'_>, key: &str) -> Result<u32, StrictError> {
+        match table.table.node(key) {
+            Some(node) => self.number(node, &table.dotted(key)),
+            None => Err(table.table.missing(key)),
+        }
+    }
+}
+
+fn inputs(study: &Reader<'_>) -> Result<(), StrictError> {
+    let Some(table) = study.table.table("inputs")? else { return Ok(()) };
+    for name in table.names() {
+        table.get::<String>(name)?;
+    }
+    Ok(())
+}
+
+fn links(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<LinkDraft>, StrictError> {
+    let (mut links, mut names) = (Vec::new(), BTreeSet::new());
+    for node in tables(study, "links", "[[links]]")? {
+        let link = Reader::open(node, "links", &LINK, &[])?;
+        let name = unique(&link, &mut names)?;
+        let between = link.table.node("between").map_or(&[][..], items_of);
+        let [first, second] = between else {
+            let message = format!("`links.between` of `{name}` has {} nodes", between.len());
+            return Err(link.error("between", message, "write the two nodes: between = [\"a\", \"b\"]"));
+        };
+        let what = link.dotted("between");
+        let ends = (nodes.number(first, &what)?, nodes.number(second, &what)?);
+        links.push(LinkDraft { name, ends, table: node.clone() });
+    }
+    match links.len() {
+        0 => Err(study.error("links", "a study needs a link", "add a [[links]] table")),
+        many if many > MAX_LINKS => {
+            Err(study.error("links", format!("{many} links are too many"), format!("use up to {MAX_LINKS}")))
+        }
+        _ => Ok(links),
+    }
+}
+
+fn routes(
+    study: &Reader<'_>,
+    nodes: &Nodes,
+    links: &[LinkDraft],
+    edges: &[Edge],
+) -> Result<Vec<Option<u32>>, StrictError> {
+    let count = nodes.names.len();
+    let mut next_hop = topology::shortest_paths(count, edges);
+    let mut seen = BTreeSet::new();
+    for node in tables(study, "routes", "[[routes]]")? {
+        let route = Reader::open(node, "routes", &ROUTE, &[])?;
+        let (at, to) = (nodes.named(&route, "node")?, nodes.named(&route, "to")?);
+        let via: String = route.get("via")?;
+        let Some(link) = links.iter().position(|link| link.name == via) else {
+            let known = links.iter().map(|link| link.name.as_str());
+            let message = format!("`routes.via`: there is no link `{via}`");
+            return Err(route.error("via", message, suggestion(&via, known)));
+        };
+        let Some(edge) = [2 * link, 2 * link + 1].into_iter().find(|edge| edges[*edge].0 == at) else {
+            let message = format!("`routes.via`: link `{via}` does not touch `{}`", nodes.names[at as usize]);
+            return Err(route.error("via", message, "name a link of that node"));
+        };
+        if at == to || !seen.insert((at, to)) {
+            let message = format!("a route from `{}` to `{}` ", nodes.names[at as usize], nodes.names[to as usize]);
+            let why = if at == to { "leads nowhere" } else { "is there twice" };
+            return Err(route.error("to", message + why, "remove it"));
+        }
+        next_hop[at as usize * count + to as usize] = Some(edge as u32);
+    }
+    Ok(next_hop)
+}
+
+/// The TCP settings of each node.
+fn hosts(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<Config>, StrictError> {
+    let mut hosts = vec![Config::default(); nodes.names.len()];
+    let Some(node) = study.table.node("hosts") else { return Ok(hosts) };
+    let names: Vec<String> = nodes.names.iter().map(|name| (**name).to_owned()).collect();
+    let table = Reader::open(node, "hosts", &TCP, &names)?;
+    for (name, host) in names.iter().zip(&mut hosts) {
+        apply_tcp(&table, host)?;
+        if let Some(node) = table.table.node(name) {
+            apply_tcp(&Reader::open(node, &format!("hosts.{name}"), &TCP, &[])?, host)?;
+        }
+    }
+    Ok(hosts)
+}
+
+/// Lays the settings that a table has over `config`.
+fn apply_tcp(table: &Reader<'_>, config: &mut Config) -> Result<(), StrictError> {
+    if let Some(mss) = table.table.get::<Bytes>("mss")? {
+        config.mss = mss.as_u64() as u16;
+    }
+    for (key, buffer) in [("rmem", &mut config.rmem), ("wmem", &mut config.wmem)] {
+        if let Some(sizes) = table.table.get::<Vec<Bytes>>(key)? {
+            buffer.copy_from_slice(&sizes);
+        }
+    }
+    for (key, slot) in [
+        ("initial_window", &mut config.initial_window),
+        ("reordering", &mut config.reordering),
+        ("cwnd_clamp", &mut config.cwnd_clamp),
+    ] {
+        table.put(key, slot)?;
+    }
+    for (key, slot) in [
+        ("delayed_ack_max", &mut config.delayed_ack_max),
+        ("rto_min", &mut config.rto_min),
+        ("rto_max", &mut config.rto_max),
+    ] {
+        table.put(key, slot)?;
+    }
+    for (key, slot) in [
+        ("receive_autotuning", &mut config.receive_autotuning),
+        ("timestamps", &mut config.timestamps),
+        ("window_scaling", &mut config.window_scaling),
+        ("sack", &mut config.sack),
+        ("dsack", &mut config.dsack),
+        ("rack", &mut config.rack),
+        ("tlp", &mut config.tlp),
+        ("frto", &mut config.frto),
+        ("prr", &mut config.prr),
+        ("delayed_acks", &mut config.delayed_acks),
+        ("ack_compression", &mut config.ack_compression),
+        ("quick_acks", &mut config.quick_acks),
+        ("slow_start_after_idle", &mut config.slow_start_after_idle),
+        ("ecn", &mut config.ecn),
+    ] {
+        table.put(key, slot)?;
+    }
+    if config.rto_min > config.rto_max {
+        let message =
+            format!("`{}` = {} is above rto_max = {}", table.dotted("rto_min"), config.rto_min, config.rto_max);
+        return Err(table.error("rto_min", message, "lower it, or raise rto_max"));
+    }
+    Ok(())
+}
+
+/// What flows need to know of the network.
+struct Network<'a> {
+    nodes: &'a Nodes,
+    hosts: &'a [Config],
+    edges: &'a [Edge],
+    next_hop: &'a [Option<u32>],
+}
+
+fn flows(study: &Reader<'_>, network: &Network<'_>) -> Result<Vec<FlowSpec>, StrictError> {
+    let (mut flows, mut names) = (Vec::new(), BTreeSet::new());
+    for node in tables(study, "flows", "[[flows]]")? {
+        let table = Reader::open(node, "flows", &FLOW, &[])?;
+        let name = unique(&table, &mut names)?;
+        let count: usize = table.get::<u32>("count")? as usize;
+        let flow = flow(&table, &name, network)?;
+        if flows.len() + count > MAX_FLOWS {
+            let message = format!("{} flows are too many", flows.len() + count);
+            return Err(table.error("count", message, format!("use up to {MAX_FLOWS}")));
+        }
+        match count {
+            1 => flows.push(flow),
+            _ => flows.extend((1..=count).map(|n| FlowSpec { name: format!("{name}.{n}").into(), ..flow.clone() })),
+        }
+    }
+    if flows.is_empty() {
+        return Err(study.error("flows", "there is no flow", "add a [[flows]] table, with a `count` above 0"));
+    }
+    Ok(flows)
+}
+
+fn flow(table: &Reader<'_>, name: &str, network: &Network<'_>) -> Result<FlowSpec, StrictError> {
+    let nodes = network.nodes;
+    let (from, to) = (nodes.named(table, "from")?, nodes.named(table, "to")?);
+    if from == to {
+        let message = format!("flow `{name}` leads from `{0}` to `{0}`", nodes.names[to as usize]);
+        return Err(table.error("to", message, "name another node"));
+    }
+    let way = |ends: (u32, u32)| {
+        topology::path(nodes.names.len(), network.edges, network.next_hop, ends).map_err(|why| {
+            let name_of = |node: u32| &nodes.names[node as usize];
+            let (message, fix) = match why {
+                NoPath::Unreachable(at) => ("has no link onward from", format!("link `{}` to the others", name_of(at))),
+                NoPath::Loop(at) => ("goes in circles through", format!("correct the [[routes]] of `{}`", name_of(at))),
+            };
+            let (NoPath::Unreachable(at) | NoPath::Loop(at)) = why;
+            let (from, to) = (name_of(ends.0), name_of(ends.1));
+            let message = format!("flow `{name}`: the way from `{from}` to `{to}` {message} `{}`", name_of(at));
+            table.error("to", message, fix)
+        })
+    };
+    Ok(FlowSpec {
+        name: name.into(),
+        from,
+        to,
+        forward: way((from, to))?,
+        back: way((to, from))?,
+        start: table.get("start")?,
+        start_jitter: table.get("start_jitter")?,
+        traffic: traffic(table, name, (&network.hosts[from as usize], &network.hosts[to as usize]))?,
+    })
+}
+
+fn traffic(table: &Reader<'_>, name: &str, hosts: (&Config, &Config)) -> Result<Traffic, StrictError> {
+    let kind: String = table.get("kind")?;
+    let foreign = |key: &&crate::keys::Key| !key.only.is_empty() && !key.only.contains(&kind.as_str());
+    if let Some(key) = FLOW.keys.iter().filter(foreign).find(|key| table.table.has(key.name)) {
+        let message = format!("flow `{name}`: a `{kind}` flow has no `{}`", key.name);
+        let fix = format!("remove it, or set kind = \"{}\"", key.only.join("\" or \""));
+        return Err(table.error(key.name, message, fix));
+    }
+    let app = match KINDS.iter().position(|known| *known == kind) {
+        Some(0) => App::Bulk(amount(table, name)?),
+        Some(1) => App::Request {
+            request: table.get("request")?,
+            response: table.get("response")?,
+            think: table.get("think")?,
+            count: table.get("repeat")?,
+        },
+        Some(2) => {
+            let (rate, packet, duration) = (table.get::<Rate>("rate")?, table.get("packet")?, table.get("duration")?);
+            return Ok(Traffic::Udp { rate, packet, duration });
+        }
+        _ => {
+            let (interval, packet, count) = (table.get("interval")?, table.get("packet")?, table.get("repeat")?);
+            return Ok(Traffic::Ping { interval, packet, count });
+        }
+    };
+    let (mut from, mut to) = (hosts.0.clone(), hosts.1.clone());
+    if let Some(node) = table.table.node("tcp") {
+        let settings = Reader::open(node, &table.dotted("tcp"), &TCP, &[])?;
+        apply_tcp(&settings, &mut from)?;
+        apply_tcp(&settings, &mut to)?;
+    }
+    let (cc, cc_params) = congestion_control(table)?;
+    Ok(Traffic::Tcp { tcp: Box::new(Tcp { cc, cc_params, from, to }), app })
+}
+
+fn amount(table: &Reader<'_>, name: &str) -> Result<Amount, StrictError> {
+    match (table.table.get("size")?, table.table.get("duration")?) {
+        (Some(size), None) => Ok(Amount::Size(size)),
+        (None, Some(duration)) => Ok(Amount::Duration(duration)),
+        (Some(_), Some(_)) => {
+            let message = format!("flow `{name}` has both a size and a duration");
+            Err(table.error("duration", message, "remove one of them"))
+        }
+        (None, None) => {
+            let message = format!("flow `{name}` has neither a size nor a duration");
+            Err(table.error("name", message, "add size = \"1 GB\" or duration = \"60 s\""))
+        }
+    }
+}
+
+/// The congestion control of a flow, and the parameters that the study set, as a JSON object.
+fn congestion_control(table: &Reader<'_>) -> Result<(Selected, Name), StrictError> {
+    let Some(node) = table.table.node("cc") else {
+        let name: String = table.get("cc")?;
+        return select(&name, &[], table).map(|cc| (cc, "{}".into()));
+    };
+    let (name_node, params): (_, Vec<_>) = match &node.content {
+        Content::Text(_) => (Some(node), Vec::new()),
+        Content::Table(entries) => (node.get("name"), entries.iter().filter(|(key, _)| key != "name").collect()),
+        _ => (None, Vec::new()),
+    };
+    let what = table.dotted("cc");
+    let Some((name_node, name)) = name_node.and_then(|node| Some((node, text_of(node)?))) else {
+        let message = format!("`{what}` names no congestion control");
+        return Err(StrictError::new(&node.origin, message, "write \"cubic\" or { name = \"cubic\" }"));
+    };
+    let Some(algorithm) = perigee_cc::find(name) else {
+        let known = perigee_cc::algorithms().iter().map(perigee_cc::Algorithm::name);
+        let message = format!("`{what}`: there is no congestion control `{}`", clip(name));
+        return Err(StrictError::new(&name_node.origin, message, suggestion(name, known)));
+    };
+    let (mut settings, mut json) = (Vec::new(), serde_json::Map::new());
+    for (key, node) in params {
+        if !algorithm.params().iter().any(|param| param.name == key) {
+            let message = format!("`{what}`: `{name}` has no parameter `{}`", clip(key));
+            let known = algorithm.params().iter().map(|param| param.name);
+            return Err(StrictError::new(&node.origin, message, suggestion(key, known)));
+        }
+        let text = match &node.content {
+            Content::Text(text) => text.clone(),
+            Content::Integer(n) => n.to_string(),
+            Content::Float(x) => x.to_string(),
+            Content::Boolean(b) => b.to_string(),
+            Content::Array(_) | Content::Table(_) => {
+                let message = format!("`{what}.{key}` is {}", node.kind());
+                return Err(StrictError::new(&node.origin, message, "write one value"));
+            }
+        };
+        // One at a time, so that an error stands at its own line.
+        Selected::parse(name, &[(key, &text)]).map_err(|error| cc_error(&what, &error, node))?;
+        json.insert(key.clone(), json_of(node));
+        settings.push((key.as_str(), text));
+    }
+    let settings: Vec<(&str, &str)> = settings.iter().map(|(key, text)| (*key, text.as_str())).collect();
+    let selected = Selected::parse(name, &settings).map_err(|error| cc_error(&what, &error, node))?;
+    Ok((selected, serde_json::Value::Object(json).to_string().into()))
+}
+
+fn select(name: &str, settings: &[(&str, &str)], table: &Reader<'_>) -> Result<Selected, StrictError> {
+    Selected::parse(name, settings).map_err(|error| table.error("cc", error.to_string(), "name another in `cc`"))
+}
+
+fn cc_error(what: &str, error: &CcError, node: &Node) -> StrictError {
+    let text = error.to_string();
+    let (message, fix) = text.rsplit_once("; ").unwrap_or((&text, "correct it"));
+    StrictError::new(&node.origin, format!("`{what}`: {message}"), fix)
+}
+
+fn measure(study: &Reader<'_>, nodes: &Nodes) -> Result<Measure, StrictError> {
+    let empty = Node::empty_table(study.table.origin);
+    let node = study.table.node("measure").unwrap_or(&empty);
+    let table = Reader::open(node, "measure", &MEASURE, &[])?;
+    let bin: Time = table.get("rtt_bin")?;
+    Ok(Measure {
+        series: table.get_unless_off("series")?,
+        startup: match table.get_unless_off::<String>("startup")? {
+            None => None,
+            Some(text) => match (text.parse().map(Startup::Bytes), text.parse().map(Startup::Time)) {
+                (Ok(startup), _) | (_, Ok(startup)) => Some(startup),
+                (_, Err(_)) => None,
+            },
+        },
+        steady: table.get_unless_off("steady")?,
+        goodput_bin: table.get("goodput_bin")?,
+        rtt_bin: table.get::<bool>("rtt")?.then_some(bin),
+        milestones: milestones(&table)?,
+        events: table.get("events")?,
+        pcap: match table.table.node("pcap").map(|node| (&node.content, node)) {
+            None | Some((Content::Boolean(false), _)) => Vec::new(),
+            Some((Content::Boolean(true), _)) => (0..nodes.names.len() as u32).collect(),
+            Some((_, list)) => {
+                let what = table.dotted("pcap");
+                items_of(list).iter().map(|node| nodes.number(node, &what)).collect::<Result<_, _>>()?
+            }
+        },
+    })
+}
+
+fn milestones(measure: &Reader<'_>) -> Result<Vec<Bytes>, StrictError> {
+    let Some(node) = measure.table.node("milestones") else { return Ok(Vec::new()) };
+    let table = Reader::open(node, "measure.milestones", &MILESTONES, &[])?;
+    let (every, upto): (Bytes, Bytes) = (table.get("every")?, table.get("upto")?);
+    let count = upto.as_u64() / every.as_u64();
+    if !(1..=MAX_MILESTONES).contains(&count) {
+        let message = format!("`measure.milestones` are {count} sizes");
+        return Err(table.error("every", message, format!("make `upto` 1 to {MAX_MILESTONES} times `every`")));
+    }
+    Ok((1..=count).map(|n| Bytes::new(n * every.as_u64())).collect())
+}
+
+/// Refuses measures whose tables could outgrow any memory.
+fn limit_rows(study: &Reader<'_>, head: &Head, measure: &Measure, sources: usize) -> Result<(), StrictError> {
+    let bins = [measure.series, Some(measure.goodput_bin)].into_iter().flatten();
+    let finest = bins.min().unwrap_or(head.time_limit).as_nanos();
+    let rows = (head.time_limit.as_nanos() / finest).saturating_mul(sources as u64);
+    if rows <= MAX_ROWS {
+        return Ok(());
+    }
+    let interval = Time::from_nanos(finest);
+    let message =
+        format!("{sources} flows and link directions every {interval} over {} are {rows} rows", head.time_limit);
+    let fix = format!("raise measure.series and measure.goodput_bin or lower time_limit, down to {MAX_ROWS} rows");
+    Err(study.error("time_limit", message, fix))
+}
+
+/// A value as JSON.
+pub(crate) fn json_of(node: &Node) -> serde_json::Value {
+    match &node.content {
+        Content::Boolean(b) => (*b).into(),
+        Content::Integer(n) => (*n).into(),
+        Content::Float(x) => (*x).into(),
+        Content::Text(text) => text.as_str().into(),
+        Content::Array(items) => items.iter().map(json_of).collect(),
+        Content::Table(_) => {
+            serde_json::Value::Object(entries_of(node).iter().map(|(key, v)| (key.clone(), json_of(v))).collect())
+        }
+    }
+}
+
+/// The tables of `[[key]]`.
+fn tables<'a>(study: &Reader<'a>, key: &str, example: &str) -> Result<&'a [Node], StrictError> {
+    match study.table.node(key).map(|node| (&node.content, node)) {
+        None => Ok(&[]),
+        Some((Content::Array(items), _)) => Ok(items),
+        Some((_, node)) => {
+            let message = format!("`{key}` is {}", node.kind());
+            Err(StrictError::new(&node.origin, message, format!("write {example}")))
+        }
+    }
+}
+
+/// The name of a table, which no other of its kind may have.
+fn unique(table: &Reader<'_>, names: &mut BTreeSet<String>) -> Result<String, StrictError> {
+    let name: String = table.get("name")?;
+    if names.insert(name.clone()) {
+        return Ok(name);
+    }
+    let message = format!("`{}` = `{name}` is there twice", table.dotted("name"));
+    Err(table.error("name", message, "rename one of them"))
+}
+
+/// Most nodes: the next hops of a scenario are a square of them.
+const MAX_NODES: usize = 100;
+/// Most links.
+const MAX_LINKS: usize = 1000;
+/// Most sizes of `measure.milestones`.
+const MAX_MILESTONES: u64 = 10_000;
+/// Most rows of a run's series.
+const MAX_ROWS: u64 = 50_000_000;

@@ -1,0 +1,194 @@
+//! The study: read from its text, laid out as runs.
+
+use std::sync::Arc;
+
+use perigee_link::strict::{self, Node, Origin, StrictError};
+use perigee_link::Load;
+use perigee_units::{Bytes, Stream};
+use serde_json::json;
+
+use crate::links::{fingerprint, Built, Workshop};
+use crate::plan::Points;
+use crate::read::{Draft, Head};
+use crate::reader::clip;
+use crate::results::Name;
+use crate::run::{Run, RunLink, Scenario};
+
+/// What is wrong with a study, where, and what to do; prints as `file:line: message; fix`.
+pub type StudyError = StrictError;
+
+/// A study whose every key and value has been checked, save what stands in other files.
+#[derive(Clone, Debug)]
+pub struct Study {
+    root: Node,
+    head: Head,
+}
+
+/// What is laid over a study before its points are made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Take the size that the study declares under `[reduced]`.
+    pub reduced: bool,
+    /// Key paths and values, in order: `("flow.cc", "cubic")`. A value is TOML where it is TOML, otherwise text.
+    pub set: Vec<(String, String)>,
+}
+
+impl Overrides {
+    /// From the command line's `key=value` settings.
+    ///
+    /// # Errors
+    /// Where one has no `=`.
+    pub fn new<S: AsRef<str>>(settings: &[S], reduced: bool) -> Result<Self, StudyError> {
+        let split = |setting: &S| match setting.as_ref().split_once('=') {
+            Some((path, value)) if !path.trim().is_empty() => Ok((path.trim().to_owned(), value.to_owned())),
+            _ => {
+                let origin = Origin::place(&format!("--set {}", clip(setting.as_ref())));
+                Err(StrictError::new(&origin, "there is no key or no `=`", "write --set flow.cc=cubic"))
+            }
+        };
+        Ok(Self { reduced, set: settings.iter().map(split).collect::<Result<_, _>>()? })
+    }
+}
+
+impl Study {
+    /// Reads a study from its text; `file` is its name in errors.
+    ///
+    /// # Errors
+    /// Where anything in it is wrong, in any point of `[vary]`, whole or reduced. Profiles and recordings are read by
+    /// [`Study::plan`].
+    ///
+    /// ```
+    /// let text = "name = \"a\"\nnodes = [\"x\", \"y\"]\n[[links]]\nname = \"l\"\nbetween = [\"x\", \"z\"]\n";
+    /// let error = perigee_study::Study::parse(text, "a.toml").unwrap_err();
+    /// assert_eq!(error.to_string(), "a.toml:1: `flows` is missing; add `flows = ...` here");
+    /// ```
+    pub fn parse(text: &str, file: &str) -> Result<Self, StudyError> {
+        let root = strict::parse(text, file)?;
+        let whole = Points::new(&root, &Overrides::default())?;
+        let mut budget = Budget::default();
+        let (_, _, first) = whole.read(0)?;
+        for number in 0..whole.count() {
+            budget.spend(&whole.read(number)?.2, &root)?;
+        }
+        if root.get("reduced").is_some() {
+            let points = Points::new(&root, &Overrides { reduced: true, set: Vec::new() })?;
+            for number in 0..points.count() {
+                budget.spend(&points.read(number)?.2, &root)?;
+            }
+        }
+        Ok(Self { root, head: first.head })
+    }
+
+    /// Its short name.
+    pub fn name(&self) -> &str {
+        &self.head.name
+    }
+
+    /// One line for reports.
+    pub fn title(&self) -> &str {
+        &self.head.title
+    }
+
+    /// What is asked, and where the numbers come from.
+    pub fn about(&self) -> &str {
+        &self.head.about
+    }
+
+    /// Lays out the runs: every point of `[vary]` once per round, the rounds one after the other. The same study and
+    /// overrides give the same plan. `load` gives the bytes of a file by the name the study has for it: a profile
+    /// `viasat2` is asked for as `profiles/viasat2.toml`, a recording as it is written.
+    ///
+    /// # Errors
+    /// Where an override or another file is wrong.
+    pub fn plan<'l>(&self, overrides: &Overrides, load: &'l mut Load<'l>) -> Result<Vec<Run>, StudyError> {
+        let points = Points::new(&self.root, overrides)?;
+        let mut workshop = Workshop::new(load);
+        let mut budget = Budget::default();
+        let (mut scenarios, mut rounds, mut seed) = (Vec::new(), 0, 0);
+        for number in 0..points.count() {
+            let (document, point, draft) = points.read(number)?;
+            budget.spend(&draft, &self.root)?;
+            (rounds, seed) = (draft.head.rounds, draft.head.seed);
+            let mut links = Vec::with_capacity(draft.links.len());
+            for link in &draft.links {
+                links.push(workshop.build(link, &document)?);
+            }
+            scenarios.push(Arc::new(scenario(draft, point, links)));
+        }
+        let seeds = (0..rounds).map(|round| (round, Stream::new(seed, &format!("round/{round}")).next_u64()));
+        let runs = seeds.flat_map(|(round, seed)| scenarios.iter().map(move |scenario| (round, seed, scenario)));
+        let run = |(index, (round, seed, scenario)): (u32, (u32, u64, &Arc<Scenario>))| Run {
+            index,
+            round,
+            seed,
+            scenario: Arc::clone(scenario),
+        };
+        Ok((0..).zip(runs).map(run).collect())
+    }
+}
+
+/// A plan as JSON, an array with an object per run: `index`, `round`, `seed`, `point` (what varied), `flows`, `links`,
+/// and `fingerprint`, which differs where any setting or any byte of a recording differs.
+pub fn plan_json(runs: &[Run]) -> String {
+    let run = |run: &Run| {
+        let scenario = &run.scenario;
+        let point: serde_json::Value = serde_json::from_str(&scenario.point).unwrap_or_default();
+        json!({
+            "index": run.index,
+            "round": run.round,
+            "seed": run.seed,
+            "point": point,
+            "flows": scenario.flows.iter().map(|flow| &*flow.name).collect::<Vec<_>>(),
+            "links": scenario.links.iter().map(|link| &*link.name).collect::<Vec<_>>(),
+            "fingerprint": format!("{:016x}", scenario.fingerprint),
+        })
+    };
+    serde_json::Value::Array(runs.iter().map(run).collect()).to_string()
+}
+
+fn scenario(draft: Draft, point: Name, links: Vec<[Built; 2]>) -> Scenario {
+    let prints: Vec<u64> = links.iter().flatten().map(|built| built.fingerprint).collect();
+    let fingerprint = fingerprint(&(&prints, &draft));
+    let directions = draft.links.iter().zip(links).flat_map(|(link, [down, up])| {
+        let (a, b) = link.ends;
+        [("down", a, b, down), ("up", b, a, up)].map(|(direction, from, to, built)| RunLink {
+            name: format!("{}.{direction}", link.name).into(),
+            from,
+            to,
+            spec: built.spec,
+        })
+    });
+    Scenario {
+        links: directions.collect(),
+        study: draft.head.name,
+        point,
+        nodes: draft.nodes,
+        flows: draft.flows,
+        measure: draft.measure,
+        time_limit: draft.head.time_limit,
+        next_hop: draft.next_hop,
+        fingerprint,
+    }
+}
+
+/// Bounds the memory of a plan.
+#[derive(Default)]
+struct Budget {
+    spent: u64,
+}
+
+impl Budget {
+    fn spend(&mut self, draft: &Draft, root: &Node) -> Result<(), StudyError> {
+        let (nodes, links, flows) = (draft.nodes.len() as u64, draft.links.len() as u64, draft.flows.len() as u64);
+        self.spent += nodes * nodes * 8 + links * 500 + flows * (1000 + nodes * 8);
+        if self.spent <= MEMORY.as_u64() {
+            return Ok(());
+        }
+        let message = format!("all points together, the last with {nodes} nodes and {flows} flows, need over {MEMORY}");
+        let origin = root.get("vary").map_or(&root.origin, |vary| &vary.origin);
+        Err(StrictError::new(origin, message, "shorten the lists of `vary`, or split the study"))
+    }
+}
+
+/// Most memory of a plan, about.
+const MEMORY: Bytes = Bytes::new(1_000_000_000);
