@@ -26,7 +26,7 @@ STEPS = {
 
 CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;")
 PYTEST_RESULT = re.compile(r"(\d+) (passed|failed|error|errors|skipped|xfailed|xpassed)\b")
-PYTEST_CLOSING = re.compile(r"^=* ?\d+ (passed|failed|error|skipped|deselected|xfailed|xpassed)\w*[ ,].* in [\d.:]+")
+PYTEST_CLOSING = re.compile(r"^=* ?\d+ (passed|failed|errors?|skipped|deselected|xfailed|xpassed)\b.* in [\d.:]+s")
 PYTEST_SKIP = re.compile(r"^SKIPPED \[\d+\] (.*)")
 RUST_TEST = re.compile(r"^---- (.*) stdout ----$")
 RUST_SKIP = re.compile(r"^\s*skipped: (.*)")
