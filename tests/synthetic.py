@@ -31,6 +31,7 @@ class SyntheticEngine:
         self._pause_s = pause_s
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> SyntheticPlan:
+        """Lay the runs out; `rounds` is the one setting there is."""
         rounds = 1 if reduced else self._rounds
         for setting in settings:
             key, _, value = setting.partition("=")
@@ -56,6 +57,7 @@ class SyntheticPlan:
         ]
 
     def execute(self, index: int, progress: Progress) -> Output | None:
+        """Draw one run's tables."""
         run = self.runs[index]
         for step in range(10):
             time.sleep(self._pause_s / 10)

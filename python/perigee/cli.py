@@ -12,12 +12,16 @@ from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table as RichTable
 
 from perigee import __version__, progress
+from perigee.engine import algorithms
 from perigee.engine import engine as find_engine
-from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, Interrupted, PerigeeError
+from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InputError, InterruptedRunError, PerigeeError
+from perigee.numbers import number, signed
 from perigee.places import find_study
 from perigee.runner import Job, carry_out
 
@@ -54,7 +58,7 @@ def main() -> NoReturn:
         app(standalone_mode=True)
     except PerigeeError as error:
         _say_error(str(error))
-        if isinstance(error, Interrupted):
+        if isinstance(error, InterruptedRunError):
             _say_how_to_resume()
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
@@ -86,13 +90,13 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the study; may be given several times."),
     ] = None,
-    reduced: Annotated[bool, typer.Option("--reduced", help="The small size that the study declares for tests.")] = False,
+    reduced: Annotated[
+        bool, typer.Option("--reduced", help="The small size that the study declares for tests.")
+    ] = False,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time. [default: one per core]")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Results folder. [default: results/STUDY]")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Results folder. [default: results/STUDY]")] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")
     ] = False,
@@ -126,8 +130,122 @@ def run(
         text = f"{done.runs} runs, {done.resumed} of them from before"
     else:
         text = f"{done.runs} runs"
-    error_console.print(f"{text}; next: perigee report {shlex.quote(str(done.folder))}", highlight=False, soft_wrap=True)
+    error_console.print(
+        f"{text}; next: perigee report {shlex.quote(str(done.folder))}", highlight=False, soft_wrap=True
+    )
     out_console.print(str(done.folder), highlight=False, soft_wrap=True, markup=False)
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Argument(help="A results folder that `perigee run` made.", metavar="RESULTS")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="HTML file to write. [default: report.html in the folder]")
+    ] = None,
+    formats: Annotated[
+        str, typer.Option("--format", "-f", help="Any of html, pdf, png, csv, latex, separated by commas.")
+    ] = "html",
+) -> None:
+    """Make tables and figures of a finished study.
+
+    The HTML report is one file that needs nothing else. Other formats (figures as PDF or PNG, tables as CSV or
+    LaTeX) go to a folder beside it.
+
+    [bold]Examples[/bold]
+
+      perigee report results/claypool-2021
+      perigee report results/claypool-2021 --out viasat2.html --format html,pdf,csv
+    """
+    from perigee.report import write_report
+
+    wanted = [name.strip() for name in formats.split(",") if name.strip()]
+    for path in write_report(results, out, wanted):
+        out_console.print(str(path), highlight=False, soft_wrap=True, markup=False)
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="A results folder.", metavar="A")],
+    b: Annotated[Path, typer.Argument(help="Another, of the same study.", metavar="B")],
+    csv: Annotated[Path | None, typer.Option("--csv", help="Also write the cells to this CSV file.")] = None,
+) -> None:
+    """Compare two results of a study cell by cell: two engines, two versions, two settings.
+
+    Each cell has the mean in A and B, the difference B - A with its 95 % confidence interval, and p (Welch's t test).
+
+    [bold]Examples[/bold]
+
+      perigee compare results/claypool-2021 results/claypool-2021-new
+      perigee compare results/a results/b --csv differences.csv
+    """
+    from perigee.compare import as_frame
+    from perigee.compare import compare as compare_results
+    from perigee.files import write_atomically
+    from perigee.results import Results
+
+    first, second = Results(a), Results(b)
+    cells = compare_results(first, second)
+    table = RichTable(title=f"A: {escape(str(a))}   B: {escape(str(b))}", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("Flows")
+    table.add_column("Quantity")
+    for heading in ("A", "B", "B - A", "%", "95 % interval", "p"):
+        table.add_column(heading, justify="right")
+    last = ""
+    for cell in cells:
+        digits = cell.metric.digits
+        interval = "-" if cell.half_width != cell.half_width else f"± {number(cell.half_width, digits)}"
+        p = "-" if cell.p is None else "< 0.001" if cell.p < 0.001 else number(cell.p, 3)
+        table.add_row(
+            "" if cell.label == last else escape(cell.label), cell.metric.heading, number(cell.a, digits),
+            number(cell.b, digits), signed(cell.difference, digits), signed(cell.percent), interval, p,
+            end_section=cell is cells[-1],
+        )  # fmt: skip
+        last = cell.label
+    if first.study != second.study:
+        error_console.print(f"note: A is of {first.study}, B of {second.study}", highlight=False, soft_wrap=True)
+    out_console.print(table)
+    if csv:
+        write_atomically(csv, as_frame(cells).write_csv().encode())
+
+
+@cc_app.command("list")
+def cc_list() -> None:
+    """List the congestion controls there are.
+
+    [bold]Example[/bold]
+
+      perigee cc list
+    """
+    table = RichTable(box=box.SIMPLE_HEAD)
+    table.add_column("Name")
+    table.add_column("What it is")
+    table.add_column("Parameters")
+    for one in algorithms():
+        table.add_row(one["name"], escape(one["title"]), ", ".join(p["name"] for p in one["params"]))
+    out_console.print(table)
+
+
+@cc_app.command("show")
+def cc_show(name: Annotated[str, typer.Argument(help="Its name, see `perigee cc list`.")]) -> None:
+    """Show a congestion control and what can be set of it.
+
+    [bold]Example[/bold]
+
+      perigee cc show hybla
+    """
+    known = {one["name"]: one for one in algorithms()}
+    if name not in known:
+        raise InputError(f"{name}: there is no such congestion control; there are {', '.join(known)}")
+    out_console.print(f"[bold]{name}[/bold]: {escape(known[name]['title'])}", highlight=False)
+    if not known[name]["params"]:
+        out_console.print("It has no parameters.")
+        return
+    table = RichTable(box=box.SIMPLE_HEAD)
+    for heading in ("Parameter", "Default", "Smallest", "Largest", "Unit", "What it is"):
+        table.add_column(heading)
+    for param in known[name]["params"]:
+        table.add_row(*(escape(str(param[key])) for key in ("name", "default", "min", "max", "unit", "doc")))
+    out_console.print(table)
 
 
 def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -141,5 +259,3 @@ def _say_error(text: str) -> None:
 def _say_how_to_resume() -> None:
     command = shlex.join(["perigee", *sys.argv[1:]])
     error_console.print(f"resume with: {escape(command)}", highlight=False, soft_wrap=True)
-
-

@@ -58,7 +58,10 @@ class Engine(Protocol):
     """A way to carry a study out."""
 
     name: str
-    build: str
+
+    @property
+    def build(self) -> str:
+        """Fingerprint of the engine: half-finished results of another one are not continued."""
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
         """Read a study and lay out its runs.
@@ -99,7 +102,7 @@ class Simulator:
 
     @property
     def build(self) -> str:
-        """Fingerprint of the simulator's binary: half-finished results of another build are not continued."""
+        """Fingerprint of the simulator's binary."""
         return _core_fingerprint()
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
@@ -145,6 +148,19 @@ def describe(run: Mapping[str, Any]) -> str:
         point = json.loads(point)
     words = [f"round {run.get('round', 0)}", *(f"{key} = {value}" for key, value in point.items())]
     return ", ".join(words)
+
+
+def algorithms() -> list[dict[str, Any]]:
+    """Return the congestion controls of the simulator.
+
+    Returns:
+        By name: `name`, `title`, and `params`, each with `name, unit, default, min, max, doc`.
+
+    Raises:
+        InputError: the simulator is not built.
+    """
+    found: list[dict[str, Any]] = json.loads(_core().algorithms())
+    return found
 
 
 def _core() -> Any:

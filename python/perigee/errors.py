@@ -58,7 +58,7 @@ class StorageError(PerigeeError):
         return cls(f"{path}: {reason}")
 
 
-class Interrupted(PerigeeError):
+class InterruptedRunError(PerigeeError):
     """The user stopped the run; the folder resumes with the same command."""
 
     exit_code = EXIT_INTERRUPTED

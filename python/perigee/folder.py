@@ -227,7 +227,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise InputError(f"{folder}: is no results folder (no manifest.json); give one that `perigee run` made") from None
+        raise InputError(
+            f"{folder}: is no results folder (no manifest.json); give one that `perigee run` made"
+        ) from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:

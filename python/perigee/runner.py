@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perigee.engine import Engine, Plan
-from perigee.errors import Interrupted
+from perigee.errors import InterruptedRunError
 from perigee.folder import Identity, ResultsFolder, plan_hash
 from perigee.places import StudyFile
 
@@ -72,7 +72,7 @@ def carry_out(job: Job, watch: Watch = lambda _done, _total: None) -> Done:
         InputError: the study, a setting or the folder is wrong; nothing was changed.
         RunError: a run failed; those done before are kept.
         StorageError: the disk is full; runs done before are kept.
-        Interrupted: the user stopped it; runs done before are kept.
+        InterruptedRunError: the user stopped it; runs done before are kept.
     """
     plan = job.engine.plan(job.study, job.settings, job.reduced)
     total = len(plan.runs)
@@ -132,7 +132,9 @@ class _Crew:
                 pool.shutdown(wait=True, cancel_futures=True)
                 if isinstance(error, KeyboardInterrupt):
                     kept = total - len(self._folder.missing(total))
-                    raise Interrupted(f"stopped: {kept} of {total} runs are kept in {self._folder.path}") from None
+                    raise InterruptedRunError(
+                        f"stopped: {kept} of {total} runs are kept in {self._folder.path}"
+                    ) from None
                 raise
 
     def _one(self, index: int) -> None:

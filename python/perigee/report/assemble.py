@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Puts a report together: headline, numbers at the head, sections, and how it was made."""
+
+from __future__ import annotations
+
+from perigee.numbers import number
+from perigee.report import sections
+from perigee.report.context import Context
+from perigee.report.model import Fact, Report
+from perigee.report.sections.published import facts as published_facts
+from perigee.results import Results
+
+
+def assemble(results: Results) -> Report:
+    """Make the report of a finished study; figures are drawn, nothing is written."""
+    context = Context(results)
+    manifest = results.manifest
+    flows = results.table("flows")
+    rounds = flows["round"].n_unique()
+    carried = float(flows["received_bytes"].sum() if "received_bytes" in flows.columns else flows["bytes"].sum())
+    facts = [
+        Fact(str(manifest["runs"]), f"runs in {rounds} round{'s' if rounds > 1 else ''}"),
+        Fact(f"{number(carried / 1e9, 0 if carried > 1e10 else 2)} GB", "carried over the links"),
+        *published_facts(context),
+    ]
+    incomplete = flows.height - int(flows["completed"].sum())
+    if incomplete:
+        facts.append(Fact(f"{incomplete} of {flows.height}", "flows did not complete"))
+    settings = ", ".join(manifest["settings"]) or "none"
+    engine = {"sim": "simulated packet by packet", "emu": "emulated", "live": "measured"}.get(manifest["engine"], "")
+    seeds = manifest["seeds"]
+    return Report(
+        title=context.settings.title or results.study,
+        question=context.settings.question,
+        facts=facts,
+        sections=sections.build(context),
+        foot=(
+            f"Study {results.study}, {engine}; settings changed: {settings}"
+            + ("; the study's reduced size" if manifest["reduced"] else "")
+            + f"; {len(seeds)} seed{'s' if len(seeds) > 1 else ''} from {seeds[0]}.",
+            f"Plan {manifest['study_hash'][:16]}, perigee {manifest['versions']['perigee']}, "
+            f"format {manifest['version']}; the same study and seed give the same tables, byte for byte.",
+        ),
+    )

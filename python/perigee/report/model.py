@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What a report is made of, whatever it is written as: sections of text, tables, figures and listings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import polars as pl
+from matplotlib.figure import Figure
+
+Mark = Literal["", "best", "good", "bad"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a table.
+
+    Attributes:
+        text: what it says.
+        mark: `best` of its column, `good` or `bad` for a judgement; never by colour alone.
+    """
+
+    text: str
+    mark: Mark = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for people, and the same as plain data.
+
+    Attributes:
+        name: for file names: letters, digits, hyphens.
+        caption: what it shows.
+        head: column headings; the first column names the rows.
+        rows: the cells.
+        data: the numbers in full, a row per fact, for CSV.
+        groups: headings above the headings: text and how many columns it spans; empty: none.
+        notes: what to know.
+        words: numbers of the columns that hold words, not numbers; the first always does.
+        folded: shown folded, for readers who want the numbers of a figure.
+    """
+
+    name: str
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    data: pl.DataFrame
+    groups: Sequence[tuple[str, int]] = ()
+    notes: Sequence[str] = ()
+    words: Sequence[int] = ()
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure.
+
+    Attributes:
+        name: for file names: letters, digits, hyphens.
+        caption: what it shows, one or two sentences under it.
+        alt: what a reader who cannot see it should know.
+        figure: the drawing.
+        half: whether two may stand side by side.
+    """
+
+    name: str
+    caption: str
+    alt: str
+    figure: Figure
+    half: bool = False
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A file, shown folded.
+
+    Attributes:
+        title: its name.
+        text: its content.
+    """
+
+    title: str
+    text: str
+
+
+Block = Table | Plot | Text | Listing
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report with a headline.
+
+    Attributes:
+        name: for links within the page.
+        title: headline.
+        blocks: what it holds.
+    """
+
+    name: str
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A number at the head of the report.
+
+    Attributes:
+        value: the number.
+        label: what it counts.
+    """
+
+    value: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """All of it.
+
+    Attributes:
+        title: headline.
+        question: what the study asks.
+        facts: numbers at the head.
+        sections: the parts.
+        foot: how it was made.
+    """
+
+    title: str
+    question: str
+    facts: Sequence[Fact]
+    sections: Sequence[Section]
+    foot: Sequence[str] = field(default_factory=tuple)
+
+    def plots(self) -> list[Plot]:
+        """Return all figures in order."""
+        return [block for section in self.sections for block in section.blocks if isinstance(block, Plot)]
+
+    def tables(self) -> list[Table]:
+        """Return all tables in order."""
+        return [block for section in self.sections for block in section.blocks if isinstance(block, Table)]

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Figures and tables as files for papers: PDF and PNG, CSV and LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from perigee.files import atomic_file, storage_errors, write_atomically
+from perigee.report.model import Plot, Report, Table
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "−": r"$-$", "★": r"$\star$",
+    "✓": r"\checkmark{}", "✗": r"$\times$", "–": "--", "α": r"$\alpha$", ">": r"$>$", "<": r"$<$", "\u202f": r"\,",
+}  # fmt: skip
+
+
+def write(report: Report, folder: Path, formats: Sequence[str]) -> None:
+    """Write the figures and tables, a file each, to `folder`.
+
+    Args:
+        report: the report.
+        folder: made if it is not there; files of the same name are replaced.
+        formats: any of `pdf`, `png` (figures), `csv`, `latex` (tables).
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for plot in report.plots():
+        for kind in ("pdf", "png"):
+            if kind in formats:
+                _save(plot, folder / f"{plot.name}.{kind}", kind)
+    for table in report.tables():
+        if "csv" in formats:
+            write_atomically(folder / f"{table.name}.csv", table.data.write_csv().encode())
+        if "latex" in formats:
+            write_atomically(folder / f"{table.name}.tex", latex(table).encode())
+
+
+def _save(plot: Plot, path: Path, kind: str) -> None:
+    metadata = {"CreationDate": None, "Title": plot.caption} if kind == "pdf" else {"Description": plot.alt}
+    with atomic_file(path) as file:
+        plot.figure.savefig(file, format=kind, metadata=metadata)
+
+
+def latex(table: Table) -> str:
+    r"""Return a table for LaTeX; needs the packages `booktabs` and `amssymb`.
+
+    Examples:
+        >>> import polars as pl
+        >>> from perigee.report.model import Cell
+        >>> small = Table("t", "A caption", ["", "Rate (Mbit/s)"], [[Cell("BBR"), Cell("95.8 ± 6.7")]], pl.DataFrame())
+        >>> print(latex(small))
+        \begin{table}
+        \caption{A caption}
+        \label{tab:t}
+        \begin{tabular}{lr}
+        \toprule
+         & Rate (Mbit/s) \\
+        \midrule
+        BBR & 95.8 $\pm$ 6.7 \\
+        \bottomrule
+        \end{tabular}
+        \end{table}
+        <BLANKLINE>
+    """
+    lines = [r"\begin{table}", rf"\caption{{{_escape(table.caption)}}}", rf"\label{{tab:{table.name}}}"]
+    lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}", r"\toprule"]
+    if table.groups:
+        lines.append(" & ".join(_spanning(text, span) for text, span in table.groups) + r" \\")
+    lines += [" & ".join(_escape(head) for head in table.head) + r" \\", r"\midrule"]
+    for row in table.rows:
+        lines.append(" & ".join(_bold(_escape(cell.text), cell.mark == "best") for cell in row) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [rf"\par\footnotesize {_escape(note)}" for note in table.notes]
+    return "\n".join([*lines, r"\end{table}", ""])
+
+
+def _spanning(text: str, span: int) -> str:
+    return _escape(text) if span == 1 else rf"\multicolumn{{{span}}}{{c}}{{{_escape(text)}}}"
+
+
+def _bold(text: str, bold: bool) -> str:
+    return rf"\textbf{{{text}}}" if bold else text
+
+
+def _escape(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The sections a report can have, by name; each is a function from the context to a section, or none without data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from perigee.errors import InputError
+from perigee.report.context import Context
+from perigee.report.model import Section
+from perigee.report.sections import (
+    distributions,
+    download,
+    links,
+    power,
+    published,
+    representative,
+    setup,
+    sharing,
+    summary,
+    tests,
+    timeline,
+)
+
+SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
+    "published": published.values,
+    "orderings": published.orderings,
+    "summary": summary.section,
+    "throughput": distributions.throughput,
+    "delay": distributions.delay,
+    "retransmissions": distributions.retransmissions,
+    "tests": tests.section,
+    "download": download.section,
+    "power": power.section,
+    "representative": representative.section,
+    "timeline": timeline.section,
+    "sharing": sharing.section,
+    "links": links.section,
+    "setup": setup.section,
+}
+"""By name, in the order of a report that does not choose."""
+
+BY_DEFAULT = ("summary", "throughput", "delay", "retransmissions", "representative", "sharing", "links", "setup")
+"""What a report shows where the study does not say."""
+
+
+def build(context: Context) -> list[Section]:
+    """Make the sections that the study's report asks for and its data allows.
+
+    Raises:
+        InputError: `report.toml` names a section that does not exist.
+    """
+    extra = ("published", "orderings") if context.published else ()
+    names = context.settings.sections or (*extra, *BY_DEFAULT)
+    for name in names:
+        if name not in SECTIONS:
+            raise InputError(f"report.toml: `{name}` is no section; there are {', '.join(SECTIONS)}")
+    made = (SECTIONS[name](context) for name in names)
+    return [section for section in made if section is not None]

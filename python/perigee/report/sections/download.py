@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""How long an object of each size takes to download: mean and 95 % confidence interval over flows."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from perigee.metrics import download_times
+from perigee.numbers import number
+from perigee.report.context import Context
+from perigee.report.model import Cell, Plot, Section, Table
+from perigee.report.style import figure, from_zero, legend_above
+from perigee.statistics import mean_interval
+
+IN_TABLE = 6
+"""So many sizes are in the printed table; all are in the data."""
+
+
+def section(context: Context) -> Section | None:
+    """Return the figure and a table of download times."""
+    sizes = [round(size * 1e6) for size in context.settings.sizes_mb]
+    if not sizes:
+        return None
+    drawing = figure(3.3)
+    axes = drawing.subplots()
+    data, cells = [], {}
+    for group in context.groups:
+        times = download_times(group.flows, sizes, context.results)
+        mine = times.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
+        found = {key[0]: part["t_s"].to_numpy() for key, part in mine.partition_by("bytes", as_dict=True).items()}
+        points = [(size / 1e6, *mean_interval(found[size]), len(found[size])) for size in sizes if size in found]
+        if not points:
+            continue
+        x, mean, half = (np.array([point[column] for point in points]) for column in range(3))
+        axes.plot(
+            x, mean, color=group.look.color, ls=group.look.dash, marker=group.look.marker,
+            markevery=max(1, len(x) // 10), label=group.label,
+        )  # fmt: skip
+        axes.fill_between(x, mean - half, mean + half, color=group.look.color, alpha=0.2, lw=0)
+        for megabytes, m, h, flows in points:
+            cells[group.key, megabytes] = (m, h)
+            data.append({"group": group.key, "size_mb": megabytes, "mean_s": m, "half_width_95_s": h, "flows": flows})
+    if not data:
+        return None
+    axes.set_xlabel("Size of the object (MB)")
+    axes.set_ylabel("Time to download (s)")
+    axes.set_xlim(left=0)
+    from_zero([axes])
+    legend_above(drawing, axes, min(len(context.groups), 6))
+    shown = [size / 1e6 for size in _spread(sizes)]
+    table = Table(
+        name="download-times",
+        caption="Time to download an object, mean ± half width of the 95 % confidence interval (s)",
+        head=["", *(f"{size:g} MB" for size in shown)],
+        rows=[
+            [Cell(group.label), *(_cell(cells.get((group.key, size))) for size in shown)] for group in context.groups
+        ],
+        data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
+    )
+    last = shown[-1]
+    alt = "; ".join(
+        f"{group.label}: {number(cells[group.key, last][0])} s for {last:g} MB"
+        for group in context.groups
+        if (group.key, last) in cells
+    )
+    plot = Plot(
+        "download-time",
+        "Time from opening the connection to the last byte of an object of each size: mean over flows; shaded, where "
+        "it can be seen: 95 % confidence interval.",
+        alt,
+        drawing,
+    )
+    return Section("download", "Time to download an object", [plot, table])
+
+
+def _spread(sizes: list[int]) -> list[int]:
+    """Return the smallest, the largest, and round sizes between.
+
+    Examples:
+        >>> [size // 10**6 for size in _spread([n * 10**6 for n in range(1, 51)])]
+        [1, 5, 10, 20, 30, 40, 50]
+    """
+    if len(sizes) <= IN_TABLE:
+        return sizes
+    wanted = [sizes[0], *(round(sizes[-1] * share) for share in (0.1, 0.2, 0.4, 0.6, 0.8)), sizes[-1]]
+    return [size for size in dict.fromkeys(wanted) if size in sizes]
+
+
+def _cell(value: tuple[float, float] | None) -> Cell:
+    if value is None:
+        return Cell("–")
+    return Cell(number(value[0]) + (f" ± {number(value[1])}" if value[1] == value[1] else ""))

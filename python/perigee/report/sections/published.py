@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Published beside simulated: every number with its error, every ordering with whether it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from matplotlib.lines import Line2D
+
+from perigee.metrics import sample
+from perigee.numbers import number, signed
+from perigee.report.context import Context, Group
+from perigee.report.model import Block, Cell, Fact, Mark, Plot, Section, Table, Text
+from perigee.report.settings import Ordering, PublishedTable, PublishedValue
+from perigee.report.style import FAINT, INK, figure
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One published number and the simulated one.
+
+    Attributes:
+        value: what it is.
+        group: of which group.
+        published: the published number.
+        published_sd: its standard deviation, NaN where not published.
+        simulated: the simulated number.
+        simulated_sd: its standard deviation over flows, NaN where there is none.
+    """
+
+    value: PublishedValue
+    group: Group
+    published: float
+    published_sd: float
+    simulated: float
+    simulated_sd: float
+
+    @property
+    def error_percent(self) -> float:
+        """Simulated over published, less one, in %."""
+        return 100 * (self.simulated / self.published - 1) if self.published else float("nan")
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the error is within the bound; none where it is not judged."""
+        if self.value.within is None:
+            return None
+        return bool(abs(self.error_percent) <= 100 * self.value.within)
+
+
+def compare(context: Context, table: PublishedTable) -> list[list[Comparison]]:
+    """Return the comparisons of a published table: a list per column, an entry per group that is published."""
+    return [
+        [_compare(context, value, group) for group in context.groups if group.key in value.values]
+        for value in table.values
+    ]
+
+
+def _compare(context: Context, value: PublishedValue, group: Group) -> Comparison:
+    flows = context.with_metric(group, value.metric.name)
+    seen = sample(flows, value.metric.name)
+    spread = float("nan")
+    if len(seen) == 0:
+        simulated = float("nan")
+    elif value.statistic == "zero_percent":
+        simulated = 100 * float(np.mean(seen == 0))
+    elif value.statistic == "below_percent":
+        simulated = 100 * float(np.mean(seen < value.below))
+    elif value.statistic == "max":
+        simulated = float(seen.max())
+    else:
+        simulated = context.value(group, value.metric)
+        spread = float(seen.std(ddof=1)) if len(seen) > 1 else float("nan")
+    published = value.values[group.key]
+    return Comparison(value, group, published, value.sd.get(group.key, float("nan")), simulated, spread)
+
+
+def facts(context: Context) -> list[Fact]:
+    """Return how many numbers and orderings are met, for the head of the report."""
+    if context.published is None:
+        return []
+    judged = [c for t in context.published.tables for column in compare(context, t) for c in column if c.value.within]
+    found = []
+    if judged:
+        met = sum(bool(one.is_met) for one in judged)
+        bounds = {one.value.within or 0.0 for one in judged}
+        within = f"within {100 * min(bounds):.0f}\u202f%" if len(bounds) == 1 else "within their bounds"
+        found.append(Fact(f"{met} of {len(judged)}", f"published means met {within}"))
+    checks = [_check(context, ordering) for ordering in context.published.orderings]
+    known = [check for check in checks if check is not None]
+    if known:
+        found.append(Fact(f"{sum(holds for holds, _ in known)} of {len(known)}", "published orderings hold"))
+    return found
+
+
+def values(context: Context) -> Section | None:
+    """Return the tables of published and simulated numbers, and a figure of both."""
+    if context.published is None or not context.published.tables:
+        return None
+    blocks: list[Block] = [Text(f"Published: {context.published.source}")]
+    blocks += [Text(note) for note in context.published.notes]
+    for table in context.published.tables:
+        columns = [column for column in compare(context, table) if column]
+        if not columns:
+            continue
+        blocks.append(_table(context, table, columns))
+        if table.values[0].sd:
+            blocks.append(_plot(table, columns))
+    return Section("published", "Published beside simulated", blocks)
+
+
+def _table(context: Context, table: PublishedTable, columns: list[list[Comparison]]) -> Table:
+    by_group = [{one.group.key: one for one in column} for column in columns]
+    rows = []
+    for group in context.groups:
+        cells = [Cell(group.label)]
+        for column in by_group:
+            cells += _cells(column.get(group.key))
+        if any(group.key in column for column in by_group):
+            rows.append(cells)
+    judged = any(column[0].value.within is not None for column in columns)
+    notes = [one.note for one in table.values if one.note]
+    if judged:
+        notes.insert(0, "✓ within the bound, ✗ outside it. Mean ± standard deviation over flows.")
+    data = pl.DataFrame(
+        [
+            {
+                "group": one.group.key,
+                "quantity": one.value.metric.name,
+                "statistic": one.value.statistic,
+                "unit": one.value.unit,
+                "published": one.published,
+                "published_sd": one.published_sd,
+                "simulated": one.simulated,
+                "simulated_sd": one.simulated_sd,
+                "error_percent": one.error_percent,
+                "within_percent": None if one.value.within is None else 100 * one.value.within,
+                "met": one.is_met,
+                "flows": one.group.flows.height,
+            }
+            for column in columns
+            for one in column
+        ],
+        infer_schema_length=None,
+    ).with_columns(pl.col(pl.Float64).fill_nan(None))
+    return Table(
+        name=f"published-{table.name}",
+        caption=table.caption,
+        head=["", *(head for _ in columns for head in ("published", "simulated", "error"))],
+        groups=[("", 1), *((column[0].value.heading, 3) for column in columns)],
+        rows=rows,
+        data=data,
+        notes=notes,
+    )
+
+
+def _cells(one: Comparison | None) -> list[Cell]:
+    if one is None:
+        return [Cell("–"), Cell("–"), Cell("–")]
+    digits = one.value.digits
+    mark: Mark = "" if one.is_met is None else "good" if one.is_met else "bad"
+    sign = {"": "", "good": " ✓", "bad": " ✗", "best": ""}[mark]
+    if one.value.unit == "%":
+        error = f"{signed(one.simulated - one.published, digits)} pp"
+    else:
+        error = f"{signed(one.error_percent)} %"
+    return [
+        Cell(_with_spread(one.published, one.published_sd, digits)),
+        Cell(_with_spread(one.simulated, one.simulated_sd if one.value.sd else float("nan"), digits)),
+        Cell((error if one.simulated == one.simulated else "–") + sign, mark),
+    ]
+
+
+def _with_spread(value: float, spread: float, digits: int) -> str:
+    return number(value, digits) + (f" ± {number(spread, digits)}" if spread == spread else "")
+
+
+def _plot(table: PublishedTable, columns: list[list[Comparison]]) -> Plot:
+    drawing = figure(2.6)
+    panels = drawing.subplots(1, len(columns), sharey=True, squeeze=False)[0]
+    for axes, column in zip(panels, columns, strict=True):
+        places = np.arange(len(column))[::-1]
+        for place, one in zip(places, column, strict=True):
+            bound = (one.value.within or 0) * one.published
+            if bound:
+                axes.barh(place, 2 * bound, 0.62, left=one.published - bound, color=FAINT, zorder=0)
+            axes.errorbar(
+                one.published, place + 0.14, xerr=_or_zero(one.published_sd), fmt="o", color=INK, mfc="white",
+                capsize=2, lw=1,
+            )  # fmt: skip
+            axes.errorbar(
+                one.simulated, place - 0.14, xerr=_or_zero(one.simulated_sd), fmt="D", color=one.group.look.color,
+                capsize=2, lw=1,
+            )  # fmt: skip
+        axes.set_yticks(places, [one.group.label for one in column])
+        axes.set_xlabel(column[0].value.heading)
+        axes.grid(visible=False, axis="y")
+        axes.use_sticky_edges = False
+        axes.margins(x=0.06, y=0.12)
+    handles = [
+        Line2D([], [], marker="o", color=INK, mfc="white", lw=1, label="published"),
+        Line2D([], [], marker="D", color=INK, lw=1, label="simulated"),
+    ]
+    drawing.legend(handles=handles, loc="outside upper center", ncols=2)
+    bound_words = (
+        f"; grey: published ±\u202f{100 * within:.0f}\u202f%" if (within := columns[0][0].value.within) else ""
+    )
+    words = "; ".join(
+        f"{one.group.label} {one.value.metric.title.lower()}: published {number(one.published, one.value.digits)}, "
+        f"simulated {number(one.simulated, one.value.digits)} {one.value.unit}"
+        for column in columns
+        for one in column
+    )
+    return Plot(
+        name=f"published-{table.name}",
+        caption=f"{table.caption}: mean and standard deviation over flows, published (circle) and simulated (diamond)"
+        f"{bound_words}.",
+        alt=words,
+        figure=drawing,
+    )
+
+
+def _or_zero(value: float) -> float:
+    return value if value == value else 0.0
+
+
+def orderings(context: Context) -> Section | None:
+    """Return the orderings the publication states, each checked."""
+    if context.published is None or not context.published.orderings:
+        return None
+    rows, data = [], []
+    for ordering in context.published.orderings:
+        checked = _check(context, ordering)
+        if checked is None:
+            continue
+        holds, means = checked
+        seen = " > ".join(
+            f"{context.label(key)} {number(mean, ordering.metric.digits)}"
+            for key, mean in sorted(means.items(), key=lambda item: -item[1])
+        )
+        cell = Cell("✓ holds", "good") if holds else Cell("✗ does not hold", "bad")
+        rows.append([Cell(ordering.claim), Cell(ordering.metric.heading), Cell(seen), cell])
+        stated = " > ".join(" = ".join(tier) for tier in ordering.tiers)
+        facts_here = {"claim": ordering.claim, "quantity": ordering.metric.name, "stated": stated, "holds": holds}
+        data.append(facts_here | {f"simulated_{key}": mean for key, mean in means.items()})
+    if not rows:
+        return None
+    table = Table(
+        name="orderings",
+        caption="Orderings the publication states, checked on the simulated means",
+        head=["Statement", "By", "Simulated, highest first", "Result"],
+        rows=rows,
+        data=pl.DataFrame(data, infer_schema_length=None),
+        words=(1, 2, 3),
+    )
+    return Section("orderings", "What the publication states", [table])
+
+
+def _check(context: Context, ordering: Ordering) -> tuple[bool, dict[str, float]] | None:
+    """Return whether an ordering holds and the means; none where a group or its metric is missing."""
+    means: dict[str, float] = {}
+    for key in (key for tier in ordering.tiers for key in tier):
+        group = context.group(key)
+        mean = context.value(group, ordering.metric) if group else float("nan")
+        if mean != mean:
+            return None
+        means[key] = mean
+    pairs = zip(ordering.tiers, ordering.tiers[1:], strict=False)
+    return all(means[high] > means[low] for upper, lower in pairs for high in upper for low in lower), means

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""One row per group: the means that matter, with their spread, the best of each marked."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from perigee.metrics import Metric, sample
+from perigee.numbers import number
+from perigee.report.context import Context
+from perigee.report.model import Cell, Section, Table
+
+
+def section(context: Context) -> Section | None:
+    """Return the summary table."""
+    metrics = context.metrics(context.settings.summary)
+    if not metrics:
+        return None
+    table = metric_table(
+        context, metrics, "summary", "Mean ± standard deviation over flows; the best of each column in bold with a star"
+    )
+    return Section("summary", "Summary", [table])
+
+
+def metric_table(context: Context, metrics: list[Metric], name: str, caption: str) -> Table:
+    """Return a table with a row per group and a column per metric."""
+    means = {(g.key, m.name): context.value(g, m) for g in context.groups for m in metrics}
+    best = {m.name: _best(m, [means[g.key, m.name] for g in context.groups]) for m in metrics}
+    rows, data = [], []
+    for group in context.groups:
+        cells = [Cell(group.label), Cell(str(group.flows.height))]
+        for one in metrics:
+            mean = means[group.key, one.name]
+            seen = sample(context.with_metric(group, one.name), one.name)
+            spread = float(seen.std(ddof=1)) if len(seen) > 1 else None
+            is_best = mean == best[one.name] and len(context.groups) > 1
+            text = number(mean, one.digits) + ("" if spread is None else f" ± {number(spread, one.digits)}")
+            cells.append(Cell(text + (" ★" if is_best else ""), "best" if is_best else ""))
+            data.append(
+                {
+                    "group": group.key,
+                    "quantity": one.name,
+                    "unit": one.unit,
+                    "mean": mean,
+                    "sd": spread,
+                    "flows": len(seen),
+                }
+            )
+        rows.append(cells)
+    return Table(
+        name=name,
+        caption=caption,
+        head=["", "flows", *(one.heading for one in metrics)],
+        rows=rows,
+        data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
+    )
+
+
+def _best(metric: Metric, means: list[float]) -> float | None:
+    known = [mean for mean in means if mean == mean]
+    if metric.higher_is_better is None or len(set(known)) < 2:
+        return None
+    return max(known) if metric.higher_is_better else min(known)

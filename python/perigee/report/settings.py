@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What a study's report shows (`report.toml`) and what was published of it (`published.toml`): strict readers."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perigee.errors import InputError
+from perigee.metrics import Metric, metric
+from perigee.results import Results
+
+STATISTICS = ("mean", "zero_percent", "below_percent", "max")
+
+
+@dataclass(frozen=True)
+class ReportSettings:
+    """What to show; every field has a default that suits any study.
+
+    Attributes:
+        title: headline.
+        question: what the study asks, one paragraph.
+        sections: names of the sections in order; empty: all that the data allows.
+        labels: how to call an algorithm or a point.
+        order: which groups come first.
+        reference: group the others are tested against; none: no tests.
+        link: directed link whose capacity and queue are shown; none: the one with the highest load.
+        sizes_mb: sizes of the figure of download times.
+        tests: metrics of the t tests.
+        summary: metrics of the summary table.
+    """
+
+    title: str = ""
+    question: str = ""
+    sections: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+    reference: str | None = None
+    link: str | None = None
+    sizes_mb: tuple[float, ...] = ()
+    tests: tuple[str, ...] = ("goodput_mbps", "steady_goodput_mbps", "startup_goodput_mbps", "rtt_mean_ms")
+    summary: tuple[str, ...] = (
+        "goodput_mbps", "rtt_mean_ms", "rtt_p95_ms", "retransmitted_percent", "rto_count",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PublishedValue:
+    """One published number per group.
+
+    Attributes:
+        metric: what was measured.
+        statistic: `mean`, `max`, or the share of flows in % that have none (`zero_percent`) or less than `below`
+            (`below_percent`).
+        below: bound of `below_percent`, in the metric's unit.
+        values: by group.
+        sd: standard deviations by group, where published.
+        within: relative error that counts as met; none: not judged.
+        note: what to know about these numbers.
+    """
+
+    metric: Metric
+    statistic: str
+    below: float
+    values: Mapping[str, float]
+    sd: Mapping[str, float]
+    within: float | None
+    note: str
+
+    @property
+    def heading(self) -> str:
+        """What the number is, with its unit."""
+        if self.statistic == "zero_percent":
+            return f"Flows with none {self.metric.title.lower()} (%)"
+        if self.statistic == "below_percent":
+            return f"Flows with {self.metric.title.lower()} below {self.below:g} {self.metric.unit} (%)"
+        if self.statistic == "max":
+            return f"Largest {self.metric.title.lower()} ({self.metric.unit})"
+        return self.metric.heading
+
+    @property
+    def unit(self) -> str:
+        """Unit of the number."""
+        return "%" if self.statistic.endswith("_percent") else self.metric.unit
+
+    @property
+    def digits(self) -> int:
+        """Decimals that mean something."""
+        return 0 if self.statistic.endswith("_percent") else self.metric.digits
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """Published numbers that stand in one table.
+
+    Attributes:
+        name: for file names.
+        caption: headline.
+        values: the columns.
+    """
+
+    name: str
+    caption: str
+    values: tuple[PublishedValue, ...]
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """An ordering of groups that the publication states.
+
+    Attributes:
+        claim: in words.
+        metric: by what they are ordered.
+        tiers: highest first; groups within a tier are not ordered.
+    """
+
+    claim: str
+    metric: Metric
+    tiers: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a publication says.
+
+    Attributes:
+        source: the publication.
+        tables: its numbers.
+        orderings: its orderings.
+        notes: what to know about it.
+    """
+
+    source: str
+    tables: tuple[PublishedTable, ...]
+    orderings: tuple[Ordering, ...]
+    notes: tuple[str, ...]
+
+
+def report_settings(results: Results) -> ReportSettings:
+    """Read `report.toml` as kept with the results.
+
+    Raises:
+        InputError: the file is wrong; the message names it, the line and the fix.
+    """
+    kept = results.file("report.toml")
+    if kept is None:
+        return ReportSettings()
+    table = _Table.parse(*kept)
+    settings = ReportSettings(
+        title=table.text("title", ""),
+        question=table.text("question", ""),
+        sections=table.texts("sections"),
+        labels={key: str(value) for key, value in table.take("labels", dict, {}).items()},
+        order=table.texts("order"),
+        reference=table.take("reference", str, None),
+        link=table.take("link", str, None),
+        sizes_mb=tuple(float(size) for size in table.take("sizes_mb", list, [])),
+        tests=table.texts("tests", ReportSettings.tests),
+        summary=table.texts("summary", ReportSettings.summary),
+    )
+    for name in (*settings.tests, *settings.summary):
+        table.guard(name, lambda name=name: metric(name))
+    table.end()
+    return settings
+
+
+def published(results: Results) -> Published | None:
+    """Read `published.toml` as kept with the results; none where there is none.
+
+    Raises:
+        InputError: the file is wrong; the message names it, the line and the fix.
+    """
+    kept = results.file("published.toml")
+    if kept is None:
+        return None
+    table = _Table.parse(*kept)
+    found = Published(
+        source=table.text("source"),
+        tables=tuple(_published_table(part) for part in table.tables("table")),
+        orderings=tuple(_ordering(part) for part in table.tables("ordering")),
+        notes=table.texts("notes"),
+    )
+    table.end()
+    return found
+
+
+def _published_table(table: _Table) -> PublishedTable:
+    name, caption = table.text("name"), table.text("caption")
+    values = []
+    for part in table.tables("value"):
+        name_of_metric = part.text("metric")
+        statistic = part.text("statistic", "mean")
+        if statistic not in STATISTICS:
+            raise part.error(statistic, f"`{statistic}` is no statistic; there are {', '.join(STATISTICS)}")
+        values.append(
+            PublishedValue(
+                metric=part.guard(name_of_metric, lambda name=name_of_metric: metric(name)),
+                statistic=statistic,
+                below=float(part.take("below", (int, float), 0.0)),
+                values=part.numbers("values"),
+                sd=part.numbers("sd"),
+                within=part.take("within", (int, float), None),
+                note=part.text("note", ""),
+            )
+        )
+        part.end()
+    table.end()
+    return PublishedTable(name, caption, tuple(values))
+
+
+def _ordering(table: _Table) -> Ordering:
+    name = table.text("metric")
+    tiers = table.take("highest_first", list, None)
+    if not isinstance(tiers, list) or not all(isinstance(tier, list) and tier for tier in tiers) or len(tiers) < 2:
+        raise table.error(
+            "highest_first", '`highest_first` must be two or more lists of groups, as [["a"], ["b", "c"]]'
+        )
+    found = Ordering(
+        claim=table.text("claim"),
+        metric=table.guard(name, lambda: metric(name)),
+        tiers=tuple(tuple(str(group) for group in tier) for tier in tiers),
+    )
+    table.end()
+    return found
+
+
+_KIND_WORDS = ((str, "a text"), (list, "a list"), (dict, "a table"))
+
+
+class _Table:
+    """A TOML table that is taken apart key by key; what is left at the end is an unknown key."""
+
+    def __init__(self, path: Path, text: str, content: dict[str, Any], where: str = "") -> None:
+        self._path = path
+        self._text = text
+        self._left = dict(content)
+        self._known: list[str] = []
+        self._where = where
+
+    @classmethod
+    def parse(cls, path: Path, text: str) -> _Table:
+        try:
+            return cls(path, text, tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{path}: {error}; correct the TOML there") from error
+
+    def take(self, key: str, kind: type | tuple[type, ...], default: Any) -> Any:
+        self._known.append(key)
+        if key not in self._left:
+            return default
+        value = self._left.pop(key)
+        if not isinstance(value, kind):
+            word = next((word for one, word in _KIND_WORDS if one is kind), "a number")
+            raise self.error(key, f"`{key}` must be {word}")
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self.take(key, str, default)
+        if value is None:
+            raise self.error("", f"{self._where or 'the file'} has no `{key}`; add one")
+        return str(value)
+
+    def texts(self, key: str, default: Sequence[str] = ()) -> tuple[str, ...]:
+        return tuple(str(value) for value in self.take(key, list, list(default)))
+
+    def numbers(self, key: str) -> dict[str, float]:
+        values = self.take(key, dict, {})
+        for group, value in values.items():
+            if not isinstance(value, int | float):
+                raise self.error(key, f"`{key}.{group}` must be a number")
+        return {group: float(value) for group, value in values.items()}
+
+    def tables(self, key: str) -> list[_Table]:
+        parts = self.take(key, list, [])
+        if not all(isinstance(part, dict) for part in parts):
+            raise self.error(key, f"`{key}` must be tables, each begun with [[{key}]]")
+        return [_Table(self._path, self._text, part, f"{key} {number}") for number, part in enumerate(parts, 1)]
+
+    def guard(self, word: str, make: Any) -> Any:
+        try:
+            return make()
+        except InputError as error:
+            raise self.error(word, str(error)) from error
+
+    def end(self) -> None:
+        for key in self._left:
+            near = difflib.get_close_matches(key, self._known, 1)
+            fix = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(self._known)}"
+            raise self.error(key, f"unknown key `{key}`; {fix}")
+
+    def error(self, word: str, message: str) -> InputError:
+        lines = [number for number, line in enumerate(self._text.splitlines(), 1) if word and word in line]
+        return InputError(f"{self._path}:{lines[0]}: {message}" if lines else f"{self._path}: {message}")

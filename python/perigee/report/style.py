@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""How figures look: a palette that colour-blind readers and grey printers can tell apart, line styles, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+WIDTH_IN = 7.0
+"""Width of a figure: the text width of an A4 or letter page."""
+
+INK = "#1b1f24"
+FAINT = "#d7dce1"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one group is drawn, the same in every figure.
+
+    Attributes:
+        color: of line and fill.
+        dash: line style.
+        marker: of points.
+        hatch: of boxes.
+    """
+
+    color: str
+    dash: Any
+    marker: str
+    hatch: str
+
+
+# Okabe and Ito (2008), "Color Universal Design"; the yellow left out, which is too light on white.
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#4D4D4D")
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++")
+
+
+def look(number: int) -> Look:
+    """Return how the group of that number is drawn.
+
+    Examples:
+        >>> len({look(n).color for n in range(7)})
+        7
+    """
+    return Look(
+        _COLORS[number % len(_COLORS)],
+        _DASHES[number % len(_DASHES)],
+        _MARKERS[number % len(_MARKERS)],
+        _HATCHES[number % len(_HATCHES)],
+    )
+
+
+_STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#6b737c",
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4,
+    "hatch.linewidth": 0.5,
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "perigee",
+    "pdf.fonttype": 42,
+    "figure.constrained_layout.w_pad": 0.08,
+    "path.simplify": True,
+    "path.simplify_threshold": 0.2,
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Make figures within the block look so."""
+    context: Any = mpl.rc_context
+    with context(_STYLE):
+        yield
+
+
+def figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
+    """Return an empty figure, laid out without overlaps."""
+    return Figure(figsize=(width_in, height_in), layout="constrained")
+
+
+def legend_above(owner: Figure, axes: Axes, columns: int) -> None:
+    """Put the legend of `axes` above the whole figure, in one or more rows."""
+    handles, labels = axes.get_legend_handles_labels()
+    owner.legend(handles, labels, loc="outside upper center", ncols=columns)
+
+
+def from_zero(axes: Sequence[Axes]) -> None:
+    """Begin the vertical axes at zero."""
+    for one in axes:
+        one.set_ylim(bottom=0)

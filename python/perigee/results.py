@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A finished results folder, read: checked against its manifest, tables as data frames."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from perigee.errors import InputError
+from perigee.folder import read_manifest
+
+
+class Results:
+    """The tables of a finished study.
+
+    Args:
+        path: the folder that `perigee run` made.
+
+    Attributes:
+        path: the folder.
+        manifest: what `manifest.json` says.
+
+    Raises:
+        InputError: the folder is not perigee's, not finished, or damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.manifest: dict[str, Any] = read_manifest(path)
+        if self.manifest["state"] != "complete":
+            done = len(list((path / "shards").glob("run-*.shard")))
+            raise InputError(
+                f"{path}: not finished ({done} of {self.manifest['runs']} runs); give the same `perigee run` command "
+                "again to go on"
+            )
+        for name, about in self.manifest["tables"].items():
+            self._check(path / f"{name}.parquet", about["sha256"])
+        if self.table("flows").is_empty():
+            raise InputError(f"{path}: the study has no flows, so there is nothing to report")
+
+    @property
+    def study(self) -> str:
+        """The study's name."""
+        return str(self.manifest["study"])
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a table; one without columns where the study did not write it."""
+        return self._read(name).clone()
+
+    @functools.cache  # noqa: B019 - a Results lives as long as the command
+    def _read(self, name: str) -> pl.DataFrame:
+        if name not in self.manifest["tables"]:
+            return pl.DataFrame()
+        return pl.read_parquet(self.path / f"{name}.parquet")
+
+    def has(self, name: str) -> bool:
+        """Whether a table is there and has rows."""
+        return not self._read(name).is_empty()
+
+    def file(self, name: str) -> tuple[Path, str] | None:
+        """Return a file that was kept with the results from beside the study, and its text."""
+        path = self.path / "study" / name
+        return (path, path.read_text("utf-8")) if path.is_file() else None
+
+    def plan(self) -> list[dict[str, Any]]:
+        """Return the runs of the first round as the engine resolved them."""
+        kept = self.file("plan.json")
+        return json.loads(kept[1]) if kept else []
+
+    @staticmethod
+    def _check(path: Path, sha256: str) -> None:
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}; run the study again with --fresh") from error
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise InputError(f"{path}: damaged or changed since it was written; run the study again with --fresh")
