@@ -133,7 +133,7 @@ impl Endpoint {
         }
         Self {
             sender,
-            receiver: Receiver::new(config, mss),
+            receiver: Receiver::new(config),
             state,
             irs: 0,
             config: config.clone(),

@@ -41,7 +41,7 @@ pub(crate) enum Arrival {
 }
 
 impl Receiver {
-    pub(crate) fn new(config: &Config, mss: u32) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
             next: 0,
             out_of_order: VecDeque::new(),
@@ -50,7 +50,7 @@ impl Receiver {
             report_count: 0,
             duplicate: None,
             fin_at: None,
-            window: ReceiveWindow::new(config, mss),
+            window: ReceiveWindow::new(config),
             acks: AckPolicy::new(config),
             sack: config.sack,
             dsack: config.dsack,
@@ -414,6 +414,7 @@ struct ReceiveWindow {
     buffer: u64,
     buffer_max: u64,
     autotuning: bool,
+    /// The MSS we announced, options not counted.
     mss: u64,
     /// Most that the buffer allows to advertise.
     clamp: u64,
@@ -438,9 +439,9 @@ struct Round {
 }
 
 impl ReceiveWindow {
-    fn new(config: &Config, mss: u32) -> Self {
+    fn new(config: &Config) -> Self {
         let [_, initial, max] = config.rmem.map(perigee_units::Bytes::as_u64);
-        let mss = u64::from(mss);
+        let mss = u64::from(config.mss);
         let clamp = initial / BUFFER_PER_WINDOW;
         let space = clamp.min(MAX_UNSCALED_WINDOW);
         let window = if space > mss { space - space % mss } else { space };
@@ -479,7 +480,7 @@ impl ReceiveWindow {
     #[inline]
     fn on_segment(&mut self, segment: &Segment, echo_age_us: Option<u32>) {
         let Some(age) = echo_age_us else { return };
-        if segment.tsecr == self.last_echo || u64::from(segment.len) < self.mss {
+        if segment.tsecr == self.last_echo || u64::from(segment.len) + OPTION_BYTES < self.mss {
             return;
         }
         self.last_echo = segment.tsecr;
@@ -533,6 +534,8 @@ const BUFFER_PER_WINDOW: u64 = 2;
 const SKB_TRUESIZE: u64 = 2304;
 /// Buffer added for each segment of window: the smallest step of 128 whose half holds a segment of 1460 bytes.
 const BUFFER_PER_SEGMENT: u64 = 3008;
+/// Most options a full data segment carries.
+const OPTION_BYTES: u64 = 40;
 const MAX_UNSCALED_WINDOW: u64 = 65_535;
 const INITIAL_SEGMENTS: u64 = 10;
 

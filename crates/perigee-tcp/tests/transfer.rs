@@ -1,19 +1,234 @@
-//! Whole transfers between two endpoints.
+//! Whole transfers between two endpoints over a path with a bottleneck.
 
 mod common;
 
 use common::{Path, Transfer};
 use perigee_tcp::Config;
-use perigee_units::Time;
+use perigee_units::{Bytes, Rate, Stream, Time};
+use proptest::prelude::*;
 
-#[test]
-fn a_transfer_without_loss_arrives_whole_and_closes() {
-    let mut transfer = Transfer::new(&Path::default(), &Config::default(), "reno");
-    transfer.sender.write(1_000_000);
+const MSS: u64 = 1448;
+
+fn finished(path: &Path, config: &Config, cc: &str, bytes: u64, drop: &[u64]) -> Transfer {
+    let mut transfer = Transfer::new(path, config, cc);
+    transfer.drop_data = drop.to_vec();
+    transfer.sender.write(bytes);
     transfer.sender.close();
     transfer.open();
-    transfer.run(Time::from_secs(60), |t| t.sender.is_closed());
-    assert!(transfer.sender.is_closed(), "{:?}", transfer.sender.info());
-    assert_eq!(transfer.receiver.received(), 1_000_000);
-    println!("{} {:?}", transfer.now, transfer.sender.info());
+    transfer.run(Time::from_secs(3600), |t| t.sender.is_closed());
+    assert!(transfer.sender.is_closed(), "still open: {:?}", transfer.sender.info());
+    assert_eq!(transfer.receiver.received(), bytes);
+    transfer
+}
+
+#[test]
+fn a_transfer_without_loss_arrives_whole_and_sends_nothing_twice() {
+    let transfer = finished(&Path::default(), &Config::default(), "reno", 100 * MSS, &[]);
+    let info = transfer.sender.info();
+    assert_eq!((info.retransmitted_packets, info.rto_count, info.packets_out), (0, 0, 0));
+}
+
+#[test]
+fn slow_start_doubles_the_window_each_round_trip() {
+    let path = Path { rate: Rate::from_mbps(1000.0), queue_bytes: 100_000_000, ..Path::default() };
+    let mut transfer = Transfer::new(&path, &Config::default(), "reno");
+    transfer.sender.write(u64::MAX);
+    transfer.open();
+    let mut windows = Vec::new();
+    for round in 0..5 {
+        // The handshake takes two of the delays, which all lie on the way back; the sample lies in the middle of each later one.
+        transfer.run(Time::from_millis(350 + 100 * round), |_| false);
+        windows.push(transfer.sender.info().cwnd);
+    }
+    assert_eq!(windows, [20, 40, 80, 160, 320]);
+}
+
+#[test]
+fn one_lost_segment_is_repaired_by_one_retransmission_without_a_timeout() {
+    let transfer = finished(&Path::default(), &Config::default(), "reno", 300 * MSS, &[60]);
+    let info = transfer.sender.info();
+    assert_eq!((info.retransmitted_packets, info.rto_count), (1, 0));
+}
+
+#[test]
+fn a_lost_retransmission_is_found_by_rack_and_costs_a_timeout_without() {
+    let drop = [60, 60];
+    let with = finished(&Path::default(), &Config::default(), "reno", 400 * MSS, &drop);
+    assert_eq!(with.sender.info().rto_count, 0);
+    let config = Config { rack: false, tlp: false, ..Config::default() };
+    let without = finished(&Path::default(), &config, "reno", 400 * MSS, &drop);
+    assert!(without.sender.info().rto_count > 0);
+}
+
+#[test]
+fn a_lost_tail_is_repaired_by_a_probe_and_costs_a_timeout_without() {
+    let probed = finished(&Path::default(), &Config::default(), "reno", 30 * MSS, &[29, 30]);
+    let info = probed.sender.info();
+    assert_eq!((info.rto_count, info.probe_count), (0, 1), "{info:?}");
+    let config = Config { tlp: false, ..Config::default() };
+    let waited = finished(&Path::default(), &config, "reno", 30 * MSS, &[29, 30]);
+    assert_eq!(waited.sender.info().rto_count, 1);
+    assert!(waited.now > probed.now);
+}
+
+#[test]
+fn newreno_without_sack_repairs_several_losses_of_one_window() {
+    let config = Config { sack: false, rack: false, tlp: false, ..Config::default() };
+    let transfer = finished(&Path::default(), &config, "reno", 400 * MSS, &[60, 64, 70]);
+    assert_eq!(transfer.sender.info().rto_count, 0);
+    assert!(transfer.sender.info().retransmitted_packets >= 3);
+}
+
+#[test]
+fn the_window_after_one_loss_is_what_the_algorithm_asked_for() {
+    let path = Path { queue_bytes: 10_000_000, ..Path::default() };
+    let mut transfer = Transfer::new(&path, &Config::default(), "reno");
+    transfer.drop_data = vec![200];
+    transfer.sender.write(u64::MAX);
+    transfer.open();
+    let mut before = 0;
+    transfer.run(Time::from_secs(20), |t| {
+        let info = t.sender.info();
+        let lost = info.ssthresh.is_some();
+        before = if lost { before } else { info.cwnd };
+        lost
+    });
+    assert_eq!(transfer.sender.info().ssthresh, Some(before / 2));
+    let ssthresh = before / 2;
+    transfer.run(Time::from_secs(20), |t| t.sender.info().ca_state == perigee_cc::CaState::Open);
+    assert_eq!(transfer.sender.info().cwnd, ssthresh);
+}
+
+#[test]
+fn a_spurious_timeout_is_undone() {
+    let mut transfer = Transfer::new(&Path::default(), &Config::default(), "reno");
+    transfer.sender.write(u64::MAX);
+    transfer.open();
+    transfer.run(Time::from_secs(2), |_| false);
+    let before = transfer.sender.info();
+    // Every ACK from here comes a second late: the timeout fires, and nothing was lost.
+    transfer.extra_delay = Time::from_secs(1);
+    transfer.run(Time::from_secs(20), |t| t.sender.info().rto_count > 0);
+    assert_eq!(transfer.sender.info().rto_count, 1);
+    transfer.run(transfer.now + Time::from_millis(1500), |_| false);
+    let after = transfer.sender.info();
+    assert!(after.cwnd >= before.cwnd, "{before:?} {after:?}");
+    assert!(after.retransmitted_packets <= before.retransmitted_packets + 2);
+}
+
+#[test]
+fn every_second_segment_is_acknowledged_once_quick_acks_are_over() {
+    let path = Path { queue_bytes: 1_000_000, ..Path::default() };
+    let delayed = finished(&path, &Config::default(), "reno", 400 * MSS, &[]);
+    let each = Config { delayed_acks: false, ..Config::default() };
+    let each = finished(&path, &each, "reno", 400 * MSS, &[]);
+    assert!((190..240).contains(&delayed.acks), "{}", delayed.acks);
+    assert!(each.acks >= 400, "{}", each.acks);
+}
+
+#[test]
+fn a_small_receive_buffer_holds_the_sender_to_a_window_each_round_trip() {
+    let path = Path { rate: Rate::from_mbps(100.0), queue_bytes: 10_000_000, ..Path::default() };
+    let config = Config { rmem: [Bytes::new(4096), Bytes::new(131_072), Bytes::new(131_072)], ..Config::default() };
+    let transfer = finished(&path, &config, "reno", 20_000_000, &[]);
+    let rate = 20_000_000.0 / transfer.now.as_secs_f64();
+    // Half the buffer is window: 65,536 bytes each 100 ms and a little.
+    assert!((500_000.0..656_000.0).contains(&rate), "{rate} B/s");
+}
+
+#[test]
+fn the_receive_buffer_keeps_ahead_of_slow_start() {
+    let path = Path { rate: Rate::from_mbps(100.0), queue_bytes: 5_000_000, ..Path::default() };
+    let transfer = finished(&path, &Config::default(), "reno", 50_000_000, &[]);
+    let goodput = 50_000_000.0 * 8.0 / transfer.now.as_secs_f64();
+    assert!(goodput > 70e6, "{goodput} bit/s");
+}
+
+#[test]
+fn the_window_restarts_after_a_long_silence() {
+    let path = Path { queue_bytes: 1_000_000, ..Path::default() };
+    for (restart, expected) in [(true, 10), (false, 160)] {
+        let config = Config { slow_start_after_idle: restart, ..Config::default() };
+        let mut transfer = Transfer::new(&path, &config, "reno");
+        transfer.sender.write(150 * MSS);
+        transfer.open();
+        transfer.run(Time::from_secs(30), |_| false);
+        let busy = transfer.sender.info().cwnd;
+        assert!(busy > 100, "{busy}");
+        transfer.sender.on_timer(transfer.now);
+        transfer.sender.write(10 * MSS);
+        let cwnd = transfer.sender.info().cwnd;
+        assert_eq!(cwnd, if restart { expected } else { busy });
+    }
+}
+
+#[test]
+fn sequence_numbers_wrap_without_notice() {
+    // A seed whose initial sequence number is within a megabyte of the wrap.
+    let near_wrap = |seed: &u64| Stream::new(*seed, "tcp/iss").next_u64() as u32 > u32::MAX - 1_000_000;
+    let seed = (0..1_000_000).find(near_wrap).expect("one in four thousand seeds");
+    let path = Path { seed, loss: 0.01, ..Path::default() };
+    finished(&path, &Config::default(), "cubic", 3_000_000, &[]);
+}
+
+#[test]
+fn both_ends_may_send_at_once() {
+    let mut transfer = Transfer::new(&Path::default(), &Config::default(), "reno");
+    transfer.sender.write(500_000);
+    transfer.receiver.write(300_000);
+    transfer.sender.close();
+    transfer.receiver.close();
+    transfer.open();
+    transfer.run(Time::from_secs(60), |t| t.sender.is_closed() && t.receiver.is_closed());
+    assert_eq!((transfer.receiver.received(), transfer.sender.received()), (500_000, 300_000));
+}
+
+fn any_config() -> impl Strategy<Value = Config> {
+    (any::<[bool; 12]>(), 1u32..20).prop_map(|(on, initial_window)| Config {
+        sack: on[0],
+        dsack: on[1],
+        rack: on[2],
+        tlp: on[3],
+        frto: on[4],
+        prr: on[5],
+        timestamps: on[6],
+        delayed_acks: on[7],
+        quick_acks: on[8],
+        ack_compression: on[9],
+        pacing: on[10],
+        slow_start_after_idle: on[11],
+        initial_window,
+        ..Config::default()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn everything_arrives_once_whatever_is_lost_and_whatever_is_switched_off(
+        config in any_config(),
+        other in any_config(),
+        cc in prop::sample::select(vec!["reno", "cubic", "bbr", "hybla"]),
+        seed in any::<u32>(),
+        loss in 0.0f64..0.2,
+        ack_loss in 0.0f64..0.2,
+        segments in 1u64..400,
+        queue in 3_000u64..200_000,
+    ) {
+        let path = Path { loss, ack_loss, queue_bytes: queue, seed: u64::from(seed), ..Path::default() };
+        let mut transfer = Transfer::with(&path, &config, &other, cc);
+        transfer.sender.write(segments * 1000);
+        transfer.sender.close();
+        transfer.open();
+        transfer.run(Time::from_secs(100_000), |t| {
+            let info = t.sender.info();
+            assert!(info.sacked_out + info.lost_out <= info.packets_out, "{info:?}");
+            assert!(info.retrans_out <= info.packets_out, "{info:?}");
+            assert!(info.cwnd > 0, "{info:?}");
+            t.sender.is_closed()
+        });
+        prop_assert!(transfer.sender.is_closed(), "{:?}", transfer.sender.info());
+        prop_assert_eq!(transfer.receiver.received(), segments * 1000);
+    }
 }

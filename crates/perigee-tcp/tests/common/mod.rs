@@ -37,9 +37,12 @@ pub(crate) struct Transfer {
     pub(crate) receiver: Endpoint,
     pub(crate) now: Time,
     pub(crate) dropped: u64,
-    /// Data segments to drop by their count, from 1; filled by tests of exact loss patterns.
+    /// Full segments of the stream to drop, counted from 1; one that stands here twice is dropped twice.
     pub(crate) drop_data: Vec<u64>,
-    data_segments: u64,
+    /// Added to the delay of ACKs sent from now on.
+    pub(crate) extra_delay: Time,
+    pub(crate) acks: u64,
+    sender_iss: u32,
     path: Path,
     queue: VecDeque<(Time, u64)>,
     queued: u64,
@@ -67,7 +70,9 @@ impl Transfer {
             now: Time::ZERO,
             dropped: 0,
             drop_data: Vec::new(),
-            data_segments: 0,
+            extra_delay: Time::ZERO,
+            acks: 0,
+            sender_iss: 0,
             path: path.clone(),
             queue: VecDeque::new(),
             queued: 0,
@@ -114,15 +119,19 @@ impl Transfer {
         }
         while let Some(segment) = self.receiver.poll_transmit(self.now) {
             if !self.losses.chance(self.path.ack_loss) || segment.flags.has(Flags::SYN) {
-                self.deliver(self.now + self.path.round_trip, TO_SENDER, segment);
+                self.acks += 1;
+                self.deliver(self.now + self.path.round_trip + self.extra_delay, TO_SENDER, segment);
             }
         }
     }
 
     fn offer(&mut self, segment: Segment) {
-        if segment.len > 0 {
-            self.data_segments += 1;
-            if self.drop_data.contains(&self.data_segments) {
+        if segment.flags.has(Flags::SYN) {
+            self.sender_iss = segment.seq;
+        } else if segment.len > 0 {
+            let number = u64::from(segment.seq.wrapping_sub(self.sender_iss)) / 1448 + 1;
+            if let Some(at) = self.drop_data.iter().position(|n| *n == number) {
+                self.drop_data.remove(at);
                 self.dropped += 1;
                 return;
             }
