@@ -1,0 +1,95 @@
+//! The captures of the nodes that a study asks for.
+
+use perigee_study::Scenario;
+use perigee_tcp::Flags;
+use perigee_units::Time;
+
+use crate::capture::{Capture, Direction};
+use crate::packet::{NetPacket, Payload};
+use crate::wire::{ports, Addresses};
+
+/// One capture per asked node, and what it takes to write a packet into it.
+pub(crate) struct Captures {
+    /// Node and capture.
+    files: Vec<(u32, Capture)>,
+    /// By link: capture and interface where it leaves a captured node.
+    leaving: Vec<Option<(usize, u32)>>,
+    /// By link: capture and interface where it enters a captured node.
+    entering: Vec<Option<(usize, u32)>>,
+    /// By way.
+    addresses: Vec<Addresses>,
+    /// By way: the window scale its sender announced.
+    window_shift: Vec<u8>,
+}
+
+impl Captures {
+    /// For the nodes of `measure.pcap`; `None` where there are none.
+    pub(crate) fn new(scenario: &Scenario) -> Option<Self> {
+        let nodes = &scenario.measure.pcap;
+        if nodes.is_empty() {
+            return None;
+        }
+        let links = scenario.links.len();
+        let (mut leaving, mut entering) = (vec![None; links], vec![None; links]);
+        let mut files = Vec::new();
+        for node in nodes {
+            // The two directions of a link are neighbours: one interface.
+            let mut interfaces: Vec<usize> = Vec::new();
+            for (number, link) in scenario.links.iter().enumerate() {
+                if link.from != *node && link.to != *node {
+                    continue;
+                }
+                let interface = interfaces.iter().position(|pair| *pair == number / 2).unwrap_or_else(|| {
+                    interfaces.push(number / 2);
+                    interfaces.len() - 1
+                });
+                let place = Some((files.len(), interface as u32));
+                let side = if link.from == *node { &mut leaving } else { &mut entering };
+                side[number] = place;
+            }
+            let names = interfaces.iter().map(|pair| {
+                let name = &*scenario.links[pair * 2].name;
+                name.rsplit_once('.').map_or(name, |(link, _)| link)
+            });
+            files.push((*node, Capture::new(names, 0)));
+        }
+        let ways = scenario.flows.iter().enumerate().flat_map(|(number, flow)| {
+            let (source_port, destination_port) = ports(number as u32);
+            let there = Addresses { source: flow.from, destination: flow.to, source_port, destination_port };
+            [there, there.reversed()]
+        });
+        let addresses: Vec<Addresses> = ways.collect();
+        Some(Self { files, leaving, entering, window_shift: vec![0; addresses.len()], addresses })
+    }
+
+    /// A packet is given to `link`.
+    pub(crate) fn outbound(&mut self, now: Time, link: u32, packet: &NetPacket) {
+        self.learn_window_scale(packet);
+        self.write(now, self.leaving[link as usize], Direction::Outbound, packet);
+    }
+
+    /// A packet arrives over `link`.
+    pub(crate) fn inbound(&mut self, now: Time, link: u32, packet: &NetPacket) {
+        self.write(now, self.entering[link as usize], Direction::Inbound, packet);
+    }
+
+    /// Node number and pcapng file of each.
+    pub(crate) fn into_files(self) -> impl Iterator<Item = (u32, Vec<u8>)> {
+        self.files.into_iter().map(|(node, capture)| (node, capture.into_bytes()))
+    }
+
+    fn learn_window_scale(&mut self, packet: &NetPacket) {
+        if let Payload::Tcp(segment) = &packet.payload {
+            if segment.flags.has(Flags::SYN) {
+                self.window_shift[packet.way as usize] = segment.window_scale;
+            }
+        }
+    }
+
+    fn write(&mut self, now: Time, place: Option<(usize, u32)>, direction: Direction, packet: &NetPacket) {
+        let Some((file, interface)) = place else { return };
+        let way = packet.way as usize;
+        let capture = &mut self.files[file].1;
+        capture.packet(now, interface, direction, packet, self.addresses[way], self.window_shift[way]);
+    }
+}

@@ -1,0 +1,224 @@
+//! Flows of datagrams: a constant rate from one node to another, and pings that the far node answers.
+
+use perigee_study::results::{ExchangeRow, Exchanges, FlowRow, SeriesRow};
+use perigee_study::Measure;
+use perigee_units::{Bytes, Rate, Time};
+
+use crate::meter::{steady_of_time, Meter, Sent, State};
+use crate::network::Fate;
+use crate::packet::{Datagram, UDP_HEADERS};
+use crate::world::World;
+
+/// One flow of datagrams.
+pub(crate) struct DatagramFlow {
+    /// The way of its packets; the next number is the way of the answers.
+    way: u32,
+    pub(crate) meter: Meter,
+    kind: Kind,
+    packet_bytes: u16,
+    sent: u32,
+    /// Packets (of a ping: or their answers) on their way.
+    outstanding: u32,
+    /// The latest instant at which one of them arrived or was dropped.
+    last_fate: Time,
+    /// When the next one is due.
+    next: Time,
+    arrived: u64,
+    /// Whether the run's time was up before its end.
+    cut_off: bool,
+}
+
+enum Kind {
+    Constant {
+        rate: Rate,
+        /// Fraction of a nanosecond of the departures, carried.
+        remainder: u64,
+        until: Time,
+        delay_sum_ns: u64,
+        delay_before: Option<Time>,
+        jitter_sum_ns: u64,
+    },
+    Ping {
+        interval: Time,
+        count: u32,
+        /// Round trip of each packet sent.
+        answers: Vec<Option<Time>>,
+    },
+}
+
+impl DatagramFlow {
+    /// Packets of `packet` bytes with their headers at `rate`, from `start` on over `duration`.
+    pub(crate) fn constant(
+        start: Time,
+        way: u32,
+        rate: Rate,
+        packet: Bytes,
+        duration: Time,
+        measure: &Measure,
+    ) -> Self {
+        let kind = Kind::Constant {
+            rate,
+            remainder: 0,
+            until: start + duration,
+            delay_sum_ns: 0,
+            delay_before: None,
+            jitter_sum_ns: 0,
+        };
+        Self::new(start, way, kind, packet, duration, measure)
+    }
+
+    /// `count` packets, one each `interval`, from `start` on; each is answered by one of the same size.
+    pub(crate) fn ping(start: Time, way: u32, interval: Time, packet: Bytes, count: u32, measure: &Measure) -> Self {
+        let kind = Kind::Ping { interval, count, answers: Vec::new() };
+        Self::new(start, way, kind, packet, interval * u64::from(count), measure)
+    }
+
+    fn new(start: Time, way: u32, kind: Kind, packet: Bytes, length: Time, measure: &Measure) -> Self {
+        let steady = measure.steady.map(|share| steady_of_time(start, length, share.as_f64()));
+        Self {
+            way,
+            meter: Meter::new(start, measure, steady),
+            kind,
+            packet_bytes: (packet.as_u64().min(u64::from(u16::MAX)) as u16).max(UDP_HEADERS),
+            sent: 0,
+            outstanding: 0,
+            last_fate: start,
+            next: start,
+            arrived: 0,
+            cut_off: false,
+        }
+    }
+
+    /// The next instant for [`DatagramFlow::on_instant`]; [`Time::MAX`] where there is none.
+    pub(crate) fn next_instant(&self) -> Time {
+        self.next.min(self.meter.next_instant())
+    }
+
+    /// An instant it asked for: sends what is due.
+    pub(crate) fn on_instant(&mut self, now: Time, world: &mut World) {
+        if self.meter.next_instant() <= now {
+            self.meter.pass(now, self.sent());
+        }
+        if self.next > now {
+            return;
+        }
+        let datagram = Datagram::new(self.sent, now, self.packet_bytes);
+        let fate = world.send(now, datagram.packet(self.way));
+        self.sent += 1;
+        self.outstanding += 1;
+        let packet = Bytes::new(u64::from(self.packet_bytes));
+        self.next = match &mut self.kind {
+            Kind::Constant { rate, remainder, until, .. } => {
+                Some(now + rate.send_with_remainder(packet, remainder)).filter(|next| next < until)
+            }
+            Kind::Ping { interval, count, answers } => {
+                answers.push(None);
+                Some(now + *interval).filter(|_| self.sent < *count)
+            }
+        }
+        .unwrap_or(Time::MAX);
+        if let Fate::Gone(at) = fate {
+            self.gone(at, world);
+        }
+    }
+
+    /// A packet, or the answer to one, arrives where its way ends.
+    pub(crate) fn on_datagram(&mut self, now: Time, way: u32, datagram: Datagram, world: &mut World) {
+        match &mut self.kind {
+            Kind::Constant { delay_sum_ns, delay_before, jitter_sum_ns, .. } => {
+                let delay = now - datagram.sent();
+                *delay_sum_ns += delay.as_nanos();
+                if let Some(before) = delay_before.replace(delay) {
+                    *jitter_sum_ns += delay.as_nanos().abs_diff(before.as_nanos());
+                }
+            }
+            Kind::Ping { .. } if way == self.way => {
+                if let Fate::Gone(at) = world.send(now, datagram.packet(way + 1)) {
+                    self.gone(at, world);
+                }
+                return;
+            }
+            Kind::Ping { answers, .. } => {
+                let rtt = now - datagram.sent();
+                self.meter.round_trip(rtt);
+                if let Some(answer) = answers.get_mut(datagram.number as usize) {
+                    *answer = Some(rtt);
+                }
+            }
+        }
+        self.arrived += 1;
+        let total = self.meter.received() + u64::from(datagram.len);
+        if self.meter.deliver(now, total) {
+            self.meter.pass(now, self.sent());
+        }
+        self.gone(now, world);
+    }
+
+    /// One of its packets (or answers) has arrived, or was dropped, at `at`.
+    pub(crate) fn gone(&mut self, at: Time, world: &mut World) {
+        self.outstanding -= 1;
+        self.last_fate = self.last_fate.max(at);
+        if self.outstanding == 0 && self.next == Time::MAX && !self.cut_off {
+            self.meter.finish(self.last_fate);
+            world.flow_ended(self.last_fate);
+        }
+    }
+
+    pub(crate) fn sent(&self) -> Sent {
+        Sent { packets: u64::from(self.sent), retransmitted: 0 }
+    }
+
+    /// The row of the series that ends at `now`.
+    pub(crate) fn series_row(&mut self, now: Time) -> Option<SeriesRow> {
+        let state = State { inflight_packets: self.outstanding, ..State::default() };
+        self.meter.series_row(now, self.sent(), state)
+    }
+
+    /// The run's time is up: whatever has not arrived by now never does.
+    pub(crate) fn cut_off(&mut self, now: Time) {
+        self.next = Time::MAX;
+        if self.meter.end().is_none_or(|end| end > now) {
+            self.cut_off = true;
+            self.meter.finish(now);
+        }
+    }
+
+    /// How far it is, from 0 to 1.
+    pub(crate) fn progress(&self, now: Time) -> f64 {
+        match &self.kind {
+            _ if self.meter.end().is_some() => 1.0,
+            Kind::Constant { until, .. } => {
+                let start = self.meter.start();
+                (now - start).as_secs_f64() / (*until - start).as_secs_f64()
+            }
+            Kind::Ping { count, .. } => f64::from(self.sent) / f64::from(*count),
+        }
+    }
+
+    /// Fills in its row of the results; `end` is its end or the run's.
+    pub(crate) fn fill(&self, row: &mut FlowRow, end: Time) {
+        self.meter.fill(row, end, self.sent());
+        row.completed = !self.cut_off && self.meter.end().is_some();
+        row.lost_packets = Some(u64::from(self.sent) - self.arrived);
+        if let Kind::Constant { delay_sum_ns, jitter_sum_ns, .. } = &self.kind {
+            let mean_ms = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64 / 1e6);
+            row.delay_mean_ms = mean_ms(*delay_sum_ns, self.arrived);
+            row.jitter_ms = mean_ms(*jitter_sum_ns, self.arrived.saturating_sub(1));
+        }
+    }
+
+    /// Its exchanges, where it is a ping; `blank` names the run and the flow.
+    pub(crate) fn write_exchanges(&self, blank: &ExchangeRow, table: &mut Exchanges) {
+        let Kind::Ping { interval, answers, .. } = &self.kind else { return };
+        for (number, answer) in (0u32..).zip(answers) {
+            table.push(ExchangeRow {
+                number,
+                start_s: (self.meter.start() + *interval * u64::from(number)).as_secs_f64(),
+                request_bytes: u64::from(self.packet_bytes),
+                response_bytes: u64::from(self.packet_bytes),
+                duration_ms: answer.map(Time::as_millis_f64),
+                ..blank.clone()
+            });
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The event loop.
+
+use std::ops::ControlFlow;
+
+use perigee_link::Ecn;
+use perigee_study::results::Tables;
+use perigee_study::{FlowSpec, Run, Scenario, Traffic};
+use perigee_units::Time;
+
+use crate::datagram_flow::DatagramFlow;
+use crate::network::{Arrival, Fate, Network};
+use crate::packet::{NetPacket, Payload};
+use crate::rows::{write_flow, write_links};
+use crate::tcp_flow::{End, Sources, TcpFlow};
+use crate::world::World;
+use crate::{Captured, RunResult, SimError};
+
+/// A run under way.
+///
+/// Event sources, in the order in which they go at one instant: links, endpoints (two per flow), instants of the flows'
+/// applications, the sampling of the series, and the time limit.
+pub(crate) struct Engine<'a> {
+    run: &'a Run,
+    scenario: &'a Scenario,
+    world: World,
+    flows: Vec<Flow>,
+    /// Flows that have begun and whose series goes on.
+    live: Vec<u32>,
+    tables: Tables,
+    sources: FirstSources,
+    events: u64,
+}
+
+/// A flow of the run.
+pub(crate) enum Flow {
+    /// Begins at an instant.
+    Ahead(Time),
+    Tcp(Box<TcpFlow>),
+    Datagram(Box<DatagramFlow>),
+}
+
+/// The first number of each kind of event source; links begin at 0.
+#[derive(Clone, Copy)]
+struct FirstSources {
+    endpoints: u32,
+    instants: u32,
+    sampling: u32,
+    limit: u32,
+}
+
+impl<'a> Engine<'a> {
+    /// The run before its first event.
+    pub(crate) fn new(run: &'a Run, cut_through: bool) -> Result<Self, SimError> {
+        let scenario = &*run.scenario;
+        scenario.flows.iter().try_for_each(|flow| check_ways(scenario, flow))?;
+        let network = Network::new(scenario, run.seed, cut_through);
+        let flows = scenario.flows.len();
+        let (links, flow_count) = (network.links() as u32, flows as u32);
+        let endpoints = links;
+        let instants = endpoints + 2 * flow_count;
+        let sampling = instants + flow_count;
+        let sources = FirstSources { endpoints, instants, sampling, limit: sampling + 1 };
+        let interval = scenario.measure.series.filter(|interval| *interval > Time::ZERO);
+        let mut world = World::new(network, sources.limit as usize + 1, flows, interval, scenario.time_limit);
+        let starts: Vec<Time> = scenario.flows.iter().map(|flow| flow.start_in(run.seed)).collect();
+        for (source, start) in (instants..).zip(&starts) {
+            world.queue.set(source, *start);
+        }
+        if let Some(interval) = interval {
+            world.queue.set(sampling, interval);
+        }
+        world.queue.set(sources.limit, scenario.time_limit);
+        let flows = starts.into_iter().map(Flow::Ahead).collect();
+        Ok(Self { run, scenario, world, flows, live: Vec::new(), tables: Tables::default(), sources, events: 0 })
+    }
+
+    /// Carries out all events.
+    pub(crate) fn run(mut self, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Result<RunResult, SimError> {
+        let step = EVENTS_PER_PROGRESS.max(self.flows.len() as u64 * 4);
+        let mut report_at = step;
+        while let Some((now, source)) = self.world.queue.first() {
+            if now > self.world.stop {
+                break;
+            }
+            self.event(now, source);
+            self.events += 1;
+            if self.events >= report_at {
+                report_at += step;
+                if progress(self.progress(now)).is_break() {
+                    return Err(SimError::Cancelled);
+                }
+            }
+        }
+        Ok(self.finish())
+    }
+
+    #[inline]
+    fn event(&mut self, now: Time, source: u32) {
+        if source < self.sources.endpoints {
+            match self.world.network.arrive(now, source, &mut self.world.queue) {
+                Arrival::AtItsEnd(packet) => self.packet(now, &packet),
+                Arrival::Forwarded(packet, Fate::Gone(at)) => self.packet_gone(at, &packet),
+                Arrival::Forwarded(_, Fate::OnItsWay) | Arrival::Nothing => {}
+            }
+        } else if source < self.sources.instants {
+            let endpoint = source - self.sources.endpoints;
+            let end = if endpoint % 2 == 0 { End::From } else { End::To };
+            if let Flow::Tcp(flow) = &mut self.flows[endpoint as usize / 2] {
+                flow.on_timer(now, end, &mut self.world);
+            }
+        } else if source < self.sources.sampling {
+            self.instant(now, source - self.sources.instants);
+        } else if source == self.sources.sampling {
+            self.sample(now);
+        } else {
+            self.time_is_up(now);
+        }
+    }
+
+    /// A packet is where its way ends.
+    #[inline]
+    fn packet(&mut self, now: Time, packet: &NetPacket) {
+        match (&mut self.flows[packet.way as usize / 2], &packet.payload) {
+            (Flow::Tcp(flow), Payload::Tcp(segment)) => {
+                let end = if packet.way % 2 == 0 { End::To } else { End::From };
+                flow.on_segment(now, end, segment, packet.ecn == Ecn::Marked, &mut self.world);
+            }
+            (Flow::Datagram(flow), Payload::Udp(datagram)) => {
+                flow.on_datagram(now, packet.way, *datagram, &mut self.world);
+            }
+            // A flow's packets are all of its own kind.
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn packet_gone(&mut self, at: Time, packet: &NetPacket) {
+        if let Flow::Datagram(flow) = &mut self.flows[packet.way as usize / 2] {
+            flow.gone(at, &mut self.world);
+        }
+    }
+
+    /// A flow begins, or one of its applications has something to do.
+    fn instant(&mut self, now: Time, number: u32) {
+        let (source, measure) = (self.sources.instants + number, &self.scenario.measure);
+        let spec = &self.scenario.flows[number as usize];
+        let way = number * 2;
+        self.world.queue.remove(source);
+        let flow = &mut self.flows[number as usize];
+        if let Flow::Ahead(_) = flow {
+            self.live.push(number);
+            *flow = match &spec.traffic {
+                Traffic::Tcp { tcp, app } => {
+                    let sources = Sources { way, timers: self.sources.endpoints + way, instant: source };
+                    Flow::Tcp(Box::new(TcpFlow::start(now, sources, spec, (tcp, *app), self.run.seed, measure)))
+                }
+                Traffic::Udp { rate, packet, duration } => {
+                    let flow = DatagramFlow::constant(now, way, *rate, *packet, *duration, measure);
+                    Flow::Datagram(Box::new(flow))
+                }
+                Traffic::Ping { interval, packet, count } => {
+                    Flow::Datagram(Box::new(DatagramFlow::ping(now, way, *interval, *packet, *count, measure)))
+                }
+            };
+        }
+        match flow {
+            Flow::Tcp(flow) => flow.on_instant(now, &mut self.world),
+            Flow::Datagram(flow) => {
+                flow.on_instant(now, &mut self.world);
+                if flow.next_instant() < Time::MAX {
+                    self.world.queue.set(source, flow.next_instant());
+                }
+            }
+            Flow::Ahead(_) => {}
+        }
+    }
+
+    /// An interval of the series ends.
+    fn sample(&mut self, now: Time) {
+        let (flows, scenario, table, run) = (&mut self.flows, self.scenario, &mut self.tables.series, self.run.index);
+        self.live.retain(|number| {
+            let (row, end) = match &mut flows[*number as usize] {
+                Flow::Tcp(flow) => (flow.series_row(now), flow.meter.end()),
+                Flow::Datagram(flow) => (flow.series_row(now), flow.meter.end()),
+                Flow::Ahead(_) => (None, None),
+            };
+            if let Some(mut row) = row {
+                row.run = run;
+                row.flow = scenario.flows[*number as usize].name.clone();
+                table.push(row);
+            }
+            end.is_none_or(|end| end > now)
+        });
+        if let Some(interval) = scenario.measure.series {
+            self.world.queue.set(self.sources.sampling, now + interval);
+        }
+    }
+
+    /// The time limit: what has not ended does so now, not completed.
+    fn time_is_up(&mut self, now: Time) {
+        self.world.queue.remove(self.sources.limit);
+        for (flow, source) in self.flows.iter_mut().zip(self.sources.instants..) {
+            match flow {
+                Flow::Ahead(_) => self.world.queue.remove(source),
+                Flow::Tcp(flow) => flow.cut_off(now),
+                Flow::Datagram(flow) => flow.cut_off(now),
+            }
+        }
+    }
+
+    /// How far the run is, from 0 to 1: the mean of its flows.
+    fn progress(&self, now: Time) -> f64 {
+        let of_flow = |flow: &Flow| match flow {
+            Flow::Ahead(_) => 0.0,
+            Flow::Tcp(flow) => flow.progress(now),
+            Flow::Datagram(flow) => flow.progress(now),
+        };
+        (self.flows.iter().map(of_flow).sum::<f64>() / self.flows.len().max(1) as f64).clamp(0.0, 1.0)
+    }
+
+    /// Closes the logs and writes the tables.
+    fn finish(mut self) -> RunResult {
+        let (stop, run) = (self.world.stop, self.run.index);
+        let (logs, captures) = self.world.network.finish(stop);
+        for (number, flow) in (0..).zip(&mut self.flows) {
+            write_flow(self.run, number, flow, stop, &mut self.tables);
+        }
+        write_links(run, self.scenario, &logs, &mut self.tables);
+        let name_of = |node: u32| self.scenario.nodes[node as usize].clone();
+        let captures = captures.into_iter().flat_map(crate::captures::Captures::into_files);
+        let captures = captures.map(|(node, pcapng)| Captured { node: name_of(node), pcapng }).collect();
+        RunResult { tables: self.tables, captures, events: self.events }
+    }
+}
+
+/// Both ways of a flow lead over existing links to where they should.
+fn check_ways(scenario: &Scenario, flow: &FlowSpec) -> Result<(), SimError> {
+    let leads = |path: &[u32], from: u32, to: u32| {
+        let end = path.iter().try_fold(from, |node, link| {
+            scenario.links.get(*link as usize).filter(|link| link.from == node).map(|link| link.to)
+        });
+        !path.is_empty() && end == Some(to)
+    };
+    let name_of = |node: u32| scenario.nodes.get(node as usize).map_or("?", |name| name).to_owned();
+    for (path, from, to) in [(&flow.forward, flow.from, flow.to), (&flow.back, flow.to, flow.from)] {
+        if !leads(path, from, to) {
+            return Err(SimError::NoWay { flow: flow.name.to_string(), from: name_of(from), to: name_of(to) });
+        }
+    }
+    Ok(())
+}
+
+/// About ten milliseconds of work.
+const EVENTS_PER_PROGRESS: u64 = 32_768;

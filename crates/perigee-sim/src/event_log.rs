@@ -1,0 +1,98 @@
+//! The log of one TCP sender: a row per data segment sent, acknowledgement and timeout.
+
+use perigee_cc::CaState;
+use perigee_study::results::{EventRow, Name};
+use perigee_tcp::{Endpoint, Flags, Segment};
+use perigee_units::Time;
+
+/// The rows so far.
+#[derive(Default)]
+pub(crate) struct EventLog {
+    rows: Vec<EventRow>,
+    /// Where the stream begins in sequence space.
+    origin: u32,
+    /// End of what was sent, from the start of the stream.
+    sent_until: u64,
+    /// The names of events and states, shared by all rows.
+    names: Vec<(&'static str, Name)>,
+}
+
+impl EventLog {
+    /// The sender has sent `segment`.
+    pub(crate) fn sent(&mut self, now: Time, segment: &Segment, host: &Endpoint) {
+        if segment.flags.has(Flags::SYN) {
+            self.origin = segment.seq.wrapping_add(1);
+        }
+        if segment.len == 0 {
+            return;
+        }
+        let sequence = self.position(segment.seq);
+        let event = if sequence < self.sent_until { "retransmitted" } else { "sent" };
+        self.sent_until = self.sent_until.max(sequence + u64::from(segment.len));
+        self.push(now, event, sequence, u32::from(segment.len), host);
+    }
+
+    /// The sender has taken in an acknowledgement.
+    pub(crate) fn acknowledged(&mut self, now: Time, segment: &Segment, host: &Endpoint) {
+        if segment.flags.has(Flags::ACK) && !segment.flags.has(Flags::SYN) {
+            self.push(now, "ack", self.position(segment.ack), 0, host);
+        }
+    }
+
+    /// A timer of the sender has fired.
+    pub(crate) fn timer(&mut self, now: Time, host: &Endpoint) {
+        self.push(now, "timer", host.acked(), 0, host);
+    }
+
+    pub(crate) fn into_rows(self) -> Vec<EventRow> {
+        self.rows
+    }
+
+    /// A sequence number as a position in the stream: the one nearest to what was sent.
+    fn position(&self, sequence: u32) -> u64 {
+        let offset = sequence.wrapping_sub(self.origin).wrapping_sub(self.sent_until as u32) as i32;
+        self.sent_until.saturating_add_signed(i64::from(offset))
+    }
+
+    fn push(&mut self, now: Time, event: &'static str, sequence: u64, segment_bytes: u32, host: &Endpoint) {
+        let info = host.info();
+        let (event, ca_state) = (self.name(event), self.name(state_name(info.ca_state)));
+        self.rows.push(EventRow {
+            run: 0,
+            flow: "".into(),
+            t_s: now.as_secs_f64(),
+            event,
+            sequence,
+            segment_bytes,
+            cwnd_packets: info.cwnd,
+            ssthresh_packets: info.ssthresh,
+            inflight_packets: info.inflight,
+            sacked_packets: info.sacked_out,
+            lost_packets: info.lost_out,
+            srtt_ms: (info.srtt > Time::ZERO).then(|| info.srtt.as_millis_f64()),
+            rto_ms: info.rto.as_millis_f64(),
+            receive_window_bytes: u64::from(info.peer_window),
+            ca_state,
+            pacing_mbps: info.pacing_rate_bps.map(|bps| bps as f64 / 1e6),
+        });
+    }
+
+    fn name(&mut self, text: &'static str) -> Name {
+        if let Some((_, name)) = self.names.iter().find(|(known, _)| *known == text) {
+            return name.clone();
+        }
+        let name: Name = text.into();
+        self.names.push((text, name.clone()));
+        name
+    }
+}
+
+const fn state_name(state: CaState) -> &'static str {
+    match state {
+        CaState::Open => "open",
+        CaState::Disorder => "disorder",
+        CaState::Cwr => "cwr",
+        CaState::Recovery => "recovery",
+        CaState::Loss => "loss",
+    }
+}

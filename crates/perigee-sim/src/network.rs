@@ -1,0 +1,252 @@
+//! The links between the nodes: packets go hop by hop along their flow's path.
+//!
+//! A feed-forward link tells a packet's fate when it is offered, so the network keeps the packets itself, in one ring
+//! per link in the order of their delivery, with one pending event for the ring's front.
+//!
+//! **Cut-through.** Where such a link is entered by the packets of one other such link only, those arrive in the
+//! order they left it and nothing else can come between them. The next link is then asked at once, with the instant of
+//! the delivery that lies ahead, and so on; only the last link of such a chain holds the packet and causes an event.
+//! No link ever sees a different sequence of arrivals for it.
+
+use perigee_link::{Link, Offered, Transit};
+use perigee_study::{RunLink, Scenario};
+use perigee_units::Time;
+
+use crate::captures::Captures;
+use crate::link_log::LinkLog;
+use crate::packet::{NetPacket, Payload};
+use crate::queue::EventQueue;
+use crate::ring::Ring;
+
+/// All links of a run, and the packets on them.
+pub(crate) struct Network {
+    hops: Vec<Hop>,
+    /// The first link of each way: flow times two, plus one for the way back.
+    first: Vec<u32>,
+    /// Where the row of each way begins in `next`.
+    row: Vec<u32>,
+    /// By row and link: the link after it, or [`ARRIVED`]. Ways over the same links share a row.
+    next: Vec<u32>,
+    captures: Option<Captures>,
+}
+
+/// One directed link.
+struct Hop {
+    link: Link<Payload>,
+    feed_forward: bool,
+    /// Whether its only feeder may ask it ahead of time.
+    cut_through: bool,
+    /// Packets that will be delivered, of a feed-forward link.
+    due: Ring<Due>,
+    log: LinkLog,
+}
+
+#[derive(Clone, Copy)]
+struct Due {
+    at: Time,
+    packet: NetPacket,
+}
+
+/// What became of a packet given to the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    OnItsWay,
+    /// Dropped or lost at an instant, which cut-through may know ahead of it.
+    Gone(Time),
+}
+
+/// What an event of a link brings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Arrival {
+    /// Nothing is delivered yet.
+    Nothing,
+    /// The packet is where its flow's path ends.
+    AtItsEnd(NetPacket),
+    /// The packet has been given to its next link.
+    Forwarded(NetPacket, Fate),
+}
+
+impl Network {
+    pub(crate) fn new(scenario: &Scenario, seed: u64, cut_through: bool) -> Self {
+        let links = &scenario.links;
+        let captures = Captures::new(scenario);
+        let mut hops: Vec<Hop> = links.iter().map(|link| Hop::new(link, seed, scenario.measure.series)).collect();
+        let paths = || scenario.flows.iter().flat_map(|flow| [&flow.forward, &flow.back]);
+        // A capture wants each node's packets in the order of time.
+        if cut_through && captures.is_none() {
+            for (link, feeder) in single_feeders(links.len(), paths()).into_iter().enumerate() {
+                let feeder_is_ahead = feeder.is_some_and(|feeder| hops[feeder as usize].feed_forward);
+                hops[link].cut_through = feeder_is_ahead && hops[link].feed_forward;
+            }
+        }
+        let (row, next) = route_rows(links.len(), paths());
+        let first = paths().map(|path| path.first().copied().unwrap_or(ARRIVED)).collect();
+        Self { hops, first, row, next, captures }
+    }
+
+    /// Number of links: their event sources are `0..links`.
+    pub(crate) fn links(&self) -> usize {
+        self.hops.len()
+    }
+
+    /// Gives a packet to the first link of its way.
+    #[inline]
+    pub(crate) fn send(&mut self, now: Time, packet: NetPacket, queue: &mut EventQueue) -> Fate {
+        self.forward(now, self.first[packet.way as usize], packet, queue)
+    }
+
+    /// Carries out the event of `link`, at the instant it was due.
+    #[inline]
+    pub(crate) fn arrive(&mut self, now: Time, link: u32, queue: &mut EventQueue) -> Arrival {
+        let hop = &mut self.hops[link as usize];
+        let packet = if hop.feed_forward {
+            let packet = hop.due.pop().map(|due| due.packet);
+            schedule(link, hop.due.front().map(|due| due.at), queue);
+            packet
+        } else {
+            hop.log.arrival(now, &mut hop.link);
+            let delivery = hop.link.poll(now);
+            schedule(link, hop.link.next_event(), queue);
+            delivery.map(|delivery| NetPacket::from_link(delivery.packet))
+        };
+        let Some(packet) = packet else { return Arrival::Nothing };
+        if let Some(captures) = &mut self.captures {
+            captures.inbound(now, link, &packet);
+        }
+        match self.after(&packet, link) {
+            ARRIVED => Arrival::AtItsEnd(packet),
+            next => Arrival::Forwarded(packet, self.forward(now, next, packet, queue)),
+        }
+    }
+
+    /// The links' logs up to `end`, and the capture files, by node.
+    pub(crate) fn finish(self, end: Time) -> (Vec<LinkLog>, Option<Captures>) {
+        let close = |mut hop: Hop| {
+            hop.log.close_until(end, &mut hop.link);
+            hop.log
+        };
+        (self.hops.into_iter().map(close).collect(), self.captures)
+    }
+
+    fn after(&self, packet: &NetPacket, link: u32) -> u32 {
+        self.next[(self.row[packet.way as usize] + link) as usize]
+    }
+
+    #[inline]
+    fn forward(&mut self, mut now: Time, mut link: u32, mut packet: NetPacket, queue: &mut EventQueue) -> Fate {
+        loop {
+            if let Some(captures) = &mut self.captures {
+                captures.outbound(now, link, &packet);
+            }
+            let hop = &mut self.hops[link as usize];
+            hop.log.arrival(now, &mut hop.link);
+            if !hop.feed_forward {
+                return match hop.link.offer(now, packet.for_link()) {
+                    Offered::Queued => {
+                        schedule(link, hop.link.next_event(), queue);
+                        Fate::OnItsWay
+                    }
+                    Offered::Dropped(_) => Fate::Gone(now),
+                };
+            }
+            let at = match hop.link.transit(now, u32::from(packet.bytes), packet.way, &mut packet.ecn) {
+                Transit::Delivered(at) => at,
+                Transit::Dropped(_) => return Fate::Gone(now),
+            };
+            let next = self.after(&packet, link);
+            if next != ARRIVED && self.hops[next as usize].cut_through {
+                (now, link) = (at, next);
+                continue;
+            }
+            let hop = &mut self.hops[link as usize];
+            if hop.due.front().is_none() {
+                queue.set(link, at);
+            }
+            hop.due.push(Due { at, packet });
+            return Fate::OnItsWay;
+        }
+    }
+}
+
+impl Hop {
+    fn new(link: &RunLink, seed: u64, interval: Option<Time>) -> Self {
+        let model = Link::new(&link.spec, seed, &link.name);
+        let feed_forward = model.is_feed_forward();
+        Self { link: model, feed_forward, cut_through: false, due: Ring::new(), log: LinkLog::new(interval) }
+    }
+}
+
+#[inline]
+fn schedule(link: u32, next: Option<Time>, queue: &mut EventQueue) {
+    match next {
+        Some(at) => queue.set(link, at),
+        None => queue.remove(link),
+    }
+}
+
+/// For each link, the link that all of its packets come from; `None` where they come from several, or begin there.
+fn single_feeders<'a>(links: usize, paths: impl Iterator<Item = &'a Vec<u32>>) -> Vec<Option<u32>> {
+    let mut feeders = vec![Feeder::Nobody; links];
+    for path in paths {
+        let mut from = Feeder::Several;
+        for link in path {
+            let feeder = &mut feeders[*link as usize];
+            *feeder = if *feeder == Feeder::Nobody || *feeder == from { from } else { Feeder::Several };
+            from = Feeder::Link(*link);
+        }
+    }
+    feeders.into_iter().map(|feeder| if let Feeder::Link(link) = feeder { Some(link) } else { None }).collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Feeder {
+    Nobody,
+    Link(u32),
+    /// Several links, or a node where flows begin.
+    Several,
+}
+
+/// Where each path's row begins, and the rows: the link after each link.
+fn route_rows<'a>(links: usize, paths: impl Iterator<Item = &'a Vec<u32>>) -> (Vec<u32>, Vec<u32>) {
+    let mut known = std::collections::BTreeMap::new();
+    let mut next = Vec::new();
+    let row = paths.map(|path| {
+        *known.entry(path).or_insert_with(|| {
+            let begin = next.len();
+            next.resize(begin + links, ARRIVED);
+            for pair in path.windows(2) {
+                next[begin + pair[0] as usize] = pair[1];
+            }
+            begin as u32
+        })
+    });
+    (row.collect(), next)
+}
+
+/// In the place of a next link: the path ends here.
+const ARRIVED: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_has_a_single_feeder_when_all_its_packets_come_over_one_link() {
+        let chain = [vec![0, 1, 2], vec![3, 4, 5]];
+        assert_eq!(single_feeders(6, chain.iter()), [None, Some(0), Some(1), None, Some(3), Some(4)]);
+        let joined = [vec![0, 2], vec![1, 2]];
+        assert_eq!(single_feeders(3, joined.iter()), [None; 3], "two links feed link 2");
+        let begun_between = [vec![0, 1], vec![1]];
+        assert_eq!(single_feeders(2, begun_between.iter()), [None; 2], "a flow begins at link 1");
+        let left_between = [vec![0, 1], vec![0]];
+        assert_eq!(single_feeders(2, left_between.iter()), [None, Some(0)], "packets that end before it do not matter");
+    }
+
+    #[test]
+    fn equal_paths_share_a_row() {
+        let paths = [vec![0, 1], vec![2], vec![0, 1]];
+        let (row, next) = route_rows(3, paths.iter());
+        assert_eq!(row, [0, 3, 0]);
+        assert_eq!(next, [1, ARRIVED, ARRIVED, ARRIVED, ARRIVED, ARRIVED]);
+    }
+}

@@ -1,0 +1,143 @@
+//! The event queue: at most one pending event for each source, in a total order.
+//!
+//! An indexed four-ary heap keyed by (time, source). A source is a link, an endpoint, an application or the recorder;
+//! each has one next instant, so two events never share a key and the order is total without a sequence number.
+//! Moving a source's event is one sift, and the handful of sources of a small graph stay in two cache lines.
+
+use perigee_units::Time;
+
+/// The pending events of a fixed number of sources.
+#[derive(Debug)]
+pub struct EventQueue {
+    /// Keys in heap order: time in the upper 64 bits, source in the lower 32.
+    heap: Vec<u128>,
+    /// Where each source's key is in the heap, or [`ABSENT`].
+    place: Vec<u32>,
+}
+
+impl EventQueue {
+    /// An empty queue for sources `0..sources`.
+    pub fn new(sources: usize) -> Self {
+        Self { heap: Vec::with_capacity(sources.min(1024)), place: vec![ABSENT; sources] }
+    }
+
+    /// The earliest event; of several at one instant, that of the source with the lowest number.
+    #[inline]
+    pub fn first(&self) -> Option<(Time, u32)> {
+        self.heap.first().map(|key| (time_of(*key), source_of(*key)))
+    }
+
+    /// When the event of `source` is due; `None` where it has none.
+    #[inline]
+    pub fn due(&self, source: u32) -> Option<Time> {
+        self.heap.get(self.place[source as usize] as usize).map(|key| time_of(*key))
+    }
+
+    /// Gives `source` an event at `at`, in the place of the one it has.
+    #[inline]
+    pub fn set(&mut self, source: u32, at: Time) {
+        let key = u128::from(at.as_nanos()) << 32 | u128::from(source);
+        let place = self.place[source as usize];
+        if place == ABSENT {
+            self.heap.push(key);
+            self.sift_up(self.heap.len() - 1, key);
+        } else if key > self.heap[place as usize] {
+            self.sift_down(place as usize, key);
+        } else {
+            self.sift_up(place as usize, key);
+        }
+    }
+
+    /// Takes the event of `source` away, if it has one.
+    #[inline]
+    pub fn remove(&mut self, source: u32) {
+        let place = self.place[source as usize] as usize;
+        if place == ABSENT as usize {
+            return;
+        }
+        self.place[source as usize] = ABSENT;
+        let Some(last) = self.heap.pop() else { return };
+        if place < self.heap.len() {
+            if last > self.heap[place] {
+                self.sift_down(place, last);
+            } else {
+                self.sift_up(place, last);
+            }
+        }
+    }
+
+    #[inline]
+    fn sift_up(&mut self, mut at: usize, key: u128) {
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            let other = self.heap[parent];
+            if other <= key {
+                break;
+            }
+            self.put(at, other);
+            at = parent;
+        }
+        self.put(at, key);
+    }
+
+    #[inline]
+    fn sift_down(&mut self, mut at: usize, key: u128) {
+        loop {
+            let first = ARITY * at + 1;
+            let children = self.heap.get(first..(first + ARITY).min(self.heap.len())).unwrap_or(&[]);
+            let Some((child, least)) = children.iter().copied().enumerate().min_by_key(|(_, k)| *k) else { break };
+            if key <= least {
+                break;
+            }
+            self.put(at, least);
+            at = first + child;
+        }
+        self.put(at, key);
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, key: u128) {
+        self.heap[at] = key;
+        self.place[source_of(key) as usize] = at as u32;
+    }
+}
+
+#[inline]
+fn time_of(key: u128) -> Time {
+    Time::from_nanos((key >> 32) as u64)
+}
+
+#[inline]
+fn source_of(key: u128) -> u32 {
+    key as u32
+}
+
+/// Children of a node: four keys are one cache line.
+const ARITY: usize = 4;
+const ABSENT: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_first_event_is_always_the_least_of_time_and_source(
+            changes in prop::collection::vec((0u32..40, prop::option::weighted(0.8, 0u64..50)), 1..400)
+        ) {
+            let mut queue = EventQueue::new(40);
+            let mut model = [None; 40];
+            for (source, at) in changes {
+                match at {
+                    Some(at) => queue.set(source, Time::from_nanos(at)),
+                    None => queue.remove(source),
+                }
+                model[source as usize] = at;
+                let least = (0u32..).zip(model).filter_map(|(s, at)| at.map(|at| (Time::from_nanos(at), s))).min();
+                prop_assert_eq!(queue.first(), least);
+                prop_assert_eq!(queue.due(source), at.map(Time::from_nanos));
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A first-in first-out ring of small values that grows and never shrinks: no allocation once it has its size.
+
+/// A queue of `Copy` values in a power-of-two buffer.
+#[derive(Debug)]
+pub(crate) struct Ring<T> {
+    slots: Vec<T>,
+    /// Count of values ever taken; the slot of the front is this, modulo the size.
+    taken: usize,
+    /// Count of values ever put.
+    put: usize,
+}
+
+impl<T: Copy> Ring<T> {
+    pub(crate) const fn new() -> Self {
+        Self { slots: Vec::new(), taken: 0, put: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn front(&self) -> Option<&T> {
+        if self.taken == self.put {
+            return None;
+        }
+        self.slots.get(self.taken & self.slots.len().wrapping_sub(1))
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, value: T) {
+        if self.put.wrapping_sub(self.taken) == self.slots.len() {
+            self.grow(value);
+        }
+        let mask = self.slots.len() - 1;
+        self.slots[self.put & mask] = value;
+        self.put = self.put.wrapping_add(1);
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        let value = *self.front()?;
+        self.taken = self.taken.wrapping_add(1);
+        Some(value)
+    }
+
+    /// Doubles the buffer, the front first; `fill` is any value for the slots not in use.
+    #[cold]
+    fn grow(&mut self, fill: T) {
+        let old = self.slots.len();
+        self.slots.rotate_left(if old == 0 { 0 } else { self.taken & (old - 1) });
+        self.slots.resize((old * 2).max(FIRST_SIZE), fill);
+        (self.taken, self.put) = (0, old);
+    }
+}
+
+const FIRST_SIZE: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        #[test]
+        fn values_leave_in_the_order_they_came(pushes in prop::collection::vec((0usize..40, 0usize..40), 0..30)) {
+            let (mut ring, mut model, mut next) = (Ring::new(), VecDeque::new(), 0);
+            for (put, take) in pushes {
+                for _ in 0..put {
+                    ring.push(next);
+                    model.push_back(next);
+                    next += 1;
+                }
+                for _ in 0..take {
+                    prop_assert_eq!(ring.front(), model.front());
+                    prop_assert_eq!(ring.pop(), model.pop_front());
+                }
+                prop_assert_eq!(ring.front().is_none(), model.is_empty());
+            }
+        }
+    }
+}
