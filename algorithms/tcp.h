@@ -24,6 +24,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef signed int s32;
 typedef signed long long s64;
+typedef signed char s8;
 
 #define true 1
 #define false 0

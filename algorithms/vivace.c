@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * PCC Vivace: try rates, keep to the one whose outcome is most useful.
+ *
+ * Dong, Meng, Zarchy, Arslan, Gilad, Godfrey, Schapira: "PCC Vivace: Online-Learning Congestion Control", NSDI 2018.
+ *
+ *   u(x) = x^0.9 - 900 x dRTT/dT - 11.35 x L      x: sending rate, Mbit/s; L: lost share (the latency utility)
+ *
+ * Starting doubles the rate each monitor interval until u falls. Then pairs of intervals at r (1 +- 5 %) give the
+ * gradient of u; the rate follows it, with a step that grows while the direction holds (confidence amplifier) within a
+ * bound that grows when it is hit (dynamic change boundary), until u falls, and pairs are tried again.
+ *
+ * Differences from the paper:
+ *  - one interval is a smoothed round trip, at least ten packets; a decision takes two pairs that agree, and steps
+ *    continue without new pairs while each brings more utility (as the user-space reference)
+ *  - the paper ignores small gradients and fits them by regression; on a satellite that is not enough. Within three
+ *    mean deviations of the gradients seen so far a gradient counts as zero, unless the mean round trips of the last
+ *    six intervals have a trend (the idea of Meng et al., "PCC Proteus", SIGCOMM 2020, on simpler statistics)
+ *  - starting looks at an interval as soon as half of it is acknowledged, since a round trip more at twice the
+ *    rate is a long queue on a satellite
+ *  - a timeout halves the rate and starts pairs anew
+ * The two public references differ from it and from each other: user space takes max(0, dRTT/dT) (`drain_reward` off) and
+ * three pairs; the kernel module has a utility linear in x (`exponent` 1) and starts by 1.5 (`start_gain`).
+ *
+ * Units: rates in bytes/s, utility's x in Mbit/s << 10, utilities << 10, gradients of the round trip << 16, times in us.
+ */
+#include "tcp.h"
+
+#define PARAMETERS(P)                                                                                                   \
+	P(exponent, "1/1000", 900, 100, 1000, "of the rate in the utility")                                                 \
+	P(latency, "1", 900, 0, 100000, "weight of the round trip's gradient")                                              \
+	P(loss, "1/100", 1135, 0, 1000000, "weight of the lost share")                                                      \
+	P(drain_reward, "switch", 1, 0, 1, "a falling round trip counts as useful")                                         \
+	P(initial, "packets", 25, 2, 10000, "packets per round trip in the first interval")                                 \
+	P(start_gain, "1/1024", 2048, 1100, 4096, "rate over rate of successive intervals in the starting phase")           \
+	P(probe, "1/1000", 50, 5, 250, "distance of a pair's rates from the rate between them")                             \
+	P(step, "1/1024", 1024, 1, 1048576, "first step per unit of gradient, Mbit/s")                                      \
+	P(boundary, "1/1000", 50, 5, 1000, "first bound of a step, share of the rate")                                      \
+	P(boundary_step, "1/1000", 100, 5, 1000, "growth of the bound when it is hit")                                      \
+	P(gradient_floor, "1/1000", 10, 0, 1000, "gradients of the round trip up to here are zero")                         \
+	P(trend_floor, "1/1000", 15, 0, 1000, "trends of the round trip up to here are none")
+CC_PARAMETERS(PARAMETERS)
+
+#include "vivace/decide.h"
+
+#define PACKETS_MIN 10
+#define INTERVAL_MAX_US 10000000U
+/* Pacing keeps the rate; the window is for a path that stops answering. */
+#define WINDOW_GAIN 2
+
+static void choose(struct sock *sk, struct vivace *v, struct interval *in, const struct interval *last)
+{
+	u64 distance = v->rate / 1000 * param(sk, probe);
+	bool up;
+
+	in->purpose = IDLE;
+	in->rate = v->rate;
+	if (v->phase == STARTING) {
+		in->purpose = START;
+		in->rate = last->rate;
+		/* A rate that was not used is not raised. */
+		if (!last->unusable && last->bytes * USEC_PER_SEC / max32(last->length_us, 1) > last->rate / 4 * 3)
+			in->rate = bounded_rate(sk, last->rate * param(sk, start_gain) >> 10);
+	} else if (v->phase == PROBING && v->issued < PROBES) {
+		up = (v->up_first >> (v->issued >> 1) & 1) ^ (v->issued & 1);
+		in->purpose = up ? PROBE_UP : PROBE_DOWN;
+		in->rate = up ? v->rate + distance : v->rate - distance;
+		v->issued++;
+	} else if (v->phase == MOVING && v->issued == 0) {
+		in->purpose = MOVE;
+		v->issued = 1;
+	}
+}
+
+static bool question_waits(const struct vivace *v)
+{
+	return (v->phase == PROBING && v->issued < PROBES) || (v->phase == MOVING && v->issued == 0);
+}
+
+static void open_interval(struct sock *sk, struct vivace *v, const struct interval *last)
+{
+	struct interval *in;
+
+	v->count++;
+	in = newest(v);
+	*in = (struct interval){ .start_us = tcp_sk(sk)->tcp_mstamp, .bytes = tcp_sk(sk)->bytes_sent };
+	if (last)
+		choose(sk, v, in, last);
+}
+
+/* Ends the interval that is being sent when its time is over, and begins the next. */
+static void rotate(struct sock *sk, struct vivace *v)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct interval *in = newest(v);
+	u64 age = tp->tcp_mstamp - in->start_us, sent = tp->bytes_sent - in->bytes;
+	u64 packets_time = (u64)PACKETS_MIN * tp->mss_cache * USEC_PER_SEC / max64(in->rate, 1);
+
+	bool over = age >= max64(smoothed_rtt(sk), packets_time) || age >= INTERVAL_MAX_US;
+
+	/* An interval without a question makes way for one that has, but tells nothing then. */
+	if (!over && !(in->purpose == IDLE && question_waits(v)))
+		return;
+	if (sent == 0)
+		in->start_us = tp->tcp_mstamp;
+	if (sent == 0 || v->count == RING)
+		return;
+	in->length_us = (u32)min64(age, ~0U);
+	in->bytes = sent;
+	in->end_seq = tp->snd_nxt;
+	in->unusable = !over || tp->app_limited != 0;
+	open_interval(sk, v, in);
+}
+
+static void collect(struct sock *sk, struct vivace *v, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	bool sample = rs->rtt_us >= 0 && !rs->is_retrans && rs->acked_sacked > 0 && rs->interval_us > 0;
+	struct interval in;
+
+	if (before(v->seq_seen, tp->snd_una))
+		v->seq_seen = tp->snd_una;
+	if (sample && before(v->seq_seen, rs->last_end_seq))
+		v->seq_seen = rs->last_end_seq;
+	/* At most one result per ACK; the rest waits for the next. */
+	if (v->count > 1 && before(v->ring[v->head % RING].end_seq, v->seq_seen)) {
+		in = v->ring[v->head % RING];
+		v->head = (v->head + 1) % RING;
+		v->count--;
+		judge(sk, v, &in);
+	}
+	v->ring[v->head % RING].losses += rs->losses > 0 ? (u32)rs->losses : 0;
+	if (sample && !rs->is_ack_delayed) {
+		interval_add(&v->ring[v->head % RING], tp->tcp_mstamp, (u32)rs->rtt_us);
+		glance(sk, v, &v->ring[v->head % RING]);
+	}
+}
+
+static void apply(struct sock *sk, struct vivace *v)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 rate = newest(v)->rate, window = rate * smoothed_rtt(sk) / USEC_PER_SEC / max32(tp->mss_cache, 1);
+
+	sk->sk_pacing_rate = min64(rate, sk->sk_max_pacing_rate);
+	tp->snd_cwnd = min32((u32)min64(window * WINDOW_GAIN, TCP_INFINITE_SSTHRESH) + PACKETS_MIN, tp->snd_cwnd_clamp);
+}
+
+CC_CALLBACK(void, vivace_init, struct sock *sk)
+{
+	struct vivace *v = cc_storage(sk);
+
+	if (!v)
+		return;
+	*v = (struct vivace){ .seq_seen = tcp_sk(sk)->snd_una, .noise.deviation = DEVIATION_INITIAL };
+	v->rate = param(sk, initial) * tcp_sk(sk)->mss_cache * USEC_PER_SEC / smoothed_rtt(sk);
+	v->rate = bounded_rate(sk, v->rate);
+	open_interval(sk, v, NULL);
+	newest(v)->purpose = START;
+	newest(v)->rate = v->rate;
+	apply(sk, v);
+	if (sk->sk_pacing_status == SK_PACING_NONE)
+		sk->sk_pacing_status = SK_PACING_NEEDED;
+}
+
+CC_CALLBACK(void, vivace_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
+{
+	struct vivace *v = cc_storage(sk);
+
+	if (!v)
+		return;
+	collect(sk, v, rs);
+	rotate(sk, v);
+	apply(sk, v);
+}
+
+/* After an idle time the interval begins with the first packet. */
+CC_CALLBACK(void, vivace_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	struct vivace *v = cc_storage(sk);
+
+	if (!v || event != CA_EVENT_TX_START)
+		return;
+	newest(v)->start_us = tcp_sk(sk)->tcp_mstamp;
+	newest(v)->bytes = tcp_sk(sk)->bytes_sent;
+}
+
+/* A timeout: nothing that is under way will be answered. */
+CC_CALLBACK(void, vivace_set_state, struct sock *sk, u8 new_state)
+{
+	struct vivace *v = cc_storage(sk);
+
+	if (!v || new_state != TCP_CA_Loss)
+		return;
+	v->rate = bounded_rate(sk, v->rate / 2);
+	v->head = 0;
+	v->count = 0;
+	open_interval(sk, v, NULL);
+	leave_starting(sk, v);
+}
+
+CC_CALLBACK(u32, vivace_ssthresh, struct sock *sk)
+{
+	return tcp_sk(sk)->snd_ssthresh;
+}
+
+CC_CALLBACK(u32, vivace_undo_cwnd, struct sock *sk)
+{
+	return tcp_sk(sk)->snd_cwnd;
+}
+
+CC_REGISTER(vivace, "PCC Vivace, Dong et al. 2018", PARAMETERS,
+	.init = OP(vivace_init),
+	.cong_control = OP(vivace_cong_control),
+	.ssthresh = OP(vivace_ssthresh),
+	.undo_cwnd = OP(vivace_undo_cwnd),
+	.set_state = OP(vivace_set_state),
+	.cwnd_event = OP(vivace_cwnd_event))

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * PCC Vivace: a monitor interval, what its ACKs told, and which of that is noise.
+ *
+ * Units: see vivace.c.
+ */
+#ifndef PERIGEE_VIVACE_INTERVAL_H
+#define PERIGEE_VIVACE_INTERVAL_H
+
+#include "fixed_point.h"
+
+/* Gradients of the round trip (s/s) << 16. */
+#define SLOPE_SHIFT 16
+#define SLOPE_ONE (1 << SLOPE_SHIFT)
+/* Regression: time in 64 us, round trips within 2 s of the interval's first, at most 2^20 samples: sums fit 64 bits. */
+#define TIME_SHIFT 6
+#define TIME_MAX (1U << 18)
+#define OFFSET_MAX_US (1 << 21)
+#define SAMPLES_MAX (1U << 20)
+#define SAMPLES_MIN 4
+/* Longest view back: intervals whose mean round trips form the trend. */
+#define TREND_LENGTH 6
+
+struct interval {
+	u64 start_us;
+	u64 rate;        /* asked for, bytes/s */
+	u64 bytes;       /* `bytes_sent` at its start; once closed, the bytes it sent */
+	s64 sum_rtt;     /* of offsets from first_rtt, us */
+	s64 sum_time_rtt;
+	u64 sum_time;
+	u64 sum_time_time;
+	u32 length_us;   /* 0: still open */
+	u32 end_seq;
+	u32 samples;
+	u32 first_rtt;   /* us */
+	u32 losses;
+	u8 purpose;
+	u8 unusable;     /* the application, not the rate, was the limit */
+};
+
+/* What the filters remember from interval to interval. */
+struct noise {
+	u32 means[TREND_LENGTH]; /* round trips, us; newest last */
+	u32 known;
+	s64 average;             /* of slopes */
+	u64 deviation;           /* mean absolute, of slopes */
+};
+
+static inline void interval_add(struct interval *in, u64 now, u32 rtt_us)
+{
+	/* On the sender's time axis: when the acknowledged packet left. */
+	u64 left = now > rtt_us ? now - rtt_us : 0, t = left > in->start_us ? (left - in->start_us) >> TIME_SHIFT : 0;
+	s64 offset;
+
+	if (in->samples >= SAMPLES_MAX)
+		return;
+	if (in->samples == 0)
+		in->first_rtt = rtt_us;
+	t = min64(t, TIME_MAX);
+	offset = (s64)rtt_us - (s64)in->first_rtt;
+	offset = offset > OFFSET_MAX_US ? OFFSET_MAX_US : offset < -OFFSET_MAX_US ? -OFFSET_MAX_US : offset;
+	in->samples++;
+	in->sum_time += t;
+	in->sum_time_time += t * t;
+	in->sum_rtt += offset;
+	in->sum_time_rtt += (s64)t * offset;
+}
+
+/* Least squares: slope = cov(t, RTT) / var(t). */
+static inline s64 interval_slope(const struct interval *in)
+{
+	u64 mean_time = in->samples ? in->sum_time / in->samples : 0, variance;
+	s64 covariance;
+
+	if (in->samples < SAMPLES_MIN)
+		return 0;
+	variance = in->sum_time_time - mean_time * in->sum_time;
+	covariance = in->sum_time_rtt - (s64)mean_time * in->sum_rtt;
+	/* cov / var is in us per 64 us: << 16 and >> 6. */
+	return divide(covariance, (s64)(variance >> (SLOPE_SHIFT - TIME_SHIFT)));
+}
+
+static inline u32 interval_mean_rtt(const struct interval *in)
+{
+	s64 mean = (s64)in->first_rtt + divide(in->sum_rtt, in->samples);
+
+	return mean > 0 ? (u32)mean : 0;
+}
+
+/* Slope of the last TREND_LENGTH mean round trips, least squares over equal steps of `step_us`; 0 until known. */
+static inline s64 noise_trend(const struct noise *noise, u32 step_us)
+{
+	s64 weighted = 0;
+
+	if (noise->known < TREND_LENGTH)
+		return 0;
+	/* Abscissae -5, -3, ... 5 half steps: their squares sum to 70. */
+	for (int i = 0; i < TREND_LENGTH; i++)
+		weighted += (s64)noise->means[i] * (2 * i - (TREND_LENGTH - 1));
+	return divide(weighted * (2 << SLOPE_SHIFT), (s64)70 * step_us);
+}
+
+static inline void noise_learn(struct noise *noise, const struct interval *in, s64 slope)
+{
+	s64 error = slope - noise->average;
+
+	if (in->samples < SAMPLES_MIN)
+		return;
+	/* Gains of 1/8; shifts of negative numbers round down, which a filter forgives. */
+	noise->average += error >> 3;
+	noise->deviation = noise->deviation - (noise->deviation >> 3) + (magnitude(error) >> 3);
+	for (int i = 0; i + 1 < TREND_LENGTH; i++)
+		noise->means[i] = noise->means[i + 1];
+	noise->means[TREND_LENGTH - 1] = interval_mean_rtt(in);
+	if (noise->known < TREND_LENGTH)
+		noise->known++;
+}
+
+#endif
