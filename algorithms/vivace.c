@@ -142,7 +142,8 @@ static void apply(struct sock *sk, struct vivace *v)
 	u64 rate = newest(v)->rate, window = rate * smoothed_rtt(sk) / USEC_PER_SEC / max32(tp->mss_cache, 1);
 
 	sk->sk_pacing_rate = min64(rate, sk->sk_max_pacing_rate);
-	tp->snd_cwnd = min32((u32)min64(window * WINDOW_GAIN, TCP_INFINITE_SSTHRESH) + PACKETS_MIN, tp->snd_cwnd_clamp);
+	window = min64(window, TCP_INFINITE_SSTHRESH) * WINDOW_GAIN + PACKETS_MIN;
+	tp->snd_cwnd = (u32)min64(min64(window, TCP_INFINITE_SSTHRESH), tp->snd_cwnd_clamp);
 }
 
 CC_CALLBACK(void, vivace_init, struct sock *sk)

@@ -190,9 +190,13 @@ fn main() {
     build.include(&folder).std("gnu11").opt_level(2).warnings(true).extra_warnings(true).warnings_into_errors(true);
     // Callbacks have the kernel's signature whether or not they use each argument.
     build.flag("-Wno-unused-parameter");
+    // As the kernel is built: overflow wraps, and the private area is bytes to be viewed as any struct.
+    build.flag("-fwrapv").flag("-fno-strict-aliasing");
+    build.file("src/fixed_point.c");
     build.file(&check).files(found.iter().map(|(_, path)| path)).compile("perigee_algorithms");
     println!("cargo:rerun-if-changed={}", folder.display());
     println!("cargo:rerun-if-changed=src/sock.rs");
     println!("cargo:rerun-if-changed=src/raw.rs");
+    println!("cargo:rerun-if-changed=src/fixed_point.c");
     println!("cargo:rerun-if-changed=build.rs");
 }

@@ -17,6 +17,7 @@
 //! ```
 
 mod algorithm;
+pub mod fixed_point;
 mod parameter;
 mod raw;
 mod sock;
