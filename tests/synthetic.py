@@ -46,6 +46,7 @@ class SyntheticPlan:
     def __init__(self, study: str, rounds: int, pairs: bool, pause_s: float) -> None:
         self.study = study
         self._pause_s = pause_s
+        self.setup: dict[str, Any] = {}
         names = list(ALGORITHMS)
         points = [{"flow.cc": name} for name in names]
         if pairs:

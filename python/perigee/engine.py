@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pyarrow as pa
+
 from perigee.errors import InputError, RunError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from perigee.places import StudyFile
 
 Progress = Callable[[float], bool]
@@ -45,6 +45,10 @@ class Plan(Protocol):
     @property
     def runs(self) -> Sequence[Mapping[str, Any]]:
         """What each run is: `index`, `round`, `seed`, `point` (what varied), links, flows; in run order."""
+
+    @property
+    def setup(self) -> Mapping[str, Any]:
+        """Links, hosts and flows of the first run in words: lists of `name` and `properties`, for the report."""
 
     def execute(self, index: int, progress: Progress) -> Output | None:
         """Do one run; `None` when `progress` asked to stop.
@@ -122,6 +126,7 @@ class SimulatorPlan:
         self._plan = plan
         self.study: str = plan.study
         self.runs: list[dict[str, Any]] = json.loads(plan.runs_json())
+        self.setup: dict[str, Any] = json.loads(plan.setup_json())
 
     def execute(self, index: int, progress: Progress) -> Output | None:
         """Simulate one run with the interpreter's lock released, see `Plan.execute`."""
@@ -132,8 +137,8 @@ class SimulatorPlan:
             raise RunError(f"run {index} ({describe(self.runs[index])}): {error}") from error
         if result is None:
             return None
-        tables, captures = result
-        return Output(tables, captures)
+        streams, captures = result
+        return Output({name: pa.ipc.open_stream(stream).read_all() for name, stream in streams.items()}, captures)
 
 
 def describe(run: Mapping[str, Any]) -> str:

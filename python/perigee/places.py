@@ -8,8 +8,8 @@ from pathlib import Path
 
 from perigee.errors import InputError
 
-COMPANIONS = ("README.md", "published.toml", "report.toml")
-"""Files beside a study that the report reads; they travel with its results."""
+COMPANIONS = ("published.toml", "report.toml")
+"""Files beside a `study.toml` that the report reads; they travel with its results."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class StudyFile:
 
     def companions(self) -> dict[str, bytes]:
         """Return the files beside the study that the report reads, by name."""
+        if self.path.name != "study.toml":
+            return {}
         found = {name: self.path.parent / name for name in COMPANIONS}
         return {name: path.read_bytes() for name, path in found.items() if path.is_file()}
 

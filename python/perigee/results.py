@@ -67,10 +67,10 @@ class Results:
         path = self.path / "study" / name
         return (path, path.read_text("utf-8")) if path.is_file() else None
 
-    def plan(self) -> list[dict[str, Any]]:
-        """Return the runs of the first round as the engine resolved them."""
-        kept = self.file("plan.json")
-        return json.loads(kept[1]) if kept else []
+    def setup(self) -> dict[str, Any]:
+        """Return links, hosts and flows of the first run in words, as the engine resolved them."""
+        kept = self.file("setup.json")
+        return json.loads(kept[1]) if kept else {}
 
     @staticmethod
     def _check(path: Path, sha256: str) -> None:

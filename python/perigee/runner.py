@@ -88,7 +88,11 @@ def carry_out(job: Job, watch: Watch = lambda _done, _total: None) -> Done:
     )
     out = job.out or Path("results") / (plan.study + ("-reduced" if job.reduced else ""))
     folder = ResultsFolder(out)
-    files = {"study.toml": job.study.text.encode(), **job.study.companions(), "plan.json": first_round(plan)}
+    files = {
+        "study.toml": job.study.text.encode(),
+        **job.study.companions(),
+        "setup.json": json.dumps(plan.setup, indent=1).encode(),
+    }
     with folder.open(identity, files, fresh=job.fresh) as manifest:
         if manifest.is_complete:
             watch(total, total)
@@ -97,12 +101,6 @@ def carry_out(job: Job, watch: Watch = lambda _done, _total: None) -> Done:
         _Crew(plan, folder, job.workers or os.cpu_count() or 1).do(missing, total, watch)
         folder.finish(manifest)
         return Done(out, total, total - len(missing))
-
-
-def first_round(plan: Plan) -> bytes:
-    """Return the runs of the first round as JSON: the links, hosts and flows of each point, for the report."""
-    runs = [dict(run) for run in plan.runs if run.get("round", 0) == 0]
-    return json.dumps(runs, indent=1, sort_keys=True).encode() + b"\n"
 
 
 class _Crew:

@@ -53,19 +53,26 @@ class Context:
         self.results = results
         self.settings: ReportSettings = report_settings(results)
         self.published: Published | None = published(results)
-        flows = results.table("flows")
-        bulk = flows.filter(pl.col("kind") == "bulk")
-        flows = flows if bulk.is_empty() else bulk
+        every = results.table("flows")
+        bulk = every.filter(pl.col("kind") == "bulk")
+        flows = every if bulk.is_empty() else bulk
         flows = flows.with_columns(pl.len().over("run").alias("in_run"))
         alone = flows.filter(pl.col("in_run") == 1)
         self.shared = flows.filter(pl.col("in_run") > 1)
         self._flows = flows if alone.is_empty() else alone
-        self._looks: dict[str, Look] = {}
 
     @functools.cached_property
     def groups(self) -> list[Group]:
         """The groups in order: those the settings name first, then as the study has them."""
-        keyed = self._flows.with_columns(pl.Series("group", self._keys(self._flows)))
+        return self._grouped(self._flows)
+
+    def groups_of(self, *kinds: str) -> list[Group]:
+        """Return groups of all flows of these kinds (`request`, `udp`, `ping`), in order."""
+        wanted = self.results.table("flows").filter(pl.col("kind").is_in(kinds))
+        return self._grouped(wanted) if not wanted.is_empty() else []
+
+    def _grouped(self, flows: pl.DataFrame) -> list[Group]:
+        keyed = flows.with_columns(pl.Series("group", self._keys(flows)))
         keys = keyed["group"].unique(maintain_order=True).to_list()
         named = [key for key in self.settings.order if key in keys]
         ordered = named + [key for key in keys if key not in named]
@@ -143,28 +150,37 @@ class Context:
         return part.with_columns((pl.col("delivered_bytes") * 8e-6 / step).alias("delivered_mbps"))
 
     def _keys(self, flows: pl.DataFrame) -> list[str]:
-        """Name each flow's group: by its algorithm if nothing else varies, else by what does."""
-        points = {text: _flat(text) for text in flows["point"].unique().to_list()}
-        many = bool(flows.select((pl.col("flow").n_unique().over("run") > 1).any()).item())
+        """Name each flow's group: by its algorithm where that tells them apart, else by what varies too."""
+        distinct = flows.select("cc", "point", "flow").unique()
+        if distinct.height == distinct["cc"].n_unique() and "" not in distinct["cc"]:
+            return flows["cc"].to_list()
+        points = {text: json.loads(text) if text else {} for text in flows["point"].unique().to_list()}
+        many = flows["flow"].n_unique() > 1
         keys = []
         for row in flows.select("point", "flow", "cc", "cc_params").iter_rows(named=True):
             set_values = {} if row["cc_params"] in ("", "{}") else json.loads(row["cc_params"])
-            words = [row["cc"]] if row["cc"] else []
-            words += [f"{key} = {value}" for key, value in set_values.items()]
-            words += [f"{key} = {value}" for key, value in points[row["point"]].items() if key != "cc"]
-            keys.append(", ".join([*words, row["flow"]] if many else words) or row["flow"])
+            words = [row["flow"]] if many or not row["cc"] else []
+            words += [row["cc"]] if row["cc"] else []
+            words += [f"{key} = {_text(value)}" for key, value in set_values.items()]
+            for key, value in points[row["point"]].items():
+                if key not in ("flow.cc", f"flows.{row['flow'].split('.')[0]}.cc"):
+                    words.append(f"{_short(key)} = {_text(value)}")
+            keys.append(", ".join(words))
         return keys
 
 
-def _flat(point: str) -> dict[str, Any]:
-    """Return what varied, with a flow's algorithm as `cc` and the names of flows left out."""
-    values = json.loads(point) if point else {}
-    flat = {}
-    for key, value in values.items():
-        short = key.removeprefix("flow.")
-        if short.startswith("flows."):
-            short = short.split(".", 2)[2]
-        if isinstance(value, dict):
-            value = value.get("name", json.dumps(value, sort_keys=True))
-        flat[short] = value
-    return flat
+def _short(key: str) -> str:
+    """Return a key path as words.
+
+    Examples:
+        >>> _short("links.satellite.queue"), _short("flow.size"), _short("flows.download.cc")
+        ('satellite queue', 'size', 'download cc')
+    """
+    parts = key.split(".")
+    return " ".join(parts[1:] if parts[0] in ("flow", "flows", "link", "links", "hosts") and len(parts) > 1 else parts)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return str(value.get("name", json.dumps(value, sort_keys=True)))
+    return value if isinstance(value, str) else json.dumps(value)

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from perigee.errors import InputError
 from perigee.report.context import Context
-from perigee.report.model import Section
+from perigee.report.model import Plot, Section
 from perigee.report.sections import (
+    datagrams,
     distributions,
     download,
+    exchanges,
     links,
     power,
     published,
@@ -35,13 +38,25 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "representative": representative.section,
     "timeline": timeline.section,
     "sharing": sharing.section,
+    "exchanges": exchanges.section,
+    "datagrams": datagrams.section,
     "links": links.section,
     "setup": setup.section,
 }
 """By name, in the order of a report that does not choose."""
 
-BY_DEFAULT = ("summary", "throughput", "delay", "retransmissions", "representative", "sharing", "links", "setup")
+BY_DEFAULT = (
+    "summary", "exchanges", "datagrams", "throughput", "delay", "retransmissions", "representative", "sharing", "links",
+    "setup",
+)  # fmt: skip
 """What a report shows where the study does not say."""
+
+
+MOST_DRAWN = 14
+"""With more groups than this a figure is not readable: then the report is of tables only."""
+
+TABLES = ("published", "orderings", "summary", "exchanges", "datagrams", "tests", "links", "setup")
+"""Sections that say something without figures."""
 
 
 def build(context: Context) -> list[Section]:
@@ -51,9 +66,13 @@ def build(context: Context) -> list[Section]:
         InputError: `report.toml` names a section that does not exist.
     """
     extra = ("published", "orderings") if context.published else ()
-    names = context.settings.sections or (*extra, *BY_DEFAULT)
+    names: Sequence[str] = context.settings.sections or (*extra, *BY_DEFAULT)
     for name in names:
         if name not in SECTIONS:
             raise InputError(f"report.toml: `{name}` is no section; there are {', '.join(SECTIONS)}")
-    made = (SECTIONS[name](context) for name in names)
-    return [section for section in made if section is not None]
+    if len(context.groups) > MOST_DRAWN:
+        names = [name for name in names if name in TABLES]
+    made = [section for section in (SECTIONS[name](context) for name in names) if section is not None]
+    if len(context.groups) > MOST_DRAWN:
+        made = [replace(one, blocks=[b for b in one.blocks if not isinstance(b, Plot)]) for one in made]
+    return made

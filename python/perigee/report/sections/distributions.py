@@ -62,7 +62,8 @@ def throughput(context: Context) -> Section | None:
     drawing.legend(handles=handles, loc="outside upper center", ncols=min(len(groups), 6))
     caption = (
         "Distribution over flows of each flow's 10th, 50th and 90th percentile and mean of throughput. Boxes: "
-        f"quartiles and median; whiskers: last value within {WHISKER_IQR} interquartile ranges of the box; circles: outliers."
+        f"quartiles and median; whiskers: last value within {WHISKER_IQR} interquartile ranges of the box; circles: "
+        "outliers."
     )
     alt = "; ".join(f"{g.label}, {title}: median {number(b.median)} Mbit/s" for g, _, title, b, _ in rows)
     table = Table(

@@ -13,47 +13,33 @@ from perigee.report.model import Block, Cell, Listing, Section, Table
 
 def section(context: Context) -> Section | None:
     """Return the links and hosts as the engine resolved them, and the study file."""
-    blocks: list[Block] = []
-    plan = context.results.plan()
-    if plan:
-        blocks += _tables(plan[0])
+    setup = context.results.setup()
+    captions = (("links", "The links, each direction"), ("hosts", "The hosts' TCP"), ("flows", "The flows"))
+    blocks: list[Block] = [_properties(kind, caption, setup[kind]) for kind, caption in captions if setup.get(kind)]
     if kept := context.results.file("study.toml"):
         blocks.append(Listing("study.toml", kept[1]))
     return Section("setup", "Links, hosts and flows", blocks) if blocks else None
 
 
-def _tables(run: dict[str, Any]) -> list[Block]:
-    blocks: list[Block] = []
-    if links := run.get("links"):
-        blocks.append(_facts("setup-links", "The links, each direction", "Link", links))
-    if hosts := run.get("hosts"):
-        blocks.append(_facts("setup-hosts", "The hosts' TCP", "Host", hosts))
-    return blocks
-
-
-def _facts(name: str, caption: str, what: str, things: list[dict[str, Any]]) -> Table:
-    """Return a table with a column per thing and a row per property, alike things joined."""
-    joined: dict[str, list[str]] = {}
+def _properties(kind: str, caption: str, things: list[dict[str, Any]]) -> Table:
+    """Return a table with a row per property and a column per thing; alike things share one."""
+    joined: dict[str, tuple[list[str], dict[str, str]]] = {}
     for thing in things:
-        body = repr(sorted((key, str(value)) for key, value in thing.items() if key != "name"))
-        joined.setdefault(body, []).append(str(thing.get("name", "")))
-    firsts = {", ".join(names): next(t for t in things if t.get("name") == names[0]) for names in joined.values()}
-    keys = list(dict.fromkeys(key for thing in firsts.values() for key in thing if key != "name"))
-    rows = [[Cell(_say(key)), *(Cell(_say(thing.get(key, "–"))) for thing in firsts.values())] for key in keys]
-    data = pl.DataFrame(
-        [
-            {what.lower(): str(thing.get("name", "")), "property": key, "value": _say(thing[key])}
-            for thing in things
-            for key in thing
-            if key != "name"
-        ]
+        properties = dict(thing["properties"])
+        joined.setdefault(repr(thing["properties"]), ([], properties))[0].append(thing["name"])
+    columns = list(joined.values())
+    keys = list(dict.fromkeys(key for _, properties in columns for key in properties))
+    return Table(
+        name=f"setup-{kind}",
+        caption=caption,
+        head=["", *(", ".join(names) for names, _ in columns)],
+        rows=[[Cell(key), *(Cell(properties.get(key, "–")) for _, properties in columns)] for key in keys],
+        data=pl.DataFrame(
+            [
+                {"kind": kind.removesuffix("s"), "name": thing["name"], "property": key, "value": value}
+                for thing in things
+                for key, value in thing["properties"]
+            ]
+        ),
+        words=range(1, len(columns) + 1),
     )
-    return Table(name, caption, [what, *firsts], rows, data, words=range(1, len(firsts) + 1))
-
-
-def _say(value: object) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, list):
-        return ", ".join(_say(one) for one in value)
-    return str(value).replace("_", " ")

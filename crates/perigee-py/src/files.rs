@@ -1,0 +1,25 @@
+//! Profiles and recordings by the name a study has for them.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+/// More than any profile or recording has; a study that names a device or a disk image is told so.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Looks a file up in the folders given, then from the working directory, and reads it.
+pub(crate) fn load(name: &str, search: &[PathBuf]) -> Result<Vec<u8>, String> {
+    let found = search.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+    let path = found.unwrap_or_else(|| PathBuf::from(name));
+    if !path.is_file() {
+        let folders: Vec<_> = search.iter().map(|folder| folder.display().to_string()).collect();
+        return Err(format!("there is no such file, neither here nor in {}", folders.join(", ")));
+    }
+    let file = File::open(&path).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(format!("it is larger than {} MiB", MOST_BYTES >> 20));
+    }
+    Ok(bytes)
+}

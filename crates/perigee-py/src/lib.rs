@@ -1,0 +1,129 @@
+//! The Python module `perigee._core`: study text in, Arrow tables out, the interpreter's lock released. No logic.
+
+mod files;
+mod setup;
+mod tables;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use arrow_schema::ArrowError;
+use perigee_sim::{RunResult, SimError};
+use perigee_study::{plan_json, Overrides, Run, Study};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use serde_json::json;
+
+create_exception!(_core, StudyError, PyValueError, "A study or a setting is wrong; the message names file, line, fix.");
+create_exception!(_core, SimulationError, PyRuntimeError, "A run failed.");
+
+/// A study with all its settings resolved, read once and run from any thread.
+#[pyclass(frozen)]
+struct Plan {
+    study: String,
+    runs: Vec<Run>,
+}
+
+#[pymethods]
+impl Plan {
+    /// Reads a study and lays out its runs. `path` names it in errors; profiles and recordings are looked for in the
+    /// folders of `search`.
+    #[new]
+    #[allow(clippy::needless_pass_by_value, reason = "lists from Python arrive as owned vectors")]
+    fn new(text: &str, path: &str, settings: Vec<String>, reduced: bool, search: Vec<PathBuf>) -> PyResult<Self> {
+        let wrong = |error: perigee_study::StudyError| StudyError::new_err(error.to_string());
+        let study = Study::parse(text, path).map_err(wrong)?;
+        let overrides = Overrides::new(&settings, reduced).map_err(wrong)?;
+        let mut load = |name: &str| files::load(name, &search);
+        let runs = study.plan(&overrides, &mut load).map_err(wrong)?;
+        Ok(Self { study: study.name().to_owned(), runs })
+    }
+
+    /// The study's name.
+    #[getter]
+    fn study(&self) -> &str {
+        &self.study
+    }
+
+    /// The runs as JSON, see `perigee_study::plan_json`.
+    fn runs_json(&self) -> String {
+        plan_json(&self.runs)
+    }
+
+    /// Links, hosts and flows of the first run in words, as JSON.
+    fn setup_json(&self) -> String {
+        self.runs.first().map_or_else(|| "{}".to_owned(), |run| setup::describe(&run.scenario).to_string())
+    }
+
+    /// Carries out a run. `progress` is called with the share done and says whether to go on; `None` where it did not.
+    /// Otherwise the tables as Arrow IPC streams by name, and the captures as pcapng by node.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        index: usize,
+        progress: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<(Bound<'py, PyDict>, Bound<'py, PyDict>)>> {
+        let run = self.runs.get(index).ok_or_else(|| PyIndexError::new_err(format!("there is no run {index}")))?;
+        let progress = progress.clone().unbind();
+        let mut raised = None;
+        let done = py.detach(|| {
+            let mut tell = |share: f64| {
+                let answer = Python::attach(|py| progress.bind(py).call1((share,))?.is_truthy());
+                match answer {
+                    Ok(true) => ControlFlow::Continue(()),
+                    Ok(false) => ControlFlow::Break(()),
+                    Err(error) => {
+                        raised = Some(error);
+                        ControlFlow::Break(())
+                    }
+                }
+            };
+            perigee_sim::run(run, &mut tell).map(|result| (streams(&result), result.captures))
+        });
+        if let Some(error) = raised {
+            return Err(error);
+        }
+        let failed = |reason: String| SimulationError::new_err(reason);
+        let (streams, captured) = match done {
+            Ok(done) => done,
+            Err(SimError::Cancelled) => return Ok(None),
+            Err(error) => return Err(failed(error.to_string())),
+        };
+        let (tables, captures) = (PyDict::new(py), PyDict::new(py));
+        for (name, stream) in streams.map_err(|error| failed(error.to_string()))? {
+            tables.set_item(name, PyBytes::new(py, &stream))?;
+        }
+        for capture in captured {
+            captures.set_item(&*capture.node, PyBytes::new(py, &capture.pcapng))?;
+        }
+        Ok(Some((tables, captures)))
+    }
+}
+
+fn streams(result: &RunResult) -> Result<Vec<(&'static str, Vec<u8>)>, ArrowError> {
+    result.tables.all().into_iter().map(|table| Ok((table.name(), tables::stream(table)?))).collect()
+}
+
+/// The congestion controls as JSON: `name`, `title`, `params`.
+#[pyfunction]
+fn algorithms() -> String {
+    let all = perigee_cc::algorithms().iter().map(|algorithm| {
+        let params = algorithm.params().iter().map(|param| {
+            json!({
+                "name": param.name, "unit": param.unit, "default": param.default, "min": param.min, "max": param.max,
+                "doc": param.doc,
+            })
+        });
+        json!({"name": algorithm.name(), "title": algorithm.title(), "params": params.collect::<Vec<_>>()})
+    });
+    serde_json::Value::Array(all.collect()).to_string()
+}
+
+/// The compiled core of perigee.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::{algorithms, Plan, SimulationError, StudyError};
+}

@@ -1,0 +1,196 @@
+//! Links, hosts and flows in words, for the report.
+
+use std::fmt::Display;
+
+use perigee_link::{
+    AqmSpec, Body, DelaySpec, Fluctuation, Jitter, LinkSpec, LossSpec, QueueSpec, RateSpec, Steps, TailShape,
+};
+use perigee_study::{Amount, App, FlowSpec, Scenario, Traffic};
+use perigee_tcp::Config;
+use serde_json::{json, Value};
+
+/// What a scenario is made of: `links`, `hosts`, `flows`, each with a name and properties in order.
+pub(crate) fn describe(scenario: &Scenario) -> Value {
+    let node = |number: u32| scenario.nodes.get(number as usize).map_or("", |name| &**name);
+    let links = scenario.links.iter().map(|link| {
+        let mut properties = vec![("way", format!("{} to {}", node(link.from), node(link.to)))];
+        properties.extend(link_in_words(&link.spec));
+        named(&link.name, &properties)
+    });
+    let mut hosts: Vec<Value> = Vec::new();
+    for flow in &scenario.flows {
+        if let Traffic::Tcp { tcp, .. } = &flow.traffic {
+            for (number, config) in [(flow.from, &tcp.from), (flow.to, &tcp.to)] {
+                let host = named(node(number), &host_in_words(config));
+                if !hosts.contains(&host) {
+                    hosts.push(host);
+                }
+            }
+        }
+    }
+    let flows = scenario.flows.iter().map(|flow| {
+        let mut properties = vec![("way", format!("{} to {}", node(flow.from), node(flow.to)))];
+        properties.extend(flow_in_words(flow));
+        named(&flow.name, &properties)
+    });
+    json!({"links": links.collect::<Vec<_>>(), "hosts": hosts, "flows": flows.collect::<Vec<_>>()})
+}
+
+type Property = (&'static str, String);
+
+fn named(name: &str, properties: &[Property]) -> Value {
+    json!({"name": name, "properties": properties})
+}
+
+fn link_in_words(spec: &LinkSpec) -> Vec<Property> {
+    let mut words = vec![("rate", rate(&spec.rate)), ("delay", delay(&spec.delay))];
+    if let Some(loaded) = &spec.loaded {
+        let text = format!(
+            "mean {}, sd {}, redrawn each {}; loaded above {} within {}",
+            loaded.delay, loaded.sd, loaded.every, loaded.above, loaded.window
+        );
+        words.push(("more delay while loaded", text));
+    }
+    words.push(("queue", queue(&spec.queue)));
+    if let Some(text) = management(&spec.queue.aqm) {
+        words.push(("queue management", text));
+    }
+    let losses: Vec<_> = spec.loss.iter().map(loss).collect();
+    words.push(("loss", if losses.is_empty() { "none".to_owned() } else { losses.join("; ") }));
+    if spec.burst.as_u64() > 0 {
+        words.push(("burst", spec.burst.to_string()));
+    }
+    if spec.overhead > 0 {
+        words.push(("overhead per packet", format!("{} B", spec.overhead)));
+    }
+    words
+}
+
+fn recorded<T: Copy + PartialEq>(steps: &Steps<T>) -> String {
+    let repeats = steps.period().map_or_else(String::new, |period| format!(", repeats after {period}"));
+    format!("recorded, {} steps{repeats}", steps.iter().count())
+}
+
+fn rate(spec: &RateSpec) -> String {
+    match spec {
+        RateSpec::Constant(rate) => rate.to_string(),
+        RateSpec::Trace(steps) => recorded(steps),
+        RateSpec::Fluctuating(Fluctuation { mean, sd, min, max, every, memory, mood }) => format!(
+            "mean {mean}, sd {sd} within a run and {mood} between runs, {min} to {max}; redrawn each {every}, \
+             memory {memory}"
+        ),
+    }
+}
+
+fn delay(spec: &DelaySpec) -> String {
+    match spec {
+        DelaySpec::Constant(delay) => delay.to_string(),
+        DelaySpec::Trace(steps) => recorded(steps),
+        DelaySpec::Jitter(jitter) => moving_delay(jitter),
+    }
+}
+
+fn moving_delay(jitter: &Jitter) -> String {
+    let Jitter { base, body, min, max, every, memory, .. } = jitter;
+    let body = match body {
+        Body::Normal { sd } => format!("normal, sd {sd}"),
+        Body::LogNormal { median, sigma } => format!("log-normal, median {median}, sigma {sigma}"),
+    };
+    let text = format!("{base} and a body ({body}), {min} to {max}; redrawn each {every}, memory {memory}");
+    if let Some(tail) = &jitter.tail {
+        let shape = match tail.shape {
+            TailShape::Pareto { min, shape } => format!("Pareto from {min}, shape {shape}"),
+            TailShape::LogNormal { median, sigma } => format!("log-normal, median {median}, sigma {sigma}"),
+        };
+        let (share, every, max) = (tail.share, tail.every, tail.max);
+        format!("{text}; in {share} of the intervals of {every} a tail ({shape}, at most {max})")
+    } else {
+        text
+    }
+}
+
+fn queue(spec: &QueueSpec) -> String {
+    let limits: Vec<_> = [
+        spec.bytes.map(|limit| limit.to_string()),
+        spec.packets.map(|limit| format!("{limit} packets")),
+        spec.time.map(|limit| limit.to_string()),
+        spec.bytes_over_time.as_ref().map(|steps| recorded(steps)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if limits.is_empty() {
+        "without limit".to_owned()
+    } else {
+        limits.join(", ")
+    }
+}
+
+fn management(spec: &AqmSpec) -> Option<String> {
+    match spec {
+        AqmSpec::None => None,
+        AqmSpec::Viasat2 { threshold, drop } => Some(format!("drops {drop} of arrivals over {threshold} of the limit")),
+        AqmSpec::Red { min, max, max_probability, .. } => {
+            Some(format!("RED, {min} to {max}, at most {max_probability}"))
+        }
+    }
+}
+
+fn loss(spec: &LossSpec) -> String {
+    match spec {
+        LossSpec::Bernoulli(probability) => format!("{probability} of the packets"),
+        LossSpec::Trains { loss, packets } => format!("{loss} of trains of up to {packets} packets"),
+        LossSpec::GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss } => {
+            format!("Gilbert-Elliott: turns bad {good_to_bad}, good {bad_to_good}; loses {good_loss} and {bad_loss}")
+        }
+        LossSpec::Outages { gap, length, loss } => {
+            format!("{loss} in outages of {length}, {gap} apart on average")
+        }
+        LossSpec::Trace(steps) => recorded(steps),
+    }
+}
+
+fn host_in_words(config: &Config) -> Vec<Property> {
+    let buffer = |sizes: &[perigee_units::Bytes; 3]| joined(sizes, ", ");
+    let on = |is_on: bool| if is_on { "on".to_owned() } else { "off".to_owned() };
+    vec![
+        ("largest segment", format!("{} B", config.mss)),
+        ("initial window", format!("{} segments", config.initial_window)),
+        ("receive buffer (smallest, initial, largest)", buffer(&config.rmem)),
+        ("send buffer (smallest, initial, largest)", buffer(&config.wmem)),
+        ("receive buffer grows", on(config.receive_autotuning)),
+        ("timestamps", on(config.timestamps)),
+        ("window scaling", on(config.window_scaling)),
+        ("SACK", on(config.sack)),
+        ("DSACK", on(config.dsack)),
+        ("RACK", on(config.rack)),
+        ("tail loss probe", on(config.tlp)),
+        ("forward RTO recovery", on(config.frto)),
+        ("proportional rate reduction", on(config.prr)),
+        ("delayed ACKs", on(config.delayed_acks)),
+        ("ACK compression", on(config.ack_compression)),
+        ("slow start after idle", on(config.slow_start_after_idle)),
+        ("retransmission timeout", format!("{} to {}", config.rto_min, config.rto_max)),
+        ("ECN", on(config.ecn)),
+    ]
+}
+
+fn flow_in_words(flow: &FlowSpec) -> Vec<Property> {
+    let mut words = vec![("kind", flow.traffic.kind().to_owned())];
+    let what = match &flow.traffic {
+        Traffic::Tcp { app: App::Bulk(Amount::Size(size)), .. } => size.to_string(),
+        Traffic::Tcp { app: App::Bulk(Amount::Duration(duration)), .. } => format!("for {duration}"),
+        Traffic::Tcp { app: App::Request { request, response, think, count }, .. } => {
+            format!("{count} times {request} asked, {response} answered, {think} between")
+        }
+        Traffic::Udp { rate, packet, duration } => format!("{rate} in packets of {packet} for {duration}"),
+        Traffic::Ping { interval, packet, count } => format!("{count} of {packet}, one each {interval}"),
+    };
+    words.push(("amount", what));
+    words.push(("start", flow.start.to_string()));
+    words
+}
+
+fn joined(things: &[impl Display], separator: &str) -> String {
+    things.iter().map(ToString::to_string).collect::<Vec<_>>().join(separator)
+}
