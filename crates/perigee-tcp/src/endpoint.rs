@@ -197,6 +197,12 @@ impl Endpoint {
         self.receiver.received()
     }
 
+    /// Payload bytes that have arrived, each counted once: those received in order, and those that wait behind a gap.
+    #[inline]
+    pub fn arrived(&self) -> u64 {
+        self.receiver.received() + self.receiver.out_of_order_bytes()
+    }
+
     /// Payload bytes of ours that are cumulatively acknowledged.
     #[inline]
     pub fn acked(&self) -> u64 {
@@ -375,6 +381,7 @@ impl Endpoint {
         self.sender.on_ack(segment, true);
         self.state = State::Established;
         self.sender.established = true;
+        self.receiver.on_established(self.sender.now);
         let retransmitted = self.sender.counters.retransmitted_packets > 0;
         self.sender.counters = crate::sender::Counters::default();
         self.sender.pacing.segments = 0;

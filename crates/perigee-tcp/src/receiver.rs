@@ -77,6 +77,12 @@ impl Receiver {
         self.next.saturating_sub(1 + u64::from(self.fin_received()))
     }
 
+    /// Payload bytes that wait behind a gap.
+    #[inline]
+    pub(crate) fn out_of_order_bytes(&self) -> u64 {
+        self.out_of_order_bytes
+    }
+
     /// The peer's SYN: it takes position 0.
     pub(crate) fn on_syn(&mut self) {
         self.next = 1;
@@ -86,6 +92,11 @@ impl Receiver {
     /// Window to put into a segment sent now, in bytes; `scaled`: window scaling is in use.
     pub(crate) fn advertise(&mut self, scale: u8) -> u32 {
         self.window.advertise(self.next, self.out_of_order_bytes, scale)
+    }
+
+    /// The handshake is complete: the first round of the window's growth begins.
+    pub(crate) fn on_established(&mut self, now: Time) {
+        self.window.round.at = now;
     }
 
     pub(crate) fn initial_window(&self) -> u32 {
@@ -129,7 +140,9 @@ impl Receiver {
             self.insert(start, end);
             Arrival::OutOfOrder
         };
-        self.window.grow(now, self.next, self.out_of_order_bytes);
+        if self.window.grow(now, self.next, self.out_of_order_bytes) {
+            self.acks.stay_quick();
+        }
         self.decide_ack(now);
         arrival
     }
@@ -372,6 +385,12 @@ impl AckPolicy {
         }
     }
 
+    /// While the window grows, each segment is acknowledged, as in Linux.
+    #[inline]
+    fn stay_quick(&mut self) {
+        self.quick |= u32::from(self.quick_allowed);
+    }
+
     #[inline]
     fn delay(&mut self, now: Time) {
         if self.delayed_until == Time::MAX {
@@ -429,6 +448,8 @@ struct ReceiveWindow {
     last_echo: u32,
     /// Data taken in the last round, and the start of this one.
     round: Round,
+    /// When data arrived that the application has not read yet, and where it ends.
+    unread: Option<(Time, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -457,6 +478,7 @@ impl ReceiveWindow {
             rtt_us: 0,
             last_echo: 0,
             round: Round { space: window.min(INITIAL_SEGMENTS * mss), start: 1, at: Time::ZERO },
+            unread: None,
         }
     }
 
@@ -488,16 +510,27 @@ impl ReceiveWindow {
         self.rtt_us = if self.rtt_us == 0 { sample } else { self.rtt_us - (self.rtt_us >> 3) + (sample >> 3) };
     }
 
-    /// Each segment opens the window by two; each round trip the buffer follows what was taken: twice that to cover
-    /// a loss, and twice its growth on top to keep ahead of a sender in slow start.
+    /// Each segment opens the window by two; whether it did.
     #[inline]
-    fn grow(&mut self, now: Time, next: u64, held_bytes: u64) {
+    fn grow(&mut self, now: Time, next: u64, held_bytes: u64) -> bool {
         let held = held_bytes * SKB_TRUESIZE / self.mss;
         let room = self.clamp.min(self.buffer.saturating_sub(held) / BUFFER_PER_WINDOW).saturating_sub(self.threshold);
         self.threshold += room.min(2 * self.mss);
-        if self.rtt_us == 0 {
-            self.round.at = self.round.at.max(now);
+        // The application reads after all that arrives at one instant.
+        match self.unread {
+            Some((at, read)) if at < now => {
+                self.on_read(at, read);
+                self.unread = Some((now, next));
+            }
+            _ => self.unread = Some((now, next)),
         }
+        room > 0
+    }
+
+    /// The application has read up to `next`: each round trip the buffer follows what was taken, twice that to cover a
+    /// loss, and twice its growth on top to keep ahead of a sender in slow start.
+    #[inline]
+    fn on_read(&mut self, now: Time, next: u64) {
         if self.rtt_us == 0 || (now - self.round.at).as_micros() < self.rtt_us {
             return;
         }
