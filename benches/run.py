@@ -41,10 +41,10 @@ class Download:
     cc: str = "cubic"
     loss: float = 0.0
     buffer: int = 60 * MB
-    params: tuple[str, ...] = ()
-    """Parameters of our congestion control, where the peer's differs without them."""
-    options: tuple[str, ...] = ()
-    """Further options of ours, where no peer takes part."""
+    settings: tuple[str, ...] = ()
+    """Further settings of ours: where the peer's congestion control differs without them, or no peer takes part."""
+    study: str = ""
+    """A study of ours in place of download.toml, taken as it is."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,11 +64,15 @@ class Outcome:
 
 def ours(download: Download) -> list[str]:
     """Our command line."""
-    command = [str(OURS), "--size", f"{download.size} B", "--cc", download.cc, "--loss", f"{download.loss * 100:g} %"]
-    command += ["--buffer", f"{download.buffer} B"]
-    for param in download.params:
-        command += ["--param", param]
-    return [*command, *download.options]
+    if download.study:
+        return [str(OURS), str(ROOT / download.study), *download.settings]
+    settings = [
+        f"flow.size={download.size} B",
+        f"flow.cc={download.cc}",
+        f"links.satellite.down.loss={download.loss * 100:g} %",
+        f"hosts.cwnd_clamp={download.buffer // PAYLOAD}",
+    ]
+    return [str(OURS), str(HERE / "download.toml"), *settings, *download.settings]
 
 
 def ns2(download: Download) -> list[str]:
@@ -98,11 +102,11 @@ class Case:
 
 CASES = {
     "clean": Case(Download(GB, buffer=40 * MB), ("ns-2",)),
-    "overflow": Case(Download(GB, params=("hystart=0",)), ("ns-2",)),
+    "overflow": Case(Download(GB, settings=("flow.cc.hystart=false",)), ("ns-2",)),
     "random": Case(Download(GB, loss=0.001), ("ns-2",)),
     "ns-3": Case(Download(100 * MB, cc="bbr"), ("ns-3",), repeats=3),
     "ns-3 long": Case(Download(GB, cc="bbr"), ("ns-3",), repeats=1, long=True),
-    "viasat2": Case(Download(GB, options=("--profile", str(ROOT / "profiles/viasat2.toml")))),
+    "viasat2": Case(Download(GB, study="studies/claypool-2021/study.toml", settings=("--run", "1"))),
 }
 
 WINDOWS = (10, 100, 1_000, 10_000, 100_000)
@@ -123,14 +127,19 @@ def window(packets: int, loss: float) -> Download:
         cc="bbr",
         loss=loss,
         buffer=4 * max(packets, 100) * 1500,
-        options=("--rate", f"{rate} bit/s", "--queue", f"{queue} B"),
+        settings=(
+            f"links.satellite.rate={rate} bit/s",
+            f"links.satellite.queue={queue} B",
+            "links.internet.rate=10 Gbit/s",
+            "links.home.rate=10 Gbit/s",
+        ),
     )
 
 
 def run(command: list[str]) -> Outcome:
     """Run a program to its end and read its line of JSON. Raises RuntimeError where it failed."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
@@ -148,7 +157,7 @@ def instructions(download: Download, fewer: Download) -> float:
     for which in (download, fewer):
         with tempfile.TemporaryDirectory() as folder:
             command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", *ours(which)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
+            done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
             counted += [int(count) for count in re.findall(r"Collected : (\d+)", done.stderr)]
     return (counted[0] - counted[1]) / ((download.size - fewer.size) / PAYLOAD)
 

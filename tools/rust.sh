@@ -17,6 +17,7 @@ if command -v rustup >/dev/null; then
     rustup toolchain install stable --profile minimal --component clippy,rustfmt
     rustup default stable
 else
+    export RUSTUP_INIT_SKIP_PATH_CHECK=yes
     curl --proto '=https' --tlsv1.2 --silent --show-error --fail https://sh.rustup.rs |
         sh -s -- -y --quiet --profile minimal --component clippy,rustfmt
 fi
