@@ -48,8 +48,9 @@ pub(crate) struct JitterDelay {
     spec: Jitter,
     body: Wander,
     tail: Option<TailDelay>,
-    /// The interval of the body that `from` and `to`, its values there and in the next interval, belong to.
-    interval: Option<u64>,
+    /// The running interval of the body, and its values there and in the next one.
+    start: Time,
+    until: Time,
     from: Time,
     to: Time,
 }
@@ -60,22 +61,23 @@ impl JitterDelay {
             body: Wander::new(seed, format!("{name}/delay"), spec.every, spec.memory),
             tail: spec.tail.map(|tail| TailDelay::new(tail, seed, name)),
             spec: spec.clone(),
-            interval: None,
+            start: Time::ZERO,
+            until: Time::ZERO,
             from: Time::ZERO,
             to: Time::ZERO,
         }
     }
 
     fn at(&mut self, t: Time) -> Time {
-        let interval = self.body.interval(t);
-        if self.interval != Some(interval) {
-            self.interval = Some(interval);
+        if t >= self.until {
+            let interval = self.body.interval(t);
+            (self.start, self.until) = (self.body.start(interval), self.body.start(interval + 1));
             self.from = self.body_delay(interval);
             self.to = if self.spec.linear { self.body_delay(interval + 1) } else { self.from };
         }
         let mut delay = self.from;
         if self.spec.linear {
-            let part = (t - self.body.start(interval)).as_nanos() as f64 / self.spec.every.as_nanos() as f64;
+            let part = (t - self.start).as_nanos() as f64 / self.spec.every.as_nanos() as f64;
             let (from, to) = (self.from.as_nanos() as f64, self.to.as_nanos() as f64);
             delay = Time::from_nanos((from + (to - from) * part).round() as u64);
         }
@@ -102,7 +104,7 @@ struct TailDelay {
     spec: Tail,
     when: Wander,
     size: Wander,
-    interval: Option<u64>,
+    until: Time,
     extra: Time,
 }
 
@@ -112,15 +114,15 @@ impl TailDelay {
             when: Wander::new(seed, format!("{name}/delay/tail"), spec.every, Time::ZERO),
             size: Wander::new(seed, format!("{name}/delay/tail/size"), spec.every, Time::ZERO),
             spec,
-            interval: None,
+            until: Time::ZERO,
             extra: Time::ZERO,
         }
     }
 
     fn at(&mut self, t: Time) -> Time {
-        let interval = self.when.interval(t);
-        if self.interval != Some(interval) {
-            self.interval = Some(interval);
+        if t >= self.until {
+            let interval = self.when.interval(t);
+            self.until = self.when.start(interval + 1);
             let has_it = above(self.when.value(interval)) < self.spec.share.as_f64();
             self.extra = if has_it { self.draw(interval) } else { Time::ZERO };
         }
@@ -148,10 +150,11 @@ pub(crate) struct LoadedDelay {
     wander: Wander,
     /// Bytes that may arrive in a window without loading the link.
     allowed: u64,
-    window: u64,
-    /// Bytes that arrived in that window and in the one before it.
+    /// End of the running window.
+    window_end: Time,
+    /// Bytes that arrived in the running window and in the one before it.
     bytes: [u64; 2],
-    interval: Option<u64>,
+    until: Time,
     extra: Time,
 }
 
@@ -161,20 +164,20 @@ impl LoadedDelay {
             wander: Wander::new(seed, format!("{name}/loaded"), spec.every, spec.memory),
             allowed: spec.above.bytes_in(spec.window).as_u64(),
             spec: spec.clone(),
-            window: 0,
+            window_end: Time::ZERO,
             bytes: [0; 2],
-            interval: None,
+            until: Time::ZERO,
             extra: Time::ZERO,
         }
     }
 
     /// Counts an arrival of `size` bytes at `now`.
     pub(crate) fn arrival(&mut self, now: Time, size: u32) {
-        let window = now.as_nanos() / self.spec.window.as_nanos().max(1);
-        if window != self.window {
-            let before = if window == self.window + 1 { self.bytes[0] } else { 0 };
-            self.bytes = [0, before];
-            self.window = window;
+        if now >= self.window_end {
+            let next = now < self.window_end + self.spec.window;
+            self.bytes = [0, if next { self.bytes[0] } else { 0 }];
+            let window = now.as_nanos() / self.spec.window.as_nanos().max(1);
+            self.window_end = self.spec.window * (window + 1);
         }
         self.bytes[0] += u64::from(size);
     }
@@ -184,9 +187,9 @@ impl LoadedDelay {
         if self.bytes.iter().all(|b| *b <= self.allowed) {
             return Time::ZERO;
         }
-        let interval = self.wander.interval(t);
-        if self.interval != Some(interval) {
-            self.interval = Some(interval);
+        if t >= self.until {
+            let interval = self.wander.interval(t);
+            self.until = self.wander.start(interval + 1);
             let g = self.wander.value(interval);
             self.extra = Time::from_secs_f64(self.spec.delay.as_secs_f64() + g * self.spec.sd.as_secs_f64());
         }

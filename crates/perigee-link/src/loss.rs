@@ -16,6 +16,14 @@ pub(crate) struct Loss {
 
 enum Process {
     Bernoulli(f64),
+    /// The train that is passing: when, how many packets more it may have, and whether it is lost.
+    Trains {
+        loss: f64,
+        packets: u32,
+        at: Time,
+        left: u32,
+        lost: bool,
+    },
     /// The state changes before a packet, then the packet is lost with the loss of the state.
     GilbertElliott {
         turn: [f64; 2],
@@ -33,6 +41,9 @@ impl Loss {
     pub(crate) fn new(spec: &LossSpec, seed: u64, name: &str) -> Self {
         let process = match spec {
             LossSpec::Bernoulli(loss) => Process::Bernoulli(loss.as_f64()),
+            LossSpec::Trains { loss, packets } => {
+                Process::Trains { loss: loss.as_f64(), packets: *packets, at: Time::ZERO, left: 0, lost: false }
+            }
             LossSpec::GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss } => Process::GilbertElliott {
                 turn: [good_to_bad.as_f64(), bad_to_good.as_f64()],
                 loss: [good_loss.as_f64(), bad_loss.as_f64()],
@@ -51,6 +62,14 @@ impl Loss {
     pub(crate) fn takes(&mut self, t: Time) -> bool {
         let p = match &mut self.process {
             Process::Bernoulli(p) => *p,
+            Process::Trains { loss, packets, at, left, lost } => {
+                if *left == 0 || *at != t {
+                    *lost = self.draws.chance(*loss);
+                    (*at, *left) = (t, *packets);
+                }
+                *left -= 1;
+                return *lost;
+            }
             Process::GilbertElliott { turn, loss, bad } => {
                 *bad ^= self.draws.chance(turn[usize::from(*bad)]);
                 loss[usize::from(*bad)]
@@ -58,7 +77,7 @@ impl Loss {
             Process::Outages(outages) => outages.loss_at(t),
             Process::Steps { steps, cursor } => steps.segment(cursor, t).0.as_f64(),
         };
-        self.draws.chance(p)
+        p > 0.0 && self.draws.chance(p)
     }
 }
 

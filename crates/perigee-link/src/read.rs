@@ -219,7 +219,7 @@ fn loss(node: &Node, what: &str, load: &mut Load<'_>) -> Result<LossSpec, Strict
     if let Some(steps) = traced(&table, load, only_loss)? {
         return Ok(LossSpec::Trace(Arc::new(steps)));
     }
-    let spec = match kind(&table, &["gilbert-elliott", "outages"])? {
+    let spec = match kind(&table, &["gilbert-elliott", "outages", "trains"])? {
         0 if table.has("burst") => mean_burst(&table)?,
         0 => LossSpec::GilbertElliott {
             good_to_bad: table.require("good_to_bad")?,
@@ -227,6 +227,7 @@ fn loss(node: &Node, what: &str, load: &mut Load<'_>) -> Result<LossSpec, Strict
             good_loss: table.get("good_loss")?.unwrap_or(Ratio::ZERO),
             bad_loss: table.get("bad_loss")?.unwrap_or(Ratio::ONE),
         },
+        2 => LossSpec::Trains { loss: table.require("loss")?, packets: table.require_in("packets", 1..=64)? },
         _ => LossSpec::Outages {
             gap: table.require_in("gap", LEAST_INTERVAL..=MOST_GAP)?,
             length: table.require_in("length", LEAST_INTERVAL..=MOST_GAP)?,

@@ -29,25 +29,27 @@ struct Bucket {
 }
 
 /// An instant up to which work is done, and the work of the started nanosecond that is still to do.
+///
+/// Nearly all packets of a direction are alike, and most begin and end under the same rate; so the clock remembers the
+/// rate it last worked at, and what the packet size it saw last comes to at that rate.
 #[derive(Clone, Copy, Default)]
 struct Clock {
     at: Time,
+    /// Below `rate`, except where the rate has just changed.
     rest: u64,
     cursor: Cursor,
-}
-
-enum Source {
-    Constant(Constant),
-    Steps { steps: Arc<Steps<Rate>>, per_period: u128 },
-    Fluctuating(Fluctuating),
-}
-
-/// A constant rate remembers the quotient of the packet size it saw last: nearly all packets of a direction are alike.
-struct Constant {
-    rate: Rate,
+    rate: u64,
+    /// Until when that rate holds.
+    until: Time,
     size: u32,
     quotient: u64,
     remainder: u64,
+}
+
+enum Source {
+    Constant(Rate),
+    Steps { steps: Arc<Steps<Rate>>, per_period: u128 },
+    Fluctuating(Fluctuating),
 }
 
 struct Fluctuating {
@@ -60,7 +62,7 @@ struct Fluctuating {
 impl Server {
     pub(crate) fn new(spec: &RateSpec, burst: Bytes, seed: u64, name: &str) -> Self {
         let source = match spec {
-            RateSpec::Constant(rate) => Source::Constant(Constant { rate: *rate, size: 0, quotient: 0, remainder: 0 }),
+            RateSpec::Constant(rate) => Source::Constant(*rate),
             RateSpec::Trace(steps) => Source::Steps { steps: steps.clone(), per_period: per_period(steps) },
             RateSpec::Fluctuating(spec) => {
                 let mood = Stream::new(seed, &format!("{name}/rate/mood")).normal();
@@ -114,7 +116,7 @@ impl Server {
     /// The rate at an instant.
     pub(crate) fn rate_at(&self, t: Time) -> Rate {
         match &self.source {
-            Source::Constant(constant) => constant.rate,
+            Source::Constant(rate) => *rate,
             Source::Steps { steps, .. } => steps.at(t),
             Source::Fluctuating(f) => {
                 let interval = f.wander.interval(t);
@@ -126,41 +128,38 @@ impl Server {
 }
 
 impl Source {
+    /// Moves the clock on by a packet.
     #[inline]
     fn advance(&mut self, clock: &mut Clock, size: u32) {
-        let Self::Constant(constant) = self else {
-            return self.work_off(clock, work(size));
-        };
-        if constant.rate == Rate::UNLIMITED || constant.rate == Rate::ZERO {
-            return self.work_off(clock, work(size));
+        let end = clock.at.as_nanos().saturating_add(clock.quotient);
+        if size == clock.size && end < clock.until.as_nanos() && clock.rest < clock.rate {
+            // The rest and the remainder are both below the rate, so one subtraction replaces the division.
+            let over = clock.rate - clock.remainder;
+            let carry = clock.rest >= over;
+            clock.rest = if carry { clock.rest - over } else { clock.rest + clock.remainder };
+            clock.at = Time::from_nanos(end + u64::from(carry));
+            return;
         }
-        let rate = constant.rate.as_bps();
-        if size != constant.size {
-            constant.size = size;
-            constant.quotient = work(size) / rate;
-            constant.remainder = work(size) % rate;
+        self.work_off(clock, work(size));
+        if let Some(quotient) = work(size).checked_div(clock.rate) {
+            (clock.size, clock.quotient, clock.remainder) = (size, quotient, work(size) % clock.rate);
         }
-        // Both remainders are below the rate, so one subtraction replaces the division; compare without overflow.
-        let (mut ns, over) = (constant.quotient, rate - constant.remainder);
-        if clock.rest >= over {
-            clock.rest -= over;
-            ns += 1;
-        } else {
-            clock.rest += constant.remainder;
-        }
-        clock.at += Time::from_nanos(ns);
     }
 
     /// Moves the clock on by an amount of work.
+    #[cold]
     fn work_off(&mut self, clock: &mut Clock, amount: u64) {
         let mut left = amount.saturating_add(clock.rest);
         clock.rest = 0;
         loop {
             let (rate, until) = match self {
-                Self::Constant(constant) => (constant.rate, Time::MAX),
+                Self::Constant(rate) => (*rate, Time::MAX),
                 Self::Steps { steps, .. } => steps.segment(&mut clock.cursor, clock.at),
                 Self::Fluctuating(f) => f.segment(clock.at),
             };
+            // What was remembered is of another rate (for no size it is right at any); an unlimited one has no short way.
+            (clock.size, clock.quotient, clock.remainder) = (0, 0, 0);
+            (clock.rate, clock.until) = (if rate == Rate::UNLIMITED { 0 } else { rate.as_bps() }, until);
             if rate == Rate::UNLIMITED {
                 return;
             }

@@ -230,6 +230,14 @@ pub struct Loaded {
 pub enum LossSpec {
     /// Each packet with the same probability.
     Bernoulli(Ratio),
+    /// Packets that follow each other at the same instant, up to so many, share one fate: a loss element that stands
+    /// where the sending host still hands several segments down as one (generic segmentation offload).
+    Trains {
+        /// Probability that a train is lost.
+        loss: Ratio,
+        /// Longest train, packets.
+        packets: u32,
+    },
     /// Gilbert-Elliott: a good and a bad state that change from packet to packet.
     GilbertElliott {
         /// Probability that the state turns bad before a packet.

@@ -1,0 +1,323 @@
+//! Laws that hold for every link, whatever it is made of.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
+
+use std::sync::Arc;
+
+use perigee_link::{
+    AqmSpec, Body, DelaySpec, Delivery, DropReason, Ecn, Fluctuation, Jitter, Link, LinkSpec, Loaded, LossSpec,
+    Offered, Packet, QueueSpec, RateSpec, Steps, Tail, TailShape, Transit,
+};
+use perigee_units::{Bytes, Rate, Ratio, Time};
+use proptest::prelude::*;
+
+fn ms(t: u64) -> Time {
+    Time::from_millis(t)
+}
+
+fn ratio(share: f64) -> Ratio {
+    Ratio::new(share).unwrap()
+}
+
+fn rates() -> impl Strategy<Value = RateSpec> {
+    let steps =
+        (prop::collection::vec((1u64..40, 0u64..20_000_000), 1..20), any::<bool>()).prop_map(|(parts, wrap)| {
+            let mut t = 0;
+            let mut points: Vec<(Time, Rate)> = Vec::new();
+            for (length, bps) in parts {
+                points.push((ms(t), Rate::from_bps(bps)));
+                t += length;
+            }
+            points.last_mut().unwrap().1 = Rate::from_bps(1_000_000);
+            RateSpec::Trace(Arc::new(Steps::new(points, wrap.then_some(ms(t))).unwrap()))
+        });
+    let fluctuating = (1u64..50, 0u64..200).prop_map(|(every, memory)| {
+        RateSpec::Fluctuating(Fluctuation {
+            mean: Rate::from_mbps(10.0),
+            sd: Rate::from_mbps(5.0),
+            min: Rate::from_mbps(0.1),
+            max: Rate::from_mbps(20.0),
+            every: ms(every),
+            memory: ms(memory),
+            mood: Rate::from_mbps(1.0),
+        })
+    });
+    prop_oneof![
+        (1_000u64..10_000_000_000).prop_map(|bps| RateSpec::Constant(Rate::from_bps(bps))),
+        Just(RateSpec::Constant(Rate::UNLIMITED)),
+        steps,
+        fluctuating,
+    ]
+}
+
+fn delays() -> impl Strategy<Value = DelaySpec> {
+    let steps = prop::collection::vec(0u64..80, 1..20).prop_map(|values| {
+        let points = values.iter().enumerate().map(|(i, v)| (ms(10 * i as u64), ms(*v)));
+        DelaySpec::Trace(Arc::new(Steps::new(points, Some(ms(10 * values.len() as u64))).unwrap()))
+    });
+    let jitter = (any::<bool>(), 1u64..50, 0u64..100, any::<bool>()).prop_map(|(linear, every, memory, normal)| {
+        let body = if normal { Body::Normal { sd: ms(8) } } else { Body::LogNormal { median: ms(5), sigma: 1.0 } };
+        let shape = if normal {
+            TailShape::Pareto { min: ms(20), shape: 1.2 }
+        } else {
+            TailShape::LogNormal { median: ms(50), sigma: 1.0 }
+        };
+        let tail = Some(Tail { share: ratio(0.1), every: ms(every), shape, max: ms(500) });
+        let (min, max) = (Time::ZERO, ms(100));
+        DelaySpec::Jitter(Jitter { base: ms(20), body, min, max, every: ms(every), memory: ms(memory), linear, tail })
+    });
+    prop_oneof![(0u64..600).prop_map(|d| DelaySpec::Constant(ms(d))), steps, jitter]
+}
+
+fn queues() -> impl Strategy<Value = QueueSpec> {
+    let viasat2 = AqmSpec::Viasat2 { threshold: ratio(0.5), drop: ratio(0.25) };
+    let red = |ecn| AqmSpec::Red {
+        min: Bytes::new(6_000),
+        max: Bytes::new(20_000),
+        max_probability: ratio(0.1),
+        weight: ratio(0.02),
+        ecn,
+    };
+    let aqm = prop_oneof![Just(AqmSpec::None), Just(viasat2), any::<bool>().prop_map(red)];
+    let bytes = (3_000u64..100_000).prop_map(Bytes::new);
+    (bytes, prop::option::of(1u32..50), prop::option::of(0u64..100), aqm).prop_map(|(bytes, packets, time, aqm)| {
+        QueueSpec { bytes: Some(bytes), packets, time: time.map(ms), bytes_over_time: None, aqm }
+    })
+}
+
+fn losses() -> impl Strategy<Value = Vec<LossSpec>> {
+    let one = prop_oneof![
+        (0.0..0.3).prop_map(|p| LossSpec::Bernoulli(ratio(p))),
+        (0.0..0.2, 0.1..1.0).prop_map(|(p, r)| LossSpec::GilbertElliott {
+            good_to_bad: ratio(p),
+            bad_to_good: ratio(r),
+            good_loss: Ratio::ZERO,
+            bad_loss: Ratio::ONE,
+        }),
+        Just(LossSpec::Outages { gap: ms(100), length: ms(20), loss: ratio(0.8) }),
+    ];
+    prop::collection::vec(one, 0..3)
+}
+
+fn links() -> impl Strategy<Value = LinkSpec> {
+    let loaded = Loaded {
+        above: Rate::from_mbps(1.0),
+        window: ms(50),
+        delay: ms(40),
+        sd: ms(15),
+        every: ms(20),
+        memory: ms(50),
+    };
+    let burst = prop_oneof![Just(0u64), 1u64..20_000].prop_map(Bytes::new);
+    (rates(), delays(), queues(), losses(), prop::option::of(Just(loaded)), burst, 0u32..40).prop_map(
+        |(rate, delay, queue, loss, loaded, burst, overhead)| LinkSpec {
+            queue,
+            rate,
+            delay,
+            loaded,
+            loss,
+            burst,
+            overhead,
+        },
+    )
+}
+
+/// Arrivals as gaps in us and sizes.
+fn arrivals() -> impl Strategy<Value = Vec<(Time, u32)>> {
+    prop::collection::vec((prop_oneof![4 => 0u64..2_000, 1 => 0u64..300_000], 28u32..1501), 1..300).prop_map(|gaps| {
+        let mut t = 0;
+        let at = |(gap, bytes): (u64, u32)| {
+            t += gap;
+            (Time::from_micros(t), bytes)
+        };
+        gaps.into_iter().map(at).collect()
+    })
+}
+
+fn packet(i: usize, bytes: u32) -> Packet<usize> {
+    Packet { bytes, flow: 0, ecn: Ecn::Capable, token: i }
+}
+
+/// Offers all, polling each `poll_every` packets; deliveries in the order of poll, and the link.
+fn drive(spec: &LinkSpec, packets: &[(Time, u32)], poll_every: usize) -> (Vec<Delivery<usize>>, Link<usize>) {
+    let mut link = Link::new(spec, 11, "law");
+    let mut deliveries = Vec::new();
+    for (i, (at, bytes)) in packets.iter().enumerate() {
+        link.offer(*at, packet(i, *bytes));
+        if i % poll_every == 0 {
+            deliveries.extend(std::iter::from_fn(|| link.poll(*at)));
+        }
+    }
+    deliveries.extend(std::iter::from_fn(|| link.poll(Time::from_secs(1 << 30))));
+    (deliveries, link)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn what_is_offered_is_delivered_dropped_or_in_flight(spec in links(), packets in arrivals(), stop in 0u64..400) {
+        let mut link = Link::new(&spec, 5, "law");
+        let mut polled = 0;
+        for (i, (at, bytes)) in packets.iter().enumerate() {
+            link.offer(*at, packet(i, *bytes));
+            let c = link.counters();
+            prop_assert_eq!(c.offered_packets, (i + 1) as u64);
+            prop_assert_eq!(c.offered_packets, c.delivered_packets + c.dropped.iter().sum::<u64>());
+            prop_assert_eq!(c.offered_bytes, c.delivered_bytes + c.dropped_bytes.iter().sum::<u64>());
+            while *at > ms(stop) && link.poll(*at).is_some() {
+                polled += 1;
+            }
+            prop_assert_eq!(c.delivered_packets, polled + link.in_flight() as u64);
+        }
+    }
+
+    #[test]
+    fn nothing_overtakes_and_nothing_is_early(spec in links(), packets in arrivals()) {
+        let (deliveries, _) = drive(&spec, &packets, 1);
+        for pair in deliveries.windows(2) {
+            prop_assert!(pair[0].at <= pair[1].at && pair[0].packet.token < pair[1].packet.token);
+        }
+        for d in &deliveries {
+            prop_assert!(d.at >= packets[d.packet.token].0);
+        }
+    }
+
+    #[test]
+    fn a_driver_that_polls_late_gets_the_same_instants(spec in links(), packets in arrivals(), late in 2usize..100) {
+        prop_assert_eq!(drive(&spec, &packets, 1).0, drive(&spec, &packets, late).0);
+    }
+
+    #[test]
+    fn transit_decides_as_offer_does(spec in links(), packets in arrivals()) {
+        let (mut kept, mut given) = (Link::<usize>::new(&spec, 3, "law"), Link::new(&spec, 3, "law"));
+        for (i, (at, bytes)) in packets.iter().enumerate() {
+            let mut ecn = Ecn::Capable;
+            let transit = kept.transit(*at, *bytes, 0, &mut ecn);
+            let before = given.in_flight();
+            let offered = given.offer(*at, packet(i, *bytes));
+            match (transit, offered) {
+                (Transit::Delivered(at), Offered::Queued) => {
+                    prop_assert_eq!(given.in_flight(), before + 1);
+                    prop_assert!(given.next_event().is_some_and(|first| first <= at));
+                }
+                (Transit::Dropped(one), Offered::Dropped(other)) => prop_assert_eq!(one, other),
+                _ => prop_assert!(false, "{:?} is not {:?}", transit, offered),
+            }
+            prop_assert_eq!(kept.queue_bytes(*at), given.queue_bytes(*at));
+        }
+        prop_assert_eq!(kept.counters(), given.counters());
+    }
+
+    #[test]
+    fn the_backlog_stays_within_its_limits(spec in links(), packets in arrivals()) {
+        let mut link = Link::new(&spec, 5, "law");
+        for (i, (at, bytes)) in packets.iter().enumerate() {
+            link.offer(*at, packet(i, *bytes));
+            prop_assert!(link.queue_bytes(*at) <= spec.queue.bytes.unwrap().as_u64());
+        }
+    }
+
+    #[test]
+    fn no_window_carries_more_than_the_rate_and_one_burst(
+        rate in rates(), burst in 0u64..20_000, packets in arrivals(), overhead in 0u32..40,
+    ) {
+        // Without delay the deliveries are the departures.
+        let plain = LinkSpec::constant(Rate::UNLIMITED, Time::ZERO);
+        let spec = LinkSpec { rate, burst: Bytes::new(burst), overhead, ..plain };
+        let (deliveries, link) = drive(&spec, &packets, 1);
+        let mut capacity = Capacity::new(&link, &spec.rate);
+        for from in (0..deliveries.len()).step_by(7) {
+            let mut work = 0u128;
+            for to in from + 1..deliveries.len() {
+                work += u128::from(deliveries[to].packet.bytes + overhead) * 8_000_000_000;
+                let can = capacity.between(deliveries[from].at, deliveries[to].at + Time::from_nanos(1));
+                let slack = u128::from(burst) * 8_000_000_000;
+                prop_assert!(work <= can + slack, "{work} in {from}..{to}, at most {can} + {slack}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_busy_constant_link_ends_exactly_when_its_bytes_say(bps in 1_000u64..40_000_000_000, sizes in prop::collection::vec(28u32..1501, 1..400)) {
+        let mut link = Link::<()>::new(&LinkSpec::constant(Rate::from_bps(bps), Time::ZERO), 1, "law");
+        let mut sum = 0u128;
+        for bytes in sizes {
+            sum += u128::from(bytes);
+            let exact = sum * 8_000_000_000 / u128::from(bps);
+            prop_assert_eq!(
+                link.transit(Time::ZERO, bytes, 0, &mut Ecn::NotCapable),
+                Transit::Delivered(Time::from_nanos(exact as u64))
+            );
+        }
+    }
+
+    #[test]
+    fn a_busy_link_of_any_rate_does_exactly_the_work_of_its_rate(rate in rates(), start in 0u64..200, n in 1usize..100) {
+        prop_assume!(rate != RateSpec::Constant(Rate::UNLIMITED));
+        let spec = LinkSpec { rate, ..LinkSpec::constant(Rate::ZERO, Time::ZERO) };
+        let mut link = Link::<()>::new(&spec, 2, "law");
+        let other = Link::<()>::new(&spec, 2, "law");
+        let mut capacity = Capacity::new(&other, &spec.rate);
+        for i in 1..=n {
+            let Transit::Delivered(at) = link.transit(ms(start), 1500, 0, &mut Ecn::NotCapable) else {
+                return Err(TestCaseError::fail("a link without limits dropped"));
+            };
+            let (work, done) = (12_000_000_000_000 * i as u128, capacity.between(ms(start), at));
+            let next = capacity.between(ms(start), at + Time::from_nanos(1));
+            prop_assert!(done <= work && work < next.max(done + 1), "{i}: {done} <= {work} < {next}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_one_process_moves_no_other(spec in links(), packets in arrivals()) {
+        // Without a queue limit every packet is accepted, so that each meets the same processes in the same order.
+        let spec = LinkSpec { queue: QueueSpec::default(), ..spec };
+        let fates = |spec: &LinkSpec| -> Vec<Transit> {
+            let mut link = Link::<()>::new(spec, 9, "law");
+            packets.iter().map(|(at, bytes)| link.transit(*at, *bytes, 0, &mut Ecn::NotCapable)).collect()
+        };
+        let before = fates(&spec);
+        let mut lossier = spec.clone();
+        lossier.loss.push(LossSpec::Bernoulli(ratio(0.2)));
+        for (one, other) in before.iter().zip(fates(&lossier)) {
+            prop_assert!(other == Transit::Dropped(DropReason::Loss) || matches!(other, Transit::Delivered(_)));
+            prop_assert!(*one != Transit::Dropped(DropReason::Loss) || other == *one);
+        }
+        let other_delay = LinkSpec { delay: DelaySpec::Constant(ms(7)), loaded: None, ..spec.clone() };
+        for (one, other) in before.iter().zip(fates(&other_delay)) {
+            prop_assert_eq!(matches!(one, Transit::Dropped(_)), matches!(other, Transit::Dropped(_)));
+        }
+    }
+}
+
+/// The work that a link's rate has allowed since the start, bit-ns/s, at each whole millisecond: all rates of these tests
+/// change on those.
+struct Capacity<'l, T> {
+    link: &'l Link<T>,
+    constant: bool,
+    sums: Vec<u128>,
+}
+
+impl<'l, T: Copy> Capacity<'l, T> {
+    fn new(link: &'l Link<T>, rate: &RateSpec) -> Self {
+        Self { link, constant: matches!(rate, RateSpec::Constant(_)), sums: vec![0] }
+    }
+
+    fn up_to(&mut self, t: Time) -> u128 {
+        let work = |at: Time, length: Time| u128::from(self.link.rate_at(at).as_bps()) * u128::from(length.as_nanos());
+        if self.constant {
+            return work(t, t);
+        }
+        let whole = t.as_millis() as usize;
+        while self.sums.len() <= whole {
+            let next = self.sums[self.sums.len() - 1] + work(ms(self.sums.len() as u64 - 1), ms(1));
+            self.sums.push(next);
+        }
+        self.sums[whole] + work(t, t - ms(t.as_millis()))
+    }
+
+    fn between(&mut self, from: Time, to: Time) -> u128 {
+        self.up_to(to) - self.up_to(from)
+    }
+}
