@@ -23,8 +23,8 @@ pub(crate) struct Captures {
 }
 
 impl Captures {
-    /// For the nodes of `measure.pcap`; `None` where there are none.
-    pub(crate) fn new(scenario: &Scenario) -> Option<Self> {
+    /// For the nodes of `measure.pcap`, with so many bytes of each payload; `None` where there are no such nodes.
+    pub(crate) fn new(scenario: &Scenario, payload: usize) -> Option<Self> {
         let nodes = &scenario.measure.pcap;
         if nodes.is_empty() {
             return None;
@@ -51,7 +51,7 @@ impl Captures {
                 let name = &*scenario.links[pair * 2].name;
                 name.rsplit_once('.').map_or(name, |(link, _)| link)
             });
-            files.push((*node, Capture::new(names, 0)));
+            files.push((*node, Capture::new(names, payload)));
         }
         let ways = scenario.flows.iter().enumerate().flat_map(|(number, flow)| {
             let (source_port, destination_port) = ports(number as u32);

@@ -124,6 +124,9 @@ impl DatagramFlow {
 
     /// A packet, or the answer to one, arrives where its way ends.
     pub(crate) fn on_datagram(&mut self, now: Time, way: u32, datagram: Datagram, world: &mut World) {
+        if self.cut_off {
+            return;
+        }
         match &mut self.kind {
             Kind::Constant { delay_sum_ns, delay_before, jitter_sum_ns, .. } => {
                 let delay = now - datagram.sent();
@@ -148,7 +151,7 @@ impl DatagramFlow {
         }
         self.arrived += 1;
         let total = self.meter.received() + u64::from(datagram.len);
-        if self.meter.deliver(now, total) {
+        if self.meter.deliver(now, total, total) {
             self.meter.pass(now, self.sent());
         }
         self.gone(now, world);

@@ -8,7 +8,7 @@ use perigee_study::{FlowSpec, Run, Scenario, Traffic};
 use perigee_units::Time;
 
 use crate::datagram_flow::DatagramFlow;
-use crate::network::{Arrival, Fate, Network};
+use crate::network::{Arrival, Fate, Network, Options};
 use crate::packet::{NetPacket, Payload};
 use crate::rows::{write_flow, write_links};
 use crate::tcp_flow::{End, Sources, TcpFlow};
@@ -50,10 +50,10 @@ struct FirstSources {
 
 impl<'a> Engine<'a> {
     /// The run before its first event.
-    pub(crate) fn new(run: &'a Run, cut_through: bool) -> Result<Self, SimError> {
+    pub(crate) fn new(run: &'a Run, options: Options) -> Result<Self, SimError> {
         let scenario = &*run.scenario;
         scenario.flows.iter().try_for_each(|flow| check_ways(scenario, flow))?;
-        let network = Network::new(scenario, run.seed, cut_through);
+        let network = Network::new(scenario, run.seed, options);
         let flows = scenario.flows.len();
         let (links, flow_count) = (network.links() as u32, flows as u32);
         let endpoints = links;

@@ -18,6 +18,8 @@ mod queue;
 mod ring;
 mod rows;
 mod tcp_flow;
+#[cfg(test)]
+mod tests;
 mod wire;
 mod world;
 
@@ -73,5 +75,5 @@ pub enum SimError {
 /// # Errors
 /// [`SimError::Cancelled`] where `progress` says so; [`SimError::NoWay`] where a flow cannot reach its other end.
 pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Result<RunResult, SimError> {
-    engine::Engine::new(run, true)?.run(progress)
+    engine::Engine::new(run, network::Options::default())?.run(progress)
 }

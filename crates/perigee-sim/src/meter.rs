@@ -1,4 +1,8 @@
-//! What is measured of one flow: delivered bytes over time, phases, milestones, round trips.
+//! What is measured of one flow: payload over time, phases, milestones, round trips.
+//!
+//! Rates over time (the series, and the bins whose percentiles a row has) count the payload that arrives, each byte
+//! once, as a capture at the receiver shows it. What an application gets in order stands still behind a gap and then
+//! leaps: that counts for phases, milestones and the end.
 //!
 //! Phases are spans of the run's time: startup from the flow's beginning until so many bytes are delivered (or so much
 //! time has passed), steady from the instant where the last share of its bytes (or of its time) begins, to its end.
@@ -15,7 +19,10 @@ pub(crate) struct Meter {
     start: Time,
     /// When it ended; known ahead where the last packet's fate is.
     end: Option<Time>,
+    /// Payload delivered in order.
     received: u64,
+    /// Payload arrived, each byte counted once.
+    arrived: u64,
     /// The next count of delivered bytes at which something is to be noted.
     mark: u64,
     bin: Bin,
@@ -46,11 +53,11 @@ pub(crate) enum SteadyBegin {
     Time(Time),
 }
 
-/// Delivered bytes in bins of equal length from the flow's beginning.
+/// Arrived bytes in bins of equal length from the flow's beginning.
 struct Bin {
     length: Time,
     end: Time,
-    /// Delivered before the bin under way.
+    /// Arrived before the bin under way.
     before: u64,
     done: Vec<u64>,
 }
@@ -75,7 +82,7 @@ struct Passed {
 /// What the last row of the series said.
 struct Sample {
     at: Time,
-    received: u64,
+    arrived: u64,
     sent: Sent,
     rtt_sum_ns: u64,
     rtt_count: u64,
@@ -108,6 +115,7 @@ impl Meter {
             start,
             end: None,
             received: 0,
+            arrived: 0,
             mark: 0,
             bin: Bin { length: measure.goodput_bin, end: start + measure.goodput_bin, before: 0, done: Vec::new() },
             phase_bits: 0,
@@ -118,7 +126,7 @@ impl Meter {
             rtt: std::array::from_fn(|_| Histogram::new(width)),
             rtt_width: width,
             has_rtt_table: measure.rtt_bin.is_some(),
-            sample: Sample { at: start, received: 0, sent: Sent::default(), rtt_sum_ns: 0, rtt_count: 0 },
+            sample: Sample { at: start, arrived: 0, sent: Sent::default(), rtt_sum_ns: 0, rtt_count: 0 },
         };
         meter.pass(start, Sent::default());
         meter
@@ -137,14 +145,23 @@ impl Meter {
         self.received
     }
 
-    /// The receiver has now been delivered `total` bytes. True where [`Meter::pass`] is to be called.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// The receiver has got `arrived` bytes so far, of them `received` in order. True where [`Meter::pass`] is to be
+    /// called.
     #[inline]
-    pub(crate) fn deliver(&mut self, now: Time, total: u64) -> bool {
-        if now >= self.bin.end {
-            self.bin.close_until(now, self.received);
+    pub(crate) fn deliver(&mut self, now: Time, received: u64, arrived: u64) -> bool {
+        if self.end.is_some() {
+            return false;
         }
-        self.received = total;
-        total >= self.mark
+        if now >= self.bin.end {
+            self.bin.close_until(now, self.arrived);
+        }
+        self.arrived = arrived;
+        self.received = received;
+        received >= self.mark
     }
 
     /// Notes what has been passed by `now`: milestones and ends of phases.
@@ -197,7 +214,7 @@ impl Meter {
 
     /// The flow ends at `end`.
     pub(crate) fn finish(&mut self, end: Time) {
-        self.bin.close_until(end, self.received);
+        self.bin.close_until(end, self.arrived);
         self.end = Some(end);
     }
 
@@ -210,7 +227,7 @@ impl Meter {
             run: 0,
             flow: "".into(),
             t_s: now.as_secs_f64(),
-            goodput_mbps: mbps(self.received - before.received, length),
+            goodput_mbps: mbps(self.arrived - before.arrived, length),
             acked_bytes: state.acked_bytes,
             cwnd_packets: state.cwnd_packets,
             ssthresh_packets: state.ssthresh_packets,
@@ -221,7 +238,7 @@ impl Meter {
             retransmitted_packets: sent.retransmitted - before.sent.retransmitted,
             pacing_mbps: state.pacing_mbps,
         };
-        self.sample = Sample { at: now, received: self.received, sent, rtt_sum_ns: 0, rtt_count: 0 };
+        self.sample = Sample { at: now, arrived: self.arrived, sent, rtt_sum_ns: 0, rtt_count: 0 };
         Some(row)
     }
 
@@ -298,10 +315,10 @@ impl Meter {
 
 impl Bin {
     #[cold]
-    fn close_until(&mut self, now: Time, received: u64) {
+    fn close_until(&mut self, now: Time, arrived: u64) {
         while now >= self.end && self.length > Time::ZERO {
-            self.done.push(received - self.before);
-            self.before = received;
+            self.done.push(arrived - self.before);
+            self.before = arrived;
             self.end += self.length;
         }
     }

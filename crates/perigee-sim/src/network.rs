@@ -18,6 +18,23 @@ use crate::packet::{NetPacket, Payload};
 use crate::queue::EventQueue;
 use crate::ring::Ring;
 
+/// How the packets are carried; the results are the same in every way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// Ask the next link ahead of time where that is safe.
+    pub(crate) cut_through: bool,
+    /// Treat feed-forward links as those that have to keep their packets.
+    pub(crate) links_keep_packets: bool,
+    /// Payload bytes of each packet in captures.
+    pub(crate) capture_payload: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { cut_through: true, links_keep_packets: false, capture_payload: 0 }
+    }
+}
+
 /// All links of a run, and the packets on them.
 pub(crate) struct Network {
     hops: Vec<Hop>,
@@ -67,13 +84,14 @@ pub(crate) enum Arrival {
 }
 
 impl Network {
-    pub(crate) fn new(scenario: &Scenario, seed: u64, cut_through: bool) -> Self {
+    pub(crate) fn new(scenario: &Scenario, seed: u64, options: Options) -> Self {
         let links = &scenario.links;
-        let captures = Captures::new(scenario);
-        let mut hops: Vec<Hop> = links.iter().map(|link| Hop::new(link, seed, scenario.measure.series)).collect();
+        let captures = Captures::new(scenario, options.capture_payload);
+        let mut hops: Vec<Hop> =
+            links.iter().map(|link| Hop::new(link, seed, scenario.measure.series, options)).collect();
         let paths = || scenario.flows.iter().flat_map(|flow| [&flow.forward, &flow.back]);
         // A capture wants each node's packets in the order of time.
-        if cut_through && captures.is_none() {
+        if options.cut_through && captures.is_none() {
             for (link, feeder) in single_feeders(links.len(), paths()).into_iter().enumerate() {
                 let feeder_is_ahead = feeder.is_some_and(|feeder| hops[feeder as usize].feed_forward);
                 hops[link].cut_through = feeder_is_ahead && hops[link].feed_forward;
@@ -169,9 +187,9 @@ impl Network {
 }
 
 impl Hop {
-    fn new(link: &RunLink, seed: u64, interval: Option<Time>) -> Self {
+    fn new(link: &RunLink, seed: u64, interval: Option<Time>, options: Options) -> Self {
         let model = Link::new(&link.spec, seed, &link.name);
-        let feed_forward = model.is_feed_forward();
+        let feed_forward = model.is_feed_forward() && !options.links_keep_packets;
         Self { link: model, feed_forward, cut_through: false, due: Ring::new(), log: LinkLog::new(interval) }
     }
 }

@@ -135,10 +135,10 @@ impl TcpFlow {
             }
             self.transmit(now, end, world);
         } else {
-            let received = host.received();
+            let (received, arrived) = (host.received(), host.arrived());
             self.transmit(now, end, world);
-            if received != self.meter.received() {
-                let passed = self.meter.deliver(now, received);
+            if arrived != self.meter.arrived() {
+                let passed = self.meter.deliver(now, received, arrived);
                 if passed || received >= self.awaited {
                     self.delivered(now, world);
                 }
@@ -269,7 +269,8 @@ impl TcpFlow {
     }
 
     fn sender_info(&self) -> Option<Info> {
-        self.ends[End::From as usize].as_deref().map(Endpoint::info)
+        // What the handshake takes is not the flow's data.
+        self.ends[End::From as usize].as_deref().filter(|from| from.is_established()).map(Endpoint::info)
     }
 
     /// Sends all that an end has to send.

@@ -1,0 +1,132 @@
+//! Captures: read back by the reader of the same crate, checked byte by byte here, and by tshark where there is one.
+
+use std::process::{Command, Stdio};
+
+use pcap_file::pcapng::{Block, PcapNgReader};
+
+use super::{carry_out, plan, through_router};
+use crate::network::Options;
+
+/// A run with losses, so that there are SACK blocks, and datagrams, captured at its two ends.
+fn captured(capture_payload: usize) -> Vec<(String, Vec<u8>)> {
+    let run = plan(&through_router(
+        "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nloss = \"1 %\"",
+        r#"
+        [measure]
+        pcap = ["a", "b"]
+        [[flows]]
+        name = "f"
+        from = "a"
+        to = "b"
+        size = "500 kB"
+        [[flows]]
+        name = "p"
+        kind = "ping"
+        from = "a"
+        to = "b"
+        interval = "50 ms"
+        packet = "101 B"
+        repeat = 10
+        "#,
+    ));
+    let options = Options { capture_payload, ..Options::default() };
+    let captures = carry_out(&run, options).expect("the run is possible").captures;
+    captures.into_iter().map(|capture| (capture.node.to_string(), capture.pcapng)).collect()
+}
+
+/// Instant in ns, captured bytes and original length of each packet.
+fn packets(pcapng: &[u8]) -> Vec<(u128, Vec<u8>, u32)> {
+    let mut reader = PcapNgReader::new(pcapng).expect("a pcapng file");
+    let mut packets = Vec::new();
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(packet) = block.expect("a whole block") {
+            packets.push((packet.timestamp.as_nanos(), packet.data.to_vec(), packet.original_len));
+        }
+    }
+    packets
+}
+
+/// The one's complement sum of 16-bit words: 0xffff where a checksum among them is right.
+fn sum(bytes: &[u8]) -> u32 {
+    let mut sum: u32 = bytes.chunks(2).map(|w| u32::from(w[0]) * 256 + u32::from(*w.get(1).unwrap_or(&0))).sum();
+    while sum >> 16 != 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum
+}
+
+#[test]
+fn captured_packets_have_right_lengths_and_checksums() {
+    for (node, pcapng) in captured(65_535) {
+        let packets = packets(&pcapng);
+        assert!(packets.len() > 400, "{} packets at {node}", packets.len());
+        assert!(packets.is_sorted_by_key(|(at, ..)| *at), "in the order of time");
+        let mut protocols = [0; 2];
+        for (_, data, original) in packets {
+            assert_eq!(data.len(), original as usize);
+            assert_eq!(data[12..14], [0x08, 0x00], "IPv4");
+            let (ip, transport) = data[14..].split_at(20);
+            assert_eq!(usize::from(ip[2]) * 256 + usize::from(ip[3]), ip.len() + transport.len());
+            assert_eq!(sum(ip), 0xffff, "header checksum");
+            let mut pseudo = ip[12..20].to_vec();
+            pseudo.extend([0, ip[9]]);
+            pseudo.extend((transport.len() as u16).to_be_bytes());
+            pseudo.extend(transport);
+            assert_eq!(sum(&pseudo), 0xffff, "transport checksum");
+            protocols[usize::from(ip[9] == 17)] += 1;
+        }
+        assert!(protocols[0] > 0 && protocols[1] >= 10, "{protocols:?} packets of TCP and UDP");
+    }
+}
+
+#[test]
+fn captures_of_headers_only_keep_the_original_lengths() {
+    let (whole, headers) = (captured(65_535), captured(0));
+    for ((_, whole), (_, headers)) in whole.iter().zip(&headers) {
+        let (whole, headers) = (packets(whole), packets(headers));
+        assert_eq!(whole.len(), headers.len());
+        for (whole, headers) in whole.iter().zip(&headers) {
+            assert_eq!((whole.0, whole.2), (headers.0, headers.2));
+            assert!(headers.1.len() <= 94 && whole.1.starts_with(&headers.1));
+        }
+    }
+}
+
+#[test]
+fn tshark_finds_nothing_wrong() {
+    if Command::new("tshark").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+        println!("skipped: tshark is not installed");
+        return;
+    }
+    for (node, pcapng) in captured(65_535) {
+        let file = std::env::temp_dir().join(format!("perigee-sim-{}-{node}.pcapng", std::process::id()));
+        std::fs::write(&file, &pcapng).expect("the temporary folder takes a file");
+        let tshark = |filter: &str| {
+            let output = Command::new("tshark")
+                .args([
+                    "-o",
+                    "ip.check_checksum:TRUE",
+                    "-o",
+                    "tcp.check_checksum:TRUE",
+                    "-o",
+                    "udp.check_checksum:TRUE",
+                ])
+                .args(["-T", "fields", "-e", "frame.number", "-Y", filter, "-r"])
+                .arg(&file)
+                .output()
+                .expect("tshark runs");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8_lossy(&output.stdout).lines().count()
+        };
+        let all = packets(&pcapng).len();
+        assert_eq!(tshark("tcp || udp"), all);
+        assert_eq!(tshark("ip.checksum.status == 1 && (tcp.checksum.status == 1 || udp.checksum.status == 1)"), all);
+        assert_eq!(tshark("_ws.malformed || _ws.expert.severity >= error"), 0);
+        assert_eq!(
+            tshark("tcp.flags.syn == 1 && tcp.options.wscale.shift && tcp.options.mss && tcp.options.sack_perm"),
+            2
+        );
+        assert!(tshark("tcp.options.sack.count > 0") > 0, "losses were reported");
+        std::fs::remove_file(&file).expect("the file is ours");
+    }
+}

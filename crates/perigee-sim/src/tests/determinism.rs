@@ -1,0 +1,123 @@
+//! The same run gives the same tables, however its packets are carried.
+
+use proptest::prelude::*;
+
+use super::{carry_out, plan};
+use crate::network::Options;
+
+/// A study with every kind of flow over a graph with chains, joins and losses.
+fn everything(seed: u32, chain_mbps: u32, queue_kb: u32, loss_permille: u32, cc: &str) -> String {
+    format!(
+        r#"
+        name = "everything"
+        seed = {seed}
+        time_limit = "20 s"
+        nodes = ["s1", "s2", "g", "t", "c"]
+        [measure]
+        series = "300 ms"
+        startup = "100 kB"
+        events = true
+        [[links]]
+        name = "one"
+        between = ["s1", "g"]
+        rate = "100 Mbit/s"
+        delay = "2 ms"
+        [[links]]
+        name = "two"
+        between = ["s2", "g"]
+        rate = "30 Mbit/s"
+        delay = {{ kind = "jitter", base = "10 ms", body = {{ kind = "normal", sd = "3 ms" }}, every = "5 ms" }}
+        [[links]]
+        name = "satellite"
+        between = ["g", "t"]
+        rate = "{chain_mbps} Mbit/s"
+        delay = "150 ms"
+        queue = "{queue_kb} kB"
+        loss = "{loss} %"
+        [[links]]
+        name = "lan"
+        between = ["t", "c"]
+        rate = "100 Mbit/s"
+        delay = "100 us"
+        queue = "{queue_kb} kB"
+        [[flows]]
+        name = "download"
+        from = "s1"
+        to = "c"
+        size = "2 MB"
+        cc = "{cc}"
+        [[flows]]
+        name = "upload"
+        from = "c"
+        to = "s1"
+        duration = "5 s"
+        start = "1 s"
+        [[flows]]
+        name = "web"
+        kind = "request"
+        from = "s2"
+        to = "t"
+        request = "300 B"
+        response = "20 kB"
+        think = "100 ms"
+        repeat = 5
+        [[flows]]
+        name = "voice"
+        kind = "udp"
+        from = "s1"
+        to = "t"
+        rate = "3 Mbit/s"
+        packet = "200 B"
+        duration = "2 s"
+        [[flows]]
+        name = "ping"
+        kind = "ping"
+        from = "s1"
+        to = "c"
+        interval = "200 ms"
+        packet = "64 B"
+        repeat = 20
+        "#,
+        loss = f64::from(loss_permille) / 10.0,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn results_do_not_depend_on_how_packets_are_carried(
+        seed in 0u32..10_000, chain_mbps in 2u32..40, queue_kb in 5u32..200, loss_permille in 0u32..20, cc in 0usize..4,
+    ) {
+        let cc = ["reno", "cubic", "bbr", "hybla"][cc];
+        let run = plan(&everything(seed, chain_mbps, queue_kb, loss_permille, cc));
+        let ahead = Options::default();
+        let carried = |options: Options| carry_out(&run, options).expect("the run is possible").tables;
+        let tables = carried(ahead);
+        prop_assert_eq!(tables.flows.flow.len(), 5);
+        prop_assert_eq!(&tables, &carried(ahead), "twice the same");
+        prop_assert_eq!(&tables, &carried(Options { cut_through: false, ..ahead }), "hop by hop");
+        let kept = Options { cut_through: false, links_keep_packets: true, ..ahead };
+        prop_assert_eq!(&tables, &carried(kept), "with packets kept by the links");
+    }
+}
+
+#[test]
+fn cut_through_saves_events() {
+    let run =
+        plan(&everything(1, 10, 50, 0, "cubic").replace("between = [\"s2\", \"g\"]", "between = [\"s2\", \"t\"]"));
+    let events = |cut_through| {
+        carry_out(&run, Options { cut_through, ..Options::default() }).expect("the run is possible").events
+    };
+    let (with, without) = (events(true), events(false));
+    assert!(with < without, "{with} against {without} events");
+}
+
+#[test]
+fn another_seed_gives_other_losses() {
+    let tables = |seed| {
+        let run = plan(&everything(seed, 10, 50, 10, "cubic"));
+        carry_out(&run, Options::default()).expect("the run is possible").tables
+    };
+    assert_ne!(tables(1).links, tables(2).links);
+}

@@ -1,0 +1,251 @@
+//! What each kind of flow does and what its rows say.
+
+use super::{plan, result, through_router};
+use crate::SimError;
+use std::ops::ControlFlow;
+
+#[test]
+fn a_pings_round_trip_is_the_sum_of_delays_and_transmission_times() {
+    let tables = result(&through_router(
+        "rate = \"1 Mbit/s\"\ndelay = \"300 ms\"",
+        "[[flows]]\nname = \"p\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\ninterval = \"1 s\"\npacket = \"125 B\"\nrepeat = 5",
+    ))
+    .tables;
+    // 125 bytes take 1 us at 1 Gbit/s and 1 ms at 1 Mbit/s, there and back.
+    let expected_ms = 2.0 * (1.0 + 0.001 + 300.0 + 1.0);
+    assert_eq!(tables.exchanges.duration_ms, [Some(expected_ms); 5]);
+    assert_eq!(tables.exchanges.start_s, [0.0, 1.0, 2.0, 3.0, 4.0]);
+    assert_eq!((tables.flows.rtt_min_ms[0], tables.flows.rtt_mean_ms[0]), (Some(expected_ms), Some(expected_ms)));
+    assert_eq!((tables.flows.lost_packets[0], tables.flows.completed[0]), (Some(0), true));
+    assert!((tables.flows.duration_s[0] - 4.0 - expected_ms / 1e3).abs() < 1e-12);
+}
+
+#[test]
+fn the_two_directions_of_a_flow_may_take_different_ways() {
+    let tables = result(
+        r#"
+        name = "triangle"
+        nodes = ["a", "b", "c"]
+        [[links]]
+        name = "satellite"
+        between = ["a", "b"]
+        rate = "1 Gbit/s"
+        delay = "300 ms"
+        [[links]]
+        name = "first"
+        between = ["b", "c"]
+        rate = "1 Gbit/s"
+        delay = "20 ms"
+        [[links]]
+        name = "second"
+        between = ["c", "a"]
+        rate = "1 Gbit/s"
+        delay = "30 ms"
+        [[routes]]
+        node = "b"
+        to = "a"
+        via = "first"
+        [[flows]]
+        name = "p"
+        kind = "ping"
+        from = "a"
+        to = "b"
+        interval = "1 s"
+        packet = "125 B"
+        repeat = 1
+        "#,
+    )
+    .tables;
+    assert_eq!(tables.exchanges.duration_ms, [Some(350.003)]);
+}
+
+#[test]
+fn udp_over_capacity_loses_the_excess() {
+    let tables = result(&through_router(
+        "rate = \"10 Mbit/s\"\ndelay = \"10 ms\"\nqueue = \"15 kB\"",
+        "[[flows]]\nname = \"u\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"25 Mbit/s\"\npacket = \"1000 B\"\nduration = \"10 s\"",
+    ))
+    .tables;
+    let flows = &tables.flows;
+    let (sent, lost) = (flows.sent_packets[0], flows.lost_packets[0].expect("udp counts losses"));
+    assert_eq!(sent, 31_250, "25 Mbit/s for 10 s in packets of 8000 bits");
+    // The link carries 12,500 packets in that time; the queue of 15 empties after it.
+    assert!((sent - lost).abs_diff(12_500) <= 16, "{} packets arrived", sent - lost);
+    assert_eq!(flows.received_bytes[0], (sent - lost) * 972);
+    // A full queue of 15 packets waits 12 ms, and the delays are 1 ms and 10 ms.
+    assert!((flows.delay_mean_ms[0].expect("udp has a delay") - 23.0).abs() < 1.0, "{:?}", flows.delay_mean_ms);
+}
+
+#[test]
+fn a_download_delivers_its_size_and_the_row_says_how() {
+    let tables = result(&through_router(
+        "rate = \"20 Mbit/s\"\ndelay = \"40 ms\"\nqueue = \"400 kB\"",
+        r#"
+        [measure]
+        startup = "2 MB"
+        milestones = { every = "5 MB", upto = "20 MB" }
+        [[flows]]
+        name = "d"
+        from = "a"
+        to = "b"
+        size = "20 MB"
+        cc = "cubic"
+        "#,
+    ))
+    .tables;
+    let flows = &tables.flows;
+    assert!(flows.completed[0]);
+    assert_eq!((flows.bytes[0], flows.received_bytes[0]), (20_000_000, 20_000_000));
+    let rate = flows.received_bytes[0] as f64 * 8.0 / flows.duration_s[0] / 1e6;
+    assert!((flows.goodput_mbps[0] - rate).abs() < 1e-9);
+    // 1448 of 1500 bytes are payload; the rest of the time goes into handshake and slow start.
+    assert!(rate > 16.0 && rate < 20.0 * 1448.0 / 1500.0, "{rate} Mbit/s");
+    let handshake = flows.handshake_ms[0].expect("tcp has a handshake");
+    assert!(handshake > 82.0 && handshake < 82.2, "{handshake} ms");
+    assert!(flows.sent_packets[0] >= 20_000_000 / 1448);
+    // The phases: the first 2 MB, and the last half.
+    let part = |goodput: Option<f64>, length: Option<f64>| {
+        goodput.expect("has the phase") * length.expect("has the phase") / 8.0
+    };
+    assert!((part(flows.startup_goodput_mbps[0], flows.startup_s[0]) - 2.0).abs() < 0.1);
+    assert!((part(flows.steady_goodput_mbps[0], flows.steady_s[0]) - 10.0).abs() < 0.1);
+    assert!(flows.steady_goodput_mbps[0] > flows.startup_goodput_mbps[0]);
+    assert_eq!(tables.milestones.bytes, [5_000_000, 10_000_000, 15_000_000, 20_000_000]);
+    assert!(tables.milestones.t_s.is_sorted());
+    assert_eq!(tables.milestones.t_s.last(), flows.duration_s.last());
+    let samples_of = |phase: &str| -> u64 {
+        let rows = tables.rtt.phase.iter().zip(&tables.rtt.count);
+        rows.filter(|(name, _)| &***name == phase).map(|(_, count)| count).sum()
+    };
+    assert!(samples_of("all") > samples_of("startup") + samples_of("steady"));
+    assert!(samples_of("startup") > 0 && samples_of("steady") > 0);
+    assert!(flows.rtt_min_ms[0] >= Some(82.0));
+    // The series adds up to the row.
+    let series = &tables.series;
+    assert_eq!(series.sent_packets.iter().sum::<u64>(), flows.sent_packets[0]);
+    assert_eq!(series.retransmitted_packets.iter().sum::<u64>(), flows.retransmitted_packets[0]);
+    assert_eq!(series.t_s.last(), Some(&flows.duration_s[0]));
+}
+
+#[test]
+fn a_flow_of_a_duration_ends_after_it() {
+    let tables = result(&through_router(
+        "rate = \"10 Mbit/s\"\ndelay = \"20 ms\"\nqueue = \"60 kB\"",
+        "[[flows]]\nname = \"d\"\nfrom = \"a\"\nto = \"b\"\nduration = \"7500 ms\"\nstart = \"500 ms\"\ncc = \"reno\"",
+    ))
+    .tables;
+    assert_eq!((tables.flows.start_s[0], tables.flows.duration_s[0]), (0.5, 7.5));
+    assert!(tables.flows.completed[0]);
+    assert_eq!(tables.flows.steady_s[0], Some(3.75), "the last half of the time");
+    assert_eq!(tables.series.t_s, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+}
+
+#[test]
+fn a_response_takes_a_round_trip_and_its_transmission_time() {
+    let tables = result(&through_router(
+        "rate = \"8 Mbit/s\"\ndelay = \"99 ms\"",
+        r#"
+        [[flows]]
+        name = "web"
+        kind = "request"
+        from = "a"
+        to = "b"
+        request = "100 B"
+        response = "10 kB"
+        think = "2 s"
+        repeat = 4
+        "#,
+    ))
+    .tables;
+    let (flows, exchanges) = (&tables.flows, &tables.exchanges);
+    assert!(flows.completed[0]);
+    assert_eq!((exchanges.number.as_slice(), flows.received_bytes[0]), ([0, 1, 2, 3].as_slice(), 40_000));
+    for (number, duration) in exchanges.duration_ms.iter().enumerate() {
+        // 200 ms of delays; 10.364 kB with headers at 8 Mbit/s and 152 bytes of request: 10.5 ms; little at 1 Gbit/s.
+        let duration = duration.expect("every response came");
+        assert!((210.5..211.0).contains(&duration), "exchange {number} took {duration} ms");
+    }
+    for pair in exchanges.start_s.windows(2) {
+        assert!((pair[1] - pair[0] - 2.2107).abs() < 0.001, "{pair:?}: a response, then two seconds");
+    }
+}
+
+#[test]
+fn what_has_not_ended_at_the_time_limit_is_not_completed() {
+    let text = through_router(
+        "rate = \"1 Mbit/s\"\ndelay = \"20 ms\"",
+        r#"
+        [[flows]]
+        name = "long"
+        from = "a"
+        to = "b"
+        size = "1 GB"
+        [[flows]]
+        name = "late"
+        from = "a"
+        to = "b"
+        size = "1 kB"
+        start = "1 h"
+        [[flows]]
+        name = "ping"
+        kind = "ping"
+        from = "a"
+        to = "b"
+        interval = "1 s"
+        packet = "64 B"
+        repeat = 100
+        "#,
+    );
+    let tables = result(&text.replace("name = \"test\"", "name = \"test\"\ntime_limit = \"2500 ms\"")).tables;
+    assert_eq!(tables.flows.completed, [false; 3]);
+    assert_eq!(tables.flows.duration_s, [2.5, 0.0, 2.5]);
+    assert!(tables.flows.received_bytes[0] > 100_000 && tables.flows.received_bytes[0] < 1_000_000);
+    assert_eq!(tables.exchanges.number, [0, 1, 2]);
+    assert_eq!(tables.links.t_s.last(), Some(&3.0), "the last interval is whole");
+}
+
+#[test]
+fn a_flow_without_a_way_is_an_error_that_names_it() {
+    let mut run = plan(&through_router(
+        "rate = \"1 Mbit/s\"\ndelay = \"20 ms\"",
+        "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"1 kB\"",
+    ));
+    let scenario = std::sync::Arc::make_mut(&mut run.scenario);
+    scenario.flows[0].back.pop();
+    let error = crate::run(&run, &mut |_| ControlFlow::Continue(())).expect_err("the way back is broken");
+    assert_eq!(error.to_string(), "flow `f` has no way from `b` to `a`; connect them by links or correct the routes");
+}
+
+#[test]
+fn progress_grows_and_may_cancel() {
+    let run = plan(&through_router(
+        "rate = \"100 Mbit/s\"\ndelay = \"20 ms\"",
+        "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"300 MB\"",
+    ));
+    let mut shares = Vec::new();
+    let finished = crate::run(&run, &mut |share| {
+        shares.push(share);
+        ControlFlow::Continue(())
+    });
+    assert!(finished.is_ok());
+    assert!(shares.len() > 3 && shares.is_sorted(), "{shares:?}");
+    assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
+    let mut calls = 0;
+    let cancelled = crate::run(&run, &mut |_| {
+        calls += 1;
+        ControlFlow::Break(())
+    });
+    assert_eq!((cancelled.err(), calls), (Some(SimError::Cancelled), 1));
+}
+
+#[test]
+fn a_thousand_flows_at_once_all_complete() {
+    let tables = result(&through_router(
+        "rate = \"1 Gbit/s\"\ndelay = \"10 ms\"\nqueue = \"2 MB\"",
+        "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"50 kB\"\ncount = 1000\nstart_jitter = \"1 s\"",
+    ))
+    .tables;
+    assert_eq!(tables.flows.flow.len(), 1000);
+    assert!(tables.flows.completed.iter().all(|completed| *completed));
+    assert!(tables.flows.received_bytes.iter().all(|bytes| *bytes == 50_000));
+}

@@ -1,0 +1,169 @@
+//! Laws that hold on every graph: conservation, order, rates, fairness.
+
+use proptest::prelude::*;
+
+use super::{result, through_router};
+use perigee_study::results::Tables;
+
+/// Sum of a column over a link's rows.
+fn total(tables: &Tables, link: &str, column: &[u64]) -> u64 {
+    let rows = tables.links.link.iter().zip(column);
+    rows.filter(|(name, _)| &***name == link).map(|(_, count)| count).sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn every_packet_sent_is_delivered_or_counted_as_dropped(
+        first_mbps in 2u32..50, second_mbps in 2u32..50, queue_kb in 3u32..100,
+        loss_permille in 0u32..50, udp_mbps in 1u32..60, seed in 0u32..1000,
+    ) {
+        // The ping outlasts the download, so that its connection is closed when the run ends.
+        let text = format!(
+            r#"
+            name = "conservation"
+            seed = {seed}
+            nodes = ["a", "b", "c"]
+            [[links]]
+            name = "ab"
+            between = ["a", "b"]
+            rate = "{first_mbps} Mbit/s"
+            delay = "5 ms"
+            queue = "{queue_kb} kB"
+            [[links]]
+            name = "bc"
+            between = ["b", "c"]
+            rate = "{second_mbps} Mbit/s"
+            delay = "20 ms"
+            queue = "{queue_kb} kB"
+            loss = "{loss} %"
+            [[flows]]
+            name = "download"
+            from = "a"
+            to = "c"
+            size = "300 kB"
+            cc = "reno"
+            [[flows]]
+            name = "udp"
+            kind = "udp"
+            from = "a"
+            to = "c"
+            rate = "{udp_mbps} Mbit/s"
+            packet = "700 B"
+            duration = "2 s"
+            [[flows]]
+            name = "ping"
+            kind = "ping"
+            from = "a"
+            to = "c"
+            interval = "100 ms"
+            packet = "64 B"
+            repeat = 3000
+            "#,
+            loss = f64::from(loss_permille) / 10.0,
+        );
+        let tables = result(&text).tables;
+        let links = &tables.links;
+        for link in ["ab.down", "ab.up", "bc.down", "bc.up"] {
+            let offered = total(&tables, link, &links.offered_packets);
+            let delivered = total(&tables, link, &links.delivered_packets);
+            prop_assert_eq!(offered, delivered + total(&tables, link, &links.dropped_packets));
+            let reasons = [&links.dropped_queue_full_packets, &links.dropped_aqm_packets, &links.lost_packets];
+            let by_reason: u64 = reasons.iter().map(|column| total(&tables, link, column)).sum();
+            prop_assert_eq!(total(&tables, link, &links.dropped_packets), by_reason);
+        }
+        // What leaves one link arrives at the next, in packets and bytes.
+        for (before, after) in [("ab.down", "bc.down"), ("bc.up", "ab.up")] {
+            prop_assert_eq!(total(&tables, before, &links.delivered_packets), total(&tables, after, &links.offered_packets));
+            prop_assert_eq!(total(&tables, before, &links.delivered_bytes), total(&tables, after, &links.offered_bytes));
+        }
+        // UDP flows: what was sent has arrived or is lost.
+        let flows = &tables.flows;
+        prop_assert_eq!(flows.received_bytes[1] / 672 + flows.lost_packets[1].unwrap(), flows.sent_packets[1]);
+        let answered = tables.exchanges.duration_ms.iter().flatten().count() as u64;
+        prop_assert_eq!(answered + flows.lost_packets[2].unwrap(), 3000);
+        prop_assert!(flows.completed[0] && flows.completed[1] && flows.completed[2]);
+    }
+
+    #[test]
+    fn no_interval_carries_more_than_the_bottlenecks_rate(mbps in 1u32..40, queue_kb in 10u32..500, cc in 0usize..4) {
+        let cc = ["reno", "cubic", "bbr", "hybla"][cc];
+        let text = format!(
+            r#"
+            name = "rate"
+            nodes = ["a", "b", "c"]
+            [[links]]
+            name = "ab"
+            between = ["a", "b"]
+            rate = "{mbps} Mbit/s"
+            delay = "30 ms"
+            queue = "{queue_kb} kB"
+            [[links]]
+            name = "bc"
+            between = ["b", "c"]
+            rate = "1 Gbit/s"
+            delay = "1 ms"
+            [[flows]]
+            name = "f"
+            from = "a"
+            to = "c"
+            duration = "10 s"
+            cc = "{cc}"
+            "#
+        );
+        let tables = result(&text).tables;
+        let rows = tables.links.link.iter().zip(&tables.links.offered_bytes);
+        let most = rows.filter(|(name, _)| &***name == "bc.down").map(|(_, bytes)| *bytes).max().unwrap();
+        // One packet may be under way at each edge.
+        prop_assert!(most <= u64::from(mbps) * 125_000 + 1500, "{most} bytes in a second at {mbps} Mbit/s");
+        prop_assert!(tables.flows.goodput_p90_mbps[0].unwrap() <= f64::from(mbps));
+    }
+}
+
+#[test]
+fn a_jittering_delay_reorders_nothing() {
+    let tables = result(&through_router(
+        r#"
+        rate = "50 Mbit/s"
+        delay = { kind = "jitter", base = "100 ms", body = { kind = "normal", sd = "10 ms" }, every = "1 ms" }
+        "#,
+        "[measure]\nevents = true\n[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"5 MB\"\ncc = \"reno\"",
+    ))
+    .tables;
+    assert!(tables.events.event.len() > 3000);
+    assert!(tables.events.sacked_packets.iter().all(|sacked| *sacked == 0), "a SACK tells of a gap, and none was lost");
+    assert_eq!(tables.flows.retransmitted_packets, [0]);
+}
+
+#[test]
+fn equals_share_a_bottleneck_equally() {
+    let tables = result(&through_router(
+        "rate = \"10 Mbit/s\"\ndelay = \"25 ms\"\nqueue = \"60 kB\"",
+        r#"
+        [[flows]]
+        name = "f"
+        from = "a"
+        to = "b"
+        duration = "600 s"
+        cc = "reno"
+        count = 2
+        "#,
+    ))
+    .tables;
+    let goodput = &tables.flows.goodput_mbps;
+    assert!(goodput[0] + goodput[1] > 9.0, "together they fill the link: {goodput:?}");
+    assert!((goodput[0] / goodput[1]).ln().abs() < 0.15, "and share it: {goodput:?}");
+}
+
+#[test]
+fn losses_on_the_air_are_made_good() {
+    let tables = result(&through_router(
+        "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nloss = \"1 %\"",
+        "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"5 MB\"\ncc = \"cubic\"",
+    ))
+    .tables;
+    assert!(tables.flows.completed[0]);
+    let lost: u64 = tables.links.lost_packets.iter().sum();
+    assert!(lost > 10 && tables.flows.retransmitted_packets[0] > 10, "{lost} lost");
+}
