@@ -73,11 +73,8 @@ impl Server {
                 })
             }
         };
-        let bucket = (burst > Bytes::ZERO).then(|| Bucket {
-            size: work(u32::try_from(burst.as_u64()).unwrap_or(u32::MAX)),
-            free: 0,
-            ahead: Clock::default(),
-        });
+        let size = work(u32::try_from(burst.as_u64()).unwrap_or(u32::MAX));
+        let bucket = (size > 0).then(|| Bucket { size, free: size, ahead: Clock::default() });
         Self { source, busy: Clock::default(), bucket }
     }
 

@@ -1,0 +1,313 @@
+//! Each process of a link does what its description says.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
+
+use perigee_link::{strict, DropReason, Ecn, Link, LinkSpec, Transit};
+use perigee_units::{Rate, Time};
+
+fn link(text: &str) -> Link<()> {
+    link_with(text, &mut |_| Err("no files".into()))
+}
+
+fn link_with(text: &str, load: &mut perigee_link::Load<'_>) -> Link<()> {
+    let tree = strict::parse(text, "test.toml").unwrap();
+    let table = strict::Table::root(&tree).unwrap();
+    let spec = LinkSpec::read(&table, load).unwrap();
+    table.finish().unwrap();
+    Link::new(&spec, SEED, "test")
+}
+
+fn send(link: &mut Link<()>, at: Time, bytes: u32) -> Transit {
+    link.transit(at, bytes, 0, &mut Ecn::NotCapable)
+}
+
+/// Instants of delivery, in ms, of packets of 1500 bytes offered at these ms; dropped ones are missing.
+fn delivered(link: &mut Link<()>, offered: &[u64]) -> Vec<f64> {
+    let at = |t: &u64| match send(link, Time::from_millis(*t), 1500) {
+        Transit::Delivered(at) => Some(at.as_millis_f64()),
+        Transit::Dropped(_) => None,
+    };
+    offered.iter().filter_map(at).collect()
+}
+
+/// Runs of lost packets, as their lengths, when packets of 48 bytes are sent at a fixed interval.
+fn loss_runs(text: &str, n: u64, every: Time) -> Vec<u64> {
+    let mut link = link(&format!("rate = \"unlimited\"\ndelay = \"1 ms\"\n{text}"));
+    let (mut runs, mut run) = (Vec::new(), 0);
+    for i in 0..n {
+        match send(&mut link, every * i, 48) {
+            Transit::Dropped(DropReason::Loss) => run += 1,
+            _ if run > 0 => runs.push(std::mem::take(&mut run)),
+            _ => {}
+        }
+    }
+    runs
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn assert_close(what: &str, value: f64, wanted: f64, share: f64) {
+    assert!((value - wanted).abs() <= share * wanted, "{what}: {value}, not {wanted} within {} %", share * 100.0);
+}
+
+#[test]
+fn packets_leave_one_after_the_other() {
+    let mut link = link("rate = \"12 Mbit/s\"\ndelay = \"10 ms\"");
+    assert_eq!(delivered(&mut link, &[0, 0, 0, 10]), [11.0, 12.0, 13.0, 21.0]);
+}
+
+#[test]
+fn drop_tail_counts_the_packet_in_service() {
+    let two =
+        |queue: &str| delivered(&mut link(&format!("rate = \"12 Mbit/s\"\ndelay = \"0 ms\"\n{queue}")), &[0, 0, 0, 1]);
+    assert_eq!(two("queue = \"3000 B\""), [1.0, 2.0, 3.0]);
+    assert_eq!(two("queue = \"2999 B\""), [1.0, 2.0]);
+    assert_eq!(two("queue = { packets = 2 }"), [1.0, 2.0, 3.0]);
+    assert_eq!(two("queue = { time = \"1 ms\" }"), [1.0, 2.0, 3.0]);
+    assert_eq!(two("queue = { time = \"999 us\" }"), [1.0, 2.0]);
+}
+
+#[test]
+fn a_token_bucket_lets_its_burst_pass_at_once_and_refills() {
+    let bucket = "rate = \"12 Mbit/s\"\ndelay = \"0 ms\"\nburst = \"4500 B\"";
+    // Three packets of a full bucket, then one per millisecond; two milliseconds of silence give two packets back.
+    assert_eq!(delivered(&mut link(bucket), &[0, 0, 0, 0, 0, 4, 4, 4]), [0.0, 0.0, 0.0, 1.0, 2.0, 4.0, 4.0, 5.0]);
+    // Overhead counts: of 750 bytes more per packet the bucket holds two.
+    let framed = format!("{bucket}\noverhead = \"750 B\"");
+    assert_eq!(delivered(&mut link(&framed), &[0, 0, 0]), [0.0, 0.0, 1.5]);
+}
+
+#[test]
+fn a_packet_larger_than_the_bucket_passes_when_the_bucket_has_worked_off_the_difference() {
+    let mut link = link("rate = \"12 Mbit/s\"\ndelay = \"0 ms\"\nburst = \"750 B\"");
+    assert_eq!(delivered(&mut link, &[0, 0]), [0.5, 1.5]);
+}
+
+#[test]
+fn a_falling_delay_never_reorders() {
+    let mut load = |_: &str| Ok(b"50\n5\n".to_vec());
+    let mut link = link_with("rate = \"unlimited\"\ndelay = { trace = \"d\" }", &mut load);
+    assert_eq!(delivered(&mut link, &[0, 9, 10, 19, 20, 58]), [50.0, 59.0, 59.0, 59.0, 70.0, 70.0]);
+}
+
+#[test]
+fn a_packet_keeps_its_pace_across_a_change_of_rate() {
+    let mut load = |_: &str| {
+        Ok(b"time_ms,rate_mbps,delay_ms,loss,limit_bytes\n0,12,1,0,3000\n1,6,1,0,3000\n9,12,2,1,0\n".to_vec())
+    };
+    let mut link = link_with("timeline = \"t\"", &mut load);
+    assert_eq!(delivered(&mut link, &[0, 0, 0, 1]), [2.0, 4.0, 6.0]);
+    assert_eq!(link.counters().dropped_by(DropReason::QueueFull), 1);
+    assert_eq!(send(&mut link, Time::from_millis(8), 1500), Transit::Dropped(DropReason::Loss));
+    assert_eq!(send(&mut link, Time::from_millis(20), 1500), Transit::Dropped(DropReason::QueueFull));
+    assert_eq!(link.rate_at(Time::from_millis(1)), Rate::from_mbps(6.0));
+}
+
+#[test]
+fn a_recorded_rate_is_waited_for_and_repeats() {
+    let mut load = |_: &str| Ok(b"3\n4\n4\n".to_vec());
+    let mut link = link_with("rate = { trace = \"b\" }\ndelay = \"0 ms\"", &mut load);
+    assert_eq!(delivered(&mut link, &[0, 0, 0, 0, 0]), [3.0, 3.5, 4.0, 7.0, 7.5]);
+}
+
+#[test]
+fn the_gateway_drops_a_quarter_of_what_arrives_over_half_of_its_queue() {
+    let aqm = "queue = { bytes = \"36 MB\", aqm = { kind = \"viasat2\", threshold = \"50 %\", drop = \"25 %\" } }";
+    let mut link = link(&format!("rate = \"144 Mbit/s\"\ndelay = \"0 ms\"\n{aqm}"));
+    let (mut over, mut dropped) = (0u32, 0u32);
+    for i in 0..400_000 {
+        let now = Time::from_micros(70) * i;
+        let backlog = link.queue_bytes(now);
+        let fate = send(&mut link, now, 1500);
+        match fate {
+            Transit::Dropped(DropReason::Aqm) => {
+                assert!(backlog > 18_000_000, "dropped at a backlog of {backlog} bytes");
+                dropped += 1;
+            }
+            Transit::Dropped(other) => panic!("dropped for {other:?}"),
+            Transit::Delivered(_) => {}
+        }
+        over += u32::from(backlog > 18_000_000);
+    }
+    assert!(over > 50_000, "{over} arrivals over the threshold");
+    assert_close("share of drops", f64::from(dropped) / f64::from(over), 0.25, 0.02);
+}
+
+#[test]
+fn red_keeps_its_average_between_its_thresholds_and_can_mark() {
+    let red = |ecn: bool| {
+        let aqm = format!("{{ kind = \"red\", min = \"100 kB\", max = \"300 kB\", max_probability = \"10 %\", weight = \"0.2 %\", ecn = {ecn} }}");
+        link(&format!("rate = \"12 Mbit/s\"\ndelay = \"0 ms\"\nqueue = {{ bytes = \"2 MB\", aqm = {aqm} }}"))
+    };
+    for marks in [false, true] {
+        let mut link = red(marks);
+        let (mut backlogs, mut marked) = (Vec::new(), 0u64);
+        for i in 0..60_000u64 {
+            // A tenth over the rate; where marks take no load away, the rate itself once a queue stands.
+            let now = Time::from_micros(if marks { 1000 * i - 90 * i.min(2_000) } else { 910 * i });
+            let mut ecn = Ecn::Capable;
+            link.transit(now, 1500, 0, &mut ecn);
+            marked += u64::from(ecn == Ecn::Marked);
+            backlogs.push(link.queue_bytes(now) as f64);
+        }
+        let dropped = link.counters().dropped;
+        assert_eq!(dropped[0], 0, "a full queue");
+        if marks {
+            assert!(marked > 0 && dropped[1] == 0, "{marked} marked, {dropped:?} dropped");
+        } else {
+            let steady = mean(&backlogs[30_000..]);
+            assert_eq!(marked, 0);
+            assert!((100_000.0..400_000.0).contains(&steady), "mean backlog {steady}");
+            assert_close("share of drops", dropped[1] as f64 / 60_000.0, 1.0 - 910.0 / 1000.0, 0.1);
+        }
+    }
+}
+
+#[test]
+fn bernoulli_losses_are_independent() {
+    let runs = loss_runs("loss = \"10 %\"", 200_000, Time::from_millis(1));
+    assert_close("loss", runs.iter().sum::<u64>() as f64 / 200_000.0, 0.1, 0.03);
+    assert_close("mean run", runs.iter().sum::<u64>() as f64 / runs.len() as f64, 1.0 / 0.9, 0.02);
+}
+
+#[test]
+fn gilbert_elliott_has_its_stationary_loss_and_burst_length() {
+    let runs =
+        loss_runs("loss = { kind = \"gilbert-elliott\", loss = \"2 %\", burst = 5 }", 1_000_000, Time::from_millis(1));
+    let lost = runs.iter().sum::<u64>() as f64;
+    assert_close("loss", lost / 1e6, 0.02, 0.06);
+    assert_close("mean burst", lost / runs.len() as f64, 5.0, 0.06);
+    // p = 1 %, r = 20 %, loss of 80 % in the bad state: (p / (p + r)) 0.8 = 3.81 %.
+    let chain = "{ kind = \"gilbert-elliott\", good_to_bad = \"1 %\", bad_to_good = \"20 %\", bad_loss = \"80 %\" }";
+    let lost: u64 = loss_runs(&format!("loss = {chain}"), 1_000_000, Time::from_millis(1)).iter().sum();
+    assert_close("loss", lost as f64 / 1e6, 0.8 * 0.01 / 0.21, 0.06);
+}
+
+#[test]
+fn outages_have_their_length_in_time_whatever_the_traffic() {
+    let outages = "loss = { kind = \"outages\", gap = \"4 s\", length = \"200 ms\" }";
+    for every in [5, 20] {
+        let runs = loss_runs(outages, 40_000_000 / every, Time::from_millis(every));
+        let lost = runs.iter().sum::<u64>() as f64 * every as f64;
+        assert_close("share of time", lost / 40_000_000.0, 0.2 / 4.2, 0.06);
+        // A run is seen only where a packet meets the outage, so the runs seen are longer by half an interval or so.
+        assert_close("mean length in ms", lost / runs.len() as f64, 200.0, 0.1);
+    }
+}
+
+#[test]
+fn outages_do_not_depend_on_the_traffic() {
+    let text =
+        "rate = \"unlimited\"\ndelay = \"0 ms\"\nloss = { kind = \"outages\", gap = \"200 ms\", length = \"200 ms\" }";
+    let (mut dense, mut sparse) = (link(text), link(text));
+    for i in 0..2_000_000u64 {
+        let one = send(&mut dense, Time::from_millis(i), 100);
+        if i % 1_009 == 0 {
+            assert_eq!(one, send(&mut sparse, Time::from_millis(i), 100), "at {i} ms");
+        }
+    }
+}
+
+#[test]
+fn a_fluctuating_rate_has_its_mean_spread_and_memory_and_a_mood_per_run() {
+    let text = |mood: &str| {
+        format!("rate = {{ kind = \"fluctuating\", mean = \"100 Mbit/s\", sd = \"10 Mbit/s\", min = \"20 Mbit/s\", max = \"180 Mbit/s\", every = \"100 ms\", memory = \"1 s\", mood = \"{mood}\" }}\ndelay = \"0 ms\"")
+    };
+    let rates = |link: &Link<()>, n: u64| -> Vec<f64> {
+        (0..n).map(|i| link.rate_at(Time::from_millis(100 * i)).as_mbps()).collect()
+    };
+    let values = rates(&link(&text("0 bit/s")), 4_000);
+    let spread = mean(&values.iter().map(|v| (v - 100.0).powi(2)).collect::<Vec<_>>()).sqrt();
+    assert_close("mean", mean(&values), 100.0, 0.03);
+    assert_close("sd", spread, 10.0, 0.15);
+    let lag = mean(&values.windows(11).map(|w| (w[0] - 100.0) * (w[10] - 100.0)).collect::<Vec<_>>()) / spread.powi(2);
+    assert_close("autocorrelation after the memory", lag, (-1.0f64).exp(), 0.3);
+
+    let tree = strict::parse(&text("5 Mbit/s"), "t").unwrap();
+    let spec = LinkSpec::read(&strict::Table::root(&tree).unwrap(), &mut |_| Err(String::new())).unwrap();
+    let moods: Vec<f64> =
+        (0..400).map(|seed| Link::<()>::new(&spec, seed, "m")).map(|moody| mean(&rates(&moody, 400))).collect();
+    let between = mean(&moods.iter().map(|m| (m - 100.0).powi(2)).collect::<Vec<_>>()).sqrt();
+    // The mean of 40 s with a memory of 1 s has itself a spread of 10 sqrt(2 / 40) = 2.2.
+    assert_close("sd between runs", between, (25.0f64 + 5.0).sqrt(), 0.15);
+}
+
+#[test]
+fn jitter_is_a_function_of_time_that_sparse_and_dense_traffic_see_alike() {
+    let text = "rate = \"unlimited\"\ndelay = { kind = \"jitter\", base = \"300 ms\", every = \"100 ms\", memory = \"500 ms\", shape = \"linear\", body = { kind = \"normal\", sd = \"8 ms\" } }";
+    // The delay never falls as fast as time passes, so that FIFO order holds nothing back.
+    let (mut dense, mut sparse) = (link(text), link(text));
+    for i in 0..200_000u64 {
+        let now = Time::from_millis(i);
+        let one = send(&mut dense, now, 100);
+        if i % 500 == 499 {
+            assert_eq!(one, send(&mut sparse, now, 100), "at {i} ms");
+        }
+    }
+}
+
+#[test]
+fn sparse_packets_see_the_distribution_of_the_jitter() {
+    let text = "rate = \"unlimited\"\ndelay = { kind = \"jitter\", base = \"300 ms\", every = \"20 ms\", body = { kind = \"normal\", sd = \"10 ms\" }, tail = { kind = \"pareto\", share = \"5 %\", every = \"100 ms\", min = \"100 ms\", shape = 2.0, max = \"400 ms\" } }";
+    let mut link = link(text);
+    let delays: Vec<f64> = (0..100_000u64)
+        .map(|i| match send(&mut link, Time::from_secs(i), 48) {
+            Transit::Delivered(at) => (at - Time::from_secs(i)).as_millis_f64(),
+            Transit::Dropped(reason) => panic!("{reason:?}"),
+        })
+        .collect();
+    let body: Vec<f64> = delays.iter().copied().filter(|d| *d < 350.0).collect();
+    assert_close("share of the tail", 1.0 - body.len() as f64 / 1e5, 0.05, 0.05);
+    assert_close("mean of the body", mean(&body), 300.0, 0.001);
+    assert_close(
+        "sd of the body",
+        mean(&body.iter().map(|d| (d - 300.0).powi(2)).collect::<Vec<_>>()).sqrt(),
+        10.0,
+        0.02,
+    );
+    // P(X > 200 ms) = (100 / 200)^2 of the tail.
+    let far = delays.iter().filter(|d| **d > 500.0).count() as f64;
+    assert_close("share beyond twice the minimum", far / 1e5, 0.05 / 4.0, 0.08);
+    assert!(delays.iter().all(|d| *d < 750.0));
+}
+
+#[test]
+fn straight_lines_between_values_have_no_steps() {
+    let text = "rate = \"unlimited\"\ndelay = { kind = \"jitter\", base = \"300 ms\", every = \"100 ms\", shape = \"linear\", body = { kind = \"normal\", sd = \"10 ms\" } }";
+    let mut link = link(text);
+    let at = |t: Transit| match t {
+        Transit::Delivered(at) => at.as_millis_f64(),
+        Transit::Dropped(reason) => panic!("{reason:?}"),
+    };
+    let arrivals: Vec<f64> = (0..20_000).map(|i| at(send(&mut link, Time::from_millis(i), 100))).collect();
+    let largest = arrivals.windows(2).map(|w| (w[1] - w[0] - 1.0).abs()).fold(0.0, f64::max);
+    // Two values differ by at most some 80 ms, over 100 ms.
+    assert!(largest < 0.8, "a step of {largest} ms");
+}
+
+#[test]
+fn a_loaded_link_adds_its_delay_and_pings_do_not_load_it() {
+    let text = "rate = \"unlimited\"\ndelay = \"100 ms\"\nloaded = { above = \"20 kbit/s\", window = \"200 ms\", delay = \"80 ms\", every = \"50 ms\" }";
+    let mut pinged = link(text);
+    for i in 0..1_000 {
+        let now = Time::from_millis(200) * i;
+        assert_eq!(send(&mut pinged, now, 48), Transit::Delivered(now + Time::from_millis(100)));
+    }
+    let mut used = link(text);
+    let delays: Vec<u64> = (0..100u64)
+        .map(|i| Time::from_millis(10) * i)
+        .map(|now| match send(&mut used, now, 52) {
+            Transit::Delivered(at) => (at - now).as_millis(),
+            Transit::Dropped(reason) => panic!("{reason:?}"),
+        })
+        .collect();
+    // 500 bytes are allowed per window: the tenth acknowledgement in it is one too many.
+    assert_eq!(delays.iter().position(|d| *d == 180), Some(9));
+    assert!(delays[9..].iter().all(|d| *d == 180));
+    let later = Time::from_secs(3);
+    assert_eq!(send(&mut used, later, 52), Transit::Delivered(later + Time::from_millis(100)));
+}
+
+const SEED: u64 = 20;
