@@ -45,10 +45,10 @@ lint: .venv/core.made ## formatting, clippy, rustdoc, ruff, mypy, C warnings, fi
 	$(BIN)/mypy
 	$(BIN)/python tools/lint.py
 
-bench: .make/rust bench-packages ## speed, memory and instructions per packet, beside ns-2 and ns-3 (a few minutes)
+bench: .venv/core.made bench-packages ## speed, memory and instructions per packet, beside ns-2 and ns-3 (ten minutes)
 	$(PYTHON) benches/run.py
 
-bench-long: .make/rust bench-packages ## as bench, with the 1 GB download that takes ns-3 ten minutes and more
+bench-long: .venv/core.made bench-packages ## as bench, with the 1 GB download that takes ns-3 ten minutes and more
 	$(PYTHON) benches/run.py --long
 
 clean: ## everything that was built; results/ stays
