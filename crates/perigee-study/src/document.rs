@@ -51,6 +51,10 @@ impl Document {
             path
         };
         let bad = |message: String, fix: String| Err(StrictError::new(&value.origin, message, fix));
+        if segments.len() > DEEPEST {
+            let fix = format!("use up to {DEEPEST}");
+            return bad(format!("`{}` has {} parts", clip(path), segments.len()), fix);
+        }
         match segments[..] {
             ["flow", ref rest @ ..] if !rest.is_empty() => {
                 Ok(self.names_in("flows").iter().map(|name| join("flows", name, rest)).collect())
@@ -120,6 +124,13 @@ impl Document {
                 }
                 let table = self.root.get_mut("hosts").and_then(|hosts| hosts.get_mut(node));
                 set_key(table, &TCP, rest, &segments, value)
+            }
+            ["hosts", key, ..] if TCP.find(key).is_none() => {
+                let what = clip(path.join(".").as_str());
+                let message = format!("`{what}`: there is neither a TCP setting nor a node `{}`", clip(key));
+                let mut known: Vec<&str> = TCP.names().collect();
+                known.extend(self.nodes());
+                Err(StrictError::new(&value.origin, message, suggestion(key, known.into_iter())))
             }
             ["hosts", ref rest @ ..] => set_key(self.child("hosts", value), &TCP, rest, &segments, value),
             [key] => set_key(Some(&mut self.root), &STUDY, &[key], &segments, value),
@@ -206,6 +217,9 @@ pub(crate) fn items_of(node: &Node) -> &[Node] {
 fn default_of(section: &Section, key: &str, like: &Node) -> Option<Node> {
     section.find(key).map(|key| value(key.default, &like.origin))
 }
+
+/// Most parts of a key path: tables nest no deeper.
+const DEEPEST: usize = 12;
 
 /// The key paths there are.
 pub(crate) const PATHS: &str = "seed, rounds, time_limit, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, \

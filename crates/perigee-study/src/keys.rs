@@ -291,6 +291,7 @@ pub(crate) static LINK: Section = Section {
         key("delay", Kind::Link, "", "Delay process of both directions."),
         key("queue", Kind::Link, "", "Queue of each direction."),
         key("loss", Kind::Link, "", "Loss process of both directions."),
+        key("timeline", Kind::Link, "", "A recording of several processes in one file."),
         key("loaded", Kind::Link, "", "Delay that is added while a direction is loaded."),
         key("burst", Kind::Link, "", "Token bucket of both directions."),
         key("overhead", Kind::Link, "", "Bytes that each packet takes beyond its own, both directions."),
@@ -371,5 +372,116 @@ impl Key {
     const fn of(mut self, kinds: &'static [&'static str]) -> Self {
         self.only = kinds;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::reader::value;
+    use crate::{Overrides, Study};
+    use perigee_link::strict::Origin;
+
+    /// A valid value of a key that is not its default; `None` for tables and for names that must fit the rest.
+    fn another(key: &Key) -> Option<String> {
+        let unlike_default = |a: String, b: String| if key.default == a { b } else { a };
+        Some(match key.kind {
+            Kind::Text => "other".into(),
+            Kind::Bool => unlike_default("true".into(), "false".into()),
+            Kind::Integer { min, max } => unlike_default(max.to_string(), min.to_string()),
+            Kind::Time { min, max } | Kind::TimeOrOff { min, max } => unlike_default(max.to_string(), min.to_string()),
+            Kind::Size { min, max } => unlike_default(max.to_string(), min.to_string()),
+            Kind::ThreeSizes => "[\"5 kB\", \"6 kB\", \"7 kB\"]".into(),
+            Kind::Rate => "3 Mbit/s".into(),
+            Kind::ShareOrOff => "17 %".into(),
+            Kind::SizeOrTimeOrOff => "17 s".into(),
+            Kind::Nodes => "[\"a\"]".into(),
+            Kind::Cc => "hybla".into(),
+            _ => return None,
+        })
+    }
+
+    /// Two nodes, a link, and a flow of each kind.
+    fn study() -> Study {
+        let mut text = String::from(
+            "name = \"s\"\ntime_limit = \"1 min\"\nnodes = [\"a\", \"b\"]\n[measure]\nmilestones = { every = \"1 MB\", upto = \"2 MB\" }\n[[links]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n",
+        );
+        let flows = [
+            ("bulk", "size = \"2 B\""),
+            ("request", "request = \"2 B\"\nresponse = \"2 B\"\nrepeat = 2"),
+            ("udp", "rate = \"1 Mbit/s\"\npacket = \"99 B\"\nduration = \"1 s\""),
+            ("ping", "interval = \"1 s\"\npacket = \"99 B\"\nrepeat = 2"),
+        ];
+        text.extend(flows.map(|(kind, keys)| {
+            format!("[[flows]]\nname = \"{kind}\"\nfrom = \"a\"\nto = \"b\"\nkind = \"{kind}\"\n{keys}\n")
+        }));
+        Study::parse(&text, "s.toml").unwrap()
+    }
+
+    fn fingerprint(settings: &[String]) -> u64 {
+        let overrides = Overrides::new(settings, false).unwrap();
+        let plan = study().plan(&overrides, &mut |_| Err("no files".into()));
+        plan.unwrap_or_else(|error| panic!("{error}"))[0].scenario.fingerprint
+    }
+
+    #[test]
+    fn every_key_changes_the_plan() {
+        let plain = fingerprint(&[]);
+        let changes = |path: String, key: &Key| {
+            if let Some(value) = another(key) {
+                assert_ne!(fingerprint(&[format!("{path}.{}={value}", key.name)]), plain, "{path}.{}", key.name);
+            }
+        };
+        for (path, section) in [("measure", &MEASURE), ("hosts", &TCP), ("hosts.b", &TCP), ("flows.bulk.tcp", &TCP)] {
+            let keys = section.keys.iter().filter(|key| !matches!(key.name, "series" | "goodput_bin"));
+            keys.for_each(|key| changes(path.into(), key));
+        }
+        for kind in KINDS {
+            let keys = FLOW.keys.iter().filter(|key| key.only.is_empty() || key.only.contains(kind));
+            let keys = keys.filter(|key| key.name != "count");
+            keys.for_each(|key| changes(format!("flows.{kind}"), key));
+        }
+        for setting in [
+            "measure.series=2 s",
+            "measure.goodput_bin=2 s",
+            "measure.milestones.every=2 MB",
+            "measure.milestones.upto=1 MB",
+            "seed=2",
+            "flow.count=2",
+            "rounds=2",
+            "time_limit=2 min",
+            "links.l.rate=2 Mbit/s",
+            "links.l.up.delay=2 ms",
+            "links.l.loss=1 %",
+        ] {
+            assert_ne!(fingerprint(&[setting.into()]), plain, "{setting}");
+        }
+    }
+
+    #[test]
+    fn every_default_is_what_its_key_takes() {
+        for section in [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW] {
+            for key in
+                section.keys.iter().filter(|key| !key.default.is_empty() && key.name != "title" && key.name != "about")
+            {
+                let node = value(key.default, &Origin::place("default"));
+                crate::reader::check(&node, key.name, key.kind).unwrap_or_else(|error| panic!("{error}"));
+            }
+        }
+    }
+
+    #[test]
+    fn tcp_defaults_are_those_of_the_endpoint() {
+        let all: Vec<String> = TCP.keys.iter().map(|key| format!("hosts.{}={}", key.name, key.default)).collect();
+        assert_eq!(fingerprint(&all), fingerprint(&[]));
+    }
+
+    #[test]
+    fn no_key_is_declared_twice() {
+        for section in [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &REDUCED] {
+            assert_eq!(section.names().collect::<BTreeSet<_>>().len(), section.keys.len(), "{}", section.name);
+        }
     }
 }

@@ -149,16 +149,25 @@ fn fill_inputs(node: &mut Node, document: &Document) -> Result<(), StrictError> 
         Content::Text(text) => {
             let Some(path) = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else { return Ok(()) };
             let declared = document.root.get("inputs");
-            let Some((name, about)) = path.strip_prefix("inputs.").and_then(|name| Some((name, declared?.get(name)?)))
+            let Some(name) =
+                path.strip_prefix("inputs.").filter(|name| declared.is_some_and(|d| d.get(name).is_some()))
             else {
                 let message = format!("there is no `{}`", clip(path));
                 let known = declared.into_iter().flat_map(keys_of);
                 let fix = suggestion(path.trim_start_matches("inputs."), known);
                 return Err(StrictError::new(&node.origin, message, format!("write \"${{inputs.NAME}}\"; {fix}")));
             };
-            let Some((_, value)) = document.inputs.iter().find(|(known, _)| known == name) else {
-                let message = format!("the input `{name}` is not given ({})", text_of(about).unwrap_or_default());
-                return Err(StrictError::new(&node.origin, message, format!("pass --set inputs.{name}=PATH")));
+            let given = |name: &str| document.inputs.iter().find(|(known, _)| known == name);
+            let Some((_, value)) = given(name) else {
+                let missing = declared.map_or(&[][..], entries_of).iter().filter(|(name, _)| given(name).is_none());
+                let (what, pass): (Vec<String>, Vec<String>) = missing
+                    .map(|(name, about)| {
+                        let about = text_of(about).unwrap_or_default();
+                        (format!("`{name}` ({about})"), format!("--set inputs.{name}=PATH"))
+                    })
+                    .unzip();
+                let message = format!("not given: {}", what.join(", "));
+                return Err(StrictError::new(&node.origin, message, format!("pass {}", pass.join(" "))));
             };
             *node = value.clone();
             Ok(())

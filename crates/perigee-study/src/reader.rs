@@ -123,7 +123,7 @@ fn is_off(node: &Node) -> bool {
 }
 
 /// Whether `node` is what `kind` takes; `what` names it in messages. Tables are checked when they are opened.
-fn check(node: &Node, what: &str, kind: Kind) -> Result<(), StrictError> {
+pub(crate) fn check(node: &Node, what: &str, kind: Kind) -> Result<(), StrictError> {
     match kind {
         Kind::Text => String::read(node, what).map(drop),
         Kind::Name => name(node, what),

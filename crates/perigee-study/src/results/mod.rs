@@ -1,6 +1,6 @@
 //! What a run writes down: one plain column store per table, and the schema of it from the same definition.
 //!
-//! A table is defined once, in [`tables`], as column, type, unit, meaning; the macro makes the store (a `Vec` per
+//! A table is defined once, in `tables.rs`, as column, type, unit, meaning; the macro makes the store (a `Vec` per
 //! column), the row to push, and the [`Column`] descriptions that `schema/results.json` and `schema/results.md` are
 //! generated from. Units are part of a column's name (`goodput_mbps`, `rtt_min_ms`), as everywhere outside Rust.
 

@@ -136,7 +136,7 @@ table!(Links, LinkRow, "links", "A row per directed link per `measure.series` in
     dropped_aqm_packets: u64, "packets", "Of these, dropped by the active queue management.";
     lost_packets: u64, "packets", "Of these, lost on the air.";
     queue_bytes: u64, "B", "Backlog at the end of the interval, the packet in service included.";
-    rate_mbps: f64, "Mbit/s", "Service rate at the end of the interval.";
+    rate_mbps: f64, "Mbit/s", "Service rate, mean over the interval.";
 });
 
 table!(Rtt, RttRow, "rtt", "The distribution of the round trips measured by each flow's sender: a row per non-empty bin." {

@@ -1,0 +1,176 @@
+//! Each mistake in a study gets an error with its line and what to do about it.
+
+mod common;
+
+use common::{error, small_with, SMALL};
+
+/// Replaces part of the small study and expects this error.
+macro_rules! refuses {
+    ($($test:ident: $old:literal => $new:expr, $error:literal;)+) => {$(
+        #[test]
+        fn $test() {
+            assert_eq!(error(&small_with($old, $new), &[]), $error);
+        }
+    )+};
+}
+
+refuses! {
+    text_that_is_not_toml: "seed = 7" => "seed = ", "s.toml:2: invalid string, expected `\"`, `'`; correct the TOML syntax here";
+    an_unknown_key: "rounds = 2" => "ronds = 2", "s.toml:3: unknown key `ronds`; did you mean `rounds`?";
+    an_unknown_key_in_a_table: "series =" => "serie =", "s.toml:10: unknown key `measure.serie`; did you mean `series`?";
+    an_unknown_tcp_setting: "delayed_acks = false" => "delayed_ack = false", "s.toml:18: unknown key `hosts.client.delayed_ack`; did you mean `delayed_acks`?";
+    an_unknown_node_under_hosts: "[hosts.client]" => "[hosts.clint]", "s.toml:17: unknown key `hosts.clint`; did you mean `client`?";
+    a_missing_key: "name = \"small\"" => "", "s.toml:1: `name` is missing; add `name = ...` here";
+    a_missing_table: "[measure]" => "[mesure]", "s.toml:9: unknown key `mesure`; did you mean `measure`?";
+    a_time_without_a_unit: "series = \"100 ms\"" => "series = 100", "s.toml:10: `measure.series`: `100` has no unit; write \"600 ms\"";
+    a_wrong_unit: "size = \"10 MB\"" => "size = \"10 Mbit/s\"", "s.toml:36: `flows.size`: `Mbit/s` in `10 Mbit/s` is not a unit of size; use one of GB, MB, kB, B, GiB, MiB, KiB";
+    a_wrong_type: "rounds = 2" => "rounds = \"two\"", "s.toml:3: `rounds` is a string; write a whole number without a unit";
+    a_number_out_of_range: "rounds = 2" => "rounds = 0", "s.toml:3: `rounds` = 0 is out of range; use a value from 1 to 1000000";
+    a_time_out_of_range: "series = \"100 ms\"" => "series = \"1 us\"", "s.toml:10: `measure.series` = 1 us is out of range; use a value from 1 ms to 3600 s";
+    a_phase_that_is_no_quantity: "startup = \"1 MB\"" => "startup = \"soon\"", "s.toml:11: `measure.startup` is neither a size nor a time; write \"50 MB\", \"30 s\" or \"off\"";
+    too_many_milestones: "every = \"1 MB\"" => "every = \"1 B\"", "s.toml:12: `measure.milestones` are 3000000 sizes; make `upto` 1 to 10000 times `every`";
+    buffers_that_fall: "\"128 KiB\", \"6 MiB\"" => "\"128 KiB\", \"6 KiB\"", "s.toml:16: `hosts.rmem` is not minimum, initial and maximum; write three sizes that do not fall, up to 1099511627.776 kB: [\"4 KiB\", \"128 KiB\", \"6 MiB\"]";
+    an_unknown_node: "between = [\"server\", \"middle\"]" => "between = [\"server\", \"midle\"]", "s.toml:22: `links.between`: there is no node `midle`; did you mean `middle`?";
+    an_unknown_node_of_a_flow: "to = \"client\"" => "to = \"clients\"", "s.toml:35: `flows.to`: there is no node `clients`; did you mean `client`?";
+    an_unknown_node_of_a_capture: "pcap = [\"client\"]" => "pcap = [\"cliant\"]", "s.toml:13: `measure.pcap`: there is no node `cliant`; did you mean `client`?";
+    an_unknown_profile: "profile = \"geo\"" => "profile = \"leo\"", "s.toml:29: the profile `leo` cannot be read: no such file; name one that is there";
+    an_unknown_algorithm: "[\"reno\", \"cubic\"]" => "[\"reno\",\n\"cubik\"]", "s.toml:52: `flows.cc`: there is no congestion control `cubik`; did you mean `cubic`?";
+    an_unknown_parameter: "[\"reno\", \"cubic\"]" => "[{ name = \"cubic\", bta = \"70 %\" }]", "s.toml:51: `flows.cc`: `cubic` has no parameter `bta`; did you mean `beta`?";
+    a_parameter_without_a_unit: "[\"reno\", \"cubic\"]" => "[{ name = \"hybla\", rtt0 = 25 }]", "s.toml:51: `flows.cc`: `rtt0` of `hybla`: `25` has no unit; write \"600 ms\"";
+    a_congestion_control_without_a_name: "[\"reno\", \"cubic\"]" => "[{ rtt0 = \"25 ms\" }]", "s.toml:51: `flows.cc` names no congestion control; write \"cubic\" or { name = \"cubic\" }";
+    a_node_twice: "\"middle\", \"client\"]" => "\"middle\", \"middle\"]", "s.toml:4: `nodes` has `middle` twice; remove one, or rename it";
+    a_link_twice: "name = \"wire\"" => "name = \"air\"", "s.toml:27: `links.name` = `air` is there twice; rename one of them";
+    a_flow_twice: "name = \"echo\"" => "name = \"download\"", "s.toml:40: `flows.name` = `download` is there twice; rename one of them";
+    a_key_twice: "seed = 7" => "seed = 7\nseed = 8", "s.toml:3: duplicate key `seed` in document root; correct the TOML syntax here";
+    a_name_with_a_dot: "name = \"wire\"" => "name = \"wi.re\"", "s.toml:21: `links.name` = `wi.re` is not a name; use 1 to 64 letters, digits, `-` or `_`";
+    a_node_named_like_a_setting: "\"middle\"" => "\"mss\", \"middle\"", "s.toml:4: the node `mss` has the name of a TCP setting, so `[hosts]` could not tell them apart; rename it";
+    a_flow_to_itself: "to = \"client\"" => "to = \"server\"", "s.toml:35: flow `download` leads from `server` to `server`; name another node";
+    a_size_and_a_duration: "size = \"10 MB\"" => "size = \"10 MB\"\nduration = \"1 s\"", "s.toml:37: flow `download` has both a size and a duration; remove one of them";
+    neither_size_nor_duration: "size = \"10 MB\"" => "", "s.toml:33: flow `download` has neither a size nor a duration; add size = \"1 GB\" or duration = \"60 s\"";
+    a_key_of_another_kind: "repeat = 10" => "repeat = 10\nsize = \"1 MB\"", "s.toml:47: flow `echo`: a `ping` flow has no `size`; remove it, or set kind = \"bulk\"";
+    an_unknown_kind: "kind = \"ping\"" => "kind = \"pings\"", "s.toml:41: `flows.kind` cannot be `pings`; did you mean `ping`?";
+    a_link_key_that_is_none: "rate = \"1 Gbit/s\"" => "rat = \"1 Gbit/s\"", "s.toml:23: unknown key `links.rat`; did you mean `rate`?";
+    a_link_process_that_is_wrong: "rate = \"1 Gbit/s\"" => "rate = \"1 Gb\"", "s.toml:23: `links.wire.down.rate`: `Gb` in `1 Gb` is not a unit of rate; use one of Gbit/s, Mbit/s, kbit/s, bit/s, GB/s, MB/s, kB/s";
+    a_link_without_a_rate: "rate = \"1 Gbit/s\"" => "", "s.toml:20: `links.wire.down.rate` is missing; add `rate = ...` here";
+    three_ends_of_a_link: "between = [\"server\", \"middle\"]" => "between = [\"server\", \"middle\", \"client\"]", "s.toml:22: `links.between` of `wire` has 3 nodes; write the two nodes: between = [\"a\", \"b\"]";
+    an_input_that_is_not_declared: "rate = \"1 Gbit/s\"" => "rate = { trace = \"${inputs.bx}\" }", "s.toml:23: there is no `inputs.bx`; write \"${inputs.NAME}\"; did you mean `bw`?";
+    an_input_that_is_not_given: "rate = \"1 Gbit/s\"" => "rate = { trace = \"${inputs.bw}\" }", "s.toml:23: not given: `bw` (a trace of the capacity); pass --set inputs.bw=PATH";
+    a_recording_that_is_not_there: "rate = \"1 Gbit/s\"" => "rate = { trace = \"nothing.txt\" }", "s.toml:23: cannot read `nothing.txt`: no such file; check the path";
+    an_empty_vary: "[\"reno\", \"cubic\"]" => "[]", "s.toml:51: `vary.flows.download.cc` is empty; remove it";
+    a_vary_path_without_quotes: "\"flows.download.cc\" = " => "flows.download.cc = ", "s.toml:51: `vary.flows` is a table; write the whole key path in quotes: \"flow.cc\" = [...]";
+    a_vary_path_that_is_none: "\"flows.download.cc\" = " => "\"flows.download.c\" = ", "s.toml:51: `flows.download.c`: there is no key `c` in flows; did you mean `cc`?";
+    a_vary_path_of_no_flow: "\"flows.download.cc\" = " => "\"flows.upload.cc\" = ", "s.toml:51: `flows.upload.cc`: there is no `upload` among the flows; use one of download, echo";
+    a_seed_that_varies: "\"flows.download.cc\" = [\"reno\", \"cubic\"]" => "seed = [1, 2]", "s.toml:51: `seed` cannot vary; each round has its own seed already: raise `rounds` instead";
+    a_path_that_varies_twice: "[vary]" => "[vary]\nlinked = [{ \"flow.cc\" = \"reno\" }, { \"flow.cc\" = \"cubic\" }]", "s.toml:52: `flows.download.cc` varies under `linked` and `flows.download.cc`; keep one of them";
+    a_reduced_path_that_is_none: "rounds = 1," => "round = 1,", "s.toml:55: `round` cannot be set; use one of seed, rounds, time_limit, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, hosts.KEY, hosts.NODE.KEY, measure.KEY, inputs.NAME";
+    more_runs_than_a_plan_may_have: "rounds = 2" => "rounds = 1000000", "s.toml:3: 1000000 rounds of 6 points are too many runs; lower `rounds`, down to 1000000 runs";
+    more_flows_than_a_run_may_have: "size = \"10 MB\"" => "size = \"10 MB\"\ncount = 10001", "s.toml:37: `flows.count` = 10001 is out of range; use a value from 0 to 10000";
+    timeouts_that_cross: "delayed_acks = false" => "rto_min = \"60 s\"\nrto_max = \"1 s\"", "s.toml:18: `hosts.client.rto_min` = 60 s is above rto_max = 1 s; lower it, or raise rto_max";
+}
+
+#[test]
+fn an_empty_file_says_what_is_missing() {
+    assert_eq!(error("", &[]), "s.toml:1: `name` is missing; add `name = ...` here");
+}
+
+#[test]
+fn settings_are_refused_with_the_setting_as_their_place() {
+    let refused = |setting: &str| error(SMALL, &[setting]);
+    assert_eq!(refused("flow.cc"), "--set flow.cc: there is no key or no `=`; write --set flow.cc=cubic");
+    assert_eq!(
+        refused("flows.download.cc=cubik"),
+        "--set flows.download.cc=cubik: `flows.cc`: there is no congestion control `cubik`; did you mean `cubic`?"
+    );
+    assert_eq!(
+        refused("flow.siz=1 MB"),
+        "--set flow.siz=1 MB: `flows.download.siz`: there is no key `siz` in flows; did you mean `size`?"
+    );
+    assert_eq!(
+        refused("flows.download.size=7"),
+        "--set flows.download.size=7: `flows.size`: `7` has no unit; write \"36 MB\""
+    );
+    assert_eq!(
+        refused("links.air.down.rate=fast"),
+        "--set links.air.down.rate=fast: `links.air.down.rate`: `fast` does not start with a number; write \"144 Mbit/s\""
+    );
+    assert_eq!(
+        refused("links.air.down.rate.sd=1 Mbit/s"),
+        "--set links.air.down.rate.sd=1 Mbit/s: `links.air.down.rate.sd` varies in the study (s.toml:52); set all that \
+         `vary` has under `links.air.down.rate`"
+    );
+    assert_eq!(
+        refused("links.sky.down.rate=1 Mbit/s"),
+        "--set links.sky.down.rate=1 Mbit/s: `links.sky.down.rate`: there is no `sky` among the links; use one of wire, air"
+    );
+    assert_eq!(refused("inputs.bv=a"), "--set inputs.bv=a: `inputs.bv`: there is no such input; did you mean `bw`?");
+    assert_eq!(
+        refused("nodes=a"),
+        "--set nodes=a: `nodes` cannot be set; use one of seed, rounds, time_limit, flow.KEY (every flow), \
+         flows.NAME.KEY, links.NAME.KEY, hosts.KEY, hosts.NODE.KEY, measure.KEY, inputs.NAME"
+    );
+    assert_eq!(
+        refused("flow.size.x=1 MB"),
+        "--set flow.size.x=1 MB: `flows.download.size.x` goes too deep: `size` is one value; set `size` itself"
+    );
+    assert_eq!(
+        refused("hosts.clint.rack=false"),
+        "--set hosts.clint.rack=false: `hosts.clint.rack`: there is neither a TCP setting nor a node `clint`; did you \
+         mean `client`?"
+    );
+    assert_eq!(refused("flow.count=0"), "s.toml:32: there is no flow; add a [[flows]] table, with a `count` above 0");
+}
+
+#[test]
+fn a_node_that_no_link_reaches_is_named() {
+    let text = small_with("\"client\"]", "\"client\", \"isle\"]").replace("to = \"server\"", "to = \"isle\"");
+    let expected = "s.toml:43: flow `echo`: the way from `client` to `isle` has no link onward from `client`; \
+                    link `client` to the others";
+    assert_eq!(error(&text, &[]), expected);
+}
+
+#[test]
+fn routes_that_lead_in_circles_are_named() {
+    let back = "[[routes]]\nnode = \"middle\"\nto = \"client\"\nvia = \"wire\"\n[vary]";
+    let expected = "s.toml:35: flow `download`: the way from `server` to `client` goes in circles through `middle`; \
+                    correct the [[routes]] of `middle`";
+    assert_eq!(error(&small_with("[vary]", back), &[]), expected);
+}
+
+#[test]
+fn routes_that_make_no_sense_are_refused() {
+    let route = |node: &str, to: &str, via: &str| {
+        let table = format!("[[routes]]\nnode = \"{node}\"\nto = \"{to}\"\nvia = \"{via}\"\n");
+        error(&small_with("[vary]", &format!("{table}[vary]")), &[])
+    };
+    assert_eq!(
+        route("server", "client", "air"),
+        "s.toml:53: `routes.via`: link `air` does not touch `server`; name a link of that node"
+    );
+    assert_eq!(
+        route("server", "client", "wir"),
+        "s.toml:53: `routes.via`: there is no link `wir`; did you mean `wire`?"
+    );
+    assert_eq!(
+        route("server", "server", "wire"),
+        "s.toml:52: a route from `server` to `server` leads nowhere; remove it"
+    );
+}
+
+#[test]
+fn tables_that_would_outgrow_memory_are_refused() {
+    let text = small_with("seed = 7", "seed = 7\ntime_limit = \"720 h\"").replace("100 ms\"\nstart", "1 ms\"\nstart");
+    let expected = "s.toml:3: 6 flows and link directions every 1 ms over 2592000 s are 15552000000 rows; raise \
+                    measure.series and measure.goodput_bin or lower time_limit, down to 50000000 rows";
+    assert_eq!(error(&text, &[]), expected);
+    let many = "rate = [".to_owned() + &"\"1 Mbit/s\", ".repeat(200) + "]";
+    let text = small_with(
+        "\"links.air.down.rate\" = [\"10 Mbit/s\", \"20 Mbit/s\", \"30 Mbit/s\"]",
+        &format!(
+            "\"links.air.down.{}\n\"links.air.up.{}",
+            many.replacen("rate", "rate\"", 1),
+            many.replacen("rate", "rate\"", 1)
+        ),
+    );
+    let expected = "s.toml:53: `vary` makes 80000 points; shorten the lists, down to 10000 points";
+    assert_eq!(error(&text, &[]), expected);
+}

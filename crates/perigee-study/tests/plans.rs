@@ -1,0 +1,256 @@
+//! What a study becomes: points, rounds, links laid over profiles, settings.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{load, plan, small_with, SMALL};
+use perigee_link::{AqmSpec, LossSpec, RateSpec};
+use perigee_study::{plan_json, Amount, App, Measure, Overrides, Run, Startup, Study, Traffic};
+use perigee_units::{Bytes, Rate, Ratio, Time};
+use proptest::prelude::*;
+
+fn points(runs: &[Run]) -> Vec<&str> {
+    runs.iter().map(|run| &*run.scenario.point).collect()
+}
+
+fn rate(run: &Run, link: usize) -> RateSpec {
+    run.scenario.links[link].spec.rate.clone()
+}
+
+#[test]
+fn every_point_runs_once_per_round_and_the_last_axis_changes_fastest() {
+    let runs = plan(SMALL, &[], false).unwrap();
+    assert_eq!(runs.len(), 12);
+    let point =
+        |cc: &str, rate: u32| format!("{{\"flows.download.cc\":\"{cc}\",\"links.air.down.rate\":\"{rate} Mbit/s\"}}");
+    let round: Vec<String> = ["reno", "cubic"].iter().flat_map(|cc| [10, 20, 30].map(|rate| point(cc, rate))).collect();
+    assert_eq!(points(&runs), [&round[..], &round[..]].concat());
+    assert!(runs.iter().enumerate().all(|(n, run)| run.index as usize == n && run.round as usize == n / 6));
+}
+
+#[test]
+fn a_round_has_one_seed_and_no_two_rounds_share_it() {
+    let runs = plan(SMALL, &["rounds=50"], false).unwrap();
+    let seeds: BTreeSet<(u32, u64)> = runs.iter().map(|run| (run.round, run.seed)).collect();
+    assert_eq!(seeds.len(), 50);
+    assert_eq!(seeds.iter().map(|(_, seed)| seed).collect::<BTreeSet<_>>().len(), 50);
+    let other = plan(SMALL, &["flows.download.cc=hybla"], false).unwrap();
+    assert_eq!(other[0].seed, runs[0].seed, "what varies does not change the seed");
+    assert_ne!(plan(SMALL, &["seed=8"], false).unwrap()[0].seed, runs[0].seed);
+}
+
+#[test]
+fn links_take_each_process_from_the_last_that_has_it() {
+    let runs = plan(SMALL, &[], false).unwrap();
+    let links = &runs[1].scenario.links;
+    let names: Vec<(&str, u32, u32)> = links.iter().map(|link| (&*link.name, link.from, link.to)).collect();
+    assert_eq!(names, [("wire.down", 0, 1), ("wire.up", 1, 0), ("air.down", 1, 2), ("air.up", 2, 1)]);
+    assert_eq!(rate(&runs[1], 2), RateSpec::Constant(Rate::from_mbps(20.0)), "the point's over the profile's");
+    assert_eq!(rate(&runs[1], 3), RateSpec::Constant(Rate::from_mbps(5.0)), "the study's over the profile's");
+    assert_eq!(links[2].spec.queue.bytes, Some(Bytes::new(7_500_000)), "the profile's where nobody else has one");
+    assert_eq!(rate(&runs[1], 0), rate(&runs[1], 1), "common keys are for both directions");
+}
+
+#[test]
+fn a_setting_may_reach_into_a_process() {
+    let aqm = "links.air.down.queue.aqm={ kind = \"viasat2\", threshold = \"50 %\", drop = \"25 %\" }";
+    let runs = plan(SMALL, &[aqm, "links.air.down.queue.aqm.drop=10 %", "links.wire.loss=1 %"], false).unwrap();
+    let (half, tenth) = (Ratio::new(0.5).unwrap(), Ratio::new(0.1).unwrap());
+    let queue = &runs[0].scenario.links[2].spec.queue;
+    assert_eq!(queue.aqm, AqmSpec::Viasat2 { threshold: half, drop: tenth });
+    assert_eq!(queue.bytes, Some(Bytes::new(7_500_000)), "the rest of the process stays");
+    let one = LossSpec::Bernoulli(Ratio::new(0.01).unwrap());
+    assert!(runs[0].scenario.links[..2].iter().all(|link| link.spec.loss == [one.clone()]));
+}
+
+#[test]
+fn a_setting_of_what_varies_pins_it() {
+    let runs = plan(SMALL, &["flow.cc=cubic"], false);
+    assert!(runs.unwrap_err().to_string().contains("a `ping` flow has no `cc`"));
+    let runs = plan(SMALL, &["flows.download.cc=hybla", "link.air.down.rate=1 Mbit/s"], false).unwrap();
+    assert_eq!(points(&runs), ["{}", "{}"]);
+    let Traffic::Tcp { tcp, .. } = &runs[0].scenario.flows[0].traffic else { panic!("a download is over TCP") };
+    assert_eq!(tcp.cc.algorithm().name(), "hybla");
+}
+
+#[test]
+fn a_duration_that_is_set_takes_the_place_of_the_size() {
+    let runs = plan(SMALL, &["flows.download.duration=9 s"], false).unwrap();
+    let Traffic::Tcp { app, .. } = &runs[0].scenario.flows[0].traffic else { panic!("a download is over TCP") };
+    assert_eq!(*app, App::Bulk(Amount::Duration(Time::from_secs(9))));
+}
+
+#[test]
+fn parameters_of_a_congestion_control_are_paths_too() {
+    let text = small_with("[\"reno\", \"cubic\"]", "[\"hybla\", { name = \"hybla\", rtt0 = \"50 ms\" }]");
+    let runs = plan(&text, &["link.air.down.rate=1 Mbit/s"], false).unwrap();
+    let params = runs[..2].iter().map(|run| match &run.scenario.flows[0].traffic {
+        Traffic::Tcp { tcp, .. } => (&*tcp.cc_params, tcp.cc.values()[0]),
+        _ => panic!("a download is over TCP"),
+    });
+    let params: Vec<(&str, u64)> = params.collect();
+    assert_eq!(params, [("{}", 25_000), ("{\"rtt0\":\"50 ms\"}", 50_000)]);
+    let text = small_with("\"flows.download.cc\" = [\"reno\", \"cubic\"]", "\"flows.download.cc.rtt0\" = [\"30 ms\"]");
+    let text = text.replace("cc = \"reno\"", "cc = \"hybla\"");
+    let runs = plan(&text, &[], false).unwrap();
+    let Traffic::Tcp { tcp, .. } = &runs[0].scenario.flows[0].traffic else { panic!("a download is over TCP") };
+    assert_eq!(tcp.cc.values()[0], 30_000);
+}
+
+#[test]
+fn linked_values_vary_together() {
+    let linked =
+        "linked = [{ \"flows.download.cc\" = \"reno\", \"flows.echo.count\" = 0 }, { \"flows.echo.count\" = 3 }]";
+    let text = small_with("\"flows.download.cc\" = [\"reno\", \"cubic\"]", linked);
+    let runs = plan(&text, &["rounds=1", "link.air.down.rate=1 Mbit/s"], false).unwrap();
+    let flows = |run: &Run| run.scenario.flows.iter().map(|flow| flow.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(flows(&runs[0]), ["download"]);
+    assert_eq!(flows(&runs[1]), ["download", "echo.1", "echo.2", "echo.3"]);
+    assert_eq!(points(&runs)[0], "{\"flows.download.cc\":\"reno\",\"flows.echo.count\":0}");
+}
+
+#[test]
+fn the_reduced_size_is_the_declared_one_and_settings_come_after_it() {
+    let size = |settings: &[&str]| {
+        let runs = plan(SMALL, settings, true).unwrap();
+        let Traffic::Tcp { app, .. } = runs[0].scenario.flows[0].traffic.clone() else { panic!("over TCP") };
+        (runs.len(), app)
+    };
+    assert_eq!(size(&[]), (6, App::Bulk(Amount::Size(Bytes::new(1_000_000)))));
+    assert_eq!(size(&["flows.download.size=2 MB", "rounds=3"]), (18, App::Bulk(Amount::Size(Bytes::new(2_000_000)))));
+    let error = plan(&small_with("[reduced]\nset = {", "[vary2]\nx = {"), &[], true).unwrap_err().to_string();
+    assert!(error.contains("unknown key `vary2`"), "{error}");
+    let without = SMALL.split("[reduced]").next().unwrap();
+    let error = plan(without, &[], true).unwrap_err().to_string();
+    assert!(error.starts_with("s.toml:1: the study declares no reduced size"), "{error}");
+}
+
+#[test]
+fn host_settings_go_from_all_to_one_node_to_one_flow() {
+    let text = small_with("cc = \"reno\"", "cc = \"reno\"\ntcp = { rack = false }");
+    let runs = plan(&text, &["hosts.initial_window=3", "hosts.server.initial_window=4"], false).unwrap();
+    let Traffic::Tcp { tcp, .. } = &runs[0].scenario.flows[0].traffic else { panic!("a download is over TCP") };
+    assert_eq!((tcp.from.initial_window, tcp.to.initial_window), (4, 3));
+    assert_eq!((tcp.from.delayed_acks, tcp.to.delayed_acks), (true, false));
+    assert_eq!((tcp.from.rack, tcp.to.rack), (false, false));
+    assert_eq!(tcp.to.rmem[2], Bytes::new(6 << 20));
+}
+
+#[test]
+fn measures_and_starts_are_as_written() {
+    let runs = plan(SMALL, &["measure.series=off", "measure.steady=off", "measure.rtt=false"], false).unwrap();
+    let mb = |n: u64| Bytes::new(n * 1_000_000);
+    let expected = Measure {
+        series: None,
+        startup: Some(Startup::Bytes(mb(1))),
+        steady: None,
+        goodput_bin: Time::from_secs(1),
+        rtt_bin: None,
+        milestones: vec![mb(1), mb(2), mb(3)],
+        events: false,
+        pcap: vec![2],
+    };
+    assert_eq!(runs[0].scenario.measure, expected);
+    let echo = &runs[0].scenario.flows[1];
+    let (early, late) = (Time::from_secs(1), Time::from_secs(1) + Time::from_micros(8));
+    let starts: BTreeSet<Time> = (0..100).map(|seed| echo.start_in(seed)).collect();
+    assert!(starts.len() > 90 && starts.iter().all(|start| (early..late).contains(start)));
+    assert_eq!(runs[0].scenario.flows[0].start_in(1), Time::ZERO, "no jitter, no delay");
+}
+
+#[test]
+fn routes_take_another_way_than_the_shortest() {
+    let links =
+        "[[links]]\nname = \"direct\"\nbetween = [\"server\", \"client\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n";
+    let route = "[[routes]]\nnode = \"server\"\nto = \"client\"\nvia = \"wire\"\n";
+    let way = |text: &str| {
+        let runs = plan(&small_with("[vary]", text), &[], false).unwrap();
+        (
+            runs[0].scenario.flows[0].forward.clone(),
+            runs[0].scenario.flows[0].back.clone(),
+            runs[0].scenario.next_hop(0, 2),
+        )
+    };
+    assert_eq!(way(&format!("{links}[vary]")), (vec![4], vec![5], Some(4)));
+    assert_eq!(way(&format!("{links}{route}[vary]")), (vec![0, 2], vec![5], Some(0)));
+}
+
+#[test]
+fn a_recording_is_looked_for_beside_the_profile_that_names_it() {
+    let by_name_only = |name: &str| match name {
+        "bw.txt" => Err("not here".to_owned()),
+        _ => load(name),
+    };
+    let study = Study::parse(&small_with("\"geo\"", "\"traced\""), "s.toml").unwrap();
+    let pinned = Overrides::new(&["links.air.up.rate=1 Mbit/s"], false).unwrap();
+    assert!(study.plan(&pinned, &mut by_name_only.clone()).is_ok());
+    let given =
+        Overrides::new(&["links.wire.down.rate={ trace = \"${inputs.bw}\" }", "inputs.bw=bw.txt"], false).unwrap();
+    assert!(matches!(rate(&study.plan(&given, &mut load).unwrap()[0], 0), RateSpec::Trace(_)));
+}
+
+#[test]
+fn the_fingerprint_changes_with_every_setting_and_with_recordings() {
+    let print = |settings: &[&str]| plan(SMALL, settings, false).unwrap()[0].scenario.fingerprint;
+    let all = [
+        print(&[]),
+        print(&["hosts.rack=false"]),
+        print(&["links.wire.loss=1 %"]),
+        print(&["measure.series=1 s"]),
+        print(&["time_limit=1 min"]),
+    ];
+    assert_eq!(BTreeSet::from(all).len(), all.len());
+    let recorded = |bytes: &[u8]| {
+        let given = Overrides::new(&["links.wire.rate={ trace = \"a\" }"], false).unwrap();
+        let mut load = |name: &str| if name == "a" { Ok(bytes.to_vec()) } else { load(name) };
+        Study::parse(SMALL, "s.toml").unwrap().plan(&given, &mut load).unwrap()[0].scenario.fingerprint
+    };
+    assert_ne!(recorded(b"1\n2\n"), recorded(b"1\n3\n"));
+}
+
+#[test]
+fn the_plan_prints_as_json() {
+    let json: serde_json::Value = serde_json::from_str(&plan_json(&plan(SMALL, &[], false).unwrap())).unwrap();
+    assert_eq!(json[7]["point"]["links.air.down.rate"], "20 Mbit/s");
+    assert_eq!((&json[7]["index"], &json[7]["round"]), (&7.into(), &1.into()));
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in ".{0,200}") {
+        let _ = plan(&text, &[], false);
+    }
+
+    #[test]
+    fn no_damage_to_a_study_makes_the_reader_panic(
+        at in 0..SMALL.len(), length in 0..60usize, new in "[a-z\"\\[\\]{}=.,0-9 \n]{0,12}", reduced: bool,
+    ) {
+        let end = (at + length).min(SMALL.len());
+        let text = format!("{}{new}{}", &SMALL[..at], &SMALL[end..]);
+        if let Err(error) = plan(&text, &[], reduced) {
+            let error = error.to_string();
+            prop_assert!(error.starts_with("s.toml:") || error.starts_with("profiles/"), "{}", error);
+            prop_assert!(error.contains("; ") && !error.contains('\n'), "{}", error);
+        }
+    }
+
+    #[test]
+    fn no_setting_makes_the_reader_panic(
+        path in "(flow|flows|links|hosts|measure|inputs|seed|rounds)(\\.(download|air|client|cc|rate|down|size|x)){0,4}",
+        value in ".{0,30}",
+    ) {
+        if let Err(error) = plan(SMALL, &[&format!("{path}={value}")], false) {
+            prop_assert!(!error.to_string().contains('\n'), "{}", error);
+        }
+    }
+
+    #[test]
+    fn the_same_text_and_settings_give_the_same_plan(seed in 0u64..1 << 40, rounds in 1u32..5) {
+        let settings = [format!("seed={seed}"), format!("rounds={rounds}")];
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let (a, b) = (plan(SMALL, &settings, false).unwrap(), plan(SMALL, &settings, false).unwrap());
+        prop_assert_eq!(plan_json(&a), plan_json(&b));
+        prop_assert_eq!(format!("{a:?}"), format!("{b:?}"));
+    }
+}

@@ -1,0 +1,112 @@
+//! What is generated is what is there, and the studies and pages of the repository read.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use perigee_study::results::{Table, Tables};
+use perigee_study::{schema, Overrides, Run, Study};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+const STALE: &str = "run `cargo run -p perigee-study --bin schema -- schema docs/reference/study.md`";
+
+#[test]
+fn the_schemas_on_file_are_those_of_the_code() {
+    // Not `assert_eq`, which would print both of them.
+    assert!(read("schema/study.json") == schema::study_json(), "study.json is stale; {STALE}");
+    assert!(read("schema/results.json") == schema::results_json(), "results.json is stale; {STALE}");
+    assert!(read("schema/results.md") == schema::results_markdown(), "results.md is stale; {STALE}");
+}
+
+#[test]
+fn the_reference_has_every_key_of_every_table() {
+    let page = read("docs/reference/study.md");
+    assert!(schema::study_markdown(&page).as_deref() == Some(&*page), "study.md is stale; {STALE}");
+    for section in schema::sections() {
+        assert!(page.contains(&format!("<!-- keys: {section} -->")), "the reference lacks the table of {section}");
+    }
+}
+
+#[test]
+fn every_study_in_the_pages_reads() {
+    let mut seen = 0;
+    for page in ["docs/reference/study.md", "docs/guide/first-study.md"] {
+        let text = read(page);
+        for block in text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            if block.starts_with("name = ") {
+                Study::parse(block, page).unwrap_or_else(|error| panic!("{error}"));
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 2, "{seen} studies in the pages");
+    let reference = read("docs/reference/study.md");
+    let first = reference.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    assert_eq!(common::plan(first, &[], false).unwrap().len(), 40);
+    assert_eq!(common::plan(first, &["flow.cc=cubic"], false).unwrap().len(), 20);
+}
+
+/// The plan of a study of the repository, with two recordings of a few lines.
+fn plan(name: &str, settings: &[&str], reduced: bool) -> Result<Vec<Run>, String> {
+    let file = format!("studies/{name}/study.toml");
+    let study = Study::parse(&read(&file), &file).map_err(|error| error.to_string())?;
+    let mut load = |path: &str| match path {
+        "bw" => Ok(b"1\n2\n3\n5\n".to_vec()),
+        "delay" => Ok(b"10\n12\n".to_vec()),
+        _ => fs::read(root().join(path)).map_err(|error| error.to_string()),
+    };
+    let overrides = Overrides::new(settings, reduced).map_err(|error| error.to_string())?;
+    study.plan(&overrides, &mut load).map_err(|error| error.to_string())
+}
+
+#[test]
+fn starlink_replay_says_which_recordings_it_wants() {
+    let error = plan("starlink-replay", &[], false).unwrap_err();
+    assert!(error.starts_with("studies/starlink-replay/study.toml:"), "{error}");
+    assert!(error.ends_with("; pass --set inputs.bw=PATH --set inputs.delay=PATH"), "{error}");
+    let error = plan("starlink-replay", &["inputs.bw=bw"], false).unwrap_err();
+    assert!(error.ends_with("pass --set inputs.delay=PATH"), "{error}");
+    let runs = plan("starlink-replay", &["inputs.bw=bw", "inputs.delay=delay"], false).unwrap();
+    assert_eq!(runs.len(), 100, "5 alone and 15 pairs in 5 rounds");
+    assert_eq!(plan("starlink-replay", &["inputs.bw=bw", "inputs.delay=delay"], true).unwrap().len(), 20);
+}
+
+#[test]
+fn a_column_that_has_a_unit_ends_in_it() {
+    for table in Tables::default().all() {
+        for column in table.columns() {
+            let ending = match column.unit {
+                "s" => "_s",
+                "ms" => "_ms",
+                "Mbit/s" => "_mbps",
+                "B" => "bytes",
+                "packets" => "_packets",
+                _ => "",
+            };
+            let named = column.name.ends_with(ending) || column.name == "sequence";
+            assert!(named, "{}.{} is in {}", table.name(), column.name, column.unit);
+        }
+    }
+}
+
+#[test]
+fn a_table_keeps_its_rows_in_columns_of_one_length() {
+    let mut tables = Tables::default();
+    let row = |bytes| perigee_study::results::MilestoneRow { run: 1, flow: "f".into(), bytes, t_s: 0.5 };
+    let mut others = tables.milestones.clone();
+    tables.milestones.push(row(1));
+    others.push(row(2));
+    tables.milestones.append(&mut others);
+    assert_eq!((tables.milestones.len(), others.len()), (2, 0));
+    assert_eq!(tables.milestones.bytes, [1, 2]);
+    assert!((0..4).all(|column| tables.milestones.values(column).is_some()));
+    assert!(tables.milestones.values(4).is_none());
+}
