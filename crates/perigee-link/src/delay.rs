@@ -89,13 +89,13 @@ impl JitterDelay {
 
     fn body_delay(&mut self, interval: u64) -> Time {
         let g = self.body.value(interval);
-        let seconds = match self.spec.body {
-            Body::Normal { sd } => self.spec.base.as_secs_f64() + g * sd.as_secs_f64(),
-            Body::LogNormal { median, sigma } => {
-                self.spec.base.as_secs_f64() + median.as_secs_f64() * libm::exp(sigma * g)
-            }
+        let beyond = match self.spec.body {
+            Body::Normal { sd } => g * sd.as_secs_f64(),
+            Body::Uniform { width } => above(g) * width.as_secs_f64(),
+            Body::Triangular { width } => triangular(above(g)) * width.as_secs_f64(),
+            Body::LogNormal { median, sigma } => median.as_secs_f64() * libm::exp(sigma * g),
         };
-        Time::from_secs_f64(seconds).max(self.spec.min).min(self.spec.max)
+        Time::from_secs_f64(self.spec.base.as_secs_f64() + beyond).max(self.spec.min).min(self.spec.max)
     }
 }
 
@@ -142,6 +142,15 @@ impl TailDelay {
 /// Probability that a standard normal value is above `g`; uniform for a standard normal `g`.
 fn above(g: f64) -> f64 {
     0.5 * libm::erfc(g * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// Quantile of the symmetric triangle on 0..1: sqrt(u / 2) in its lower half, mirrored in its upper one.
+fn triangular(u: f64) -> f64 {
+    if u < 0.5 {
+        (u / 2.0).sqrt()
+    } else {
+        1.0 - ((1.0 - u) / 2.0).sqrt()
+    }
 }
 
 /// Delay that is added while the link is loaded; see [`Loaded`].

@@ -122,8 +122,10 @@ fn delay(node: &Node, what: &str, load: &mut Load<'_>) -> Result<DelaySpec, Stri
     let max = table.get_in("max", Time::ZERO..=MOST_DELAY)?.unwrap_or(MOST_DELAY);
     let jitter = Jitter {
         base: table.require_in("base", Time::ZERO..=MOST_DELAY)?,
-        body: match kind(&body, &["normal", "log-normal"])? {
+        body: match kind(&body, &["normal", "uniform", "triangular", "log-normal"])? {
             0 => Body::Normal { sd: body.require_in("sd", Time::ZERO..=MOST_DELAY)? },
+            1 => Body::Uniform { width: body.require_in("width", Time::ZERO..=MOST_DELAY)? },
+            2 => Body::Triangular { width: body.require_in("width", Time::ZERO..=MOST_DELAY)? },
             _ => Body::LogNormal { median: median(&body)?, sigma: sigma(&body)? },
         },
         min: table.get_in("min", Time::ZERO..=max)?.unwrap_or_default(),

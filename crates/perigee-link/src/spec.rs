@@ -139,7 +139,7 @@ pub enum DelaySpec {
 /// thousands of packets per second, independent draws per packet would leave nothing but their running maximum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Jitter {
-    /// Centre of a normal body, floor of a log-normal one.
+    /// Centre of a normal body, floor of the others.
     pub base: Time,
     /// Distribution of the body.
     pub body: Body,
@@ -164,6 +164,16 @@ pub enum Body {
     Normal {
         /// Standard deviation.
         sd: Time,
+    },
+    /// Uniform from the base upwards, as the wait for a slot that comes round at a fixed time.
+    Uniform {
+        /// Largest value that is added.
+        width: Time,
+    },
+    /// Symmetric triangle from the base upwards: the sum of two such waits.
+    Triangular {
+        /// Largest value that is added.
+        width: Time,
     },
     /// Log-normal, added to the base.
     LogNormal {
