@@ -239,6 +239,18 @@ impl<T: Copy> Link<T> {
         self.server.rate_at(t)
     }
 
+    /// The mean rate between two instants, rounded down; past or ahead of the packets, it disturbs nothing.
+    ///
+    /// ```
+    /// use perigee_link::{Link, LinkSpec};
+    /// use perigee_units::{Rate, Time};
+    /// let mut link = Link::<()>::new(&LinkSpec::constant(Rate::from_mbps(12.0), Time::ZERO), 1, "down");
+    /// assert_eq!(link.mean_rate(Time::ZERO, Time::from_secs(1)), Rate::from_mbps(12.0));
+    /// ```
+    pub fn mean_rate(&mut self, from: Time, to: Time) -> Rate {
+        self.server.mean_rate(from, to)
+    }
+
     /// Packets that were accepted and not lost, and that nobody has polled yet.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()

@@ -18,6 +18,9 @@ pub(crate) struct Server {
     /// When everything accepted so far would be sent if there were no bucket.
     busy: Clock,
     bucket: Option<Bucket>,
+    /// The same rate process again, for who asks about its past while `source` is ahead.
+    mirror: Source,
+    mirror_cursor: Cursor,
 }
 
 /// A token bucket. A packet leaves when all work up to it, less the bucket's size, is done: `ahead` runs over the same
@@ -61,21 +64,10 @@ struct Fluctuating {
 
 impl Server {
     pub(crate) fn new(spec: &RateSpec, burst: Bytes, seed: u64, name: &str) -> Self {
-        let source = match spec {
-            RateSpec::Constant(rate) => Source::Constant(*rate),
-            RateSpec::Trace(steps) => Source::Steps { steps: steps.clone(), per_period: per_period(steps) },
-            RateSpec::Fluctuating(spec) => {
-                let mood = Stream::new(seed, &format!("{name}/rate/mood")).normal();
-                Source::Fluctuating(Fluctuating {
-                    mean: spec.mean.as_bps() as f64 + mood * spec.mood.as_bps() as f64,
-                    wander: Wander::new(seed, format!("{name}/rate"), spec.every, spec.memory),
-                    spec: spec.clone(),
-                })
-            }
-        };
+        let (source, mirror) = (Source::new(spec, seed, name), Source::new(spec, seed, name));
         let size = work(u32::try_from(burst.as_u64()).unwrap_or(u32::MAX));
         let bucket = (size > 0).then(|| Bucket { size, free: size, ahead: Clock::default() });
-        Self { source, busy: Clock::default(), bucket }
+        Self { source, busy: Clock::default(), bucket, mirror, mirror_cursor: Cursor::default() }
     }
 
     /// Accepts a packet of `size` bytes (at most 2^31) at `now`; the instant at which it leaves.
@@ -110,6 +102,24 @@ impl Server {
         self.bucket.as_ref().map_or(self.busy.at, |bucket| bucket.ahead.at)
     }
 
+    /// The mean rate between two instants; cheap where successive calls go forward in time.
+    pub(crate) fn mean_rate(&mut self, from: Time, to: Time) -> Rate {
+        let (mut at, mut work) = (from, 0u128);
+        while at < to {
+            let (rate, until) = self.mirror.segment(&mut self.mirror_cursor, at);
+            if rate == Rate::UNLIMITED {
+                return rate;
+            }
+            let end = until.min(to);
+            work += u128::from(rate.as_bps()) * u128::from((end - at).as_nanos());
+            at = end;
+        }
+        match u128::from((to - from).as_nanos()) {
+            0 => self.rate_at(from),
+            length => Rate::from_bps((work / length) as u64),
+        }
+    }
+
     /// The rate at an instant.
     pub(crate) fn rate_at(&self, t: Time) -> Rate {
         match &self.source {
@@ -125,6 +135,30 @@ impl Server {
 }
 
 impl Source {
+    fn new(spec: &RateSpec, seed: u64, name: &str) -> Self {
+        match spec {
+            RateSpec::Constant(rate) => Self::Constant(*rate),
+            RateSpec::Trace(steps) => Self::Steps { steps: steps.clone(), per_period: per_period(steps) },
+            RateSpec::Fluctuating(spec) => {
+                let mood = Stream::new(seed, &format!("{name}/rate/mood")).normal();
+                Self::Fluctuating(Fluctuating {
+                    mean: spec.mean.as_bps() as f64 + mood * spec.mood.as_bps() as f64,
+                    wander: Wander::new(seed, format!("{name}/rate"), spec.every, spec.memory),
+                    spec: spec.clone(),
+                })
+            }
+        }
+    }
+
+    /// The rate at an instant, and the instant until which it holds.
+    fn segment(&mut self, cursor: &mut Cursor, t: Time) -> (Rate, Time) {
+        match self {
+            Self::Constant(rate) => (*rate, Time::MAX),
+            Self::Steps { steps, .. } => steps.segment(cursor, t),
+            Self::Fluctuating(f) => f.segment(t),
+        }
+    }
+
     /// Moves the clock on by a packet.
     #[inline]
     fn advance(&mut self, clock: &mut Clock, size: u32) {
@@ -149,11 +183,7 @@ impl Source {
         let mut left = amount.saturating_add(clock.rest);
         clock.rest = 0;
         loop {
-            let (rate, until) = match self {
-                Self::Constant(rate) => (*rate, Time::MAX),
-                Self::Steps { steps, .. } => steps.segment(&mut clock.cursor, clock.at),
-                Self::Fluctuating(f) => f.segment(clock.at),
-            };
+            let (rate, until) = self.segment(&mut clock.cursor, clock.at);
             // What was remembered is of another rate (for no size it is right at any); an unlimited one has no short way.
             (clock.size, clock.quotient, clock.remainder) = (0, 0, 0);
             (clock.rate, clock.until) = (if rate == Rate::UNLIMITED { 0 } else { rate.as_bps() }, until);

@@ -311,3 +311,24 @@ fn a_loaded_link_adds_its_delay_and_pings_do_not_load_it() {
 }
 
 const SEED: u64 = 20;
+
+#[test]
+fn the_mean_rate_is_that_of_its_parts_and_asking_disturbs_nothing() {
+    let text = r#"
+        rate = { kind = "fluctuating", mean = "100 Mbit/s", sd = "20 Mbit/s", min = "10 Mbit/s", max = "150 Mbit/s", every = "100 ms", memory = "1 s" }
+        delay = "10 ms"
+    "#;
+    let (mut asked, mut silent) = (link(text), link(text));
+    let part = Time::from_millis(100);
+    let parts: Vec<f64> = (0..50).map(|i| asked.rate_at(part * i).as_mbps()).collect();
+    // The link is far ahead of the span that is asked for.
+    send(&mut asked, Time::from_secs(60), 1500);
+    send(&mut silent, Time::from_secs(60), 1500);
+    let whole = asked.mean_rate(Time::ZERO, part * 50).as_mbps();
+    assert_close("mean rate", whole, mean(&parts), 1e-6);
+    let middle = asked.mean_rate(part * 10, part * 10 + Time::from_millis(150)).as_mbps();
+    assert_close("one and a half parts", middle, (2.0 * parts[10] + parts[11]) / 3.0, 1e-6);
+    for at in [61, 62, 100] {
+        assert_eq!(send(&mut asked, Time::from_secs(at), 1500), send(&mut silent, Time::from_secs(at), 1500));
+    }
+}
