@@ -84,8 +84,15 @@ impl<'l> Workshop<'l> {
         let text = String::from_utf8(bytes)
             .map_err(|_| error(format!("the profile `{}` is not text", clip(&file)), "name a TOML file"))?;
         let tree = profile::split(strict::parse(&text, &file)?)?;
-        // Read as it is, too, so that its own errors are not mistaken for those of values laid over it.
-        profile::read(&tree, &mut beside(&mut *self.load, folder_of(&file)))?;
+        // The links themselves are read with what the study lays over them: a profile may leave recordings open.
+        let table = Table::root(&tree)?;
+        for key in ["name", "title", "source"] {
+            table.require::<String>(key)?;
+        }
+        for key in ["down", "up"] {
+            table.table(key)?.ok_or_else(|| table.missing(key))?;
+        }
+        table.finish()?;
         self.profiles.insert(file.clone(), tree.clone());
         Ok((file, tree))
     }
@@ -109,11 +116,8 @@ fn folder_of(file: &str) -> &str {
 /// The table of one direction: each process is that of the last of these which has it: the profile, the link's common
 /// keys, the link's table for the direction; and over that the values of this point, which may reach into a process.
 fn layered(direction: &str, link: &LinkDraft, base: Option<&Node>, document: &Document) -> Result<Node, StrictError> {
-    let mut node = match base.map(|tree| (tree, tree.get(direction))) {
-        None => Node::empty_table(&link.table.origin),
-        Some((_, Some(node))) => node.clone(),
-        Some((tree, None)) => return Err(Table::root(tree)?.missing(direction)),
-    };
+    let base = base.and_then(|tree| tree.get(direction));
+    let mut node = base.map_or_else(|| Node::empty_table(&link.table.origin), Node::clone);
     let common = LINK.keys.iter().filter(|key| matches!(key.kind, Kind::Link) && !is_direction(key.name));
     for key in common {
         if let Some(process) = link.table.get(key.name) {

@@ -174,3 +174,26 @@ fn tables_that_would_outgrow_memory_are_refused() {
     let expected = "s.toml:53: `vary` makes 80000 points; shorten the lists, down to 10000 points";
     assert_eq!(error(&text, &[]), expected);
 }
+
+#[test]
+fn mistakes_in_a_profile_stand_in_the_profile() {
+    let refused = |old: &str, new: &str| {
+        let profile = common::GEO.replacen(old, new, 1);
+        let mut load = |name: &str| match name {
+            "profiles/geo.toml" => Ok(profile.clone().into()),
+            other => common::load(other),
+        };
+        let study = perigee_study::Study::parse(SMALL, "s.toml").unwrap();
+        study.plan(&perigee_study::Overrides::default(), &mut load).unwrap_err().to_string()
+    };
+    assert_eq!(
+        refused("delay = \"300 ms\"", "delay = \"300\""),
+        "profiles/geo.toml:6: `links.air.down.delay`: `300` has no unit; write \"600 ms\""
+    );
+    assert_eq!(
+        refused("queue =", "queu ="),
+        "profiles/geo.toml:7: unknown key `links.air.down.queu`; did you mean `queue`?"
+    );
+    assert_eq!(refused("source =", "sauce ="), "profiles/geo.toml:3: unknown key `sauce`; did you mean `source`?");
+    assert_eq!(refused("[up]", "[upp]"), "profiles/geo.toml:8: unknown key `upp`; did you mean `up`?");
+}

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use perigee_study::results::{Table, Tables};
-use perigee_study::{schema, Overrides, Run, Study};
+use perigee_study::{schema, App, Overrides, Run, Study, Traffic};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -65,6 +65,19 @@ fn plan(name: &str, settings: &[&str], reduced: bool) -> Result<Vec<Run>, String
     };
     let overrides = Overrides::new(settings, reduced).map_err(|error| error.to_string())?;
     study.plan(&overrides, &mut load).map_err(|error| error.to_string())
+}
+
+#[test]
+fn claypool_is_four_algorithms_in_80_interlaced_rounds() {
+    let runs = plan("claypool-2021", &[], false).unwrap();
+    assert_eq!(runs.len(), 320);
+    let algorithm = |run: &Run| match &run.scenario.flows[0].traffic {
+        Traffic::Tcp { tcp, app: App::Bulk(_) } => tcp.cc.algorithm().name(),
+        _ => panic!("a download is over TCP"),
+    };
+    let names: Vec<&str> = runs[4..8].iter().map(algorithm).collect();
+    assert_eq!(names, ["bbr", "cubic", "hybla", "vivace"]);
+    assert_eq!(plan("claypool-2021", &[], true).unwrap().len(), 8);
 }
 
 #[test]
