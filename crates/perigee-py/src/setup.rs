@@ -159,6 +159,7 @@ fn host_in_words(config: &Config) -> Vec<Property> {
         ("receive buffer (smallest, initial, largest)", buffer(&config.rmem)),
         ("send buffer (smallest, initial, largest)", buffer(&config.wmem)),
         ("receive buffer grows", on(config.receive_autotuning)),
+        ("memory of a full segment", config.segment_memory.to_string()),
         ("timestamps", on(config.timestamps)),
         ("window scaling", on(config.window_scaling)),
         ("SACK", on(config.sack)),
@@ -170,6 +171,7 @@ fn host_in_words(config: &Config) -> Vec<Property> {
         ("delayed ACKs", on(config.delayed_acks)),
         ("ACK compression", on(config.ack_compression)),
         ("slow start after idle", on(config.slow_start_after_idle)),
+        ("pacing of all flows", on(config.pacing)),
         ("retransmission timeout", format!("{} to {}", config.rto_min, config.rto_max)),
         ("ECN", on(config.ecn)),
     ]

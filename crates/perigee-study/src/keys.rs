@@ -209,6 +209,13 @@ pub(crate) static TCP: Section = Section {
             "true",
             "Grow the receive buffer with the measured rate (`tcp_moderate_rcvbuf`).",
         ),
+        key(
+            "segment_memory",
+            Kind::Size { min: Bytes::new(256), max: Bytes::new(1 << 20) },
+            "2304 B",
+            "Memory that a full segment takes in the receive queue (`truesize`). Drivers that take a page for each need \
+             4352 B; the window then ends at a quarter of the largest buffer instead of half.",
+        ),
         key("timestamps", Kind::Bool, "true", "Timestamps option (RFC 7323)."),
         key("window_scaling", Kind::Bool, "true", "Window scaling option (RFC 7323)."),
         key("sack", Kind::Bool, "true", "Selective acknowledgements (RFC 2018)."),
@@ -251,6 +258,12 @@ pub(crate) static TCP: Section = Section {
             Kind::Bool,
             "true",
             "Collapse the window after an idle time of one RTO (`tcp_slow_start_after_idle`).",
+        ),
+        key(
+            "pacing",
+            Kind::Bool,
+            "false",
+            "Pace every flow at its window's rate, as below Linux's fq queue; algorithms that need pacing always have it.",
         ),
         key(
             "rto_min",

@@ -139,13 +139,10 @@ fn links(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<LinkDraft>, StrictErro
         let ends = (nodes.number(first, &what)?, nodes.number(second, &what)?);
         links.push(LinkDraft { name, ends, table: node.clone() });
     }
-    match links.len() {
-        0 => Err(study.error("links", "a study needs a link", "add a [[links]] table")),
-        many if many > MAX_LINKS => {
-            Err(study.error("links", format!("{many} links are too many"), format!("use up to {MAX_LINKS}")))
-        }
-        _ => Ok(links),
+    if links.is_empty() {
+        return Err(study.error("links", "a study needs a link", "add a [[links]] table"));
     }
+    Ok(links)
 }
 
 fn routes(
@@ -233,10 +230,12 @@ fn apply_tcp(table: &Reader<'_>, config: &mut Config) -> Result<(), StrictError>
         ("ack_compression", &mut config.ack_compression),
         ("quick_acks", &mut config.quick_acks),
         ("slow_start_after_idle", &mut config.slow_start_after_idle),
+        ("pacing", &mut config.pacing),
         ("ecn", &mut config.ecn),
     ] {
         table.put(key, slot)?;
     }
+    table.put("segment_memory", &mut config.segment_memory)?;
     if config.rto_min > config.rto_max {
         let message =
             format!("`{}` = {} is above rto_max = {}", table.dotted("rto_min"), config.rto_min, config.rto_max);
@@ -510,8 +509,6 @@ fn unique(table: &Reader<'_>, names: &mut BTreeSet<String>) -> Result<String, St
 
 /// Most nodes: the next hops of a scenario are a square of them.
 const MAX_NODES: usize = 100;
-/// Most links.
-const MAX_LINKS: usize = 1000;
 /// Most sizes of `measure.milestones`.
 const MAX_MILESTONES: u64 = 10_000;
 /// Most rows of a run's series.

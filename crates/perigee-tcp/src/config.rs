@@ -15,6 +15,10 @@ pub struct Config {
     pub wmem: [Bytes; 3],
     /// Grow the receive buffer with the measured rate (`tcp_moderate_rcvbuf`).
     pub receive_autotuning: bool,
+    /// Memory that a full segment takes in the receive queue (`skb->truesize`): 2304 B with drivers that receive into
+    /// half pages, 4352 B with those that take a page for each. Above twice the segment, the advertised window stops
+    /// growing at a quarter of the largest buffer instead of half of it.
+    pub segment_memory: Bytes,
     /// Timestamps option (RFC 7323).
     pub timestamps: bool,
     /// Window scaling option (RFC 7323).
@@ -64,6 +68,7 @@ impl Default for Config {
             rmem: [Bytes::new(4096), Bytes::new(131_072), Bytes::new(6_291_456)],
             wmem: [Bytes::new(4096), Bytes::new(16_384), Bytes::new(4_194_304)],
             receive_autotuning: true,
+            segment_memory: Bytes::new(2304),
             timestamps: true,
             window_scaling: true,
             sack: true,

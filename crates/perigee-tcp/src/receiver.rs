@@ -439,6 +439,9 @@ struct ReceiveWindow {
     clamp: u64,
     /// Most that is advertised; grows with arriving data.
     threshold: u64,
+    /// It grows no more once it is above this.
+    growth_ends: u64,
+    segment_memory: u64,
     /// Advertised last, counted from `acknowledged`.
     window: u64,
     /// Position up to which was acknowledged.
@@ -473,6 +476,8 @@ impl ReceiveWindow {
             mss,
             clamp,
             threshold: clamp.min(window.max(mss)),
+            growth_ends: growth_ends(config),
+            segment_memory: config.segment_memory.as_u64(),
             window,
             acknowledged: 0,
             rtt_us: 0,
@@ -488,7 +493,7 @@ impl ReceiveWindow {
 
     /// The right edge never moves back (RFC 9293, section 3.8.6).
     fn advertise(&mut self, next: u64, held_bytes: u64, scale: u8) -> u32 {
-        let held = held_bytes * SKB_TRUESIZE / self.mss;
+        let held = held_bytes * self.segment_memory / self.mss;
         let free = (self.buffer.saturating_sub(held) / BUFFER_PER_WINDOW).min(self.clamp).min(self.threshold);
         let unit = 1u64 << scale;
         let edge = self.right_edge();
@@ -513,8 +518,9 @@ impl ReceiveWindow {
     /// Each segment opens the window by two; whether it did.
     #[inline]
     fn grow(&mut self, now: Time, next: u64, held_bytes: u64) -> bool {
-        let held = held_bytes * SKB_TRUESIZE / self.mss;
-        let room = self.clamp.min(self.buffer.saturating_sub(held) / BUFFER_PER_WINDOW).saturating_sub(self.threshold);
+        let held = held_bytes * self.segment_memory / self.mss;
+        let most = self.clamp.min(self.buffer.saturating_sub(held) / BUFFER_PER_WINDOW);
+        let room = if self.threshold > self.growth_ends { 0 } else { most.saturating_sub(self.threshold) };
         self.threshold += room.min(2 * self.mss);
         // The application reads after all that arrives at one instant.
         match self.unread {
@@ -563,14 +569,28 @@ const COMPRESS_AT_MOST: u32 = 44;
 const COMPRESS_FOR: Time = Time::from_millis(1);
 /// Half the buffer is for overhead (`tcp_adv_win_scale` = 1).
 const BUFFER_PER_WINDOW: u64 = 2;
-/// Memory that a full segment takes in the receive queue.
-const SKB_TRUESIZE: u64 = 2304;
 /// Buffer added for each segment of window: the smallest step of 128 whose half holds a segment of 1460 bytes.
 const BUFFER_PER_SEGMENT: u64 = 3008;
 /// Most options a full data segment carries.
 const OPTION_BYTES: u64 = 40;
 const MAX_UNSCALED_WINDOW: u64 = 65_535;
 const INITIAL_SEGMENTS: u64 = 10;
+
+/// Linux lets a window grow without bound only where the memory of a segment, counted as window, is no more than its
+/// payload; otherwise it halves both until it is, and the window ends there (`__tcp_grow_window`).
+fn growth_ends(config: &Config) -> u64 {
+    let payload = u64::from(config.mss);
+    let mut memory = config.segment_memory.as_u64() / BUFFER_PER_WINDOW;
+    if memory <= payload {
+        return u64::MAX;
+    }
+    let mut window = config.rmem[2].as_u64() / BUFFER_PER_WINDOW;
+    while memory > payload {
+        memory /= 2;
+        window /= 2;
+    }
+    window
+}
 
 /// Shift that lets the largest buffer be advertised in 16 bits.
 pub(crate) fn window_scale(config: &Config) -> u8 {
