@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 class StudyError(ValueError): ...
 class SimulationError(RuntimeError): ...
+
+Column: TypeAlias = tuple[str, str, bytes | None, bytes | None, bytes]
+Table: TypeAlias = tuple[int, list[Column]]
 
 class Plan:
     study: str
@@ -12,6 +16,6 @@ class Plan:
     def setup_json(self) -> str: ...
     def run(
         self, index: int, progress: Callable[[float], bool]
-    ) -> tuple[dict[str, bytes], dict[str, bytes]] | None: ...
+    ) -> tuple[dict[str, Table], dict[str, bytes]] | None: ...
 
 def algorithms() -> str: ...

@@ -17,9 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from perigee import __version__, progress
-from perigee.engine import algorithms
-from perigee.engine import engine as find_engine
+from perigee import __version__, engines, progress
 from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InputError, InterruptedRunError, PerigeeError
 from perigee.numbers import number, signed
 from perigee.places import find_study
@@ -36,6 +34,8 @@ EXAMPLES = """
 Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (resumable).
 """
 
+WIDTH_OF_A_FILE = 140
+
 app = typer.Typer(
     name="perigee",
     help="Predict and measure how TCP behaves over satellite links.\n" + EXAMPLES,
@@ -47,7 +47,8 @@ app = typer.Typer(
 cc_app = typer.Typer(help="Congestion controls: what there is and what can be set.", no_args_is_help=True)
 app.add_typer(cc_app, name="cc")
 
-out_console = Console()
+# Where nobody looks, long lines are better than tables folded to 80 columns.
+out_console = Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_FILE)
 error_console = Console(stderr=True)
 
 
@@ -115,7 +116,7 @@ def run(
     """
     job = Job(
         study=find_study(study),
-        engine=find_engine(engine),
+        engine=engines.engine(engine),
         settings=settings or (),
         reduced=reduced,
         out=out,
@@ -220,7 +221,7 @@ def cc_list() -> None:
     table.add_column("Name")
     table.add_column("What it is")
     table.add_column("Parameters")
-    for one in algorithms():
+    for one in engines.algorithms():
         table.add_row(one["name"], escape(one["title"]), ", ".join(p["name"] for p in one["params"]))
     out_console.print(table)
 
@@ -233,7 +234,7 @@ def cc_show(name: Annotated[str, typer.Argument(help="Its name, see `perigee cc 
 
       perigee cc show hybla
     """
-    known = {one["name"]: one for one in algorithms()}
+    known = {one["name"]: one for one in engines.algorithms()}
     if name not in known:
         raise InputError(f"{name}: there is no such congestion control; there are {', '.join(known)}")
     out_console.print(f"[bold]{name}[/bold]: {escape(known[name]['title'])}", highlight=False)

@@ -122,10 +122,10 @@ class ResultsFolder:
                 f"{self.path}: holds other results ({'; '.join(differences)}); choose another folder with --out, "
                 "or give --fresh to replace them"
             )
-        elif manifest["state"] != "complete" and manifest["build"] != identity.build:
+        elif manifest["build"] != identity.build:
             raise InputError(
-                f"{self.path}: was begun with another build of the engine, whose runs must not be mixed with this "
-                "one's; choose another folder with --out, or give --fresh to replace them"
+                f"{self.path}: holds results of another build of the engine, which are not taken for this one's; "
+                "choose another folder with --out, or give --fresh to replace them"
             )
         if manifest["state"] != "complete":
             self._shards.mkdir(exist_ok=True)
@@ -255,7 +255,7 @@ def plan_hash(runs: Sequence[Mapping[str, Any]]) -> str:
 
     Examples:
         >>> plan_hash([{"index": 0}])[:12]
-        '8c2ad07fbf0c'
+        'cb03dfa19122'
     """
     return hashlib.sha256(json.dumps(list(runs), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 

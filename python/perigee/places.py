@@ -37,11 +37,10 @@ class StudyFile:
 def data_roots() -> tuple[Path, ...]:
     """Return the folders that hold `studies/` and `profiles/`, nearest first.
 
-    The working directory comes first (a user's own), then the checkout this package is run from, then the data
-    installed with the package.
+    The working directory comes first (a user's own), then the package's: in a checkout links to the repository's own
+    folders, in an installed wheel copies of them.
     """
-    package = Path(__file__).resolve().parent
-    candidates = (Path.cwd(), package.parent.parent, package / "data")
+    candidates = (Path.cwd(), Path(__file__).resolve().parent / "data")
     roots = [path for path in candidates if (path / "studies").is_dir() or (path / "profiles").is_dir()]
     return tuple(dict.fromkeys(roots))
 

@@ -11,7 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
-from perigee.engine import Engine, Plan
+from perigee.engines import Engine, Plan
 from perigee.errors import InterruptedRunError
 from perigee.folder import Identity, ResultsFolder, plan_hash
 from perigee.places import StudyFile

@@ -7,7 +7,6 @@ mod tables;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use arrow_schema::ArrowError;
 use perigee_sim::{RunResult, SimError};
 use perigee_study::{plan_json, Overrides, Run, Study};
 use pyo3::create_exception;
@@ -15,6 +14,8 @@ use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde_json::json;
+
+use tables::Buffers;
 
 create_exception!(_core, StudyError, PyValueError, "A study or a setting is wrong; the message names file, line, fix.");
 create_exception!(_core, SimulationError, PyRuntimeError, "A run failed.");
@@ -58,7 +59,8 @@ impl Plan {
     }
 
     /// Carries out a run. `progress` is called with the share done and says whether to go on; `None` where it did not.
-    /// Otherwise the tables as Arrow IPC streams by name, and the captures as pcapng by node.
+    /// Otherwise the tables by name (rows, and of each column name, type, and Arrow's buffers: validity, offsets, data),
+    /// and the captures as pcapng by node.
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -80,20 +82,23 @@ impl Plan {
                     }
                 }
             };
-            perigee_sim::run(run, &mut tell).map(|result| (streams(&result), result.captures))
+            perigee_sim::run(run, &mut tell).map(|result| (columns(&result), result.captures))
         });
         if let Some(error) = raised {
             return Err(error);
         }
-        let failed = |reason: String| SimulationError::new_err(reason);
-        let (streams, captured) = match done {
+        let (columns, captured) = match done {
             Ok(done) => done,
             Err(SimError::Cancelled) => return Ok(None),
-            Err(error) => return Err(failed(error.to_string())),
+            Err(error) => return Err(SimulationError::new_err(error.to_string())),
         };
         let (tables, captures) = (PyDict::new(py), PyDict::new(py));
-        for (name, stream) in streams.map_err(|error| failed(error.to_string()))? {
-            tables.set_item(name, PyBytes::new(py, &stream))?;
+        for (table, rows, columns) in columns {
+            let cells = |bytes: Vec<u8>| PyBytes::new(py, &bytes);
+            let columns = columns.into_iter().map(|(name, kind, Buffers { validity, offsets, data })| {
+                (name, kind, validity.map(cells), offsets.map(cells), cells(data))
+            });
+            tables.set_item(table, (rows, columns.collect::<Vec<_>>()))?;
         }
         for capture in captured {
             captures.set_item(&*capture.node, PyBytes::new(py, &capture.pcapng))?;
@@ -102,8 +107,8 @@ impl Plan {
     }
 }
 
-fn streams(result: &RunResult) -> Result<Vec<(&'static str, Vec<u8>)>, ArrowError> {
-    result.tables.all().into_iter().map(|table| Ok((table.name(), tables::stream(table)?))).collect()
+fn columns(result: &RunResult) -> Vec<(&'static str, usize, Vec<tables::Column>)> {
+    result.tables.all().into_iter().map(|table| (table.name(), table.len(), tables::columns(table))).collect()
 }
 
 /// The congestion controls as JSON: `name`, `title`, `params`.

@@ -94,6 +94,8 @@ fn moving_delay(jitter: &Jitter) -> String {
     let Jitter { base, body, min, max, every, memory, .. } = jitter;
     let body = match body {
         Body::Normal { sd } => format!("normal, sd {sd}"),
+        Body::Uniform { width } => format!("uniform, up to {width} more"),
+        Body::Triangular { width } => format!("triangular, up to {width} more"),
         Body::LogNormal { median, sigma } => format!("log-normal, median {median}, sigma {sigma}"),
     };
     let text = format!("{base} and a body ({body}), {min} to {max}; redrawn each {every}, memory {memory}");

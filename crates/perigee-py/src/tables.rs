@@ -1,44 +1,83 @@
-//! Result tables as Arrow, column by column as their schema says.
+//! Result tables as columns in Arrow's memory layout, which `pyarrow` takes over without a copy.
+//!
+//! A column needs three byte strings at most: the values, where text begins and ends, and which cells are there. The
+//! Arrow crates would do the same at ten times the build.
 
-use std::sync::Arc;
+use perigee_study::results::{Table, Values};
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
-use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, DataType, Field, Schema};
-use perigee_study::results::{CellType, Table, Values};
-
-/// A table as an Arrow IPC stream.
-pub(crate) fn stream(table: &dyn Table) -> Result<Vec<u8>, ArrowError> {
-    let fields = table.columns().iter().map(|column| Field::new(column.name, kind(column.cell), column.nullable));
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let columns = (0..table.columns().len()).filter_map(|index| table.values(index)).map(array).collect();
-    let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
-    let mut writer = StreamWriter::try_new(Vec::new(), &schema)?;
-    if batch.num_rows() > 0 {
-        writer.write(&batch)?;
-    }
-    writer.into_inner()
+/// The cells of a column.
+pub(crate) struct Buffers {
+    /// Which cells are there, a bit each; none: all.
+    pub(crate) validity: Option<Vec<u8>>,
+    /// Where each text begins, and where the last ends; none: the cells are not text.
+    pub(crate) offsets: Option<Vec<u8>>,
+    /// The values, little-endian; bits for yes and no; texts one after the other.
+    pub(crate) data: Vec<u8>,
 }
 
-fn kind(cell: CellType) -> DataType {
-    match cell {
-        CellType::Text => DataType::Utf8,
-        CellType::Bool => DataType::Boolean,
-        CellType::U32 => DataType::UInt32,
-        CellType::U64 => DataType::UInt64,
-        CellType::F64 => DataType::Float64,
-    }
+/// A column's name, the type of its cells as the schema calls it, and the cells.
+pub(crate) type Column = (&'static str, &'static str, Buffers);
+
+/// The columns of a table in their order.
+pub(crate) fn columns(table: &dyn Table) -> Vec<Column> {
+    let columns = table.columns().iter().enumerate();
+    columns
+        .filter_map(|(index, about)| Some((about.name, about.cell.as_str(), buffers(table.values(index)?))))
+        .collect()
 }
 
-fn array(values: Values<'_>) -> ArrayRef {
+fn buffers(values: Values<'_>) -> Buffers {
     match values {
-        Values::Text(cells) => Arc::new(StringArray::from_iter_values(cells.iter().map(|cell| &**cell))),
-        Values::Bool(cells) => Arc::new(BooleanArray::from(cells.to_vec())),
-        Values::U32(cells) => Arc::new(UInt32Array::from(cells.to_vec())),
-        Values::OptionU32(cells) => Arc::new(UInt32Array::from(cells.to_vec())),
-        Values::U64(cells) => Arc::new(UInt64Array::from(cells.to_vec())),
-        Values::OptionU64(cells) => Arc::new(UInt64Array::from(cells.to_vec())),
-        Values::F64(cells) => Arc::new(Float64Array::from(cells.to_vec())),
-        Values::OptionF64(cells) => Arc::new(Float64Array::from(cells.to_vec())),
+        Values::Text(cells) => text(cells),
+        Values::Bool(cells) => plain(bits(cells.iter().copied())),
+        Values::U32(cells) => plain(bytes(cells.iter().map(|cell| cell.to_le_bytes()))),
+        Values::U64(cells) => plain(bytes(cells.iter().map(|cell| cell.to_le_bytes()))),
+        Values::F64(cells) => plain(bytes(cells.iter().map(|cell| cell.to_le_bytes()))),
+        Values::OptionU32(cells) => gaps(cells, u32::to_le_bytes),
+        Values::OptionU64(cells) => gaps(cells, u64::to_le_bytes),
+        Values::OptionF64(cells) => gaps(cells, f64::to_le_bytes),
     }
+}
+
+fn plain(data: Vec<u8>) -> Buffers {
+    Buffers { validity: None, offsets: None, data }
+}
+
+/// An empty cell holds the type's zero.
+fn gaps<T: Copy + Default, const N: usize>(cells: &[Option<T>], to_bytes: fn(T) -> [u8; N]) -> Buffers {
+    Buffers {
+        validity: Some(bits(cells.iter().map(Option::is_some))),
+        offsets: None,
+        data: bytes(cells.iter().map(|cell| to_bytes(cell.unwrap_or_default()))),
+    }
+}
+
+fn text(cells: &[perigee_study::results::Name]) -> Buffers {
+    let ends = cells.iter().scan(0_i64, |end, cell| {
+        *end += cell.len() as i64;
+        Some(end.to_le_bytes())
+    });
+    Buffers {
+        validity: None,
+        offsets: Some(bytes(std::iter::once(0_i64.to_le_bytes()).chain(ends))),
+        data: cells.iter().flat_map(|cell| cell.bytes()).collect(),
+    }
+}
+
+fn bytes<const N: usize>(cells: impl Iterator<Item = [u8; N]>) -> Vec<u8> {
+    cells.flatten().collect()
+}
+
+/// Eight cells a byte, the first in the lowest bit.
+fn bits(cells: impl Iterator<Item = bool>) -> Vec<u8> {
+    let mut packed = Vec::with_capacity(cells.size_hint().0.div_ceil(8));
+    for (index, cell) in cells.enumerate() {
+        if index % 8 == 0 {
+            packed.push(0);
+        }
+        if let Some(last) = packed.last_mut() {
+            *last |= u8::from(cell) << (index % 8);
+        }
+    }
+    packed
 }

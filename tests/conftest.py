@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What tests share: results of the synthetic engine, and the command line as a user starts it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from perigee.places import find_study
+from perigee.runner import Job, carry_out
+from synthetic import SyntheticEngine
+
+settings.register_profile("here", deadline=None, print_blob=True)
+settings.load_profile("here")
+
+ROOT = Path(__file__).resolve().parent.parent
+Perigee = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """A study file for the synthetic engine, which reads nothing of it but the folder's name."""
+    path = tmp_path / "invented" / "study.toml"
+    path.parent.mkdir()
+    path.write_text('name = "invented"\n')
+    return path
+
+
+@pytest.fixture
+def results(study: Path, tmp_path: Path) -> Path:
+    """Finished results of three rounds of four algorithms."""
+    out = tmp_path / "results"
+    carry_out(Job(find_study(str(study)), SyntheticEngine(3), out=out, workers=2))
+    return out
+
+
+@pytest.fixture
+def perigee(tmp_path: Path) -> Perigee:
+    """The command `perigee` in a process of its own, started in an empty folder."""
+
+    def start(*arguments: object, cwd: Path = tmp_path, synthetic: bool = False) -> subprocess.CompletedProcess[str]:
+        program = [sys.executable, "-m", "perigee"]
+        if synthetic:
+            program = [sys.executable, str(ROOT / "tests" / "synthetic.py")]
+        return subprocess.run(
+            [*program, *(str(argument) for argument in arguments)],
+            cwd=cwd,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+
+    return start
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process under test: this checkout's package, and a wide terminal."""
+    paths = [str(ROOT / "python"), str(ROOT / "tests")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "200", "NO_COLOR": "1"}

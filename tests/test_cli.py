@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command line as a user meets it: what it prints, where, and its exit code; never a traceback."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import Perigee
+
+
+def said(done: subprocess.CompletedProcess[str], code: int) -> str:
+    """What a failed command printed on its error stream: one line and no traceback."""
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    return done.stderr
+
+
+def test_run_prints_the_folder_and_says_what_comes_next(perigee: Perigee, study: Path, tmp_path: Path) -> None:
+    done = perigee("run", study, synthetic=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "results/invented\n"
+    assert "12 runs; next: perigee report results/invented" in done.stderr
+    again = perigee("run", study, synthetic=True)
+    assert "all 12 runs are there already" in again.stderr
+    assert (tmp_path / "results" / "invented" / "flows.parquet").exists()
+
+
+def test_reduced_results_have_a_folder_of_their_own(perigee: Perigee, study: Path) -> None:
+    assert perigee("run", study.parent, "--reduced", synthetic=True).stdout == "results/invented-reduced\n"
+
+
+def test_report_and_compare_work_on_what_run_made(perigee: Perigee, results: Path, tmp_path: Path) -> None:
+    done = perigee("report", results, "--format", "csv", "--out", tmp_path / "a.html")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{tmp_path}/a-files\n"
+    done = perigee("compare", results, results, "--csv", tmp_path / "cells.csv")
+    assert done.returncode == 0, done.stderr
+    assert "Overall throughput (Mbit/s)" in done.stdout
+    assert (tmp_path / "cells.csv").read_text().startswith("group,quantity,unit,a,b,difference")
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("report",), ("compare",), ("cc",)])
+def test_help_teaches_with_examples(perigee: Perigee, command: tuple[str, ...]) -> None:
+    done = perigee(*command, "--help")
+    assert done.returncode == 0
+    if command != ("cc",):
+        assert f"perigee {' '.join(command)}" in done.stdout.split("Example", 1)[1]
+
+
+def test_the_version_is_printed(perigee: Perigee) -> None:
+    assert perigee("--version").stdout.startswith("perigee ")
+
+
+def test_a_study_that_is_not_there_is_bad_input(perigee: Perigee) -> None:
+    error = said(perigee("run", "claypol-2021"), 2)
+    assert error.startswith("error: claypol-2021: no such study file, and no study of that name; the studies are: ")
+    assert "claypool-2021" in error
+
+
+@pytest.mark.parametrize("engine", ["emu", "live"])
+def test_engines_to_come_say_so(perigee: Perigee, study: Path, engine: str) -> None:
+    error = said(perigee("run", study, "--engine", engine), 2)
+    assert error == f"error: --engine {engine}: not available yet in this version; use --engine sim\n"
+
+
+def test_an_engine_that_does_not_exist_is_bad_input(perigee: Perigee, study: Path) -> None:
+    assert "there is no such engine" in said(perigee("run", study, "--engine", "ns-3"), 2)
+
+
+def test_a_study_that_is_not_text_is_bad_input(perigee: Perigee, study: Path) -> None:
+    study.write_bytes(b"\x7fELF\x00\xff")
+    assert "not a text file" in said(perigee("run", study), 2)
+
+
+def test_an_unknown_option_or_number_of_jobs_is_bad_input(perigee: Perigee, study: Path) -> None:
+    assert "--job" in said(perigee("run", study, "--jobz", "3"), 2)
+    assert "0" in said(perigee("run", study, "--jobs", "0"), 2)
+
+
+def test_reporting_what_is_not_there_is_bad_input(perigee: Perigee, tmp_path: Path) -> None:
+    assert "no such results folder" in said(perigee("report", "nothing"), 2)
+    assert "no manifest.json" in said(perigee("report", tmp_path), 2)
+
+
+def test_an_unknown_format_is_bad_input(perigee: Perigee, results: Path) -> None:
+    assert "--format docx: there is no such format" in said(perigee("report", results, "--format", "docx"), 2)
+
+
+def test_a_report_that_cannot_be_written_is_a_clear_error(perigee: Perigee, results: Path) -> None:
+    assert said(perigee("report", results, "--out", "/proc/none/report.html", "--format", "html"), 1)
+
+
+def test_python_m_perigee_is_the_command(perigee: Perigee) -> None:
+    assert "perigee run" in perigee("--help").stdout

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Results are whole or absent, resume, and never overwrite what is not theirs."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import ROOT, environment
+from perigee.engines import Output, Progress
+from perigee.errors import InputError, InterruptedRunError, RunError, StorageError
+from perigee.places import StudyFile, find_study
+from perigee.results import Results
+from perigee.runner import Job, carry_out
+from synthetic import SyntheticEngine, SyntheticPlan
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.parquet"))}
+
+
+def job(study: Path, out: Path, engine: SyntheticEngine | None = None, **more: Any) -> Job:
+    return Job(find_study(str(study)), engine or SyntheticEngine(3), out=out, **more)
+
+
+class FailingEngine(SyntheticEngine):
+    """Fails in one run, by whatever error it is given."""
+
+    def __init__(self, error: BaseException, at: int = 7) -> None:
+        super().__init__(3)
+        self._error, self._at = error, at
+
+    def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> SyntheticPlan:
+        """Lay out the runs, one of which fails."""
+        plan = super().plan(study, settings, reduced)
+        execute, error, at = plan.execute, self._error, self._at
+
+        def fail(index: int, progress: Progress) -> Output | None:
+            if index == at:
+                raise error
+            return execute(index, progress)
+
+        plan.execute = fail  # type: ignore[method-assign]
+        return plan
+
+
+def test_tables_are_the_same_bytes_on_one_worker_and_on_four(study: Path, tmp_path: Path) -> None:
+    carry_out(job(study, tmp_path / "one", workers=1))
+    carry_out(job(study, tmp_path / "four", workers=4))
+    assert tables(tmp_path / "one") == tables(tmp_path / "four") != {}
+
+
+def test_a_run_that_fails_is_named_and_the_others_are_kept(study: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(RunError, match="run 7"):
+        carry_out(job(study, out, FailingEngine(RunError("run 7 (round 1): the queue caught fire")), workers=1))
+    assert len(list((out / "shards").iterdir())) == 7
+    done = carry_out(job(study, out))
+    assert (done.runs, done.resumed) == (12, 7)
+    carry_out(job(study, tmp_path / "at-once"))
+    assert tables(out) == tables(tmp_path / "at-once")
+
+
+def test_an_interrupt_keeps_what_is_done_and_says_how_much(study: Path, tmp_path: Path) -> None:
+    def stop(done: float, _total: int) -> None:
+        if done >= 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedRunError, match="of 12 runs are kept in") as caught:
+        carry_out(job(study, tmp_path / "out", SyntheticEngine(3, pause_s=0.05), workers=1), stop)
+    assert caught.value.exit_code == 130
+    assert carry_out(job(study, tmp_path / "out")).resumed >= 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_process_leaves_a_folder_that_the_same_command_resumes(
+    study: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, str(ROOT / "tests" / "synthetic.py"), "run", str(study), "--out", str(out), "-j", "2"]
+    slow = {**environment(), "PAUSE_S": "0.3"}
+    with subprocess.Popen(command, env=slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while len(list(out.glob("shards/*.shard"))) < 3 and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(number)
+        errors = process.communicate(timeout=30)[1]
+    kept = len(list(out.glob("shards/*.shard")))
+    assert 3 <= kept < 12
+    if number == signal.SIGKILL:
+        assert process.returncode == -signal.SIGKILL
+    else:
+        assert process.returncode == 130
+        assert f"{kept} of 12 runs are kept" in errors
+        assert f"resume with: perigee run {study} --out {out} -j 2" in errors
+    again = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    assert f"12 runs, {kept} of them from before" in again.stderr
+    carry_out(job(study, tmp_path / "at-once"))
+    assert tables(out) == tables(tmp_path / "at-once")
+    assert not list(out.rglob("*.tmp"))
+    assert not (out / "shards").exists()
+
+
+def test_a_full_disk_is_a_clear_error_and_loses_nothing(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, real, left = tmp_path / "out", os.fsync, [20]
+
+    def fsync(descriptor: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(StorageError, match="the disk is full; free some space, then give the same command") as caught:
+        carry_out(job(study, out, workers=1))
+    assert caught.value.exit_code == 1
+    monkeypatch.undo()
+    kept = len(list((out / "shards").glob("*.shard")))
+    assert kept > 0
+    assert not list(out.rglob("*.tmp"))
+    assert carry_out(job(study, out)).resumed == kept
+
+
+def test_a_folder_that_is_not_perigees_is_left_alone(study: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "thesis"
+    foreign.mkdir()
+    (foreign / "chapter1.tex").write_text("Introduction")
+    for fresh in (False, True):
+        with pytest.raises(InputError, match=r"is no results folder \(it holds chapter1.tex"):
+            carry_out(job(study, foreign, fresh=fresh))
+    assert [path.name for path in foreign.iterdir()] == ["chapter1.tex"]
+
+
+def test_a_file_in_the_place_of_the_folder_is_left_alone(study: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(InputError, match="is a file, not a folder"):
+        carry_out(job(study, tmp_path / "notes"))
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+def test_results_of_other_settings_are_not_overwritten_unless_asked_to(results: Path, study: Path) -> None:
+    before = tables(results)
+    with pytest.raises(InputError, match=r'holds other results \(settings none there, \["rounds=2"\] here'):
+        carry_out(job(study, results, settings=["rounds=2"]))
+    assert tables(results) == before
+    assert carry_out(job(study, results, settings=["rounds=2"], fresh=True)).runs == 8
+    assert Results(results).table("flows").height == 8
+
+
+def test_results_of_another_build_are_neither_continued_nor_taken_for_this_ones(results: Path, study: Path) -> None:
+    engine = SyntheticEngine(3)
+    engine.build = "another"
+    with pytest.raises(InputError, match="another build"):
+        carry_out(job(study, results, engine))
+
+
+def test_finished_results_are_not_done_again(results: Path, study: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in results.glob("*.parquet")}
+    assert carry_out(job(study, results)).resumed == 12
+    assert {path: path.stat().st_mtime_ns for path in results.glob("*.parquet")} == before
+
+
+def test_two_processes_cannot_fill_one_folder(study: Path, tmp_path: Path) -> None:
+    tried: list[bool] = []
+
+    def again(_done: float, _total: int) -> None:
+        if not tried:
+            tried.append(True)
+            with pytest.raises(InputError, match="another perigee is writing there"):
+                carry_out(job(study, tmp_path / "out"))
+
+    carry_out(job(study, tmp_path / "out"), again)
+    assert tried
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "damaged"),
+        (b"{", "damaged"),
+        (b"\xff\x00", "damaged"),
+        (b"[]", "is not a manifest of perigee results"),
+        (b'{"format": "other"}', "is not a manifest of perigee results"),
+        (b'{"format": "perigee-results", "version": 99}', "format version 99, but this perigee reads version 1"),
+        (b'{"format": "perigee-results", "version": 1}', "no usable `study`"),
+    ],
+)
+def test_a_damaged_manifest_is_a_clear_error_and_stays_as_it_is(
+    results: Path, study: Path, content: bytes, message: str
+) -> None:
+    (results / "manifest.json").write_bytes(content)
+    for attempt in (lambda: Results(results), lambda: carry_out(job(study, results))):
+        with pytest.raises(InputError, match=message):
+            attempt()
+    assert (results / "manifest.json").read_bytes() == content
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
+def test_a_damaged_table_is_noticed(results: Path, damage: str) -> None:
+    path = results / "flows.parquet"
+    content = bytearray(path.read_bytes())
+    if damage == "gone":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(content[:-10])
+    else:
+        content[200] ^= 1
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=r"flows.parquet: (damaged or changed|cannot be read)"):
+        Results(results)
+
+
+def test_a_damaged_shard_is_noticed_and_can_be_redone(study: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(RunError):
+        carry_out(job(study, out, FailingEngine(RunError("run 7")), workers=1))
+    shard = out / "shards" / "run-000002.shard"
+    shard.write_bytes(shard.read_bytes()[:-5])
+    with pytest.raises(InputError, match=r"run-000002.shard: damaged; remove this file") as caught:
+        carry_out(job(study, out))
+    assert not list(out.glob("*.parquet"))
+    Path(str(caught.value).split(":")[0]).unlink()
+    assert carry_out(job(study, out)).runs == 12
+
+
+def test_unfinished_results_are_not_reported(study: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError):
+        carry_out(job(study, tmp_path / "out", FailingEngine(RunError("run 7")), workers=1))
+    with pytest.raises(InputError, match=r"not finished \(7 of 12 runs\)"):
+        Results(tmp_path / "out")
+
+
+def test_the_manifest_says_what_was_run_where_and_with_what(results: Path) -> None:
+    manifest = json.loads((results / "manifest.json").read_text())
+    assert manifest["format"] == "perigee-results"
+    assert manifest["state"] == "complete"
+    assert manifest["seeds"] == [1000, 1001, 1002]
+    assert manifest["tables"]["flows"]["rows"] == 12
+    assert {"perigee", "python", "pyarrow"} <= manifest["versions"].keys()
+    assert {"system", "machine", "cores"} <= manifest["host"].keys()

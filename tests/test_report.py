@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The report says what the tables say: numbers, judgements, figures; and reads its settings strictly."""
+
+from __future__ import annotations
+
+import html.parser
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from conftest import ROOT
+from perigee.compare import as_frame, compare
+from perigee.errors import InputError
+from perigee.metrics import METRICS, download_times, group_value, metric, with_metric
+from perigee.places import find_study
+from perigee.report import write_report
+from perigee.report.assemble import assemble
+from perigee.report.model import Report
+from perigee.report.style import styled
+from perigee.results import Results
+from perigee.runner import Job, carry_out
+from synthetic import SyntheticEngine
+
+
+def of_study(name: str, folder: Path, engine: SyntheticEngine) -> Path:
+    """Results of the synthetic engine that are reported as a study of this repository is."""
+    study = folder / name
+    study.mkdir()
+    for companion in ("published.toml", "report.toml"):
+        if (source := ROOT / "studies" / name / companion).exists():
+            shutil.copy(source, study)
+    (study / "study.toml").write_text(f'name = "{name}"\n')
+    out = folder / "results"
+    carry_out(Job(find_study(str(study)), engine, out=out))
+    return out
+
+
+@pytest.fixture(scope="module")
+def viasat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return of_study("claypool-2021", tmp_path_factory.mktemp("viasat"), SyntheticEngine(5))
+
+
+@pytest.fixture(scope="module")
+def report(viasat: Path) -> Report:
+    with styled():
+        return assemble(Results(viasat))
+
+
+def table(report: Report, name: str) -> pl.DataFrame:
+    return next(one.data for one in report.tables() if one.name == name)
+
+
+class Page(html.parser.HTMLParser):
+    """What a browser would look for in a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.outside: list[str] = []
+        self.pictures = 0
+        self.pictures_with_text = 0
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note ids, links and pictures."""
+        values = {key: value or "" for key, value in attrs}
+        self.ids += [values["id"]] if "id" in values else []
+        for key in ("href", "src", "xlink:href"):
+            if key in values:
+                target = values[key]
+                (self.links if target.startswith("#") else self.outside).append(target)
+        if tag == "svg":
+            self.pictures += 1
+            self.pictures_with_text += bool(values.get("aria-label"))
+        if tag not in ("meta", "link", "br", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Check that tags close in order."""
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_one_valid_file_that_needs_nothing_else(viasat: Path, tmp_path: Path) -> None:
+    (path,) = write_report(viasat, tmp_path / "report.html")
+    text = path.read_text()
+    page = Page(text)
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
+    assert all(target.startswith("data:") for target in page.outside)
+    assert page.pictures == page.pictures_with_text >= 10
+    assert "<script" not in text
+    assert "nan" not in re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL).lower().split()
+    write_report(viasat, tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_bytes() == path.read_bytes()
+
+
+def test_every_format_is_written_beside_the_page(viasat: Path, tmp_path: Path) -> None:
+    written = write_report(viasat, tmp_path / "r.html", ["html", "pdf", "png", "csv", "latex"])
+    assert [path.name for path in written] == ["r.html", "r-files"]
+    names = {path.name for path in (tmp_path / "r-files").iterdir()}
+    for stem in ("throughput-boxes", "published-throughput", "power"):
+        assert {f"{stem}.pdf", f"{stem}.png", f"{stem}.csv", f"{stem}.tex"} <= names
+    assert (tmp_path / "r-files" / "power.pdf").read_bytes().startswith(b"%PDF")
+    means = pl.read_csv(tmp_path / "r-files" / "published-throughput.csv")
+    assert means.columns[:5] == ["group", "quantity", "statistic", "unit", "published"]
+
+
+def test_published_and_simulated_means_stand_side_by_side_with_their_error(report: Report, viasat: Path) -> None:
+    flows = pl.read_parquet(viasat / "flows.parquet").filter(pl.col("cc") == "hybla")
+    row = table(report, "published-throughput").row(
+        by_predicate=(pl.col("group") == "hybla") & (pl.col("quantity") == "goodput_mbps"), named=True
+    )
+    mean = flows["goodput_mbps"].to_numpy().mean()
+    assert row["published"] == 112.1
+    assert row["published_sd"] == 11.2
+    assert row["simulated"] == pytest.approx(mean)
+    assert row["error_percent"] == pytest.approx(100 * (mean / 112.1 - 1))
+    assert row["met"] == (abs(row["error_percent"]) <= 15)
+
+
+def test_all_24_published_means_are_judged(report: Report) -> None:
+    both = pl.concat([table(report, "published-throughput"), table(report, "published-delay")])
+    assert both.filter(pl.col("within_percent") == 15).height == 24
+    met = both["met"].sum()
+    assert f"{met} of 24" in [fact.value for fact in report.facts]
+
+
+def test_an_ordering_holds_exactly_when_every_pair_of_means_is_so(report: Report) -> None:
+    orderings = table(report, "orderings")
+    assert orderings.height == 14
+    for row in orderings.iter_rows(named=True):
+        tiers = [tier.split(" = ") for tier in row["stated"].split(" > ")]
+        pairs = [(a, b) for i, upper in enumerate(tiers) for lower in tiers[i + 1 :] for a in upper for b in lower]
+        holds = all(row[f"simulated_{a}"] > row[f"simulated_{b}"] for a, b in pairs)
+        assert row["holds"] == holds, row["claim"]
+    assert 0 < orderings["holds"].sum() < 14
+
+
+def test_power_is_mean_throughput_over_mean_delay() -> None:
+    flows = pl.DataFrame({"goodput_mbps": [90.0, 110.0], "rtt_mean_ms": [400.0, 600.0]})
+    assert group_value(flows, METRICS["power"]) == pytest.approx(200)
+
+
+def test_download_times_come_from_milestones_and_else_from_the_series(viasat: Path) -> None:
+    results = Results(viasat)
+    flows = results.table("flows")
+    sizes = [5_000_000, 30_000_000]
+    exact = download_times(flows, sizes, results)
+    milestones = results.table("milestones")
+    assert exact.height == 2 * flows.height
+    assert set(exact["t_s"]) <= set(milestones["t_s"])
+    between = download_times(flows, [5_500_000], results)
+    low, high = (milestones.filter(pl.col("bytes") == size) for size in (5_000_000, 6_000_000))
+    # The synthetic milestones have 0.6 s more than its series: the handshake.
+    assert (between["t_s"] + 0.6 >= low["t_s"]).all()
+    assert (between["t_s"] + 0.6 <= high["t_s"]).all()
+
+
+def test_the_time_to_a_rate_is_that_of_the_first_interval_with_it(viasat: Path) -> None:
+    results = Results(viasat)
+    flows = with_metric(results.table("flows"), "time_to_50_mbps_s", results)
+    series = results.table("series")
+    for row in flows.iter_rows(named=True):
+        own = series.filter((pl.col("run") == row["run"]) & (pl.col("goodput_mbps") >= 50)).sort("t_s")
+        assert row["time_to_50_mbps_s"] == (own["t_s"][0] if len(own) else None)
+
+
+def test_an_unknown_metric_is_an_error_that_lists_those_there_are() -> None:
+    with pytest.raises(InputError, match="`speed` is no metric; there are goodput_mbps"):
+        metric("speed")
+
+
+def test_pairs_and_lone_flows_are_told_apart(tmp_path: Path) -> None:
+    out = of_study("starlink-replay", tmp_path, SyntheticEngine(2, pairs=True))
+    with styled():
+        made = assemble(Results(out))
+    alone, shared = table(made, "timeline"), table(made, "sharing")
+    assert alone["group"].to_list() == ["cubic", "bbr", "hybla", "vivace"]
+    assert (alone["flows"] == 2).all()
+    assert shared.height == 12
+    assert shared.group_by("together").agg(pl.col("share_percent").sum())["share_percent"].to_list() == pytest.approx(
+        [100] * 6
+    )
+    for row in shared.group_by("together").agg(pl.col("goodput_mbps"), pl.col("jain").first()).iter_rows(named=True):
+        assert 0.5 <= row["jain"] <= 1
+
+
+def test_a_study_without_settings_gets_a_report_of_what_there_is(results: Path) -> None:
+    with styled():
+        made = assemble(Results(results))
+    names = [section.name for section in made.sections]
+    assert names == ["summary", "throughput", "delay", "retransmissions", "representative", "links", "setup"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("report.toml", "titel = 'x'\n", r"report.toml:1: unknown key `titel`; did you mean `title`\?"),
+        ("report.toml", "\ntitle = 5\n", r"report.toml:2: `title` must be a text"),
+        ("report.toml", "title = \n", r"report.toml: .*line 1"),
+        ("report.toml", "sections = ['abstract']\n", r"`abstract` is no section; there are published"),
+        ("report.toml", "\n\ntests = ['speed']\n", r"report.toml:3: `speed` is no metric"),
+        ("published.toml", "notes = []\n", r"published.toml: the file has no `source`"),
+        ("published.toml", "source = 'x'\n[[table]]\nname = 'a'\n", r"table 1 has no `caption`"),
+        (
+            "published.toml",
+            "source = 'x'\n[[ordering]]\nclaim = 'a'\nmetric = 'power'\nhighest_first = ['bbr']\n",
+            r"published.toml:5: `highest_first` must be two or more lists",
+        ),
+    ],
+)
+def test_a_wrong_file_beside_the_study_is_named_with_its_line(
+    results: Path, name: str, text: str, message: str
+) -> None:
+    (results / "study" / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        write_report(results)
+    assert not (results / "report.html").exists()
+
+
+def test_the_files_beside_the_studies_of_this_repository_are_right(tmp_path: Path) -> None:
+    names = [path.name for path in (ROOT / "studies").iterdir() if (path / "report.toml").exists()]
+    assert {"claypool-2021", "starlink-replay"} <= set(names)
+    for name in names:
+        folder = tmp_path / name
+        folder.mkdir()
+        write_report(of_study(name, folder, SyntheticEngine(1)), formats=["csv"])
+
+
+def test_comparing_results_with_themselves_shows_no_difference(results: Path) -> None:
+    cells = compare(Results(results), Results(results))
+    assert {cell.group for cell in cells} == {"bbr", "cubic", "hybla", "vivace"}
+    assert all(cell.difference == 0 for cell in cells)
+    assert all(cell.p in (None, 1.0) for cell in cells)
+
+
+def test_a_comparison_is_the_difference_of_the_means_with_its_interval(results: Path, tmp_path: Path) -> None:
+    out = of_study("claypool-2021", tmp_path, SyntheticEngine(6))
+    frame = as_frame(compare(Results(results), Results(out)))
+    row = frame.row(by_predicate=(pl.col("group") == "bbr") & (pl.col("quantity") == "goodput_mbps"), named=True)
+    a, b = (
+        pl.read_parquet(folder / "flows.parquet").filter(pl.col("cc") == "bbr")["goodput_mbps"].to_numpy()
+        for folder in (results, out)
+    )
+    assert row["difference"] == pytest.approx(b.mean() - a.mean())
+    assert row["half_width_95"] > 0
+    assert np.isfinite(row["p"])
