@@ -104,8 +104,8 @@ static void update_extra_acked(struct sock *sk, struct bbr *b, const struct rate
 		return;
 	if (b->round_start && ++b->extra_rounds >= EXTRA_WINDOW_ROUNDS) {
 		b->extra_rounds = 0;
-		b->extra_at ^= 1;
-		b->extra[b->extra_at] = 0;
+		b->extra_before = b->extra_now;
+		b->extra_now = 0;
 	}
 	expected = (u64)model_bw(b) * min64(tp->delivered_mstamp - b->epoch_stamp_us, ~0U) >> BW_SHIFT;
 	if (b->epoch_acked <= expected || b->epoch_acked + rs->acked_sacked >= EPOCH_PACKETS_MAX) {
@@ -115,8 +115,8 @@ static void update_extra_acked(struct sock *sk, struct bbr *b, const struct rate
 	}
 	b->epoch_acked = min32(b->epoch_acked + rs->acked_sacked, EPOCH_PACKETS_MAX - 1);
 	extra = min32(min32(b->epoch_acked - (u32)expected, tp->snd_cwnd), 0xffff);
-	if (extra > b->extra[b->extra_at])
-		b->extra[b->extra_at] = (u16)extra;
+	if (extra > b->extra_now)
+		b->extra_now = (u16)extra;
 }
 
 /* A phase lasts a round trip; probing longer until it shows (loss, or its share in flight), draining until drained. */
@@ -269,7 +269,7 @@ static u32 aggregation_allowance(struct sock *sk, const struct bbr *b)
 {
 	if (!param(sk, extra_acked) || !b->full_pipe)
 		return 0;
-	return (u32)min64((u64)model_bw(b) * EXTRA_MAX_US >> BW_SHIFT, max32(b->extra[0], b->extra[1]));
+	return (u32)min64((u64)model_bw(b) * EXTRA_MAX_US >> BW_SHIFT, max32(b->extra_now, b->extra_before));
 }
 
 static void set_window(struct sock *sk, struct bbr *b, const struct rate_sample *rs)

@@ -13,7 +13,7 @@
 #define LOG_ONE (1U << LOG_SHIFT)
 
 /* floor(log2(x) << 16) for x > 0, bit by bit: squaring the mantissa doubles its logarithm. */
-static inline u32 log2_fixed(u64 x)
+CC_FUNCTION u32 log2_fixed(u64 x)
 {
 	u32 whole = 0, fraction = 0;
 	u64 mantissa;
@@ -31,24 +31,28 @@ static inline u32 log2_fixed(u64 x)
 	return whole << LOG_SHIFT | fraction;
 }
 
-/* 2^(y / 2^16) for y < 60 << 16: a product of 2^(1/2), 2^(1/4), ... << 30, one factor per bit of the fraction. */
-static inline u64 exp2_fixed(u32 y)
-{
-	static const u32 roots[LOG_SHIFT] = {
-		1518500250, 1276901417, 1170923762, 1121280436, 1097253708, 1085434106, 1079572136, 1076653033,
-		1075196443, 1074468888, 1074105294, 1073923544, 1073832680, 1073787251, 1073764537, 1073753181,
-	};
-	u32 whole = min32(y >> LOG_SHIFT, 60);
-	u64 product = 1ULL << 30;
+/* 2^(1/2), 2^(1/4), ... << 30. */
+CC_TABLE u32 roots_of_two[LOG_SHIFT] = {
+	1518500250, 1276901417, 1170923762, 1121280436, 1097253708, 1085434106, 1079572136, 1076653033,
+	1075196443, 1074468888, 1074105294, 1073923544, 1073832680, 1073787251, 1073764537, 1073753181,
+};
 
-	for (int i = 0; i < LOG_SHIFT; i++)
-		if (y >> (LOG_SHIFT - 1 - i) & 1)
-			product = product * roots[i] >> 30;
+/* 2^(y / 2^16) for y < 60 << 16: one factor per bit of the fraction, and one of 1 where the bit is zero. */
+CC_FUNCTION u64 exp2_fixed(u32 y)
+{
+	u32 whole = min32(y >> LOG_SHIFT, 60);
+	u64 one = 1ULL << 30, product = one;
+
+	for (int i = 0; i < LOG_SHIFT; i++) {
+		u64 bit = y >> (LOG_SHIFT - 1 - i) & 1;
+
+		product = product * (one + bit * (roots_of_two[i] - one)) >> 30;
+	}
 	return whole >= 30 ? product << (whole - 30) : product >> (30 - whole);
 }
 
 /* x^(exponent / 1000), both << shift; exponent is at most 1000. */
-static inline u64 power_fixed(u64 x, u32 exponent, u32 shift)
+CC_FUNCTION u64 power_fixed(u64 x, u32 exponent, u32 shift)
 {
 	u32 unit = shift << LOG_SHIFT, log = x ? log2_fixed(x) : 0;
 
@@ -66,7 +70,7 @@ static inline u64 magnitude(s64 x)
 }
 
 /* a / b, rounded towards zero; zero where b is. */
-static inline s64 divide(s64 a, s64 b)
+CC_FUNCTION s64 divide(s64 a, s64 b)
 {
 	u64 quotient = b ? magnitude(a) / magnitude(b) : 0;
 

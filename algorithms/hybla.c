@@ -89,19 +89,14 @@ CC_CALLBACK(void, hybla_set_state, struct sock *sk, u8 new_state)
 }
 
 /* 2^(i/8) << 7, rounded down, for the fraction of rho. */
-static u32 exp2_eighths(u32 i)
-{
-	static const u8 table[8] = { 128, 139, 152, 165, 181, 197, 215, 234 };
-
-	return table[i & 7];
-}
+CC_TABLE u8 exp2_eighths[8] = { 128, 139, 152, 165, 181, 197, 215, 234 };
 
 /* Slow start: 2^rho - 1. */
 static u32 slow_start_increment(const struct hybla *ca)
 {
 	u32 whole = min32(ca->rho_8 >> RHO_SHIFT, RHO_EXP_MAX);
 
-	return (exp2_eighths(ca->rho_8) << whole) - INC_ONE;
+	return ((u32)exp2_eighths[ca->rho_8 & 7] << whole) - INC_ONE;
 }
 
 /* Hoe: the first window leaves back to back, so its ACKs are spaced by the bottleneck: ssthresh = bandwidth x RTT. */

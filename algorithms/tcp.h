@@ -240,6 +240,18 @@ static inline void *inet_csk_ca(struct sock *sk)
 }
 #define ASSERT_FITS_PRIVATE_AREA(type) _Static_assert(sizeof(type) <= CA_PRIV_BYTES, "state exceeds icsk_ca_priv")
 
+/*
+ * CC_TABLE: constant data; libbpf does not place static ones of a BPF object.
+ * CC_FUNCTION: a function of numbers that the kernel's verifier shall check once by itself, not in each caller's state.
+ */
+#ifdef __bpf__
+#define CC_TABLE const
+#define CC_FUNCTION __attribute__((noinline))
+#else
+#define CC_TABLE static const
+#define CC_FUNCTION static inline
+#endif
+
 #ifdef __bpf__
 
 char _license[] SEC("license") = "Dual MIT/GPL";

@@ -48,7 +48,8 @@ struct bbr {
 	u32 lt_stamp;
 	u32 lt_lost;
 	u32 epoch_acked;
-	u16 extra[2];
+	u16 extra_now;           /* packets, this window of rounds */
+	u16 extra_before;        /* and the one before */
 	u16 pacing_gain;
 	u16 cwnd_gain;
 	u8 mode;
@@ -57,9 +58,8 @@ struct bbr {
 	u8 full_bw_count;
 	u8 lt_rounds;
 	u8 extra_rounds;
-	u8 extra_at : 1, packet_conservation : 1, round_start : 1, idle_restart : 1, probe_rtt_round_done : 1,
-		lt_sampling : 1, lt_use : 1, full_pipe : 1;
-	u8 has_seen_rtt : 1;
+	u8 packet_conservation : 1, round_start : 1, idle_restart : 1, probe_rtt_round_done : 1,
+		lt_sampling : 1, lt_use : 1, full_pipe : 1, has_seen_rtt : 1;
 };
 ASSERT_FITS_PRIVATE_AREA(struct bbr);
 
