@@ -15,9 +15,11 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_LINES = 800
 MOST_LINES_OF_AN_ALGORITHM = 400
 CODE = {".rs", ".c", ".h", ".cc", ".py", ".sh", ".tcl"}
-# Folders that have no say of their own.
-NO_README = {".ci"}
-HAS_README_ABOVE = re.compile(r"(^|/)(src|tests|examples|bin|images|data|corpus|snapshots|__pycache__)(/|$)")
+# Folders whose content the README of a folder above describes.
+DESCRIBED_ABOVE = re.compile(
+    r"^\.ci$|^algorithms/\w+$|^crates/.*/(src|tests|examples|benches)\b|^fuzz/(fuzz_targets|corpus)\b"
+    r"|^tests\b|(^|/)(images|data)$"
+)
 
 C_FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-I", "algorithms"]
 C_TARGETS = {
@@ -59,7 +61,7 @@ def without_readme(known: list[PurePosixPath]) -> Iterator[str]:
     here = set(known)
     folders = {parent for path in known for parent in path.parents if parent.name}
     for folder in sorted(folders):
-        if str(folder) in NO_README or HAS_README_ABOVE.search(str(folder)):
+        if DESCRIBED_ABOVE.search(str(folder)):
             continue
         if folder / "README.md" not in here and folder / "__init__.py" not in here:
             yield f"{folder}/: no README.md; say what lives here, what may not, and how to add one more"
