@@ -97,10 +97,11 @@ impl<'a> Engine<'a> {
     #[inline]
     fn event(&mut self, now: Time, source: u32) {
         if source < self.sources.endpoints {
-            match self.world.network.arrive(now, source, &mut self.world.queue) {
-                Arrival::AtItsEnd(packet) => self.packet(now, &packet),
-                Arrival::Forwarded(packet, Fate::Gone(at)) => self.packet_gone(at, &packet),
-                Arrival::Forwarded(_, Fate::OnItsWay) | Arrival::Nothing => {}
+            let mut packet = NetPacket::NONE;
+            match self.world.network.arrive(now, source, &mut packet, &mut self.world.queue) {
+                Arrival::AtItsEnd => self.packet(now, &packet),
+                Arrival::Forwarded(Fate::Gone(at)) => self.packet_gone(at, &packet),
+                Arrival::Forwarded(Fate::OnItsWay) | Arrival::Nothing => {}
             }
         } else if source < self.sources.instants {
             let endpoint = source - self.sources.endpoints;

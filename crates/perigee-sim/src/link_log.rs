@@ -24,7 +24,7 @@ pub(crate) struct LinkSample {
     pub(crate) counts: Counters,
     /// Backlog at its end.
     pub(crate) queue_bytes: u64,
-    /// Service rate at its end.
+    /// Mean service rate.
     pub(crate) rate: Rate,
 }
 
@@ -53,7 +53,7 @@ impl LinkLog {
     #[cold]
     fn close(&mut self, link: &mut Link<Payload>) {
         let total = link.counters();
-        let (queue_bytes, rate) = (link.queue_bytes(self.edge), link.rate_at(self.edge));
+        let (queue_bytes, rate) = (link.queue_bytes(self.edge), link.mean_rate(self.edge - self.interval, self.edge));
         self.samples.push(LinkSample { end: self.edge, counts: difference(&total, &self.before), queue_bytes, rate });
         self.before = total;
         self.edge += self.interval;

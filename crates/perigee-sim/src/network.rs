@@ -73,14 +73,14 @@ pub(crate) enum Fate {
 }
 
 /// What an event of a link brings.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// Nothing is delivered yet.
     Nothing,
     /// The packet is where its flow's path ends.
-    AtItsEnd(NetPacket),
+    AtItsEnd,
     /// The packet has been given to its next link.
-    Forwarded(NetPacket, Fate),
+    Forwarded(Fate),
 }
 
 impl Network {
@@ -109,31 +109,32 @@ impl Network {
 
     /// Gives a packet to the first link of its way.
     #[inline]
-    pub(crate) fn send(&mut self, now: Time, packet: NetPacket, queue: &mut EventQueue) -> Fate {
+    pub(crate) fn send(&mut self, now: Time, packet: &mut NetPacket, queue: &mut EventQueue) -> Fate {
         self.forward(now, self.first[packet.way as usize], packet, queue)
     }
 
-    /// Carries out the event of `link`, at the instant it was due.
+    /// Carries out the event of `link`, at the instant it was due: the packet it delivers, if any, is put into `packet`.
     #[inline]
-    pub(crate) fn arrive(&mut self, now: Time, link: u32, queue: &mut EventQueue) -> Arrival {
+    pub(crate) fn arrive(&mut self, now: Time, link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Arrival {
         let hop = &mut self.hops[link as usize];
-        let packet = if hop.feed_forward {
-            let packet = hop.due.pop().map(|due| due.packet);
+        if hop.feed_forward {
+            let Some(due) = hop.due.front() else { return Arrival::Nothing };
+            *packet = due.packet;
+            hop.due.pop();
             schedule(link, hop.due.front().map(|due| due.at), queue);
-            packet
         } else {
             hop.log.arrival(now, &mut hop.link);
             let delivery = hop.link.poll(now);
             schedule(link, hop.link.next_event(), queue);
-            delivery.map(|delivery| NetPacket::from_link(delivery.packet))
-        };
-        let Some(packet) = packet else { return Arrival::Nothing };
-        if let Some(captures) = &mut self.captures {
-            captures.inbound(now, link, &packet);
+            let Some(delivery) = delivery else { return Arrival::Nothing };
+            *packet = NetPacket::from_link(delivery.packet);
         }
-        match self.after(&packet, link) {
-            ARRIVED => Arrival::AtItsEnd(packet),
-            next => Arrival::Forwarded(packet, self.forward(now, next, packet, queue)),
+        if let Some(captures) = &mut self.captures {
+            captures.inbound(now, link, packet);
+        }
+        match self.after(packet, link) {
+            ARRIVED => Arrival::AtItsEnd,
+            next => Arrival::Forwarded(self.forward(now, next, packet, queue)),
         }
     }
 
@@ -146,32 +147,26 @@ impl Network {
         (self.hops.into_iter().map(close).collect(), self.captures)
     }
 
+    #[inline]
     fn after(&self, packet: &NetPacket, link: u32) -> u32 {
         self.next[(self.row[packet.way as usize] + link) as usize]
     }
 
-    #[inline]
-    fn forward(&mut self, mut now: Time, mut link: u32, mut packet: NetPacket, queue: &mut EventQueue) -> Fate {
+    fn forward(&mut self, mut now: Time, mut link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Fate {
         loop {
             if let Some(captures) = &mut self.captures {
-                captures.outbound(now, link, &packet);
+                captures.outbound(now, link, packet);
             }
             let hop = &mut self.hops[link as usize];
             hop.log.arrival(now, &mut hop.link);
             if !hop.feed_forward {
-                return match hop.link.offer(now, packet.for_link()) {
-                    Offered::Queued => {
-                        schedule(link, hop.link.next_event(), queue);
-                        Fate::OnItsWay
-                    }
-                    Offered::Dropped(_) => Fate::Gone(now),
-                };
+                return hop.keep(now, link, packet, queue);
             }
             let at = match hop.link.transit(now, u32::from(packet.bytes), packet.way, &mut packet.ecn) {
                 Transit::Delivered(at) => at,
                 Transit::Dropped(_) => return Fate::Gone(now),
             };
-            let next = self.after(&packet, link);
+            let next = self.after(packet, link);
             if next != ARRIVED && self.hops[next as usize].cut_through {
                 (now, link) = (at, next);
                 continue;
@@ -180,7 +175,7 @@ impl Network {
             if hop.due.front().is_none() {
                 queue.set(link, at);
             }
-            hop.due.push(Due { at, packet });
+            hop.due.push(Due { at, packet: *packet });
             return Fate::OnItsWay;
         }
     }
@@ -191,6 +186,17 @@ impl Hop {
         let model = Link::new(&link.spec, seed, &link.name);
         let feed_forward = model.is_feed_forward() && !options.links_keep_packets;
         Self { link: model, feed_forward, cut_through: false, due: Ring::new(), log: LinkLog::new(interval) }
+    }
+
+    /// Gives a packet to a link that keeps its packets itself.
+    fn keep(&mut self, now: Time, link: u32, packet: &NetPacket, queue: &mut EventQueue) -> Fate {
+        match self.link.offer(now, packet.for_link()) {
+            Offered::Queued => {
+                schedule(link, self.link.next_event(), queue);
+                Fate::OnItsWay
+            }
+            Offered::Dropped(_) => Fate::Gone(now),
+        }
     }
 }
 

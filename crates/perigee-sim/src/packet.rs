@@ -16,6 +16,14 @@ pub(crate) struct NetPacket {
 }
 
 impl NetPacket {
+    /// A place for a packet.
+    pub(crate) const NONE: Self = Self {
+        way: 0,
+        bytes: 0,
+        ecn: Ecn::NotCapable,
+        payload: Payload::Udp(Datagram { number: 0, sent: [0; 2], len: 0 }),
+    };
+
     /// As a link takes it that keeps its packets itself.
     pub(crate) fn for_link(self) -> Packet<Payload> {
         Packet { bytes: u32::from(self.bytes), flow: self.way, ecn: self.ecn, token: self.payload }

@@ -9,8 +9,9 @@ use perigee_units::Time;
 /// The pending events of a fixed number of sources.
 #[derive(Debug)]
 pub struct EventQueue {
-    /// Keys in heap order: time in the upper 64 bits, source in the lower 32.
+    /// Keys in heap order, then [`NEVER`]: a node always has all its children.
     heap: Vec<u128>,
+    len: usize,
     /// Where each source's key is in the heap, or [`ABSENT`].
     place: Vec<u32>,
 }
@@ -18,13 +19,13 @@ pub struct EventQueue {
 impl EventQueue {
     /// An empty queue for sources `0..sources`.
     pub fn new(sources: usize) -> Self {
-        Self { heap: Vec::with_capacity(sources.min(1024)), place: vec![ABSENT; sources] }
+        Self { heap: vec![NEVER; sources + ARITY], len: 0, place: vec![ABSENT; sources] }
     }
 
     /// The earliest event; of several at one instant, that of the source with the lowest number.
     #[inline]
     pub fn first(&self) -> Option<(Time, u32)> {
-        self.heap.first().map(|key| (time_of(*key), source_of(*key)))
+        self.heap.first().filter(|key| **key != NEVER).map(|key| (time_of(*key), source_of(*key)))
     }
 
     /// When the event of `source` is due; `None` where it has none.
@@ -36,11 +37,11 @@ impl EventQueue {
     /// Gives `source` an event at `at`, in the place of the one it has.
     #[inline]
     pub fn set(&mut self, source: u32, at: Time) {
-        let key = u128::from(at.as_nanos()) << 32 | u128::from(source);
+        let key = u128::from(at.as_nanos()) << 64 | u128::from(source);
         let place = self.place[source as usize];
         if place == ABSENT {
-            self.heap.push(key);
-            self.sift_up(self.heap.len() - 1, key);
+            self.len += 1;
+            self.sift_up(self.len - 1, key);
         } else if key > self.heap[place as usize] {
             self.sift_down(place as usize, key);
         } else {
@@ -51,13 +52,14 @@ impl EventQueue {
     /// Takes the event of `source` away, if it has one.
     #[inline]
     pub fn remove(&mut self, source: u32) {
-        let place = self.place[source as usize] as usize;
-        if place == ABSENT as usize {
+        let place = std::mem::replace(&mut self.place[source as usize], ABSENT);
+        if place == ABSENT {
             return;
         }
-        self.place[source as usize] = ABSENT;
-        let Some(last) = self.heap.pop() else { return };
-        if place < self.heap.len() {
+        self.len -= 1;
+        let last = std::mem::replace(&mut self.heap[self.len], NEVER);
+        let place = place as usize;
+        if place < self.len {
             if last > self.heap[place] {
                 self.sift_down(place, last);
             } else {
@@ -84,8 +86,12 @@ impl EventQueue {
     fn sift_down(&mut self, mut at: usize, key: u128) {
         loop {
             let first = ARITY * at + 1;
-            let children = self.heap.get(first..(first + ARITY).min(self.heap.len())).unwrap_or(&[]);
-            let Some((child, least)) = children.iter().copied().enumerate().min_by_key(|(_, k)| *k) else { break };
+            let Some(children) = self.heap.get(first..).and_then(|rest| rest.first_chunk::<ARITY>()) else { break };
+            // Three comparisons without branches: which child is least cannot be foretold.
+            let left = usize::from(children[1] < children[0]);
+            let right = 2 + usize::from(children[3] < children[2]);
+            let child = if children[right] < children[left] { right } else { left };
+            let least = children[child];
             if key <= least {
                 break;
             }
@@ -104,7 +110,7 @@ impl EventQueue {
 
 #[inline]
 fn time_of(key: u128) -> Time {
-    Time::from_nanos((key >> 32) as u64)
+    Time::from_nanos((key >> 64) as u64)
 }
 
 #[inline]
@@ -115,6 +121,8 @@ fn source_of(key: u128) -> u32 {
 /// Children of a node: four keys are one cache line.
 const ARITY: usize = 4;
 const ABSENT: u32 = u32::MAX;
+/// After every event.
+const NEVER: u128 = u128::MAX;
 
 #[cfg(test)]
 mod tests {

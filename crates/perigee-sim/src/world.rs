@@ -28,8 +28,8 @@ impl World {
 
     /// Gives a packet to the first link of its way.
     #[inline]
-    pub(crate) fn send(&mut self, now: Time, packet: NetPacket) -> Fate {
-        self.network.send(now, packet, &mut self.queue)
+    pub(crate) fn send(&mut self, now: Time, mut packet: NetPacket) -> Fate {
+        self.network.send(now, &mut packet, &mut self.queue)
     }
 
     /// A flow has ended, or will have at `end`. With the last flow the run is over, once its interval is complete.
