@@ -103,5 +103,6 @@ fn viasat2_never_comes_back_to_the_idle_round_trip_under_load() {
         trips.extend(ping(&mut up, &mut down, Time::from_millis(1) * i, 52));
     }
     let mean = trips.iter().map(|t| t.as_millis_f64()).sum::<f64>() / trips.len() as f64;
-    hold(&[("mean round trip under load, published 685 ms and more with a queue", mean, 650.0, 690.0)]);
+    // Published: 685 ms and more in steady state, 757 ms and more in start-up, queues included.
+    hold(&[("mean round trip under load, without a queue", mean, 685.0, 757.0)]);
 }
