@@ -1,0 +1,74 @@
+//! The reduced study `claypool-2021` gives the tables on file, to the last bit.
+//!
+//! This runs in cargo's test build; `tests/test_golden.py` compares the same files with what the release build in the
+//! Python module gives. So both builds give the same tables, and a change of any figure shows in review. After an
+//! intended one: `PERIGEE_BLESS=1 cargo test -p perigee-sim --test golden`.
+
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use perigee_study::results::{Table, Tables, Values};
+use perigee_study::{Overrides, Study};
+
+#[test]
+fn the_reduced_viasat_study_gives_the_tables_on_file() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let file = root.join("studies/claypool-2021/study.toml");
+    let text = std::fs::read_to_string(&file).expect("the study");
+    let study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
+    let mut load = |name: &str| std::fs::read(root.join(name)).map_err(|error| error.to_string());
+    let settings = Overrides::new(&["rounds=1"], true).expect("a setting");
+    let runs = study.plan(&settings, &mut load).unwrap_or_else(|error| panic!("{error}"));
+    let mut tables = Tables::default();
+    for run in &runs {
+        let mut result = perigee_sim::run(run, &mut |_| ControlFlow::Continue(())).expect("a run that ends");
+        tables.flows.append(&mut result.tables.flows);
+        tables.series.append(&mut result.tables.series);
+    }
+    check(&tables.flows);
+    check(&tables.series);
+}
+
+fn check(table: &dyn Table) {
+    let file = golden(table.name());
+    let text = csv(table);
+    #[allow(clippy::disallowed_methods, reason = "a test may ask whether to write its golden files anew")]
+    if std::env::var("PERIGEE_BLESS").is_ok() {
+        std::fs::write(&file, &text).expect("a writable golden file");
+    }
+    let expected = std::fs::read_to_string(&file).expect("a golden file");
+    let difference = text.lines().zip(expected.lines()).find(|(here, there)| here != there);
+    assert!(text == expected, "{} differs, first in\n{difference:#?}", table.name());
+}
+
+/// The table as text: a row per line, floats as the shortest decimal that reads back the same, empty cells empty.
+fn csv(table: &dyn Table) -> String {
+    let columns: Vec<Vec<String>> = (0..table.columns().len()).map(|at| cells(table, at)).collect();
+    let mut text = table.columns().iter().map(|c| c.name).collect::<Vec<_>>().join(";");
+    for row in 0..table.len() {
+        let cells: Vec<&str> = columns.iter().map(|column| column[row].as_str()).collect();
+        let _ = write!(text, "\n{}", cells.join(";"));
+    }
+    text + "\n"
+}
+
+fn cells(table: &dyn Table, column: usize) -> Vec<String> {
+    fn some<T: std::fmt::Debug>(cells: &[Option<T>]) -> Vec<String> {
+        cells.iter().map(|c| c.as_ref().map_or(String::new(), |c| format!("{c:?}"))).collect()
+    }
+    match table.values(column).expect("a column") {
+        Values::Text(cells) => cells.iter().map(ToString::to_string).collect(),
+        Values::Bool(cells) => cells.iter().map(ToString::to_string).collect(),
+        Values::U32(cells) => cells.iter().map(ToString::to_string).collect(),
+        Values::U64(cells) => cells.iter().map(ToString::to_string).collect(),
+        Values::F64(cells) => cells.iter().map(|c| format!("{c:?}")).collect(),
+        Values::OptionU32(cells) => some(cells),
+        Values::OptionU64(cells) => some(cells),
+        Values::OptionF64(cells) => some(cells),
+    }
+}
+
+fn golden(table: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{table}.csv"))
+}

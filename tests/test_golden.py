@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The release build gives, on one worker and on two, the tables that the debug build gives."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from perigee.cli import app
+
+GOLDEN = Path(__file__).parent.parent / "crates/perigee-sim/tests/golden"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The same reduced study, carried out by one worker and by two."""
+    folders = []
+    for workers in ("1", "2"):
+        out = tmp_path_factory.mktemp("golden") / workers
+        arguments = ["run", "claypool-2021", "--reduced", "--set", "rounds=1", "--jobs", workers, "--out", str(out)]
+        answer = CliRunner().invoke(app, arguments)
+        assert answer.exit_code == 0, answer.output
+        folders.append(out)
+    return folders
+
+
+def test_one_worker_and_two_write_the_same_bytes(results: list[Path]) -> None:
+    one, two = results
+    names = sorted(path.name for path in one.glob("*.parquet"))
+    assert names == sorted(path.name for path in two.glob("*.parquet"))
+    assert "flows.parquet" in names
+    for name in names:
+        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("table", ["flows", "series"])
+def test_the_release_build_gives_the_tables_of_the_debug_build(results: list[Path], table: str) -> None:
+    with (GOLDEN / f"{table}.csv").open(newline="") as file:
+        golden = list(csv.DictReader(file, delimiter=";", quoting=csv.QUOTE_NONE))
+    here = pq.read_table(results[0] / f"{table}.parquet").to_pylist()
+    assert len(here) == len(golden)
+    for row, expected in zip(here, golden, strict=True):
+        for column, text in expected.items():
+            value = row[column]
+            if value is None:
+                assert text == "", column
+            elif isinstance(value, bool):
+                assert text == str(value).lower(), column
+            elif isinstance(value, float):
+                assert float(text) == value, column
+            else:
+                assert text == str(value), column
