@@ -18,6 +18,7 @@ pub struct LinkSpec {
     /// Delay that is added while the link is loaded.
     pub loaded: Option<Loaded>,
     /// Loss processes of the air; a packet is lost where any of them takes it. It has used queue and rate by then.
+    /// Each has a stream of its own by its place: a further one leaves the draws of those before it as they are.
     pub loss: Vec<LossSpec>,
     /// Token bucket: that many bytes leave at once after an idle time. Zero: each packet takes its time at the rate.
     pub burst: Bytes,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use perigee_link::strict::{Content, Node, Origin, StrictError};
 
-use crate::document::Document;
+use crate::document::{items_of, Document};
 use crate::keys::MAX_RUNS;
 use crate::read::{draft, json_of, Draft};
 use crate::reader::{clip, entries_of, value};
@@ -31,6 +31,7 @@ pub(crate) struct Points {
 impl Points {
     /// The points of a study: `[reduced]` first where it is asked for, then the settings in their order, then `[vary]`.
     pub(crate) fn new(root: &Node, overrides: &Overrides) -> Result<Self, StrictError> {
+        limit_tables(root)?;
         let mut points = Self { document: Document::new(root.clone()), axes: axes(root)?, count: 1 };
         points.refuse_overlaps()?;
         if overrides.reduced {
@@ -136,6 +137,17 @@ fn overwrites(by: &BTreeSet<Vec<String>>, path: &[String]) -> bool {
     (1..=path.len()).any(|n| by.contains(&path[..n]))
 }
 
+/// Refuses more tables than paths can be laid over in good time.
+fn limit_tables(root: &Node) -> Result<(), StrictError> {
+    for key in ["links", "routes", "flows"] {
+        let Some(node) = root.get(key).filter(|node| items_of(node).len() > MAX_TABLES) else { continue };
+        let message = format!("{} tables of `{key}` are too many", items_of(node).len());
+        let fix = format!("use up to {MAX_TABLES}; many like flows are one with a `count`");
+        return Err(StrictError::new(&node.origin, message, fix));
+    }
+    Ok(())
+}
+
 fn axes(root: &Node) -> Result<Vec<Axis>, StrictError> {
     let Some(vary) = root.get("vary") else { return Ok(Vec::new()) };
     let Content::Table(entries) = &vary.content else {
@@ -145,6 +157,10 @@ fn axes(root: &Node) -> Result<Vec<Axis>, StrictError> {
             "write its keys under [vary]",
         ));
     };
+    if entries.len() > MAX_AXES {
+        let message = format!("`vary` has {} keys", entries.len());
+        return Err(StrictError::new(&vary.origin, message, format!("use up to {MAX_AXES}, or `linked`")));
+    }
     entries.iter().map(|(name, node)| axis(name, node)).collect()
 }
 
@@ -194,5 +210,9 @@ fn setting(path: &str, text: &str) -> Node {
 
 /// The key of `[vary]` under which several paths vary together.
 const LINKED: &str = "linked";
+/// Most `[[links]]`, `[[routes]]` and `[[flows]]`, each.
+const MAX_TABLES: usize = 1000;
+/// Most keys of `[vary]`.
+const MAX_AXES: usize = 100;
 /// Most points of `[vary]`.
 const MAX_POINTS: u64 = 10_000;
