@@ -129,7 +129,7 @@ impl DatagramFlow {
         }
         match &mut self.kind {
             Kind::Constant { delay_sum_ns, delay_before, jitter_sum_ns, .. } => {
-                let delay = now - datagram.sent();
+                let delay = now - datagram.sent_at();
                 *delay_sum_ns += delay.as_nanos();
                 if let Some(before) = delay_before.replace(delay) {
                     *jitter_sum_ns += delay.as_nanos().abs_diff(before.as_nanos());
@@ -142,7 +142,7 @@ impl DatagramFlow {
                 return;
             }
             Kind::Ping { answers, .. } => {
-                let rtt = now - datagram.sent();
+                let rtt = now - datagram.sent_at();
                 self.meter.round_trip(rtt);
                 if let Some(answer) = answers.get_mut(datagram.number as usize) {
                     *answer = Some(rtt);

@@ -7,6 +7,7 @@
 mod capture;
 mod captures;
 mod datagram_flow;
+mod due;
 mod engine;
 mod event_log;
 mod histogram;

@@ -13,10 +13,10 @@ use perigee_study::{RunLink, Scenario};
 use perigee_units::Time;
 
 use crate::captures::Captures;
+use crate::due::Due;
 use crate::link_log::LinkLog;
 use crate::packet::{NetPacket, Payload};
 use crate::queue::EventQueue;
-use crate::ring::Ring;
 
 /// How the packets are carried; the results are the same in every way.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,8 @@ pub(crate) struct Network {
     first: Vec<u32>,
     /// Where the row of each way begins in `next`.
     row: Vec<u32>,
-    /// By row and link: the link after it, or [`ARRIVED`]. Ways over the same links share a row.
+    /// By row and link: the link after it, with [`AHEAD`] where that may be asked ahead of time, or [`ARRIVED`]. Ways
+    /// over the same links share a row.
     next: Vec<u32>,
     captures: Option<Captures>,
 }
@@ -51,17 +52,9 @@ pub(crate) struct Network {
 struct Hop {
     link: Link<Payload>,
     feed_forward: bool,
-    /// Whether its only feeder may ask it ahead of time.
-    cut_through: bool,
     /// Packets that will be delivered, of a feed-forward link.
-    due: Ring<Due>,
+    due: Due,
     log: LinkLog,
-}
-
-#[derive(Clone, Copy)]
-struct Due {
-    at: Time,
-    packet: NetPacket,
 }
 
 /// What became of a packet given to the network.
@@ -87,17 +80,19 @@ impl Network {
     pub(crate) fn new(scenario: &Scenario, seed: u64, options: Options) -> Self {
         let links = &scenario.links;
         let captures = Captures::new(scenario, options.capture_payload);
-        let mut hops: Vec<Hop> =
-            links.iter().map(|link| Hop::new(link, seed, scenario.measure.series, options)).collect();
+        let hops: Vec<Hop> = links.iter().map(|link| Hop::new(link, seed, scenario.measure.series, options)).collect();
         let paths = || scenario.flows.iter().flat_map(|flow| [&flow.forward, &flow.back]);
+        let (row, mut next) = route_rows(links.len(), paths());
         // A capture wants each node's packets in the order of time.
         if options.cut_through && captures.is_none() {
-            for (link, feeder) in single_feeders(links.len(), paths()).into_iter().enumerate() {
-                let feeder_is_ahead = feeder.is_some_and(|feeder| hops[feeder as usize].feed_forward);
-                hops[link].cut_through = feeder_is_ahead && hops[link].feed_forward;
+            let feeders = single_feeders(links.len(), paths());
+            for link in next.iter_mut().filter(|link| **link != ARRIVED) {
+                let feeder_is_ahead = feeders[*link as usize].is_some_and(|feeder| hops[feeder as usize].feed_forward);
+                if feeder_is_ahead && hops[*link as usize].feed_forward {
+                    *link |= AHEAD;
+                }
             }
         }
-        let (row, next) = route_rows(links.len(), paths());
         let first = paths().map(|path| path.first().copied().unwrap_or(ARRIVED)).collect();
         Self { hops, first, row, next, captures }
     }
@@ -118,10 +113,9 @@ impl Network {
     pub(crate) fn arrive(&mut self, now: Time, link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Arrival {
         let hop = &mut self.hops[link as usize];
         if hop.feed_forward {
-            let Some(due) = hop.due.front() else { return Arrival::Nothing };
-            *packet = due.packet;
-            hop.due.pop();
-            schedule(link, hop.due.front().map(|due| due.at), queue);
+            let Some(first) = hop.due.pop() else { return Arrival::Nothing };
+            *packet = first;
+            schedule(link, hop.due.next(), queue);
         } else {
             hop.log.arrival(now, &mut hop.link);
             let delivery = hop.link.poll(now);
@@ -134,6 +128,7 @@ impl Network {
         }
         match self.after(packet, link) {
             ARRIVED => Arrival::AtItsEnd,
+            // A link that is asked ahead of time leaves no event at the one before it.
             next => Arrival::Forwarded(self.forward(now, next, packet, queue)),
         }
     }
@@ -149,10 +144,11 @@ impl Network {
 
     #[inline]
     fn after(&self, packet: &NetPacket, link: u32) -> u32 {
-        self.next[(self.row[packet.way as usize] + link) as usize]
+        self.next[self.row[packet.way as usize] as usize + link as usize]
     }
 
     fn forward(&mut self, mut now: Time, mut link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Fate {
+        let row = self.row[packet.way as usize] as usize;
         loop {
             if let Some(captures) = &mut self.captures {
                 captures.outbound(now, link, packet);
@@ -166,16 +162,15 @@ impl Network {
                 Transit::Delivered(at) => at,
                 Transit::Dropped(_) => return Fate::Gone(now),
             };
-            let next = self.after(packet, link);
-            if next != ARRIVED && self.hops[next as usize].cut_through {
-                (now, link) = (at, next);
+            let next = self.next[row + link as usize];
+            if next & AHEAD != 0 {
+                (now, link) = (at, next & !AHEAD);
                 continue;
             }
-            let hop = &mut self.hops[link as usize];
-            if hop.due.front().is_none() {
+            if hop.due.next().is_none() {
                 queue.set(link, at);
             }
-            hop.due.push(Due { at, packet: *packet });
+            hop.due.push(at, packet);
             return Fate::OnItsWay;
         }
     }
@@ -185,7 +180,7 @@ impl Hop {
     fn new(link: &RunLink, seed: u64, interval: Option<Time>, options: Options) -> Self {
         let model = Link::new(&link.spec, seed, &link.name);
         let feed_forward = model.is_feed_forward() && !options.links_keep_packets;
-        Self { link: model, feed_forward, cut_through: false, due: Ring::new(), log: LinkLog::new(interval) }
+        Self { link: model, feed_forward, due: Due::new(), log: LinkLog::new(interval) }
     }
 
     /// Gives a packet to a link that keeps its packets itself.
@@ -248,7 +243,9 @@ fn route_rows<'a>(links: usize, paths: impl Iterator<Item = &'a Vec<u32>>) -> (V
 }
 
 /// In the place of a next link: the path ends here.
-const ARRIVED: u32 = u32::MAX;
+const ARRIVED: u32 = u32::MAX >> 1;
+/// With a next link: it may be asked ahead of time.
+const AHEAD: u32 = 1 << 31;
 
 #[cfg(test)]
 mod tests {

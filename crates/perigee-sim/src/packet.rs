@@ -46,8 +46,8 @@ pub(crate) enum Payload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram {
     pub(crate) number: u32,
-    /// Halves of the nanoseconds: a 64-bit field would make every packet eight bytes larger.
-    sent: [u32; 2],
+    /// When, as halves of the nanoseconds: a 64-bit field would make every packet eight bytes larger.
+    pub(crate) sent: [u32; 2],
     /// Payload bytes.
     pub(crate) len: u16,
 }
@@ -59,7 +59,7 @@ impl Datagram {
         Self { number, sent: [(ns >> 32) as u32, ns as u32], len }
     }
 
-    pub(crate) fn sent(self) -> Time {
+    pub(crate) fn sent_at(self) -> Time {
         Time::from_nanos(u64::from(self.sent[0]) << 32 | u64::from(self.sent[1]))
     }
 
@@ -82,7 +82,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_datagram_keeps_the_instant_it_was_sent(ns in any::<u64>()) {
-            prop_assert_eq!(Datagram::new(1, Time::from_nanos(ns), 100).sent(), Time::from_nanos(ns));
+            prop_assert_eq!(Datagram::new(1, Time::from_nanos(ns), 100).sent_at(), Time::from_nanos(ns));
         }
     }
 }
