@@ -200,11 +200,11 @@ fn mistakes_in_a_profile_stand_in_the_profile() {
 
 #[test]
 fn more_tables_or_axes_than_can_be_read_in_good_time_are_refused() {
-    let flows: String = (0..1001).map(|n| format!("[[flows]]\nname = \"f{n}\"\n")).collect();
+    let flows = (0..1001).map(|n| format!("[[flows]]\nname = \"f{n}\"\n")).collect::<Vec<_>>().concat();
     let expected =
         "s.toml:32: 1003 tables of `flows` are too many; use up to 1000; many like flows are one with a `count`";
     assert_eq!(error(&small_with("[vary]", &format!("{flows}[vary]")), &[]), expected);
-    let axes: String = (0..101).map(|n| format!("\"flow.k{n}\" = [1]\n")).collect();
+    let axes = (0..101).map(|n| format!("\"flow.k{n}\" = [1]\n")).collect::<Vec<_>>().concat();
     let text = small_with("[reduced]", &format!("{axes}[reduced]"));
     assert_eq!(error(&text, &[]), "s.toml:50: `vary` has 103 keys; use up to 100, or `linked`");
     let deep = small_with("\"flows.download.cc\" =", &format!("\"links.air{}\" =", ".a".repeat(20)));
