@@ -4,7 +4,7 @@ use perigee_study::results::{ExchangeRow, Exchanges, FlowRow, SeriesRow};
 use perigee_study::Measure;
 use perigee_units::{Bytes, Rate, Time};
 
-use crate::meter::{steady_of_time, Meter, Sent, State};
+use crate::meter::{steady_of_time, Meter, Of, Sent, State};
 use crate::network::Fate;
 use crate::packet::{Datagram, UDP_HEADERS};
 use crate::world::World;
@@ -172,9 +172,9 @@ impl DatagramFlow {
     }
 
     /// The row of the series that ends at `now`.
-    pub(crate) fn series_row(&mut self, now: Time) -> Option<SeriesRow> {
+    pub(crate) fn series_row(&mut self, now: Time, of: Of<'_>) -> Option<SeriesRow> {
         let state = State { inflight_packets: self.outstanding, ..State::default() };
-        self.meter.series_row(now, self.sent(), state)
+        self.meter.series_row(now, of, self.sent(), state)
     }
 
     /// The run's time is up: whatever has not arrived by now never does.

@@ -8,6 +8,7 @@ use perigee_study::{FlowSpec, Run, Scenario, Traffic};
 use perigee_units::Time;
 
 use crate::datagram_flow::DatagramFlow;
+use crate::meter::Of;
 use crate::network::{Arrival, Fate, Network, Options};
 use crate::packet::{NetPacket, Payload};
 use crate::rows::{write_flow, write_links};
@@ -180,14 +181,13 @@ impl<'a> Engine<'a> {
     fn sample(&mut self, now: Time) {
         let (flows, scenario, table, run) = (&mut self.flows, self.scenario, &mut self.tables.series, self.run.index);
         self.live.retain(|number| {
+            let of = Of { run, flow: &scenario.flows[*number as usize].name };
             let (row, end) = match &mut flows[*number as usize] {
-                Flow::Tcp(flow) => (flow.series_row(now), flow.meter.end()),
-                Flow::Datagram(flow) => (flow.series_row(now), flow.meter.end()),
+                Flow::Tcp(flow) => (flow.series_row(now, of), flow.meter.end()),
+                Flow::Datagram(flow) => (flow.series_row(now, of), flow.meter.end()),
                 Flow::Ahead(_) => (None, None),
             };
-            if let Some(mut row) = row {
-                row.run = run;
-                row.flow = scenario.flows[*number as usize].name.clone();
+            if let Some(row) = row {
                 table.push(row);
             }
             end.is_none_or(|end| end > now)

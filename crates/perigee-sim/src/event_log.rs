@@ -13,7 +13,7 @@ pub(crate) struct EventLog {
     origin: u32,
     /// End of what was sent, from the start of the stream.
     sent_until: u64,
-    /// The names of events and states, shared by all rows.
+    /// The texts of the rows, shared by all; who takes the rows sets run and flow.
     names: Vec<(&'static str, Name)>,
 }
 
@@ -56,10 +56,10 @@ impl EventLog {
 
     fn push(&mut self, now: Time, event: &'static str, sequence: u64, segment_bytes: u32, host: &Endpoint) {
         let info = host.info();
-        let (event, ca_state) = (self.name(event), self.name(state_name(info.ca_state)));
+        let (flow, event, ca_state) = (self.name(""), self.name(event), self.name(state_name(info.ca_state)));
         self.rows.push(EventRow {
             run: 0,
-            flow: "".into(),
+            flow,
             t_s: now.as_secs_f64(),
             event,
             sequence,

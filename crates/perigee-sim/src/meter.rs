@@ -88,6 +88,13 @@ struct Sample {
     rtt_count: u64,
 }
 
+/// What a row belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Of<'a> {
+    pub(crate) run: u32,
+    pub(crate) flow: &'a Name,
+}
+
 /// The part of a series row that the transport knows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct State {
@@ -219,13 +226,13 @@ impl Meter {
     }
 
     /// The row of the series that ends at `now`; `None` where nothing is new since the flow's end.
-    pub(crate) fn series_row(&mut self, now: Time, sent: Sent, state: State) -> Option<SeriesRow> {
+    pub(crate) fn series_row(&mut self, now: Time, of: Of<'_>, sent: Sent, state: State) -> Option<SeriesRow> {
         let now = self.end.map_or(now, |end| end.min(now));
         let length = now.checked_sub(self.sample.at).filter(|length| *length > Time::ZERO)?;
         let before = &self.sample;
         let row = SeriesRow {
-            run: 0,
-            flow: "".into(),
+            run: of.run,
+            flow: of.flow.clone(),
             t_s: now.as_secs_f64(),
             goodput_mbps: mbps(self.arrived - before.arrived, length),
             acked_bytes: state.acked_bytes,

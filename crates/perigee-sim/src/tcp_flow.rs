@@ -9,7 +9,7 @@ use perigee_tcp::{Endpoint, Info, Segment};
 use perigee_units::{Bytes, Ratio, Stream, Time};
 
 use crate::event_log::EventLog;
-use crate::meter::{steady_of_size, steady_of_time, Meter, Sent, State};
+use crate::meter::{steady_of_size, steady_of_time, Meter, Of, Sent, State};
 use crate::packet::{NetPacket, Payload};
 use crate::world::World;
 
@@ -188,9 +188,10 @@ impl TcpFlow {
     }
 
     /// The row of the series that ends at `now`.
-    pub(crate) fn series_row(&mut self, now: Time) -> Option<SeriesRow> {
-        let (sent, state) = (self.sent(), self.state());
-        self.meter.series_row(now, sent, state)
+    pub(crate) fn series_row(&mut self, now: Time, of: Of<'_>) -> Option<SeriesRow> {
+        let info = self.info();
+        let state = info.as_ref().map_or_else(State::default, state);
+        self.meter.series_row(now, of, sent(info.as_ref()), state)
     }
 
     /// The run's time is up: the flow ends here, not completed.
@@ -203,23 +204,7 @@ impl TcpFlow {
 
     /// What the sender has done so far, or had when the flow ended.
     fn sent(&self) -> Sent {
-        self.info().map_or_else(Sent::default, |info| Sent {
-            packets: info.sent_packets,
-            retransmitted: info.retransmitted_packets,
-        })
-    }
-
-    /// The sender's state for a row of the series.
-    fn state(&self) -> State {
-        let Some(info) = self.info() else { return State::default() };
-        State {
-            acked_bytes: info.snd_una,
-            cwnd_packets: Some(info.cwnd),
-            ssthresh_packets: info.ssthresh,
-            srtt_ms: (info.srtt > Time::ZERO).then(|| info.srtt.as_millis_f64()),
-            inflight_packets: info.inflight,
-            pacing_mbps: info.pacing_rate_bps.map(|bps| bps as f64 / 1e6),
-        }
+        sent(self.info().as_ref())
     }
 
     /// How far it is, from 0 to 1.
@@ -424,6 +409,26 @@ impl Requests {
             *length = Some(now - *start);
         }
         self.next = Some(now + self.think);
+    }
+}
+
+/// What a sender has done.
+fn sent(info: Option<&Info>) -> Sent {
+    info.map_or_else(Sent::default, |info| Sent {
+        packets: info.sent_packets,
+        retransmitted: info.retransmitted_packets,
+    })
+}
+
+/// A sender's state for a row of the series.
+fn state(info: &Info) -> State {
+    State {
+        acked_bytes: info.snd_una,
+        cwnd_packets: Some(info.cwnd),
+        ssthresh_packets: info.ssthresh,
+        srtt_ms: (info.srtt > Time::ZERO).then(|| info.srtt.as_millis_f64()),
+        inflight_packets: info.inflight,
+        pacing_mbps: info.pacing_rate_bps.map(|bps| bps as f64 / 1e6),
     }
 }
 

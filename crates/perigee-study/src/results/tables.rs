@@ -80,9 +80,9 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     completed: bool, "", "Whether everything asked for was carried.";
     handshake_ms: Option<f64>, "ms", "From the first SYN to the receiver-side end of the handshake; empty without TCP.";
     goodput_mbps: f64, "Mbit/s", "Received payload over the duration.";
-    goodput_p10_mbps: Option<f64>, "Mbit/s", "10th percentile of the goodput per `measure.goodput_bin`; empty below one whole bin.";
-    goodput_p50_mbps: Option<f64>, "Mbit/s", "Median of the goodput per `measure.goodput_bin`.";
-    goodput_p90_mbps: Option<f64>, "Mbit/s", "90th percentile of the goodput per `measure.goodput_bin`.";
+    goodput_p10_mbps: Option<f64>, "Mbit/s", "10th percentile of the payload that arrives per `measure.goodput_bin`, each byte once, in order or not; empty below one whole bin.";
+    goodput_p50_mbps: Option<f64>, "Mbit/s", "Median of the payload that arrives per `measure.goodput_bin`.";
+    goodput_p90_mbps: Option<f64>, "Mbit/s", "90th percentile of the payload that arrives per `measure.goodput_bin`.";
     steady_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the steady phase; empty where the flow never got there.";
     startup_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the startup phase; empty where the flow never left it.";
     rtt_min_ms: Option<f64>, "ms", "Smallest measured round trip; empty without samples.";
@@ -110,7 +110,7 @@ table!(Series, SeriesRow, "series", "A row per flow per `measure.series` interva
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
     t_s: f64, "s", "End of the interval, in the run's time.";
-    goodput_mbps: f64, "Mbit/s", "Payload delivered to the receiving application in the interval, over its length.";
+    goodput_mbps: f64, "Mbit/s", "Payload that arrived at the receiver in the interval, each byte once, in order or not, over its length.";
     acked_bytes: u64, "B", "Payload acknowledged since the flow began.";
     cwnd_packets: Option<u32>, "packets", "Congestion window; empty without TCP.";
     ssthresh_packets: Option<u32>, "packets", "Slow start threshold; empty while there is none.";
