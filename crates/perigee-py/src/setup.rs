@@ -7,6 +7,7 @@ use perigee_link::{
 };
 use perigee_study::{Amount, App, FlowSpec, Scenario, Traffic};
 use perigee_tcp::Config;
+use perigee_units::Time;
 use serde_json::{json, Value};
 
 /// What a scenario is made of: `links`, `hosts`, `flows`, each with a name and properties in order.
@@ -98,7 +99,8 @@ fn moving_delay(jitter: &Jitter) -> String {
         Body::Triangular { width } => format!("triangular, up to {width} more"),
         Body::LogNormal { median, sigma } => format!("log-normal, median {median}, sigma {sigma}"),
     };
-    let text = format!("{base} and a body ({body}), {min} to {max}; redrawn each {every}, memory {memory}");
+    let bounds = if *min > Time::ZERO { format!(", {min} to {max}") } else { String::new() };
+    let text = format!("{base} and a body ({body}){bounds}; redrawn each {every}, memory {memory}");
     if let Some(tail) = &jitter.tail {
         let shape = match tail.shape {
             TailShape::Pareto { min, shape } => format!("Pareto from {min}, shape {shape}"),

@@ -26,7 +26,9 @@ def _properties(kind: str, caption: str, things: list[dict[str, Any]]) -> Table:
     joined: dict[str, tuple[list[str], dict[str, str]]] = {}
     for thing in things:
         properties = dict(thing["properties"])
-        joined.setdefault(repr(thing["properties"]), ([], properties))[0].append(thing["name"])
+        way = properties.pop("way", "")
+        name = f"{thing['name']} ({way})" if way else thing["name"]
+        joined.setdefault(repr(properties), ([], properties))[0].append(name)
     columns = list(joined.values())
     keys = list(dict.fromkeys(key for _, properties in columns for key in properties))
     return Table(
