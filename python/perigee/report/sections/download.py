@@ -10,7 +10,7 @@ from perigee.metrics import download_times
 from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
-from perigee.report.style import figure, from_zero, legend_above
+from perigee.report.style import figure, legend_above
 from perigee.statistics import mean_interval
 
 IN_TABLE = 6
@@ -24,7 +24,7 @@ def section(context: Context) -> Section | None:
         return None
     drawing = figure(3.3)
     axes = drawing.subplots()
-    data, cells = [], {}
+    data, cells, highest = [], {}, 0.0
     for group in context.groups:
         times = download_times(group.flows, sizes, context.results)
         mine = times.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
@@ -38,6 +38,7 @@ def section(context: Context) -> Section | None:
             markevery=max(1, len(x) // 10), label=group.label,
         )  # fmt: skip
         axes.fill_between(x, mean - half, mean + half, color=group.look.color, alpha=0.2, lw=0)
+        highest = max(highest, float(mean.max()))
         for megabytes, m, h, flows in points:
             cells[group.key, megabytes] = (m, h)
             data.append({"group": group.key, "size_mb": megabytes, "mean_s": m, "half_width_95_s": h, "flows": flows})
@@ -46,7 +47,7 @@ def section(context: Context) -> Section | None:
     axes.set_xlabel("Size of the object (MB)")
     axes.set_ylabel("Time to download (s)")
     axes.set_xlim(left=0)
-    from_zero([axes])
+    axes.set_ylim(0, 1.3 * highest)
     legend_above(drawing, axes, min(len(context.groups), 6))
     shown = [size / 1e6 for size in _spread(sizes)]
     table = Table(

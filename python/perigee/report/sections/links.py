@@ -23,18 +23,23 @@ def section(context: Context) -> Section | None:
     """Return a table of all links and a figure of the main link's queue."""
     if not context.results.has("links"):
         return None
-    blocks: list[Block] = [_table(context)]
-    if context.main_link is not None and context.results.has("series"):
-        blocks.append(_queue(context, context.main_link))
+    names = context.results.table("links")["link"].unique().sort().to_list()
+    main = context.main_link or names[0]
+    blocks: list[Block] = [_table(context, [main], "links-main", f"{main}: means over runs; drops in % of the packets")]
+    if context.results.has("series"):
+        blocks.append(_queue(context, main))
+    others = [name for name in names if name != main]
+    if others:
+        blocks.append(_table(context, others, "links", "The other links", folded=True))
     return Section("links", "Links", blocks)
 
 
-def _table(context: Context) -> Table:
-    links = context.results.table("links").sort("run", "link", "t_s")
+def _table(context: Context, names: list[str], slug: str, caption: str, *, folded: bool = False) -> Table:
+    links = context.results.table("links").filter(pl.col("link").is_in(names))
     reasons = [(column, title) for column, title in REASONS if column in links.columns]
     packets = "offered_packets" if "offered_packets" in links.columns else None
     rows, data = [], []
-    for name in links["link"].unique(maintain_order=True):
+    for name in names:
         for group in context.groups:
             own = links.filter(pl.col("link") == name).join(group.flows.select("run").unique(), on="run", how="semi")
             if own.is_empty():
@@ -55,13 +60,14 @@ def _table(context: Context) -> Table:
                  "queue_mean_mb": queue, "queue_p95_mb": high, "rate_mean_mbps": rate, "runs": runs}
             )  # fmt: skip
     return Table(
-        name="links",
-        caption="Each link in each direction: means over runs; drops in % of the packets offered",
+        name=slug,
+        caption=caption,
         head=["Link", "", "offered per run (MB)", *(title + " (%)" for _, title in reasons), "mean queue (MB)",
               "95th percentile of queue (MB)", "mean rate (Mbit/s)"],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None),
         words=(1,),
+        folded=folded,
     )  # fmt: skip
 
 

@@ -12,8 +12,8 @@ from perigee.metrics import mean, sample_of
 from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.sections.timeline import utilisation
-from perigee.report.style import FAINT, INK, figure
+from perigee.report.sections.timeline import capacity_area, utilisation
+from perigee.report.style import INK, figure
 from perigee.statistics import jain
 
 COLUMNS = 2
@@ -73,16 +73,13 @@ def _plot(context: Context, runs: list[tuple[int, str]], link: str | None) -> Pl
     for axes, (run, title) in zip(panels.flat, runs, strict=False):
         if link:
             capacity = context.link_series(run, link)
-            axes.fill_between(
-                capacity["t_s"].to_numpy(), capacity["rate_mbps"].to_numpy(), step="pre", color=FAINT, lw=0,
-                rasterized=True,
-            )  # fmt: skip
+            capacity_area(axes, capacity, 0.0)
         flows = context.shared.filter(pl.col("run") == run)
         for place, row in enumerate(flows.iter_rows(named=True)):
             part = series.filter((pl.col("run") == run) & (pl.col("flow") == row["flow"])).sort("t_s")
             look = context.look_of(row["cc"])
             same = flows["cc"].n_unique() < flows.height and place > 0
-            label = context.label(row["cc"]) + (" (second)" if same else "")
+            label = "second of the same" if same else context.label(row["cc"])
             axes.plot(
                 part["t_s"].to_numpy(), part["goodput_mbps"].to_numpy(), color=INK if same else look.color,
                 ls=(0, (2, 1)) if same else look.dash, lw=1, label=label, rasterized=len(part) > 4000,

@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from perigee.metrics import largest, mean
+from perigee.metrics import largest, mean, sample_of
 from perigee.numbers import number
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.sections.representative import line, rtt_of
 from perigee.report.style import FAINT, figure
+
+LOG_FROM = 8
+"""Delays that differ by more than this factor are shown on a logarithmic scale."""
 
 
 def section(context: Context) -> Section | None:
@@ -21,8 +27,9 @@ def section(context: Context) -> Section | None:
     table = _table(context, link)
     shown = [(group, context.series(*context.typical[group.key])) for group in context.groups]
     delays = pl.concat([rtt_of(part).drop_nulls() for _, part in shown])
-    top = float(delays.quantile(0.998) or 1.0) * 1.08
-    blocks: list[Block] = [table, *(_plot(context, group, part, link, top) for group, part in shown)]
+    known = sample_of(delays)
+    scale = (float(known.min()) * 0.8, float(np.percentile(known, 99.8)) * 1.2) if len(known) else (0.0, 1.0)
+    blocks: list[Block] = [table, *(_plot(context, group, part, link, scale) for group, part in shown)]
     return Section("timeline", "Capacity, throughput and delay over time", blocks)
 
 
@@ -66,23 +73,28 @@ def utilisation(context: Context, link: str) -> pl.DataFrame:
         (pl.col("t_s") > pl.col("from_s")) & (pl.col("t_s") - pl.col("step_s") < pl.col("until_s"))
     )
     could = (pl.col("rate_mbps") * pl.col("step_s")).sum()
+    # The table counts what arrived at the link; what is still queued at the end has not used it yet.
+    carried = pl.col("delivered_bytes").sum().cast(pl.Float64) - pl.col("queue_bytes").last().cast(pl.Float64)
     return during.group_by("run", maintain_order=True).agg(
         (could / pl.col("step_s").sum()).alias("capacity_mbps"),
-        (100 * pl.col("delivered_bytes").sum() * 8e-6 / could).alias("utilisation_percent"),
+        (100 * carried * 8e-6 / could).alias("utilisation_percent"),
     )
 
 
-def _plot(context: Context, group: Group, part: pl.DataFrame, link: str, top: float) -> Plot:
+def capacity_area(axes: Axes, series: pl.DataFrame, start_s: float, label: str | None = None) -> None:
+    """Draw what the link could carry in each interval as a grey area."""
+    ends = series["t_s"].to_numpy() - start_s
+    edges = np.concatenate([[ends[0] - (ends[1] - ends[0] if len(ends) > 1 else ends[0])], ends])
+    axes.stairs(series["rate_mbps"].to_numpy(), edges, fill=True, color=FAINT, lw=0, label=label)
+
+
+def _plot(context: Context, group: Group, part: pl.DataFrame, link: str, scale: tuple[float, float]) -> Plot:
     run, flow = context.typical[group.key]
     capacity = context.link_series(run, link)
     start = group.flows.filter((pl.col("run") == run) & (pl.col("flow") == flow))["start_s"][0]
     drawing = figure(3.4)
     rate, delay = drawing.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    t = (capacity["t_s"] - start).to_numpy()
-    rate.fill_between(
-        t, capacity["rate_mbps"].to_numpy(), step="pre", color=FAINT, lw=0, label=f"capacity of {link}",
-        rasterized=len(t) > 4000,
-    )  # fmt: skip
+    capacity_area(rate, capacity, start, f"capacity of {link}")
     line(rate, part["t_s"], part["goodput_mbps"], group, label="throughput")
     line(delay, part["t_s"], rtt_of(part), group)
     rate.set_title(group.label)
@@ -91,7 +103,14 @@ def _plot(context: Context, group: Group, part: pl.DataFrame, link: str, top: fl
     rate.legend(loc="upper right", ncols=2, bbox_to_anchor=(1.0, 1.22), borderaxespad=0)
     delay.set_ylabel("Round-trip\ntime (ms)")
     delay.set_xlabel("Time (s)")
-    delay.set_ylim(0, top)
+    if scale[1] > LOG_FROM * scale[0] > 0:
+        delay.set_yscale("log")
+        delay.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        delay.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        delay.yaxis.set_minor_locator(NullLocator())
+        delay.set_ylim(scale)
+    else:
+        delay.set_ylim(0, scale[1])
     delay.set_xlim(0, largest(part["t_s"]) or 1.0)
     drawing.align_ylabels()
     goodput = mean(part["goodput_mbps"])
