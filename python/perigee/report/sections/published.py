@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -101,6 +103,9 @@ def values(context: Context) -> Section | None:
         return None
     blocks: list[Block] = [Text(f"Published: {context.published.source}")]
     blocks += [Text(note) for note in context.published.notes]
+    manifest = context.results.manifest
+    if manifest["reduced"] or manifest["settings"]:
+        blocks.append(Text("The runs here are not those of the publication: " + _changed(manifest) + "."))
     for table in context.published.tables:
         columns = [column for column in compare(context, table) if column]
         if not columns:
@@ -109,6 +114,11 @@ def values(context: Context) -> Section | None:
         if table.values[0].sd:
             blocks.append(_plot(table, columns))
     return Section("published", "Published beside simulated", blocks)
+
+
+def _changed(manifest: Mapping[str, Any]) -> str:
+    changes = ["they have the study's reduced size"] if manifest["reduced"] else []
+    return " and ".join([*changes, *(f"{setting} was set" for setting in manifest["settings"])])
 
 
 def _table(context: Context, table: PublishedTable, columns: list[list[Comparison]]) -> Table:
