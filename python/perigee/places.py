@@ -55,7 +55,7 @@ def studies() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for root in data_roots():
         for path in sorted((root / "studies").glob("*/study.toml")):
-            found.setdefault(path.parent.name, path)
+            found.setdefault(path.parent.name, _near(path.resolve()))
     return found
 
 
@@ -74,6 +74,11 @@ def find_study(name_or_path: str) -> StudyFile:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     search = (path.parent, *data_roots())
     return StudyFile(path, text, tuple(dict.fromkeys(search)))
+
+
+def _near(path: Path) -> Path:
+    """Return a path as seen from the working directory, where it is below that."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _resolve(name_or_path: str) -> Path:

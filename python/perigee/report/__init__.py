@@ -35,6 +35,8 @@ def write_report(results: Path, out: Path | None = None, formats: Sequence[str] 
     """
     from perigee.report import html, paper
 
+    if not formats:
+        raise InputError(f"--format: names none; the formats are: {', '.join(FORMATS)}")
     for name in formats:
         if name not in FORMATS:
             raise InputError(f"--format {name}: there is no such format; the formats are: {', '.join(FORMATS)}")
