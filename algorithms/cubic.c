@@ -69,7 +69,7 @@ struct cubic {
 	u8 samples;
 	u8 exit_found;
 };
-ASSERT_FITS_PRIVATE_AREA(struct cubic);
+CC_STATE(struct cubic);
 
 static inline u32 clock_us(struct sock *sk)
 {

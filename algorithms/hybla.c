@@ -49,7 +49,7 @@ struct hybla {
 	u32 train_packets;
 	u32 train_end; /* sequence number */
 };
-ASSERT_FITS_PRIVATE_AREA(struct hybla);
+CC_STATE(struct hybla);
 
 /* rho = RTT / RTT0; srtt_us is << 3 already. */
 static void measure_rho(struct sock *sk, struct hybla *ca)

@@ -233,12 +233,11 @@ static inline struct inet_connection_sock *inet_csk(struct sock *sk)
 {
 	return (struct inet_connection_sock *)sk;
 }
-/* The private area: at most CA_PRIV_BYTES, zero before init. */
+/* The private area: at most CA_PRIV_BYTES, zero before init; CC_STATE(struct x) says what lies there. */
 static inline void *inet_csk_ca(struct sock *sk)
 {
 	return (void *)inet_csk(sk)->icsk_ca_priv;
 }
-#define ASSERT_FITS_PRIVATE_AREA(type) _Static_assert(sizeof(type) <= CA_PRIV_BYTES, "state exceeds icsk_ca_priv")
 
 /*
  * CC_TABLE: constant data; libbpf does not place static ones of a BPF object.
@@ -406,13 +405,18 @@ static inline u32 tcp_reno_undo_cwnd(struct sock *sk)
  * Units: "us", "bit/s", "packets", "switch" (0 or 1), "1/N" (a ratio in parts of N), "1" (a plain number). Values are
  * unsigned. In the simulator each socket has its own values; in the kernel the loader sets them for the whole object.
  *
- * Storage beyond the private area: CC_STORAGE(struct x), then cc_storage(sk), which may be NULL in the kernel.
+ * State: CC_STATE(struct x) says what inet_csk_ca() points to, and that it fits. Beyond the private area:
+ * CC_STORAGE(struct x), then cc_storage(sk), which may be NULL in the kernel.
  */
+#define ASSERT_FITS_PRIVATE_AREA(layout) _Static_assert(sizeof(layout) <= CA_PRIV_BYTES, "state exceeds icsk_ca_priv")
+
 #ifdef __bpf__
 
 #define CC_PARAM_GLOBAL(name, unit, fallback, low, high, doc) const volatile u64 param_##name = fallback;
 #define CC_PARAMETERS(list) list(CC_PARAM_GLOBAL)
 #define param(sk, name) (param_##name)
+
+#define CC_STATE(layout) ASSERT_FITS_PRIVATE_AREA(layout)
 
 #define CC_STORAGE(layout)                                                                                                \
 	struct {                                                                                                            \
@@ -446,7 +450,12 @@ struct cc_algorithm {
 	const char *title;
 	const struct cc_param *params;
 	u32 param_count;
+	const u32 *state_bytes;
+	const u32 *storage_bytes;
 };
+/* Zero unless CC_STATE or CC_STORAGE defines them: C's tentative definitions. */
+static const u32 cc_state_bytes;
+static const u32 cc_storage_bytes;
 
 #define CC_PARAM_INDEX(name, unit, fallback, low, high, doc) PARAM_##name,
 #define CC_PARAMETERS(list)                                                                                             \
@@ -454,7 +463,12 @@ struct cc_algorithm {
 	_Static_assert(PARAM_COUNT <= MAX_PARAMS, "too many parameters");
 #define param(sk, name) (tcp_sk(sk)->cc_params[PARAM_##name])
 
+#define CC_STATE(layout)                                                                                                \
+	ASSERT_FITS_PRIVATE_AREA(layout);                                                                                   \
+	static const u32 cc_state_bytes = sizeof(layout)
+
 #define CC_STORAGE(layout)                                                                                                \
+	static const u32 cc_storage_bytes = sizeof(layout);                                                                 \
 	_Static_assert(sizeof(layout) <= STORAGE_BYTES, "state exceeds the socket's storage");                                \
 	static inline layout *cc_storage(struct sock *sk)                                                                     \
 	{                                                                                                                   \
@@ -472,6 +486,8 @@ struct cc_algorithm {
 		.title = about,                                                                                                 \
 		.params = cc_params,                                                                                            \
 		.param_count = PARAM_COUNT,                                                                                     \
+		.state_bytes = &cc_state_bytes,                                                                                 \
+		.storage_bytes = &cc_storage_bytes,                                                                             \
 	};
 
 #endif

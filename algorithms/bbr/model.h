@@ -61,7 +61,7 @@ struct bbr {
 	u8 packet_conservation : 1, round_start : 1, idle_restart : 1, probe_rtt_round_done : 1,
 		lt_sampling : 1, lt_use : 1, full_pipe : 1, has_seen_rtt : 1;
 };
-ASSERT_FITS_PRIVATE_AREA(struct bbr);
+CC_STATE(struct bbr);
 
 static u32 model_bw(const struct bbr *b)
 {

@@ -136,7 +136,7 @@ fn layout_check() -> String {
         }
     );
     layout!(out, "cc_param", raw::RawParam { name, unit, doc, fallback, low, high });
-    layout!(out, "cc_algorithm", raw::RawAlgorithm { ops, title, params, param_count });
+    layout!(out, "cc_algorithm", raw::RawAlgorithm { ops, title, params, param_count, state_bytes, storage_bytes });
     for (name, value) in [
         ("CA_PRIV_BYTES", sock::CA_PRIV_BYTES),
         ("STORAGE_BYTES", sock::STORAGE_BYTES),

@@ -12,6 +12,8 @@ pub struct Algorithm {
     name: &'static str,
     title: &'static str,
     params: Vec<Param>,
+    state_bytes: u32,
+    storage_bytes: u32,
 }
 
 impl Algorithm {
@@ -26,6 +28,14 @@ impl Algorithm {
     /// Its parameters, in the order of [`crate::TcpSock::cc_params`].
     pub fn params(&self) -> &[Param] {
         &self.params
+    }
+    /// Size of its state in the socket's private area, at most [`crate::CA_PRIV_BYTES`].
+    pub fn state_bytes(&self) -> u32 {
+        self.state_bytes
+    }
+    /// Size of its state in per-socket storage beyond the private area; 0: it needs none.
+    pub fn storage_bytes(&self) -> u32 {
+        self.storage_bytes
     }
     /// It owns window and pacing rate; otherwise the host reduces the window and paces, if it does.
     pub fn has_cong_control(&self) -> bool {
@@ -62,7 +72,16 @@ fn load(raw: &'static RawAlgorithm) -> Algorithm {
         max: p.high,
         doc: text(p.doc),
     });
-    Algorithm { ops: raw.ops, name: text(raw.ops.name.as_ptr()), title: text(raw.title), params: params.collect() }
+    Algorithm {
+        ops: raw.ops,
+        name: text(raw.ops.name.as_ptr()),
+        title: text(raw.title),
+        params: params.collect(),
+        // SAFETY: CC_REGISTER takes the addresses of constants of the object.
+        state_bytes: unsafe { *raw.state_bytes },
+        // SAFETY: as above.
+        storage_bytes: unsafe { *raw.storage_bytes },
+    }
 }
 
 /// A string literal of the C file.
@@ -86,3 +105,19 @@ impl Exported {
 }
 
 include!(concat!(env!("OUT_DIR"), "/registry.rs"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(name: &str) -> Option<(u32, u32)> {
+        find(name).map(|algorithm| (algorithm.state_bytes(), algorithm.storage_bytes()))
+    }
+
+    #[test]
+    fn an_algorithm_says_how_large_its_state_is() {
+        assert_eq!(sizes("reno"), Some((0, 0)));
+        assert!(sizes("cubic").is_some_and(|(private, storage)| private > 0 && storage == 0));
+        assert!(sizes("vivace").is_some_and(|(private, storage)| private == 0 && storage > 104));
+    }
+}

@@ -43,4 +43,6 @@ pub(crate) struct RawAlgorithm {
     pub(crate) title: *const c_char,
     pub(crate) params: *const RawParam,
     pub(crate) param_count: u32,
+    pub(crate) state_bytes: *const u32,
+    pub(crate) storage_bytes: *const u32,
 }
