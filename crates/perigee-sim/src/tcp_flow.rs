@@ -1,10 +1,10 @@
 //! A TCP connection between two nodes and the applications at its ends.
 //!
-//! The data goes from `from` to `to`, and `to` opens the connection, as a client that downloads does.
+//! The data goes from `from` to `to`; either opens the connection.
 
 use perigee_link::Ecn;
 use perigee_study::results::{EventRow, ExchangeRow, Exchanges, FlowRow, SeriesRow};
-use perigee_study::{Amount, App, FlowSpec, Measure, Tcp};
+use perigee_study::{Amount, App, FlowSpec, Measure, Opener, Tcp};
 use perigee_tcp::{Endpoint, Info, Segment};
 use perigee_units::{Bytes, Ratio, Stream, Time};
 
@@ -24,6 +24,8 @@ pub(crate) struct TcpFlow {
     awaited: u64,
     /// Whether arrivals are of interest to the applications beyond the awaited bytes.
     attentive: bool,
+    opener: End,
+    /// When the handshake ended at the opener.
     established: Option<Time>,
     completed: bool,
     /// What the endpoint at `from` had done when the flow ended.
@@ -77,7 +79,7 @@ pub(crate) enum End {
 }
 
 impl TcpFlow {
-    /// A flow that begins now: `to` opens the connection.
+    /// A flow that begins now.
     pub(crate) fn start(
         now: Time,
         sources: Sources,
@@ -86,10 +88,22 @@ impl TcpFlow {
         seed: u64,
         measure: &Measure,
     ) -> Self {
+        let opener = match tcp.opened_by {
+            Opener::Sender => End::From,
+            Opener::Receiver => End::To,
+        };
         let seed_of = |end: &str| Stream::new(seed, &format!("flow/{}/{end}", spec.name)).next_u64();
-        let from = Endpoint::server(&tcp.from, &tcp.cc, seed_of("from"));
-        let mut to = Endpoint::client(&tcp.to, &tcp.cc, seed_of("to"));
-        to.open(now);
+        let endpoint = |end: End, config| {
+            let seed = seed_of(if end == End::From { "from" } else { "to" });
+            if end == opener {
+                let mut client = Endpoint::client(config, &tcp.cc, seed);
+                client.open(now);
+                client
+            } else {
+                Endpoint::server(config, &tcp.cc, seed)
+            }
+        };
+        let (from, to) = (endpoint(End::From, &tcp.from), endpoint(End::To, &tcp.to));
         let share = measure.steady.map(Ratio::as_f64);
         let (application, total) = match app {
             App::Bulk(Amount::Size(size)) => (Application::bulk(Some(size), Time::MAX), Ok(size)),
@@ -114,6 +128,7 @@ impl TcpFlow {
             app: application,
             awaited,
             attentive: true,
+            opener,
             established: None,
             completed: false,
             last: None,
@@ -329,7 +344,8 @@ impl TcpFlow {
     #[cold]
     fn attend(&mut self, now: Time, world: &mut World) {
         let [Some(from), Some(to)] = &mut self.ends else { return self.release(world) };
-        if self.established.is_none() && to.is_established() {
+        let opener = if self.opener == End::From { &*from } else { &*to };
+        if self.established.is_none() && opener.is_established() {
             self.established = Some(now);
         }
         if self.meter.end().is_some() {

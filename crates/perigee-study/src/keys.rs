@@ -329,7 +329,7 @@ pub(crate) static FLOW: Section = Section {
     keys: &[
         required("name", Kind::Name, "Its name."),
         required("from", Kind::Name, "The node that sends the data (of a request: that answers)."),
-        required("to", Kind::Name, "The node that receives the data. It opens the connection, as a client that downloads does."),
+        required("to", Kind::Name, "The node that receives the data."),
         key(
             "kind",
             Kind::Word(KINDS),
@@ -341,6 +341,7 @@ pub(crate) static FLOW: Section = Section {
         key("count", Kind::Integer { min: 0, max: MAX_FLOWS as u64 }, "1", "How many such flows, named `NAME.1`, `NAME.2` ... where they are several; 0 leaves it out."),
         key("cc", Kind::Cc, "cubic", "Congestion control of both ends: a name, or `{ name = \"hybla\", rtt0 = \"25 ms\" }` with parameters.").of(TCP_KINDS),
         key("tcp", Kind::Table(&TCP), "", "TCP settings of both ends of this flow, over those of `[hosts]`.").of(TCP_KINDS),
+        key("opened_by", Kind::Word(OPENERS), "receiver", "The end that opens the connection: `receiver`, as a client that downloads; `sender`, as one that uploads. The first round trip that the sender measures, and with it its first window, may depend on it.").of(&["bulk"]),
         key("size", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "How much to send; or `duration`.").of(&["bulk"]),
         key("duration", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "", "How long to send; of `bulk`, this or `size`.").of(&["bulk", "udp"]),
         key("request", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a request.").of(&["request"]),
@@ -359,6 +360,8 @@ pub(crate) static REDUCED: Section =
 
 /// The kinds of flows.
 pub(crate) const KINDS: &[&str] = &["bulk", "request", "udp", "ping"];
+/// The ends that may open a connection.
+pub(crate) const OPENERS: &[&str] = &["receiver", "sender"];
 /// Those that run over TCP.
 const TCP_KINDS: &[&str] = &["bulk", "request"];
 
@@ -412,6 +415,7 @@ mod tests {
             Kind::SizeOrTimeOrOff => "17 s".into(),
             Kind::Nodes => "[\"a\"]".into(),
             Kind::Cc => "hybla".into(),
+            Kind::Word(words) if words == OPENERS => unlike_default(words[0].into(), words[1].into()),
             _ => return None,
         })
     }

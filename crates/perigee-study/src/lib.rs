@@ -16,5 +16,5 @@ pub mod schema;
 mod study;
 mod topology;
 
-pub use run::{Amount, App, FlowSpec, Measure, Run, RunLink, Scenario, Startup, Tcp, Traffic};
+pub use run::{Amount, App, FlowSpec, Measure, Opener, Run, RunLink, Scenario, Startup, Tcp, Traffic};
 pub use study::{plan_json, Overrides, Study, StudyError};

@@ -11,7 +11,7 @@ use crate::document::items_of;
 use crate::keys::{FLOW, KINDS, LINK, MAX_FLOWS, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY, TCP};
 use crate::reader::{clip, entries_of, text_of, Reader};
 use crate::results::Name;
-use crate::run::{Amount, App, FlowSpec, Measure, Startup, Tcp, Traffic};
+use crate::run::{Amount, App, FlowSpec, Measure, Opener, Startup, Tcp, Traffic};
 use crate::topology::{self, Edge, NoPath};
 
 /// A scenario whose links are still tables.
@@ -338,7 +338,11 @@ fn traffic(table: &Reader<'_>, name: &str, hosts: (&Config, &Config)) -> Result<
         apply_tcp(&settings, &mut to)?;
     }
     let (cc, cc_params) = congestion_control(table)?;
-    Ok(Traffic::Tcp { tcp: Box::new(Tcp { cc, cc_params, from, to }), app })
+    let opened_by = match table.get::<String>("opened_by")?.as_str() {
+        "sender" => Opener::Sender,
+        _ => Opener::Receiver,
+    };
+    Ok(Traffic::Tcp { tcp: Box::new(Tcp { cc, cc_params, from, to, opened_by }), app })
 }
 
 fn amount(table: &Reader<'_>, name: &str) -> Result<Amount, StrictError> {

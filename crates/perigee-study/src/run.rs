@@ -72,7 +72,7 @@ pub struct FlowSpec {
     pub name: Name,
     /// Number of the node that sends the data.
     pub from: u32,
-    /// Number of the node that receives the data. It opens the connection, as a client that downloads does.
+    /// Number of the node that receives the data.
     pub to: u32,
     /// Links on the way of the data, `from` to `to`.
     pub forward: Vec<u32>,
@@ -147,6 +147,17 @@ pub struct Tcp {
     pub from: Config,
     /// Settings of the end that receives it.
     pub to: Config,
+    /// The end that opens the connection.
+    pub opened_by: Opener,
+}
+
+/// The end that opens a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opener {
+    /// The one that receives the data, as a client that downloads; of a request, the one that asks.
+    Receiver,
+    /// The one that sends the data, as a client that uploads.
+    Sender,
 }
 
 /// What an application does over a connection.

@@ -48,6 +48,8 @@ refuses! {
     a_size_and_a_duration: "size = \"10 MB\"" => "size = \"10 MB\"\nduration = \"1 s\"", "s.toml:37: flow `download` has both a size and a duration; remove one of them";
     neither_size_nor_duration: "size = \"10 MB\"" => "", "s.toml:33: flow `download` has neither a size nor a duration; add size = \"1 GB\" or duration = \"60 s\"";
     a_key_of_another_kind: "repeat = 10" => "repeat = 10\nsize = \"1 MB\"", "s.toml:47: flow `echo`: a `ping` flow has no `size`; remove it, or set kind = \"bulk\"";
+    an_opener_that_is_no_end: "size = \"10 MB\"" => "size = \"10 MB\"\nopened_by = \"server\"", "s.toml:37: `flows.opened_by` cannot be `server`; did you mean `sender`?";
+    an_opener_of_a_ping: "repeat = 10" => "repeat = 10\nopened_by = \"sender\"", "s.toml:47: flow `echo`: a `ping` flow has no `opened_by`; remove it, or set kind = \"bulk\"";
     an_unknown_kind: "kind = \"ping\"" => "kind = \"pings\"", "s.toml:41: `flows.kind` cannot be `pings`; did you mean `ping`?";
     a_link_key_that_is_none: "rate = \"1 Gbit/s\"" => "rat = \"1 Gbit/s\"", "s.toml:23: unknown key `links.rat`; did you mean `rate`?";
     a_link_process_that_is_wrong: "rate = \"1 Gbit/s\"" => "rate = \"1 Gb\"", "s.toml:23: `links.wire.down.rate`: `Gb` in `1 Gb` is not a unit of rate; use one of Gbit/s, Mbit/s, kbit/s, bit/s, GB/s, MB/s, kB/s";

@@ -141,6 +141,21 @@ fn a_flow_of_a_duration_ends_after_it() {
 }
 
 #[test]
+fn a_sender_that_opens_the_connection_is_half_a_round_trip_ahead() {
+    let first_packet = |opened_by: &str| {
+        let flow = format!("[[flows]]\nname = \"d\"\nfrom = \"a\"\nto = \"b\"\nsize = \"1 kB\"\n{opened_by}");
+        let flows = result(&through_router("rate = \"1 Gbit/s\"\ndelay = \"99 ms\"", &flow)).tables.flows;
+        assert!(flows.completed[0]);
+        (flows.duration_s[0], flows.handshake_ms[0].expect("tcp has a handshake"))
+    };
+    let (receiver, sender) = (first_packet("opened_by = \"receiver\""), first_packet("opened_by = \"sender\""));
+    assert_eq!(first_packet(""), receiver);
+    // One way takes 100 ms: SYN, SYN and ACK, then ACK and data, or data at once.
+    assert!((0.400..0.401).contains(&receiver.0) && (0.300..0.301).contains(&sender.0), "{receiver:?} {sender:?}");
+    assert!((200.0..200.1).contains(&receiver.1) && (200.0..200.1).contains(&sender.1), "{receiver:?} {sender:?}");
+}
+
+#[test]
 fn a_response_takes_a_round_trip_and_its_transmission_time() {
     let tables = result(&through_router(
         "rate = \"8 Mbit/s\"\ndelay = \"99 ms\"",

@@ -78,7 +78,7 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     start_s: f64, "s", "When the flow began, in the run's time.";
     duration_s: f64, "s", "From the beginning to the last byte's arrival; to the end of the run where it did not complete.";
     completed: bool, "", "Whether everything asked for was carried.";
-    handshake_ms: Option<f64>, "ms", "From the first SYN to the receiver-side end of the handshake; empty without TCP.";
+    handshake_ms: Option<f64>, "ms", "From the first SYN to the end of the handshake at the node that opened the connection; empty without TCP.";
     goodput_mbps: f64, "Mbit/s", "Received payload over the duration.";
     goodput_p10_mbps: Option<f64>, "Mbit/s", "10th percentile of the payload that arrives per `measure.goodput_bin`, each byte once, in order or not; empty below one whole bin.";
     goodput_p50_mbps: Option<f64>, "Mbit/s", "Median of the payload that arrives per `measure.goodput_bin`.";
