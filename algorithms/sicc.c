@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * SICC, Space Internet Congestion Control: CUBIC that knows a link's periodic losses.
+ *
+ * Pawirotaroeno: "Space Internet Congestion Control", MSc thesis, University of Twente, 2022.
+ *
+ * A constellation in low orbit hands its users over all at once, every 15 s: what is lost then says nothing about
+ * congestion. Each loss is compared with the times of earlier ones:
+ *
+ *   a period after any of them:     periodic,   beta 1    window and growth go on
+ *   less than 2 s after any:        congestion, beta 0.7
+ *   otherwise:                      random,     beta 0.9
+ *
+ * Differences from the thesis:
+ *  - times are us since the connection's start in 64 bits, which never wrap, cut to whole seconds where they are compared
+ *    as the thesis cuts jiffies. That makes a period of 15 s anything from 14 to 16 s; `whole_seconds` off compares the
+ *    times themselves, within `tolerance`
+ *  - the number of times remembered is `memory`
+ *  - a timeout is an event like others; where it counts as periodic, growth goes on from what slow start reaches again
+ *  - CUBIC and HyStart are those of cubic.c, with its differences; friendliness assumes the beta of congestion
+ * A periodic loss in slow start ends it, at the window that is reached: the host needs a threshold for its recovery.
+ *
+ * Units: windows in packets, times in us unless said otherwise.
+ */
+#include "tcp.h"
+#include "cubic/parameters.h"
+
+#define PARAMETERS(P)                                                                                                   \
+	P(period, "us", 15000000, 1000000, 600000000, "time between losses that the link itself causes")                    \
+	P(tolerance, "us", 0, 0, 10000000, "a period may be longer or shorter by this")                                     \
+	P(whole_seconds, "switch", 1, 0, 1, "compare times cut to whole seconds")                                           \
+	P(burst, "us", 2000000, 0, 60000000, "losses closer than this are congestion")                                      \
+	P(memory, "1", 16, 1, 32, "events remembered")                                                                      \
+	P(beta_periodic, "1/1024", 1024, 512, 1024, "window kept on a periodic loss; all of it: growth is kept too")        \
+	P(beta_congestion, "1/1024", 717, 512, 1023, "window kept on congestion")                                           \
+	P(beta_random, "1/1024", 922, 512, 1024, "window kept on a single loss")                                            \
+	CUBIC_PARAMETERS(P)
+CC_PARAMETERS(PARAMETERS)
+
+#include "cubic/hystart.h"
+
+#define MEMORY_MAX 32U
+
+CC_STATE(struct cubic);
+
+/* Retransmission events: a ring of their times. */
+struct history {
+	u64 start_us;
+	u64 time_us[MEMORY_MAX]; /* since the start */
+	u32 count; /* of all events so far */
+	bool kept; /* the last one was periodic: growth goes on */
+};
+CC_STORAGE(struct history)
+
+enum { PERIODIC, CONGESTION, RANDOM };
+
+static u64 on_scale(struct sock *sk, u64 time_us)
+{
+	return param(sk, whole_seconds) ? time_us / USEC_PER_SEC * USEC_PER_SEC : time_us;
+}
+
+static u8 classify(struct sock *sk, const struct history *h, u64 time_us)
+{
+	u64 now = on_scale(sk, time_us), period = param(sk, period), tolerance = param(sk, tolerance);
+	u32 known = min32(h->count, (u32)param(sk, memory));
+	u8 found = RANDOM;
+
+	for (u32 i = 0; i < MEMORY_MAX; i++) {
+		u64 age;
+
+		if (i >= known)
+			break;
+		age = now - on_scale(sk, h->time_us[(h->count - 1 - i) % MEMORY_MAX]);
+		if (age + tolerance >= period && age <= period + tolerance)
+			return PERIODIC;
+		if (age <= param(sk, burst))
+			found = CONGESTION;
+	}
+	return found;
+}
+
+static u8 remember(struct sock *sk, struct history *h)
+{
+	u64 time_us = tcp_sk(sk)->tcp_mstamp - h->start_us;
+	u8 found = classify(sk, h, time_us);
+
+	h->time_us[h->count % MEMORY_MAX] = time_us;
+	/* The ring is full long before the count wraps, and stays so. */
+	h->count = h->count + 1 ? h->count + 1 : MEMORY_MAX;
+	h->kept = found == PERIODIC && param(sk, beta_periodic) == BETA_ONE;
+	return found;
+}
+
+CC_CALLBACK(void, sicc_init, struct sock *sk)
+{
+	struct history *h = cc_storage(sk);
+
+	cubic_forget(sk, inet_csk_ca(sk));
+	if (h)
+		*h = (struct history){ .start_us = tcp_sk(sk)->tcp_mstamp };
+}
+
+CC_CALLBACK(void, sicc_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	cubic_grow(sk, inet_csk_ca(sk), acked, (u32)param(sk, beta_congestion));
+}
+
+CC_CALLBACK(u32, sicc_ssthresh, struct sock *sk)
+{
+	struct history *h = cc_storage(sk);
+	u32 beta = (u32)param(sk, beta_congestion);
+
+	if (h) {
+		u8 found = remember(sk, h);
+
+		if (h->kept)
+			return max32(tcp_sk(sk)->snd_cwnd, 2);
+		if (found == PERIODIC)
+			beta = (u32)param(sk, beta_periodic);
+		else if (found == RANDOM)
+			beta = (u32)param(sk, beta_random);
+	}
+	return cubic_reduce(sk, inet_csk_ca(sk), beta);
+}
+
+CC_CALLBACK(void, sicc_set_state, struct sock *sk, u8 new_state)
+{
+	struct history *h;
+
+	if (new_state != TCP_CA_Loss)
+		return;
+	h = cc_storage(sk);
+	if (!h || !h->kept)
+		cubic_forget(sk, inet_csk_ca(sk));
+}
+
+CC_CALLBACK(void, sicc_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	cubic_idle(sk, inet_csk_ca(sk), event);
+}
+
+CC_CALLBACK(void, sicc_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	cubic_sample(sk, inet_csk_ca(sk), sample->rtt_us);
+}
+
+CC_CALLBACK(u32, sicc_undo_cwnd, struct sock *sk)
+{
+	return tcp_reno_undo_cwnd(sk);
+}
+
+CC_REGISTER(sicc, "Space Internet Congestion Control, Pawirotaroeno 2022", PARAMETERS,
+	.init = OP(sicc_init),
+	.ssthresh = OP(sicc_ssthresh),
+	.cong_avoid = OP(sicc_cong_avoid),
+	.set_state = OP(sicc_set_state),
+	.cwnd_event = OP(sicc_cwnd_event),
+	.pkts_acked = OP(sicc_pkts_acked),
+	.undo_cwnd = OP(sicc_undo_cwnd))
