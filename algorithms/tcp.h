@@ -51,6 +51,11 @@ enum { BPF_MAP_TYPE_SK_STORAGE = 24, BPF_F_NO_PREALLOC = 1, BPF_SK_STORAGE_GET_F
 #define FLAG_BITS(name, bits) u8 name
 #endif
 
+/*
+ * Which structs these are, natively: a digest of all sizes and offsets. A library of an author's file carries it, and a
+ * host of other structs refuses the library. The build says what to write here.
+ */
+#define CC_LAYOUT 0x17a542dc885351e8ULL
 #define CA_PRIV_BYTES 104
 #define STORAGE_BYTES 1024
 #define MAX_PARAMS 24
@@ -408,6 +413,9 @@ static inline u32 tcp_reno_undo_cwnd(struct sock *sk)
  * State: CC_STATE(struct x) says what inet_csk_ca() points to, and that it fits. Beyond the private area:
  * CC_STORAGE(struct x), then cc_storage(sk), which may be NULL in the kernel.
  */
+#define CC_CHECK_NAME(id)                                                                                               \
+	enum { only_one_CC_REGISTER_per_file };                                                                             \
+	_Static_assert(sizeof(#id) <= 16, "the name of an algorithm has at most 15 characters");
 #define ASSERT_FITS_PRIVATE_AREA(layout) _Static_assert(sizeof(layout) <= CA_PRIV_BYTES, "state exceeds icsk_ca_priv")
 
 #ifdef __bpf__
@@ -433,6 +441,7 @@ static inline u32 tcp_reno_undo_cwnd(struct sock *sk)
 #define CC_CALLBACK(ret, name, ...) SEC("struct_ops") ret BPF_PROG(name, __VA_ARGS__)
 #define OP(function) ((void *)(function))
 #define CC_REGISTER(id, about, list, ...)                                                                               \
+	CC_CHECK_NAME(id)                                                                                                   \
 	SEC(".struct_ops") struct tcp_congestion_ops id = { .name = #id, __VA_ARGS__ };
 
 #else
@@ -478,7 +487,16 @@ static const u32 cc_storage_bytes;
 #define CC_CALLBACK(ret, name, ...) static ret name(__VA_ARGS__)
 #define OP(function) (function)
 #define CC_PARAM_ROW(name, unit, fallback, low, high, doc) { #name, unit, doc, fallback, low, high },
+/* A library of one file exports it under a name that its host knows. */
+#ifdef CC_LIBRARY
+#define CC_EXPORT(id)                                                                                                   \
+	const u64 perigee_cc_layout = CC_LAYOUT;                                                                            \
+	const struct cc_algorithm *const perigee_cc_algorithm = &perigee_cc_##id;
+#else
+#define CC_EXPORT(id)
+#endif
 #define CC_REGISTER(id, about, list, ...)                                                                               \
+	CC_CHECK_NAME(id)                                                                                                   \
 	static const struct cc_param cc_params[] = { list(CC_PARAM_ROW){ 0, 0, 0, 0, 0, 0 } };                              \
 	extern const struct cc_algorithm perigee_cc_##id;                                                                   \
 	const struct cc_algorithm perigee_cc_##id = {                                                                       \
@@ -488,7 +506,8 @@ static const u32 cc_storage_bytes;
 		.param_count = PARAM_COUNT,                                                                                     \
 		.state_bytes = &cc_state_bytes,                                                                                 \
 		.storage_bytes = &cc_storage_bytes,                                                                             \
-	};
+	};                                                                                                                  \
+	CC_EXPORT(id)
 
 #endif
 #endif

@@ -47,6 +47,7 @@ class SyntheticPlan:
         self.study = study
         self._pause_s = pause_s
         self.setup: dict[str, Any] = {}
+        self.warnings = ""
         names = list(ALGORITHMS)
         points = [{"flow.cc": name} for name in names]
         if pairs:

@@ -151,6 +151,11 @@ fn layout_check() -> String {
     out
 }
 
+/// What `CC_LAYOUT` of `tcp.h` has to be (64-bit FNV-1a).
+fn digest(layout: &str) -> u64 {
+    layout.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// `algorithms/*.c` by name, in order.
 fn sources(folder: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
@@ -182,9 +187,17 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let found = sources(&folder);
     assert!(!found.is_empty(), "no algorithms in {}", folder.display());
-    fs::write(out.join("registry.rs"), registry(&found)).expect("OUT_DIR is writable");
+    let mut layout = layout_check();
+    let digest = digest(&layout);
+    let _ = writeln!(
+        layout,
+        "_Static_assert(CC_LAYOUT == {digest:#x}ULL, \"the structs have changed: CC_LAYOUT in tcp.h is {digest:#x}ULL\");"
+    );
+    let parts = [48, 32, 16, 0].map(|shift| format!("{:04x}", digest >> shift & 0xffff));
+    let registry = format!("{}const LAYOUT: u64 = 0x{};\n", registry(&found), parts.join("_"));
+    fs::write(out.join("registry.rs"), registry).expect("OUT_DIR is writable");
     let check = out.join("layout.c");
-    fs::write(&check, layout_check()).expect("OUT_DIR is writable");
+    fs::write(&check, layout).expect("OUT_DIR is writable");
 
     let mut build = cc::Build::new();
     build.include(&folder).std("gnu11").opt_level(2).warnings(true).extra_warnings(true).warnings_into_errors(true);

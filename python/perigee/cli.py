@@ -125,6 +125,8 @@ def run(
     )
     with progress.bar(error_console, job.study.path.parent.name) as watch:
         done = carry_out(job, watch)
+    if done.warnings:
+        error_console.print(escape(done.warnings.rstrip()), highlight=False, soft_wrap=True)
     if done.resumed == done.runs:
         text = f"all {done.runs} runs are there already (--fresh begins anew)"
     elif done.resumed:
@@ -227,24 +229,29 @@ def cc_list() -> None:
 
 
 @cc_app.command("show")
-def cc_show(name: Annotated[str, typer.Argument(help="Its name, see `perigee cc list`.")]) -> None:
+def cc_show(name: Annotated[str, typer.Argument(help="Its name, see `perigee cc list`, or its C file.")]) -> None:
     """Show a congestion control and what can be set of it.
 
     [bold]Example[/bold]
 
       perigee cc show hybla
+      perigee cc show ./mycc.c
     """
-    known = {one["name"]: one for one in engines.algorithms()}
-    if name not in known:
-        raise InputError(f"{name}: there is no such congestion control; there are {', '.join(known)}")
-    out_console.print(f"[bold]{name}[/bold]: {escape(known[name]['title'])}", highlight=False)
-    if not known[name]["params"]:
+    if "/" in name or name.endswith(".c"):
+        found, _ = engines.algorithm_of(Path(name))
+    else:
+        known = {one["name"]: one for one in engines.algorithms()}
+        if name not in known:
+            raise InputError(f"{name}: there is no such congestion control; there are {', '.join(known)}")
+        found = known[name]
+    out_console.print(f"[bold]{escape(found['name'])}[/bold]: {escape(found['title'])}", highlight=False)
+    if not found["params"]:
         out_console.print("It has no parameters.")
         return
     table = RichTable(box=box.SIMPLE_HEAD)
     for heading in ("Parameter", "Default", "Smallest", "Largest", "Unit", "What it is"):
         table.add_column(heading)
-    for param in known[name]["params"]:
+    for param in found["params"]:
         table.add_row(*(escape(str(param[key])) for key in ("name", "default", "min", "max", "unit", "doc")))
     out_console.print(table)
 

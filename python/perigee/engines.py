@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from perigee.errors import InputError, RunError
+from perigee.places import headers
 
 if TYPE_CHECKING:
     from perigee.places import StudyFile
@@ -49,6 +50,10 @@ class Plan(Protocol):
     @property
     def setup(self) -> Mapping[str, Any]:
         """Links, hosts and flows of the first run in words: lists of `name` and `properties`, for the report."""
+
+    @property
+    def warnings(self) -> str:
+        """What a compiler warned of in authors' congestion controls."""
 
     def execute(self, index: int, progress: Progress) -> Output | None:
         """Do one run; `None` when `progress` asked to stop.
@@ -113,7 +118,8 @@ class Simulator:
         """Read a study and lay out its runs, see `Engine.plan`."""
         core = _core()
         try:
-            plan = core.Plan(study.text, str(study.path), list(settings), reduced, [str(p) for p in study.search])
+            search = [str(folder) for folder in study.search]
+            plan = core.Plan(study.text, str(study.path), list(settings), reduced, search, str(headers()))
         except core.StudyError as error:
             raise InputError(str(error)) from error
         return SimulatorPlan(plan)
@@ -127,6 +133,7 @@ class SimulatorPlan:
         self.study: str = plan.study
         self.runs: list[dict[str, Any]] = json.loads(plan.runs_json())
         self.setup: dict[str, Any] = json.loads(plan.setup_json())
+        self.warnings: str = plan.warnings
 
     def execute(self, index: int, progress: Progress) -> Output | None:
         """Simulate one run with the interpreter's lock released, see `Plan.execute`."""
@@ -190,13 +197,31 @@ def algorithms() -> list[dict[str, Any]]:
     """Return the congestion controls of the simulator.
 
     Returns:
-        By name: `name`, `title`, and `params`, each with `name, unit, default, min, max, doc`.
+        By name: `name`, `title`, `state_bytes`, `storage_bytes`, and `params`, each with `name, unit, default, min,
+        max, doc`.
 
     Raises:
         InputError: the simulator is not built.
     """
     found: list[dict[str, Any]] = json.loads(_core().algorithms())
     return found
+
+
+def algorithm_of(path: Path) -> tuple[dict[str, Any], str]:
+    """Compile the congestion control of an author's file and take it into this process.
+
+    Returns:
+        What `algorithms` says of one, and what the compiler warned of.
+
+    Raises:
+        InputError: the simulator is not built, or the file is no algorithm; the message has the compiler's words.
+    """
+    core = _core()
+    try:
+        found, warnings = core.algorithm_of(str(path), str(headers()))
+    except core.StudyError as error:
+        raise InputError(str(error)) from error
+    return json.loads(found), warnings
 
 
 def _core() -> Any:

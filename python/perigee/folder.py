@@ -69,7 +69,7 @@ class Identity:
             if manifest.get(key) != value
         ]
         if not found and manifest.get("study_hash") != self.plan:
-            found.append("the study, a profile or a trace was changed since")
+            found.append("the study, a profile, a trace or an algorithm was changed since")
         return found
 
 

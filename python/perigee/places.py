@@ -45,6 +45,16 @@ def data_roots() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(roots))
 
 
+def headers() -> Path:
+    """Return the folder of `tcp.h`, which every congestion control includes, and of those that are built in.
+
+    Examples:
+        >>> (headers() / "tcp.h").is_file()
+        True
+    """
+    return Path(__file__).resolve().parent / "data" / "algorithms"
+
+
 def studies() -> dict[str, Path]:
     """Return the study files that can be run by name.
 

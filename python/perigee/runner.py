@@ -50,11 +50,13 @@ class Done:
         folder: the results folder.
         runs: the number of runs in it.
         resumed: how many of them were there already.
+        warnings: what a compiler warned of in authors' congestion controls.
     """
 
     folder: Path
     runs: int
     resumed: int
+    warnings: str = ""
 
 
 Watch = Callable[[float, int], None]
@@ -96,11 +98,11 @@ def carry_out(job: Job, watch: Watch = lambda _done, _total: None) -> Done:
     with folder.open(identity, files, fresh=job.fresh) as manifest:
         if manifest.is_complete:
             watch(total, total)
-            return Done(out, total, total)
+            return Done(out, total, total, plan.warnings)
         missing = folder.missing(total)
         _Crew(plan, folder, job.workers or os.cpu_count() or 1).do(missing, total, watch)
         folder.finish(manifest)
-        return Done(out, total, total - len(missing))
+        return Done(out, total, total - len(missing), plan.warnings)
 
 
 class _Crew:

@@ -132,7 +132,8 @@ fn candidates(variable: &str, usual: &[&str]) -> Vec<OsString> {
 /// Callbacks have the kernel's signature whether or not they use each argument.
 const COMMON: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter"];
 /// As the kernel is built: overflow wraps, and the private area is bytes to be viewed as any struct.
-const NATIVE: &[&str] = &["-fPIC", "-shared", "-fwrapv", "-fno-strict-aliasing"];
+/// `CC_LIBRARY`: `tcp.h` exports the algorithm. What is nowhere defined is an error here, at the author's line.
+const NATIVE: &[&str] = &["-DCC_LIBRARY", "-fPIC", "-shared", "-Wl,-z,defs", "-fwrapv", "-fno-strict-aliasing"];
 /// The third instruction set has arithmetic and jumps of 32 bits, which windows are; every kernel since 5.1 has it.
 const KERNEL: &[&str] = &["-target", "bpf", "-mcpu=v3", "-g", "-fno-strict-aliasing", "-fwrapv", "-c"];
 const CLANGS: &[&str] =

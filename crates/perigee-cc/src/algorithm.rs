@@ -1,7 +1,9 @@
-//! The registry: one entry per file of `algorithms/`.
+//! The registry: one entry per file of `algorithms/`, and what a library of an author's file exports.
 
-use std::ffi::{c_char, CStr};
+use std::ffi::{c_char, c_void, CStr};
 use std::sync::LazyLock;
+
+use thiserror::Error;
 
 use crate::parameter::Param;
 use crate::raw::{Ops, RawAlgorithm};
@@ -9,17 +11,18 @@ use crate::raw::{Ops, RawAlgorithm};
 /// A congestion control.
 pub struct Algorithm {
     pub(crate) ops: Ops,
-    name: &'static str,
+    name: String,
     title: &'static str,
     params: Vec<Param>,
     state_bytes: u32,
     storage_bytes: u32,
+    digest: u64,
 }
 
 impl Algorithm {
-    /// What studies call it: the name of its file.
-    pub fn name(&self) -> &'static str {
-        self.name
+    /// What results call it: the name that its file registers, unless [`Algorithm::from_file`] gave it another.
+    pub fn name(&self) -> &str {
+        &self.name
     }
     /// Its name and source in one line.
     pub fn title(&self) -> &'static str {
@@ -37,6 +40,12 @@ impl Algorithm {
     pub fn storage_bytes(&self) -> u32 {
         self.storage_bytes
     }
+    /// The same algorithm as one of an author's files: results call it `name`, and what differs by `digest` is not the
+    /// same algorithm.
+    #[must_use]
+    pub fn from_file(self, name: String, digest: u64) -> Self {
+        Self { name, digest, ..self }
+    }
     /// It owns window and pacing rate; otherwise the host reduces the window and paces, if it does.
     pub fn has_cong_control(&self) -> bool {
         self.ops.cong_control.is_some()
@@ -45,7 +54,8 @@ impl Algorithm {
 
 impl std::fmt::Debug for Algorithm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Algorithm").field("name", &self.name).finish_non_exhaustive()
+        // What a plan's fingerprint is made of: a change of the program changes the built-in ones.
+        f.debug_struct("Algorithm").field("name", &self.name).field("digest", &self.digest).finish_non_exhaustive()
     }
 }
 
@@ -61,6 +71,66 @@ pub fn find(name: &str) -> Option<&'static Algorithm> {
     algorithms().iter().find(|a| a.name == name)
 }
 
+/// Why a library is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Refused {
+    /// It exports no algorithm.
+    #[error("it registers no algorithm; end it with CC_REGISTER, or begin with what `perigee cc new` writes")]
+    Unregistered,
+    /// It was compiled with a `tcp.h` of other structs.
+    #[error(
+        "it was compiled with another version's tcp.h, whose sockets are not this one's; remove the copy of tcp.h beside it"
+    )]
+    OtherLayout,
+    /// Linux refuses an algorithm that lacks it, and so does this host.
+    #[error("`{name}` has no `{callback}`; add it to CC_REGISTER")]
+    Callback {
+        /// The algorithm.
+        name: String,
+        /// What is missing.
+        callback: &'static str,
+    },
+    /// A default outside its bounds could never be set.
+    #[error("the default of `{parameter}` is not between its bounds; correct its line in the list of parameters")]
+    Default {
+        /// The parameter.
+        parameter: String,
+    },
+}
+
+/// The algorithm of a library; `symbol` gives the address of what the library exports under a name.
+///
+/// # Safety
+/// The addresses are those of a library that was compiled from a file that includes `tcp.h`, with `CC_LIBRARY` defined,
+/// and that stays loaded as long as the process lives where an algorithm is returned.
+///
+/// # Errors
+/// Where the library exports no algorithm, or one that this host cannot run.
+pub unsafe fn admit(symbol: &dyn Fn(&CStr) -> Option<*const c_void>) -> Result<Algorithm, Refused> {
+    let (Some(layout), Some(algorithm)) = (symbol(c"perigee_cc_layout"), symbol(c"perigee_cc_algorithm")) else {
+        return Err(Refused::Unregistered);
+    };
+    // SAFETY: CC_EXPORT defines it as a u64, in every version.
+    if unsafe { *layout.cast::<u64>() } != LAYOUT {
+        return Err(Refused::OtherLayout);
+    }
+    // SAFETY: CC_EXPORT makes it the address of a constant; the layout is ours.
+    let algorithm = load(unsafe { &**algorithm.cast::<*const RawAlgorithm>() });
+    let ops = &algorithm.ops;
+    let callbacks = [
+        ("ssthresh", ops.ssthresh.is_some()),
+        ("cong_avoid or cong_control", ops.cong_avoid.is_some() || ops.cong_control.is_some()),
+        ("undo_cwnd", ops.undo_cwnd.is_some()),
+    ];
+    if let Some((callback, _)) = callbacks.into_iter().find(|(_, is_there)| !is_there) {
+        return Err(Refused::Callback { name: algorithm.name, callback });
+    }
+    match algorithm.params.iter().find(|p| !(p.min..=p.max).contains(&p.default)) {
+        Some(param) => Err(Refused::Default { parameter: param.name.to_owned() }),
+        None => Ok(algorithm),
+    }
+}
+
 fn load(raw: &'static RawAlgorithm) -> Algorithm {
     // SAFETY: CC_REGISTER makes `params` an array of at least `param_count` entries.
     let params = unsafe { std::slice::from_raw_parts(raw.params, raw.param_count as usize) };
@@ -74,13 +144,14 @@ fn load(raw: &'static RawAlgorithm) -> Algorithm {
     });
     Algorithm {
         ops: raw.ops,
-        name: text(raw.ops.name.as_ptr()),
+        name: text(raw.ops.name.as_ptr()).to_owned(),
         title: text(raw.title),
         params: params.collect(),
         // SAFETY: CC_REGISTER takes the addresses of constants of the object.
         state_bytes: unsafe { *raw.state_bytes },
         // SAFETY: as above.
         storage_bytes: unsafe { *raw.storage_bytes },
+        digest: 0,
     }
 }
 

@@ -23,7 +23,7 @@ mod raw;
 mod sock;
 mod socket;
 
-pub use algorithm::{algorithms, find, Algorithm};
+pub use algorithm::{admit, algorithms, find, Algorithm, Refused};
 pub use parameter::{CcError, Param, Selected};
 pub use sock::*;
 pub use socket::Socket;

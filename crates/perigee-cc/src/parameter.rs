@@ -38,7 +38,7 @@ pub enum CcError {
     #[error("`{algorithm}` has no parameter `{key}`; {known}")]
     UnknownParameter {
         /// The algorithm.
-        algorithm: &'static str,
+        algorithm: String,
         /// What was set.
         key: String,
         /// What can be set.
@@ -48,7 +48,7 @@ pub enum CcError {
     #[error("`{key}` of `{algorithm}`: {reason}")]
     BadValue {
         /// The algorithm.
-        algorithm: &'static str,
+        algorithm: String,
         /// The parameter.
         key: String,
         /// What is wrong and what to write.
@@ -75,6 +75,14 @@ impl Selected {
             name: name.to_owned(),
             known: algorithms().iter().map(Algorithm::name).collect::<Vec<_>>().join(", "),
         })?;
+        Self::of(algorithm, settings)
+    }
+
+    /// This algorithm; `settings` as of [`Selected::parse`].
+    ///
+    /// # Errors
+    /// Where there is no such parameter, or the value is not in the parameter's unit or range.
+    pub fn of(algorithm: &'static Algorithm, settings: &[(&str, &str)]) -> Result<Self, CcError> {
         let mut selected = Self::with_defaults(algorithm);
         for (key, text) in settings {
             selected.set(key, text)?;
@@ -108,15 +116,15 @@ impl Selected {
     }
 
     fn set(&mut self, key: &str, text: &str) -> Result<(), CcError> {
-        let algorithm = self.algorithm.name();
+        let algorithm = || self.algorithm.name().to_owned();
         let params = self.algorithm.params();
         let Some(at) = params.iter().position(|p| p.name == key) else {
             let names = params.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
             let known = if names.is_empty() { "it has none".to_owned() } else { format!("it has {names}") };
-            return Err(CcError::UnknownParameter { algorithm, key: key.to_owned(), known });
+            return Err(CcError::UnknownParameter { algorithm: algorithm(), key: key.to_owned(), known });
         };
         let param = &params[at];
-        let bad = |reason| CcError::BadValue { algorithm, key: key.to_owned(), reason };
+        let bad = |reason| CcError::BadValue { algorithm: algorithm(), key: key.to_owned(), reason };
         let value = read(param.unit, text).map_err(bad)?;
         if value < param.min || value > param.max {
             let (low, high) = (show(param.unit, param.min), show(param.unit, param.max));

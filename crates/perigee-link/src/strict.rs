@@ -60,6 +60,10 @@ impl Origin {
     pub fn place(place: &str) -> Self {
         Self { place: place.into(), line: 0 }
     }
+    /// It is a line of a file.
+    pub fn has_lines(&self) -> bool {
+        self.line > 0
+    }
 }
 
 impl fmt::Display for Origin {

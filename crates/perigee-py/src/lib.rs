@@ -5,8 +5,10 @@ mod setup;
 mod tables;
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use perigee_cc::Algorithm;
+use perigee_cc_load::Loader;
 use perigee_sim::{RunResult, SimError};
 use perigee_study::{plan_json, Overrides, Run, Study};
 use pyo3::create_exception;
@@ -15,6 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde_json::json;
 
+use files::Disk;
 use tables::Buffers;
 
 create_exception!(_core, StudyError, PyValueError, "A study or a setting is wrong; the message names file, line, fix.");
@@ -25,27 +28,42 @@ create_exception!(_core, SimulationError, PyRuntimeError, "A run failed.");
 struct Plan {
     study: String,
     runs: Vec<Run>,
+    warnings: String,
 }
 
 #[pymethods]
 impl Plan {
     /// Reads a study and lays out its runs. `path` names it in errors; profiles and recordings are looked for in the
-    /// folders of `search`.
+    /// folders of `search`, and `headers` is the folder of `tcp.h`, for authors' algorithms.
     #[new]
     #[allow(clippy::needless_pass_by_value, reason = "lists from Python arrive as owned vectors")]
-    fn new(text: &str, path: &str, settings: Vec<String>, reduced: bool, search: Vec<PathBuf>) -> PyResult<Self> {
+    fn new(
+        text: &str,
+        path: &str,
+        settings: Vec<String>,
+        reduced: bool,
+        search: Vec<PathBuf>,
+        headers: PathBuf,
+    ) -> PyResult<Self> {
         let wrong = |error: perigee_study::StudyError| StudyError::new_err(error.to_string());
         let study = Study::parse(text, path).map_err(wrong)?;
         let overrides = Overrides::new(&settings, reduced).map_err(wrong)?;
-        let mut load = |name: &str| files::load(name, &search);
-        let runs = study.plan(&overrides, &mut load).map_err(wrong)?;
-        Ok(Self { study: study.name().to_owned(), runs })
+        let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+        let mut disk = Disk { search: &search, folder, loader: Loader::new(headers) };
+        let runs = study.plan(&overrides, &mut disk).map_err(wrong)?;
+        Ok(Self { study: study.name().to_owned(), runs, warnings: disk.loader.warnings().to_owned() })
     }
 
     /// The study's name.
     #[getter]
     fn study(&self) -> &str {
         &self.study
+    }
+
+    /// What the compiler warned of in authors' algorithms.
+    #[getter]
+    fn warnings(&self) -> &str {
+        &self.warnings
     }
 
     /// The runs as JSON, see `perigee_study::plan_json`.
@@ -114,21 +132,38 @@ fn columns(result: &RunResult) -> Vec<(&'static str, usize, Vec<tables::Column>)
 /// The congestion controls as JSON: `name`, `title`, `params`.
 #[pyfunction]
 fn algorithms() -> String {
-    let all = perigee_cc::algorithms().iter().map(|algorithm| {
-        let params = algorithm.params().iter().map(|param| {
-            json!({
-                "name": param.name, "unit": param.unit, "default": param.default, "min": param.min, "max": param.max,
-                "doc": param.doc,
-            })
-        });
-        json!({"name": algorithm.name(), "title": algorithm.title(), "params": params.collect::<Vec<_>>()})
+    serde_json::Value::Array(perigee_cc::algorithms().iter().map(described).collect()).to_string()
+}
+
+/// The congestion control of an author's file, as those of `algorithms`, and what the compiler warned of; `headers` is
+/// the folder of `tcp.h`.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
+fn algorithm_of(path: PathBuf, headers: PathBuf) -> PyResult<(String, String)> {
+    let mut loader = Loader::new(headers);
+    let shown = path.display().to_string();
+    match loader.load(&path, &shown) {
+        Ok(algorithm) => Ok((described(algorithm).to_string(), loader.warnings().to_owned())),
+        Err(error) => Err(StudyError::new_err(format!("{shown}: {error}"))),
+    }
+}
+
+fn described(algorithm: &Algorithm) -> serde_json::Value {
+    let params = algorithm.params().iter().map(|param| {
+        json!({
+            "name": param.name, "unit": param.unit, "default": param.default, "min": param.min, "max": param.max,
+            "doc": param.doc,
+        })
     });
-    serde_json::Value::Array(all.collect()).to_string()
+    json!({
+        "name": algorithm.name(), "title": algorithm.title(), "params": params.collect::<Vec<_>>(),
+        "state_bytes": algorithm.state_bytes(), "storage_bytes": algorithm.storage_bytes(),
+    })
 }
 
 /// The compiled core of perigee.
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::{algorithms, Plan, SimulationError, StudyError};
+    use super::{algorithm_of, algorithms, Plan, SimulationError, StudyError};
 }

@@ -339,7 +339,7 @@ pub(crate) static FLOW: Section = Section {
         key("start", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "When it begins."),
         key("start_jitter", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "Largest random delay of the beginning, uniform, drawn per flow and round."),
         key("count", Kind::Integer { min: 0, max: MAX_FLOWS as u64 }, "1", "How many such flows, named `NAME.1`, `NAME.2` ... where they are several; 0 leaves it out."),
-        key("cc", Kind::Cc, "cubic", "Congestion control of both ends: a name, or `{ name = \"hybla\", rtt0 = \"25 ms\" }` with parameters.").of(TCP_KINDS),
+        key("cc", Kind::Cc, "cubic", "Congestion control of both ends: a name, or `{ name = \"hybla\", rtt0 = \"25 ms\" }` with parameters. A name with a `/` in it, or that ends in `.c`, is an author's own file, relative to the study's folder (of `--set`: to the working directory); see the guide.").of(TCP_KINDS),
         key("tcp", Kind::Table(&TCP), "", "TCP settings of both ends of this flow, over those of `[hosts]`.").of(TCP_KINDS),
         key("opened_by", Kind::Word(OPENERS), "receiver", "The end that opens the connection: `receiver`, as a client that downloads; `sender`, as one that uploads. The first round trip that the sender measures, and with it its first window, may depend on it.").of(&["bulk"]),
         key("size", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "How much to send; or `duration`.").of(&["bulk"]),
@@ -439,7 +439,7 @@ mod tests {
 
     fn fingerprint(settings: &[String]) -> u64 {
         let overrides = Overrides::new(settings, false).unwrap();
-        let plan = study().plan(&overrides, &mut |_| Err("no files".into()));
+        let plan = study().plan(&overrides, &mut |_: &str| Err("no files".into()));
         plan.unwrap_or_else(|error| panic!("{error}"))[0].scenario.fingerprint
     }
 

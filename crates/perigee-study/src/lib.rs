@@ -2,11 +2,12 @@
 //!
 //! [`Study::parse`] reads and checks a study file, [`Study::plan`] lays it out as [`Run`]s, [`results`] holds the tables
 //! a run fills. The reference of the file is `docs/reference/study.md`. Nothing here opens a file or reads a clock:
-//! profiles and recordings come through a callback.
+//! profiles, recordings and authors' algorithms come from [`Outside`].
 
 mod document;
 mod keys;
 mod links;
+mod outside;
 mod plan;
 mod read;
 mod reader;
@@ -16,5 +17,6 @@ pub mod schema;
 mod study;
 mod topology;
 
+pub use outside::{Outside, Place, Unusable};
 pub use run::{Amount, App, FlowSpec, Measure, Opener, Run, RunLink, Scenario, Startup, Tcp, Traffic};
 pub use study::{plan_json, Overrides, Study, StudyError};

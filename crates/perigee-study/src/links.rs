@@ -20,50 +20,52 @@ pub(crate) struct Built {
 }
 
 /// Reads links, each distinct one once.
-pub(crate) struct Workshop<'l> {
-    load: &'l mut Load<'l>,
+#[derive(Default)]
+pub(crate) struct Workshop {
     profiles: BTreeMap<String, Node>,
     built: BTreeMap<(String, String), Built>,
 }
 
-impl<'l> Workshop<'l> {
-    /// Profiles and recordings come from `load`.
-    pub(crate) fn new(load: &'l mut Load<'l>) -> Self {
-        Self { load, profiles: BTreeMap::new(), built: BTreeMap::new() }
-    }
-
-    /// Both directions of a link, down and up.
-    pub(crate) fn build(&mut self, link: &LinkDraft, document: &Document) -> Result<[Built; 2], StrictError> {
+impl Workshop {
+    /// Both directions of a link, down and up; profiles and recordings come from `load`.
+    pub(crate) fn build(
+        &mut self,
+        link: &LinkDraft,
+        document: &Document,
+        load: &mut Load<'_>,
+    ) -> Result<[Built; 2], StrictError> {
         let mut given = link.table.get("profile").cloned();
         if let Some(node) = &mut given {
             fill_inputs(node, document)?;
         }
         let base = match &given {
-            Some(node) => Some(self.profile(node)?),
+            Some(node) => Some(self.profile(node, load)?),
             None => None,
         };
         let folder = base.as_ref().map_or("", |(file, _)| folder_of(file));
         let base = base.as_ref().map(|(_, tree)| tree);
-        Ok([self.direction("down", link, base, folder, document)?, self.direction("up", link, base, folder, document)?])
+        let mut direction = |direction| {
+            let node = layered(direction, link, base, document)?;
+            self.direction(&format!("links.{}.{direction}", link.name), node, folder, document, load)
+        };
+        Ok([direction("down")?, direction("up")?])
     }
 
     fn direction(
         &mut self,
-        direction: &str,
-        link: &LinkDraft,
-        base: Option<&Node>,
+        path: &str,
+        mut node: Node,
         folder: &str,
         document: &Document,
+        load: &mut Load<'_>,
     ) -> Result<Built, StrictError> {
-        let path = format!("links.{}.{direction}", link.name);
-        let mut node = layered(direction, link, base, document)?;
         fill_inputs(&mut node, document)?;
         let key = (folder.to_owned(), json_of(&node).to_string());
         if let Some(built) = self.built.get(&key) {
             return Ok(built.clone());
         }
-        let table = Table::named(&node, &path)?;
-        let spec = LinkSpec::read(&table, &mut beside(&mut *self.load, folder))?;
+        let table = Table::named(&node, path)?;
+        let spec = LinkSpec::read(&table, &mut beside(load, folder))?;
         table.finish()?;
         let built = Built { fingerprint: fingerprint(&spec), spec: Arc::new(spec) };
         self.built.insert(key, built.clone());
@@ -71,14 +73,14 @@ impl<'l> Workshop<'l> {
     }
 
     /// The file of a profile, and its tree with `down` and `up`.
-    fn profile(&mut self, given: &Node) -> Result<(String, Node), StrictError> {
+    fn profile(&mut self, given: &Node, load: &mut Load<'_>) -> Result<(String, Node), StrictError> {
         let name = text_of(given).unwrap_or_default();
         let file = if name.contains('/') { name.to_owned() } else { format!("profiles/{name}.toml") };
         if let Some(tree) = self.profiles.get(&file) {
             return Ok((file, tree.clone()));
         }
         let error = |message: String, fix: &str| StrictError::new(&given.origin, message, fix);
-        let bytes = (self.load)(&file).map_err(|why| {
+        let bytes = load(&file).map_err(|why| {
             error(format!("the profile `{}` cannot be read: {why}", clip(name)), "name one that is there")
         })?;
         let text = String::from_utf8(bytes)

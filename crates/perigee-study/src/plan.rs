@@ -6,6 +6,7 @@ use perigee_link::strict::{Content, Node, Origin, StrictError};
 
 use crate::document::{items_of, Document};
 use crate::keys::MAX_RUNS;
+use crate::outside::Outside;
 use crate::read::{draft, json_of, Draft};
 use crate::reader::{clip, entries_of, value};
 use crate::results::Name;
@@ -59,7 +60,12 @@ impl Points {
     }
 
     /// The point of this number: its document, what it sets as JSON, and its scenario. The last axis changes fastest.
-    pub(crate) fn read(&self, number: u64) -> Result<(Document, Name, Draft), StrictError> {
+    /// Without an outside, another algorithm stands for one of an author's file.
+    pub(crate) fn read(
+        &self,
+        number: u64,
+        outside: Option<&mut dyn Outside>,
+    ) -> Result<(Document, Name, Draft), StrictError> {
         let mut document = self.document.clone();
         let mut parts = Vec::new();
         let mut below = self.count;
@@ -70,7 +76,7 @@ impl Points {
                 parts.push(format!("{}:{}", serde_json::Value::from(path.as_str()), json_of(value)));
             }
         }
-        let draft = draft(&document.root)?;
+        let draft = draft(&document.root, outside)?;
         if u64::from(draft.head.rounds) * self.count > MAX_RUNS {
             let origin = document.root.get("rounds").map_or(&document.root.origin, |node| &node.origin);
             let message = format!("{} rounds of {} points are too many runs", draft.head.rounds, self.count);

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perigee_cc::{CcError, Selected};
+use perigee_cc::{Algorithm, CcError, Selected};
 use perigee_link::strict::{suggestion, Content, Node, StrictError};
 use perigee_tcp::Config;
 use perigee_units::{Bytes, Rate, Time};
 
 use crate::document::items_of;
 use crate::keys::{FLOW, KINDS, LINK, MAX_FLOWS, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY, TCP};
+use crate::outside::{is_path, Outside, Place};
 use crate::reader::{clip, entries_of, text_of, Reader};
 use crate::results::Name;
 use crate::run::{Amount, App, FlowSpec, Measure, Opener, Startup, Tcp, Traffic};
@@ -44,8 +45,8 @@ pub(crate) struct LinkDraft {
     pub(crate) table: Node,
 }
 
-/// Reads a document.
-pub(crate) fn draft(root: &Node) -> Result<Draft, StrictError> {
+/// Reads a document; authors' algorithms are left for later where there is no outside.
+pub(crate) fn draft(root: &Node, outside: Option<&mut dyn Outside>) -> Result<Draft, StrictError> {
     let study = Reader::open(root, "", &STUDY, &[])?;
     let head = head(&study)?;
     let nodes = Nodes::read(&study)?;
@@ -58,7 +59,7 @@ pub(crate) fn draft(root: &Node) -> Result<Draft, StrictError> {
     let next_hop = routes(&study, &nodes, &links, &edges)?;
     let hosts = hosts(&study, &nodes)?;
     let network = Network { nodes: &nodes, hosts: &hosts, edges: &edges, next_hop: &next_hop };
-    let flows = flows(&study, &network)?;
+    let flows = flows(&study, &network, outside)?;
     let measure = measure(&study, &nodes)?;
     limit_rows(&study, &head, &measure, flows.len() + edges.len())?;
     Ok(Draft { head, nodes: nodes.names, links, flows, measure, next_hop })
@@ -252,13 +253,17 @@ struct Network<'a> {
     next_hop: &'a [Option<u32>],
 }
 
-fn flows(study: &Reader<'_>, network: &Network<'_>) -> Result<Vec<FlowSpec>, StrictError> {
+fn flows(
+    study: &Reader<'_>,
+    network: &Network<'_>,
+    mut outside: Option<&mut dyn Outside>,
+) -> Result<Vec<FlowSpec>, StrictError> {
     let (mut flows, mut names) = (Vec::new(), BTreeSet::new());
     for node in tables(study, "flows", "[[flows]]")? {
         let table = Reader::open(node, "flows", &FLOW, &[])?;
         let name = unique(&table, &mut names)?;
         let count: usize = table.get::<u32>("count")? as usize;
-        let flow = flow(&table, &name, network)?;
+        let flow = flow(&table, &name, network, &mut outside)?;
         if flows.len() + count > MAX_FLOWS {
             let message = format!("{} flows are too many", flows.len() + count);
             return Err(table.error("count", message, format!("use up to {MAX_FLOWS}")));
@@ -274,8 +279,14 @@ fn flows(study: &Reader<'_>, network: &Network<'_>) -> Result<Vec<FlowSpec>, Str
     Ok(flows)
 }
 
-fn flow(table: &Reader<'_>, name: &str, network: &Network<'_>) -> Result<FlowSpec, StrictError> {
+fn flow(
+    table: &Reader<'_>,
+    name: &str,
+    network: &Network<'_>,
+    outside: &mut Option<&mut dyn Outside>,
+) -> Result<FlowSpec, StrictError> {
     let nodes = network.nodes;
+    let hosts = |(from, to): (u32, u32)| (&network.hosts[from as usize], &network.hosts[to as usize]);
     let (from, to) = (nodes.named(table, "from")?, nodes.named(table, "to")?);
     if from == to {
         let message = format!("flow `{name}` leads from `{0}` to `{0}`", nodes.names[to as usize]);
@@ -302,11 +313,16 @@ fn flow(table: &Reader<'_>, name: &str, network: &Network<'_>) -> Result<FlowSpe
         back: way((to, from))?,
         start: table.get("start")?,
         start_jitter: table.get("start_jitter")?,
-        traffic: traffic(table, name, (&network.hosts[from as usize], &network.hosts[to as usize]))?,
+        traffic: traffic(table, name, hosts((from, to)), outside)?,
     })
 }
 
-fn traffic(table: &Reader<'_>, name: &str, hosts: (&Config, &Config)) -> Result<Traffic, StrictError> {
+fn traffic(
+    table: &Reader<'_>,
+    name: &str,
+    hosts: (&Config, &Config),
+    outside: &mut Option<&mut dyn Outside>,
+) -> Result<Traffic, StrictError> {
     let kind: String = table.get("kind")?;
     let foreign = |key: &&crate::keys::Key| !key.only.is_empty() && !key.only.contains(&kind.as_str());
     if let Some(key) = FLOW.keys.iter().filter(foreign).find(|key| table.table.has(key.name)) {
@@ -337,7 +353,7 @@ fn traffic(table: &Reader<'_>, name: &str, hosts: (&Config, &Config)) -> Result<
         apply_tcp(&settings, &mut from)?;
         apply_tcp(&settings, &mut to)?;
     }
-    let (cc, cc_params) = congestion_control(table)?;
+    let (cc, cc_params) = congestion_control(table, outside)?;
     let opened_by = match table.get::<String>("opened_by")?.as_str() {
         "sender" => Opener::Sender,
         _ => Opener::Receiver,
@@ -361,11 +377,16 @@ fn amount(table: &Reader<'_>, name: &str) -> Result<Amount, StrictError> {
 }
 
 /// The congestion control of a flow, and the parameters that the study set, as a JSON object.
-fn congestion_control(table: &Reader<'_>) -> Result<(Selected, Name), StrictError> {
-    let Some(node) = table.table.node("cc") else {
-        let name: String = table.get("cc")?;
-        return select(&name, &[], table).map(|cc| (cc, "{}".into()));
+fn congestion_control(
+    table: &Reader<'_>,
+    outside: &mut Option<&mut dyn Outside>,
+) -> Result<(Selected, Name), StrictError> {
+    let default = || {
+        let error = |error: CcError| table.error("cc", error.to_string(), "name another in `cc`");
+        let name = FLOW.find("cc").map_or("", |key| key.default);
+        Selected::parse(name, &[]).map(|cc| (cc, "{}".into())).map_err(error)
     };
+    let Some(node) = table.table.node("cc") else { return default() };
     let (name_node, params): (_, Vec<_>) = match &node.content {
         Content::Text(_) => (Some(node), Vec::new()),
         Content::Table(entries) => (node.get("name"), entries.iter().filter(|(key, _)| key != "name").collect()),
@@ -376,15 +397,16 @@ fn congestion_control(table: &Reader<'_>) -> Result<(Selected, Name), StrictErro
         let message = format!("`{what}` names no congestion control");
         return Err(StrictError::new(&node.origin, message, "write \"cubic\" or { name = \"cubic\" }"));
     };
-    let Some(algorithm) = perigee_cc::find(name) else {
-        let known = perigee_cc::algorithms().iter().map(perigee_cc::Algorithm::name);
-        let message = format!("`{what}`: there is no congestion control `{}`", clip(name));
-        return Err(StrictError::new(&name_node.origin, message, suggestion(name, known)));
+    let algorithm = match (is_path(name), outside) {
+        (false, _) => built_in(name, name_node, &what)?,
+        (true, Some(outside)) => authored(name, name_node, &what, &mut **outside)?,
+        // What it is called and can be set is not known yet.
+        (true, None) => return default(),
     };
     let (mut settings, mut json) = (Vec::new(), serde_json::Map::new());
     for (key, node) in params {
         if !algorithm.params().iter().any(|param| param.name == key) {
-            let message = format!("`{what}`: `{name}` has no parameter `{}`", clip(key));
+            let message = format!("`{what}`: `{}` has no parameter `{}`", algorithm.name(), clip(key));
             let known = algorithm.params().iter().map(|param| param.name);
             return Err(StrictError::new(&node.origin, message, suggestion(key, known)));
         }
@@ -399,17 +421,29 @@ fn congestion_control(table: &Reader<'_>) -> Result<(Selected, Name), StrictErro
             }
         };
         // One at a time, so that an error stands at its own line.
-        Selected::parse(name, &[(key, &text)]).map_err(|error| cc_error(&what, &error, node))?;
+        Selected::of(algorithm, &[(key, &text)]).map_err(|error| cc_error(&what, &error, node))?;
         json.insert(key.clone(), json_of(node));
         settings.push((key.as_str(), text));
     }
     let settings: Vec<(&str, &str)> = settings.iter().map(|(key, text)| (*key, text.as_str())).collect();
-    let selected = Selected::parse(name, &settings).map_err(|error| cc_error(&what, &error, node))?;
+    let selected = Selected::of(algorithm, &settings).map_err(|error| cc_error(&what, &error, node))?;
     Ok((selected, serde_json::Value::Object(json).to_string().into()))
 }
 
-fn select(name: &str, settings: &[(&str, &str)], table: &Reader<'_>) -> Result<Selected, StrictError> {
-    Selected::parse(name, settings).map_err(|error| table.error("cc", error.to_string(), "name another in `cc`"))
+fn built_in(name: &str, node: &Node, what: &str) -> Result<&'static Algorithm, StrictError> {
+    perigee_cc::find(name).ok_or_else(|| {
+        let known = perigee_cc::algorithms().iter().map(Algorithm::name);
+        let message = format!("`{what}`: there is no congestion control `{}`", clip(name));
+        StrictError::new(&node.origin, message, suggestion(name, known))
+    })
+}
+
+/// The algorithm of an author's file.
+fn authored(path: &str, node: &Node, what: &str, outside: &mut dyn Outside) -> Result<&'static Algorithm, StrictError> {
+    let place = if node.origin.has_lines() { Place::Study } else { Place::Setting };
+    outside
+        .algorithm(path, place)
+        .map_err(|why| StrictError::new(&node.origin, format!("`{what}`: `{}` {}", clip(path), why.message), why.fix))
 }
 
 fn cc_error(what: &str, error: &CcError, node: &Node) -> StrictError {

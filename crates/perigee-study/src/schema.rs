@@ -167,8 +167,9 @@ fn kind_schema(kind: Kind) -> Value {
         Kind::Nodes => json!({ "anyOf": [{ "type": "boolean" }, { "type": "array", "items": name() }] }),
         Kind::Cc => {
             // The names are left open: a new algorithm is one new file, and changes nothing here.
-            let table = json!({ "type": "object", "properties": { "name": name() }, "required": ["name"] });
-            json!({ "anyOf": [name(), table] })
+            let name = json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$|/|\\.c$" });
+            let table = json!({ "type": "object", "properties": { "name": name }, "required": ["name"] });
+            json!({ "anyOf": [name, table] })
         }
         Kind::Table(section) => section_schema(section),
         Kind::Tables(section) => json!({ "type": "array", "items": section_schema(section) }),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use perigee_link::strict::{self, Node, Origin, StrictError};
-use perigee_link::Load;
 use perigee_units::{Bytes, Stream};
 use serde_json::json;
 
 use crate::links::{fingerprint, Built, Workshop};
+use crate::outside::Outside;
 use crate::plan::Points;
 use crate::read::{Draft, Head};
 use crate::reader::clip;
@@ -54,8 +54,8 @@ impl Study {
     /// Reads a study from its text; `file` is its name in errors.
     ///
     /// # Errors
-    /// Where anything in it is wrong, in any point of `[vary]`, whole or reduced. Profiles and recordings are read by
-    /// [`Study::plan`].
+    /// Where anything in it is wrong, in any point of `[vary]`, whole or reduced. Profiles, recordings and
+    /// authors' algorithms are read by [`Study::plan`].
     ///
     /// ```
     /// let text = "name = \"a\"\nnodes = [\"x\", \"y\"]\n[[links]]\nname = \"l\"\nbetween = [\"x\", \"z\"]\n";
@@ -66,14 +66,14 @@ impl Study {
         let root = strict::parse(text, file)?;
         let whole = Points::new(&root, &Overrides::default())?;
         let mut budget = Budget::default();
-        let (_, _, first) = whole.read(0)?;
+        let (_, _, first) = whole.read(0, None)?;
         for number in 0..whole.count() {
-            budget.spend(&whole.read(number)?.2, &root)?;
+            budget.spend(&whole.read(number, None)?.2, &root)?;
         }
         if root.get("reduced").is_some() {
             let points = Points::new(&root, &Overrides { reduced: true, set: Vec::new() })?;
             for number in 0..points.count() {
-                budget.spend(&points.read(number)?.2, &root)?;
+                budget.spend(&points.read(number, None)?.2, &root)?;
             }
         }
         Ok(Self { root, head: first.head })
@@ -95,23 +95,22 @@ impl Study {
     }
 
     /// Lays out the runs: every point of `[vary]` once per round, the rounds one after the other. The same study and
-    /// overrides give the same plan. `load` gives the bytes of a file by the name the study has for it: a profile
-    /// `viasat2` is asked for as `profiles/viasat2.toml`, a recording as it is written.
+    /// overrides give the same plan.
     ///
     /// # Errors
     /// Where an override or another file is wrong.
-    pub fn plan<'l>(&self, overrides: &Overrides, load: &'l mut Load<'l>) -> Result<Vec<Run>, StudyError> {
+    pub fn plan(&self, overrides: &Overrides, outside: &mut dyn Outside) -> Result<Vec<Run>, StudyError> {
         let points = Points::new(&self.root, overrides)?;
-        let mut workshop = Workshop::new(load);
+        let mut workshop = Workshop::default();
         let mut budget = Budget::default();
         let (mut scenarios, mut rounds, mut seed) = (Vec::new(), 0, 0);
         for number in 0..points.count() {
-            let (document, point, draft) = points.read(number)?;
+            let (document, point, draft) = points.read(number, Some(&mut *outside))?;
             budget.spend(&draft, &self.root)?;
             (rounds, seed) = (draft.head.rounds, draft.head.seed);
             let mut links = Vec::with_capacity(draft.links.len());
             for link in &draft.links {
-                links.push(workshop.build(link, &document)?);
+                links.push(workshop.build(link, &document, &mut |name| outside.file(name))?);
             }
             scenarios.push(Arc::new(scenario(draft, point, links)));
         }

@@ -1,0 +1,124 @@
+//! Takes an author's C file into the running process: compiled by the host's compiler, loaded, and from then on an
+//! algorithm like those that are built in.
+//!
+//! The code is trusted: it runs in the process, with all the rights of its user.
+//!
+//! ```no_run
+//! use std::path::Path;
+//! let mut loader = perigee_cc_load::Loader::new(Path::new("algorithms").into());
+//! let algorithm = loader.load(Path::new("mycc.c"), "mycc.c")?;
+//! let selected = perigee_cc::Selected::of(algorithm, &[("beta", "70 %")]);
+//! # Ok::<(), perigee_cc_load::LoadError>(())
+//! ```
+
+use std::ffi::{c_void, CStr};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use perigee_cc::{Algorithm, Refused};
+use perigee_cc_build::BuildError;
+use thiserror::Error;
+
+/// Loads files, each once.
+#[derive(Debug)]
+pub struct Loader {
+    headers: PathBuf,
+    loaded: Vec<(PathBuf, &'static Algorithm)>,
+    warnings: String,
+}
+
+/// Why a file is no algorithm; prints what is wrong, `; `, and what to do.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// It cannot be read.
+    #[error("cannot be read: {error}; check the path `{}`", path.display())]
+    Unreadable {
+        /// Where it was looked for.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The compiler refuses it.
+    #[error("does not compile; correct what the compiler says:\n{0}")]
+    Compile(String),
+    /// The compiler is missing, or cannot be run.
+    #[error("cannot be compiled: {0}")]
+    Compiler(BuildError),
+    /// There is no room for what the compiler makes.
+    #[error("cannot be compiled: no temporary folder: {0}; make room there, or name another in TMPDIR")]
+    Temporary(io::Error),
+    /// The system does not load what the compiler made.
+    #[error("cannot be loaded: {0}; correct the file")]
+    Library(libloading::Error),
+    /// The host does not take it.
+    #[error("cannot be run: {0}")]
+    Refused(Refused),
+}
+
+impl Loader {
+    /// A loader for files that include the `tcp.h` of this folder.
+    pub fn new(headers: PathBuf) -> Self {
+        Self { headers, loaded: Vec::new(), warnings: String::new() }
+    }
+
+    /// The algorithm of the file at `path`, which the user wrote as `shown`.
+    ///
+    /// Results call it by the name it registers; where a built-in algorithm or another file has that name already, by
+    /// `NAME (SHOWN)`. The same path gives the same algorithm, even where the file has changed since.
+    ///
+    /// # Errors
+    /// Where it does not compile, or registers no algorithm that this host can run.
+    pub fn load(&mut self, path: &Path, shown: &str) -> Result<&'static Algorithm, LoadError> {
+        let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
+        let real = path.canonicalize().map_err(unreadable)?;
+        if let Some((_, algorithm)) = self.loaded.iter().find(|(known, _)| *known == real) {
+            return Ok(algorithm);
+        }
+        let source = fs::read(&real).map_err(unreadable)?;
+        let folder = tempfile::tempdir().map_err(LoadError::Temporary)?;
+        let object = folder.path().join("algorithm.so");
+        self.warnings +=
+            &perigee_cc_build::shared_library(path, &self.headers, &object).map_err(|error| match error {
+                BuildError::Compile { messages, .. } => LoadError::Compile(messages.trim_end().to_owned()),
+                other => LoadError::Compiler(other),
+            })?;
+        let library = fs::read(&object).map_err(LoadError::Temporary)?;
+        let algorithm = open(&object)?;
+        let name = algorithm.name();
+        let taken = perigee_cc::find(name).is_some() || self.loaded.iter().any(|(_, other)| other.name() == name);
+        let name = if taken { format!("{name} ({shown})") } else { name.to_owned() };
+        // Headers of the author's own are in the library only, comments in the source only.
+        let algorithm: &'static Algorithm =
+            Box::leak(Box::new(algorithm.from_file(name, digest(&[&source, &library]))));
+        self.loaded.push((real, algorithm));
+        Ok(algorithm)
+    }
+
+    /// What the compiler warned of so far; empty where it had nothing to say.
+    pub fn warnings(&self) -> &str {
+        &self.warnings
+    }
+}
+
+/// Loads a library for good.
+fn open(object: &Path) -> Result<Algorithm, LoadError> {
+    // SAFETY: the author's code is trusted, see the head of this file.
+    let library = unsafe { Library::open(Some(object), RTLD_NOW | RTLD_LOCAL) }.map_err(LoadError::Library)?;
+    let symbol = |name: &CStr| {
+        // SAFETY: only the address is taken.
+        let symbol = unsafe { library.get::<*const c_void>(name.to_bytes_with_nul()) };
+        symbol.ok().map(|symbol| symbol.into_raw().cast_const())
+    };
+    // SAFETY: compiled with CC_LIBRARY; the library is kept loaded below, where anything of it is used.
+    let algorithm = unsafe { perigee_cc::admit(&symbol) }.map_err(LoadError::Refused)?;
+    std::mem::forget(library);
+    Ok(algorithm)
+}
+
+/// 64-bit FNV-1a.
+fn digest(parts: &[&[u8]]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.iter());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,184 @@
+//! Authors' files: what they are called, what they decide, and what is said of wrong ones.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use perigee_cc::{Selected, Socket};
+use perigee_cc_load::Loader;
+use tempfile::TempDir;
+
+/// An algorithm that keeps a settable share of the window.
+const KEEP: &str = r#"// SPDX-License-Identifier: GPL-2.0-only OR MIT
+#include "tcp.h"
+
+#define PARAMETERS(P) P(keep, "1/1024", 512, 1, 1023, "window kept on a loss")
+CC_PARAMETERS(PARAMETERS)
+
+CC_CALLBACK(u32, keep_ssthresh, struct sock *sk)
+{
+	return max32((u32)((u64)tcp_sk(sk)->snd_cwnd * param(sk, keep) >> 10), 2);
+}
+CC_CALLBACK(void, keep_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	tcp_reno_cong_avoid(sk, ack, acked);
+}
+CC_CALLBACK(u32, keep_undo_cwnd, struct sock *sk)
+{
+	return tcp_reno_undo_cwnd(sk);
+}
+
+CC_REGISTER(keep, "Keeps a share of the window", PARAMETERS,
+	.ssthresh = OP(keep_ssthresh),
+	.cong_avoid = OP(keep_cong_avoid),
+	.undo_cwnd = OP(keep_undo_cwnd))
+"#;
+
+fn headers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../algorithms")
+}
+
+/// A folder of files, and a loader.
+struct Desk {
+    folder: TempDir,
+    loader: Loader,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary folder"), loader: Loader::new(headers()) }
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).expect("the folder is ours");
+        path
+    }
+
+    fn error(&mut self, text: &str) -> String {
+        let path = self.write("mycc.c", text);
+        self.loader.load(&path, "./mycc.c").expect_err("this file is wrong").to_string()
+    }
+}
+
+#[test]
+fn an_authors_algorithm_decides_as_it_is_written_and_set() {
+    let mut desk = Desk::new();
+    let path = desk.write("keep.c", KEEP);
+    let algorithm = desk.loader.load(&path, "keep.c").unwrap();
+    assert_eq!((algorithm.name(), algorithm.title()), ("keep", "Keeps a share of the window"));
+    let kept = |settings: &[(&str, &str)]| {
+        let mut socket = Socket::new(&Selected::of(algorithm, settings).unwrap(), 1448, 10, 1);
+        socket.init();
+        socket.snd_cwnd = 100;
+        socket.ssthresh()
+    };
+    assert_eq!((kept(&[]), kept(&[("keep", "75 %")])), (50, 75));
+    assert_eq!(desk.loader.warnings(), "");
+}
+
+#[test]
+fn a_file_is_one_algorithm_however_often_it_is_named() {
+    let mut desk = Desk::new();
+    let path = desk.write("keep.c", KEEP);
+    let first: *const _ = desk.loader.load(&path, "keep.c").unwrap();
+    let other = desk.folder.path().join(".").join("keep.c");
+    assert!(std::ptr::eq(first, desk.loader.load(&other, "./keep.c").unwrap()));
+}
+
+#[test]
+fn a_name_that_is_taken_is_followed_by_the_path() {
+    let mut desk = Desk::new();
+    let (one, two) = (desk.write("one.c", KEEP), desk.write("two.c", KEEP));
+    let cubic = desk.write("cubic.c", &KEEP.replace("CC_REGISTER(keep", "CC_REGISTER(cubic"));
+    let mut name = |path: &Path, shown: &str| desk.loader.load(path, shown).unwrap().name().to_owned();
+    assert_eq!(name(&one, "one.c"), "keep");
+    assert_eq!(name(&two, "./two.c"), "keep (./two.c)");
+    assert_eq!(name(&cubic, "./cubic.c"), "cubic (./cubic.c)");
+}
+
+#[test]
+fn what_it_prints_as_differs_with_its_text_and_with_what_it_includes() {
+    let desk = Desk::new();
+    let path = desk.write("keep.c", &KEEP.replace("\"tcp.h\"", "\"tcp.h\"\n#include \"part.h\""));
+    let print = |text: &str| {
+        desk.write("part.h", text);
+        format!("{:?}", Loader::new(headers()).load(&path, "keep.c").unwrap())
+    };
+    let (plain, again, other) = (print(""), print(""), print("#define max32(a, b) (a)\n"));
+    assert_eq!(plain, again, "compiled twice, the same");
+    assert_ne!(plain, other);
+    fs::write(&path, fs::read_to_string(&path).unwrap() + "// a remark\n").unwrap();
+    assert_ne!(plain, print(""));
+}
+
+#[test]
+fn a_mistake_is_shown_at_the_authors_line() {
+    let error = Desk::new().error(&KEEP.replace("tcp_sk(sk)->snd_cwnd", "tcp_sk(sk)->snd_cwmd"));
+    assert!(error.starts_with("does not compile; correct what the compiler says:\n"), "{error}");
+    assert!(error.contains("mycc.c:9:") && error.contains("snd_cwmd"), "{error}");
+}
+
+#[test]
+fn a_function_that_is_nowhere_is_named() {
+    let error =
+        Desk::new().error(&KEEP.replace("return tcp_reno_undo_cwnd(sk)", "extern u32 undo(void); return undo()"));
+    assert!(error.starts_with("does not compile") && error.contains("undo"), "{error}");
+}
+
+#[test]
+fn two_registrations_in_one_file_are_refused() {
+    let second = "CC_REGISTER(other, \"Other\", PARAMETERS, .ssthresh = OP(keep_ssthresh))\n";
+    let error = Desk::new().error(&(KEEP.to_owned() + second));
+    assert!(error.contains("mycc.c:24:") && error.contains("only_one_CC_REGISTER_per_file"), "{error}");
+}
+
+#[test]
+fn a_name_that_the_kernel_would_cut_is_refused() {
+    let mut desk = Desk::new();
+    let error = desk.error(&KEEP.replace("CC_REGISTER(keep", "CC_REGISTER(keep567890abcdef"));
+    assert!(error.contains("mycc.c:20:") && error.contains("at most 15 characters"), "{error}");
+    let path = desk.write("longest.c", &KEEP.replace("CC_REGISTER(keep", "CC_REGISTER(keep567890abcde"));
+    assert_eq!(desk.loader.load(&path, "longest.c").unwrap().name(), "keep567890abcde");
+}
+
+#[test]
+fn a_file_without_an_algorithm_is_refused() {
+    let registered = KEEP.find("CC_REGISTER(keep").expect("it is there");
+    for text in [&KEEP[..registered], "int add(int a, int b) { return a + b; }\n", ""] {
+        assert_eq!(
+            Desk::new().error(text),
+            "cannot be run: it registers no algorithm; end it with CC_REGISTER, or begin with what `perigee cc new` writes"
+        );
+    }
+}
+
+#[test]
+fn what_linux_would_refuse_is_refused() {
+    let error = Desk::new().error(&KEEP.replace("\t.cong_avoid = OP(keep_cong_avoid),\n", ""));
+    assert_eq!(error, "cannot be run: `keep` has no `cong_avoid or cong_control`; add it to CC_REGISTER");
+    let error = Desk::new().error(&KEEP.replace("512, 1, 1023", "512, 1, 511"));
+    assert_eq!(
+        error,
+        "cannot be run: the default of `keep` is not between its bounds; correct its line in the list of parameters"
+    );
+}
+
+#[test]
+fn a_file_made_with_the_header_of_another_version_is_refused() {
+    let mut desk = Desk::new();
+    let header = fs::read_to_string(headers().join("tcp.h")).expect("tcp.h is there");
+    let at = header.find("#define CC_LAYOUT 0x").expect("tcp.h says its layout") + "#define CC_LAYOUT 0x".len();
+    desk.write("tcp.h", &(header[..at].to_owned() + "0" + &header[at + 1..]));
+    let error = desk.error(KEEP);
+    assert!(error.starts_with("cannot be run: it was compiled with another version's tcp.h"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let mut desk = Desk::new();
+    let error = desk.loader.load(Path::new("no/such.c"), "./such.c").unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot be read: No such file") && error.ends_with("; check the path `no/such.c`"),
+        "{error}"
+    );
+}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""An author's own congestion control, from its C file to results, with the command as it is installed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import Perigee, environment
+from perigee.places import headers
+
+STUDY = """
+name = "own"
+time_limit = "1 min"
+nodes = ["server", "client"]
+
+[[links]]
+name = "link"
+between = ["server", "client"]
+rate = "10 Mbit/s"
+delay = "20 ms"
+queue = "50 kB"
+
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+duration = "10 s"
+
+[vary]
+"flow.cc" = ["cubic", "cc/half.c", { name = "cc/half.c", keep = "90 %" }]
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A study that names an author's file in a folder beside it; the file is the one of algorithms/README.md."""
+    page = (headers() / "README.md").read_text(encoding="utf-8")
+    source = page.split("```c\n")[1].split("```")[0]
+    folder = tmp_path / "work"
+    (folder / "cc").mkdir(parents=True)
+    (folder / "cc" / "half.c").write_text(source, encoding="utf-8")
+    (folder / "own.toml").write_text(STUDY, encoding="utf-8")
+    return folder
+
+
+def flows(results: Path) -> list[tuple[str, str]]:
+    """Name and parameters of each flow's congestion control."""
+    return pl.read_parquet(results / "flows.parquet").sort("run").select("cc", "cc_params").rows()
+
+
+def test_a_study_names_a_file_relative_to_its_own_folder(perigee: Perigee, own: Path, tmp_path: Path) -> None:
+    done = perigee("run", "work/own.toml", "--out", "results")
+    assert done.returncode == 0, done.stderr
+    assert flows(tmp_path / "results") == [("cubic", "{}"), ("half", "{}"), ("half", '{"keep":"90 %"}')]
+    keep = pl.read_parquet(tmp_path / "results" / "series.parquet").group_by("run").agg(pl.col("cwnd_packets").mean())
+    windows = dict(keep.rows())
+    assert windows[1] < windows[2], "who keeps more of the window has more of it"
+
+
+def test_a_setting_names_a_file_relative_to_the_working_directory(perigee: Perigee, own: Path) -> None:
+    done = perigee("run", "../own.toml", "--set", "flow.cc=./half.c", "--out", "../results", cwd=own / "cc")
+    assert done.returncode == 0, done.stderr
+    assert flows(own / "results") == [("half", "{}")]
+
+
+def test_results_of_a_file_are_not_continued_with_another(perigee: Perigee, own: Path) -> None:
+    assert perigee("run", "own.toml", "--out", "results", cwd=own).returncode == 0
+    assert "are there already" in perigee("run", "own.toml", "--out", "results", cwd=own).stderr
+    path = own / "cc" / "half.c"
+    path.write_text(path.read_text(encoding="utf-8").replace(", 2)", ", 4)"), encoding="utf-8")
+    done = perigee("run", "own.toml", "--out", "results", cwd=own)
+    assert done.returncode == 2
+    assert "holds other results (the study, a profile, a trace or an algorithm was changed since)" in done.stderr
+
+
+def test_a_mistake_is_shown_at_the_authors_line(perigee: Perigee, own: Path) -> None:
+    path = own / "cc" / "half.c"
+    path.write_text(path.read_text(encoding="utf-8").replace("snd_cwnd", "snd_cwmd"), encoding="utf-8")
+    line = next(n for n, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if "snd_cwmd" in text)
+    for command in [("run", "own.toml"), ("cc", "show", "cc/half.c")]:
+        done = perigee(*command, cwd=own)
+        assert done.returncode == 2
+        assert f"cc/half.c:{line}:" in done.stderr
+        assert "Traceback" not in done.stderr
+    assert not (own / "results").exists()
+
+
+def test_a_file_that_is_no_algorithm_is_bad_input(perigee: Perigee, own: Path) -> None:
+    (own / "cc" / "half.c").write_text("int main(void) { return 0; }\n", encoding="utf-8")
+    done = perigee("run", "own.toml", cwd=own)
+    assert done.returncode == 2
+    assert "`cc/half.c` cannot be run: it registers no algorithm; end it with CC_REGISTER" in done.stderr
+    (own / "cc" / "half.c").unlink()
+    done = perigee("run", "own.toml", cwd=own)
+    assert done.returncode == 2
+    assert "cannot be read: No such file or directory" in done.stderr
+
+
+def test_a_host_without_a_compiler_is_told_what_to_install(
+    perigee: Perigee, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(own / "nothing"))
+    monkeypatch.delenv("CC", raising=False)
+    assert "CC" not in environment()
+    done = perigee("run", "own.toml", cwd=own)
+    assert done.returncode == 2
+    assert "no C compiler is installed (looked for cc, gcc, clang); install the package `gcc`" in done.stderr
+
+
+def test_show_tells_of_an_authors_file(perigee: Perigee, own: Path) -> None:
+    done = perigee("cc", "show", "./half.c", cwd=own / "cc")
+    assert done.returncode == 0, done.stderr
+    assert "half: Reno with a settable reduction" in done.stdout
+    assert "window kept on a loss" in done.stdout
+
+
+def test_an_algorithm_named_like_a_built_in_one_is_told_from_it(perigee: Perigee, own: Path) -> None:
+    for part in [*headers().glob("cubic*"), *headers().glob("*.h")]:
+        (shutil.copytree if part.is_dir() else shutil.copy)(part, own / "cc" / part.name)
+    done = perigee("run", "own.toml", "--set", 'flow.cc="cc/cubic.c"', "--out", "results", cwd=own)
+    assert done.returncode == 0, done.stderr
+    assert flows(own / "results") == [("cubic (cc/cubic.c)", "{}")]
