@@ -9,6 +9,7 @@ use crate::parameter::Param;
 use crate::raw::{Ops, RawAlgorithm};
 
 /// A congestion control.
+#[derive(Clone)]
 pub struct Algorithm {
     pub(crate) ops: Ops,
     name: String,
@@ -31,6 +32,18 @@ impl Algorithm {
     /// Its parameters, in the order of [`crate::TcpSock::cc_params`].
     pub fn params(&self) -> &[Param] {
         &self.params
+    }
+    /// Its callbacks.
+    pub fn ops(&self) -> &Ops {
+        &self.ops
+    }
+    /// The same name and parameters with other callbacks: to watch an algorithm at work, or to put another build of it
+    /// in its place. It lives as long as the program.
+    ///
+    /// # Safety
+    /// Each callback must be sound for any [`crate::TcpSock`], as [`Ops`] says.
+    pub unsafe fn with_ops(&self, ops: Ops) -> &'static Self {
+        Box::leak(Box::new(Self { ops, ..self.clone() }))
     }
     /// Size of its state in the socket's private area, at most [`crate::CA_PRIV_BYTES`].
     pub fn state_bytes(&self) -> u32 {

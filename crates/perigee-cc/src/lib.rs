@@ -25,5 +25,6 @@ mod socket;
 
 pub use algorithm::{admit, algorithms, find, Algorithm, Refused};
 pub use parameter::{CcError, Param, Selected};
+pub use raw::Ops;
 pub use sock::*;
 pub use socket::Socket;

@@ -99,6 +99,16 @@ impl Selected {
         Self { algorithm, values }
     }
 
+    /// The algorithm with values in the order of [`Algorithm::params`], as [`Selected::values`] gives them; those that
+    /// are missing have their defaults. Units and ranges are the caller's.
+    pub fn with_values(algorithm: &'static Algorithm, values: &[u64]) -> Self {
+        let mut selected = Self::with_defaults(algorithm);
+        for (value, given) in selected.values.iter_mut().zip(values) {
+            *value = *given;
+        }
+        selected
+    }
+
     /// The algorithm.
     pub fn algorithm(&self) -> &'static Algorithm {
         self.algorithm

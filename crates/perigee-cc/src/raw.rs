@@ -5,22 +5,25 @@ use std::ffi::c_char;
 use crate::sock::{AckSample, RateSample, TcpSock};
 
 /// `struct tcp_congestion_ops`. C's `struct sock *` is the address of the whole [`TcpSock`], whose first member it is.
+///
+/// A callback takes the address of a socket that nobody else uses during the call, and keeps none of it.
+#[allow(missing_docs)] // the names are the kernel's
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Ops {
-    pub(crate) init: Option<unsafe extern "C" fn(*mut TcpSock)>,
-    pub(crate) release: Option<unsafe extern "C" fn(*mut TcpSock)>,
-    pub(crate) ssthresh: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
-    pub(crate) cong_avoid: Option<unsafe extern "C" fn(*mut TcpSock, u32, u32)>,
-    pub(crate) set_state: Option<unsafe extern "C" fn(*mut TcpSock, u8)>,
-    pub(crate) cwnd_event: Option<unsafe extern "C" fn(*mut TcpSock, u32)>,
-    pub(crate) in_ack_event: Option<unsafe extern "C" fn(*mut TcpSock, u32)>,
-    pub(crate) pkts_acked: Option<unsafe extern "C" fn(*mut TcpSock, *const AckSample)>,
-    pub(crate) min_tso_segs: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
-    pub(crate) cong_control: Option<unsafe extern "C" fn(*mut TcpSock, u32, i32, *const RateSample)>,
-    pub(crate) undo_cwnd: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
-    pub(crate) sndbuf_expand: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
-    pub(crate) name: [c_char; 16],
+pub struct Ops {
+    pub init: Option<unsafe extern "C" fn(*mut TcpSock)>,
+    pub release: Option<unsafe extern "C" fn(*mut TcpSock)>,
+    pub ssthresh: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
+    pub cong_avoid: Option<unsafe extern "C" fn(*mut TcpSock, u32, u32)>,
+    pub set_state: Option<unsafe extern "C" fn(*mut TcpSock, u8)>,
+    pub cwnd_event: Option<unsafe extern "C" fn(*mut TcpSock, u32)>,
+    pub in_ack_event: Option<unsafe extern "C" fn(*mut TcpSock, u32)>,
+    pub pkts_acked: Option<unsafe extern "C" fn(*mut TcpSock, *const AckSample)>,
+    pub min_tso_segs: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
+    pub cong_control: Option<unsafe extern "C" fn(*mut TcpSock, u32, i32, *const RateSample)>,
+    pub undo_cwnd: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
+    pub sndbuf_expand: Option<unsafe extern "C" fn(*mut TcpSock) -> u32>,
+    pub name: [c_char; 16],
 }
 
 /// `struct cc_param`.
