@@ -51,6 +51,7 @@ impl Rounds {
     pub(crate) fn ack(&mut self, rtt_us: u64) {
         let sk = &mut self.socket;
         sk.snd_una = sk.snd_una.wrapping_add(MSS);
+        sk.delivered = sk.delivered.wrapping_add(1);
         sk.pkts_acked(&AckSample { pkts_acked: 1, rtt_us: rtt_us as i32, in_flight: sk.snd_cwnd });
         let una = sk.snd_una;
         sk.cong_avoid(una, 1);
