@@ -1,0 +1,47 @@
+//! Compiles every `algorithms/*.c` for the kernel and writes the table that embeds the objects.
+//!
+//! A host without clang still builds this crate: the table then says what was missing, and so does loading.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() {
+    let folder = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../algorithms");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let mut table = String::from("&[\n");
+    for (name, source) in sources(&folder) {
+        let object = out.join(format!("{name}.o"));
+        let built = match perigee_cc_build::kernel_object(&source, &folder, &object) {
+            Ok(_) => format!("Ok(include_bytes!({}))", quoted(&object)),
+            Err(error) => {
+                let error = error.to_string();
+                println!("cargo:warning={name} cannot be loaded into a kernel: {}", error.replace('\n', " "));
+                format!("Err({error:?})")
+            }
+        };
+        let _ = writeln!(table, "    ({name:?}, include_bytes!({}), {built}),", quoted(&source));
+    }
+    table.push(']');
+    fs::write(out.join("objects.rs"), table).expect("OUT_DIR is writable");
+    println!("cargo:rerun-if-changed={}", folder.display());
+    println!("cargo:rerun-if-env-changed=CLANG");
+}
+
+/// A path as a literal of Rust.
+fn quoted(path: &Path) -> String {
+    format!("{:?}", path.to_str().expect("cargo's folders have names in UTF-8"))
+}
+
+/// `algorithms/*.c` by name, in order.
+fn sources(folder: &Path) -> Vec<(String, PathBuf)> {
+    let folder = folder.canonicalize().unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|e| e == "c"))
+        .filter_map(|path| Some((path.file_stem()?.to_str()?.to_owned(), path)))
+        .collect();
+    found.sort();
+    found
+}

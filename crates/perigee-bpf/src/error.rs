@@ -1,0 +1,118 @@
+//! Why a command did not do what was asked.
+
+use std::fmt::Display;
+
+use thiserror::Error;
+
+use crate::object::ObjectError;
+use crate::requirements::Missing;
+use crate::sockets::SocketUse;
+
+/// The system refused a step that should always work for root.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("cannot {doing}: {reason}")]
+pub struct SystemError {
+    doing: String,
+    reason: String,
+}
+
+impl SystemError {
+    pub(crate) fn new(doing: impl Into<String>, error: impl Display) -> Self {
+        // The alternate form of libbpf's errors names their causes.
+        Self { doing: doing.into(), reason: format!("{error:#}") }
+    }
+}
+
+/// Why nothing was loaded.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The kernel or the process lacks something.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// There is no object of the built-in algorithm.
+    #[error("`{algorithm}` was not compiled for the kernel when Perigee was built: {reason}")]
+    NotCompiled {
+        /// Its name.
+        algorithm: String,
+        /// What was missing then.
+        reason: String,
+    },
+    /// The name cannot be one.
+    #[error("`{name}` cannot name a congestion control: {reason}")]
+    BadName {
+        /// The name.
+        name: String,
+        /// What is wrong and what to write.
+        reason: String,
+    },
+    /// The name belongs to an algorithm that was not loaded by us.
+    #[error("the kernel has a `{name}` already that perigee did not load; choose another name: --as p_{name}")]
+    NameOfTheKernel {
+        /// The name.
+        name: String,
+    },
+    /// Another algorithm was loaded under the name.
+    #[error(
+        "`{name}` is loaded already, and is the algorithm `{algorithm}`; unload it first, or choose another name: --as"
+    )]
+    NameOfAnother {
+        /// The name.
+        name: String,
+        /// What it is.
+        algorithm: String,
+    },
+    /// The object is not right, or the kernel says so.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    /// It could not be made the default; it was taken out again.
+    #[error("`{name}` cannot be the system's default: {reason}; it was unloaded again")]
+    Default {
+        /// The name.
+        name: String,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// Another step failed.
+    #[error(transparent)]
+    System(#[from] SystemError),
+}
+
+/// Why nothing, or not all, was unloaded.
+#[derive(Debug, Error)]
+pub enum UnloadError {
+    /// The process lacks something.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// Nothing of ours has the name.
+    #[error("`{name}` was not loaded by perigee; {known}")]
+    NotLoaded {
+        /// The name.
+        name: String,
+        /// What was.
+        known: String,
+    },
+    /// Sockets use it.
+    #[error(
+        "`{name}` is in use by {}; --wait SECONDS waits for their end, --force unloads and leaves them working",
+        in_words(sockets)
+    )]
+    InUse {
+        /// The name.
+        name: String,
+        /// The sockets.
+        sockets: Vec<SocketUse>,
+    },
+    /// Another step failed.
+    #[error(transparent)]
+    System(#[from] SystemError),
+}
+
+fn in_words(sockets: &[SocketUse]) -> String {
+    let shown: Vec<_> = sockets.iter().take(SHOWN).map(|socket| format!("\n  {socket}")).collect();
+    let more = sockets.len().saturating_sub(SHOWN);
+    let rest = if more == 0 { String::new() } else { format!("\n  and {more} more (`perigee cc status`)") };
+    let plural = if sockets.len() == 1 { "socket" } else { "sockets" };
+    format!("{} {plural}:{}{rest}\n", sockets.len(), shown.concat())
+}
+
+const SHOWN: usize = 20;

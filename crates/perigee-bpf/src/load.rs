@@ -1,0 +1,185 @@
+//! Loading: from an object to an algorithm that sockets can ask for.
+
+use perigee_cc::Selected;
+use serde::Serialize;
+
+use crate::built_in::BuiltIn;
+use crate::error::{LoadError, SystemError};
+use crate::object::{Verified, NAME_BYTES};
+use crate::store::{Record, Store};
+use crate::{kernel, requirements, sockets};
+
+/// What to load, and how.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// The algorithm with its parameters.
+    pub selected: &'a Selected,
+    /// Its object.
+    pub object: &'a [u8],
+    /// `built in`, or the C file that it was compiled from.
+    pub origin: String,
+    /// SHA-256 of that C file.
+    pub source_sha256: String,
+    /// The name that sockets ask for. `None`: the algorithm's own, or `p_` and that where the kernel has one of its own.
+    pub name: Option<&'a str>,
+    /// Make it the machine's default.
+    pub make_default: bool,
+}
+
+impl<'a> Request<'a> {
+    /// One of the algorithms that are part of Perigee.
+    ///
+    /// # Errors
+    /// [`LoadError::NotCompiled`] where clang was missing when Perigee was built.
+    pub fn built_in(selected: &'a Selected) -> Result<Self, LoadError> {
+        let algorithm = selected.algorithm().name();
+        let missing =
+            |reason: &str| LoadError::NotCompiled { algorithm: algorithm.to_owned(), reason: reason.to_owned() };
+        let built_in = BuiltIn::find(algorithm).ok_or_else(|| missing("there is no such file"))?;
+        Ok(Self {
+            selected,
+            object: built_in.object.map_err(missing)?,
+            origin: "built in".to_owned(),
+            source_sha256: built_in.source_sha256(),
+            name: None,
+            make_default: false,
+        })
+    }
+}
+
+/// What was loaded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Loaded {
+    /// The name that sockets ask for.
+    pub name: String,
+    /// The algorithm.
+    pub algorithm: String,
+    /// Its parameters that differ from their defaults.
+    pub parameters: String,
+    /// It took the place of an earlier version under this name.
+    pub replaced: bool,
+    /// Sockets that keep that earlier version until they close.
+    pub sockets_on_earlier: usize,
+    /// What was the machine's default before; `None`: it was not made the default.
+    pub default_before: Option<String>,
+}
+
+/// Loads an algorithm, or puts a new version in the place of the one that has the name.
+///
+/// It outlives the process. Until the last step, which pins it, the end of the process for whatever reason leaves
+/// nothing in the kernel.
+///
+/// # Errors
+/// Where the machine lacks something, the name is taken, or the kernel refuses the object. Nothing is loaded then.
+pub fn load(request: &Request<'_>) -> Result<Loaded, LoadError> {
+    let algorithm = request.selected.algorithm().name();
+    if let Some(name) = request.name {
+        check_name(name)?;
+    }
+    requirements::check()?;
+    let store = Store::open()?;
+    let loaded = store.sweep().map_err(LoadError::from).and_then(|()| {
+        let name = choose_name(&store, algorithm, request.name)?;
+        let earlier = store.find(&name)?;
+        match &earlier {
+            Some(earlier) if earlier.algorithm != algorithm => {
+                Err(LoadError::NameOfAnother { name, algorithm: earlier.algorithm.clone() })
+            }
+            _ => put(&store, request, name, earlier),
+        }
+    });
+    if loaded.is_err() {
+        store.close();
+    }
+    loaded
+}
+
+fn put(store: &Store, request: &Request<'_>, name: String, earlier: Option<Record>) -> Result<Loaded, LoadError> {
+    let mut verified = Verified::load(request.object, request.selected, &name)?;
+    let replaced = earlier.is_some();
+    let mut record = Record {
+        algorithm: request.selected.algorithm().name().to_owned(),
+        parameters: request.selected.describe(),
+        origin: request.origin.clone(),
+        source_sha256: request.source_sha256.clone(),
+        loaded_s: crate::clock::seconds_since_1970(),
+        default_before: earlier.and_then(|earlier| earlier.default_before),
+    };
+    let mut sockets_on_earlier = 0;
+    if replaced {
+        verified.replace(&store.link(&name)?)?;
+        store.write(&name, &record)?;
+        let users = sockets::using(|cc| cc == name).map_err(|error| SystemError::new("list the sockets", error))?;
+        sockets_on_earlier = users.0.len();
+    } else {
+        store.keep(&name, &record, || verified.register())?;
+    }
+    if request.make_default {
+        if let Err(reason) = become_default(store, &name, &mut record) {
+            if !replaced {
+                crate::unload::take_out(store, &name)?;
+            }
+            return Err(LoadError::Default { name, reason });
+        }
+    }
+    let default_before = record.default_before.filter(|_| request.make_default);
+    let Record { algorithm, parameters, .. } = record;
+    Ok(Loaded { name, algorithm, parameters, replaced, sockets_on_earlier, default_before })
+}
+
+/// The record says what was before first, so that an interruption leaves a default that `unload` can undo.
+fn become_default(store: &Store, name: &str, record: &mut Record) -> Result<(), String> {
+    let before = kernel::default_here().map_err(|error| error.to_string())?;
+    if before != name {
+        record.default_before = Some(before);
+        store.write(name, record).map_err(|error| error.to_string())?;
+        kernel::set_default_here(name).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// The name asked for; or the algorithm's own, unless the kernel has an algorithm of that name.
+fn choose_name(store: &Store, algorithm: &str, asked: Option<&str>) -> Result<String, LoadError> {
+    let registered = kernel::registered()?;
+    let taken = |name: &str| -> Result<bool, LoadError> {
+        Ok(registered.iter().any(|known| known == name) && store.find(name)?.is_none())
+    };
+    let mut name = asked.unwrap_or(algorithm).to_owned();
+    if asked.is_none() && taken(&name)? {
+        name.insert_str(0, "p_");
+    }
+    check_name(&name)?;
+    if taken(&name)? {
+        return Err(LoadError::NameOfTheKernel { name });
+    }
+    Ok(name)
+}
+
+fn check_name(name: &str) -> Result<(), LoadError> {
+    let longest = NAME_BYTES - 1;
+    let reason = if name.is_empty() {
+        "it is empty".to_owned()
+    } else if name.len() > longest {
+        format!("it has {} characters; the kernel takes at most {longest}; give a shorter one with --as", name.len())
+    } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') || name.starts_with('-') {
+        "use letters, digits, _ and -".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(LoadError::BadName { name: name.to_owned(), reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_the_kernel_or_a_path_cannot_take_is_refused() {
+        for bad in ["", "sixteen_letters_", "a b", "../x", "a.b", "-a", "ü"] {
+            assert!(matches!(check_name(bad), Err(LoadError::BadName { .. })), "{bad}");
+        }
+        for good in ["hybla", "p_westwood_plus", "my-cc2", "_"] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A BPF object on its way into the kernel: its parameters, its name, and what the verifier says.
+
+use std::fmt::Write as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use libbpf_rs::btf::{types, Btf};
+use libbpf_rs::{AsRawLibbpf as _, Link, MapCore as _, MapType, Object, ObjectBuilder, OpenObject, PrintLevel};
+use perigee_cc::Selected;
+use thiserror::Error;
+
+/// Why an object did not get into the kernel.
+#[derive(Debug, Error)]
+pub enum ObjectError {
+    /// It is not what a file with `CC_REGISTER` compiles to.
+    #[error("the object is no congestion control: {reason}; compile the file with algorithms/tcp.h")]
+    Foreign {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The verifier, or the loader before it, refused it.
+    #[error("the kernel refused it: {reason}\n{}", last_lines(log))]
+    Refused {
+        /// The error of the system call.
+        reason: String,
+        /// All that libbpf and the verifier said.
+        log: String,
+    },
+    /// The kernel took the programs but not the algorithm.
+    #[error("the kernel did not register it: {reason}")]
+    NotRegistered {
+        /// The error of the system call.
+        reason: String,
+    },
+}
+
+/// An object whose programs the verifier has accepted; nothing is registered yet.
+pub(crate) struct Verified {
+    object: Object,
+}
+
+impl Verified {
+    /// Sets name and parameters, and has the programs verified.
+    pub(crate) fn load(bytes: &[u8], selected: &Selected, name: &str) -> Result<Self, ObjectError> {
+        let said = Listening::start();
+        let opened = ObjectBuilder::default().open_memory(bytes);
+        let mut opened = opened.map_err(|error| foreign(&format!("{error}\n{}", said.text())))?;
+        set_parameters(&mut opened, selected)?;
+        set_name(&mut opened, name)?;
+        match opened.load() {
+            Ok(object) => Ok(Self { object }),
+            Err(error) => Err(ObjectError::Refused { reason: error.to_string(), log: said.text() }),
+        }
+    }
+
+    /// Makes the algorithm known to the kernel, for as long as the link lives.
+    pub(crate) fn register(&mut self) -> Result<Link, ObjectError> {
+        let said = Listening::start();
+        let mut map = self.object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
+        let attached = map.as_mut().ok_or_else(|| foreign("it has no .struct_ops"))?.attach_struct_ops();
+        attached.map_err(|error| {
+            let said = said.text();
+            let separator = if said.is_empty() { "" } else { "; " };
+            ObjectError::NotRegistered { reason: format!("{error}{separator}{}", said.trim()) }
+        })
+    }
+
+    /// Puts this version in the place of the one that the link holds.
+    pub(crate) fn replace(&mut self, link: &Link) -> Result<(), ObjectError> {
+        use std::os::fd::{AsFd as _, AsRawFd as _};
+
+        // Registering hands the kernel the table of callbacks. It then finds the name taken, which is what is expected:
+        // the table is complete, and the link can be turned to it.
+        match self.register() {
+            Ok(_) => {
+                return Err(ObjectError::NotRegistered { reason: "the earlier version was not registered".into() })
+            }
+            Err(ObjectError::NotRegistered { .. }) => {}
+            Err(other) => return Err(other),
+        }
+        let map = self.object.maps().find(|map| map.map_type() == MapType::StructOps);
+        let map = map.ok_or_else(|| foreign("it has no .struct_ops"))?;
+        // SAFETY: both descriptors are open for the length of the call, and it takes no other memory.
+        let code = unsafe {
+            libbpf_rs::libbpf_sys::bpf_link_update(link.as_fd().as_raw_fd(), map.as_fd().as_raw_fd(), std::ptr::null())
+        };
+        if code == 0 {
+            return Ok(());
+        }
+        let reason = std::io::Error::from_raw_os_error(-code).to_string();
+        Err(ObjectError::NotRegistered { reason: format!("the earlier version stays: {reason}") })
+    }
+}
+
+/// `const volatile u64 param_NAME` of the object get the values of `selected`.
+fn set_parameters(opened: &mut OpenObject, selected: &Selected) -> Result<(), ObjectError> {
+    let params = selected.algorithm().params();
+    let places = params.iter().map(|param| place(opened, param.name)).collect::<Result<Vec<_>, _>>()?;
+    if places.is_empty() {
+        return Ok(());
+    }
+    let mut map = opened.maps_mut().find(|map| map.name().to_string_lossy().ends_with(".rodata"));
+    let data = map.as_mut().and_then(|map| map.initial_value_mut()).ok_or_else(|| foreign("it has no parameters"))?;
+    for (at, value) in places.into_iter().zip(selected.values()) {
+        let cell = data.get_mut(at..at + size_of::<u64>()).ok_or_else(|| foreign("its parameters end early"))?;
+        cell.copy_from_slice(&value.to_ne_bytes());
+    }
+    Ok(())
+}
+
+/// Where in the constants a parameter lies.
+fn place(opened: &OpenObject, parameter: &str) -> Result<usize, ObjectError> {
+    let wanted = format!("param_{parameter}");
+    let found = with_types(opened, |btf| {
+        let section: types::DataSec<'_> = btf.type_by_name(".rodata")?;
+        let variable = section.iter().find(|info| {
+            let variable: Option<types::Var<'_>> = btf.type_by_id(info.ty);
+            info.size == size_of::<u64>() && variable.and_then(|var| var.name()).is_some_and(|name| name == &*wanted)
+        });
+        variable.map(|info| info.offset as usize)
+    })?;
+    found.ok_or_else(|| foreign(&format!("it has no parameter `{parameter}`")))
+}
+
+/// The name that sockets ask for, in place of the file's.
+fn set_name(opened: &mut OpenObject, name: &str) -> Result<(), ObjectError> {
+    let bits = with_types(opened, |btf| {
+        let ops: types::Struct<'_> = btf.type_by_name("tcp_congestion_ops")?;
+        let member = ops.iter().find(|member| member.name.is_some_and(|name| name == "name"))?;
+        match member.attr {
+            types::MemberAttr::Normal { offset } => Some(offset as usize),
+            types::MemberAttr::BitField { .. } => None,
+        }
+    })?;
+    let at = bits.ok_or_else(|| foreign("its tcp_congestion_ops has no name"))? / 8;
+    let mut tables: Vec<_> = opened.maps_mut().filter(|map| map.map_type() == MapType::StructOps).collect();
+    let [table] = tables.as_mut_slice() else {
+        return Err(foreign(&format!("it registers {} algorithms instead of one", tables.len())));
+    };
+    let data = table.initial_value_mut().ok_or_else(|| foreign("its table of callbacks is empty"))?;
+    let field = data.get_mut(at..at + NAME_BYTES).ok_or_else(|| foreign("its table of callbacks ends early"))?;
+    field.fill(0);
+    field[..name.len()].copy_from_slice(name.as_bytes());
+    // A link can be pinned, updated in place and detached at once; without it the kernel keeps the algorithm by itself.
+    table.set_map_flags(BPF_F_LINK).map_err(|error| foreign(&error.to_string()))
+}
+
+fn with_types<T>(opened: &OpenObject, look: impl FnOnce(&Btf<'_>) -> T) -> Result<T, ObjectError> {
+    let object = opened.as_libbpf_object();
+    // SAFETY: the object is open, and outlives the view of its types.
+    let btf = Btf::from_bpf_object(unsafe { object.as_ref() });
+    let btf = btf.map_err(|error| foreign(&error.to_string()))?;
+    Ok(look(&btf.ok_or_else(|| foreign("it has no type information"))?))
+}
+
+fn foreign(reason: &str) -> ObjectError {
+    ObjectError::Foreign { reason: reason.trim().to_owned() }
+}
+
+/// The end of a log, which is where the verifier says what is wrong.
+fn last_lines(log: &str) -> String {
+    let lines: Vec<_> = log.lines().collect();
+    let mut text = String::new();
+    for line in &lines[lines.len().saturating_sub(LINES_SHOWN)..] {
+        let _ = writeln!(text, "  {line}");
+    }
+    text.trim_end().to_owned()
+}
+
+/// libbpf hands its messages to one function per process: they are collected for as long as this lives.
+struct Listening {
+    heard: &'static Mutex<String>,
+    _alone: MutexGuard<'static, ()>,
+    before: Option<(PrintLevel, libbpf_rs::PrintCallback)>,
+}
+
+impl Listening {
+    fn start() -> Self {
+        let alone = hold(&ALONE);
+        hold(&HEARD).clear();
+        Self { heard: &HEARD, _alone: alone, before: libbpf_rs::set_print(Some((PrintLevel::Warn, hear))) }
+    }
+
+    fn text(&self) -> String {
+        hold(self.heard).clone()
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        libbpf_rs::set_print(self.before);
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "the signature is the library's")]
+fn hear(_level: PrintLevel, message: String) {
+    hold(&HEARD).push_str(&message);
+}
+
+fn hold<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+static ALONE: Mutex<()> = Mutex::new(());
+static HEARD: Mutex<String> = Mutex::new(String::new());
+
+/// `TCP_CA_NAME_MAX`, the terminating zero included.
+pub(crate) const NAME_BYTES: usize = 16;
+/// `linux/bpf.h`.
+const BPF_F_LINK: u32 = 1 << 13;
+const LINES_SHOWN: usize = 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_object_is_told_so() {
+        let reno = Selected::parse("reno", &[]).unwrap();
+        let error = Verified::load(b"#include <linux/tcp.h>", &reno, "reno").err().unwrap();
+        assert!(matches!(error, ObjectError::Foreign { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_refusal_shows_the_end_of_the_log() {
+        let log = (1..=100).map(|line| format!("line {line}")).collect::<Vec<_>>().join("\n");
+        let said = ObjectError::Refused { reason: "Invalid argument".into(), log }.to_string();
+        assert!(!said.contains("line 70\n") && said.contains("line 71\n") && said.ends_with("line 100"), "{said}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Unloading: only what we loaded, only when nobody is hurt, and with everything as it was before.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::error::{SystemError, UnloadError};
+use crate::sockets::{self, SocketUse};
+use crate::store::{Record, Store};
+use crate::{clock, kernel, namespaces, requirements};
+
+/// What to do about sockets that use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InUse {
+    /// Unload nothing.
+    Refuse,
+    /// Wait for their end for so long; new ones cannot come by way of the default, which is restored at once.
+    Wait(Duration),
+    /// Unload; they keep working with it until they close.
+    Leave,
+}
+
+/// What was unloaded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unloaded {
+    /// The name.
+    pub name: String,
+    /// The default that was put back, where it had been made the default.
+    pub default: Option<String>,
+    /// Namespaces whose default it was, and what their default is now.
+    pub namespaces: Vec<(String, String)>,
+    /// Sockets that keep it until they close.
+    pub sockets_left: usize,
+}
+
+/// Takes an algorithm that [`crate::load`] loaded out of the kernel.
+///
+/// The machine's default is put back where it still is this algorithm, and so is that of each namespace which
+/// inherited it.
+///
+/// # Errors
+/// Where it was not loaded by us, or sockets use it and they are not to be left with it.
+pub fn unload(name: &str, in_use: InUse) -> Result<Unloaded, UnloadError> {
+    requirements::check_process()?;
+    let Some(store) = Store::view()? else { return Err(not_loaded(name, &[])) };
+    drop(store);
+    let store = Store::open()?;
+    let done = unload_from(&store, name, in_use);
+    store.close();
+    done
+}
+
+/// The names of all that is loaded, for one who wants to unload it all.
+///
+/// # Errors
+/// Where they cannot be read.
+pub fn names() -> Result<Vec<String>, UnloadError> {
+    requirements::check_process()?;
+    let Some(store) = Store::view()? else { return Ok(Vec::new()) };
+    Ok(store.records()?.into_iter().map(|(name, _)| name).collect())
+}
+
+fn unload_from(store: &Store, name: &str, in_use: InUse) -> Result<Unloaded, UnloadError> {
+    store.sweep()?;
+    let records = store.records()?;
+    let Some((_, record)) = records.iter().find(|(known, _)| known == name) else {
+        return Err(not_loaded(name, &records));
+    };
+    let mut users = users_of(name)?;
+    let mut restored = None;
+    if !users.is_empty() {
+        match in_use {
+            InUse::Refuse => return Err(UnloadError::InUse { name: name.to_owned(), sockets: users }),
+            InUse::Leave => {}
+            InUse::Wait(longest) => {
+                restored = Some(restore_defaults(name, record)?);
+                users = wait(name, longest, users)?;
+                if !users.is_empty() {
+                    return Err(UnloadError::InUse { name: name.to_owned(), sockets: users });
+                }
+            }
+        }
+    }
+    let (default, namespaces) = match restored {
+        Some(restored) => restored,
+        None => restore_defaults(name, record)?,
+    };
+    take_out(store, name)?;
+    inherit(store, name, record, &records)?;
+    Ok(Unloaded { name: name.to_owned(), default, namespaces, sockets_left: users.len() })
+}
+
+/// Unregisters it and removes its pins. Sockets that have it keep it.
+pub(crate) fn take_out(store: &Store, name: &str) -> Result<(), SystemError> {
+    // Detaching unregisters before it returns; removing the pin alone would leave that to the kernel's leisure.
+    store.link(name)?.detach().map_err(|error| SystemError::new(format!("detach `{name}`"), error))?;
+    store.remove(name)
+}
+
+/// Where this one was the default before another of ours, that one now restores what was before this one.
+fn inherit(store: &Store, name: &str, record: &Record, records: &[(String, Record)]) -> Result<(), SystemError> {
+    for (other, theirs) in records {
+        if other != name && theirs.default_before.as_deref() == Some(name) {
+            store.write(other, &Record { default_before: record.default_before.clone(), ..theirs.clone() })?;
+        }
+    }
+    Ok(())
+}
+
+type Restored = (Option<String>, Vec<(String, String)>);
+
+/// Puts the default back in every namespace where it is this algorithm.
+fn restore_defaults(name: &str, record: &Record) -> Result<Restored, SystemError> {
+    let wrong = |error: std::io::Error| SystemError::new("restore the default congestion control", error);
+    let before = record.default_before.as_deref().unwrap_or(ALWAYS_THERE);
+    let (mut default, mut others) = (None, Vec::new());
+    for namespace in namespaces::all().0 {
+        let restored = namespace.enter(|| {
+            if kernel::default_here()? != name {
+                return Ok(None);
+            }
+            // What was before may be gone, or be reserved to the first namespace.
+            for candidate in [before, ALWAYS_THERE] {
+                if kernel::set_default_here(candidate).is_ok() {
+                    break;
+                }
+            }
+            kernel::default_here().map(Some)
+        });
+        match restored {
+            Ok(None) => {}
+            Ok(Some(now)) if namespace.name.is_empty() => default = Some(now),
+            Ok(Some(now)) => others.push((namespace.name, now)),
+            // It ended meanwhile, or has no TCP of its own that we may change.
+            Err(_) if !namespace.name.is_empty() => {}
+            Err(error) => return Err(wrong(error)),
+        }
+    }
+    Ok((default, others))
+}
+
+fn wait(name: &str, longest: Duration, mut users: Vec<SocketUse>) -> Result<Vec<SocketUse>, SystemError> {
+    let deadline = clock::Deadline::after(longest);
+    while !users.is_empty() && !deadline.has_passed() {
+        clock::pause(PAUSE.min(longest));
+        users = users_of(name)?;
+    }
+    Ok(users)
+}
+
+fn users_of(name: &str) -> Result<Vec<SocketUse>, SystemError> {
+    let found = sockets::using(|cc| cc == name).map_err(|error| SystemError::new("list the sockets", error))?;
+    Ok(found.0)
+}
+
+fn not_loaded(name: &str, records: &[(String, Record)]) -> UnloadError {
+    let names: Vec<_> = records.iter().map(|(name, _)| name.as_str()).collect();
+    let known =
+        if names.is_empty() { "nothing is loaded".to_owned() } else { format!("loaded are {}", names.join(", ")) };
+    UnloadError::NotLoaded { name: name.to_owned(), known }
+}
+
+/// Every kernel has it, and every namespace may use it.
+const ALWAYS_THERE: &str = "reno";
+const PAUSE: Duration = Duration::from_millis(200);

@@ -1,0 +1,173 @@
+//! The machine that tests share, one at a time, and connections over its loopback.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use perigee_bpf::{load, unload, InUse, Loaded, Request};
+use perigee_cc::Selected;
+use rustix::fs::{flock, FlockOperation};
+use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
+use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
+
+/// The right to change the machine, and the duty to leave it as it was.
+pub(crate) struct Machine {
+    _alone: MutexGuard<'static, ()>,
+    _alone_among_processes: File,
+    had_bpf_fs: bool,
+    loaded: Vec<String>,
+}
+
+impl Machine {
+    /// `None`, with a line that says why, where nothing can be loaded.
+    pub(crate) fn take() -> Option<Self> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        if let Err(missing) = perigee_bpf::requirements::check() {
+            println!("skipped: {missing}");
+            return None;
+        }
+        let reno = Selected::parse("reno", &[]).expect("reno is there");
+        if let Err(missing) = Request::built_in(&reno) {
+            println!("skipped: {missing}");
+            return None;
+        }
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        // The Python tests take it too.
+        let file =
+            File::create(std::env::temp_dir().join("perigee-kernel-tests.lock")).expect("a lock file can be made");
+        flock(&file, FlockOperation::LockExclusive).expect("it can be locked");
+        Some(Self { _alone: alone, _alone_among_processes: file, had_bpf_fs: has_bpf_fs(), loaded: Vec::new() })
+    }
+
+    /// Loads under a name that nobody else has.
+    pub(crate) fn load(&mut self, algorithm: &str, settings: &[(&str, &str)], suffix: &str) -> Loaded {
+        let selected = Selected::parse(algorithm, settings).expect("a choice that is right");
+        let name = own_name(suffix);
+        let request = Request { name: Some(&name), ..Request::built_in(&selected).expect("it was compiled") };
+        let loaded = load(&request).unwrap_or_else(|error| panic!("{algorithm}: {error}"));
+        self.loaded.push(name);
+        loaded
+    }
+
+    /// Loads and makes it the default.
+    pub(crate) fn load_default(&mut self, algorithm: &str, suffix: &str) -> Loaded {
+        let selected = Selected::parse(algorithm, &[]).expect("a choice that is right");
+        let name = own_name(suffix);
+        let built_in = Request::built_in(&selected).expect("it was compiled");
+        self.loaded.push(name.clone());
+        load(&Request { name: Some(&name), make_default: true, ..built_in }).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        for name in &self.loaded {
+            let _ = unload(name, InUse::Leave);
+        }
+        if !self.had_bpf_fs && has_bpf_fs() {
+            let _ = Command::new("umount").arg("/sys/fs/bpf").status();
+        }
+    }
+}
+
+/// At most fifteen characters, and of this process.
+pub(crate) fn own_name(suffix: &str) -> String {
+    format!("t{}{suffix}", std::process::id())
+}
+
+fn has_bpf_fs() -> bool {
+    std::fs::read_to_string("/proc/mounts")
+        .is_ok_and(|mounts| mounts.lines().any(|line| line.contains(" /sys/fs/bpf ")))
+}
+
+/// A connection over loopback, both ends.
+pub(crate) struct Connection {
+    pub(crate) sender: TcpStream,
+    receiver: TcpStream,
+    bytes: u64,
+}
+
+impl Connection {
+    /// One that asks for a congestion control of this name.
+    pub(crate) fn new(cc: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has ports");
+        let sender = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        set_tcp_congestion(&sender, cc).unwrap_or_else(|error| panic!("{cc}: {error}"));
+        let receiver = listener.accept().expect("it was connected").0;
+        Self { sender, receiver, bytes: 0 }
+    }
+
+    /// The congestion control that the kernel says it has.
+    pub(crate) fn cc(&self) -> String {
+        tcp_congestion(&self.sender).expect("it is a TCP socket")
+    }
+
+    /// Sends so many bytes and compares each that arrives with what was sent.
+    pub(crate) fn transfer(&mut self, mut bytes: usize) {
+        // Less than any buffer holds, so that one thread can do both.
+        let mut arrived = [0; 16 << 10];
+        while bytes > 0 {
+            let part = bytes.min(arrived.len());
+            let sent: Vec<u8> = (self.bytes..).take(part).map(|at| (at % 251) as u8).collect();
+            self.sender.write_all(&sent).expect("the connection works");
+            self.receiver.read_exact(&mut arrived[..part]).expect("the connection works");
+            assert!(arrived[..part] == sent[..], "bytes arrived changed, after {}", self.bytes);
+            self.bytes += part as u64;
+            bytes -= part;
+        }
+    }
+
+    /// Sends as fast as it goes until `enough` says so.
+    pub(crate) fn flood(&mut self, mut enough: impl FnMut() -> bool) {
+        let mut receiver = self.receiver.try_clone().expect("a descriptor is free");
+        let drain = std::thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            while receiver.read(&mut buffer).is_ok_and(|length| length > 0) {}
+        });
+        let block = vec![0; 1 << 16];
+        while !enough() {
+            self.sender.write_all(&block).expect("the connection works");
+        }
+        self.sender.shutdown(std::net::Shutdown::Write).expect("the connection works");
+        drain.join().expect("it reads to the end");
+    }
+}
+
+/// A named network namespace with its loopback up; removed in the end.
+pub(crate) struct Namespace(pub(crate) String);
+
+impl Namespace {
+    pub(crate) fn new(suffix: &str) -> Self {
+        let name = format!("perigee-{}", own_name(suffix));
+        ip(&["netns", "add", &name]);
+        let namespace = Self(name);
+        ip(&["-n", &namespace.0, "link", "set", "lo", "up"]);
+        namespace
+    }
+
+    /// Does something inside.
+    pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let file = File::open(format!("/run/netns/{}", self.0)).expect("it was made");
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(move || {
+                use std::os::fd::AsFd as _;
+                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may");
+                work()
+            });
+            inside.join().expect("what is done inside goes well")
+        })
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "delete", &self.0]).status();
+    }
+}
+
+fn ip(arguments: &[&str]) {
+    let done = Command::new("ip").args(arguments).status().expect("iproute2 is installed");
+    assert!(done.success(), "ip {}", arguments.join(" "));
+}

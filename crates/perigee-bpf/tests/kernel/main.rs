@@ -1,0 +1,296 @@
+//! On the kernel at hand: what is loaded works, what is unloaded is gone, and nobody is hurt.
+//!
+//! Needs root and a kernel with `struct_ops`; says `skipped:` elsewhere. Traffic stays on loopback.
+
+#![allow(clippy::disallowed_methods, reason = "tests of a loader wait for the kernel")]
+
+mod machine;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+use machine::{own_name, Connection, Machine, Namespace};
+use perigee_bpf::{kernel, load, status, unload, InUse, LoadError, ObjectError, Request, UnloadError};
+use perigee_cc::Selected;
+
+/// Programs, maps and links in the kernel. Their numbers are not given out twice.
+fn objects() -> BTreeSet<(&'static str, u32)> {
+    let programs = ProgInfoIter::default().map(|info| ("program", info.id));
+    let maps = MapInfoIter::default().map(|info| ("map", info.id));
+    let links = LinkInfoIter::default().map(|info| ("link", info.id));
+    programs.chain(maps).chain(links).collect()
+}
+
+/// Of what is in the kernel, nothing stays that was not there before.
+fn assert_nothing_stays(before: &BTreeSet<(&'static str, u32)>) {
+    let gone = comes(|| objects().is_subset(before));
+    assert!(gone, "left in the kernel: {:?}", objects().difference(before).collect::<Vec<_>>());
+}
+
+/// The kernel frees objects a grace period after their last user: whether that comes.
+fn comes(mut condition: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+fn is_registered(name: &str) -> bool {
+    kernel::registered().expect("the list can be read").iter().any(|known| known == name)
+}
+
+#[test]
+fn every_algorithm_is_accepted_carries_a_transfer_and_goes_again() {
+    let Some(mut machine) = Machine::take() else { return };
+    let before = objects();
+    for algorithm in perigee_cc::algorithms().iter().map(perigee_cc::Algorithm::name) {
+        let loaded = machine.load(algorithm, &[], "a");
+        assert!(is_registered(&loaded.name), "{algorithm}");
+        let mut connection = Connection::new(&loaded.name);
+        connection.transfer(4 << 20);
+        assert_eq!(connection.cc(), loaded.name, "{algorithm}");
+        let status = status().unwrap();
+        let entry = status.loaded.iter().find(|entry| entry.name == loaded.name).unwrap();
+        assert_eq!(entry.record.algorithm, algorithm);
+        let [socket] = entry.sockets.as_slice() else { panic!("{algorithm}: {:?}", entry.sockets) };
+        assert!(socket.cwnd_packets >= 2 && socket.acked_bytes >= 4 << 20, "{algorithm}: {socket:?}");
+        assert_eq!((socket.pid, socket.state), (Some(std::process::id()), "ESTABLISHED"));
+        drop(connection);
+        let gone = unload(&loaded.name, InUse::Wait(Duration::from_secs(10))).unwrap();
+        assert_eq!(gone.sockets_left, 0, "{algorithm}");
+        assert!(!is_registered(&loaded.name), "{algorithm}");
+    }
+    assert_nothing_stays(&before);
+}
+
+#[test]
+fn parameters_arrive_in_the_object() {
+    let Some(mut machine) = Machine::take() else { return };
+    let before = objects();
+    let loaded = machine.load("hybla", &[("rtt0", "33 ms"), ("pacing", "on")], "p");
+    assert_eq!(loaded.parameters, "rtt0=33 ms, pacing=on");
+    let constants = MapInfoIter::default()
+        .filter(|info| !before.contains(&("map", info.id)) && info.name.to_string_lossy().ends_with(".rodata"))
+        .map(|info| MapHandle::from_map_id(info.id).unwrap().lookup(&[0; 4], MapFlags::ANY).unwrap().unwrap())
+        .collect::<Vec<_>>();
+    let [constants] = constants.as_slice() else { panic!("{} maps of constants", constants.len()) };
+    let mut values: Vec<_> = constants.chunks_exact(8).map(|b| u64::from_ne_bytes(b.try_into().unwrap())).collect();
+    values.truncate(3);
+    values.sort_unstable();
+    assert_eq!(values, [0, 1, 33_000]);
+}
+
+/// The smallest window, while a connection floods, of those that the kernel tells within so long.
+fn smallest_window(name: &str, long: Duration) -> u32 {
+    let mut connection = Connection::new(name);
+    let (started, mut looked, mut smallest) = (Instant::now(), Instant::now(), u32::MAX);
+    connection.flood(|| {
+        if looked.elapsed() > Duration::from_millis(50) {
+            looked = Instant::now();
+            let status = status().expect("root can look");
+            let sockets = status.loaded.iter().filter(|entry| entry.name == name).flat_map(|entry| &entry.sockets);
+            smallest = sockets.map(|socket| socket.cwnd_packets).fold(smallest, u32::min);
+        }
+        started.elapsed() > long
+    });
+    smallest
+}
+
+#[test]
+fn parameters_decide_what_a_socket_does() {
+    let Some(mut machine) = Machine::take() else { return };
+    // BBR holds the window at four packets to measure the round trip: every second here, every ten by default.
+    let often = machine.load("bbr", &[("probe_rtt_interval", "1 s"), ("probe_rtt_time", "500 ms")], "o");
+    let seldom = machine.load("bbr", &[], "s");
+    assert_eq!(smallest_window(&often.name, Duration::from_secs(4)), 4);
+    assert!(smallest_window(&seldom.name, Duration::from_secs(4)) > 4);
+}
+
+#[test]
+fn a_thousand_loads_with_live_sockets_leak_nothing_and_harm_no_connection() {
+    const LOADS: usize = 1000;
+    let Some(mut machine) = Machine::take() else { return };
+    let before = objects();
+    let mut connections: Vec<Connection> = Vec::new();
+    for round in 0..LOADS {
+        // Every other one replaces the version that is loaded; the ones between find nothing loaded.
+        let replaces = round % 2 == 1;
+        let loaded = machine.load("hybla", &[("rtt0", if replaces { "25 ms" } else { "50 ms" })], "t");
+        assert_eq!(loaded.replaced, replaces, "load {round}");
+        if round % 8 < 2 {
+            connections.push(Connection::new(&loaded.name));
+        }
+        for connection in &mut connections {
+            connection.transfer(8 << 10);
+        }
+        if replaces {
+            let left = unload(&loaded.name, InUse::Leave).unwrap().sockets_left;
+            assert!(left >= connections.len(), "load {round}: {left} of {}", connections.len());
+            for connection in &mut connections {
+                connection.transfer(8 << 10);
+            }
+        }
+        if connections.len() > 8 {
+            // Some have outlived eight versions by now.
+            connections.drain(..4);
+        }
+    }
+    for connection in &mut connections {
+        assert_eq!(connection.cc(), own_name("t"));
+        connection.transfer(1 << 20);
+    }
+    connections.clear();
+    assert!(!is_registered(&own_name("t")));
+    assert_nothing_stays(&before);
+}
+
+#[test]
+fn two_versions_live_side_by_side() {
+    let Some(mut machine) = Machine::take() else { return };
+    let near = machine.load("hybla", &[("rtt0", "10 ms")], "n");
+    let far = machine.load("hybla", &[("rtt0", "100 ms")], "f");
+    let mut connections = [Connection::new(&near.name), Connection::new(&far.name)];
+    for connection in &mut connections {
+        connection.transfer(1 << 20);
+    }
+    let status = status().unwrap();
+    for (loaded, parameters) in [(&near, "rtt0=10 ms"), (&far, "rtt0=100 ms")] {
+        let entry = status.loaded.iter().find(|entry| entry.name == loaded.name).unwrap();
+        assert_eq!((&*entry.record.parameters, entry.sockets.len()), (parameters, 1));
+    }
+    let [near_connection, mut far_connection] = connections;
+    drop(near_connection);
+    unload(&near.name, InUse::Wait(Duration::from_secs(10))).unwrap();
+    far_connection.transfer(1 << 20);
+    assert!(is_registered(&far.name));
+}
+
+#[test]
+fn unloading_what_is_in_use_names_the_sockets_and_leaves_them_working() {
+    let Some(mut machine) = Machine::take() else { return };
+    let name = machine.load("cubic", &[], "u").name;
+    let namespace = Namespace::new("u");
+    let mut connections = [Connection::new(&name), namespace.enter(|| Connection::new(&name))];
+    let error = unload(&name, InUse::Refuse).unwrap_err();
+    let UnloadError::InUse { sockets, .. } = &error else { panic!("{error}") };
+    assert_eq!(sockets.len(), 2);
+    let said = error.to_string();
+    let local = connections[0].sender.local_addr().unwrap();
+    for part in [&local.to_string(), &format!("namespace {}", namespace.0), &format!("process {}", std::process::id())]
+    {
+        assert!(said.contains(part.as_str()), "{part}: {said}");
+    }
+    assert!(is_registered(&name), "refusing changes nothing");
+    let waited = unload(&name, InUse::Wait(Duration::from_millis(300)));
+    assert!(matches!(waited, Err(UnloadError::InUse { .. })) && is_registered(&name));
+
+    assert_eq!(unload(&name, InUse::Leave).unwrap().sockets_left, 2);
+    assert!(!is_registered(&name));
+    for connection in &mut connections {
+        connection.transfer(1 << 20);
+    }
+    assert_eq!(connections[0].cc(), name);
+    let detached = status().unwrap().detached;
+    assert_eq!(detached.iter().filter(|socket| socket.cc == name).count(), 2);
+}
+
+#[test]
+fn the_default_is_set_and_put_back_everywhere() {
+    let Some(mut machine) = Machine::take() else { return };
+    let before = status().unwrap().default;
+    let first = machine.load_default("hybla", "1");
+    assert_eq!((first.default_before.as_ref(), &status().unwrap().default), (Some(&before), &first.name));
+    let second = machine.load_default("reno", "2");
+    assert_eq!(second.default_before.as_ref(), Some(&first.name));
+    // A new namespace takes over the default of the machine.
+    let namespace = Namespace::new("d");
+    let inside = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
+    assert_eq!(namespace.enter(inside).trim(), second.name);
+
+    // In an order that is not the reverse: the second now knows what was before the first.
+    let gone = unload(&first.name, InUse::Leave).unwrap();
+    assert_eq!((gone.default, status().unwrap().default), (None, second.name.clone()));
+    let gone = unload(&second.name, InUse::Leave).unwrap();
+    assert_eq!((gone.default.as_ref(), &status().unwrap().default), (Some(&before), &before));
+    assert_eq!(gone.namespaces, [(namespace.0.clone(), before.clone())]);
+    assert_eq!(namespace.enter(inside).trim(), before);
+}
+
+#[test]
+fn a_default_that_somebody_changed_meanwhile_is_left_alone() {
+    let Some(mut machine) = Machine::take() else { return };
+    let path = "/proc/sys/net/ipv4/tcp_congestion_control";
+    let before = status().unwrap().default;
+    let loaded = machine.load_default("hybla", "c");
+    std::fs::write(path, "reno").unwrap();
+    let gone = unload(&loaded.name, InUse::Leave).unwrap();
+    let now = status().unwrap().default;
+    std::fs::write(path, before).unwrap();
+    assert_eq!((gone.default, &*now), (None, "reno"));
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused_and_our_own_steps_aside() {
+    let Some(mut machine) = Machine::take() else { return };
+    let reno = Selected::parse("reno", &[]).unwrap();
+    let request = Request::built_in(&reno).unwrap();
+    let error = load(&Request { name: Some("cubic"), ..request.clone() }).unwrap_err();
+    assert!(matches!(error, LoadError::NameOfTheKernel { .. }) && error.to_string().contains("--as"), "{error}");
+    // Every kernel has a reno of its own.
+    if status().unwrap().loaded.iter().all(|entry| entry.name != "p_reno") {
+        assert_eq!(load(&request).unwrap().name, "p_reno");
+        unload("p_reno", InUse::Leave).unwrap();
+    }
+    let name = machine.load("hybla", &[], "x").name;
+    let error = load(&Request { name: Some(&name), ..request }).unwrap_err();
+    assert!(matches!(&error, LoadError::NameOfAnother { algorithm, .. } if algorithm == "hybla"), "{error}");
+}
+
+#[test]
+fn only_what_was_loaded_by_us_is_unloaded() {
+    let Some(_machine) = Machine::take() else { return };
+    let error = unload("cubic", InUse::Leave).unwrap_err();
+    assert!(matches!(error, UnloadError::NotLoaded { .. }), "{error}");
+    assert!(is_registered("cubic"));
+}
+
+#[test]
+fn what_an_interrupted_command_left_is_no_entry_and_the_next_one_removes_it() {
+    let Some(mut machine) = Machine::take() else { return };
+    machine.load("reno", &[], "y");
+    let left = std::path::Path::new("/sys/fs/bpf/perigee").join(own_name("z"));
+    std::fs::create_dir(&left).unwrap();
+    assert!(status().unwrap().loaded.iter().all(|entry| entry.name != own_name("z")));
+    machine.load("reno", &[], "y");
+    assert!(!left.exists());
+}
+
+#[test]
+fn what_the_verifier_refuses_is_shown_with_its_last_words() {
+    let Some(_machine) = Machine::take() else { return };
+    let before = objects();
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let algorithms = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../algorithms");
+    let (source, object) = (folder.join("reno.c"), folder.join("refused.o"));
+    let text = std::fs::read_to_string(algorithms.join("reno.c")).unwrap();
+    // A field that a congestion control may not write.
+    let text = text.replacen("{\n", "{\n\ttcp_sk(sk)->srtt_us = 1;\n", 1);
+    std::fs::write(&source, text).unwrap();
+    perigee_cc_build::kernel_object(&source, &algorithms, &object).unwrap();
+    let reno = Selected::parse("reno", &[]).unwrap();
+    let bytes = std::fs::read(object).unwrap();
+    let name = own_name("v");
+    let request = Request { object: &bytes, name: Some(&name), ..Request::built_in(&reno).unwrap() };
+    let error = load(&request).unwrap_err();
+    let LoadError::Object(ObjectError::Refused { log, .. }) = &error else { panic!("{error}") };
+    assert!(log.contains("BEGIN PROG LOAD LOG") && log.lines().count() > 10, "{log}");
+    assert!(error.to_string().contains("srtt_us") || error.to_string().contains("no write support"), "{error}");
+    assert!(!is_registered(&name));
+    assert_nothing_stays(&before);
+}
