@@ -29,14 +29,6 @@ pub enum LoadError {
     /// The kernel or the process lacks something.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// There is no object of the built-in algorithm.
-    #[error("`{algorithm}` was not compiled for the kernel when Perigee was built: {reason}")]
-    NotCompiled {
-        /// Its name.
-        algorithm: String,
-        /// What was missing then.
-        reason: String,
-    },
     /// The name cannot be one.
     #[error("`{name}` cannot name a congestion control: {reason}")]
     BadName {
@@ -77,7 +69,26 @@ pub enum LoadError {
     System(#[from] SystemError),
 }
 
-/// Why nothing, or not all, was unloaded.
+impl LoadError {
+    /// What was asked for is wrong or cannot be done on this machine; otherwise the kernel did not do it.
+    pub fn is_wrong_input(&self) -> bool {
+        match self {
+            Self::Missing(_) | Self::BadName { .. } | Self::NameOfTheKernel { .. } | Self::NameOfAnother { .. } => true,
+            Self::Object(error) => matches!(error, ObjectError::Foreign { .. }),
+            Self::Default { .. } | Self::System(_) => false,
+        }
+    }
+
+    /// All that the kernel said, where it refused the object.
+    pub fn log(&self) -> Option<&str> {
+        match self {
+            Self::Object(ObjectError::Refused { log, .. }) => Some(log),
+            _ => None,
+        }
+    }
+}
+
+/// Why nothing was unloaded.
 #[derive(Debug, Error)]
 pub enum UnloadError {
     /// The process lacks something.
@@ -105,6 +116,13 @@ pub enum UnloadError {
     /// Another step failed.
     #[error(transparent)]
     System(#[from] SystemError),
+}
+
+impl UnloadError {
+    /// What was asked for is wrong or cannot be done by this process; otherwise the machine stands in the way.
+    pub fn is_wrong_input(&self) -> bool {
+        matches!(self, Self::Missing(_) | Self::NotLoaded { .. })
+    }
 }
 
 fn in_words(sockets: &[SocketUse]) -> String {

@@ -4,31 +4,30 @@
 //! it out again; [`status`] says what is loaded and which sockets use it. All act on the whole machine and need root.
 //!
 //! ```no_run
-//! use perigee_bpf::{load, unload, InUse, Request};
-//! use perigee_cc::Selected;
-//! let hybla = Selected::parse("hybla", &[("rtt0", "50 ms")])?;
-//! let loaded = load(&Request::built_in(&hybla)?)?;
+//! use perigee_bpf::{load, unload, InUse, Options, Program};
+//! let hybla = Program::built_in("hybla", &[("rtt0", "50 ms")])?;
+//! let loaded = load(&hybla, Options::default())?;
 //! unload(&loaded.name, InUse::Refuse)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod built_in;
 mod clock;
 mod error;
 pub mod kernel;
 mod load;
 mod namespaces;
 mod object;
+mod program;
 pub mod requirements;
 mod sockets;
 mod status;
 mod store;
 mod unload;
 
-pub use built_in::{sha256, BuiltIn};
 pub use error::{LoadError, SystemError, UnloadError};
-pub use load::{load, Loaded, Request};
+pub use load::{load, Loaded, Options};
 pub use object::ObjectError;
+pub use program::{Program, ProgramError};
 pub use requirements::Missing;
 pub use sockets::SocketUse;
 pub use status::{status, Entry, Status};

@@ -1,50 +1,20 @@
 //! Loading: from an object to an algorithm that sockets can ask for.
 
-use perigee_cc::Selected;
 use serde::Serialize;
 
-use crate::built_in::BuiltIn;
 use crate::error::{LoadError, SystemError};
-use crate::object::{Verified, NAME_BYTES};
+use crate::object::{Opened, NAME_BYTES};
+use crate::program::Program;
 use crate::store::{Record, Store};
 use crate::{kernel, requirements, sockets};
 
-/// What to load, and how.
-#[derive(Clone, Debug)]
-pub struct Request<'a> {
-    /// The algorithm with its parameters.
-    pub selected: &'a Selected,
-    /// Its object.
-    pub object: &'a [u8],
-    /// `built in`, or the C file that it was compiled from.
-    pub origin: String,
-    /// SHA-256 of that C file.
-    pub source_sha256: String,
+/// How to load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options<'a> {
     /// The name that sockets ask for. `None`: the algorithm's own, or `p_` and that where the kernel has one of its own.
     pub name: Option<&'a str>,
     /// Make it the machine's default.
     pub make_default: bool,
-}
-
-impl<'a> Request<'a> {
-    /// One of the algorithms that are part of Perigee.
-    ///
-    /// # Errors
-    /// [`LoadError::NotCompiled`] where clang was missing when Perigee was built.
-    pub fn built_in(selected: &'a Selected) -> Result<Self, LoadError> {
-        let algorithm = selected.algorithm().name();
-        let missing =
-            |reason: &str| LoadError::NotCompiled { algorithm: algorithm.to_owned(), reason: reason.to_owned() };
-        let built_in = BuiltIn::find(algorithm).ok_or_else(|| missing("there is no such file"))?;
-        Ok(Self {
-            selected,
-            object: built_in.object.map_err(missing)?,
-            origin: "built in".to_owned(),
-            source_sha256: built_in.source_sha256(),
-            name: None,
-            make_default: false,
-        })
-    }
 }
 
 /// What was loaded.
@@ -71,37 +41,35 @@ pub struct Loaded {
 ///
 /// # Errors
 /// Where the machine lacks something, the name is taken, or the kernel refuses the object. Nothing is loaded then.
-pub fn load(request: &Request<'_>) -> Result<Loaded, LoadError> {
-    let algorithm = request.selected.algorithm().name();
-    if let Some(name) = request.name {
+pub fn load(program: &Program, options: Options<'_>) -> Result<Loaded, LoadError> {
+    if let Some(name) = options.name {
         check_name(name)?;
     }
+    let opened = Opened::read(&program.object)?;
     requirements::check()?;
     let store = Store::open()?;
-    let loaded = store.sweep().map_err(LoadError::from).and_then(|()| {
-        let name = choose_name(&store, algorithm, request.name)?;
-        let earlier = store.find(&name)?;
-        match &earlier {
-            Some(earlier) if earlier.algorithm != algorithm => {
-                Err(LoadError::NameOfAnother { name, algorithm: earlier.algorithm.clone() })
-            }
-            _ => put(&store, request, name, earlier),
-        }
-    });
+    let loaded = load_into(&store, program, opened, options);
     if loaded.is_err() {
         store.close();
     }
     loaded
 }
 
-fn put(store: &Store, request: &Request<'_>, name: String, earlier: Option<Record>) -> Result<Loaded, LoadError> {
-    let mut verified = Verified::load(request.object, request.selected, &name)?;
+fn load_into(store: &Store, program: &Program, opened: Opened, options: Options<'_>) -> Result<Loaded, LoadError> {
+    store.sweep()?;
+    let algorithm = opened.name().to_owned();
+    let name = choose_name(store, &algorithm, options.name)?;
+    let earlier = store.find(&name)?;
+    if let Some(earlier) = earlier.as_ref().filter(|earlier| earlier.algorithm != algorithm) {
+        return Err(LoadError::NameOfAnother { name, algorithm: earlier.algorithm.clone() });
+    }
+    let mut verified = opened.verify(&program.selected, &name)?;
     let replaced = earlier.is_some();
     let mut record = Record {
-        algorithm: request.selected.algorithm().name().to_owned(),
-        parameters: request.selected.describe(),
-        origin: request.origin.clone(),
-        source_sha256: request.source_sha256.clone(),
+        algorithm,
+        parameters: program.selected.describe(),
+        origin: program.origin.clone(),
+        source_sha256: program.source_sha256.clone(),
         loaded_s: crate::clock::seconds_since_1970(),
         default_before: earlier.and_then(|earlier| earlier.default_before),
     };
@@ -114,7 +82,7 @@ fn put(store: &Store, request: &Request<'_>, name: String, earlier: Option<Recor
     } else {
         store.keep(&name, &record, || verified.register())?;
     }
-    if request.make_default {
+    if options.make_default {
         if let Err(reason) = become_default(store, &name, &mut record) {
             if !replaced {
                 crate::unload::take_out(store, &name)?;
@@ -122,7 +90,7 @@ fn put(store: &Store, request: &Request<'_>, name: String, earlier: Option<Recor
             return Err(LoadError::Default { name, reason });
         }
     }
-    let default_before = record.default_before.filter(|_| request.make_default);
+    let default_before = record.default_before.filter(|_| options.make_default);
     let Record { algorithm, parameters, .. } = record;
     Ok(Loaded { name, algorithm, parameters, replaced, sockets_on_earlier, default_before })
 }

@@ -33,25 +33,51 @@ pub enum ObjectError {
     },
 }
 
+/// An object that was read; the kernel has nothing of it.
+pub(crate) struct Opened {
+    object: OpenObject,
+    name: String,
+}
+
+impl Opened {
+    /// Reads an object.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, ObjectError> {
+        let said = Listening::start();
+        let opened = ObjectBuilder::default().open_memory(bytes);
+        let mut object = opened.map_err(|error| foreign(&format!("{error}\n{}", said.text())))?;
+        let name = with_name(&mut object, |field| {
+            let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
+            String::from_utf8_lossy(&field[..end]).into_owned()
+        })?;
+        Ok(Self { object, name })
+    }
+
+    /// The algorithm's own name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sets parameters and the name that sockets ask for, and has the programs verified.
+    pub(crate) fn verify(mut self, selected: &Selected, name: &str) -> Result<Verified, ObjectError> {
+        set_parameters(&mut self.object, selected)?;
+        with_name(&mut self.object, |field| {
+            field.fill(0);
+            field[..name.len()].copy_from_slice(name.as_bytes());
+        })?;
+        let said = Listening::start();
+        match self.object.load() {
+            Ok(object) => Ok(Verified { object }),
+            Err(error) => Err(ObjectError::Refused { reason: error.to_string(), log: said.text() }),
+        }
+    }
+}
+
 /// An object whose programs the verifier has accepted; nothing is registered yet.
 pub(crate) struct Verified {
     object: Object,
 }
 
 impl Verified {
-    /// Sets name and parameters, and has the programs verified.
-    pub(crate) fn load(bytes: &[u8], selected: &Selected, name: &str) -> Result<Self, ObjectError> {
-        let said = Listening::start();
-        let opened = ObjectBuilder::default().open_memory(bytes);
-        let mut opened = opened.map_err(|error| foreign(&format!("{error}\n{}", said.text())))?;
-        set_parameters(&mut opened, selected)?;
-        set_name(&mut opened, name)?;
-        match opened.load() {
-            Ok(object) => Ok(Self { object }),
-            Err(error) => Err(ObjectError::Refused { reason: error.to_string(), log: said.text() }),
-        }
-    }
-
     /// Makes the algorithm known to the kernel, for as long as the link lives.
     pub(crate) fn register(&mut self) -> Result<Link, ObjectError> {
         let said = Listening::start();
@@ -121,8 +147,8 @@ fn place(opened: &OpenObject, parameter: &str) -> Result<usize, ObjectError> {
     found.ok_or_else(|| foreign(&format!("it has no parameter `{parameter}`")))
 }
 
-/// The name that sockets ask for, in place of the file's.
-fn set_name(opened: &mut OpenObject, name: &str) -> Result<(), ObjectError> {
+/// Looks at the name in the table of callbacks, or changes it.
+fn with_name<T>(opened: &mut OpenObject, work: impl FnOnce(&mut [u8]) -> T) -> Result<T, ObjectError> {
     let bits = with_types(opened, |btf| {
         let ops: types::Struct<'_> = btf.type_by_name("tcp_congestion_ops")?;
         let member = ops.iter().find(|member| member.name.is_some_and(|name| name == "name"))?;
@@ -136,12 +162,11 @@ fn set_name(opened: &mut OpenObject, name: &str) -> Result<(), ObjectError> {
     let [table] = tables.as_mut_slice() else {
         return Err(foreign(&format!("it registers {} algorithms instead of one", tables.len())));
     };
+    // A link can be pinned, updated in place and detached at once; without it the kernel keeps the algorithm by itself.
+    table.set_map_flags(BPF_F_LINK).map_err(|error| foreign(&error.to_string()))?;
     let data = table.initial_value_mut().ok_or_else(|| foreign("its table of callbacks is empty"))?;
     let field = data.get_mut(at..at + NAME_BYTES).ok_or_else(|| foreign("its table of callbacks ends early"))?;
-    field.fill(0);
-    field[..name.len()].copy_from_slice(name.as_bytes());
-    // A link can be pinned, updated in place and detached at once; without it the kernel keeps the algorithm by itself.
-    table.set_map_flags(BPF_F_LINK).map_err(|error| foreign(&error.to_string()))
+    Ok(work(field))
 }
 
 fn with_types<T>(opened: &OpenObject, look: impl FnOnce(&Btf<'_>) -> T) -> Result<T, ObjectError> {
@@ -215,8 +240,7 @@ mod tests {
 
     #[test]
     fn what_is_no_object_is_told_so() {
-        let reno = Selected::parse("reno", &[]).unwrap();
-        let error = Verified::load(b"#include <linux/tcp.h>", &reno, "reno").err().unwrap();
+        let error = Opened::read(b"#include <linux/tcp.h>").err().unwrap();
         assert!(matches!(error, ObjectError::Foreign { .. }), "{error}");
     }
 

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use perigee_bpf::{load, unload, InUse, Loaded, Request};
-use perigee_cc::Selected;
+use perigee_bpf::{load, unload, InUse, Loaded, Options, Program};
 use rustix::fs::{flock, FlockOperation};
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
@@ -28,8 +28,7 @@ impl Machine {
             println!("skipped: {missing}");
             return None;
         }
-        let reno = Selected::parse("reno", &[]).expect("reno is there");
-        if let Err(missing) = Request::built_in(&reno) {
+        if let Err(missing) = Program::built_in("reno", &[]) {
             println!("skipped: {missing}");
             return None;
         }
@@ -43,21 +42,23 @@ impl Machine {
 
     /// Loads under a name that nobody else has.
     pub(crate) fn load(&mut self, algorithm: &str, settings: &[(&str, &str)], suffix: &str) -> Loaded {
-        let selected = Selected::parse(algorithm, settings).expect("a choice that is right");
-        let name = own_name(suffix);
-        let request = Request { name: Some(&name), ..Request::built_in(&selected).expect("it was compiled") };
-        let loaded = load(&request).unwrap_or_else(|error| panic!("{algorithm}: {error}"));
-        self.loaded.push(name);
-        loaded
+        self.load_as(algorithm, settings, suffix, false)
     }
 
     /// Loads and makes it the default.
     pub(crate) fn load_default(&mut self, algorithm: &str, suffix: &str) -> Loaded {
-        let selected = Selected::parse(algorithm, &[]).expect("a choice that is right");
-        let name = own_name(suffix);
-        let built_in = Request::built_in(&selected).expect("it was compiled");
-        self.loaded.push(name.clone());
-        load(&Request { name: Some(&name), make_default: true, ..built_in }).unwrap_or_else(|error| panic!("{error}"))
+        self.load_as(algorithm, &[], suffix, true)
+    }
+
+    fn load_as(&mut self, algorithm: &str, settings: &[(&str, &str)], suffix: &str, make_default: bool) -> Loaded {
+        let program = Program::built_in(algorithm, settings).expect("it was compiled, and the choice is right");
+        self.load_program(&program, &own_name(suffix), make_default)
+    }
+
+    /// Loads under this name, which ends with the test.
+    pub(crate) fn load_program(&mut self, program: &Program, name: &str, make_default: bool) -> Loaded {
+        self.loaded.push(name.to_owned());
+        load(program, Options { name: Some(name), make_default }).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 }
 
@@ -119,18 +120,18 @@ impl Connection {
         }
     }
 
-    /// Sends as fast as it goes until `enough` says so.
-    pub(crate) fn flood(&mut self, mut enough: impl FnMut() -> bool) {
-        let mut receiver = self.receiver.try_clone().expect("a descriptor is free");
+    /// Sends as fast as it goes until told to stop.
+    pub(crate) fn flood(mut self, stop: &AtomicBool) {
+        let mut receiver = self.receiver;
         let drain = std::thread::spawn(move || {
             let mut buffer = vec![0; 1 << 16];
             while receiver.read(&mut buffer).is_ok_and(|length| length > 0) {}
         });
         let block = vec![0; 1 << 16];
-        while !enough() {
+        while !stop.load(Ordering::Relaxed) {
             self.sender.write_all(&block).expect("the connection works");
         }
-        self.sender.shutdown(std::net::Shutdown::Write).expect("the connection works");
+        drop(self.sender);
         drain.join().expect("it reads to the end");
     }
 }

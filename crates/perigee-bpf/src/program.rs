@@ -1,0 +1,141 @@
+//! What can be loaded: an algorithm with its parameters, compiled for the kernel.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use perigee_cc::{CcError, Selected};
+use perigee_cc_build::BuildError;
+use perigee_cc_load::Loader;
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+/// An algorithm with its parameters as the kernel takes it.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub(crate) selected: Selected,
+    pub(crate) object: Cow<'static, [u8]>,
+    pub(crate) origin: String,
+    pub(crate) source_sha256: String,
+    warnings: String,
+}
+
+/// Why there is nothing to load.
+#[derive(Debug, Error)]
+pub enum ProgramError {
+    /// No such algorithm, parameter or value.
+    #[error(transparent)]
+    Choice(#[from] CcError),
+    /// There is no object of the built-in algorithm.
+    #[error("`{algorithm}` was not compiled for the kernel when Perigee was built: {reason}")]
+    NotCompiled {
+        /// Its name.
+        algorithm: String,
+        /// What was missing then.
+        reason: &'static str,
+    },
+    /// The file is no algorithm, or its parameters cannot be asked for.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: perigee_cc_load::LoadError,
+    },
+    /// The file compiles for this machine, but not for the kernel.
+    #[error("for the kernel, {0}")]
+    Build(#[from] BuildError),
+    /// No room for what the compiler makes, or it cannot be read.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl Program {
+    /// One of the algorithms that are part of Perigee, by name; `settings` as in a study.
+    ///
+    /// # Errors
+    /// Where there is no such algorithm, parameter or value, or clang was missing when Perigee was built.
+    pub fn built_in(algorithm: &str, settings: &[(&str, &str)]) -> Result<Self, ProgramError> {
+        let selected = Selected::parse(algorithm, settings)?;
+        let missing = |reason| ProgramError::NotCompiled { algorithm: algorithm.to_owned(), reason };
+        let found = OBJECTS.iter().find(|(known, ..)| *known == algorithm);
+        let (_, source, object) = *found.ok_or_else(|| missing("there was no such file"))?;
+        Ok(Self {
+            selected,
+            object: Cow::Borrowed(object.map_err(missing)?),
+            origin: "built in".to_owned(),
+            source_sha256: sha256(source),
+            warnings: String::new(),
+        })
+    }
+
+    /// An author's file, compiled now; `headers` is the folder of `tcp.h`.
+    ///
+    /// Its parameters are asked of its native build, which is loaded into this process: such code is trusted.
+    ///
+    /// # Errors
+    /// Where the file does not compile for both homes, or has no such parameter or value.
+    pub fn file(path: &Path, settings: &[(&str, &str)], headers: &Path) -> Result<Self, ProgramError> {
+        let mut loader = Loader::new(headers.to_owned());
+        let shown = path.to_string_lossy();
+        let algorithm =
+            loader.load(path, &shown).map_err(|error| ProgramError::File { path: path.to_owned(), error })?;
+        let selected = Selected::of(algorithm, settings)?;
+        let wrong = |error| ProgramError::Io { path: path.to_owned(), error };
+        let folder = tempfile::tempdir().map_err(wrong)?;
+        let object = folder.path().join("algorithm.o");
+        let warnings = perigee_cc_build::kernel_object(path, headers, &object)?;
+        Ok(Self {
+            selected,
+            object: Cow::Owned(fs::read(object).map_err(wrong)?),
+            origin: path.canonicalize().map_err(wrong)?.to_string_lossy().into_owned(),
+            source_sha256: sha256(&fs::read(path).map_err(wrong)?),
+            warnings,
+        })
+    }
+
+    /// What the compiler warned of; empty where it had nothing to say.
+    pub fn warnings(&self) -> &str {
+        &self.warnings
+    }
+}
+
+/// SHA-256 in hexadecimal.
+fn sha256(bytes: &[u8]) -> String {
+    format!("{:x}", Sha256::digest(bytes))
+}
+
+type Entry = (&'static str, &'static [u8], Result<&'static [u8], &'static str>);
+
+static OBJECTS: &[Entry] = include!(concat!(env!("OUT_DIR"), "/objects.rs"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_algorithm_of_the_simulator_is_there_for_the_kernel() {
+        let known = |name: &str| OBJECTS.iter().any(|(known, ..)| *known == name);
+        let missing: Vec<_> =
+            perigee_cc::algorithms().iter().map(perigee_cc::Algorithm::name).filter(|name| !known(name)).collect();
+        assert_eq!(missing, [""; 0]);
+    }
+
+    #[test]
+    fn a_hash_is_that_of_the_standard() {
+        assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[test]
+    fn a_choice_that_is_none_is_told_so() {
+        let said = |settings: &[(&str, &str)]| Program::built_in("hybla", settings).unwrap_err().to_string();
+        assert!(said(&[("rtt", "25 ms")]).contains("it has rtt0"));
+        assert!(said(&[("rtt0", "25")]).contains("has no unit"));
+        assert!(Program::built_in("hibla", &[]).unwrap_err().to_string().contains("there are"));
+    }
+}
