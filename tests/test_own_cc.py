@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -116,6 +118,52 @@ def test_show_tells_of_an_authors_file(perigee: Perigee, own: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "half: Reno with a settable reduction" in done.stdout
     assert "window kept on a loss" in done.stdout
+
+
+def test_a_new_algorithm_passes_its_own_tests_and_fails_them_when_it_is_wrong(perigee: Perigee, tmp_path: Path) -> None:
+    done = perigee("cc", "new", "halver")
+    assert (done.returncode, done.stdout) == (0, "halver\n"), done.stderr
+    assert not [path for path in (tmp_path / "halver").iterdir() if "mycc" in path.read_text().lower()]
+    own_tests = [sys.executable, "halver/test_halver.py"]
+    tried = subprocess.run(own_tests, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert tried.returncode == 0, tried.stderr
+    assert tried.stdout.count("ok: ") == 4
+    source = tmp_path / "halver" / "halver.c"
+    right = source.read_text(encoding="utf-8")
+    for old, new in [
+        ("acked = tcp_slow", "acked = 0; tcp_slow"),
+        (">> 10", ">> 9"),
+        ("tp->snd_cwnd, acked", "9, acked"),
+    ]:
+        assert old in right
+        source.write_text(right.replace(old, new), encoding="utf-8")
+        tried = subprocess.run(own_tests, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+        assert "AssertionError" in tried.stderr, (new, tried.stdout)
+
+
+def test_a_new_algorithms_study_runs_beside_cubic(perigee: Perigee, tmp_path: Path) -> None:
+    assert perigee("cc", "new", "m9", "--dir", tmp_path).returncode == 0
+    done = perigee("run", "m9/study.toml", "--reduced", "--out", "results")
+    assert done.returncode == 0, done.stderr
+    assert {cc for cc, _ in flows(tmp_path / "results")} == {"cubic", "m9"}
+
+
+def test_new_writes_over_nothing_and_takes_no_wrong_name(perigee: Perigee, tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    for name, why in {
+        "kept": "is there already",
+        "cubic": "is the name of a built-in algorithm",
+        "sock": "means something else in C",
+        "while": "means something else in C",
+        "a234567890123456": "use 1 to 15 of a-z",
+        "Mine": "use 1 to 15 of a-z",
+        "../up": "use 1 to 15 of a-z",
+    }.items():
+        done = perigee("cc", "new", name)
+        assert done.returncode == 2
+        assert why in done.stderr
+    assert perigee("cc", "new", "fine", "--dir", "nowhere").returncode == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 def test_an_algorithm_named_like_a_built_in_one_is_told_from_it(perigee: Perigee, own: Path) -> None:

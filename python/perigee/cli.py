@@ -18,6 +18,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from perigee import __version__, engines, progress
+from perigee.cc_new import create
 from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InputError, InterruptedRunError, PerigeeError
 from perigee.numbers import number, signed
 from perigee.places import find_study
@@ -254,6 +255,30 @@ def cc_show(name: Annotated[str, typer.Argument(help="Its name, see `perigee cc 
     for param in found["params"]:
         table.add_row(*(escape(str(param[key])) for key in ("name", "default", "min", "max", "unit", "doc")))
     out_console.print(table)
+
+
+@cc_app.command("new")
+def cc_new(
+    name: Annotated[str, typer.Argument(help="What it will be called: 1 to 15 of a-z, 0-9 and _.")],
+    folder: Annotated[Path, typer.Option("--dir", help="Where its folder is made.")] = Path(),
+) -> None:
+    """Begin a congestion control of your own: a working one to change, with a study and its tests.
+
+    Writes a folder NAME with NAME.c, study.toml, test_NAME.py and README.md. Nothing is written over.
+
+    [bold]Examples[/bold]
+
+      perigee cc new mycc
+      perigee run mycc/study.toml
+    """
+    made = create(name, folder)
+    error_console.print(
+        f"next: python {shlex.quote(str(made / f'test_{name}.py'))}; "
+        f"perigee run {shlex.quote(str(made / 'study.toml'))}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    out_console.print(str(made), highlight=False, soft_wrap=True, markup=False)
 
 
 def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:

@@ -30,6 +30,8 @@ impl Outside for Disk<'_> {
             Place::Study => self.folder.join(path),
             Place::Setting => PathBuf::from(path),
         };
+        // Without the `.` in `study/./mycc.c`, which the compiler would repeat in every line.
+        let at: PathBuf = at.components().collect();
         self.loader.load(&at, path).map_err(|error| {
             let text = error.to_string();
             let (message, fix) = text.split_once("; ").unwrap_or((&text, "correct it"));

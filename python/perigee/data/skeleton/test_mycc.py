@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What mycc must do, in simulated runs. Start it with `python test_mycc.py`, or with pytest."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import polars as pl
+
+from perigee.engines import engine
+from perigee.places import find_study
+from perigee.runner import Job, carry_out
+
+HERE = Path(__file__).resolve().parent
+# Alone on the satellite link, 20 Mbit/s and 600 ms, with a log of every event of the sender.
+ALONE = (f'flow.cc="{HERE / "mycc.c"}"', "flows.wire.count=0", "measure.events=true")
+
+
+def run(table: str, *settings: str) -> pl.DataFrame:
+    """Simulate the study beside this file with these settings, and return a table of its results."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "results"
+        carry_out(Job(find_study(str(HERE / "study.toml")), engine("sim"), (*ALONE, *settings), out=out))
+        return pl.read_parquet(out / f"{table}.parquet")
+
+
+def first_loss(events: pl.DataFrame) -> tuple[int, int]:
+    """Return the window before the first loss, and the threshold after it."""
+    state = events["ca_state"].to_list()
+    at = next(n for n, now in enumerate(state) if now in ("recovery", "loss"))
+    return events["cwnd_packets"][at - 1], events["ssthresh_packets"][at]
+
+
+def test_slow_start_doubles_the_window_in_each_round_trip() -> None:
+    """From 10 packets: 20 after a round trip of 600 ms, 40 after two."""
+    events = run("events", "flow.duration=3 s")
+    rounds = [events.filter(pl.col("t_s") < end)["cwnd_packets"].max() for end in (1.1, 1.7, 2.3)]
+    assert rounds == [10, 20, 40], rounds
+
+
+def test_a_loss_takes_the_share_that_is_set() -> None:
+    """Of 1024 parts, `decrease` are taken."""
+    for share, parts in (("30 %", 307), ("50 %", 512)):
+        before, after = first_loss(run("events", f'flow.cc.decrease="{share}"', "flow.duration=20 s"))
+        assert after == before - before * parts // 1024, (share, before, after)
+
+
+def test_it_grows_by_one_packet_in_each_round_trip_after_a_loss() -> None:
+    """Where the queue is empty a round trip is 600 ms, so in 30 s it grows by 50 packets."""
+    series = run("series", "links.satellite.loss=0.01 %", "flow.duration=40 s", "measure.series=100 ms")
+    window = series["cwnd_packets"].to_list()
+    threshold = series["ssthresh_packets"].to_list()
+    open_again = [n for n, (w, t) in enumerate(zip(window, threshold, strict=True)) if w and t and w > t]
+    steps = [window[b] - window[a] for a, b in zip(open_again, open_again[6:], strict=False) if b - a == 6]
+    grown = sorted(steps)[len(steps) // 2]
+    assert grown == 1, f"{grown} packets in 600 ms"
+
+
+def test_it_fills_the_link() -> None:
+    """A bottleneck with a queue of one bandwidth-delay product is used to nine tenths in the second half."""
+    flows = run("flows", "flow.duration=120 s")
+    assert flows["steady_goodput_mbps"][0] > 0.9 * 20 * 1448 / 1500, flows["steady_goodput_mbps"][0]
+
+
+if __name__ == "__main__":
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            test()
+            print("ok:", name.removeprefix("test_").replace("_", " "))
