@@ -31,6 +31,13 @@ enum Process {
         bad: bool,
     },
     Outages(Outages),
+    /// Losses within `length` of each multiple of `period` from `phase` on; all in nanoseconds.
+    Periodic {
+        period: u64,
+        phase: u64,
+        length: u64,
+        loss: f64,
+    },
     Steps {
         steps: Arc<Steps<Ratio>>,
         cursor: Cursor,
@@ -52,6 +59,12 @@ impl Loss {
             LossSpec::Outages { gap, length, loss } => {
                 Process::Outages(Outages::new(*gap, *length, loss.as_f64(), seed, format!("{name}/outage")))
             }
+            LossSpec::Periodic { period, phase, length, loss } => Process::Periodic {
+                period: period.as_nanos(),
+                phase: phase.as_nanos(),
+                length: length.as_nanos(),
+                loss: loss.as_f64(),
+            },
             LossSpec::Trace(steps) => Process::Steps { steps: steps.clone(), cursor: Cursor::default() },
         };
         Self { draws: Stream::new(seed, name), process }
@@ -75,6 +88,10 @@ impl Loss {
                 loss[usize::from(*bad)]
             }
             Process::Outages(outages) => outages.loss_at(t),
+            Process::Periodic { period, phase, length, loss } => match t.as_nanos().checked_sub(*phase) {
+                Some(since) if since % *period < *length => *loss,
+                _ => 0.0,
+            },
             Process::Steps { steps, cursor } => steps.segment(cursor, t).0.as_f64(),
         };
         p > 0.0 && self.draws.chance(p)

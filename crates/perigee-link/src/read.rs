@@ -221,7 +221,7 @@ fn loss(node: &Node, what: &str, load: &mut Load<'_>) -> Result<LossSpec, Strict
     if let Some(steps) = traced(&table, load, only_loss)? {
         return Ok(LossSpec::Trace(Arc::new(steps)));
     }
-    let spec = match kind(&table, &["gilbert-elliott", "outages", "trains"])? {
+    let spec = match kind(&table, &["gilbert-elliott", "outages", "trains", "periodic"])? {
         0 if table.has("burst") => mean_burst(&table)?,
         0 => LossSpec::GilbertElliott {
             good_to_bad: table.require("good_to_bad")?,
@@ -230,6 +230,7 @@ fn loss(node: &Node, what: &str, load: &mut Load<'_>) -> Result<LossSpec, Strict
             bad_loss: table.get("bad_loss")?.unwrap_or(Ratio::ONE),
         },
         2 => LossSpec::Trains { loss: table.require("loss")?, packets: table.require_in("packets", 1..=64)? },
+        3 => periodic(&table)?,
         _ => LossSpec::Outages {
             gap: table.require_in("gap", LEAST_INTERVAL..=MOST_GAP)?,
             length: table.require_in("length", LEAST_INTERVAL..=MOST_GAP)?,
@@ -238,6 +239,21 @@ fn loss(node: &Node, what: &str, load: &mut Load<'_>) -> Result<LossSpec, Strict
     };
     table.finish()?;
     Ok(spec)
+}
+
+fn periodic(table: &Table<'_>) -> Result<LossSpec, StrictError> {
+    let period: Time = table.require_in("period", LEAST_INTERVAL..=MOST_GAP)?;
+    let length: Time = table.require("length")?;
+    if length >= period || length == Time::ZERO {
+        let message = format!("losses of {length} every {period} are no periodic losses");
+        return Err(table.error("length", message, "make `length` more than zero and less than `period`"));
+    }
+    Ok(LossSpec::Periodic {
+        period,
+        phase: table.get("phase")?.unwrap_or(period),
+        length,
+        loss: table.get("loss")?.unwrap_or(Ratio::ONE),
+    })
 }
 
 /// Gilbert-Elliott that loses everything in the bad state, from the loss rate and the mean burst: a burst of mean length
@@ -385,6 +401,11 @@ mod tests {
         assert_eq!(
             message(&format!("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n{queue}")),
             "f.toml:3: `queue.bytes` is missing; add `bytes = ...` here"
+        );
+        let loss = "loss = { kind = \"periodic\", period = \"1 s\", length = \"1 s\" }";
+        assert_eq!(
+            message(&format!("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n{loss}")),
+            "f.toml:3: losses of 1 s every 1 s are no periodic losses; make `length` more than zero and less than `period`"
         );
         let loss = "loss = { kind = \"gilbert-elliott\", loss = \"90 %\", burst = 2 }";
         assert_eq!(

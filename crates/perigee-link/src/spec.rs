@@ -269,6 +269,17 @@ pub enum LossSpec {
         /// Loss during an outage.
         loss: Ratio,
     },
+    /// Outages at fixed times, such as handovers of a constellation that schedules its paths anew.
+    Periodic {
+        /// From the start of one to the start of the next.
+        period: Time,
+        /// Start of the first.
+        phase: Time,
+        /// Length of each, less than the period.
+        length: Time,
+        /// Loss during one.
+        loss: Ratio,
+    },
     /// A recorded loss rate.
     Trace(Arc<Steps<Ratio>>),
 }

@@ -95,6 +95,7 @@ fn loss() -> impl Strategy<Value = LossSpec> {
             bad_loss: Ratio::ONE,
         }),
         Just(LossSpec::Outages { gap: ms(100), length: ms(20), loss: ratio(0.8) }),
+        Just(LossSpec::Periodic { period: ms(150), phase: ms(40), length: ms(9), loss: ratio(0.8) }),
     ]
 }
 

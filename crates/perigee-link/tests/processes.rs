@@ -198,6 +198,24 @@ fn outages_have_their_length_in_time_whatever_the_traffic() {
 }
 
 #[test]
+fn periodic_losses_come_at_their_instants_and_only_then() {
+    let lost_at = |keys: &str| -> Vec<u64> {
+        let text = format!("rate = \"unlimited\"\ndelay = \"0 ms\"\nloss = {{ kind = \"periodic\", {keys} }}");
+        let mut link = link(&text);
+        (0..50_000).filter(|ms| matches!(send(&mut link, Time::from_millis(*ms), 100), Transit::Dropped(_))).collect()
+    };
+    let bursts = |starts: &[u64]| starts.iter().flat_map(|start| *start..start + 20).collect::<Vec<u64>>();
+    let whole = lost_at("period = \"15 s\", phase = \"3 s\", length = \"20 ms\"");
+    assert_eq!(whole, bursts(&[3_000, 18_000, 33_000, 48_000]));
+    assert_eq!(lost_at("period = \"15 s\", length = \"20 ms\""), bursts(&[15_000, 30_000, 45_000]));
+    let late = lost_at("period = \"10 s\", phase = \"31 s\", length = \"20 ms\"");
+    assert_eq!(late, bursts(&[31_000, 41_000]));
+    let half = lost_at("period = \"100 ms\", phase = \"0 s\", length = \"50 ms\", loss = \"50 %\"");
+    assert!(half.iter().all(|at| at % 100 < 50));
+    assert_close("loss within a burst", half.len() as f64 / 25_000.0, 0.5, 0.03);
+}
+
+#[test]
 fn outages_do_not_depend_on_the_traffic() {
     let text =
         "rate = \"unlimited\"\ndelay = \"0 ms\"\nloss = { kind = \"outages\", gap = \"200 ms\", length = \"200 ms\" }";

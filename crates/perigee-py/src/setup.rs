@@ -150,6 +150,9 @@ fn loss(spec: &LossSpec) -> String {
         LossSpec::Outages { gap, length, loss } => {
             format!("{loss} in outages of {length}, {gap} apart on average")
         }
+        LossSpec::Periodic { period, phase, length, loss } => {
+            format!("{loss} for {length} every {period}, from {phase} on")
+        }
         LossSpec::Trace(steps) => recorded(steps),
     }
 }
