@@ -139,6 +139,7 @@ impl Host {
         sk.app_limited = if app_limited { sk.delivered.max(1) } else { 0 };
         sk.delivered_mstamp = sk.tcp_mstamp;
         let (una, delivered) = (sk.snd_una, sk.delivered);
+        sk.in_ack_event(u32::from(losses > 0));
         sk.pkts_acked(&AckSample { pkts_acked: packets, rtt_us: rtt_us as i32, in_flight: prior_in_flight });
         let sample = RateSample {
             prior_mstamp: sk.tcp_mstamp.saturating_sub(u64::from(rtt_us)),

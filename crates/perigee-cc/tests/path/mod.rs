@@ -286,7 +286,7 @@ impl Flow {
     }
 
     fn on_ack(&mut self, now: u64) {
-        let prior_in_flight = self.socket.packets_in_flight();
+        let (prior_in_flight, prior_una) = (self.socket.packets_in_flight(), self.socket.snd_una);
         let mut losses = 0;
         let packet = loop {
             let Some(sent) = self.in_flight.pop_front() else { return };
@@ -306,6 +306,7 @@ impl Flow {
         sk.srtt_us = if sk.srtt_us == 0 { (rtt as u32) << 3 } else { sk.srtt_us - (sk.srtt_us >> 3) + rtt as u32 };
         sk.rtt_min_us = sk.rtt_min_us.min(rtt as u32);
         let ack = sk.snd_una;
+        sk.in_ack_event(u32::from(ack == prior_una));
         let rtt_us = if packet.again { -1 } else { rtt as i64 };
         let mut sample = RateSample {
             prior_mstamp: packet.delivered_at,
@@ -366,6 +367,9 @@ impl Flow {
                 }
             }
         } else if over && !lost {
+            if state == CaState::Recovery as u8 && !sk.has_cong_control() {
+                sk.cwnd_event(CaEvent::CompleteCwr);
+            }
             sk.set_state(CaState::Open);
         }
     }
@@ -394,6 +398,7 @@ impl Flow {
         let sk = &mut self.socket;
         sk.prior_cwnd = sk.snd_cwnd;
         sk.snd_ssthresh = sk.ssthresh();
+        sk.cwnd_event(CaEvent::Loss);
         sk.high_seq = sk.snd_nxt;
         sk.set_state(CaState::Loss);
         sk.snd_cwnd = 1;

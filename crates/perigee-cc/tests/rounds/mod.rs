@@ -1,6 +1,6 @@
 //! A round simulator: one connection, a window of ACKs per round trip, evenly spaced, no losses but those asked for.
 
-use perigee_cc::{AckSample, CaState, Selected, Socket};
+use perigee_cc::{AckSample, CaEvent, CaState, Selected, Socket};
 
 const MSS: u32 = 1448;
 
@@ -52,6 +52,7 @@ impl Rounds {
         let sk = &mut self.socket;
         sk.snd_una = sk.snd_una.wrapping_add(MSS);
         sk.delivered = sk.delivered.wrapping_add(1);
+        sk.in_ack_event(0);
         sk.pkts_acked(&AckSample { pkts_acked: 1, rtt_us: rtt_us as i32, in_flight: sk.snd_cwnd });
         let una = sk.snd_una;
         sk.cong_avoid(una, 1);
@@ -65,6 +66,7 @@ impl Rounds {
         sk.set_state(CaState::Recovery);
         sk.snd_cwnd = sk.snd_ssthresh;
         sk.tcp_mstamp += self.rtt_us;
+        sk.cwnd_event(CaEvent::CompleteCwr);
         sk.set_state(CaState::Open);
         sk.snd_cwnd
     }
@@ -74,6 +76,7 @@ impl Rounds {
         let sk = &mut self.socket;
         sk.prior_cwnd = sk.snd_cwnd;
         sk.snd_ssthresh = sk.ssthresh();
+        sk.cwnd_event(CaEvent::Loss);
         sk.set_state(CaState::Loss);
         sk.snd_cwnd = 1;
         sk.tcp_mstamp += 1_000_000;
