@@ -378,10 +378,12 @@ impl Endpoint {
     /// The handshake is complete: its round trip is the first sample, and the algorithm begins.
     fn become_established(&mut self, segment: &Segment) {
         self.sender.window_end = 1 + u64::from(segment.window);
+        let opened = self.state == State::SynSent;
         self.sender.on_ack(segment, true);
         self.state = State::Established;
         self.sender.established = true;
-        self.receiver.on_established(self.sender.now);
+        let options = if self.sender.config.timestamps { TIMESTAMP_BYTES } else { 0 };
+        self.receiver.on_established(self.sender.now, u64::from(options), opened);
         let retransmitted = self.sender.counters.retransmitted_packets > 0;
         self.sender.counters = crate::sender::Counters::default();
         self.sender.pacing.segments = 0;

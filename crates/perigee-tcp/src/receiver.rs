@@ -94,9 +94,16 @@ impl Receiver {
         self.window.advertise(self.next, self.out_of_order_bytes, scale)
     }
 
-    /// The handshake is complete: the first round of the window's growth begins.
-    pub(crate) fn on_established(&mut self, now: Time) {
-        self.window.round.at = now;
+    /// The handshake is complete: the first round of the window's growth begins. `options`: bytes of every segment that
+    /// timestamps take; who `opened` the connection counts them out of the segment sooner, as in Linux.
+    pub(crate) fn on_established(&mut self, now: Time, options: u64, opened: bool) {
+        let window = &mut self.window;
+        let payload = window.mss.saturating_sub(options).max(1);
+        if opened {
+            window.mss = payload;
+        }
+        window.begin(now);
+        window.mss = payload;
     }
 
     pub(crate) fn initial_window(&self) -> u32 {
@@ -433,7 +440,7 @@ struct ReceiveWindow {
     buffer: u64,
     buffer_max: u64,
     autotuning: bool,
-    /// The MSS we announced, options not counted.
+    /// The MSS we announced; from the handshake on, less the options of each segment.
     mss: u64,
     /// Most that the buffer allows to advertise.
     clamp: u64,
@@ -475,16 +482,26 @@ impl ReceiveWindow {
             autotuning: config.receive_autotuning,
             mss,
             clamp,
-            threshold: clamp.min(window.max(mss)),
+            threshold: clamp.min(window),
             growth_ends: growth_ends(config),
             segment_memory: config.segment_memory.as_u64(),
             window,
             acknowledged: 0,
             rtt_us: 0,
             last_echo: 0,
-            round: Round { space: window.min(INITIAL_SEGMENTS * mss), start: 1, at: Time::ZERO },
+            round: Round { space: 1, start: 1, at: Time::ZERO },
             unread: None,
         }
+    }
+
+    /// The handshake is complete. One segment stays in reserve until the buffer grows (`tcp_init_buffer_space`).
+    fn begin(&mut self, now: Time) {
+        if self.clamp > 2 * self.mss {
+            self.clamp = (self.clamp - self.mss).max(2 * self.mss);
+        }
+        self.threshold = self.threshold.min(self.clamp);
+        self.round.space = self.threshold.min(self.window).min(INITIAL_SEGMENTS * self.mss).max(1);
+        self.round.at = now;
     }
 
     fn right_edge(&self) -> u64 {
@@ -512,16 +529,14 @@ impl ReceiveWindow {
         }
         self.last_echo = segment.tsecr;
         let sample = u64::from(age.max(1000));
-        self.rtt_us = if self.rtt_us == 0 { sample } else { self.rtt_us - (self.rtt_us >> 3) + (sample >> 3) };
+        // A smaller sample counts at once, larger ones little by little.
+        let first_or_least = self.rtt_us == 0 || sample < self.rtt_us;
+        self.rtt_us = if first_or_least { sample } else { self.rtt_us - (self.rtt_us >> 3) + (sample >> 3) };
     }
 
     /// Each segment opens the window by two; whether it did.
     #[inline]
     fn grow(&mut self, now: Time, next: u64, held_bytes: u64) -> bool {
-        let held = held_bytes * self.segment_memory / self.mss;
-        let most = self.clamp.min(self.buffer.saturating_sub(held) / BUFFER_PER_WINDOW);
-        let room = if self.threshold > self.growth_ends { 0 } else { most.saturating_sub(self.threshold) };
-        self.threshold += room.min(2 * self.mss);
         // The application reads after all that arrives at one instant.
         match self.unread {
             Some((at, read)) if at < now => {
@@ -530,6 +545,10 @@ impl ReceiveWindow {
             }
             _ => self.unread = Some((now, next)),
         }
+        let held = held_bytes * self.segment_memory / self.mss;
+        let most = self.clamp.min(self.buffer.saturating_sub(held) / BUFFER_PER_WINDOW);
+        let room = if self.threshold > self.growth_ends { 0 } else { most.saturating_sub(self.threshold) };
+        self.threshold += room.min(2 * self.mss);
         room > 0
     }
 
@@ -546,7 +565,7 @@ impl ReceiveWindow {
                 let base = 2 * copied + 16 * self.mss;
                 let grown = u128::from(base) * u128::from(copied - self.round.space) / u128::from(self.round.space);
                 let target = u128::from(base) + 2 * grown;
-                let buffer = target / u128::from(self.mss) * u128::from(BUFFER_PER_SEGMENT);
+                let buffer = target / u128::from(self.mss) * u128::from(buffer_per_segment(self.mss));
                 let buffer = u64::try_from(buffer).unwrap_or(u64::MAX).min(self.buffer_max);
                 if buffer > self.buffer {
                     self.buffer = buffer;
@@ -569,12 +588,20 @@ const COMPRESS_AT_MOST: u32 = 44;
 const COMPRESS_FOR: Time = Time::from_millis(1);
 /// Half the buffer is for overhead (`tcp_adv_win_scale` = 1).
 const BUFFER_PER_WINDOW: u64 = 2;
-/// Buffer added for each segment of window: the smallest step of 128 whose half holds a segment of 1460 bytes.
-const BUFFER_PER_SEGMENT: u64 = 3008;
+/// Memory that Linux reckons for a segment besides its payload: room for headers (256; 320 where wireless drivers are
+/// built in) and bookkeeping (576). It adds 128 until half of the whole holds the payload.
+const SEGMENT_OVERHEAD: u64 = 256 + 576;
+const SEGMENT_STEP: u64 = 128;
 /// Most options a full data segment carries.
 const OPTION_BYTES: u64 = 40;
 const MAX_UNSCALED_WINDOW: u64 = 65_535;
 const INITIAL_SEGMENTS: u64 = 10;
+
+/// Buffer added for each segment of window.
+fn buffer_per_segment(payload: u64) -> u64 {
+    let least = payload + SEGMENT_OVERHEAD;
+    least + (BUFFER_PER_WINDOW * payload).saturating_sub(least).next_multiple_of(SEGMENT_STEP)
+}
 
 /// Linux lets a window grow without bound only where the memory of a segment, counted as window, is no more than its
 /// payload; otherwise it halves both until it is, and the window ends there (`__tcp_grow_window`).
