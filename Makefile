@@ -22,7 +22,7 @@ BENCH_PACKAGES := g++ libns3-dev ns2 time valgrind
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs \
         algorithms/*.c algorithms/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study test lint bench bench-long clean bench-packages
+.PHONY: help setup study gallery test lint bench bench-long clean bench-packages
 
 help: ## this menu
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -32,6 +32,10 @@ setup: .venv/core.made ## packages, Rust, virtual environment, Python module; do
 study: .venv/core.made ## the whole claypool-2021 study and its report (STUDY=name for another)
 	$(BIN)/perigee run $(STUDY) --out results/$(STUDY)
 	$(BIN)/perigee report results/$(STUDY)
+
+gallery: .venv/core.made ## every congestion control on four links: the study `gallery` and its report (a minute)
+	$(BIN)/perigee run gallery --out results/gallery
+	$(BIN)/perigee report results/gallery
 
 test: .venv/core.made ## all tests; closes with N passed, N failed, N skipped
 	$(BIN)/python tools/test.py

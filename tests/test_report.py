@@ -25,7 +25,7 @@ from perigee.report.sections import SECTIONS
 from perigee.report.style import styled
 from perigee.results import Results
 from perigee.runner import Job, carry_out
-from synthetic import ALGORITHMS, SyntheticEngine
+from synthetic import SyntheticEngine
 
 
 def of_study(name: str, folder: Path, engine: SyntheticEngine) -> Path:
@@ -247,7 +247,7 @@ def test_the_files_beside_the_studies_of_this_repository_are_right(tmp_path: Pat
         context = Context(Results(of_study(name, folder, SyntheticEngine(1))))
         assert context.settings.title
         assert set(context.settings.sections) <= set(SECTIONS)
-        assert set(context.settings.order) <= {*ALGORITHMS, "reno"}
+        assert set(context.settings.order) <= set(context.settings.labels)
 
 
 def test_comparing_results_with_themselves_shows_no_difference(results: Path) -> None:

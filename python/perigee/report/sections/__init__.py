@@ -14,6 +14,7 @@ from perigee.report.sections import (
     distributions,
     download,
     exchanges,
+    gallery,
     links,
     power,
     published,
@@ -36,6 +37,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "download": download.section,
     "power": power.section,
     "representative": representative.section,
+    "gallery": gallery.section,
     "timeline": timeline.section,
     "sharing": sharing.section,
     "exchanges": exchanges.section,
@@ -59,6 +61,10 @@ TABLES = ("published", "orderings", "summary", "exchanges", "datagrams", "tests"
 """Sections that say something without figures."""
 
 
+DRAWS_MANY = ("gallery",)
+"""Sections that have a place for each of many groups."""
+
+
 def build(context: Context) -> list[Section]:
     """Make the sections that the study's report asks for and its data allows.
 
@@ -71,8 +77,12 @@ def build(context: Context) -> list[Section]:
         if name not in SECTIONS:
             raise InputError(f"report.toml: `{name}` is no section; there are {', '.join(SECTIONS)}")
     if len(context.groups) > MOST_DRAWN:
-        names = [name for name in names if name in TABLES]
+        names = [name for name in names if name in TABLES + DRAWS_MANY]
     made = [section for section in (SECTIONS[name](context) for name in names) if section is not None]
     if len(context.groups) > MOST_DRAWN:
-        made = [replace(one, blocks=[b for b in one.blocks if not isinstance(b, Plot)]) for one in made]
+        made = [one if one.name in DRAWS_MANY else _without_plots(one) for one in made]
     return made
+
+
+def _without_plots(section: Section) -> Section:
+    return replace(section, blocks=[block for block in section.blocks if not isinstance(block, Plot)])

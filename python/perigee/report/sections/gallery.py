@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Every algorithm on every path: window, round-trip time and throughput over time, a row of panels for each.
+
+For a study whose flow goes to one node per path, alone and with another flow beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from perigee.metrics import largest, mean, sample_of
+from perigee.numbers import number
+from perigee.report.context import Context
+from perigee.report.model import Block, Cell, Plot, Section, Table, Text
+from perigee.report.sections.representative import rtt_of
+from perigee.report.style import FAINT, INK, figure, look
+from perigee.statistics import jain
+
+REFERENCE = "cubic"
+"""Drawn behind every other algorithm."""
+
+HEADERS_BYTES = 52
+"""IP, TCP and timestamps: what a packet has beside its payload."""
+
+REACHED = 0.9
+"""Share of the capacity whose first second is looked for."""
+
+SCALED = 1
+"""The column of the overview whose scale does not begin at zero: throughputs alone are alike."""
+
+GREY = "#aab2bb"
+LOST = "#c2410c"
+
+
+@dataclass(frozen=True)
+class Path:
+    """One path with all that went over it.
+
+    Attributes:
+        node: the node that its flows go to.
+        label: what people call it.
+        alone: flows that were alone in their run, with `dropped_percent` of their link.
+        beside: flows that had another beside them, with `other_mbps`, its throughput in the steady phase.
+        rate_mbps: what the link carries.
+        payload_mbps: what of that is payload.
+        rtt_ms: the round trip without a queue.
+    """
+
+    node: str
+    label: str
+    alone: pl.DataFrame
+    beside: pl.DataFrame
+    rate_mbps: float
+    payload_mbps: float
+    rtt_ms: float
+
+    def of(self, cc: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return an algorithm's flows: alone, and beside the other."""
+        return self.alone.filter(pl.col("cc") == cc), self.beside.filter(pl.col("cc") == cc)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One algorithm on one path, means over rounds; NaN where there is none.
+
+    Attributes:
+        to_full_s: time to the end of the first second at 90 % of the capacity.
+        goodput_mbps: throughput alone.
+        queueing_ms: mean round trip beyond that of the idle path.
+        dropped_percent: packets that the link dropped or lost.
+        share_percent: of the throughput of both in the steady phase, beside the other flow.
+        jain: fairness then.
+    """
+
+    to_full_s: float
+    goodput_mbps: float
+    queueing_ms: float
+    dropped_percent: float
+    share_percent: float
+    jain: float
+
+
+def section(context: Context) -> Section | None:
+    """Return an overview, and a table and a figure for each path."""
+    if not (context.results.has("series") and context.results.has("links")):
+        return None
+    paths = _paths(context)
+    if not paths:
+        return None
+    names = _algorithms(context, paths)
+    found = {(path.node, cc): _figures(context, path, cc) for path in paths for cc in names}
+    blocks: list[Block] = [
+        Text(
+            "One flow, alone on each path, and the same with a flow of "
+            f"{context.label(REFERENCE)} beside it. The curves are those of the first round, alone; behind each lies "
+            f"{context.label(REFERENCE)}'s in grey. Marks under a window are intervals with retransmissions."
+        ),
+        _overview(context, paths, names, found),
+    ]
+    for path in paths:
+        blocks += [_table(context, path, names, found), _panels(context, path, names)]
+    return Section("gallery", "Gallery", blocks)
+
+
+def _paths(context: Context) -> list[Path]:
+    flows = context.results.table("flows").filter(pl.col("kind") == "bulk")
+    flows = flows.with_columns(pl.len().over("run").alias("in_run"))
+    alone = flows.filter(pl.col("in_run") == 1).join(_drops(context), on="run", how="left")
+    main = alone["flow"].unique()
+    others = flows.filter((pl.col("in_run") == 2) & ~pl.col("flow").is_in(main.implode()))
+    beside = flows.filter((pl.col("in_run") == 2) & pl.col("flow").is_in(main.implode())).join(
+        others.select("run", pl.col("steady_goodput_mbps").alias("other_mbps")), on="run"
+    )
+    made = []
+    for node in alone["to_node"].unique(maintain_order=True):
+        own = alone.filter(pl.col("to_node") == node)
+        payload = mean(own["received_bytes"] / (own["sent_packets"] - own["retransmitted_packets"]))
+        rate = mean(own["rate_mbps"])
+        both = flows.filter(pl.col("to_node") == node)
+        made.append(
+            Path(
+                node=node,
+                label=context.label(node),
+                alone=own,
+                beside=beside.filter(pl.col("to_node") == node),
+                rate_mbps=rate,
+                payload_mbps=rate * payload / (payload + HEADERS_BYTES),
+                rtt_ms=float(sample_of(both["rtt_min_ms"]).min()),
+            )
+        )
+    return made
+
+
+def _drops(context: Context) -> pl.DataFrame:
+    """Return of the busiest link of each run what it dropped or lost, its rate, and its name."""
+    links = context.results.table("links").group_by("run", "link").agg(
+        pl.col("delivered_bytes").sum(),
+        (100 * pl.col("dropped_packets").sum() / pl.col("offered_packets").sum()).alias("dropped_percent"),
+        pl.col("rate_mbps").mean(),
+    )  # fmt: skip
+    busiest = links.sort("run", "delivered_bytes", "link", descending=[False, True, False]).group_by("run").first()
+    return busiest.select("run", "dropped_percent", "rate_mbps")
+
+
+def _algorithms(context: Context, paths: list[Path]) -> list[str]:
+    there = list(dict.fromkeys(cc for path in paths for cc in path.alone["cc"]))
+    first = [cc for cc in context.settings.order if cc in there]
+    return first + [cc for cc in there if cc not in first]
+
+
+def _figures(context: Context, path: Path, cc: str) -> Figures:
+    alone, beside = path.of(cc)
+    times = [_time_to_full(context, path, run, flow) for run, flow in alone.select("run", "flow").iter_rows()]
+    known = [time for time in times if time is not None]
+    pairs = beside.select("steady_goodput_mbps", "other_mbps").drop_nulls()
+    own = pairs["steady_goodput_mbps"]
+    fair = [jain(np.array(pair)) for pair in pairs.iter_rows()]
+    return Figures(
+        to_full_s=sum(known) / len(known) if known else math.nan,
+        goodput_mbps=mean(alone["goodput_mbps"]),
+        queueing_ms=mean(alone["rtt_mean_ms"]) - path.rtt_ms,
+        dropped_percent=mean(alone["dropped_percent"]),
+        share_percent=100 * mean(own / (own + pairs["other_mbps"])) if len(own) else math.nan,
+        jain=sum(fair) / len(fair) if fair else math.nan,
+    )
+
+
+def _time_to_full(context: Context, path: Path, run: int, flow: str) -> float | None:
+    series = context.series(run, flow)
+    step = float(series["t_s"][1] - series["t_s"][0]) if series.height > 1 else 1.0
+    in_a_second = max(1, round(1 / step))
+    rates = series["goodput_mbps"].rolling_mean(in_a_second)
+    full = series.filter(rates >= REACHED * path.payload_mbps)["t_s"]
+    return float(full[0]) if len(full) else None
+
+
+def _table(context: Context, path: Path, names: list[str], found: dict[tuple[str, str], Figures]) -> Table:
+    rows, data = [], []
+    for cc in names:
+        own = found[path.node, cc]
+        never = Cell("never") if math.isnan(own.to_full_s) else Cell(number(own.to_full_s, 1))
+        cells = [(own.goodput_mbps, 1), (own.queueing_ms, 1), (own.dropped_percent, 2), (own.share_percent, 0)]
+        rows.append(
+            [Cell(context.label(cc)), never, *(Cell(number(value, digits)) for value, digits in cells),
+             Cell(number(own.jain, 2))]
+        )  # fmt: skip
+        data.append({"path": path.node, "cc": cc, **{key: _null(value) for key, value in vars(own).items()}})
+    return Table(
+        name=f"gallery-{path.node}",
+        caption=f"{path.label}: means over rounds",
+        head=["", "Time to 90 % of the capacity (s)", "Throughput (Mbit/s)", "Queueing delay (ms)", "Lost (%)",
+              "Share (%)", "Jain"],
+        groups=[("", 1), ("alone", 4), (f"beside {context.label(REFERENCE)}", 2)],
+        rows=rows,
+        data=pl.DataFrame(data, infer_schema_length=None),
+        notes=[
+            f"Capacity: {number(path.payload_mbps)} Mbit/s of payload. Queueing delay: mean round trip beyond "
+            f"{number(path.rtt_ms, 0)} ms. Lost: on the link, in its queue or in the air. Share and Jain's index "
+            "(1: equal): of the throughputs in the second half."
+        ],
+    )  # fmt: skip
+
+
+def _overview(context: Context, paths: list[Path], names: list[str], found: dict[tuple[str, str], Figures]) -> Plot:
+    drawing = figure(1.0 + 0.27 * len(names))
+    panels = drawing.subplots(1, 4, sharey=True)
+    heads = (
+        "Time to 90 % of\nthe capacity (s)",
+        "Throughput\n(% of the capacity)",
+        "Queueing delay\n(% of idle round trip)",
+        f"Share beside\n{context.label(REFERENCE)} (%)",
+    )
+    places = np.arange(len(names), dtype=float)
+    for column, (axes, head) in enumerate(zip(panels, heads, strict=True)):
+        for place, path in enumerate(paths):
+            shift = 0.5 * (place / max(len(paths) - 1, 1) - 0.5)
+            style = look(place)
+            values = [_at_a_glance(path, found[path.node, cc])[column] for cc in names]
+            axes.plot(values, places + shift, ls="", marker=style.marker, ms=4.2, color=style.color, label=path.label)
+        axes.set_xlabel(head)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        if column != SCALED:
+            axes.set_xlim(left=0)
+        for line in np.arange(len(names) - 1) + 0.5:
+            axes.axhline(line, color=FAINT, lw=0.6)
+    panels[3].axvline(50, color=GREY, lw=0.8, ls=(0, (3, 2)))
+    panels[3].set_xlim(0, 100)
+    panels[0].set_yticks(places, [context.label(cc) for cc in names])
+    panels[0].set_ylim(len(names) - 0.5, -0.5)
+    handles, labels = panels[0].get_legend_handles_labels()
+    drawing.legend(handles, labels, loc="outside upper center", ncols=2)
+    words = []
+    for cc in names:
+        rates = [f"{number(found[path.node, cc].goodput_mbps)} Mbit/s on {path.node}" for path in paths]
+        words.append(f"{context.label(cc)}: {', '.join(rates)}")
+    return Plot(
+        "gallery-overview",
+        "All paths at a glance, means over rounds; no mark in the first column: never reached. The scale of the "
+        f"throughputs does not begin at zero. Dashed: an equal share with {context.label(REFERENCE)}.",
+        "; ".join(words),
+        drawing,
+    )
+
+
+def _at_a_glance(path: Path, own: Figures) -> tuple[float, float, float, float]:
+    return (
+        own.to_full_s,
+        100 * own.goodput_mbps / path.payload_mbps,
+        100 * own.queueing_ms / path.rtt_ms,
+        own.share_percent,
+    )
+
+
+def _panels(context: Context, path: Path, names: list[str]) -> Plot:
+    shown = {cc: _first(context, path, cc) for cc in names}
+    reference = shown.get(REFERENCE)
+    drawing = figure(0.6 + 0.66 * len(names))
+    rows = drawing.subplots(len(names), 3, sharex=True, sharey="col", squeeze=False)
+    bdp = path.rate_mbps * 1e6 / 8 * path.rtt_ms / 1e3 / 1500
+    tops = _tops(list(shown.values()), bdp, path)
+    for axes, cc in zip(rows, names, strict=True):
+        for one, quantity in zip(axes, _QUANTITIES, strict=True):
+            if reference is not None and cc != REFERENCE:
+                _curve(one, reference, quantity, GREY, 0.8)
+            _curve(one, shown[cc], quantity, look(0).color, 1.1)
+            one.yaxis.set_major_locator(MaxNLocator(3))
+            one.tick_params(labelsize=7, pad=2)
+        resent = shown[cc].filter(pl.col("retransmitted_packets") > 0)["t_s"].to_numpy()
+        axes[0].plot(resent, np.full(len(resent), 0.03 * tops[0]), ls="", marker="|", ms=4, mew=0.8, color=LOST)
+        if tops[0] >= 2000:
+            axes[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g}k" if value else "0"))
+        axes[2].set_yticks([0, path.rate_mbps / 2, path.rate_mbps])
+        axes[0].axhline(bdp, color=INK, lw=0.5, ls=(0, (2, 2)))
+        axes[1].axhline(path.rtt_ms, color=INK, lw=0.5, ls=(0, (2, 2)))
+        axes[2].axhline(path.payload_mbps, color=INK, lw=0.5, ls=(0, (2, 2)))
+        axes[0].set_ylabel(
+            context.label(cc), rotation=0, ha="right", va="center", fontweight="bold", fontsize=8.5, labelpad=6
+        )
+    end = max(largest(part["t_s"]) for part in shown.values())
+    for axes, top, (title, _) in zip(rows[0], tops, _HEADS, strict=True):
+        axes.set_title(title, fontsize=8.5)
+        axes.set_ylim(0, top)
+        axes.set_xlim(0, end)
+    rows[0][1].set_ylim(0.9 * path.rtt_ms, tops[1])
+    for axes in rows[-1]:
+        axes.set_xlabel("Time (s)", fontsize=8)
+    drawing.suptitle(path.label, fontsize=10, fontweight="bold", x=0.01, ha="left")
+    words = [
+        f"{context.label(cc)} {number(mean(part['goodput_mbps']))} Mbit/s at {number(mean(rtt_of(part)), 0)} ms"
+        for cc, part in shown.items()
+    ]
+    return Plot(
+        f"gallery-{path.node}",
+        f"{path.label}. Dashed: the bandwidth-delay product, the idle round trip, the capacity. "
+        f"Grey: {context.label(REFERENCE)}. Windows beyond the scale are cut off.",
+        "; ".join(words),
+        drawing,
+    )
+
+
+_HEADS = (("Window (packets)", 0), ("Round-trip time (ms)", 1), ("Throughput (Mbit/s)", 2))
+_QUANTITIES = ("cwnd_packets", "rtt", "goodput_mbps")
+
+
+def _first(context: Context, path: Path, cc: str) -> pl.DataFrame:
+    """Return the series of the algorithm's flow in the first round."""
+    row = path.of(cc)[0].sort("round", "run").row(0, named=True)
+    return context.series(row["run"], row["flow"])
+
+
+def _curve(axes: Axes, part: pl.DataFrame, quantity: str, color: str, width: float) -> None:
+    values = rtt_of(part) if quantity == "rtt" else part[quantity]
+    axes.plot(part["t_s"].to_numpy(), values.cast(pl.Float64).to_numpy(), color=color, lw=width)
+
+
+def _tops(parts: list[pl.DataFrame], bdp: float, path: Path) -> tuple[float, float, float]:
+    """Return the upper ends of the scales; a window far above what the path holds does not set them."""
+    windows = np.concatenate([sample_of(part["cwnd_packets"]) for part in parts])
+    delays = np.concatenate([sample_of(rtt_of(part)) for part in parts])
+    fullest = float(np.percentile(delays, 99.8)) if len(delays) else path.rtt_ms
+    held = bdp * max(fullest / path.rtt_ms, 1.0)
+    return min(float(windows.max()), 1.6 * held) * 1.08, fullest * 1.05, path.payload_mbps * 1.15
+
+
+def _null(value: float) -> float | None:
+    return None if math.isnan(value) else value
