@@ -96,16 +96,20 @@ def section(context: Context) -> Section | None:
     names = _algorithms(context, paths)
     found = {(path.node, cc): _figures(context, path, cc) for path in paths for cc in names}
     blocks: list[Block] = [
-        Text(
-            "One flow, alone on each path, and the same with a flow of "
-            f"{context.label(REFERENCE)} beside it. The curves are those of the first round, alone; behind each lies "
-            f"{context.label(REFERENCE)}'s in grey. Marks under a window are intervals with retransmissions."
-        ),
+        Text(_introduction(context, names)),
         _overview(context, paths, names, found),
     ]
     for path in paths:
         blocks += [_table(context, path, names, found), _panels(context, path, names)]
     return Section("gallery", "Gallery", blocks)
+
+
+def _introduction(context: Context, names: list[str]) -> str:
+    behind = f"; behind each lies {context.label(REFERENCE)}'s in grey" if REFERENCE in names else ""
+    return (
+        f"One flow, alone on each path, and the same with a flow of {context.label(REFERENCE)} beside it. The curves are "
+        f"those of the first round, alone{behind}. Marks under a window are intervals with retransmissions."
+    )
 
 
 def _paths(context: Context) -> list[Path]:
@@ -300,7 +304,8 @@ def _panels(context: Context, path: Path, names: list[str]) -> Plot:
     return Plot(
         f"gallery-{path.node}",
         f"{path.label}. Dashed: the bandwidth-delay product, the idle round trip, the capacity. "
-        f"Grey: {context.label(REFERENCE)}. Windows beyond the scale are cut off.",
+        + (f"Grey: {context.label(REFERENCE)}. " if reference is not None else "")
+        + "Windows beyond the scale are cut off.",
         "; ".join(words),
         drawing,
     )
