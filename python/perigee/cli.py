@@ -13,13 +13,12 @@ from typing import Annotated, NoReturn
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from perigee import __version__, engines, progress
-from perigee.cc_new import create
-from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InputError, InterruptedRunError, PerigeeError
+from perigee import __version__, cc, engines, progress
+from perigee.console import error_console, out_console
+from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
 from perigee.numbers import number, signed
 from perigee.places import find_study
 from perigee.runner import Job, carry_out
@@ -31,11 +30,10 @@ EXAMPLES = """
   perigee report results/claypool-2021      its tables and figures in one HTML file
   perigee compare results/a results/b       the same study on two versions, cell by cell
   perigee cc list                           the congestion controls there are
+  perigee cc load hybla                     one of them, into the running kernel
 
 Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (resumable).
 """
-
-WIDTH_OF_A_FILE = 140
 
 app = typer.Typer(
     name="perigee",
@@ -45,12 +43,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-cc_app = typer.Typer(help="Congestion controls: what there is and what can be set.", no_args_is_help=True)
-app.add_typer(cc_app, name="cc")
-
-# Where nobody looks, long lines are better than tables folded to 80 columns.
-out_console = Console(width=None if sys.stdout.isatty() else WIDTH_OF_A_FILE)
-error_console = Console(stderr=True)
+app.add_typer(cc.app, name="cc")
 
 
 def main() -> NoReturn:
@@ -210,75 +203,6 @@ def compare(
     out_console.print(table)
     if csv:
         write_atomically(csv, as_frame(cells).write_csv().encode())
-
-
-@cc_app.command("list")
-def cc_list() -> None:
-    """List the congestion controls there are.
-
-    [bold]Example[/bold]
-
-      perigee cc list
-    """
-    table = RichTable(box=box.SIMPLE_HEAD)
-    table.add_column("Name")
-    table.add_column("What it is")
-    table.add_column("Parameters")
-    for one in engines.algorithms():
-        table.add_row(one["name"], escape(one["title"]), ", ".join(p["name"] for p in one["params"]))
-    out_console.print(table)
-
-
-@cc_app.command("show")
-def cc_show(name: Annotated[str, typer.Argument(help="Its name, see `perigee cc list`, or its C file.")]) -> None:
-    """Show a congestion control and what can be set of it.
-
-    [bold]Example[/bold]
-
-      perigee cc show hybla
-      perigee cc show ./mycc.c
-    """
-    if "/" in name or name.endswith(".c"):
-        found, _ = engines.algorithm_of(Path(name))
-    else:
-        known = {one["name"]: one for one in engines.algorithms()}
-        if name not in known:
-            raise InputError(f"{name}: there is no such congestion control; there are {', '.join(known)}")
-        found = known[name]
-    out_console.print(f"[bold]{escape(found['name'])}[/bold]: {escape(found['title'])}", highlight=False)
-    if not found["params"]:
-        out_console.print("It has no parameters.")
-        return
-    table = RichTable(box=box.SIMPLE_HEAD)
-    for heading in ("Parameter", "Default", "Smallest", "Largest", "Unit", "What it is"):
-        table.add_column(heading)
-    for param in found["params"]:
-        table.add_row(*(escape(str(param[key])) for key in ("name", "default", "min", "max", "unit", "doc")))
-    out_console.print(table)
-
-
-@cc_app.command("new")
-def cc_new(
-    name: Annotated[str, typer.Argument(help="What it will be called: 1 to 15 of a-z, 0-9 and _.")],
-    folder: Annotated[Path, typer.Option("--dir", help="Where its folder is made.")] = Path(),
-) -> None:
-    """Begin a congestion control of your own: a working one to change, with a study and its tests.
-
-    Writes a folder NAME with NAME.c, study.toml, test_NAME.py and README.md. Nothing is written over.
-
-    [bold]Examples[/bold]
-
-      perigee cc new mycc
-      perigee run mycc/study.toml
-    """
-    made = create(name, folder)
-    error_console.print(
-        f"next: python {shlex.quote(str(made / f'test_{name}.py'))}; "
-        f"perigee run {shlex.quote(str(made / 'study.toml'))}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    out_console.print(str(made), highlight=False, soft_wrap=True, markup=False)
 
 
 def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:

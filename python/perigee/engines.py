@@ -116,7 +116,7 @@ class Simulator:
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
         """Read a study and lay out its runs, see `Engine.plan`."""
-        core = _core()
+        core = native_core()
         try:
             search = [str(folder) for folder in study.search]
             plan = core.Plan(study.text, str(study.path), list(settings), reduced, search, str(headers()))
@@ -137,7 +137,7 @@ class SimulatorPlan:
 
     def execute(self, index: int, progress: Progress) -> Output | None:
         """Simulate one run with the interpreter's lock released, see `Plan.execute`."""
-        core = _core()
+        core = native_core()
         try:
             result = self._plan.run(index, progress)
         except core.SimulationError as error:
@@ -203,7 +203,7 @@ def algorithms() -> list[dict[str, Any]]:
     Raises:
         InputError: the simulator is not built.
     """
-    found: list[dict[str, Any]] = json.loads(_core().algorithms())
+    found: list[dict[str, Any]] = json.loads(native_core().algorithms())
     return found
 
 
@@ -216,7 +216,7 @@ def algorithm_of(path: Path) -> tuple[dict[str, Any], str]:
     Raises:
         InputError: the simulator is not built, or the file is no algorithm; the message has the compiler's words.
     """
-    core = _core()
+    core = native_core()
     try:
         found, warnings = core.algorithm_of(str(path), str(headers()))
     except core.StudyError as error:
@@ -224,7 +224,12 @@ def algorithm_of(path: Path) -> tuple[dict[str, Any], str]:
     return json.loads(found), warnings
 
 
-def _core() -> Any:
+def native_core() -> Any:
+    """Return the compiled module.
+
+    Raises:
+        InputError: it is not built.
+    """
     try:
         from perigee import _core as core
     except ImportError as error:
@@ -236,4 +241,4 @@ def _core() -> Any:
 
 @functools.cache
 def _core_fingerprint() -> str:
-    return hashlib.sha256(Path(_core().__file__).read_bytes()).hexdigest()
+    return hashlib.sha256(Path(native_core().__file__).read_bytes()).hexdigest()

@@ -1,6 +1,7 @@
 //! The Python module `perigee._core`: study text in, Arrow tables out, the interpreter's lock released. No logic.
 
 mod files;
+mod kernel;
 mod setup;
 mod tables;
 
@@ -164,6 +165,8 @@ fn described(algorithm: &Algorithm) -> serde_json::Value {
 /// The compiled core of perigee.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::kernel::{cc_load, cc_status, cc_unload, CcInUseError, CcInputError, KernelError};
     #[pymodule_export]
     use super::{algorithm_of, algorithms, Plan, SimulationError, StudyError};
 }

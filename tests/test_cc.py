@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee cc` on the kernel at hand; skipped where that, or this process, cannot load anything."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT, Perigee, environment
+from perigee import kernel
+from perigee.errors import InputError, PerigeeError
+from perigee.kernel import load, status, unload
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+HALF = """// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/* Half: Reno with a settable reduction. Units: packets. */
+#include "tcp.h"
+
+#define PARAMETERS(P) P(keep, "1/1024", 512, 1, 1023, "window kept on a loss")
+CC_PARAMETERS(PARAMETERS)
+
+CC_CALLBACK(u32, half_ssthresh, struct sock *sk)
+{
+	return max32((u32)((u64)tcp_sk(sk)->snd_cwnd * param(sk, keep) >> 10), 2);
+}
+
+CC_CALLBACK(void, half_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	tcp_reno_cong_avoid(sk, ack, acked);
+}
+
+CC_CALLBACK(u32, half_undo_cwnd, struct sock *sk)
+{
+	return tcp_reno_undo_cwnd(sk);
+}
+
+CC_REGISTER(half, "Reno with a settable reduction", PARAMETERS,
+	.ssthresh = OP(half_ssthresh),
+	.cong_avoid = OP(half_cong_avoid),
+	.undo_cwnd = OP(half_undo_cwnd))
+"""
+
+
+def own(suffix: str) -> str:
+    """A name that no other test has, of at most 15 characters."""
+    return f"p{os.getpid()}{suffix}"
+
+
+def registered() -> list[str]:
+    return AVAILABLE.read_text().split()
+
+
+@pytest.fixture
+def machine() -> Iterator[None]:
+    """The right to change the machine, alone; what a test loaded is unloaded after it."""
+    with (Path(tempfile.gettempdir()) / "perigee-kernel-tests.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        had_bpf_fs = os.path.ismount("/sys/fs/bpf")
+        try:
+            load("reno", [], name=own("0"))
+        except InputError as error:
+            pytest.skip(str(error))
+        unload(own("0"))
+        yield
+        for entry in status()["loaded"]:
+            if entry["name"].startswith(own("")):
+                unload(entry["name"], force=True)
+        if not had_bpf_fs:
+            subprocess.run(["/usr/bin/umount", "/sys/fs/bpf"], check=False)
+
+
+@pytest.fixture
+def half(tmp_path: Path) -> Path:
+    path = tmp_path / "half.c"
+    path.write_text(HALF)
+    return path
+
+
+def connection(cc: str) -> tuple[socket.socket, socket.socket]:
+    """Both ends of a connection over loopback whose first end has this congestion control."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())
+        return client, server.accept()[0]
+
+
+@pytest.mark.parametrize("command", ["list", "show", "load", "unload", "status"])
+def test_help_teaches_with_examples(perigee: Perigee, command: str) -> None:
+    done = perigee("cc", command, "--help")
+    assert f"perigee cc {command}" in done.stdout.split("Example", 1)[1]
+
+
+def test_list_names_every_algorithm_with_its_state(perigee: Perigee) -> None:
+    done = perigee("cc", "list")
+    assert done.returncode == 0, done.stderr
+    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+    assert "0 + 816" in rows["vivace"]
+    assert "rtt0, pacing, estimate" in rows["hybla"]
+
+
+def test_wrong_input_is_told_so_before_anything_is_done(perigee: Perigee, tmp_path: Path) -> None:
+    for arguments, part in [
+        (("load", "rneo"), "no congestion control `rneo`; there are bbr"),
+        (("load", "hybla", "--set", "rtt0"), "write KEY=VALUE"),
+        (("load", "hybla", "--set", "rtt=25 ms"), "it has rtt0"),
+        (("load", "hybla", "--set", "rtt0=25"), "has no unit"),
+        (("load", "hybla", "--as", "a_name_that_is_too_long"), "at most 15"),
+        (("load", "./nothing.c"), "nothing.c: cannot be read"),
+        (("unload",), "give either the NAME to unload, or --all"),
+        (("unload", "a", "--force", "--wait", "3"), "give either --wait or --force"),
+    ]:
+        done = perigee("cc", *arguments)
+        assert done.returncode == 2, (arguments, done.stderr)
+        assert part in done.stderr, (arguments, done.stderr)
+        assert "Traceback" not in done.stderr, arguments
+
+
+def test_an_error_in_an_authors_file_shows_the_line(perigee: Perigee, half: Path) -> None:
+    half.write_text(HALF.replace("return tcp_reno_undo_cwnd(sk);", "return colour;"))
+    done = perigee("cc", "load", half)
+    assert done.returncode == 2
+    assert f"{half}:20:" in done.stderr
+    assert "colour" in done.stderr
+
+
+@pytest.mark.usefixtures("machine")
+def test_load_prints_the_name_and_it_stays_until_unload(perigee: Perigee) -> None:
+    name = own("l")
+    done = perigee("cc", "load", "hybla", "--set", "rtt0=50 ms", "--as", name)
+    assert (done.returncode, done.stdout) == (0, f"{name}\n"), done.stderr
+    assert "hybla (rtt0=50 ms) loaded" in done.stderr
+    assert name in registered()
+    again = perigee("cc", "load", "hybla", "--as", name)
+    assert "took the place of the earlier version" in again.stderr
+    assert name in perigee("cc", "list").stdout
+    done = perigee("cc", "unload", name)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert name not in registered()
+    done = perigee("cc", "unload", name)
+    assert done.returncode == 2
+    assert "was not loaded by perigee" in done.stderr
+
+
+@pytest.mark.usefixtures("machine")
+def test_an_authors_file_is_loaded_with_its_parameters(perigee: Perigee, half: Path) -> None:
+    name = own("f")
+    done = perigee("cc", "load", half.name, "--set", "keep=0.75", "--as", name)
+    assert (done.returncode, done.stdout) == (0, f"{name}\n"), done.stderr
+    (entry,) = (entry for entry in status()["loaded"] if entry["name"] == name)
+    assert (entry["algorithm"], entry["parameters"], entry["origin"]) == ("half", "keep=768/1024", str(half))
+    listed = [line for line in perigee("cc", "list").stdout.splitlines() if name in line]
+    assert len(listed) == 1
+    assert listed[0].split()[0] == "half"
+
+
+@pytest.mark.usefixtures("machine")
+def test_what_the_verifier_refuses_is_shown_with_its_words_and_kept_in_a_file(perigee: Perigee, half: Path) -> None:
+    # A field that a congestion control may not write.
+    half.write_text(HALF.replace("{\n\treturn max32", "{\n\ttcp_sk(sk)->srtt_us = 1;\n\treturn max32"))
+    done = perigee("cc", "load", half, "--as", own("v"))
+    assert done.returncode == 1, done.stderr
+    assert "the kernel refused it" in done.stderr
+    log = Path(done.stderr.rsplit("all that the kernel said is in ", 1)[1].strip())
+    try:
+        assert "BEGIN PROG LOAD LOG" in log.read_text()
+    finally:
+        log.unlink()
+    assert own("v") not in registered()
+
+
+@pytest.mark.usefixtures("machine")
+def test_unload_in_use_names_the_sockets_and_force_leaves_them_working(perigee: Perigee) -> None:
+    name = own("u")
+    load("cubic", [], name=name)
+    client, server = connection(name)
+    with client, server:
+        client.sendall(b"before")
+        done = perigee("cc", "unload", name)
+        assert done.returncode == 1
+        assert f"127.0.0.1:{client.getsockname()[1]}" in done.stderr
+        assert f"(process {os.getpid()})" in done.stderr
+        shown = perigee("cc", "status").stdout
+        assert f"{name}: cubic, built in" in shown
+        assert f"({os.getpid()})" in shown
+        (entry,) = (e for e in json.loads(perigee("cc", "status", "--json").stdout)["loaded"] if e["name"] == name)
+        (seen,) = entry["sockets"]
+        assert seen["cwnd_packets"] >= 2
+        assert seen["acked_bytes"] >= len(b"before")
+
+        started = time.monotonic()
+        assert perigee("cc", "unload", name, "--wait", "1.2").returncode == 1
+        assert time.monotonic() - started > 1.2
+        assert name in registered()
+
+        done = perigee("cc", "unload", name, "--force")
+        assert done.returncode == 0, done.stderr
+        assert "1 sockets keep it" in done.stderr
+        assert name not in registered()
+        client.sendall(b" and after")
+        assert server.recv(100) == b"before and after"
+        assert "unloaded, and still used:" in perigee("cc", "status").stdout
+
+
+@pytest.mark.usefixtures("machine")
+def test_unload_waits_for_the_last_socket() -> None:
+    name = own("w")
+    load("reno", [], name=name)
+    client, server = connection(name)
+    command = [sys.executable, "-m", "perigee", "cc", "unload", name, "--wait", "60"]
+    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(1)
+        assert process.poll() is None
+        client.close()
+        server.close()
+        _, said = process.communicate(timeout=20)
+    assert (process.returncode, name in registered()) == (0, False), said
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_wait_that_is_interrupted_leaves_it_loaded() -> None:
+    name = own("i")
+    load("reno", [], name=name)
+    client, server = connection(name)
+    command = [sys.executable, "-m", "perigee", "cc", "unload", name, "--wait", "60"]
+    with client, server, subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL) as process:
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=5) == 130
+    assert name in registered()
+
+
+@pytest.mark.usefixtures("machine")
+def test_the_default_is_set_and_put_back(perigee: Perigee) -> None:
+    name, before = own("d"), status()["default"]
+    done = perigee("cc", "load", "hybla", "--as", name, "--default")
+    assert f"before, that was {before}" in done.stderr
+    assert status()["default"] == name
+    done = perigee("cc", "unload", name, "--force")
+    assert f"the machine's default is {before} again" in done.stderr
+    assert status()["default"] == before
+
+
+@pytest.mark.usefixtures("machine")
+def test_all_that_was_loaded_is_unloaded_at_once(perigee: Perigee) -> None:
+    if status()["loaded"]:
+        pytest.skip("something is loaded on this machine that is not a test's")
+    load("hybla", [], name=own("1"))
+    load("reno", [], name=own("2"))
+    done = perigee("cc", "unload", "--all")
+    assert done.returncode == 0, done.stderr
+    assert status()["loaded"] == []
+    assert not Path("/sys/fs/bpf/perigee").exists()
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_load_that_is_killed_leaves_nothing_or_all_of_it() -> None:
+    name = own("k")
+    # Killed at every millisecond of a load, which takes some ten.
+    program = (
+        "import sys; from perigee.kernel import load; sys.stdout.write('.'); sys.stdout.flush();"
+        f"load('hybla', [], name={name!r})"
+    )
+    outcomes = set()
+    for milliseconds in range(30):
+        with subprocess.Popen(
+            [sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as process:
+            assert process.stdout
+            process.stdout.read(1)
+            time.sleep(milliseconds / 1000)
+            process.kill()
+        deadline = time.monotonic() + 5
+        # What the process held is gone a grace period after it.
+        while (there := name in registered()) != (known := any(e["name"] == name for e in status()["loaded"])):
+            assert time.monotonic() < deadline, "registered, but not known to be loaded"
+            time.sleep(0.01)
+        outcomes.add(there)
+        if known:
+            unload(name)
+    assert outcomes == {False, True}, "the kills were all too early or too late"
+    load("hybla", [], name=name)
+    unload(name)
+    assert name not in registered()
+
+
+@pytest.mark.usefixtures("machine")
+def test_capabilities_that_are_missing_are_named(perigee: Perigee) -> None:
+    if not shutil.which("setpriv"):
+        pytest.skip("needs setpriv of util-linux")
+    without = ["setpriv", "--bounding-set", "-all", sys.executable, "-m", "perigee", "cc", "load", "hybla"]
+    done = subprocess.run(without, env=environment(), capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 2, done.stderr
+    assert "CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN" in done.stderr
+
+
+def test_a_refusal_of_the_system_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Core:
+        CcInputError = CcInUseError = ZeroDivisionError
+        KernelError = RuntimeError
+
+        @staticmethod
+        def cc_status() -> str:
+            raise RuntimeError("cannot lock /sys/fs/bpf/perigee: Permission denied", None)
+
+    monkeypatch.setattr(kernel, "native_core", Core)
+    with pytest.raises(PerigeeError, match=r"Permission denied; run the command as root$"):
+        status()
