@@ -33,7 +33,7 @@ study: .venv/core.made ## the whole claypool-2021 study and its report (STUDY=na
 	$(BIN)/perigee run $(STUDY) --out results/$(STUDY)
 	$(BIN)/perigee report results/$(STUDY)
 
-gallery: .venv/core.made ## every congestion control on four links: the study `gallery` and its report (a minute)
+gallery: .venv/core.made ## every congestion control on four links: the study `gallery` and its report (two minutes)
 	$(BIN)/perigee run gallery --out results/gallery
 	$(BIN)/perigee report results/gallery
 

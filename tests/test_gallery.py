@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from perigee.engines import engine
+from perigee.engines import algorithms, engine
 from perigee.places import find_study
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section, Table
@@ -47,6 +47,13 @@ def test_each_path_has_a_table_and_a_figure_with_every_algorithm(drawn: tuple[Re
     for node in PATHS:
         assert set(table(section, node)["cc"]) == names
         assert len(figures[f"gallery-{node}"].figure.axes) == 3 * len(names)
+
+
+def test_every_algorithm_is_in_the_gallery_and_has_a_name_for_people(drawn: tuple[Results, Section]) -> None:
+    results, _ = drawn
+    every = {one["name"] for one in algorithms()}
+    assert set(results.table("flows")["cc"]) == every, "add it to studies/gallery/study.toml and report.toml"
+    assert every <= set(Context(results).settings.labels)
 
 
 def test_the_numbers_are_those_of_the_flows(drawn: tuple[Results, Section]) -> None:

@@ -107,8 +107,8 @@ def section(context: Context) -> Section | None:
 def _introduction(context: Context, names: list[str]) -> str:
     behind = f"; behind each lies {context.label(REFERENCE)}'s in grey" if REFERENCE in names else ""
     return (
-        f"One flow, alone on each path, and the same with a flow of {context.label(REFERENCE)} beside it. The curves are "
-        f"those of the first round, alone{behind}. Marks under a window are intervals with retransmissions."
+        f"One flow, alone on each path, and the same with a flow of {context.label(REFERENCE)} beside it. The curves "
+        f"are those of the first round, alone{behind}. Marks under a window are intervals with retransmissions."
     )
 
 
