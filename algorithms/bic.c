@@ -9,7 +9,8 @@
  *    last packets before the maximum, and the first ones beyond it, take five round trips each
  *  - a loss keeps 819/1024 (paper: 7/8)
  *  - while no loss has shown where the maximum lies the window grows by 5 % per round trip at least
- *  - increments are divided by the packets that an ACK covers on average; this ratio begins at two
+ *  - growth is multiplied by the packets that an ACK covers on average, though growth counts packets: this mean begins at
+ *    two and in whole sixteenths does not fall below 31/16, so that all increments are about twice those named here
  *  - the search is renewed when the window changed or 1/32 s passed; a timeout forgets the maximum
  *  - slow start has no threshold of its own; the parameter `initial_ssthresh` sets one (100 in Linux up to 2.6.16)
  * Differences from Linux: its clock ticks at 1 kHz; counts saturate where Linux's overflow, above 50 million packets.

@@ -7,7 +7,7 @@
  *   avoidance: W += a(W) / W per ACK;   loss: W -= b(W) W;   up to 38 packets a = 1, b = 1/2, as Reno
  *
  * Differences from the RFC (as Linux):
- *  - a and b step with the rows of the RFC's table; the last of its 73 rows (94717) is not there
+ *  - between two rows of the RFC's table a and b are those of the larger window; its last row (94717) is not there
  *  - one increment per ACK, whatever number of packets it covers; slow start counts packets
  *  - b belongs to the window of the last increment, not to one that slow start or a recovery reached since
  *  - no limited slow start (RFC 3742)

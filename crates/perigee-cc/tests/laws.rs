@@ -43,7 +43,7 @@ fn reno_halves_on_a_loss_and_undoes_to_the_window_before() {
 
 #[test]
 fn a_window_that_is_not_used_up_does_not_grow() {
-    for name in ["reno", "cubic", "hybla"] {
+    for name in ["reno", "cubic", "hybla", "highspeed", "bic", "htcp", "westwood_plus"] {
         let mut path = Rounds::new(name, &[], 100_000).avoiding(50);
         path.socket.is_cwnd_limited = 0;
         assert_eq!(path.rounds(20), 50, "{name}");
@@ -51,10 +51,27 @@ fn a_window_that_is_not_used_up_does_not_grow() {
 }
 
 #[test]
+fn no_window_passes_the_clamp() {
+    for algorithm in perigee_cc::algorithms() {
+        let mut path = Rounds::new(algorithm.name(), &[], 100_000);
+        path.socket.snd_cwnd_clamp = 60;
+        assert!(path.rounds(30) <= 60, "{}: {}", algorithm.name(), path.socket.snd_cwnd);
+    }
+}
+
+#[test]
 fn after_a_timeout_slow_start_leads_back_to_the_reduced_window() {
     // CUBIC without HyStart, which takes the dense ACKs of this path for a full one.
     let without_hystart = [("hystart", "off")];
-    for (name, settings, kept) in [("reno", &[][..], 50), ("cubic", &without_hystart, 70), ("hybla", &[], 50)] {
+    for (name, settings, kept) in [
+        ("reno", &[][..], 50),
+        ("cubic", &without_hystart, 70),
+        ("hybla", &[], 50),
+        ("highspeed", &[], 50),
+        ("bic", &[], 79),
+        ("htcp", &[], 50),
+        ("vegas", &[], 50),
+    ] {
         let mut path = Rounds::new(name, settings, 25_000).avoiding(100);
         path.time_out();
         assert_eq!((path.socket.snd_ssthresh, path.socket.snd_cwnd), (kept, 1), "{name}");

@@ -232,7 +232,7 @@ fn bbr_models_100_gbit_per_s_times_one_second_without_overflow() {
 
 #[test]
 fn window_algorithms_pass_100_gbit_per_s_times_one_second_without_overflow() {
-    for name in ["reno", "cubic"] {
+    for name in ["reno", "cubic", "bic", "westwood_plus"] {
         let mut host = Host::new(&Selected::parse(name, &[]).unwrap(), 1_000_000, 5_000_000);
         (host.socket.snd_cwnd, host.socket.is_cwnd_limited) = (HUGE, 1);
         host.apply(&Op::Loss);
