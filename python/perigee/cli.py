@@ -16,7 +16,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from perigee import __version__, cc, engines, progress
+from perigee import __version__, cc, emu, engines, progress
 from perigee.console import error_console, out_console
 from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
 from perigee.numbers import number, signed
@@ -31,6 +31,7 @@ EXAMPLES = """
   perigee compare results/a results/b       the same study on two versions, cell by cell
   perigee cc list                           the congestion controls there are
   perigee cc load hybla                     one of them, into the running kernel
+  perigee exec --link geo -- curl ...       any program behind an emulated link
 
 Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (resumable).
 """
@@ -44,6 +45,8 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(cc.app, name="cc")
+app.add_typer(emu.app, name="emu")
+app.command("exec")(emu.run_behind)
 
 
 def main() -> NoReturn:

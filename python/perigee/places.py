@@ -76,14 +76,47 @@ def find_study(name_or_path: str) -> StudyFile:
         InputError: there is no such study, or its file cannot be read as text.
     """
     path = _resolve(name_or_path)
+    search = (path.parent, *data_roots())
+    return StudyFile(path, _text_of(path, "study"), tuple(dict.fromkeys(search)))
+
+
+@dataclass(frozen=True)
+class ProfileFile:
+    """A link profile as found on the disk.
+
+    Attributes:
+        path: the TOML file.
+        text: its content.
+        search: folders in which recordings are looked for, first match wins.
+    """
+
+    path: Path
+    text: str
+    search: tuple[Path, ...]
+
+
+def find_profile(name_or_path: str) -> ProfileFile:
+    """Find and read a link profile by its name in `profiles/`, or its file.
+
+    Raises:
+        InputError: there is no such profile, or its file cannot be read as text.
+    """
+    given = Path(name_or_path)
+    path = given if given.suffix == ".toml" or "/" in name_or_path else None
+    known = {file.stem: file for root in reversed(data_roots()) for file in sorted((root / "profiles").glob("*.toml"))}
+    path = path or known.get(name_or_path)
+    if path is None:
+        raise InputError(f"{name_or_path}: no profile of that name; the profiles are: {', '.join(sorted(known))}")
+    return ProfileFile(path, _text_of(path, "profile"), tuple(dict.fromkeys((path.parent, *data_roots()))))
+
+
+def _text_of(path: Path, kind: str) -> str:
     try:
-        text = path.read_bytes().decode("utf-8")
+        return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a text file (byte {error.start} is no UTF-8); give a study in TOML") from error
+        raise InputError(f"{path}: not a text file (byte {error.start} is no UTF-8); give a {kind} in TOML") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    search = (path.parent, *data_roots())
-    return StudyFile(path, text, tuple(dict.fromkeys(search)))
 
 
 def _near(path: Path) -> Path:

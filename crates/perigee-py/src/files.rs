@@ -41,7 +41,7 @@ impl Outside for Disk<'_> {
 }
 
 /// Looks a file up in the folders given, then from the working directory, and reads it.
-fn load(name: &str, search: &[PathBuf]) -> Result<Vec<u8>, String> {
+pub(crate) fn load(name: &str, search: &[PathBuf]) -> Result<Vec<u8>, String> {
     let found = search.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
     let path = found.unwrap_or_else(|| PathBuf::from(name));
     if !path.is_file() {

@@ -1,5 +1,6 @@
 //! The Python module `perigee._core`: study text in, Arrow tables out, the interpreter's lock released. No logic.
 
+mod emulate;
 mod files;
 mod kernel;
 mod setup;
@@ -165,6 +166,8 @@ fn described(algorithm: &Algorithm) -> serde_json::Value {
 /// The compiled core of perigee.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::emulate::{emu_clean, run_behind, EmulationError, LinkError};
     #[pymodule_export]
     use super::kernel::{cc_load, cc_status, cc_unload, CcInUseError, CcInputError, KernelError};
     #[pymodule_export]

@@ -1,0 +1,107 @@
+//! What is left of emulations whose process was killed.
+//!
+//! Devices, namespaces and tables of nftables vanish with the process that made them, and so does the program that it
+//! started. What can be left are that program's own children: they carry a mark in their environment.
+
+use std::fs;
+use std::io;
+
+use rustix::io::Errno;
+use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
+
+/// A process that was ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub command: String,
+}
+
+/// The mark of programs that this process puts behind links: a name and a value for their environment.
+pub(crate) fn mark() -> io::Result<(&'static str, String)> {
+    let pid = std::process::id();
+    let started = start_of(pid).ok_or_else(|| io::Error::other("/proc/self/stat has no start time"))?;
+    Ok((MARK, format!("{pid}/{started}")))
+}
+
+/// Ends every process that runs behind a link whose emulator is gone. Processes of emulators that are at work, and
+/// those without a mark, are not touched.
+///
+/// # Errors
+/// Where `/proc` cannot be read, or the process may not end them.
+pub fn clean() -> io::Result<Vec<Leftover>> {
+    let mut ended = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        // Held first, so that the number cannot pass to another process meanwhile.
+        let Some(held) = Pid::from_raw(pid as i32).map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { continue };
+        let Ok(held) = held else { continue };
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let Some(owner) = owner_in(&environment) else { continue };
+        if is_alive(owner) {
+            continue;
+        }
+        let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned();
+        match pidfd_send_signal(&held, Signal::KILL) {
+            Ok(()) => ended.push(Leftover { pid, command }),
+            Err(Errno::SRCH) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    ended.sort_by_key(|process| process.pid);
+    Ok(ended)
+}
+
+/// Who put a process with this environment behind a link: the number and the start of its emulator.
+fn owner_in(environment: &[u8]) -> Option<(u32, u64)> {
+    let prefix = format!("{MARK}=");
+    let value = environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(prefix.as_bytes()))?;
+    let (pid, started) = std::str::from_utf8(value).ok()?.split_once('/')?;
+    Some((pid.parse().ok()?, started.parse().ok()?))
+}
+
+/// Whether the process of this number is the one that started then.
+fn is_alive((pid, started): (u32, u64)) -> bool {
+    start_of(pid) == Some(started)
+}
+
+/// When a process began, in ticks since the machine did (proc(5), field 22 of `stat`).
+fn start_of(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may hold blanks and brackets.
+    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+const MARK: &str = "PERIGEE_LINK";
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_mark_names_its_maker_who_is_alive() {
+        let (name, value) = mark().expect("a mark");
+        let environment = format!("A=b\0{name}={value}\0C=d\0");
+        let owner = owner_in(environment.as_bytes()).expect("an owner");
+        assert_eq!(owner.0, std::process::id());
+        assert!(is_alive(owner) && !is_alive((owner.0, owner.1 + 1)));
+        assert_eq!(owner_in(b"A=b\0"), None);
+    }
+
+    #[test]
+    fn only_processes_of_dead_emulators_are_ended() {
+        let (name, value) = mark().expect("a mark");
+        // Linux gives no process number 0, so that nobody is its owner.
+        let mut orphan = Command::new("sleep").arg("60").env(MARK, "0/1").spawn().expect("a process");
+        let mut ours = Command::new("sleep").arg("60").env(name, value).spawn().expect("a process");
+        let ended = clean().expect("a clean machine");
+        assert!(ended.contains(&Leftover { pid: orphan.id(), command: "sleep".into() }), "{ended:?}");
+        assert!(!orphan.wait().expect("its end").success());
+        assert_eq!(ours.try_wait().expect("its state"), None, "one whose emulator lives was ended");
+        ours.kill().expect("it lives");
+        ours.wait().expect("its end");
+    }
+}

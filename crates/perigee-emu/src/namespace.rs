@@ -1,0 +1,77 @@
+//! Network namespaces that live as long as somebody holds them.
+
+use std::fs::File;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::{fs, io, thread};
+
+use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceType, UnshareFlags};
+
+use crate::netlink::{index, Netlink};
+
+/// A network namespace without a name: it is gone when this is, and the last process in it.
+#[derive(Debug)]
+pub struct Namespace(File);
+
+impl Namespace {
+    /// A new one, whose loopback device is up, and which forwards packets between the devices that it will have.
+    ///
+    /// # Errors
+    /// Where the process may not, for lack of `CAP_SYS_ADMIN`.
+    pub fn new() -> io::Result<Self> {
+        in_thread(|| {
+            // SAFETY: descriptors stay shared; only this short-lived thread changes its network.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET)? };
+            Netlink::new()?.up(index("lo")?, None)?;
+            for version in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+                match fs::write(format!("/proc/sys/net/{version}"), "1") {
+                    // A kernel without IPv6.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    done => done?,
+                }
+            }
+            current()
+        })
+    }
+
+    /// The one that the calling thread is in.
+    ///
+    /// # Errors
+    /// Where `/proc` is not mounted.
+    pub fn current() -> io::Result<Self> {
+        current()
+    }
+
+    /// Does something in it: in a thread of its own, so that the caller stays where it is.
+    ///
+    /// # Errors
+    /// Those of `work`, or where the process may not enter.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        in_thread(|| {
+            self.join()?;
+            work()
+        })
+    }
+
+    /// Moves the calling thread into it for good.
+    ///
+    /// # Errors
+    /// Where the process may not.
+    pub fn join(&self) -> io::Result<()> {
+        Ok(move_into_link_name_space(self.descriptor(), Some(LinkNameSpaceType::Network))?)
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn current() -> io::Result<Namespace> {
+    Ok(Namespace(File::open("/proc/thread-self/ns/net")?))
+}
+
+fn in_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        let joined = scope.spawn(work).join();
+        joined.unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
+    })
+}

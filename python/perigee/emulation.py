@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Emulated links: real packets of this machine's own TCP/IP through a link of a profile."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from perigee.engines import native_core
+from perigee.errors import InputError, RunError
+from perigee.places import ProfileFile
+
+Begun = Callable[[str, str | None], None]
+"""Called before the program starts: this host's address as the program sees it, and why it reaches no other, if so."""
+
+
+def run_behind(
+    command: Sequence[str],
+    down: ProfileFile,
+    up: ProfileFile,
+    *,
+    settings: Sequence[tuple[str, str]] = (),
+    seed: int = 1,
+    mtu: int = 1500,
+    begun: Begun = lambda _near, _closed: None,
+) -> dict[str, Any]:
+    """Run a program behind an emulated link; it shares our terminal, and Ctrl-C is its own.
+
+    Args:
+        command: the program and its arguments.
+        down: the profile whose `down` leads to the program.
+        up: the profile whose `up` leads away from it.
+        settings: keys of the profile with their values as text, such as `("down.rate", "50 Mbit/s")`.
+        seed: of the link's random processes.
+        mtu: the largest packet, bytes.
+        begun: told what the program can reach.
+
+    Returns:
+        `exit_code` (128 and more: the signal that ended it), `duration_s`, and for `down` and `up` each `packets`,
+        `bytes`, `dropped` by reason, `largest_queue_bytes`, `delay_mean_ms`, `delay_p95_ms`, and the `lateness_...` of
+        releases in us.
+
+    Raises:
+        InputError: the link or the command is wrong, or this machine or process cannot emulate.
+        RunError: the emulation failed.
+    """
+    native = native_core()
+    search = list(dict.fromkeys(str(folder) for profile in (down, up) for folder in profile.search))
+    try:
+        with _interrupts_left_to_the_program():
+            done = native.run_behind(
+                list(command), (down.text, str(down.path)), (up.text, str(up.path)), list(settings), search, seed, mtu,
+                begun, lambda: True,
+            )  # fmt: skip
+    except native.LinkError as error:
+        raise InputError(str(error)) from error
+    except native.EmulationError as error:
+        raise RunError(str(error)) from error
+    result: dict[str, Any] = json.loads(done)
+    return result
+
+
+def clean() -> list[dict[str, Any]]:
+    """End processes that run behind links whose emulator was killed; return each one's `pid` and `command`.
+
+    Raises:
+        RunError: this process may not.
+    """
+    native = native_core()
+    try:
+        ended: list[dict[str, Any]] = json.loads(native.emu_clean())
+    except native.EmulationError as error:
+        raise RunError(str(error)) from error
+    return ended
+
+
+@contextmanager
+def _interrupts_left_to_the_program() -> Iterator[None]:
+    # A handler, not SIG_IGN, which the program would inherit.
+    before = signal.signal(signal.SIGINT, lambda _signal, _frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

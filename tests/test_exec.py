@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`perigee exec` and `perigee emu`: real programs behind emulated links, in network namespaces of the tests' own."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PERIGEE = shlex.join([sys.executable, "-m", "perigee"])
+NEAR = "100.64.0.1"
+
+
+def _why_not() -> str | None:
+    if os.geteuid() != 0:
+        return "not root"
+    if not Path("/dev/net/tun").exists():
+        return "no /dev/net/tun"
+    tried = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)  # noqa: S607
+    return None if tried.returncode == 0 else "no network namespaces"
+
+
+@pytest.fixture(autouse=True)
+def _emulation() -> None:
+    if reason := _why_not():
+        pytest.skip(f"emulated links need root, /dev/net/tun and namespaces: {reason}")
+
+
+def inside(script: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run a shell script on a host of its own: a network namespace whose loopback device is up."""
+    return subprocess.run(
+        ["unshare", "--net", "sh", "-c", f"ip link set lo up; {script}"],  # noqa: S607
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def test_a_program_runs_behind_the_link_and_its_exit_code_is_ours() -> None:
+    connect = (
+        "import socket, sys, time\n"
+        "begin = time.monotonic()\n"
+        f"try: socket.create_connection(('{NEAR}', 9), 10)\n"
+        "except ConnectionRefusedError: pass\n"
+        "sys.exit(7 if 0.6 <= time.monotonic() - begin < 0.8 else 1)"
+    )
+    done = inside(f"{PERIGEE} exec --link geo -- {shlex.quote(sys.executable)} -c {shlex.quote(connect)}")
+    assert done.returncode == 7, done.stderr
+    assert f"only this host can be reached, at {NEAR}" in done.stderr
+    assert "round trip of the link 600 ms on average" in done.stderr
+
+
+def test_links_nest_and_their_delays_add_up() -> None:
+    ping = f"ping -c 2 {NEAR}"
+    if subprocess.run(["sh", "-c", "command -v ping"], capture_output=True, check=False).returncode:  # noqa: S607
+        pytest.skip("ping is not installed")
+    done = inside(f"{PERIGEE} exec --link leo -- {PERIGEE} exec --link geo -- {ping}")
+    assert done.returncode == 0, done.stderr
+    assert 640 <= float(done.stdout.split("rtt min/avg/max/mdev = ")[1].split("/")[0]) < 660
+
+
+def test_a_signal_that_ends_the_program_is_seen_as_by_a_shell() -> None:
+    assert inside(f"{PERIGEE} exec --quiet --link leo -- sh -c 'kill -TERM $$'").returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--link nowhere -- true", "no profile of that name; the profiles are: geo, gigabit, leo"),
+        ("--link geo --set down.rate=20 -- true", '`20` has no unit; write "144 Mbit/s"'),
+        ("--link geo --set down.colour=red -- true", "unknown key `down.colour`"),
+        ("--link geo --set down -- true", "there is no key or no `=`"),
+        ("--link geo --trace no-such-file -- true", "cannot read `no-such-file`"),
+        ("--link geo -- no-such-program", "`no-such-program` does not start"),
+        ("--link geo", "COMMAND"),
+    ],
+)
+def test_wrong_input_is_answered_with_the_fix_and_exit_code_2(arguments: str, said: str) -> None:
+    done = inside(f"{PERIGEE} exec {arguments}")
+    assert (done.returncode, said in " ".join(done.stderr.split())) == (2, True), done.stderr
+
+
+def test_without_root_it_says_so() -> None:
+    nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
+    done = inside(f"{nobody} {PERIGEE} exec --link geo -- true")
+    assert (done.returncode, "run it with sudo" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_kill_leaves_no_device_and_what_the_program_started_is_found_and_ended(tmp_path: Path) -> None:
+    # The program's own child, in a session of its own, outlives it.
+    child = f"sh -c 'echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; exec sleep 600'"
+    program = shlex.quote(f"setsid {child} & wait")
+    script = (
+        f"{PERIGEE} exec --link leo -- sh -c {program} & emulator=$!\n"
+        f"for _ in $(seq 200); do [ -e {tmp_path}/pid ] && break; sleep 0.1; done\n"
+        "ip -br link show | grep -c perigee\n"
+        "kill -KILL $emulator; sleep 0.3\n"
+        "ip -br link show | grep -c perigee\n"
+        f"{PERIGEE} emu clean\n"
+    )
+    done = inside(script)
+    pid = (tmp_path / "pid").read_text().strip()
+    assert done.stdout.split()[:2] == ["1", "0"], done.stdout + done.stderr
+    assert f"ended sleep (process {pid})" in done.stdout
+    assert _ends(int(pid))
+
+
+def _ends(pid: int) -> bool:
+    """Whether a process ends within some seconds; one that nobody has waited for has ended."""
+    for _ in range(100):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_clean_machine_stays_as_it_is() -> None:
+    done = inside(f"{PERIGEE} emu clean")
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (0, "", "nothing was left")
