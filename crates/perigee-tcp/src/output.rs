@@ -222,7 +222,7 @@ impl Sender {
         Segment { seq: self.to_wire(entry.start), len: entry.len, flags: Flags(flags), ..Segment::default() }
     }
 
-    // ---- pacing by TCP itself (Linux 4.13 and later, without the fq queue) ----
+    // ---- pacing by TCP itself (as Linux without the fq queue) ----
 
     #[inline]
     pub(crate) fn is_paced(&self) -> bool {
@@ -244,7 +244,7 @@ impl Sender {
     }
 
     /// A burst is what Linux would hand down as one large segment: about a millisecond at the pacing rate, and at
-    /// most half the window. Its departure is charged as a whole.
+    /// most half the window. Its departure is charged as a whole, its payload alone (since Linux 4.20).
     fn begin_burst(&mut self, room: u32) {
         let mss = u64::from(self.sk.mss_cache);
         let sock = &self.sk.inet_conn.sk;
@@ -263,8 +263,7 @@ impl Sender {
         if rate == 0 || rate == perigee_cc::UNLIMITED_PACING || self.pacing.segments < UNPACED_SEGMENTS {
             return;
         }
-        let bytes = segments * mss + HEADERS;
-        let gap_ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
+        let gap_ns = u128::from(segments * mss) * 1_000_000_000 / u128::from(rate);
         let gap_ns = u64::try_from(gap_ns).unwrap_or(u64::MAX);
         // A late start earns back half a gap at most.
         let credit = (self.sk.tcp_wstamp_ns - prior).min(gap_ns / 2);
@@ -458,5 +457,3 @@ const MIN_TSO_SEGMENTS: u32 = 2;
 const UNPACED_SEGMENTS: u64 = 10;
 /// Room Linux keeps for headers of one large segment, bytes.
 const MAX_TCP_HEADER: u64 = 320;
-/// Headers of one segment with timestamps, bytes.
-const HEADERS: u64 = 52;
