@@ -24,4 +24,15 @@ pub(crate) fn set_default_here(name: &str) -> io::Result<()> {
     fs::write(DEFAULT, name)
 }
 
+/// The names that processes without `CAP_NET_ADMIN`, and namespaces by default, may have. Of the first namespace only.
+pub(crate) fn allowed() -> io::Result<String> {
+    fs::read_to_string(ALLOWED)
+}
+
+/// Sets those names.
+pub(crate) fn set_allowed(names: &str) -> io::Result<()> {
+    fs::write(ALLOWED, names.trim())
+}
+
+const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";

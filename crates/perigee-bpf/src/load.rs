@@ -1,12 +1,14 @@
 //! Loading: from an object to an algorithm that sockets can ask for.
 
+use std::io;
+
 use serde::Serialize;
 
 use crate::error::{LoadError, SystemError};
 use crate::object::{Opened, NAME_BYTES};
 use crate::program::Program;
 use crate::store::{Record, Store};
-use crate::{kernel, requirements, sockets};
+use crate::{kernel, namespaces, requirements, sockets};
 
 /// How to load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,8 +77,10 @@ fn load_into(store: &Store, program: &Program, opened: Opened, options: Options<
     };
     let mut sockets_on_earlier = 0;
     if replaced {
+        let allowed = kernel::allowed();
         verified.replace(&store.link(&name)?)?;
         store.write(&name, &record)?;
+        hand_over(&name, allowed)?;
         let users = sockets::using(|cc| cc == name).map_err(|error| SystemError::new("list the sockets", error))?;
         sockets_on_earlier = users.0.len();
     } else {
@@ -93,6 +97,28 @@ fn load_into(store: &Store, program: &Program, opened: Opened, options: Options<
     let default_before = record.default_before.filter(|_| options.make_default);
     let Record { algorithm, parameters, .. } = record;
     Ok(Loaded { name, algorithm, parameters, replaced, sockets_on_earlier, default_before })
+}
+
+/// What a new version does not take over by itself: who may use it, and the defaults, which still are the earlier one.
+fn hand_over(name: &str, allowed: io::Result<String>) -> Result<(), SystemError> {
+    let wrong =
+        |error: io::Error| SystemError::new(format!("make the new `{name}` the default where the earlier was"), error);
+    // Namespaces other than the first do not have the list.
+    if let Some(names) = allowed.ok().filter(|names| names.split_whitespace().any(|known| known == name)) {
+        kernel::set_allowed(&names).map_err(wrong)?;
+    }
+    for namespace in namespaces::all().0 {
+        let done = namespace.enter(|| match kernel::default_here()? {
+            default if default == name => kernel::set_default_here(name),
+            _ => Ok(()),
+        });
+        match done {
+            // It ended meanwhile, or is not ours to change.
+            Err(_) if !namespace.name.is_empty() => {}
+            done => done.map_err(wrong)?,
+        }
+    }
+    Ok(())
 }
 
 /// The record says what was before first, so that an interruption leaves a default that `unload` can undo.

@@ -91,13 +91,19 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// One that asks for a congestion control of this name.
-    pub(crate) fn new(cc: &str) -> Self {
+    /// One that has the default.
+    pub(crate) fn plain() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has ports");
         let sender = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
-        set_tcp_congestion(&sender, cc).unwrap_or_else(|error| panic!("{cc}: {error}"));
         let receiver = listener.accept().expect("it was connected").0;
         Self { sender, receiver, bytes: 0 }
+    }
+
+    /// One that asks for a congestion control of this name.
+    pub(crate) fn new(cc: &str) -> Self {
+        let connection = Self::plain();
+        set_tcp_congestion(&connection.sender, cc).unwrap_or_else(|error| panic!("{cc}: {error}"));
+        connection
     }
 
     /// The congestion control that the kernel says it has.

@@ -222,6 +222,19 @@ fn the_default_is_set_and_put_back_everywhere() {
 }
 
 #[test]
+fn a_new_version_of_the_default_is_the_default_everywhere_and_the_earlier_one_goes() {
+    let Some(mut machine) = Machine::take() else { return };
+    machine.load_default("hybla", "r");
+    let namespace = Namespace::new("r");
+    let earlier = objects();
+    machine.load("hybla", &[("rtt0", "50 ms")], "r");
+    // As long as somebody's default is the earlier version, it stays.
+    assert!(comes(|| objects().is_disjoint(&earlier.iter().filter(|(kind, _)| *kind == "program").copied().collect())));
+    assert_eq!(namespace.enter(|| Connection::plain().cc()), own_name("r"));
+    assert_eq!(Connection::plain().cc(), own_name("r"));
+}
+
+#[test]
 fn a_default_that_somebody_changed_meanwhile_is_left_alone() {
     let Some(mut machine) = Machine::take() else { return };
     let path = "/proc/sys/net/ipv4/tcp_congestion_control";
