@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from perigee.errors import InputError
+from perigee.kernel import load, status, unload
 from perigee.places import find_study
 from perigee.runner import Job, carry_out
 from synthetic import SyntheticEngine
@@ -65,3 +69,27 @@ def environment() -> dict[str, str]:
     """The environment of a process under test: this checkout's package, and a wide terminal."""
     paths = [str(ROOT / "python"), str(ROOT / "tests")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+def own(suffix: str) -> str:
+    """A name that no other test has, of at most 15 characters."""
+    return f"p{os.getpid()}{suffix}"
+
+
+@pytest.fixture
+def machine() -> Iterator[None]:
+    """The right to change the machine, alone; what a test loaded is unloaded after it."""
+    with (Path(tempfile.gettempdir()) / "perigee-kernel-tests.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        had_bpf_fs = os.path.ismount("/sys/fs/bpf")
+        try:
+            load("reno", [], name=own("0"))
+        except InputError as error:
+            pytest.skip(str(error))
+        unload(own("0"))
+        yield
+        for entry in status()["loaded"]:
+            if entry["name"].startswith(own("")):
+                unload(entry["name"], force=True)
+        if not had_bpf_fs:
+            subprocess.run(["/usr/bin/umount", "/sys/fs/bpf"], check=False)

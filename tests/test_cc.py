@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -11,16 +10,14 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, Perigee, environment
+from conftest import ROOT, Perigee, environment, own
 from perigee import kernel
-from perigee.errors import InputError, PerigeeError
+from perigee.errors import PerigeeError
 from perigee.kernel import load, status, unload
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -53,32 +50,8 @@ CC_REGISTER(half, "Reno with a settable reduction", PARAMETERS,
 """
 
 
-def own(suffix: str) -> str:
-    """A name that no other test has, of at most 15 characters."""
-    return f"p{os.getpid()}{suffix}"
-
-
 def registered() -> list[str]:
     return AVAILABLE.read_text().split()
-
-
-@pytest.fixture
-def machine() -> Iterator[None]:
-    """The right to change the machine, alone; what a test loaded is unloaded after it."""
-    with (Path(tempfile.gettempdir()) / "perigee-kernel-tests.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        had_bpf_fs = os.path.ismount("/sys/fs/bpf")
-        try:
-            load("reno", [], name=own("0"))
-        except InputError as error:
-            pytest.skip(str(error))
-        unload(own("0"))
-        yield
-        for entry in status()["loaded"]:
-            if entry["name"].startswith(own("")):
-                unload(entry["name"], force=True)
-        if not had_bpf_fs:
-            subprocess.run(["/usr/bin/umount", "/sys/fs/bpf"], check=False)
 
 
 @pytest.fixture
@@ -206,7 +179,7 @@ def test_unload_in_use_names_the_sockets_and_force_leaves_them_working(perigee: 
 
         done = perigee("cc", "unload", name, "--force")
         assert done.returncode == 0, done.stderr
-        assert "1 sockets keep it" in done.stderr
+        assert "1 socket with it until closed" in done.stderr
         assert name not in registered()
         client.sendall(b" and after")
         assert server.recv(100) == b"before and after"

@@ -148,7 +148,7 @@ def load(
     how = "took the place of the earlier version" if loaded["replaced"] else "loaded"
     say(f"{loaded['algorithm']}{parameters} {how}; sockets ask for it as {loaded['name']}")
     if loaded["sockets_on_earlier"]:
-        say(f"{loaded['sockets_on_earlier']} sockets keep the earlier version until they close")
+        say(f"{_count(loaded['sockets_on_earlier'], 'socket')} with the earlier version until closed")
     if loaded["default_before"]:
         say(f"it is the machine's default; before, that was {loaded['default_before']}")
     result(loaded["name"])
@@ -223,8 +223,8 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Everything, as 
     result(f"default: {found['default']}; the kernel also has {', '.join(found['others'])}")
     if found["unseen_processes"]:
         say(
-            f"{found['unseen_processes']} processes may not be looked into; "
-            "if they have a network namespace of their own, its sockets are not shown"
+            f"{_count(found['unseen_processes'], 'process', 'es')} not to be looked into: "
+            "the sockets of a network namespace of their own are not shown"
         )
 
 
@@ -260,7 +260,11 @@ def _say_unloaded(done: dict[str, Any]) -> None:
     for namespace, default in done["namespaces"]:
         say(f"the default of namespace {namespace} is {default} again")
     if done["sockets_left"]:
-        say(f"{done['sockets_left']} sockets keep it until they close (`perigee cc status`)")
+        say(f"{_count(done['sockets_left'], 'socket')} with it until closed (`perigee cc status`)")
+
+
+def _count(number: int, noun: str, plural: str = "s") -> str:
+    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def _in_the_kernel() -> tuple[list[dict[str, Any]], list[str]]:

@@ -43,7 +43,8 @@ impl Opened {
     /// Reads an object.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, ObjectError> {
         let said = Listening::start();
-        let opened = ObjectBuilder::default().open_memory(bytes);
+        // What other tools show its maps as.
+        let opened = ObjectBuilder::default().name("perigee").and_then(|builder| builder.open_memory(bytes));
         let mut object = opened.map_err(|error| foreign(&format!("{error}\n{}", said.text())))?;
         let name = with_name(&mut object, |field| {
             let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());

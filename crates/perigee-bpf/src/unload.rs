@@ -112,7 +112,10 @@ type Restored = (Option<String>, Vec<(String, String)>);
 /// Puts the default back in every namespace where it is this algorithm.
 fn restore_defaults(name: &str, record: &Record) -> Result<Restored, SystemError> {
     let wrong = |error: std::io::Error| SystemError::new("restore the default congestion control", error);
-    let before = record.default_before.as_deref().unwrap_or(ALWAYS_THERE);
+    // Where it is the default of a namespace only, the machine's is what that would have had.
+    let machines = kernel::default_here().map_err(wrong)?;
+    let machines = Some(machines.as_str()).filter(|default| *default != name);
+    let before = record.default_before.as_deref().or(machines).unwrap_or(ALWAYS_THERE);
     let (mut default, mut others) = (None, Vec::new());
     for namespace in namespaces::all().0 {
         let restored = namespace.enter(|| {

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The guide to deployment as an administrator types it, and the unit that loads at boot."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from perigee.kernel import status
+
+PAGE = ROOT / "docs" / "guide" / "deploy-congestion-control.md"
+UNITS = ["perigee-cc@.service"]
+# ```console TOOL: only where there is such a tool.
+BLOCK = re.compile(r"^```(console|python|c)(?: (\w+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SAVE_AS = re.compile(r"as\s+`([\w.-]+)`")
+UNDO = """
+ip netns delete dish; ip netns delete town
+perigee cc unload --all --force
+"""
+
+
+@pytest.mark.usefixtures("machine")
+def test_every_command_of_the_guide_to_deployment_works(tmp_path: Path) -> None:
+    if status()["loaded"]:
+        pytest.skip("something is loaded on this machine that is not a test's")
+    before = status()
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT / "python"),
+    }
+    text = PAGE.read_text(encoding="utf-8")
+    commands = []
+    for block in BLOCK.finditer(text):
+        language, tool, content = block.groups()
+        if language != "console":
+            (tmp_path / SAVE_AS.findall(text[: block.start()])[-1]).write_text(content, encoding="utf-8")
+        elif not tool or shutil.which(tool):
+            assert all(line.startswith("# ") for line in content.splitlines()), content
+            commands += [line.removeprefix("# ") for line in content.splitlines()]
+    assert len(commands) > 20
+    try:
+        script = ["/bin/bash", "-euxc", "\n".join(commands)]
+        done = subprocess.run(script, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    finally:
+        subprocess.run(["/bin/bash", "-c", UNDO], env=environment, capture_output=True, check=False)
+    assert "hybla\n" in done.stdout
+    assert status() == before
+    assert not Path("/sys/fs/bpf/perigee").exists()
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_systemd_finds_no_fault_with_the_unit(unit: str, tmp_path: Path) -> None:
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("needs systemd-analyze")
+    text = (ROOT / "packaging" / unit).read_text(encoding="utf-8")
+    installed = tmp_path / unit.replace("@", "@hybla")
+    # What is verified too is that the program is there.
+    installed.write_text(text.replace("/opt/perigee/bin/perigee", "/bin/true"), encoding="utf-8")
+    command = ["systemd-analyze", "verify", "--man=no", str(installed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
