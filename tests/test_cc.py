@@ -260,7 +260,7 @@ def test_a_load_that_is_killed_leaves_nothing_or_all_of_it() -> None:
 
     whole = load_for(None)
     unload(name)
-    outcomes = []
+    outcomes: list[bool] = []
     # From its beginning to well after its usual end, as often as it takes on a busy machine.
     while len(outcomes) < 25 or (len(set(outcomes)) < 2 and len(outcomes) < 100):
         load_for(whole * (len(outcomes) % 25) / 16)
