@@ -132,7 +132,7 @@ def test_an_authors_file_is_loaded_with_its_parameters(perigee: Perigee, half: P
     done = perigee("cc", "load", half.name, "--set", "keep=0.75", "--as", name)
     assert (done.returncode, done.stdout) == (0, f"{name}\n"), done.stderr
     (entry,) = (entry for entry in status()["loaded"] if entry["name"] == name)
-    assert (entry["algorithm"], entry["parameters"], entry["origin"]) == ("half", "keep=768/1024", str(half))
+    assert (entry["algorithm"], entry["parameters"], entry["origin"]) == ("half", "keep=75 %", str(half))
     listed = [line for line in perigee("cc", "list").stdout.splitlines() if name in line]
     assert len(listed) == 1
     assert listed[0].split()[0] == "half"

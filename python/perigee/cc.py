@@ -84,10 +84,10 @@ def show(name: Annotated[str, typer.Argument(help="Its name, see `perigee cc lis
         out_console.print("It has no parameters.")
         return
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("Parameter", "Default", "Smallest", "Largest", "Unit", "What it is"):
+    for heading in ("Parameter", "Default", "Smallest", "Largest", "What it is"):
         table.add_column(heading)
     for param in found["params"]:
-        table.add_row(*(escape(str(param[key])) for key in ("name", "default", "min", "max", "unit", "doc")))
+        table.add_row(*(escape(str(param[key])) for key in ("name", "default", "min", "max", "doc")))
     out_console.print(table)
 
 

@@ -63,6 +63,13 @@ pub struct Selected {
     values: [u64; MAX_PARAMS],
 }
 
+impl Param {
+    /// A value as a study writes it, with its unit: what [`Selected::parse`] reads.
+    pub fn text(&self, value: u64) -> String {
+        show(self.unit, value)
+    }
+}
+
 impl Selected {
     /// The algorithm of this name; parameters not set have their defaults.
     ///
@@ -122,7 +129,7 @@ impl Selected {
     /// The settings that differ from the defaults, as `key=value unit`, in declared order.
     pub fn describe(&self) -> String {
         let changed = self.algorithm.params().iter().zip(&self.values).filter(|(p, v)| p.default != **v);
-        changed.map(|(p, v)| format!("{}={}", p.name, show(p.unit, *v))).collect::<Vec<_>>().join(", ")
+        changed.map(|(p, v)| format!("{}={}", p.name, p.text(*v))).collect::<Vec<_>>().join(", ")
     }
 
     fn set(&mut self, key: &str, text: &str) -> Result<(), CcError> {
@@ -137,7 +144,7 @@ impl Selected {
         let bad = |reason| CcError::BadValue { algorithm: algorithm(), key: key.to_owned(), reason };
         let value = read(param.unit, text).map_err(bad)?;
         if value < param.min || value > param.max {
-            let (low, high) = (show(param.unit, param.min), show(param.unit, param.max));
+            let (low, high) = (param.text(param.min), param.text(param.max));
             return Err(bad(format!("`{text}` is out of range; use {low} to {high}")));
         }
         self.values[at] = value;
@@ -193,9 +200,21 @@ fn show(unit: &str, value: u64) -> String {
         "switch" => String::from(if value == 0 { "off" } else { "on" }),
         "1" => value.to_string(),
         _ => match unit.strip_prefix("1/") {
-            Some(scale) => format!("{value}/{scale}"),
+            Some(scale) => show_ratio(scale, value),
             None => format!("{value} {unit}"),
         },
+    }
+}
+
+/// Parts of `scale` as a percentage with a decimal at the most, where that reads back the same; otherwise as a fraction.
+fn show_ratio(scale: &str, value: u64) -> String {
+    let fraction = format!("{value}/{scale}");
+    let Ok(parts) = scale.parse::<u64>() else { return fraction };
+    let percent = format!("{} %", (value as f64 / parts as f64 * 1000.0).round() / 10.0);
+    if read_ratio(&percent, parts) == Ok(value) {
+        percent
+    } else {
+        fraction
     }
 }
 
@@ -225,11 +244,24 @@ mod tests {
 
     #[test]
     fn what_is_shown_reads_back() {
-        for (unit, value) in
-            [("us", 25_000), ("bit/s", 1_500_000), ("1/1024", 717), ("switch", 1), ("packets", 4), ("1", 7)]
-        {
+        for (unit, value) in [
+            ("us", 25_000),
+            ("bit/s", 1_500_000),
+            ("1/1024", 717),
+            ("1/100000", 1),
+            ("switch", 1),
+            ("packets", 4),
+            ("1", 7),
+        ] {
             assert_eq!(read(unit, &show(unit, value)), Ok(value), "{unit}");
         }
+    }
+
+    #[test]
+    fn ratios_are_shown_as_a_person_writes_them() {
+        assert_eq!(show("1/1024", 717), "70 %");
+        assert_eq!(show("1/1024", 512), "50 %");
+        assert_eq!(show("1/100000", 1), "1/100000");
     }
 
     #[test]

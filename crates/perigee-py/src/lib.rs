@@ -153,8 +153,8 @@ fn algorithm_of(path: PathBuf, headers: PathBuf) -> PyResult<(String, String)> {
 fn described(algorithm: &Algorithm) -> serde_json::Value {
     let params = algorithm.params().iter().map(|param| {
         json!({
-            "name": param.name, "unit": param.unit, "default": param.default, "min": param.min, "max": param.max,
-            "doc": param.doc,
+            "name": param.name, "unit": param.unit, "default": param.text(param.default), "min": param.text(param.min),
+            "max": param.text(param.max), "doc": param.doc,
         })
     });
     json!({

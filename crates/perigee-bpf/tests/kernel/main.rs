@@ -297,7 +297,7 @@ fn a_file_of_an_author_is_loaded_with_its_parameters() {
     let program = Program::file(&source, &[("keep", "70 %")], &algorithms).unwrap();
     let name = own_name("h");
     let loaded = machine.load_program(&program, &name, false);
-    assert_eq!((&*loaded.algorithm, &*loaded.parameters), ("half", "keep=717/1024"));
+    assert_eq!((&*loaded.algorithm, &*loaded.parameters), ("half", "keep=70 %"));
     let entry = status().unwrap().loaded.into_iter().find(|entry| entry.name == name).unwrap();
     assert_eq!(entry.record.origin, source.canonicalize().unwrap().to_str().unwrap());
     let mut connection = Connection::new(&name);
