@@ -69,7 +69,7 @@ def connection(cc: str) -> tuple[socket.socket, socket.socket]:
         return client, server.accept()[0]
 
 
-@pytest.mark.parametrize("command", ["list", "show", "load", "unload", "status"])
+@pytest.mark.parametrize("command", ["list", "show", "new", "check", "load", "unload", "status"])
 def test_help_teaches_with_examples(perigee: Perigee, command: str) -> None:
     done = perigee("cc", command, "--help")
     assert f"perigee cc {command}" in done.stdout.split("Example", 1)[1]
@@ -136,6 +136,18 @@ def test_an_authors_file_is_loaded_with_its_parameters(perigee: Perigee, half: P
     listed = [line for line in perigee("cc", "list").stdout.splitlines() if name in line]
     assert len(listed) == 1
     assert listed[0].split()[0] == "half"
+
+
+@pytest.mark.usefixtures("machine")
+def test_what_new_writes_runs_in_the_kernel_as_it_is(perigee: Perigee) -> None:
+    assert perigee("cc", "new", "mycc").returncode == 0
+    done = perigee("cc", "load", "mycc/mycc.c", "--set", "decrease=20 %", "--as", own("n"))
+    assert (done.returncode, done.stdout) == (0, own("n") + "\n"), done.stderr
+    ends = connection(own("n"))
+    ends[0].sendall(bytes(100_000))
+    assert ends[1].recv(100_000, socket.MSG_WAITALL) == bytes(100_000)
+    for end in ends:
+        end.close()
 
 
 @pytest.mark.usefixtures("machine")

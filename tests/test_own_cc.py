@@ -166,6 +166,26 @@ def test_new_writes_over_nothing_and_takes_no_wrong_name(perigee: Perigee, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
+def test_check_says_what_is_right_and_what_is_not(perigee: Perigee, own: Path) -> None:
+    done = perigee("cc", "check", "cc/half.c", cwd=own)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:3] == [
+        "half: Reno with a settable reduction",
+        "ok: it compiles for the simulator",
+        "ok: its state takes 0 bytes of a socket's private area",
+    ]
+    assert "ok: 2000 random sequences of events break no window" in done.stdout
+    path = own / "cc" / "half.c"
+    right = path.read_text(encoding="utf-8")
+    path.write_text(right.replace("return max32(", "return min32("), encoding="utf-8")
+    done = perigee("cc", "check", "cc/half.c", cwd=own)
+    assert done.returncode == 1
+    assert "cc/half.c: a threshold of " in done.stderr
+    assert done.stderr.rstrip().endswith("Loss")
+    path.write_text(right.replace("->snd_cwnd", "->snd_cwmd"), encoding="utf-8")
+    assert perigee("cc", "check", "cc/half.c", cwd=own).returncode == 2
+
+
 def test_an_algorithm_named_like_a_built_in_one_is_told_from_it(perigee: Perigee, own: Path) -> None:
     for part in [*headers().glob("cubic*"), *headers().glob("*.h")]:
         (shutil.copytree if part.is_dir() else shutil.copy)(part, own / "cc" / part.name)

@@ -17,7 +17,7 @@ from rich.table import Table
 from perigee import engines, kernel
 from perigee.cc_new import create
 from perigee.console import out_console, result, say
-from perigee.errors import InputError, PerigeeError
+from perigee.errors import InputError, PerigeeError, RunError
 from perigee.numbers import number
 
 app = typer.Typer(
@@ -109,6 +109,43 @@ def new(
     test, study = (shlex.quote(str(made / file)) for file in (f"test_{name}.py", "study.toml"))
     say(f"next: python {test}; perigee run {study}")
     result(str(made))
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="A C file.")],
+    sequences: Annotated[int, typer.Option(min=1, help="How many random sequences of events.")] = 2000,
+) -> None:
+    """Check a congestion control of your own, without a study and without the kernel.
+
+    Compiles it for the simulator and for the kernel, and does random things to it: acknowledgements, losses, timeouts,
+    idle times, in sequences of up to 400. None may leave a window of zero, of one where no timeout was, or of over 2^31
+    packets. An algorithm that owns its window (cong_control) may go down to one. What breaks it is printed without
+    the events that need not be.
+
+    [bold]Example[/bold]
+
+      perigee cc check ./mycc.c
+    """
+    found = engines.check_of(file, sequences)
+    if found["warnings"]:
+        say(found["warnings"].rstrip())
+    beyond = f" and {found['storage_bytes']} beyond" if found["storage_bytes"] else ""
+    result(f"{found['name']}: {found['title']}")
+    result("ok: it compiles for the simulator")
+    result(f"ok: its state takes {found['state_bytes']} bytes of a socket's private area{beyond}")
+    if found["kernel_unknown"]:
+        result(f"not checked: whether it compiles for the kernel: {found['kernel_unknown']}")
+    elif not found["kernel_error"]:
+        result("ok: it compiles for the kernel")
+    if not found["wrong"]:
+        result(f"ok: {sequences} random sequences of events break no window")
+    if found["kernel_error"]:
+        raise InputError(
+            f"{file}: does not compile for the kernel; correct what the compiler says:\n{found['kernel_error']}"
+        )
+    if found["wrong"]:
+        raise RunError(f"{file}: {found['wrong']}")
 
 
 @app.command()

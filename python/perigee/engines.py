@@ -224,6 +224,29 @@ def algorithm_of(path: Path) -> tuple[dict[str, Any], str]:
     return json.loads(found), warnings
 
 
+def check_of(path: Path, sequences: int) -> dict[str, Any]:
+    """Check an author's file: compile it for the simulator and the kernel, and try random sequences of events on it.
+
+    Args:
+        path: the C file.
+        sequences: how many sequences.
+
+    Returns:
+        What `algorithms` says of one; `warnings` of the compilers; `kernel_error`, what the compiler for the kernel
+        says, and `kernel_unknown`, why it was not asked (both none where the file compiles); `wrong`, what the events
+        did to a window (none: nothing).
+
+    Raises:
+        InputError: the simulator is not built, or the file is no algorithm; the message has the compiler's words.
+    """
+    core = native_core()
+    try:
+        found: dict[str, Any] = json.loads(core.check_of(str(path), str(headers()), sequences))
+    except core.StudyError as error:
+        raise InputError(str(error)) from error
+    return found
+
+
 def native_core() -> Any:
     """Return the compiled module.
 

@@ -11,6 +11,8 @@
 //! # Ok::<(), perigee_cc_load::LoadError>(())
 //! ```
 
+mod check;
+
 use std::ffi::{c_void, CStr};
 use std::fs;
 use std::io;
@@ -20,6 +22,8 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use perigee_cc::{Algorithm, Refused};
 use perigee_cc_build::BuildError;
 use thiserror::Error;
+
+pub use check::{check, Checked, ForKernel};
 
 /// Loads files, each once.
 #[derive(Debug)]

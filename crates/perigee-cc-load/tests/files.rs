@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use perigee_cc::{Selected, Socket};
-use perigee_cc_load::Loader;
+use perigee_cc_load::{check, Checked, ForKernel, Loader};
 use tempfile::TempDir;
 
 /// An algorithm that keeps a settable share of the window.
@@ -181,4 +181,39 @@ fn a_file_that_is_not_there_is_named() {
         error.starts_with("cannot be read: No such file") && error.ends_with("; check the path `no/such.c`"),
         "{error}"
     );
+}
+
+fn checked(text: &str) -> Checked {
+    let desk = Desk::new();
+    check(&desk.write("mycc.c", text), &headers(), 300).expect("it compiles for the simulator")
+}
+
+#[test]
+fn a_right_file_passes_its_check() {
+    let found = checked(KEEP);
+    assert_eq!((found.trial, &*found.warnings), (Ok(()), ""));
+    assert!(!matches!(found.kernel, ForKernel::Fails(_)));
+    if let ForKernel::Unknown(why) = found.kernel {
+        println!("skipped: {why}");
+    }
+}
+
+#[test]
+fn a_window_that_breaks_is_shown_with_the_events_that_break_it() {
+    let wrong = checked(&KEEP.replace("return max32(", "return min32(")).trial.unwrap_err();
+    assert!(wrong.starts_with("a threshold of ") || wrong.starts_with("a window of "), "{wrong}");
+    assert_eq!(wrong.lines().last(), Some("  Loss"), "{wrong}");
+    assert!(wrong.lines().count() < 6, "no more events than it takes: {wrong}");
+    let wrong = checked(&KEEP.replace("tcp_reno_cong_avoid(sk, ack, acked)", "tcp_sk(sk)->snd_cwnd -= acked"));
+    let wrong = wrong.trial.unwrap_err();
+    assert!(wrong.lines().last().is_some_and(|event| event.starts_with("  Ack")), "{wrong}");
+}
+
+#[test]
+fn what_only_the_simulator_has_does_not_compile_for_the_kernel() {
+    match checked(&KEEP.replace("tcp_sk(sk)->snd_cwnd", "tcp_sk(sk)->rtt_min_us")).kernel {
+        ForKernel::Fails(said) => assert!(said.contains("mycc.c:9:") && said.contains("rtt_min_us"), "{said}"),
+        ForKernel::Unknown(why) => println!("skipped: {why}"),
+        ForKernel::Compiles => panic!("the kernel has no such field"),
+    }
 }

@@ -22,6 +22,7 @@ mod parameter;
 mod raw;
 mod sock;
 mod socket;
+pub mod trial;
 
 pub use algorithm::{admit, algorithms, find, Algorithm, Refused};
 pub use parameter::{CcError, Param, Selected};

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use perigee_cc::Algorithm;
-use perigee_cc_load::Loader;
+use perigee_cc_load::{ForKernel, Loader};
 use perigee_sim::{RunResult, SimError};
 use perigee_study::{plan_json, Overrides, Run, Study};
 use pyo3::create_exception;
@@ -150,6 +150,27 @@ fn algorithm_of(path: PathBuf, headers: PathBuf) -> PyResult<(String, String)> {
     }
 }
 
+/// Checks an author's file: as JSON what `algorithm_of` says of it, `warnings`, `kernel_error` (none where it compiles
+/// for the kernel), `kernel_unknown` (why that could not be tried), and `wrong` (what random events did to it).
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
+fn check_of(py: Python<'_>, path: PathBuf, headers: PathBuf, sequences: u32) -> PyResult<String> {
+    let checked = py
+        .detach(|| perigee_cc_load::check(&path, &headers, sequences))
+        .map_err(|error| StudyError::new_err(format!("{}: {error}", path.display())))?;
+    let (error, unknown) = match &checked.kernel {
+        ForKernel::Compiles => (None, None),
+        ForKernel::Fails(said) => (Some(said), None),
+        ForKernel::Unknown(why) => (None, Some(why)),
+    };
+    let mut found = described(checked.algorithm);
+    found["warnings"] = json!(checked.warnings);
+    found["kernel_error"] = json!(error);
+    found["kernel_unknown"] = json!(unknown);
+    found["wrong"] = json!(checked.trial.err());
+    Ok(found.to_string())
+}
+
 fn described(algorithm: &Algorithm) -> serde_json::Value {
     let params = algorithm.params().iter().map(|param| {
         json!({
@@ -171,5 +192,5 @@ mod _core {
     #[pymodule_export]
     use super::kernel::{cc_load, cc_status, cc_unload, CcInUseError, CcInputError, KernelError};
     #[pymodule_export]
-    use super::{algorithm_of, algorithms, Plan, SimulationError, StudyError};
+    use super::{algorithm_of, algorithms, check_of, Plan, SimulationError, StudyError};
 }

@@ -1,0 +1,278 @@
+//! A trial of an algorithm: whatever a host does to it, its windows stay sane.
+//!
+//! [`trial`] is what `perigee cc check` does to an author's file; the tests of this crate do the same to all that are
+//! built in, with a generator that looks for the shortest sequence of events.
+
+use perigee_units::Stream;
+
+use crate::algorithm::Algorithm;
+use crate::parameter::Selected;
+use crate::sock::{pacing, AckSample, CaEvent, CaState, RateSample};
+use crate::socket::Socket;
+
+/// One thing that happens to a connection.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Packets are acknowledged.
+    Ack {
+        /// How many.
+        packets: u32,
+        /// Their round trip.
+        rtt_us: u32,
+        /// Since the last event.
+        after_us: u32,
+        /// Packets found lost by it.
+        losses: u32,
+        /// The window was used up.
+        limited: bool,
+        /// The application had nothing to send.
+        app_limited: bool,
+    },
+    /// The window's packets are sent.
+    Send,
+    /// A loss is detected.
+    Loss,
+    /// The retransmission timer fires.
+    Timeout,
+    /// The losses are repaired.
+    Recovered,
+    /// The reduction is taken back.
+    Undo,
+    /// Something happens to the window.
+    Event(CaEvent),
+    /// Nothing happens for so long, and then data are sent.
+    Idle {
+        /// How long.
+        us: u64,
+    },
+}
+
+/// What may happen to a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// Two packets and more, except after a timeout; a rate above zero.
+    Strict,
+    /// One packet and more; any rate. For algorithms that own both.
+    Lenient,
+}
+
+/// A host that keeps its own books straight and does what it is told.
+pub struct Host {
+    /// The connection.
+    pub socket: Socket,
+}
+
+impl Host {
+    /// A connection that has just been established, after a handshake of this round trip, at this time.
+    pub fn new(selected: &Selected, rtt_us: u32, epoch_us: u64) -> Self {
+        let mut socket = Socket::new(selected, MSS, 10, 3);
+        (socket.tcp_mstamp, socket.delivered_mstamp, socket.first_tx_mstamp) = (epoch_us, epoch_us, epoch_us);
+        socket.tcp_clock_cache = epoch_us.wrapping_mul(1000);
+        socket.srtt_us = rtt_us << 3;
+        socket.rtt_min_us = rtt_us;
+        socket.delivered = 1;
+        socket.init();
+        Self { socket }
+    }
+
+    /// Time passes.
+    pub fn advance(&mut self, us: u64) {
+        let sk = &mut self.socket;
+        sk.tcp_mstamp += us;
+        sk.tcp_clock_cache = sk.tcp_mstamp.wrapping_mul(1000);
+    }
+
+    /// Something happens.
+    pub fn apply(&mut self, op: &Op) {
+        let sk = &mut self.socket;
+        match *op {
+            Op::Ack { packets, rtt_us, after_us, losses, limited, app_limited } => {
+                self.advance(u64::from(after_us));
+                self.ack(packets, rtt_us, losses, limited, app_limited);
+            }
+            Op::Send => {
+                let room = sk.snd_cwnd.saturating_sub(sk.packets_in_flight()).min(100_000_000);
+                sk.packets_out += room;
+                sk.max_packets_out = sk.packets_out;
+                sk.snd_nxt = sk.snd_nxt.wrapping_add(room.wrapping_mul(MSS));
+                sk.bytes_sent += u64::from(room) * u64::from(MSS);
+                sk.lsndtime = (sk.tcp_mstamp / 1000) as u32;
+            }
+            Op::Loss if sk.inet_conn.icsk_ca_state < CaState::Recovery as u8 => {
+                sk.prior_cwnd = sk.snd_cwnd;
+                sk.snd_ssthresh = sk.ssthresh();
+                sk.set_state(CaState::Recovery);
+                if !sk.has_cong_control() {
+                    sk.snd_cwnd = sk.snd_ssthresh.min(sk.snd_cwnd);
+                }
+            }
+            Op::Timeout => {
+                sk.prior_cwnd = sk.snd_cwnd;
+                sk.snd_ssthresh = sk.ssthresh();
+                sk.set_state(CaState::Loss);
+                sk.snd_cwnd = 1;
+            }
+            Op::Recovered => sk.set_state(CaState::Open),
+            Op::Undo => sk.snd_cwnd = sk.undo_cwnd(),
+            Op::Event(event) => sk.cwnd_event(event),
+            Op::Idle { us } => {
+                self.advance(us);
+                self.socket.cwnd_event(CaEvent::TxStart);
+            }
+            Op::Loss => {}
+        }
+    }
+
+    /// Packets are acknowledged, now.
+    pub fn ack(&mut self, packets: u32, rtt_us: u32, losses: u32, limited: bool, app_limited: bool) {
+        let sk = &mut self.socket;
+        let packets = packets.min(sk.packets_out).max(1);
+        let prior_in_flight = sk.packets_in_flight();
+        sk.packets_out = sk.packets_out.saturating_sub(packets);
+        (sk.snd_una, sk.delivered) =
+            (sk.snd_una.wrapping_add(packets.wrapping_mul(MSS)), sk.delivered.wrapping_add(packets));
+        sk.lost = sk.lost.wrapping_add(losses);
+        sk.srtt_us = sk.srtt_us - (sk.srtt_us >> 3) + rtt_us;
+        sk.rtt_min_us = sk.rtt_min_us.min(rtt_us);
+        sk.is_cwnd_limited = u8::from(limited);
+        sk.app_limited = if app_limited { sk.delivered.max(1) } else { 0 };
+        sk.delivered_mstamp = sk.tcp_mstamp;
+        let (una, delivered) = (sk.snd_una, sk.delivered);
+        sk.pkts_acked(&AckSample { pkts_acked: packets, rtt_us: rtt_us as i32, in_flight: prior_in_flight });
+        let sample = RateSample {
+            prior_mstamp: sk.tcp_mstamp.saturating_sub(u64::from(rtt_us)),
+            prior_delivered: delivered.wrapping_sub(packets),
+            delivered: packets as i32,
+            interval_us: i64::from(rtt_us),
+            rtt_us: i64::from(rtt_us),
+            losses: losses as i32,
+            acked_sacked: packets,
+            prior_in_flight,
+            last_end_seq: una,
+            is_app_limited: app_limited,
+            ..RateSample::default()
+        };
+        if sk.has_cong_control() {
+            sk.cong_control(una, 0, &sample);
+        } else if sk.inet_conn.icsk_ca_state < CaState::Recovery as u8 {
+            sk.cong_avoid(una, packets);
+        }
+    }
+
+    /// Whether window, threshold and rate are sane after `op`, before which the window was `before`.
+    ///
+    /// # Errors
+    /// Where one is not; says which.
+    pub fn check(&self, rules: Rules, before: u32, op: &Op) -> Result<(), String> {
+        let sk = &self.socket;
+        let (cwnd, lenient) = (sk.snd_cwnd, rules == Rules::Lenient);
+        // After a timeout the host itself goes down to one packet.
+        let may_be_one = before == 1 || matches!(op, Op::Timeout) || lenient;
+        let paced = sk.inet_conn.sk.sk_pacing_status == pacing::NEEDED;
+        let wrong = match cwnd {
+            0 => "a window of zero, which no timer ends".to_owned(),
+            1 if !may_be_one => format!("a window of one packet, from {before}"),
+            0x8000_0000.. => format!("a window of {cwnd} packets"),
+            _ if sk.snd_ssthresh < 2 => format!("a threshold of {} packets", sk.snd_ssthresh),
+            _ if paced && sk.inet_conn.sk.sk_pacing_rate == 0 && !lenient => "a pacing rate of zero".to_owned(),
+            _ => return Ok(()),
+        };
+        Err(wrong)
+    }
+}
+
+/// Tries random sequences of events, each with a first round trip and a time of its own; the same ones each time.
+///
+/// # Errors
+/// Where one breaks a window: what is wrong, and the events that lead there, without those that need not be.
+pub fn trial(algorithm: &'static Algorithm, sequences: u32) -> Result<(), String> {
+    for number in 0..sequences {
+        let mut draws = Stream::new(u64::from(number), "trial");
+        let rtt_us = [0, 40_000, 600_000, 60_000_000][draws.below(4) as usize];
+        let epoch_us = [0, (1 << 32) - 1_000_000, ((1 << 32) - 1_000) * 1000][draws.below(3) as usize];
+        let start = Start { algorithm, rtt_us, epoch_us };
+        let mut ops: Vec<Op> = (0..=draws.below(MOST_EVENTS)).map(|_| draw(&mut draws)).collect();
+        let Some((at, _)) = start.first_wrong(&ops) else { continue };
+        ops.truncate(at + 1);
+        for removed in (0..at).rev() {
+            let mut shorter = ops.clone();
+            shorter.remove(removed);
+            if let Some((at, _)) = start.first_wrong(&shorter) {
+                shorter.truncate(at + 1);
+                ops = shorter;
+            }
+        }
+        let wrong = start.first_wrong(&ops).map_or_else(String::new, |(_, wrong)| wrong);
+        let events: Vec<_> = ops.iter().map(|op| format!("  {op:?}")).collect();
+        return Err(format!("{wrong}, after a handshake of {rtt_us} us and then\n{}", events.join("\n")));
+    }
+    Ok(())
+}
+
+/// Where a sequence begins.
+struct Start {
+    algorithm: &'static Algorithm,
+    rtt_us: u32,
+    epoch_us: u64,
+}
+
+impl Start {
+    /// The first event after which something is wrong, and what.
+    fn first_wrong(&self, ops: &[Op]) -> Option<(usize, String)> {
+        let rules = if self.algorithm.has_cong_control() { Rules::Lenient } else { Rules::Strict };
+        let mut host = Host::new(&Selected::with_defaults(self.algorithm), self.rtt_us, self.epoch_us);
+        ops.iter().enumerate().find_map(|(at, op)| {
+            let before = host.socket.snd_cwnd;
+            host.apply(op);
+            host.check(rules, before, op).err().map(|wrong| (at, wrong))
+        })
+    }
+}
+
+/// A random event, as the tests of this crate weigh them.
+fn draw(draws: &mut Stream) -> Op {
+    let between = |draws: &mut Stream, low: u64, high: u64| (low + draws.below(high - low)) as u32;
+    match draws.below(38) {
+        0..20 => {
+            let packets = [(1, 4), (4, 1000), (1000, 10_000_000)][[0, 0, 0, 0, 0, 0, 1, 2][draws.below(8) as usize]];
+            let rtt = [(0, 10), (1_000, 1_000_000), (1_000_000, 60_000_000)][draws.below(3) as usize];
+            let after = [(0, 5), (5, 5_000), (5_000, 2_000_000)][draws.below(3) as usize];
+            Op::Ack {
+                packets: between(draws, packets.0, packets.1),
+                rtt_us: between(draws, rtt.0, rtt.1),
+                after_us: between(draws, after.0, after.1),
+                losses: if draws.chance(0.1) { between(draws, 1, 100) } else { 0 },
+                limited: draws.chance(0.5),
+                app_limited: draws.chance(0.5),
+            }
+        }
+        20..28 => Op::Send,
+        28..30 => Op::Loss,
+        30 => Op::Timeout,
+        31..34 => Op::Recovered,
+        34 => Op::Undo,
+        35 | 36 => Op::Event(
+            [CaEvent::TxStart, CaEvent::CwndRestart, CaEvent::CompleteCwr, CaEvent::Loss, CaEvent::EcnIsCe]
+                [draws.below(5) as usize],
+        ),
+        _ => Op::Idle { us: draws.below(5_000_000_000) },
+    }
+}
+
+/// Payload of a segment.
+pub const MSS: u32 = 1448;
+/// Most events of a sequence.
+const MOST_EVENTS: u64 = 400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::algorithms;
+
+    #[test]
+    fn no_algorithm_that_is_built_in_fails_the_trial() {
+        for algorithm in algorithms() {
+            assert_eq!(trial(algorithm, 100), Ok(()), "{}", algorithm.name());
+        }
+    }
+}
