@@ -1,10 +1,10 @@
 //! Flows of datagrams: a constant rate from one node to another, and pings that the far node answers.
 
+use perigee_measure::{steady_of_time, Meter, Of, Sent, State};
 use perigee_study::results::{ExchangeRow, Exchanges, FlowRow, SeriesRow};
 use perigee_study::Measure;
 use perigee_units::{Bytes, Rate, Time};
 
-use crate::meter::{steady_of_time, Meter, Of, Sent, State};
 use crate::network::Fate;
 use crate::packet::{Datagram, UDP_HEADERS};
 use crate::world::World;

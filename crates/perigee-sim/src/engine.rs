@@ -3,15 +3,15 @@
 use std::ops::ControlFlow;
 
 use perigee_link::Ecn;
+use perigee_measure::{write_links, Of};
 use perigee_study::results::Tables;
 use perigee_study::{FlowSpec, Run, Scenario, Traffic};
 use perigee_units::Time;
 
 use crate::datagram_flow::DatagramFlow;
-use crate::meter::Of;
 use crate::network::{Arrival, Fate, Network, Options};
 use crate::packet::{NetPacket, Payload};
-use crate::rows::{write_flow, write_links};
+use crate::rows::write_flow;
 use crate::tcp_flow::{End, Sources, TcpFlow};
 use crate::world::World;
 use crate::{Captured, RunResult, SimError};

@@ -9,12 +9,12 @@
 //! No link ever sees a different sequence of arrivals for it.
 
 use perigee_link::{Link, Offered, Transit};
+use perigee_measure::LinkLog;
 use perigee_study::{RunLink, Scenario};
 use perigee_units::Time;
 
 use crate::captures::Captures;
 use crate::due::Due;
-use crate::link_log::LinkLog;
 use crate::packet::{NetPacket, Payload};
 use crate::queue::EventQueue;
 

@@ -3,13 +3,13 @@
 //! The data goes from `from` to `to`; either opens the connection.
 
 use perigee_link::Ecn;
+use perigee_measure::{steady_of_size, steady_of_time, Meter, Of, Sent, State};
 use perigee_study::results::{EventRow, ExchangeRow, Exchanges, FlowRow, SeriesRow};
 use perigee_study::{Amount, App, FlowSpec, Measure, Opener, Tcp};
 use perigee_tcp::{Endpoint, Info, Segment};
 use perigee_units::{Bytes, Ratio, Stream, Time};
 
 use crate::event_log::EventLog;
-use crate::meter::{steady_of_size, steady_of_time, Meter, Of, Sent, State};
 use crate::packet::{NetPacket, Payload};
 use crate::world::World;
 

@@ -15,7 +15,7 @@ use perigee_units::{Bytes, Time};
 use crate::histogram::Histogram;
 
 /// The measurements of one flow.
-pub(crate) struct Meter {
+pub struct Meter {
     start: Time,
     /// When it ended; known ahead where the last packet's fate is.
     end: Option<Time>,
@@ -41,15 +41,19 @@ pub(crate) struct Meter {
 
 /// What the sender has done since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sent {
-    pub(crate) packets: u64,
-    pub(crate) retransmitted: u64,
+pub struct Sent {
+    /// Data packets, retransmissions among them.
+    pub packets: u64,
+    /// Data packets sent again.
+    pub retransmitted: u64,
 }
 
 /// When a steady phase begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SteadyBegin {
+pub enum SteadyBegin {
+    /// When so many bytes are delivered.
     Bytes(u64),
+    /// At this instant.
     Time(Time),
 }
 
@@ -90,25 +94,33 @@ struct Sample {
 
 /// What a row belongs to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Of<'a> {
-    pub(crate) run: u32,
-    pub(crate) flow: &'a Name,
+pub struct Of<'a> {
+    /// Number of the run.
+    pub run: u32,
+    /// Name of the flow.
+    pub flow: &'a Name,
 }
 
 /// The part of a series row that the transport knows.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct State {
-    pub(crate) acked_bytes: u64,
-    pub(crate) cwnd_packets: Option<u32>,
-    pub(crate) ssthresh_packets: Option<u32>,
-    pub(crate) srtt_ms: Option<f64>,
-    pub(crate) inflight_packets: u32,
-    pub(crate) pacing_mbps: Option<f64>,
+pub struct State {
+    /// Payload acknowledged since the flow began.
+    pub acked_bytes: u64,
+    /// Congestion window.
+    pub cwnd_packets: Option<u32>,
+    /// Slow start threshold; `None` while there is none.
+    pub ssthresh_packets: Option<u32>,
+    /// Smoothed round trip; `None` before a sample.
+    pub srtt_ms: Option<f64>,
+    /// Packets in flight as the sender counts them.
+    pub inflight_packets: u32,
+    /// Pacing rate; `None` where the sender does not pace.
+    pub pacing_mbps: Option<f64>,
 }
 
 impl Meter {
     /// Of a flow that begins at `start`.
-    pub(crate) fn new(start: Time, measure: &Measure, steady: Option<SteadyBegin>) -> Self {
+    pub fn new(start: Time, measure: &Measure, steady: Option<SteadyBegin>) -> Self {
         let startup = measure.startup.map(|end| match end {
             Startup::Bytes(bytes) => Phase::by_bytes(bytes.as_u64()),
             Startup::Time(length) => Phase::by_time(start + length),
@@ -139,27 +151,30 @@ impl Meter {
         meter
     }
 
-    pub(crate) fn start(&self) -> Time {
+    /// When the flow began.
+    pub fn start(&self) -> Time {
         self.start
     }
 
     /// When the flow ended, as far as known.
-    pub(crate) fn end(&self) -> Option<Time> {
+    pub fn end(&self) -> Option<Time> {
         self.end
     }
 
-    pub(crate) fn received(&self) -> u64 {
+    /// Payload delivered in order.
+    pub fn received(&self) -> u64 {
         self.received
     }
 
-    pub(crate) fn arrived(&self) -> u64 {
+    /// Payload arrived, each byte counted once.
+    pub fn arrived(&self) -> u64 {
         self.arrived
     }
 
     /// The receiver has got `arrived` bytes so far, of them `received` in order. True where [`Meter::pass`] is to be
     /// called.
     #[inline]
-    pub(crate) fn deliver(&mut self, now: Time, received: u64, arrived: u64) -> bool {
+    pub fn deliver(&mut self, now: Time, received: u64, arrived: u64) -> bool {
         if self.end.is_some() {
             return false;
         }
@@ -173,7 +188,7 @@ impl Meter {
 
     /// Notes what has been passed by `now`: milestones and ends of phases.
     #[cold]
-    pub(crate) fn pass(&mut self, now: Time, sent: Sent) {
+    pub fn pass(&mut self, now: Time, sent: Sent) {
         if self.end.is_some() {
             return;
         }
@@ -200,7 +215,7 @@ impl Meter {
     }
 
     /// The next instant at which [`Meter::pass`] is to be called.
-    pub(crate) fn next_instant(&self) -> Time {
+    pub fn next_instant(&self) -> Time {
         let open = |phase: &Option<Phase>| phase.as_ref().filter(|p| p.passed.is_none()).map_or(Time::MAX, |p| p.at);
         if self.end.is_some() {
             Time::MAX
@@ -211,7 +226,7 @@ impl Meter {
 
     /// The sender has measured a round trip.
     #[inline]
-    pub(crate) fn round_trip(&mut self, rtt: Time) {
+    pub fn round_trip(&mut self, rtt: Time) {
         if self.end.is_none() {
             self.rtt[self.phase_bits].add(rtt);
             self.sample.rtt_sum_ns += rtt.as_nanos();
@@ -220,13 +235,13 @@ impl Meter {
     }
 
     /// The flow ends at `end`.
-    pub(crate) fn finish(&mut self, end: Time) {
+    pub fn finish(&mut self, end: Time) {
         self.bin.close_until(end, self.arrived);
         self.end = Some(end);
     }
 
     /// The row of the series that ends at `now`; `None` where nothing is new since the flow's end.
-    pub(crate) fn series_row(&mut self, now: Time, of: Of<'_>, sent: Sent, state: State) -> Option<SeriesRow> {
+    pub fn series_row(&mut self, now: Time, of: Of<'_>, sent: Sent, state: State) -> Option<SeriesRow> {
         let now = self.end.map_or(now, |end| end.min(now));
         let length = now.checked_sub(self.sample.at).filter(|length| *length > Time::ZERO)?;
         let before = &self.sample;
@@ -250,7 +265,7 @@ impl Meter {
     }
 
     /// Fills in what is measured here of the flow's row; `end` is its end or the run's, `sent` as of then.
-    pub(crate) fn fill(&self, row: &mut FlowRow, end: Time, sent: Sent) {
+    pub fn fill(&self, row: &mut FlowRow, end: Time, sent: Sent) {
         let duration = end - self.start;
         row.bytes = self.received;
         row.received_bytes = self.received;
@@ -288,7 +303,7 @@ impl Meter {
     }
 
     /// Adds the flow's distributions of round trips.
-    pub(crate) fn write_round_trips(&self, run: u32, flow: &Name, table: &mut Rtt) {
+    pub fn write_round_trips(&self, run: u32, flow: &Name, table: &mut Rtt) {
         if !self.has_rtt_table {
             return;
         }
@@ -301,7 +316,7 @@ impl Meter {
     }
 
     /// The milestones reached.
-    pub(crate) fn milestones<'a>(&'a self, run: u32, flow: &'a Name) -> impl Iterator<Item = MilestoneRow> + 'a {
+    pub fn milestones<'a>(&'a self, run: u32, flow: &'a Name) -> impl Iterator<Item = MilestoneRow> + 'a {
         self.milestones.iter().map(move |(bytes, at)| {
             let t_s = (*at - self.start).as_secs_f64();
             MilestoneRow { run, flow: flow.clone(), bytes: *bytes, t_s }
@@ -342,17 +357,17 @@ impl Phase {
 }
 
 /// Where the steady phase begins that is the last `share` of `size`.
-pub(crate) fn steady_of_size(size: Bytes, share: f64) -> SteadyBegin {
+pub fn steady_of_size(size: Bytes, share: f64) -> SteadyBegin {
     SteadyBegin::Bytes((size.as_u64() as f64 * (1.0 - share)).round() as u64)
 }
 
 /// Where the steady phase begins that is the last `share` of the time from `start` over `length`.
-pub(crate) fn steady_of_time(start: Time, length: Time, share: f64) -> SteadyBegin {
+pub fn steady_of_time(start: Time, length: Time, share: f64) -> SteadyBegin {
     SteadyBegin::Time(start + Time::from_nanos((length.as_nanos() as f64 * (1.0 - share)).round() as u64))
 }
 
 /// Megabits per second of so many bytes in that time; zero in no time.
-pub(crate) fn mbps(bytes: u64, time: Time) -> f64 {
+pub fn mbps(bytes: u64, time: Time) -> f64 {
     if time == Time::ZERO {
         0.0
     } else {
