@@ -48,6 +48,7 @@ class SyntheticPlan:
         self._pause_s = pause_s
         self.setup: dict[str, Any] = {}
         self.warnings = ""
+        self.sources: dict[str, bytes] = {}
         names = list(ALGORITHMS)
         points = [{"flow.cc": name} for name in names]
         if pairs:

@@ -58,6 +58,9 @@ def test_a_study_names_a_file_relative_to_its_own_folder(perigee: Perigee, own: 
     done = perigee("run", "work/own.toml", "--out", "results")
     assert done.returncode == 0, done.stderr
     assert flows(tmp_path / "results") == [("cubic", "{}"), ("half", "{}"), ("half", '{"keep":"90 %"}')]
+    assert (tmp_path / "results" / "study" / "half.c").read_bytes() == (own / "cc" / "half.c").read_bytes()
+    assert perigee("report", "results").returncode == 0
+    assert "half_cong_avoid" in (tmp_path / "results" / "report.html").read_text(encoding="utf-8")
     keep = pl.read_parquet(tmp_path / "results" / "series.parquet").group_by("run").agg(pl.col("cwnd_packets").mean())
     windows = dict(keep.rows())
     assert windows[1] < windows[2], "who keeps more of the window has more of it"

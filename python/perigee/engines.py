@@ -55,6 +55,10 @@ class Plan(Protocol):
     def warnings(self) -> str:
         """What a compiler warned of in authors' congestion controls."""
 
+    @property
+    def sources(self) -> Mapping[str, bytes]:
+        """The text of each author's congestion control, by the name that results have for it."""
+
     def execute(self, index: int, progress: Progress) -> Output | None:
         """Do one run; `None` when `progress` asked to stop.
 
@@ -134,6 +138,7 @@ class SimulatorPlan:
         self.runs: list[dict[str, Any]] = json.loads(plan.runs_json())
         self.setup: dict[str, Any] = json.loads(plan.setup_json())
         self.warnings: str = plan.warnings
+        self.sources: dict[str, bytes] = plan.sources()
 
     def execute(self, index: int, progress: Progress) -> Output | None:
         """Simulate one run with the interpreter's lock released, see `Plan.execute`."""

@@ -67,6 +67,11 @@ class Results:
         path = self.path / "study" / name
         return (path, path.read_text("utf-8")) if path.is_file() else None
 
+    def authored(self) -> list[tuple[str, str]]:
+        """Return the files of authors' congestion controls that the runs were made with, and their texts."""
+        files = sorted((self.path / "study").glob("*.c"))
+        return [(path.name, path.read_text("utf-8", errors="replace")) for path in files]
+
     def setup(self) -> dict[str, Any]:
         """Return links, hosts and flows of the first run in words, as the engine resolved them."""
         kept = self.file("setup.json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -93,6 +94,7 @@ def carry_out(job: Job, watch: Watch = lambda _done, _total: None) -> Done:
     files = {
         "study.toml": job.study.text.encode(),
         **job.study.companions(),
+        **{_file_name(name): text for name, text in plan.sources.items()},
         "setup.json": json.dumps(plan.setup, indent=1).encode(),
     }
     with folder.open(identity, files, fresh=job.fresh) as manifest:
@@ -103,6 +105,17 @@ def carry_out(job: Job, watch: Watch = lambda _done, _total: None) -> Done:
         _Crew(plan, folder, job.workers or os.cpu_count() or 1).do(missing, total, watch)
         folder.finish(manifest)
         return Done(out, total, total - len(missing), plan.warnings)
+
+
+def _file_name(cc: str) -> str:
+    """Return the name under which the file of an author's congestion control is kept.
+
+    Examples:
+        >>> _file_name("mycc"), _file_name("cubic (../cubic.c)")
+        ('mycc.c', 'cubic-..-cubic.c')
+    """
+    plain = re.sub(r"[^\w.]+", "-", cc).strip("-")
+    return plain if plain.endswith(".c") else f"{plain}.c"
 
 
 class _Crew:

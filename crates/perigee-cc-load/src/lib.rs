@@ -19,6 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use perigee_cc::{Algorithm, Refused};
 use perigee_cc_build::BuildError;
 use thiserror::Error;
@@ -29,8 +30,15 @@ pub use check::{check, Checked, ForKernel};
 #[derive(Debug)]
 pub struct Loader {
     headers: PathBuf,
-    loaded: Vec<(PathBuf, &'static Algorithm)>,
+    loaded: Vec<Loaded>,
     warnings: String,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    path: PathBuf,
+    source: Vec<u8>,
+    algorithm: &'static Algorithm,
 }
 
 /// Why a file is no algorithm; prints what is wrong, `; `, and what to do.
@@ -53,6 +61,11 @@ pub enum LoadError {
     /// There is no room for what the compiler makes.
     #[error("cannot be compiled: no temporary folder: {0}; make room there, or name another in TMPDIR")]
     Temporary(io::Error),
+    /// It has memory that no socket owns.
+    #[error(
+        "keeps state in `{0}`, which all flows of all runs would share; keep it in the socket (CC_STATE, CC_STORAGE), or make it const"
+    )]
+    Global(String),
     /// The system does not load what the compiler made.
     #[error("cannot be loaded: {0}; correct the file")]
     Library(libloading::Error),
@@ -77,8 +90,8 @@ impl Loader {
     pub fn load(&mut self, path: &Path, shown: &str) -> Result<&'static Algorithm, LoadError> {
         let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
         let real = path.canonicalize().map_err(unreadable)?;
-        if let Some((_, algorithm)) = self.loaded.iter().find(|(known, _)| *known == real) {
-            return Ok(algorithm);
+        if let Some(known) = self.loaded.iter().find(|known| known.path == real) {
+            return Ok(known.algorithm);
         }
         let source = fs::read(&real).map_err(unreadable)?;
         let folder = tempfile::tempdir().map_err(LoadError::Temporary)?;
@@ -89,15 +102,23 @@ impl Loader {
                 other => LoadError::Compiler(other),
             })?;
         let library = fs::read(&object).map_err(LoadError::Temporary)?;
+        if let Some(name) = global(&library) {
+            return Err(LoadError::Global(name));
+        }
         let algorithm = open(&object)?;
         let name = algorithm.name();
-        let taken = perigee_cc::find(name).is_some() || self.loaded.iter().any(|(_, other)| other.name() == name);
+        let taken = perigee_cc::find(name).is_some() || self.loaded.iter().any(|other| other.algorithm.name() == name);
         let name = if taken { format!("{name} ({shown})") } else { name.to_owned() };
         // Headers of the author's own are in the library only, comments in the source only.
         let algorithm: &'static Algorithm =
             Box::leak(Box::new(algorithm.from_file(name, digest(&[&source, &library]))));
-        self.loaded.push((real, algorithm));
+        self.loaded.push(Loaded { path: real, source, algorithm });
         Ok(algorithm)
+    }
+
+    /// What results call each algorithm so far, and the text of its file.
+    pub fn sources(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+        self.loaded.iter().map(|one| (one.algorithm.name(), &*one.source))
     }
 
     /// What the compiler warned of so far; empty where it had nothing to say.
@@ -120,6 +141,27 @@ fn open(object: &Path) -> Result<Algorithm, LoadError> {
     std::mem::forget(library);
     Ok(algorithm)
 }
+
+/// A variable of the library that is not constant: runs go at the same time, and must give the same each time.
+fn global(library: &[u8]) -> Option<String> {
+    let file = object::File::parse(library).ok()?;
+    let name = file.symbols().find_map(|symbol| {
+        let section = file.section_by_index(symbol.section_index()?).ok()?;
+        let is_variable = matches!(symbol.kind(), SymbolKind::Data | SymbolKind::Tls) && symbol.size() > 0;
+        // Tables of addresses are written once, by the loader, and are constant from then on.
+        let may_change = WRITABLE.iter().any(|start| section.name().is_ok_and(|name| name.starts_with(start)))
+            && section.name().is_ok_and(|name| !name.starts_with(".data.rel.ro"));
+        let name = symbol.name().ok().filter(|name| is_variable && may_change && !OF_THE_COMPILER.contains(name))?;
+        // A static variable of a function has a number after its name.
+        Some(name.split('.').next().unwrap_or(name).to_owned())
+    });
+    name
+}
+
+/// Sections whose content may change.
+const WRITABLE: [&str; 4] = [".data", ".bss", ".tdata", ".tbss"];
+/// What every shared library has there, from the compiler's own start-up code.
+const OF_THE_COMPILER: [&str; 3] = ["completed.0", "__dso_handle", "__TMC_END__"];
 
 /// 64-bit FNV-1a.
 fn digest(parts: &[&[u8]]) -> u64 {

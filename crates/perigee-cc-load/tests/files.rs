@@ -163,6 +163,52 @@ fn what_linux_would_refuse_is_refused() {
     );
 }
 
+/// [`KEEP`] with these declarations, and this statement on a loss.
+fn keep_with(declarations: &str, statement: &str) -> String {
+    let top = "CC_PARAMETERS(PARAMETERS)\n";
+    let text = KEEP.replace(top, &format!("{top}{declarations}\n"));
+    text.replace("\treturn max32(", &format!("\t{statement}\n\treturn max32("))
+}
+
+#[test]
+fn state_outside_of_the_socket_is_refused() {
+    for (declared, used) in [
+        ("u32 losses;", "losses++;"),
+        ("static u32 losses = 3;", "tcp_sk(sk)->lost += losses++;"),
+        ("static _Thread_local u32 losses;", "tcp_sk(sk)->lost += losses++;"),
+        ("u32 losses[4];", "losses[1]++;"),
+        ("", "static u32 losses; tcp_sk(sk)->lost += losses++;"),
+    ] {
+        let error = Desk::new().error(&keep_with(declared, used));
+        let expected = "keeps state in `losses`, which all flows of all runs would share; keep it in the socket";
+        assert!(error.starts_with(expected), "{declared} {used}: {error}");
+    }
+}
+
+#[test]
+fn constant_tables_are_no_state() {
+    let tables = "CC_TABLE u32 numbers[2] = { 7, 9 };\nCC_TABLE char *const words[2] = { \"a\", \"b\" };";
+    let used = "tcp_sk(sk)->lost += numbers[tcp_sk(sk)->delivered & 1] + (u32)words[tcp_sk(sk)->delivered & 1][0];";
+    let mut desk = Desk::new();
+    let path = desk.write("keep.c", &keep_with(tables, used));
+    desk.loader.load(&path, "keep.c").unwrap();
+    assert_eq!(desk.loader.warnings(), "");
+}
+
+#[test]
+fn every_built_in_algorithm_may_be_an_authors() {
+    let mut loader = Loader::new(headers());
+    let files = fs::read_dir(headers()).expect("algorithms").map(|entry| entry.expect("an entry").path());
+    let mut seen = 0;
+    for path in files.filter(|path| path.extension().is_some_and(|ending| ending == "c")) {
+        let algorithm = loader.load(&path, "here").unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        assert_eq!(algorithm.name(), format!("{name} (here)"));
+        seen += 1;
+    }
+    assert_eq!((seen, loader.warnings()), (perigee_cc::algorithms().len(), ""));
+}
+
 #[test]
 fn a_file_made_with_the_header_of_another_version_is_refused() {
     let mut desk = Desk::new();

@@ -31,6 +31,7 @@ struct Plan {
     study: String,
     runs: Vec<Run>,
     warnings: String,
+    sources: Vec<(&'static str, Vec<u8>)>,
 }
 
 #[pymethods]
@@ -53,7 +54,8 @@ impl Plan {
         let folder = Path::new(path).parent().unwrap_or(Path::new(""));
         let mut disk = Disk { search: &search, folder, loader: Loader::new(headers) };
         let runs = study.plan(&overrides, &mut disk).map_err(wrong)?;
-        Ok(Self { study: study.name().to_owned(), runs, warnings: disk.loader.warnings().to_owned() })
+        let sources = disk.loader.sources().map(|(name, text)| (name, text.to_vec())).collect();
+        Ok(Self { study: study.name().to_owned(), runs, warnings: disk.loader.warnings().to_owned(), sources })
     }
 
     /// The study's name.
@@ -66,6 +68,15 @@ impl Plan {
     #[getter]
     fn warnings(&self) -> &str {
         &self.warnings
+    }
+
+    /// The text of each author's algorithm, by the name that results have for it.
+    fn sources<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let sources = PyDict::new(py);
+        for (name, text) in &self.sources {
+            sources.set_item(name, PyBytes::new(py, text))?;
+        }
+        Ok(sources)
     }
 
     /// The runs as JSON, see `perigee_study::plan_json`.

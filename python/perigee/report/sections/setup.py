@@ -18,6 +18,7 @@ def section(context: Context) -> Section | None:
     blocks: list[Block] = [_properties(kind, caption, setup[kind]) for kind, caption in captions if setup.get(kind)]
     if kept := context.results.file("study.toml"):
         blocks.append(Listing("study.toml", kept[1]))
+    blocks += [Listing(name, text) for name, text in context.results.authored()]
     return Section("setup", "Links, hosts and flows", blocks) if blocks else None
 
 
