@@ -91,13 +91,16 @@ def status() -> dict[str, Any]:
         and figures with their unit in the name.
 
     Raises:
-        RunError: this process may not look.
+        InputError: this process may not look.
+        RunError: the kernel does not say.
     """
     native = native_core()
     try:
         found: dict[str, Any] = json.loads(native.cc_status())
+    except native.CcInputError as error:
+        raise InputError(str(error)) from error
     except native.KernelError as error:
-        raise RunError(f"{error.args[0]}; run the command as root") from error
+        raise _kernel_error(error, "") from error
     return found
 
 

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use thiserror::Error;
 
 use crate::object::ObjectError;
-use crate::requirements::Missing;
+use crate::requirements::{self, Missing};
 use crate::sockets::SocketUse;
 
 /// The system refused a step that should always work for root.
@@ -122,6 +122,24 @@ impl UnloadError {
     /// What was asked for is wrong or cannot be done by this process; otherwise the machine stands in the way.
     pub fn is_wrong_input(&self) -> bool {
         matches!(self, Self::Missing(_) | Self::NotLoaded { .. })
+    }
+}
+
+/// Why the machine could not be looked at.
+#[derive(Debug, Error)]
+pub enum StatusError {
+    /// The process lacks something.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// A step failed.
+    #[error(transparent)]
+    System(SystemError),
+}
+
+impl From<SystemError> for StatusError {
+    fn from(error: SystemError) -> Self {
+        // What fails for want of rights is better told by the rights.
+        requirements::check_process().err().map_or(Self::System(error), Self::Missing)
     }
 }
 

@@ -24,7 +24,7 @@ mod status;
 mod store;
 mod unload;
 
-pub use error::{LoadError, SystemError, UnloadError};
+pub use error::{LoadError, StatusError, SystemError, UnloadError};
 pub use load::{load, Loaded, Options};
 pub use object::ObjectError;
 pub use program::{Program, ProgramError};

@@ -78,10 +78,11 @@ pub fn check_kernel() -> Result<(), Missing> {
 fn read_kernel() -> Result<(), Missing> {
     let system = rustix::system::uname();
     check_release(&system.release().to_string_lossy())?;
-    if !Path::new(BTF).exists() {
-        return Err(Missing::Btf);
-    }
-    let btf = Btf::from_path(BTF).map_err(|_| Missing::Btf)?;
+    check_types(Path::new(BTF))
+}
+
+fn check_types(path: &Path) -> Result<(), Missing> {
+    let btf = Btf::from_path(path).map_err(|_| Missing::Btf)?;
     let present = btf.type_by_name::<types::Struct<'_>>(STRUCT_OPS).is_some();
     if !present {
         return Err(Missing::StructOps);
@@ -138,6 +139,32 @@ mod tests {
         for new in ["6.12", "6.12.0-rc1", "6.18.44-fc", "7.0.1"] {
             assert_eq!(check_release(new), Ok(()), "{new}");
         }
+    }
+
+    /// The types of a C file in the place of the kernel's; `None` where clang is missing.
+    fn types_of(name: &str, text: &str) -> Option<Result<(), Missing>> {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, object) = (folder.path().join(format!("{name}.c")), folder.path().join("types.o"));
+        std::fs::write(&source, text).unwrap();
+        match perigee_cc_build::kernel_object(&source, folder.path(), &object) {
+            Ok(_) => Some(check_types(&object)),
+            Err(missing) => {
+                println!("skipped: {missing}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn a_kernel_whose_types_are_not_as_needed_is_told_what_they_lack() {
+        let old = "struct tcp_congestion_ops { void (*cong_control)(void *sk, void *sample); };\n";
+        let new = "struct tcp_congestion_ops { void (*cong_control)(void *sk, int ack, int flag, void *sample); };\n";
+        let ops = "struct bpf_struct_ops_tcp_congestion_ops { struct tcp_congestion_ops data; } ops;\n";
+        let Some(found) = types_of("without", "struct tcp_sock { int cwnd; } sock;\n") else { return };
+        assert_eq!(found, Err(Missing::StructOps));
+        assert_eq!(types_of("old", &format!("{old}{ops}")), Some(Err(Missing::CongControl { found: 2 })));
+        assert_eq!(types_of("new", &format!("{new}{ops}")), Some(Ok(())));
+        assert_eq!(check_types(Path::new("/nowhere")), Err(Missing::Btf));
     }
 
     #[test]

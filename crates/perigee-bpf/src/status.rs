@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::error::SystemError;
+use crate::error::{StatusError, SystemError};
 use crate::kernel;
 use crate::sockets::{self, SocketUse};
 use crate::store::{Record, Store};
@@ -40,7 +40,7 @@ pub struct Status {
 ///
 /// # Errors
 /// Where the links cannot be read: that takes root.
-pub fn status() -> Result<Status, SystemError> {
+pub fn status() -> Result<Status, StatusError> {
     let store = Store::view()?;
     let records = store.as_ref().map_or_else(|| Ok(Vec::new()), Store::records)?;
     let registered = kernel::registered()?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use perigee_bpf::{load, status, unload, InUse, LoadError, Options, Program, UnloadError};
+use perigee_bpf::{load, status, unload, InUse, LoadError, Options, Program, StatusError, UnloadError};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -66,7 +66,11 @@ pub(crate) fn cc_unload(py: Python<'_>, name: &str, wait_s: Option<f64>, force: 
 /// What is loaded and who uses it: JSON of `perigee_bpf::Status`.
 #[pyfunction]
 pub(crate) fn cc_status(py: Python<'_>) -> PyResult<String> {
-    json(&py.detach(status).map_err(|error| KernelError::new_err((error.to_string(), None::<String>)))?)
+    let found = py.detach(status).map_err(|error| match error {
+        StatusError::Missing(missing) => CcInputError::new_err(missing.to_string()),
+        StatusError::System(error) => KernelError::new_err((error.to_string(), None::<String>)),
+    });
+    json(&found?)
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "a function that maps errors takes them")]
