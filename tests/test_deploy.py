@@ -18,7 +18,7 @@ from perigee.kernel import status
 PAGE = ROOT / "docs" / "guide" / "deploy-congestion-control.md"
 UNITS = ["perigee-cc@.service"]
 # ```console TOOL: only where there is such a tool.
-BLOCK = re.compile(r"^```(console|python|c)(?: (\w+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(console|py|c)(?: (\w+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SAVE_AS = re.compile(r"as\s+`([\w.-]+)`")
 UNDO = """
 ip netns delete dish; ip netns delete town
