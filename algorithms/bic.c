@@ -12,7 +12,7 @@
  *  - growth is multiplied by the packets that an ACK covers on average, though growth counts packets: this mean begins at
  *    two and in whole sixteenths does not fall below 31/16, so that all increments are about twice those named here
  *  - the search is renewed when the window changed or 1/32 s passed; a timeout forgets the maximum
- *  - slow start has no threshold of its own; the parameter `initial_ssthresh` sets one (100 in Linux up to 2.6.16)
+ *  - slow start has no threshold of its own; the parameter `initial_ssthresh` sets one (100 in early versions of Linux)
  * Differences from Linux: its clock ticks at 1 kHz; counts saturate where Linux's overflow, above 50 million packets.
  *
  * Units: packets; `last_time` in ms; `delayed_ack` in packets per ACK << 4.

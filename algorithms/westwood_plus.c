@@ -13,7 +13,7 @@
  *  - the window becomes B RTTmin when recovery ends (until then Reno's half governs); after a timeout only the threshold
  *  - RTTmin starts anew after a timeout
  *  - of an ACK for more than a segment, what duplicate ACKs announced before is not counted again
- * Differences from Linux: its clock ticks at 1 kHz.
+ * Differences from Linux: its clock ticks at 1 kHz; bandwidth keeps sixteenths, which its two roundings cut.
  *
  * Units: bytes and ms; bandwidth in bytes/ms << 4.
  */

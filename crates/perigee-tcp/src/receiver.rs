@@ -458,8 +458,10 @@ struct ReceiveWindow {
     last_echo: u32,
     /// Data taken in the last round, and the start of this one.
     round: Round,
-    /// When data arrived that the application has not read yet, and where it ends.
+    /// When data arrived in order that the application has not read yet, and where it ends.
     unread: Option<(Time, u64)>,
+    /// Where the data end that arrived in order.
+    arrived: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -491,6 +493,7 @@ impl ReceiveWindow {
             last_echo: 0,
             round: Round { space: 1, start: 1, at: Time::ZERO },
             unread: None,
+            arrived: 1,
         }
     }
 
@@ -538,12 +541,12 @@ impl ReceiveWindow {
     #[inline]
     fn grow(&mut self, now: Time, next: u64, held_bytes: u64) -> bool {
         // The application reads after all that arrives at one instant.
-        match self.unread {
-            Some((at, read)) if at < now => {
-                self.on_read(at, read);
-                self.unread = Some((now, next));
-            }
-            _ => self.unread = Some((now, next)),
+        if let Some((at, read)) = self.unread.take_if(|(at, _)| *at < now) {
+            self.on_read(at, read);
+        }
+        if next > self.arrived {
+            self.arrived = next;
+            self.unread = Some((now, next));
         }
         let held = held_bytes * self.segment_memory / self.mss;
         let most = self.clamp.min(self.buffer.saturating_sub(held) / BUFFER_PER_WINDOW);
