@@ -277,12 +277,36 @@ fn only_what_was_loaded_by_us_is_unloaded() {
 #[test]
 fn what_an_interrupted_command_left_is_no_entry_and_the_next_one_removes_it() {
     let Some(mut machine) = Machine::take() else { return };
+    let root = std::path::Path::new("/sys/fs/bpf/perigee");
     machine.load("reno", &[], "y");
-    let left = std::path::Path::new("/sys/fs/bpf/perigee").join(own_name("z"));
-    std::fs::create_dir(&left).unwrap();
-    assert!(status().unwrap().loaded.iter().all(|entry| entry.name != own_name("z")));
+    // A load that was killed before it pinned its link, and an unload that was killed after it detached it.
+    std::fs::create_dir(root.join(own_name("z"))).unwrap();
+    let detached = machine.load("reno", &[], "w").name;
+    libbpf_rs::Link::open(root.join(&detached).join("link")).unwrap().detach().unwrap();
+    let left = [own_name("z"), detached];
+    assert!(status().unwrap().loaded.iter().all(|entry| !left.contains(&entry.name)));
     machine.load("reno", &[], "y");
-    assert!(!left.exists());
+    assert!(left.iter().all(|name| !root.join(name).exists()));
+    assert!(is_registered(&own_name("y")));
+}
+
+#[test]
+fn commands_at_the_same_time_wait_for_each_other() {
+    let Some(_machine) = Machine::take() else { return };
+    let before = objects();
+    std::thread::scope(|scope| {
+        for suffix in ["1", "2", "3", "4"] {
+            scope.spawn(move || {
+                let (program, name) = (Program::built_in("reno", &[]).unwrap(), own_name(suffix));
+                for _ in 0..5 {
+                    load(&program, Options { name: Some(&name), ..Options::default() }).unwrap();
+                    status().unwrap();
+                    unload(&name, InUse::Refuse).unwrap();
+                }
+            });
+        }
+    });
+    assert_nothing_stays(&before);
 }
 
 #[test]
