@@ -124,6 +124,13 @@ fn a_loss_halves_a_timeout_begins_with_one_packet_and_an_undo_gives_the_window_b
 }
 
 #[test]
+fn the_window_follows_the_backlog_whether_or_not_it_was_used_up() {
+    let mut path = Rounds::new("vegas", &[], 100_000).avoiding(50);
+    path.socket.is_cwnd_limited = 0;
+    assert!((59..=60).contains(&path.rounds(10)), "{}", path.socket.snd_cwnd);
+}
+
+#[test]
 fn idle_time_forgets_the_base_round_trip() {
     // The path became longer: without forgetting, 50 ms more would count as a queue.
     let mut path = Rounds::new("vegas", &[], 100_000).avoiding(100);
