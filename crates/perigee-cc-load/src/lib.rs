@@ -67,7 +67,7 @@ pub enum LoadError {
     )]
     Global(String),
     /// The system does not load what the compiler made.
-    #[error("cannot be loaded: {0}; correct the file")]
+    #[error("cannot be loaded: {0}; where temporary files may not be executed, name another folder in TMPDIR")]
     Library(libloading::Error),
     /// The host does not take it.
     #[error("cannot be run: {0}")]
