@@ -15,7 +15,8 @@
  *  - pacing and Hoe's estimate of the first threshold are off; the parameters `pacing` and `estimate` turn them on
  * With `estimate` the first window is not grown by Hybla's rule: its ACKs measure the path (Hoe: "Improving the
  * start-up behavior of a congestion control scheme for TCP", 1996) before the first increment, which at a geostationary
- * round trip would already be the largest window there is. Pacing waits for that measurement.
+ * round trip would already be the largest window there is. An ACK that the receiver delayed ends the measurement, which
+ * pacing waits for.
  *
  * Units: windows in packets; `rho_8` is rho << 3, `rho2_128` is rho^2 << 7, increments are << 7.
  */
@@ -36,6 +37,9 @@ CC_PARAMETERS(PARAMETERS)
 /* Largest exponent of 2^rho. */
 #define RHO_EXP_MAX 16U
 
+/* Fewest packets whose spacing is a measurement. */
+#define TRAIN_MIN 4
+
 enum { MEASURE_OFF, MEASURE_WAIT, MEASURE_TRAIN };
 
 struct hybla {
@@ -46,6 +50,7 @@ struct hybla {
 	bool open;     /* Hybla's rules apply */
 	u8 measure;
 	u32 train_start; /* us */
+	u32 train_last;  /* its last ACK, us */
 	u32 train_packets;
 	u32 train_end; /* sequence number */
 };
@@ -99,29 +104,42 @@ static u32 slow_start_increment(const struct hybla *ca)
 	return ((u32)exp2_eighths[ca->rho_8 & 7] << whole) - INC_ONE;
 }
 
+/* An ACK that took more than twice as long per packet as those before it was delayed by the receiver. */
+static bool was_delayed(const struct hybla *ca, u32 now, u32 acked)
+{
+	u64 mean = (u64)(ca->train_last - ca->train_start) * acked;
+
+	return ca->train_packets >= TRAIN_MIN && (u64)(now - ca->train_last) * ca->train_packets > 2 * mean;
+}
+
 /* Hoe: the first window leaves back to back, so its ACKs are spaced by the bottleneck: ssthresh = bandwidth x RTT. */
 static void measure_train(struct sock *sk, struct hybla *ca, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u32 now = (u32)tp->tcp_mstamp, length;
+	bool delayed;
 
 	if (ca->measure == MEASURE_WAIT) {
 		ca->measure = MEASURE_TRAIN;
-		ca->train_start = now;
+		ca->train_start = ca->train_last = now;
 		ca->train_end = tp->snd_nxt;
 		return;
 	}
-	ca->train_packets += acked;
-	if (before(ack, ca->train_end))
-		return;
+	delayed = was_delayed(ca, now, acked);
+	if (!delayed) {
+		ca->train_packets += acked;
+		ca->train_last = now;
+		if (before(ack, ca->train_end))
+			return;
+	}
 	ca->measure = MEASURE_OFF;
 	if (param(sk, pacing))
 		start_pacing(sk);
-	length = now - ca->train_start;
-	if (length == 0 || ca->train_packets < 2)
+	length = ca->train_last - ca->train_start;
+	if (length == 0 || ca->train_packets < TRAIN_MIN)
 		return;
-	tp->snd_ssthresh = clamp32((u32)min64((u64)ca->train_packets * (tp->srtt_us >> 3) / length, WINDOW_MAX), 2,
-				   TCP_INFINITE_SSTHRESH);
+	tp->snd_ssthresh = clamp32((u32)min64((u64)ca->train_packets * min32(tcp_min_rtt(tp), tp->srtt_us >> 3) / length,
+					      WINDOW_MAX), 2, TCP_INFINITE_SSTHRESH);
 }
 
 static void grow(struct sock *sk, struct hybla *ca)
