@@ -11,13 +11,19 @@
  * bound that grows when it is hit (dynamic change boundary), until u falls, and pairs are tried again.
  *
  * Differences from the paper:
- *  - one interval is a smoothed round trip, at least ten packets; a decision takes two pairs that agree, and steps
- *    continue without new pairs while each brings more utility (as the user-space reference)
- *  - the paper ignores small gradients and fits them by regression; on a satellite that is not enough. Within three
- *    mean deviations of the gradients seen so far a gradient counts as zero, unless the mean round trips of the last
- *    six intervals have a trend (the idea of Meng et al., "PCC Proteus", SIGCOMM 2020, on simpler statistics)
- *  - starting looks at an interval as soon as half of it is acknowledged, since a round trip more at twice the
- *    rate is a long queue on a satellite
+ *  - an interval is a smoothed round trip while starting, then one without the queue, at least ten packets; a decision
+ *    takes two pairs that agree, and steps continue without new pairs while each brings more utility (as the user-space
+ *    reference). A rate that a window holds back is lowered to what was sent
+ *  - the paper ignores small gradients and fits them by regression. A satellite's noise is larger than what a pair does
+ *    to a queue, so the pairs as a whole are judged: what probes of equal rate differ by is noise, and gradients count
+ *    beyond one and a half mean deviations of it. Their mean is the path's; what grows with the rate is the response.
+ *    Sending more never makes a queue grow less, and a step is expected to do what the pairs said
+ *  - what is ignored is not lost: when the round trip has risen over many intervals by more than noise, that is a queue,
+ *    and its response is that of one
+ *  - starting holds at the last good rate after a bad result, until the interval after it, which is under way, has told
+ *    the same. It looks at an interval as soon as half of it is acknowledged, since a round trip more at twice the rate
+ *    is a long queue on a satellite
+ *  - a window of twice the path at the current rate bounds the queue of a path whose rate falls at once
  *  - a timeout halves the rate and starts pairs anew
  * The two public references differ from it and from each other: user space takes max(0, dRTT/dT) (`drain_reward` off) and
  * three pairs; the kernel module has a utility linear in x (`exponent` 1) and starts by 1.5 (`start_gain`).
@@ -38,14 +44,14 @@
 	P(boundary, "1/1000", 50, 5, 1000, "first bound of a step, share of the rate")                                      \
 	P(boundary_step, "1/1000", 100, 5, 1000, "growth of the bound when it is hit")                                      \
 	P(gradient_floor, "1/1000", 10, 0, 1000, "gradients of the round trip up to here are zero")                         \
-	P(trend_floor, "1/1000", 15, 0, 1000, "trends of the round trip up to here are none")
+	P(trend_floor, "1/1000", 15, 0, 1000, "a rise of the round trip by up to this share of it is none")
 CC_PARAMETERS(PARAMETERS)
 
-#include "vivace/decide.h"
+#include "vivace/start.h"
 
 #define PACKETS_MIN 10
 #define INTERVAL_MAX_US 10000000U
-/* Pacing keeps the rate; the window is for a path that stops answering. */
+/* Pacing keeps the rate; the window is for a path that stops answering: a queue as long as the path at most. */
 #define WINDOW_GAIN 2
 
 static void choose(struct sock *sk, struct vivace *v, struct interval *in, const struct interval *last)
@@ -55,12 +61,12 @@ static void choose(struct sock *sk, struct vivace *v, struct interval *in, const
 
 	in->purpose = IDLE;
 	in->rate = v->rate;
-	if (v->phase == STARTING) {
+	if (v->phase == STARTING && !v->held) {
 		in->purpose = START;
-		in->rate = last->rate;
+		in->rate = last->purpose == START ? last->rate : v->rate;
 		/* A rate that was not used is not raised. */
-		if (!last->unusable && last->bytes * USEC_PER_SEC / max32(last->length_us, 1) > last->rate / 4 * 3)
-			in->rate = bounded_rate(sk, last->rate * param(sk, start_gain) >> 10);
+		if (last->purpose != START || (!last->unusable && was_used(last)))
+			in->rate = bounded_rate(sk, in->rate * param(sk, start_gain) >> 10);
 	} else if (v->phase == PROBING && v->issued < PROBES) {
 		up = (v->up_first >> (v->issued >> 1) & 1) ^ (v->issued & 1);
 		in->purpose = up ? PROBE_UP : PROBE_DOWN;
@@ -74,7 +80,8 @@ static void choose(struct sock *sk, struct vivace *v, struct interval *in, const
 
 static bool question_waits(const struct vivace *v)
 {
-	return (v->phase == PROBING && v->issued < PROBES) || (v->phase == MOVING && v->issued == 0);
+	return (v->phase == PROBING && v->issued < PROBES) || (v->phase == MOVING && v->issued == 0) ||
+	       (v->phase == STARTING && !v->held);
 }
 
 static void open_interval(struct sock *sk, struct vivace *v, const struct interval *last)
@@ -88,6 +95,14 @@ static void open_interval(struct sock *sk, struct vivace *v, const struct interv
 		choose(sk, v, in, last);
 }
 
+/* A queue makes round trips long, and is to be answered all the sooner. */
+static u32 interval_us(struct sock *sk, const struct vivace *v)
+{
+	u32 rtt = smoothed_rtt(sk);
+
+	return v->phase == STARTING ? rtt : base_rtt(sk, v);
+}
+
 /* Ends the interval that is being sent when its time is over, and begins the next. */
 static void rotate(struct sock *sk, struct vivace *v)
 {
@@ -96,10 +111,12 @@ static void rotate(struct sock *sk, struct vivace *v)
 	u64 age = tp->tcp_mstamp - in->start_us, sent = tp->bytes_sent - in->bytes;
 	u64 packets_time = (u64)PACKETS_MIN * tp->mss_cache * USEC_PER_SEC / max64(in->rate, 1);
 
-	bool over = age >= max64(smoothed_rtt(sk), packets_time) || age >= INTERVAL_MAX_US;
+	bool over = age >= max64(interval_us(sk, v), packets_time) || age >= INTERVAL_MAX_US;
+	/* At a rate that seems too high half an interval is enough. */
+	bool cut = in->purpose == START && v->held;
 
 	/* An interval without a question makes way for one that has, but tells nothing then. */
-	if (!over && !(in->purpose == IDLE && question_waits(v)))
+	if (in->purpose == IDLE ? !question_waits(v) : !over && !cut)
 		return;
 	if (sent == 0)
 		in->start_us = tp->tcp_mstamp;
@@ -108,8 +125,37 @@ static void rotate(struct sock *sk, struct vivace *v)
 	in->length_us = (u32)min64(age, ~0U);
 	in->bytes = sent;
 	in->end_seq = tp->snd_nxt;
-	in->unusable = !over || tp->app_limited != 0;
+	in->unusable = !(over || (cut && age >= smoothed_rtt(sk) / 2)) || tp->app_limited != 0;
 	open_interval(sk, v, in);
+}
+
+/* An interval's feedback is complete. */
+static void judge(struct sock *sk, struct vivace *v, const struct interval *in)
+{
+	u64 x = sent_rate(in);
+	struct answer *answer;
+
+	if (in->purpose == IDLE)
+		return;
+	if (in->purpose == START) {
+		judge_start(sk, v, in, x);
+		return;
+	}
+	if (in->unusable) {
+		enter_probing(sk, v);
+		return;
+	}
+	if (in->purpose == MOVE) {
+		decide_from_move(sk, v, x, in);
+		return;
+	}
+	answer = &v->answers[v->answered & 3];
+	answer->x = x;
+	answer->slope = bounded_slope(in);
+	answer->rtt_us = interval_mean_rtt(in);
+	answer->lost = (u32)lost_share(sk, in);
+	if (++v->answered == PROBES)
+		decide_from_probes(sk, v, in->length_us);
 }
 
 static void collect(struct sock *sk, struct vivace *v, const struct rate_sample *rs)
@@ -129,6 +175,8 @@ static void collect(struct sock *sk, struct vivace *v, const struct rate_sample 
 		v->count--;
 		judge(sk, v, &in);
 	}
+	if (rs->rtt_us > 0)
+		track_least(sk, v, (u32)min64((u64)rs->rtt_us, ~0U));
 	v->ring[v->head % RING].losses += rs->losses > 0 ? (u32)rs->losses : 0;
 	if (sample && !rs->is_ack_delayed) {
 		interval_add(&v->ring[v->head % RING], tp->tcp_mstamp, (u32)rs->rtt_us);
@@ -139,7 +187,7 @@ static void collect(struct sock *sk, struct vivace *v, const struct rate_sample 
 static void apply(struct sock *sk, struct vivace *v)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u64 rate = newest(v)->rate, window = rate * smoothed_rtt(sk) / USEC_PER_SEC / max32(tp->mss_cache, 1);
+	u64 rate = newest(v)->rate, window = rate * base_rtt(sk, v) / USEC_PER_SEC / max32(tp->mss_cache, 1);
 
 	sk->sk_pacing_rate = min64(rate, sk->sk_max_pacing_rate);
 	window = min64(window, TCP_INFINITE_SSTHRESH) * WINDOW_GAIN + PACKETS_MIN;
@@ -152,7 +200,8 @@ CC_CALLBACK(void, vivace_init, struct sock *sk)
 
 	if (!v)
 		return;
-	*v = (struct vivace){ .seq_seen = tcp_sk(sk)->snd_una, .noise.deviation = DEVIATION_INITIAL };
+	*v = (struct vivace){ .seq_seen = tcp_sk(sk)->snd_una, .deviation = DEVIATION_INITIAL,
+			       .least_us = ~0U, .last_least_us = ~0U, .least_since = now_ms(sk) };
 	v->rate = param(sk, initial) * tcp_sk(sk)->mss_cache * USEC_PER_SEC / smoothed_rtt(sk);
 	v->rate = bounded_rate(sk, v->rate);
 	open_interval(sk, v, NULL);

@@ -1,102 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * PCC Vivace: utility of an interval, and what follows from it.
+ * PCC Vivace: what probes and moves say, and the step that follows.
  *
  * Units: see vivace.c.
  */
 #ifndef PERIGEE_VIVACE_DECIDE_H
 #define PERIGEE_VIVACE_DECIDE_H
 
-#include "vivace/interval.h"
-
-#define UTILITY_SHIFT 10
-/* bytes/s to Mbit/s << 10 */
-#define MBIT_BYTES 125000
-#define RING 8
-#define RATE_MAX (125ULL * 1000 * 1000 * 1000)
-/* Mean deviations of the gradient that count as noise, and the deviation assumed before there is a history: 1/12. */
-#define NOISE_DEVIATIONS 3
-#define DEVIATION_INITIAL (SLOPE_ONE / 12)
-#define PROBES 4
-
-enum { STARTING, PROBING, MOVING };
-/* What an interval is for; IDLE ones fill the time until results arrive. */
-enum { IDLE, START, PROBE_UP, PROBE_DOWN, MOVE };
-
-struct vivace {
-	struct interval ring[RING];
-	u32 head;              /* oldest interval without a result */
-	u32 count;
-	u64 rate;              /* the rate decisions are about, */
-	u64 fallback;          /* and the one before the last step */
-	s64 utility;           /* of the last result at `rate`; valid in STARTING and MOVING */
-	u64 x;                 /* Mbit/s << 10 of that result */
-	struct noise noise;
-	u8 phase;
-	u8 has_utility;
-	u8 issued;             /* probes sent, */
-	u8 answered;           /* and judged */
-	s8 direction;
-	u8 up_first;           /* bit per pair */
-	u32 confidence;        /* steps in this direction */
-	u32 bounds_hit;
-	s64 probe_utility[PROBES];
-	u64 probe_x[PROBES];
-	u32 seq_seen;          /* newest sequence number a result came for */
-};
-CC_STORAGE(struct vivace)
-
-static u32 smoothed_rtt(struct sock *sk)
-{
-	return max32(tcp_sk(sk)->srtt_us >> 3, 1);
-}
-
-/* Two packets per round trip at least. */
-static u64 bounded_rate(struct sock *sk, u64 rate)
-{
-	u64 least = 2ULL * tcp_sk(sk)->mss_cache * USEC_PER_SEC / smoothed_rtt(sk);
-
-	return min64(max64(rate, least), RATE_MAX);
-}
-
-/* ---- utility ---- */
-
-/* The gradient of an interval, or zero where it says no more than noise would. Learns what noise is. */
-static s64 filtered_slope(struct sock *sk, struct vivace *v, const struct interval *in)
-{
-	s64 slope = interval_slope(in), limit = 4 * SLOPE_ONE;
-	u64 floor = param(sk, gradient_floor) * SLOPE_ONE / 1000, tolerated = v->noise.deviation * NOISE_DEVIATIONS;
-	u64 trend, trend_floor = param(sk, trend_floor) * SLOPE_ONE / 1000;
-
-	slope = slope > limit ? limit : slope < -limit ? -limit : slope;
-	if (!in->unusable)
-		noise_learn(&v->noise, in, slope);
-	trend = magnitude(noise_trend(&v->noise, max32(in->length_us, 1)));
-	if (magnitude(slope) <= floor || (magnitude(slope) <= tolerated && trend <= trend_floor))
-		return 0;
-	return slope;
-}
-
-/* Paper, equation 2: u = x^t - b x dRTT/dT - c x L. */
-static s64 utility(struct sock *sk, const struct interval *in, u64 x, s64 slope)
-{
-	u64 mss = tcp_sk(sk)->mss_cache, lost = min64((u64)in->losses * mss, in->bytes);
-	u64 share = (lost << 20) / max64(in->bytes, 1);
-	s64 worth = (s64)power_fixed(x, (u32)param(sk, exponent), UTILITY_SHIFT);
-
-	if (slope < 0 && !param(sk, drain_reward))
-		slope = 0;
-	worth -= ((s64)(param(sk, latency) * x) * slope) >> SLOPE_SHIFT;
-	return worth - (s64)((x * param(sk, loss) / 100 * share) >> 20);
-}
-
-/* What was sent, Mbit/s << 10: bytes/us are 8 Mbit/s. */
-static u64 sent_rate(const struct interval *in)
-{
-	return (in->bytes << (UTILITY_SHIFT + 3)) / max32(in->length_us, 1);
-}
-
-/* ---- decisions ---- */
+#include "vivace/utility.h"
 
 static struct interval *newest(struct vivace *v)
 {
@@ -145,97 +56,114 @@ static void step(struct sock *sk, struct vivace *v, s64 gradient)
 	v->phase = MOVING;
 }
 
-/* Two pairs that agree give a gradient; otherwise there is none, and pairs are tried again. */
-static void decide_from_probes(struct sock *sk, struct vivace *v)
+static void learn_noise(struct vivace *v, u64 deviation)
 {
-	s64 rise[2], gain[2], gradient;
+	v->deviation = v->deviation - (v->deviation >> 2) + (deviation >> 2);
+}
+
+/* The round trip has risen since it was last asked about by more than noise makes it, probe by probe. */
+static bool has_risen(struct sock *sk, struct vivace *v, u32 level_us, u32 length_us)
+{
+	u64 noise = (v->deviation * NOISE_RISE / 2 * length_us) >> SLOPE_SHIFT;
+	u64 rise = level_us > v->level_us ? level_us - v->level_us : 0;
+	bool risen = v->level_us != 0 && rise > max64(noise, param(sk, trend_floor) * level_us / 1000);
+
+	if (rise == 0 || v->level_us == 0)
+		v->level_us = level_us;
+	else if (risen)
+		/* Half remains to be asked about: a queue that is still there, or a path that has become longer. */
+		v->level_us += (u32)(rise / 2);
+	return risen;
+}
+
+/* dRTT/dT at x: s + response (x - x0) / x0. */
+static s64 expected_slope(const struct vivace *v, u64 x)
+{
+	s64 away = (s64)x - (s64)v->x;
+
+	return bounded(v->slope + divide(v->response * away, (s64)v->x), SLOPE_MAX);
+}
+
+/* What four probes say of the round trip: its gradient at their mean rate, and how it answers to the rate. */
+static void read_round_trips(struct sock *sk, struct vivace *v, const struct answer *up[2], const struct answer *down[2],
+			     u32 length_us)
+{
+	s64 rise = (s64)(up[0]->x + up[1]->x) - (s64)(down[0]->x + down[1]->x);
+	s64 growth = up[0]->slope + up[1]->slope - down[0]->slope - down[1]->slope;
+	u32 level = up[0]->rtt_us / 4 + up[1]->rtt_us / 4 + down[0]->rtt_us / 4 + down[1]->rtt_us / 4;
+
+	/* Probes of equal rate differ by noise alone: their mean difference is sqrt(2) mean deviations. */
+	learn_noise(v, (magnitude(up[0]->slope - up[1]->slope) + magnitude(down[0]->slope - down[1]->slope)) * 181 / 512);
+	v->x = (up[0]->x + up[1]->x + down[0]->x + down[1]->x) / 4;
+	v->slope = (up[0]->slope + up[1]->slope + down[0]->slope + down[1]->slope) >> 2;
+	/* A mean of four has half the deviation of one. */
+	if (magnitude(v->slope) <= tolerated(sk, v, NOISE_OF_FOUR))
+		v->slope = 0;
+	/* And `growth` has twice that of one. Sending more does not make a queue grow less. */
+	v->response = 0;
+	if (growth > 0 && (u64)growth > 2 * tolerated(sk, v, NOISE_COMPARED))
+		v->response = bounded(divide(growth * (s64)v->x, rise), RESPONSE_MAX);
+	/* What keeps growing is a queue, and one that is fed at rate x grows by x / C - 1. */
+	if (has_risen(sk, v, level, length_us) && v->response < SLOPE_ONE)
+		v->response = SLOPE_ONE;
+}
+
+/* Two pairs that agree give a gradient; otherwise there is none, and pairs are tried again. */
+static void decide_from_probes(struct sock *sk, struct vivace *v, u32 length_us)
+{
+	const struct answer *up[2], *down[2];
+	s64 rise[2], gain[2], worth[2], gradient, total = 0;
 
 	for (int pair = 0; pair < 2; pair++) {
-		int up = 2 * pair + !(v->up_first >> pair & 1), down = 4 * pair + 1 - up;
+		bool second = !(v->up_first >> pair & 1);
 
-		gain[pair] = v->probe_utility[up & 3] - v->probe_utility[down & 3];
-		rise[pair] = (s64)v->probe_x[up & 3] - (s64)v->probe_x[down & 3];
+		up[pair] = second ? &v->answers[2 * pair + 1] : &v->answers[2 * pair];
+		down[pair] = second ? &v->answers[2 * pair] : &v->answers[2 * pair + 1];
+		rise[pair] = (s64)up[pair]->x - (s64)down[pair]->x;
+	}
+	/* A window that holds back the higher probes holds back the rate. */
+	v->rate = min64(v->rate, bounded_rate(sk, ((up[0]->x + up[1]->x) / 2 * MBIT_BYTES) >> UTILITY_SHIFT));
+	if (rise[0] <= 0 || rise[1] <= 0) {
+		enter_probing(sk, v);
+		return;
+	}
+	read_round_trips(sk, v, up, down, length_us);
+	for (int pair = 0; pair < 2; pair++) {
+		worth[0] = utility(sk, up[pair]->x, expected_slope(v, up[pair]->x), up[pair]->lost);
+		worth[1] = utility(sk, down[pair]->x, expected_slope(v, down[pair]->x), down[pair]->lost);
+		gain[pair] = worth[0] - worth[1];
+		total += worth[0] + worth[1];
 	}
 	gradient = divide((gain[0] + gain[1]) << UTILITY_SHIFT, rise[0] + rise[1]);
 	enter_probing(sk, v);
-	if (rise[0] <= 0 || rise[1] <= 0 || gradient == 0 || (gain[0] > 0) != (gain[1] > 0))
+	if (gradient == 0 || (gain[0] > 0) != (gain[1] > 0))
 		return;
-	v->utility = (v->probe_utility[0] + v->probe_utility[1] + v->probe_utility[2] + v->probe_utility[3]) >> 2;
-	v->x = (v->probe_x[0] + v->probe_x[1] + v->probe_x[2] + v->probe_x[3]) >> 2;
+	v->utility = total >> 2;
 	step(sk, v, gradient);
 }
 
-static void decide_from_move(struct sock *sk, struct vivace *v, u64 x, s64 worth)
+/* A gradient that could be the expected one is taken for it. */
+static void decide_from_move(struct sock *sk, struct vivace *v, u64 x, const struct interval *in)
 {
-	s64 rise = (s64)x - (s64)v->x, gradient = divide((worth - v->utility) << UTILITY_SHIFT, rise);
-	bool measurable = magnitude(rise) > x >> 10;
+	s64 rise = (s64)x - (s64)v->x, slope = bounded_slope(in), expected = expected_slope(v, x), worth, gradient;
+	/* A window that holds back a move holds back the rate. */
+	bool moved = magnitude(rise) > x >> 10 && (rise > 0) == (v->direction > 0);
 
-	if (measurable && (gradient > 0) == (v->direction > 0) && gradient != 0) {
+	if (magnitude(slope - expected) <= tolerated(sk, v, NOISE_COMPARED))
+		slope = expected;
+	worth = utility(sk, x, slope, lost_share(sk, in));
+	gradient = divide((worth - v->utility) << UTILITY_SHIFT, rise);
+	if (moved && gradient != 0 && (gradient > 0) == (v->direction > 0)) {
+		v->response = bounded(divide(v->response * (s64)x, (s64)v->x), RESPONSE_MAX);
 		v->utility = worth;
+		v->slope = slope;
 		v->x = x;
 		step(sk, v, gradient);
 		return;
 	}
-	v->rate = v->fallback;
+	v->rate = moved ? v->fallback : min64(v->fallback, bounded_rate(sk, used_rate(in)));
 	v->direction = 0;
 	enter_probing(sk, v);
-}
-
-static void leave_starting(struct sock *sk, struct vivace *v)
-{
-	v->direction = 0;
-	v->noise.average = 0;
-	v->noise.deviation = DEVIATION_INITIAL;
-	enter_probing(sk, v);
-}
-
-/* An interval's feedback is complete. */
-static void judge(struct sock *sk, struct vivace *v, const struct interval *in)
-{
-	s64 worth = 0, slope = filtered_slope(sk, v, in);
-	u64 x = sent_rate(in);
-
-	if (in->purpose == IDLE)
-		return;
-	if (in->unusable) {
-		if (in->purpose != START)
-			enter_probing(sk, v);
-		return;
-	}
-	worth = utility(sk, in, x, slope);
-	switch (in->purpose) {
-	case START:
-		if (v->has_utility && worth < v->utility) {
-			leave_starting(sk, v);
-			break;
-		}
-		v->has_utility = 1;
-		v->utility = worth;
-		v->rate = in->rate;
-		break;
-	case MOVE:
-		decide_from_move(sk, v, x, worth);
-		break;
-	default:
-		v->probe_utility[v->answered & 3] = worth;
-		v->probe_x[v->answered & 3] = x;
-		if (++v->answered == PROBES)
-			decide_from_probes(sk, v);
-	}
-}
-
-/* Half of a starting interval is enough to see that the path is overrun: a gradient over twice the tolerance. */
-static void glance(struct sock *sk, struct vivace *v, const struct interval *in)
-{
-	u64 mean_time;
-
-	if (v->phase != STARTING || !v->has_utility || in->length_us == 0 || in->samples < 2 * SAMPLES_MIN)
-		return;
-	mean_time = (in->sum_time << TIME_SHIFT) / in->samples;
-	if (mean_time * 4 >= in->length_us &&
-	    interval_slope(in) > (s64)(2 * NOISE_DEVIATIONS * v->noise.deviation) &&
-	    utility(sk, in, sent_rate(in), interval_slope(in)) < v->utility)
-		leave_starting(sk, v);
 }
 
 #endif

@@ -18,8 +18,6 @@
 #define OFFSET_MAX_US (1 << 21)
 #define SAMPLES_MAX (1U << 20)
 #define SAMPLES_MIN 4
-/* Longest view back: intervals whose mean round trips form the trend. */
-#define TREND_LENGTH 6
 
 struct interval {
 	u64 start_us;
@@ -36,14 +34,6 @@ struct interval {
 	u32 losses;
 	u8 purpose;
 	u8 unusable;     /* the application, not the rate, was the limit */
-};
-
-/* What the filters remember from interval to interval. */
-struct noise {
-	u32 means[TREND_LENGTH]; /* round trips, us; newest last */
-	u32 known;
-	s64 average;             /* of slopes */
-	u64 deviation;           /* mean absolute, of slopes */
 };
 
 static inline void interval_add(struct interval *in, u64 now, u32 rtt_us)
@@ -85,35 +75,6 @@ static inline u32 interval_mean_rtt(const struct interval *in)
 	s64 mean = (s64)in->first_rtt + divide(in->sum_rtt, in->samples);
 
 	return mean > 0 ? (u32)mean : 0;
-}
-
-/* Slope of the last TREND_LENGTH mean round trips, least squares over equal steps of `step_us`; 0 until known. */
-static inline s64 noise_trend(const struct noise *noise, u32 step_us)
-{
-	s64 weighted = 0;
-
-	if (noise->known < TREND_LENGTH)
-		return 0;
-	/* Abscissae -5, -3, ... 5 half steps: their squares sum to 70. */
-	for (int i = 0; i < TREND_LENGTH; i++)
-		weighted += (s64)noise->means[i] * (2 * i - (TREND_LENGTH - 1));
-	return divide(weighted * (2 << SLOPE_SHIFT), (s64)70 * step_us);
-}
-
-static inline void noise_learn(struct noise *noise, const struct interval *in, s64 slope)
-{
-	s64 error = slope - noise->average;
-
-	if (in->samples < SAMPLES_MIN)
-		return;
-	/* Gains of 1/8; shifts of negative numbers round down, which a filter forgives. */
-	noise->average += error >> 3;
-	noise->deviation = noise->deviation - (noise->deviation >> 3) + (magnitude(error) >> 3);
-	for (int i = 0; i + 1 < TREND_LENGTH; i++)
-		noise->means[i] = noise->means[i + 1];
-	noise->means[TREND_LENGTH - 1] = interval_mean_rtt(in);
-	if (noise->known < TREND_LENGTH)
-		noise->known++;
 }
 
 #endif

@@ -21,6 +21,12 @@ pub(crate) struct Path {
     /// Standard deviation and time between redraws, us.
     pub(crate) jitter: Option<(f64, u64)>,
     pub(crate) loss: f64,
+    /// From this instant, s, the round trip is longer by this, us.
+    pub(crate) step: Option<(f64, u64)>,
+    /// From this instant, s, the rate is another, bit/s.
+    pub(crate) rate_step: Option<(f64, u64)>,
+    /// Packets that the receiver lets be in flight.
+    pub(crate) receive_window: u32,
     pub(crate) seed: u64,
     /// The clock when the run begins, us; results do not depend on it.
     pub(crate) epoch_us: u64,
@@ -37,6 +43,9 @@ impl Path {
             queue_bytes,
             jitter: None,
             loss: 0.0,
+            step: None,
+            rate_step: None,
+            receive_window: u32::MAX,
             seed: 1,
             epoch_us: 1_000_000,
             first_packet: 0,
@@ -89,6 +98,7 @@ struct Sent {
 
 struct Flow {
     socket: Socket,
+    receive_window: u32,
     in_flight: VecDeque<Sent>,
     to_repeat: VecDeque<u32>,
     /// Delivered beyond a hole: sequence numbers are packets here.
@@ -144,11 +154,14 @@ impl Net {
     /// When the ACK of a packet sent now arrives, or `None` where the packet is lost.
     fn send(&mut self, now: u64) -> Option<u64> {
         let (path, now_ns) = (&self.path, now * 1000);
+        let begun = |(at, value): (f64, u64)| (now >= path.epoch_us + (at * 1e6) as u64).then_some(value);
+        let rate_bps = path.rate_step.and_then(begun).unwrap_or(path.rate_bps);
+        let rtt_us = path.rtt_us + path.step.and_then(begun).unwrap_or(0);
         let waiting = self.free_at_ns.saturating_sub(now_ns);
-        if u128::from(waiting) * u128::from(path.rate_bps) / 8_000_000_000 > u128::from(path.queue_bytes) {
+        if u128::from(waiting) * u128::from(rate_bps) / 8_000_000_000 > u128::from(path.queue_bytes) {
             return None;
         }
-        self.free_at_ns = self.free_at_ns.max(now_ns) + WIRE * 8_000_000_000 / path.rate_bps;
+        self.free_at_ns = self.free_at_ns.max(now_ns) + WIRE * 8_000_000_000 / rate_bps;
         if self.random.chance(path.loss) {
             return None;
         }
@@ -158,7 +171,7 @@ impl Net {
                 self.jitter_until = now + every;
             }
         }
-        let arrives = (self.free_at_ns / 1000 + path.rtt_us).saturating_add_signed(self.jitter_us);
+        let arrives = (self.free_at_ns / 1000 + rtt_us).saturating_add_signed(self.jitter_us);
         self.last_arrival = self.last_arrival.max(arrives);
         Some(self.last_arrival)
     }
@@ -178,6 +191,7 @@ impl Flow {
         let out = Outcome { delivered: vec![0], rtt_us: vec![0], cwnd: vec![0], sent_packets: 0, lost_packets: 0 };
         Self {
             socket,
+            receive_window: path.receive_window,
             in_flight: VecDeque::new(),
             to_repeat: VecDeque::new(),
             beyond: BTreeSet::new(),
@@ -201,7 +215,7 @@ impl Flow {
     }
 
     fn may_send(&self) -> bool {
-        self.socket.packets_in_flight() < self.socket.snd_cwnd
+        self.socket.packets_in_flight() < self.socket.snd_cwnd.min(self.receive_window)
     }
 
     fn next_ack(&self) -> u64 {
