@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import json
 import math
 import os
@@ -37,6 +38,9 @@ BLOCK = 1 << 20
 PREFIX = "b_"
 """Ours are loaded under names of their own: none of the kernel's, and none that is loaded already."""
 
+COUNTED = 3
+"""Transfers in which the kernel counts the calls of ours."""
+
 PEERS = {"cubic": "cubic", "bbr": "bbr"}
 """Ours, and the kernel's of the same name; all others are compared with the kernel's cubic."""
 
@@ -51,6 +55,40 @@ def busy_s() -> float:
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     idle, waiting = fields[3:5]
     return (sum(fields) - idle - waiting) / os.sysconf("SC_CLK_TCK")
+
+
+def programs() -> tuple[int, int]:
+    """Nanoseconds and calls of all struct_ops programs in the kernel, as far as it counts them."""
+    libc = ctypes.CDLL(None)
+    number = {"x86_64": 321, "aarch64": 280}[platform.machine()]
+    next_id, descriptor_of_id, struct_ops = 11, 13, 27
+    attributes = (ctypes.c_uint32 * 32)()
+    spent, calls = 0, 0
+    while libc.syscall(number, next_id, attributes, ctypes.sizeof(attributes)) == 0:
+        program = attributes[1]
+        request = (ctypes.c_uint32 * 32)(program)
+        descriptor = libc.syscall(number, descriptor_of_id, request, ctypes.sizeof(request))
+        if descriptor >= 0:
+            lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines()
+            os.close(descriptor)
+            info = dict(line.split(":", 1) for line in lines)
+            if int(info["prog_type"]) == struct_ops:
+                spent += int(info["run_time_ns"])
+                calls += int(info["run_cnt"])
+        attributes = (ctypes.c_uint32 * 32)(program)
+    return spent, calls
+
+
+@contextlib.contextmanager
+def counting() -> Iterator[None]:
+    """The kernel counts what BPF programs take, which makes each call a little dearer."""
+    switch = Path("/proc/sys/kernel/bpf_stats_enabled")
+    before = switch.read_text()
+    try:
+        switch.write_text("1")
+        yield
+    finally:
+        switch.write_text(before)
 
 
 def receive() -> None:
@@ -123,6 +161,16 @@ class Link:
         used = (sent["used_s"] + received["used_s"]) / gigabytes
         return used, sent["busy_s"] / gigabytes, 8 * gigabytes / seconds
 
+    def counted(self, cc: str, seconds: float) -> tuple[float, float]:
+        """Nanoseconds of a call of ours, and what all calls take of the CPU time of both processes."""
+        with counting():
+            spent, calls = programs()
+            sent = json.loads(run(*inside(SENDER, self.core, "--send", cc, "--seconds", str(seconds))))
+            received = json.loads(self._line())
+            now_spent, now_calls = programs()
+        share = (now_spent - spent) / 1e9 / (sent["used_s"] + received["used_s"])
+        return (now_spent - spent) / max(now_calls - calls, 1), share
+
     def close(self) -> None:
         """End the receiver."""
         self.receiver.kill()
@@ -156,6 +204,7 @@ def compare(link: Link, ours: str, theirs: str, rounds: int, seconds: float) -> 
                 values[cc].append(value)
     ratios = [a / b for a, b in zip(used[ours], used[theirs], strict=True)]
     whole = [a / b for a, b in zip(busy[ours], busy[theirs], strict=True)]
+    counted = [link.counted(ours, seconds) for _ in range(COUNTED)]
     median = statistics.median
     return [
         ours.removeprefix(PREFIX),
@@ -167,6 +216,8 @@ def compare(link: Link, ours: str, theirs: str, rounds: int, seconds: float) -> 
         f"{median(ratios):.3f}",
         interval(ratios),
         f"{median(whole):.3f}",
+        f"{median(call for call, _ in counted):.0f}",
+        f"{median(share for _, share in counted):.2%}",
     ]
 
 
@@ -240,7 +291,7 @@ def main() -> int:
         for name in loaded:
             subprocess.run([str(PERIGEE), "cc", "unload", name, "--force"], check=False, capture_output=True)
     head = ["ours", "the kernel's", "Gbit/s", "Gbit/s of the kernel's", "CPU s/GB", "CPU s/GB of the kernel's"]
-    table([*head, "ratio", "95 % interval", "ratio, whole machine"], rows)
+    table([*head, "ratio", "95 % interval", "whole machine", "ns per call", "calls, of the CPU time"], rows)
     return 0
 
 
