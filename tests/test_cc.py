@@ -299,3 +299,14 @@ def test_capabilities_that_are_missing_are_named(perigee: Perigee) -> None:
         done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, cwd=ROOT)
         assert done.returncode == 2, done.stderr
         assert "CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN" in done.stderr
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_kernel_without_type_information_is_told_what_it_lacks() -> None:
+    if not shutil.which("unshare"):
+        pytest.skip("needs unshare of util-linux")
+    hidden = f"mount -t tmpfs none /sys/kernel/btf && exec {sys.executable} -m perigee cc load hybla"
+    command = ["unshare", "--mount", "sh", "-c", hidden]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "no /sys/kernel/btf/vmlinux; it needs CONFIG_DEBUG_INFO_BTF=y" in done.stderr
