@@ -18,7 +18,8 @@
  *    before it: a burst that queues behind itself is no congestion
  *  - intervals follow each other instead of sliding, end with the ACK that makes them T_k and eight packets long or a
  *    round trip, and weigh at most T_k or 1/16 of a round trip: gaps that the window leaves say little of the path
- *  - in slow start the estimate follows a larger sample at once, since a window that doubles leaves any filter behind
+ *  - in slow start, and until the first loss, the estimate follows a larger sample at once, since a window that doubles
+ *    leaves any filter behind
  *  - the window after a loss is not larger than the one before; without a sample it is half
  * westwood_plus.c is the variant that Linux has under the name of westwood.
  *
@@ -56,7 +57,7 @@ struct westwood {
 	u32 begin_us;  /* of the interval, */
 	u32 delivered; /* and what was delivered by then */
 	bool running;  /* an interval is */
-	bool starting; /* slow start, and until the first loss after it */
+	bool starting; /* nothing was lost yet */
 };
 CC_STATE(struct westwood);
 
@@ -67,6 +68,12 @@ static u32 share(struct sock *sk, const struct westwood *w)
 	u64 packets = w->estimate * rtt_min / USEC_PER_SEC >> RATE_SHIFT;
 
 	return clamp32((u32)min64(packets, TCP_INFINITE_SSTHRESH), 2, TCP_INFINITE_SSTHRESH);
+}
+
+/* Slow start, and after it as long as nothing was lost: it may have ended too early. */
+static bool adaptive_start(struct sock *sk, const struct westwood *w)
+{
+	return w->starting || tcp_in_slow_start(tcp_sk(sk));
 }
 
 /* Globecom 2002: U, and Umax of its last ten values. */
@@ -98,7 +105,7 @@ static void learn(struct sock *sk, struct westwood *w, u64 sample, u32 weight_us
 		w->estimate += (sample - w->estimate) * gain >> GAIN_SHIFT;
 	else
 		w->estimate -= (w->estimate - sample) * gain >> GAIN_SHIFT;
-	if (tcp_in_slow_start(tcp_sk(sk)))
+	if (adaptive_start(sk, w))
 		w->estimate = max64(w->estimate, sample);
 }
 
@@ -148,8 +155,8 @@ CC_CALLBACK(void, westwood_pkts_acked, struct sock *sk, const struct ack_sample 
 	u32 rtt = sample->rtt_us > 0 ? (u32)sample->rtt_us : tcp_sk(sk)->srtt_us >> 3;
 
 	measure(sk, w, clamp32(rtt, 1, 60 * USEC_PER_SEC));
-	/* Infocom 2004: as long as nothing is lost the threshold follows the estimate, upwards and downwards. */
-	if (w->starting && w->estimate != 0 && param(sk, adaptive_start) && ca_state(sk) == TCP_CA_Open)
+	/* Infocom 2004: the threshold follows the estimate, upwards and downwards. */
+	if (adaptive_start(sk, w) && w->estimate != 0 && param(sk, adaptive_start) && ca_state(sk) == TCP_CA_Open)
 		tcp_sk(sk)->snd_ssthresh = share(sk, w);
 }
 
@@ -171,9 +178,7 @@ CC_CALLBACK(void, westwood_set_state, struct sock *sk, u8 new_state)
 {
 	struct westwood *w = inet_csk_ca(sk);
 
-	if (new_state == TCP_CA_Loss)
-		w->starting = true;
-	else if (new_state == TCP_CA_Recovery || new_state == TCP_CA_CWR)
+	if (new_state > TCP_CA_Disorder)
 		w->starting = false;
 }
 
