@@ -133,3 +133,41 @@ fn a_timeout_halves_the_rate() {
     // 25 packets per round trip at first.
     assert_eq!((begin, halved), (25 * 1448 * 10, 25 * 1448 * 5));
 }
+
+/// The pacing rate over the first one, after this many round trips of 100 ms with 25 packets each.
+fn rate_after(rounds: u32, app_limited: bool) -> f64 {
+    let mut socket = perigee_cc::Socket::new(&vivace(&[]), 1448, 10, 1);
+    (socket.tcp_mstamp, socket.srtt_us, socket.rtt_min_us) = (5_000_000, 100_000 << 3, 100_000);
+    socket.app_limited = u32::from(app_limited);
+    socket.init();
+    let first = socket.inet_conn.sk.sk_pacing_rate;
+    for _ in 0..rounds * 100 {
+        let sk = &mut socket;
+        sk.tcp_mstamp += 1_000;
+        // What the rate lets out in 1 ms, acknowledged a round trip later: the path never queues.
+        let sent = if app_limited { 362 } else { sk.inet_conn.sk.sk_pacing_rate / 1000 };
+        sk.bytes_sent += sent;
+        sk.snd_nxt = sk.snd_nxt.wrapping_add(sent as u32);
+        if sk.tcp_mstamp < 5_100_000 {
+            continue;
+        }
+        let sample = perigee_cc::RateSample {
+            rtt_us: 100_000,
+            acked_sacked: 1,
+            interval_us: 100_000,
+            last_end_seq: sk.snd_nxt.wrapping_sub((sent * 100) as u32),
+            ..perigee_cc::RateSample::default()
+        };
+        sk.snd_una = sample.last_end_seq;
+        let una = sk.snd_una;
+        sk.cong_control(una, 0, &sample);
+    }
+    socket.inet_conn.sk.sk_pacing_rate as f64 / first as f64
+}
+
+#[test]
+fn the_starting_phase_doubles_each_round_trip_unless_the_application_is_the_limit() {
+    assert!((rate_after(20, true) - 1.0).abs() < 1e-9, "{}", rate_after(20, true));
+    let [four, six] = [4, 6].map(|rounds| rate_after(rounds, false));
+    assert!((six / four - 4.0).abs() < 1e-2 && four >= 4.0, "{four} after four round trips and {six} after six");
+}
