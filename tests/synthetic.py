@@ -24,6 +24,7 @@ class SyntheticEngine:
 
     name = "sim"
     build: str = "synthetic"
+    most_at_once: int | None = None
 
     def __init__(self, rounds: int = 3, *, pairs: bool = False, pause_s: float = 0.0) -> None:
         self._rounds = rounds

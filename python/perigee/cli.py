@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
 
+import polars as pl
 import typer
 from rich import box
 from rich.markup import escape
@@ -35,6 +36,9 @@ EXAMPLES = """
 
 Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (resumable).
 """
+
+LATE_US = 1000.0
+"""99th percentile of the lateness of releases from which a run says so."""
 
 app = typer.Typer(
     name="perigee",
@@ -82,7 +86,8 @@ def root(
 def run(
     study: Annotated[str, typer.Argument(help="A study: its name in studies/, its folder, or its TOML file.")],
     engine: Annotated[
-        str, typer.Option(help="sim: simulated, in virtual time. (emu, live: not in this version.)")
+        str,
+        typer.Option(help="sim: simulated, in virtual time. emu: real TCP over emulated links, in real time, as root."),
     ] = "sim",
     settings: Annotated[
         list[str] | None,
@@ -130,6 +135,7 @@ def run(
         text = f"{done.runs} runs, {done.resumed} of them from before"
     else:
         text = f"{done.runs} runs"
+    _say_lateness(done.folder)
     error_console.print(
         f"{text}; next: perigee report {shlex.quote(str(done.folder))}", highlight=False, soft_wrap=True
     )
@@ -206,6 +212,25 @@ def compare(
     out_console.print(table)
     if csv:
         write_atomically(csv, as_frame(cells).write_csv().encode())
+
+
+def _say_lateness(folder: Path) -> None:
+    """Say so where an emulator was too late for its results to be the link's."""
+    from perigee.results import Results
+
+    results = Results(folder)
+    if not results.has("releases"):
+        return
+    late = results.table("releases").filter(pl.col("late_p99_us") > LATE_US)
+    if not late.is_empty():
+        worst = number(float(late.select(pl.max("late_p99_us")).item()) / 1000, 1)
+        runs = late["run"].n_unique()
+        error_console.print(
+            f"[bold red]late:[/bold red] in {runs} runs this machine released packets up to {worst} ms late (p99); "
+            "their delays are not the link's alone",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:

@@ -68,9 +68,15 @@ class Plan(Protocol):
 
 
 class Engine(Protocol):
-    """A way to carry a study out."""
+    """A way to carry a study out.
+
+    Attributes:
+        name: as `--engine` and the results have it.
+        most_at_once: how many runs may go at a time; none: as many as there are cores.
+    """
 
     name: str
+    most_at_once: int | None
 
     @property
     def build(self) -> str:
@@ -96,22 +102,26 @@ def engine(name: str) -> Engine:
         InputError: there is no such engine, or it is not in this version.
 
     Examples:
-        >>> engine("emu")
+        >>> engine("emu").most_at_once
+        1
+        >>> engine("live")
         Traceback (most recent call last):
         ...
-        perigee.errors.InputError: --engine emu: not available yet in this version; use --engine sim
+        perigee.errors.InputError: --engine live: not available yet in this version; use --engine sim or emu
     """
-    if name == "sim":
-        return Simulator()
-    if name in ("emu", "live"):
-        raise InputError(f"--engine {name}: not available yet in this version; use --engine sim")
-    raise InputError(f"--engine {name}: there is no such engine; the engines are: sim (and, to come, emu and live)")
+    known: dict[str, Engine] = {"sim": Simulator(), "emu": Emulator()}
+    if name in known:
+        return known[name]
+    if name == "live":
+        raise InputError(f"--engine {name}: not available yet in this version; use --engine sim or emu")
+    raise InputError(f"--engine {name}: there is no such engine; the engines are: sim, emu (and, to come, live)")
 
 
 class Simulator:
     """The packet-level simulator: virtual time, the same bytes out for the same study and seed."""
 
     name = "sim"
+    most_at_once: int | None = None
 
     @property
     def build(self) -> str:
@@ -120,20 +130,45 @@ class Simulator:
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
         """Read a study and lay out its runs, see `Engine.plan`."""
-        core = native_core()
+        return NativePlan(_native_plan(study, settings, reduced), self.name)
+
+
+class Emulator:
+    """The real kernel across emulated links, in real time: one run after the other, so that none disturbs another."""
+
+    name = "emu"
+    most_at_once: int | None = 1
+
+    @property
+    def build(self) -> str:
+        """Fingerprint of the emulator's binary."""
+        return _core_fingerprint()
+
+    def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
+        """Read a study and lay out its runs, see `Engine.plan`; what this machine cannot carry out is an error."""
+        plan = _native_plan(study, settings, reduced)
         try:
-            search = [str(folder) for folder in study.search]
-            plan = core.Plan(study.text, str(study.path), list(settings), reduced, search, str(headers()))
-        except core.StudyError as error:
-            raise InputError(str(error)) from error
-        return SimulatorPlan(plan)
+            plan.check_emulated()
+        except native_core().LinkError as error:
+            raise InputError(f"--engine emu: {error}") from error
+        return NativePlan(plan, self.name)
 
 
-class SimulatorPlan:
-    """A plan held by the Rust core: parsed once, run from as many threads as there are cores."""
+def _native_plan(study: StudyFile, settings: Sequence[str], reduced: bool) -> Any:
+    core = native_core()
+    try:
+        search = [str(folder) for folder in study.search]
+        return core.Plan(study.text, str(study.path), list(settings), reduced, search, str(headers()))
+    except core.StudyError as error:
+        raise InputError(str(error)) from error
 
-    def __init__(self, plan: Any) -> None:
+
+class NativePlan:
+    """A plan held by the Rust core: parsed once, run from as many threads as the engine may have."""
+
+    def __init__(self, plan: Any, engine: str) -> None:
         self._plan = plan
+        self._engine = engine
         self.study: str = plan.study
         self.runs: list[dict[str, Any]] = json.loads(plan.runs_json())
         self.setup: dict[str, Any] = json.loads(plan.setup_json())
@@ -141,10 +176,12 @@ class SimulatorPlan:
         self.sources: dict[str, bytes] = plan.sources()
 
     def execute(self, index: int, progress: Progress) -> Output | None:
-        """Simulate one run with the interpreter's lock released, see `Plan.execute`."""
+        """Carry out one run with the interpreter's lock released, see `Plan.execute`."""
         core = native_core()
         try:
-            result = self._plan.run(index, progress)
+            result = self._plan.run(index, self._engine, progress)
+        except core.LinkError as error:
+            raise InputError(f"--engine {self._engine}: {error}") from error
         except core.SimulationError as error:
             raise RunError(f"run {index} ({describe(self.runs[index])}): {error}") from error
         if result is None:

@@ -29,7 +29,7 @@ class Job:
         engine: what carries it out.
         settings: `key=value` overrides.
         reduced: take the small size the study declares.
-        out: the results folder; none: `results/<study>`, or `results/<study>-reduced`.
+        out: the results folder; none: `results/<study>`, with `-emu` for that engine and `-reduced` for that size.
         workers: how many runs at a time; none: as many as there are cores.
         fresh: begin anew where results are there already.
     """
@@ -89,7 +89,7 @@ def carry_out(job: Job, watch: Watch = lambda _done, _total: None) -> Done:
         runs=total,
         seeds=tuple(dict.fromkeys(int(run["seed"]) for run in plan.runs)),
     )
-    out = job.out or Path("results") / (plan.study + ("-reduced" if job.reduced else ""))
+    out = job.out or Path("results") / _default_name(plan.study, job)
     folder = ResultsFolder(out)
     files = {
         "study.toml": job.study.text.encode(),
@@ -102,9 +102,15 @@ def carry_out(job: Job, watch: Watch = lambda _done, _total: None) -> Done:
             watch(total, total)
             return Done(out, total, total, plan.warnings)
         missing = folder.missing(total)
-        _Crew(plan, folder, job.workers or os.cpu_count() or 1).do(missing, total, watch)
+        workers = job.workers or os.cpu_count() or 1
+        _Crew(plan, folder, min(workers, job.engine.most_at_once or workers)).do(missing, total, watch)
         folder.finish(manifest)
         return Done(out, total, total - len(missing), plan.warnings)
+
+
+def _default_name(study: str, job: Job) -> str:
+    engine = "" if job.engine.name == "sim" else f"-{job.engine.name}"
+    return study + engine + ("-reduced" if job.reduced else "")
 
 
 def _file_name(cc: str) -> str:

@@ -13,6 +13,7 @@
 
 mod clock;
 mod error;
+mod held;
 pub mod kernel;
 mod load;
 mod namespaces;
@@ -25,6 +26,7 @@ mod store;
 mod unload;
 
 pub use error::{LoadError, StatusError, SystemError, UnloadError};
+pub use held::{hold, Held};
 pub use load::{load, Loaded, Options};
 pub use object::ObjectError;
 pub use program::{Program, ProgramError};

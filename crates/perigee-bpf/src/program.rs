@@ -61,7 +61,15 @@ impl Program {
     /// # Errors
     /// Where there is no such algorithm, parameter or value, or clang was missing when Perigee was built.
     pub fn built_in(algorithm: &str, settings: &[(&str, &str)]) -> Result<Self, ProgramError> {
-        let selected = Selected::parse(algorithm, settings)?;
+        Self::of(Selected::parse(algorithm, settings)?)
+    }
+
+    /// One of the algorithms that are part of Perigee, with the values that were chosen.
+    ///
+    /// # Errors
+    /// Where it is not part of Perigee, or clang was missing when Perigee was built.
+    pub fn of(selected: Selected) -> Result<Self, ProgramError> {
+        let algorithm = selected.algorithm().name();
         let missing = |reason| ProgramError::NotCompiled { algorithm: algorithm.to_owned(), reason };
         let found = OBJECTS.iter().find(|(known, ..)| *known == algorithm);
         let (_, source, object) = *found.ok_or_else(|| missing("there was no such file"))?;

@@ -1,6 +1,7 @@
-//! Moves packets through a link in both directions on a clock that runs by itself.
+//! Moves packets through links on a clock that runs by itself.
 
 use std::io;
+use std::ops::ControlFlow;
 
 use hdrhistogram::Histogram;
 use perigee_link::{Counters, Ecn, Link, LinkSpec, Offered, Packet};
@@ -8,13 +9,20 @@ use perigee_units::Time;
 
 use crate::packet;
 
-/// One of the two ends of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Where packets of the first direction enter.
-    First,
-    /// Where they leave.
-    Second,
+/// An end of a link, by its number: a place where packets come in and go out.
+pub type End = usize;
+
+/// One direction of a link.
+#[derive(Clone, Copy, Debug)]
+pub struct Way<'a> {
+    /// The end at which its packets come in.
+    pub from: End,
+    /// The end at which they go out.
+    pub to: End,
+    /// What it does to them.
+    pub spec: &'a LinkSpec,
+    /// By which its random streams are named, as in the simulator.
+    pub name: &'a str,
 }
 
 /// Where a driver's packets come from and go to, and its clock.
@@ -34,19 +42,45 @@ pub trait Wire {
     /// Where the end is gone.
     fn send(&mut self, end: End, packet: &[u8]) -> io::Result<()>;
 
-    /// Waits for a packet at either end, or for this instant; may come back early, and late.
+    /// Waits for a packet at any end, or for this instant; may come back early, and late.
     ///
     /// # Errors
     /// Where an end is gone.
     fn wait(&mut self, until: Option<Time>) -> io::Result<()>;
 }
 
-/// A link in both directions, with the packets that are under way in it.
+/// Who looks on while packets move. Directions are numbered as [`Driver::new`] was given them.
+pub trait Observer {
+    /// A packet has come to a direction's beginning.
+    fn offered(&mut self, _way: usize, _now: Time, _packet: &[u8]) {}
+
+    /// A packet leaves a direction's end.
+    fn released(&mut self, _way: usize, _now: Time, _packet: &[u8]) {}
+
+    /// A link is about to be offered a packet.
+    fn before(&mut self, _way: usize, _now: Time, _link: &mut Link<Under>) {}
+
+    /// Whether to go on; until when it need not be asked again, where nothing moves.
+    fn turn(&mut self, now: Time) -> ControlFlow<(), Option<Time>>;
+}
+
+/// An observer that only says whether to go on.
+impl<F: FnMut() -> bool> Observer for F {
+    fn turn(&mut self, _now: Time) -> ControlFlow<(), Option<Time>> {
+        if self() {
+            ControlFlow::Continue(None)
+        } else {
+            ControlFlow::Break(())
+        }
+    }
+}
+
+/// Links, with the packets that are under way in them.
 ///
-/// The link decides on a packet's arrival when it will leave; the driver releases it at that instant or, having been
+/// A link decides on a packet's arrival when it will leave; the driver releases it at that instant or, having been
 /// woken late, as soon as it can. A late release moves no other packet's instant, so that no drift builds up.
 pub struct Driver {
-    directions: [Direction; 2],
+    directions: Vec<Direction>,
     buffers: Buffers,
 }
 
@@ -83,46 +117,44 @@ pub struct Report {
 }
 
 impl Driver {
-    /// A driver of a link with these two directions; `mtu` is the largest packet, bytes. `name` and `seed` are those of the link's
-    /// random streams, as in the simulator.
-    pub fn new(first: &LinkSpec, second: &LinkSpec, seed: u64, name: &str, mtu: usize) -> Self {
-        let direction = |from, to, spec, way| Direction {
-            from,
-            to,
-            link: Link::new(spec, seed, &format!("{name}.{way}")),
+    /// A driver of these directions; `mtu` is the largest packet, bytes.
+    pub fn new(ways: &[Way<'_>], seed: u64, mtu: usize) -> Self {
+        let direction = |way: &Way<'_>| Direction {
+            from: way.from,
+            to: way.to,
+            link: Link::new(way.spec, seed, way.name),
             delay: histogram(),
             lateness: histogram(),
             largest_queue: 0,
         };
-        Self {
-            directions: [
-                direction(End::First, End::Second, first, "down"),
-                direction(End::Second, End::First, second, "up"),
-            ],
-            buffers: Buffers::new(mtu),
-        }
+        Self { directions: ways.iter().map(direction).collect(), buffers: Buffers::new(mtu) }
     }
 
-    /// Moves packets until `go_on` says no; it is asked after each wait.
+    /// Moves packets until the observer says no.
     ///
     /// # Errors
     /// Where an end of the wire is gone.
-    pub fn run(&mut self, wire: &mut impl Wire, mut go_on: impl FnMut() -> bool) -> io::Result<()> {
-        while go_on() {
-            self.release(wire)?;
-            let more = self.take(wire)?;
+    pub fn run(&mut self, wire: &mut impl Wire, observer: &mut impl Observer) -> io::Result<()> {
+        while let ControlFlow::Continue(wake) = observer.turn(wire.now()) {
+            self.release(wire, observer)?;
+            let more = self.take(wire, observer)?;
             // Between two batches packets may have become due.
             if !more {
-                wire.wait(self.next_release())?;
+                wire.wait([self.next_release(), wake].into_iter().flatten().min())?;
             }
         }
         Ok(())
     }
 
-    /// What has been done, first direction first.
-    pub fn reports(&self) -> [Report; 2] {
+    /// The link of a direction.
+    pub fn link(&mut self, way: usize) -> &mut Link<Under> {
+        &mut self.directions[way].link
+    }
+
+    /// What has been done in each direction.
+    pub fn reports(&self) -> Vec<Report> {
         let at = |histogram: &Histogram<u64>, share| Time::from_nanos(histogram.value_at_quantile(share));
-        self.directions.each_ref().map(|direction| Report {
+        let report = |direction: &Direction| Report {
             counters: direction.link.counters(),
             largest_queue: direction.largest_queue,
             released: direction.lateness.len(),
@@ -131,7 +163,8 @@ impl Driver {
             lateness_p50: at(&direction.lateness, 0.5),
             lateness_p99: at(&direction.lateness, 0.99),
             lateness_max: Time::from_nanos(direction.lateness.max()),
-        })
+        };
+        self.directions.iter().map(report).collect()
     }
 
     /// When the next packet leaves.
@@ -140,8 +173,8 @@ impl Driver {
     }
 
     /// Hands over what is due.
-    fn release(&mut self, wire: &mut impl Wire) -> io::Result<()> {
-        for direction in &mut self.directions {
+    fn release(&mut self, wire: &mut impl Wire, observer: &mut impl Observer) -> io::Result<()> {
+        for (way, direction) in self.directions.iter_mut().enumerate() {
             let mut now = wire.now();
             while let Some(delivery) = direction.link.poll(now) {
                 let (Under { slot, arrived }, size) = (delivery.packet.token, delivery.packet.bytes as usize);
@@ -153,6 +186,7 @@ impl Driver {
                 let spent = delivery.at.checked_sub(arrived).unwrap_or_default();
                 direction.delay.saturating_record(spent.as_micros());
                 direction.lateness.saturating_record(now.checked_sub(delivery.at).unwrap_or_default().as_nanos());
+                observer.released(way, now, bytes);
                 let sent = wire.send(direction.to, bytes);
                 self.buffers.give_back(slot);
                 sent?;
@@ -162,9 +196,9 @@ impl Driver {
     }
 
     /// Offers what has come, a batch of each direction; whether there may be more.
-    fn take(&mut self, wire: &mut impl Wire) -> io::Result<bool> {
+    fn take(&mut self, wire: &mut impl Wire, observer: &mut impl Observer) -> io::Result<bool> {
         let mut more = false;
-        for direction in &mut self.directions {
+        for (way, direction) in self.directions.iter_mut().enumerate() {
             for taken in 1..=BATCH {
                 let slot = self.buffers.borrow();
                 let received = wire.receive(direction.from, self.buffers.bytes(slot));
@@ -173,7 +207,10 @@ impl Driver {
                     received?;
                     break;
                 };
-                if !direction.offer(wire.now(), slot, size, self.buffers.bytes(slot)) {
+                let (now, bytes) = (wire.now(), self.buffers.bytes(slot));
+                observer.before(way, now, &mut direction.link);
+                observer.offered(way, now, &bytes[..size]);
+                if !direction.offer(now, slot, &bytes[..size]) {
                     self.buffers.give_back(slot);
                 }
                 more |= taken == BATCH;
@@ -185,19 +222,23 @@ impl Driver {
 
 impl Direction {
     /// Offers a packet to the link; whether it is under way now. What is not IP is dropped unseen.
-    fn offer(&mut self, now: Time, slot: Slot, size: usize, bytes: &[u8]) -> bool {
-        let Some(headers) = packet::headers(&bytes[..size]) else { return false };
-        let packet =
-            Packet { bytes: size as u32, flow: headers.flow, ecn: headers.ecn, token: Under { slot, arrived: now } };
+    fn offer(&mut self, now: Time, slot: Slot, bytes: &[u8]) -> bool {
+        let Some(headers) = packet::headers(bytes) else { return false };
+        let packet = Packet {
+            bytes: bytes.len() as u32,
+            flow: headers.flow,
+            ecn: headers.ecn,
+            token: Under { slot, arrived: now },
+        };
         let queued = self.link.offer(now, packet) == Offered::Queued;
         self.largest_queue = self.largest_queue.max(self.link.queue_bytes(now));
         queued
     }
 }
 
-/// A packet under way.
-#[derive(Clone, Copy)]
-struct Under {
+/// A packet under way, as its link knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Under {
     slot: Slot,
     arrived: Time,
 }

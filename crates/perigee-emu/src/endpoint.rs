@@ -38,7 +38,7 @@ impl Endpoint {
             for route in &self.routes {
                 let same = |(address, _): &&(IpAddr, u8)| address.is_ipv4() == route.0.is_ipv4();
                 let Some((source, _)) = self.addresses.iter().find(same) else { continue };
-                netlink.route(index, *route, *source)?;
+                netlink.route(index, *route, *source, None)?;
             }
             Ok(tun)
         })

@@ -20,7 +20,8 @@ use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceTyp
 use thiserror::Error;
 
 use crate::clean::mark;
-use crate::driver::{Driver, Report, Wire as _};
+use crate::clock::monotonic;
+use crate::driver::{Driver, Report, Way, Wire as _};
 use crate::endpoint::Endpoint;
 use crate::names::{Names, RESOLV_CONF};
 use crate::namespace::Namespace;
@@ -136,17 +137,19 @@ impl Exec {
             let child = start(command, &inner, names.as_ref().map(Names::file));
             let ended = child.and_then(|child| wait(child, watcher));
             stop.store(true, Ordering::Relaxed);
-            let Ok((duration, [down, up], done)) = driving.join() else { unreachable!("the driver does not panic") };
+            let Ok((duration, reports, done)) = driving.join() else { unreachable!("the driver does not panic") };
             let status = ended?;
             done.map_err(failed("moving packets"))?;
-            Ok(Outcome { status, duration, down, up })
+            Ok(Outcome { status, duration, down: reports[0], up: reports[1] })
         })
     }
 
-    fn drive(&self, (ours, theirs): (Tun, Tun), stop: &AtomicBool) -> (Time, [Report; 2], io::Result<()>) {
-        let mut driver = Driver::new(&self.down, &self.up, self.seed, "exec", self.mtu as usize);
-        let mut wire = TunWire::new(ours, theirs);
-        let done = driver.run(&mut wire, || !stop.load(Ordering::Relaxed));
+    fn drive(&self, (ours, theirs): (Tun, Tun), stop: &AtomicBool) -> (Time, Vec<Report>, io::Result<()>) {
+        let down = Way { from: 0, to: 1, spec: &self.down, name: "exec.down" };
+        let up = Way { from: 1, to: 0, spec: &self.up, name: "exec.up" };
+        let mut driver = Driver::new(&[down, up], self.seed, self.mtu as usize);
+        let mut wire = TunWire::new(vec![ours, theirs], monotonic());
+        let done = driver.run(&mut wire, &mut || !stop.load(Ordering::Relaxed));
         (wire.now(), driver.reports(), done)
     }
 

@@ -1,25 +1,34 @@
 //! Puts real packets of the real kernel on an emulated satellite link.
 //!
-//! A [`Driver`] moves packets through a link of `perigee-link`, the simulator's own model, on the wall clock: between
-//! the two [`Tun`] devices of a [`TunWire`], which stand in [`Namespace`]s.
+//! A [`Driver`] moves packets through links of `perigee-link`, the simulator's own model, on the wall clock: between the
+//! [`Tun`] devices of a [`TunWire`], which stand in [`Namespace`]s. [`run`] carries a run of a study out on the kernel's
+//! own TCP; an [`Exec`] puts any program behind a link.
 
+mod apps;
 mod clean;
+mod clock;
 mod driver;
 mod endpoint;
 mod exec;
+mod hosts;
 mod names;
 mod namespace;
 mod netlink;
 mod outside;
 mod packet;
+mod run;
+mod tcp_info;
 mod tun;
+mod watch;
 mod wire;
 
 pub use clean::{clean, Leftover};
-pub use driver::{Driver, End, Report, Wire};
+pub use clock::monotonic;
+pub use driver::{Driver, End, Observer, Report, Under, Way, Wire};
 pub use endpoint::Endpoint;
 pub use exec::{Exec, ExecError, Outcome, Surroundings, Watcher};
 pub use namespace::Namespace;
 pub use outside::Closed;
+pub use run::{check, run, RunError};
 pub use tun::Tun;
 pub use wire::TunWire;

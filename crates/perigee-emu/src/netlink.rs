@@ -7,7 +7,7 @@ use netlink_packet_core::{NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_CREAT
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -56,8 +56,15 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Routes a network into a device, which has another machine at its other end.
-    pub(crate) fn route(&mut self, index: u32, (network, prefix): Prefixed, source: IpAddr) -> io::Result<()> {
+    /// Routes a network into a device, which has another machine at its other end; `window` is the initial congestion
+    /// window of connections over it, packets.
+    pub(crate) fn route(
+        &mut self,
+        index: u32,
+        (network, prefix): Prefixed,
+        source: IpAddr,
+        window: Option<u32>,
+    ) -> io::Result<()> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(network);
         message.header.destination_prefix_length = prefix;
@@ -68,6 +75,9 @@ impl Netlink {
         message.attributes = vec![RouteAttribute::Oif(index), RouteAttribute::PrefSource(routed(source))];
         if prefix > 0 {
             message.attributes.push(RouteAttribute::Destination(routed(network)));
+        }
+        if let Some(window) = window {
+            message.attributes.push(RouteAttribute::Metrics(vec![RouteMetric::InitCwnd(window)]));
         }
         self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }

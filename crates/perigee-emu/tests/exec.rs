@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use perigee_emu::{Driver, Endpoint, Exec, ExecError, Namespace, Outcome, Surroundings, TunWire, Watcher};
+use perigee_emu::{Driver, Endpoint, Exec, ExecError, Namespace, Outcome, Surroundings, TunWire, Watcher, Way};
 use perigee_link::LinkSpec;
 use perigee_units::{Rate, Time};
 
@@ -142,8 +142,10 @@ fn a_program_reaches_what_its_host_reaches() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let wire = constant(1000.0, 0);
-            let mut driver = Driver::new(&wire, &wire, 1, "wire", 1500);
-            driver.run(&mut TunWire::new(near_end, far_end), || !stop.load(Ordering::Relaxed)).expect("a wire");
+            let way = |from, to, name| Way { from, to, spec: &wire, name };
+            let mut driver = Driver::new(&[way(0, 1, "wire.down"), way(1, 0, "wire.up")], 1, 1500);
+            let mut wire = TunWire::new(vec![near_end, far_end], perigee_emu::monotonic());
+            driver.run(&mut wire, &mut || !stop.load(Ordering::Relaxed)).expect("a wire");
         });
         let work = || {
             let tables = || Command::new("nft").args(["list", "tables"]).output().map(|output| output.stdout);

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use perigee_cc::Algorithm;
 use perigee_cc_load::{ForKernel, Loader};
-use perigee_sim::{RunResult, SimError};
+use perigee_sim::SimError;
+use perigee_study::results::Tables;
 use perigee_study::{plan_json, Overrides, Run, Study};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
@@ -19,6 +20,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde_json::json;
 
+use emulate::LinkError as EmulationInputError;
 use files::Disk;
 use tables::Buffers;
 
@@ -89,13 +91,21 @@ impl Plan {
         self.runs.first().map_or_else(|| "{}".to_owned(), |run| setup::describe(&run.scenario).to_string())
     }
 
-    /// Carries out a run. `progress` is called with the share done and says whether to go on; `None` where it did not.
+    /// Says whether `emu` can carry out the runs here: nothing where it can.
+    fn check_emulated(&self) -> PyResult<()> {
+        let wrong = |error: perigee_emu::RunError| EmulationInputError::new_err(error.to_string());
+        self.runs.iter().try_for_each(|run| perigee_emu::check(run).map_err(wrong))
+    }
+
+    /// Carries out a run, on the engine `sim` or `emu`. `progress` is called with the share done and says whether to go
+    /// on; `None` where it did not.
     /// Otherwise the tables by name (rows, and of each column name, type, and Arrow's buffers: validity, offsets, data),
     /// and the captures as pcapng by node.
     fn run<'py>(
         &self,
         py: Python<'py>,
         index: usize,
+        engine: &str,
         progress: &Bound<'py, PyAny>,
     ) -> PyResult<Option<(Bound<'py, PyDict>, Bound<'py, PyDict>)>> {
         let run = self.runs.get(index).ok_or_else(|| PyIndexError::new_err(format!("there is no run {index}")))?;
@@ -113,15 +123,27 @@ impl Plan {
                     }
                 }
             };
-            perigee_sim::run(run, &mut tell).map(|result| (columns(&result), result.captures))
+            if engine == "emu" {
+                let result = perigee_emu::run(run, &mut tell).map(|tables| (columns(&tables), Vec::new()));
+                return result.map_err(|error| match error {
+                    perigee_emu::RunError::Cancelled => None,
+                    error if error.is_wrong_input() => Some(EmulationInputError::new_err(error.to_string())),
+                    error => Some(SimulationError::new_err(error.to_string())),
+                });
+            }
+            let result = perigee_sim::run(run, &mut tell).map(|result| (columns(&result.tables), result.captures));
+            result.map_err(|error| match error {
+                SimError::Cancelled => None,
+                error @ SimError::NoWay { .. } => Some(SimulationError::new_err(error.to_string())),
+            })
         });
         if let Some(error) = raised {
             return Err(error);
         }
         let (columns, captured) = match done {
             Ok(done) => done,
-            Err(SimError::Cancelled) => return Ok(None),
-            Err(error) => return Err(SimulationError::new_err(error.to_string())),
+            Err(None) => return Ok(None),
+            Err(Some(error)) => return Err(error),
         };
         let (tables, captures) = (PyDict::new(py), PyDict::new(py));
         for (table, rows, columns) in columns {
@@ -138,8 +160,8 @@ impl Plan {
     }
 }
 
-fn columns(result: &RunResult) -> Vec<(&'static str, usize, Vec<tables::Column>)> {
-    result.tables.all().into_iter().map(|table| (table.name(), table.len(), tables::columns(table))).collect()
+fn columns(tables: &Tables) -> Vec<(&'static str, usize, Vec<tables::Column>)> {
+    tables.all().into_iter().map(|table| (table.name(), table.len(), tables::columns(table))).collect()
 }
 
 /// The congestion controls as JSON: `name`, `title`, `params`.

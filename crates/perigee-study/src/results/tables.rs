@@ -183,6 +183,15 @@ table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.e
     pacing_mbps: Option<f64>, "Mbit/s", "Pacing rate; empty where the sender does not pace.";
 });
 
+table!(Releases, ReleaseRow, "releases", "How late an emulated link released its packets, behind the instants that it gave them: a row per directed link. Empty in simulations." {
+    run: u32, "", "Number of the run.";
+    link: Name, "", "Name of the link and its direction: `satellite.down`.";
+    released_packets: u64, "packets", "Packets released.";
+    late_p50_us: f64, "us", "Median lateness.";
+    late_p99_us: f64, "us", "99th percentile of the lateness.";
+    late_max_us: f64, "us", "Largest lateness.";
+});
+
 /// All tables of one run or of many.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tables {
@@ -200,6 +209,8 @@ pub struct Tables {
     pub exchanges: Exchanges,
     /// The TCP log.
     pub events: Events,
+    /// The emulator's own truth.
+    pub releases: Releases,
 }
 
 impl Tables {
@@ -207,9 +218,10 @@ impl Tables {
     ///
     /// ```
     /// let names: Vec<_> = perigee_study::results::Tables::default().all().map(|table| table.name()).into();
-    /// assert_eq!(names, ["flows", "series", "links", "rtt", "milestones", "exchanges", "events"]);
+    /// assert_eq!(names, ["flows", "series", "links", "rtt", "milestones", "exchanges", "events", "releases"]);
     /// ```
-    pub fn all(&self) -> [&dyn Table; 7] {
-        [&self.flows, &self.series, &self.links, &self.rtt, &self.milestones, &self.exchanges, &self.events]
+    pub fn all(&self) -> [&dyn Table; 8] {
+        let Self { flows, series, links, rtt, milestones, exchanges, events, releases } = self;
+        [flows, series, links, rtt, milestones, exchanges, events, releases]
     }
 }

@@ -1,0 +1,178 @@
+//! The nodes of a study as namespaces: their settings, devices, addresses and routes.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+
+use perigee_study::{FlowSpec, Scenario, Traffic};
+use perigee_tcp::Config;
+use perigee_units::Bytes;
+
+use crate::namespace::Namespace;
+use crate::netlink::{index, Netlink};
+use crate::tun::Tun;
+
+/// The nodes and the devices between them.
+pub(crate) struct Hosts {
+    /// By the node's number.
+    pub(crate) namespaces: Vec<Namespace>,
+    /// The two ends of each pair of directed links, one after the other.
+    pub(crate) devices: Vec<Tun>,
+}
+
+/// The address of a node.
+pub(crate) fn address(node: u32) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 71, 0, 1)) + node)
+}
+
+/// The node of an address.
+pub(crate) fn node_of(address: IpAddr) -> Option<u32> {
+    match address {
+        IpAddr::V4(address) => u32::from(address).checked_sub(u32::from(Ipv4Addr::new(10, 71, 0, 1))),
+        IpAddr::V6(_) => None,
+    }
+}
+
+/// The end of a pair's devices where a directed link begins, and where it ends.
+pub(crate) fn ends(link: usize) -> (usize, usize) {
+    let (pair, back) = (link / 2, link % 2);
+    (2 * pair + back, 2 * pair + 1 - back)
+}
+
+impl Hosts {
+    /// Makes all of it; `mtu` is the largest packet.
+    pub(crate) fn new(scenario: &Scenario, settings: &[Config], mtu: u32) -> io::Result<Self> {
+        let namespaces = scenario.nodes.iter().map(|_| Namespace::new()).collect::<io::Result<Vec<_>>>()?;
+        for (namespace, config) in namespaces.iter().zip(settings) {
+            namespace.enter(|| set(config))?;
+        }
+        let mut devices = Vec::with_capacity(scenario.links.len());
+        for pair in scenario.links.chunks(2) {
+            let name: String = pair[0].name.split('.').next().unwrap_or_default().chars().take(15).collect();
+            for node in [pair[0].from, pair[0].to] {
+                devices.push(namespaces[node as usize].enter(|| device(&name, mtu))?);
+            }
+        }
+        let hosts = Self { namespaces, devices };
+        for (node, config) in (0..).zip(settings) {
+            hosts.namespaces[node as usize]
+                .enter(|| hosts.address_and_routes(scenario, node, config.initial_window))?;
+        }
+        Ok(hosts)
+    }
+
+    /// A node has one address, on its loopback device, and a route for each other node.
+    fn address_and_routes(&self, scenario: &Scenario, node: u32, initial_window: u32) -> io::Result<()> {
+        let mut netlink = Netlink::new()?;
+        let own = IpAddr::V4(address(node));
+        netlink.address(index("lo")?, (own, 32))?;
+        for other in 0..scenario.nodes.len() as u32 {
+            let Some(link) = scenario.next_hop(node, other) else { continue };
+            let device = &self.devices[ends(link as usize).0];
+            let window = (initial_window != LINUX_INITIAL_WINDOW).then_some(initial_window);
+            netlink.route(index(device.name())?, (IpAddr::V4(address(other)), 32), own, window)?;
+        }
+        Ok(())
+    }
+}
+
+fn device(name: &str, mtu: u32) -> io::Result<Tun> {
+    let tun = Tun::new(name)?;
+    Netlink::new()?.up(index(tun.name())?, Some((mtu, QUEUE)))?;
+    Ok(tun)
+}
+
+/// The settings of each node: those of the flows that end there, which must be the same; and the size of packets.
+pub(crate) fn settings(scenario: &Scenario) -> Result<(Vec<Config>, u32), String> {
+    let mut found: Vec<Option<(&Config, &FlowSpec)>> = vec![None; scenario.nodes.len()];
+    for flow in &scenario.flows {
+        let Traffic::Tcp { tcp, .. } = &flow.traffic else { continue };
+        for (node, config) in [(flow.from, &tcp.from), (flow.to, &tcp.to)] {
+            match found[node as usize] {
+                Some((other, first)) if other != config => {
+                    let name = &scenario.nodes[node as usize];
+                    return Err(format!(
+                        "flows `{}` and `{}` have different TCP settings at `{name}`, which the kernel has per host; \
+                         give them the same, or nodes of their own",
+                        first.name, flow.name
+                    ));
+                }
+                _ => found[node as usize] = Some((config, flow)),
+            }
+        }
+    }
+    let configs: Vec<_> = found.iter().map(|f| f.map_or_else(Config::default, |(config, _)| config.clone())).collect();
+    for (config, name) in configs.iter().zip(&scenario.nodes) {
+        if let Some(what) = impossible(config) {
+            return Err(format!("at `{name}`: {what}, which the kernel cannot; run it with --engine sim"));
+        }
+    }
+    let mtu = configs.iter().map(|config| u32::from(config.mss) + IP_AND_TCP).max().unwrap_or(1500);
+    Ok((configs, mtu))
+}
+
+/// What of a configuration Linux has no setting for.
+fn impossible(config: &Config) -> Option<&'static str> {
+    let usual = Config::default();
+    let checks = [
+        (config.prr == usual.prr, "`prr` is off"),
+        (config.delayed_acks == usual.delayed_acks, "`delayed_acks` is off"),
+        (config.quick_acks == usual.quick_acks, "`quick_acks` is off"),
+        (config.delayed_ack_max == usual.delayed_ack_max, "`delayed_ack_max` is set"),
+        (config.cwnd_clamp == usual.cwnd_clamp, "`cwnd_clamp` is set"),
+        (config.rto_max == usual.rto_max, "`rto_max` is set"),
+    ];
+    checks.into_iter().find(|(same, _)| !same).map(|(_, what)| what)
+}
+
+/// Writes a node's settings, in its namespace.
+fn set(config: &Config) -> io::Result<()> {
+    let three = |buffers: &[Bytes; 3]| buffers.map(|bytes| bytes.as_u64().to_string()).join(" ");
+    let switch = |on: bool, value: u32| if on { value } else { 0 }.to_string();
+    let usual = Config::default();
+    write("tcp_rmem", &three(&receive_buffer(config)))?;
+    write("tcp_wmem", &three(&config.wmem))?;
+    write("tcp_no_metrics_save", "1")?;
+    for (key, value, same) in [
+        ("tcp_moderate_rcvbuf", switch(config.receive_autotuning, 1), config.receive_autotuning),
+        ("tcp_timestamps", switch(config.timestamps, 1), config.timestamps),
+        ("tcp_window_scaling", switch(config.window_scaling, 1), config.window_scaling),
+        ("tcp_sack", switch(config.sack, 1), config.sack),
+        ("tcp_dsack", switch(config.dsack, 1), config.dsack),
+        ("tcp_recovery", switch(config.rack, 1), config.rack),
+        ("tcp_early_retrans", switch(config.tlp, 3), config.tlp),
+        ("tcp_frto", switch(config.frto, 2), config.frto),
+        ("tcp_slow_start_after_idle", switch(config.slow_start_after_idle, 1), config.slow_start_after_idle),
+        ("tcp_comp_sack_nr", switch(config.ack_compression, 44), config.ack_compression),
+        ("tcp_reordering", config.reordering.to_string(), config.reordering == usual.reordering),
+        ("tcp_ecn", switch(config.ecn, 1), !config.ecn),
+        ("tcp_rto_min_us", config.rto_min.as_micros().to_string(), config.rto_min == usual.rto_min),
+    ] {
+        // What is as in a new namespace is left alone: an older kernel may not have it.
+        if !same {
+            write(key, &value)?;
+        }
+    }
+    Ok(())
+}
+
+/// The receive buffer by which the kernel's window ends where the configured host's would.
+///
+/// TUN devices receive into half pages, and the window may grow to half of the largest buffer. On a host whose driver takes
+/// a page for each segment it ends at a quarter (see [`Config::segment_memory`]): here that is a buffer half as large.
+fn receive_buffer(config: &Config) -> [Bytes; 3] {
+    let [least, initial, largest] = config.rmem;
+    let pages = config.segment_memory.as_u64() > 2 * u64::from(config.mss);
+    [least, initial, if pages { Bytes::new(largest.as_u64() / 2).max(initial) } else { largest }]
+}
+
+fn write(key: &str, value: &str) -> io::Result<()> {
+    let with_key = |error: io::Error| io::Error::new(error.kind(), format!("net.ipv4.{key} = {value}: {error}"));
+    fs::write(format!("/proc/sys/net/ipv4/{key}"), value).map_err(with_key)
+}
+
+/// Packets that the kernel keeps for a driver that is busy.
+const QUEUE: u32 = 10_000;
+const LINUX_INITIAL_WINDOW: u32 = 10;
+/// Headers without options.
+const IP_AND_TCP: u32 = 40;

@@ -1,0 +1,143 @@
+//! Studies on the real kernel, beside the simulator.
+
+use std::ops::ControlFlow;
+
+use perigee_emu::{check, Namespace};
+use perigee_study::results::Tables;
+use perigee_study::{Overrides, Run, Study};
+
+/// A download over a wire and a satellite link of 20 Mbit/s and 200 ms, whose queue never overflows: then nothing hangs
+/// on which packet came first, and one run is enough.
+fn plan(flow: &str) -> Run {
+    let text = format!(
+        r#"
+name = "two-engines"
+nodes = ["server", "gateway", "client"]
+[measure]
+series = "500 ms"
+startup = "1 MB"
+[[links]]
+name = "wire"
+between = ["server", "gateway"]
+rate = "1 Gbit/s"
+delay = "1 ms"
+[[links]]
+name = "satellite"
+between = ["gateway", "client"]
+rate = "20 Mbit/s"
+delay = "100 ms"
+queue = "10 MB"
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+{flow}
+"#
+    );
+    let study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
+    let mut none = |file: &str| Err(format!("{file} is not needed here"));
+    study.plan(&Overrides::default(), &mut none).unwrap_or_else(|error| panic!("{error}")).remove(0)
+}
+
+/// Whether this machine emulates; says why not.
+fn can_emulate(run: &Run) -> bool {
+    match check(run) {
+        Ok(()) => true,
+        Err(error) => {
+            println!("skipped: {error}");
+            false
+        }
+    }
+}
+
+fn emulate(run: &Run) -> Tables {
+    perigee_emu::run(run, &mut |_| ControlFlow::Continue(())).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn simulate(run: &Run) -> Tables {
+    perigee_sim::run(run, &mut |_| ControlFlow::Continue(())).expect("a simulated run").tables
+}
+
+/// Throughput and mean round trip within 5 %, retransmitted share within a factor of 1.5 or 0.1 percentage points.
+fn assert_alike(what: &str, simulated: &Tables, emulated: &Tables) {
+    let (sim, emu) = (&simulated.flows, &emulated.flows);
+    let within = |name: &str, ours: f64, theirs: f64| {
+        assert!((ours / theirs - 1.0).abs() < 0.05, "{what}: {name} simulated {ours}, emulated {theirs}");
+    };
+    within("goodput", sim.goodput_mbps[0], emu.goodput_mbps[0]);
+    within("round trip", sim.rtt_mean_ms[0].expect("samples"), emu.rtt_mean_ms[0].expect("samples"));
+    within("startup", sim.startup_goodput_mbps[0].expect("a phase"), emu.startup_goodput_mbps[0].expect("a phase"));
+    within("handshake", sim.handshake_ms[0].expect("one"), emu.handshake_ms[0].expect("one"));
+    let share = |retransmitted: u64, sent: u64| retransmitted as f64 / sent as f64;
+    let (ours, theirs) = (
+        share(sim.retransmitted_packets[0], sim.sent_packets[0]),
+        share(emu.retransmitted_packets[0], emu.sent_packets[0]),
+    );
+    let factor = (ours / theirs).max(theirs / ours);
+    assert!((ours - theirs).abs() < 0.001 || factor < 1.5, "{what}: retransmitted simulated {ours}, emulated {theirs}");
+    assert_eq!(sim.received_bytes, emu.received_bytes, "{what}");
+    let rows = simulated.series.goodput_mbps.len().abs_diff(emulated.series.goodput_mbps.len());
+    assert!(rows <= 1, "{what}: {rows} rows of the series more or less");
+    assert!(!emulated.links.link.is_empty() && emulated.releases.link.len() == 4, "{what}: tables of links");
+}
+
+#[test]
+fn the_kernel_and_the_simulator_carry_a_download_alike() {
+    let run = plan("size = \"8 MB\"\ncc = \"reno\"");
+    if can_emulate(&run) {
+        assert_alike("reno", &simulate(&run), &emulate(&run));
+    }
+}
+
+#[test]
+fn an_algorithm_that_the_kernel_does_not_have_is_loaded_for_the_run_and_gone_after_it() {
+    let run = plan("size = \"8 MB\"\ncc = \"vegas\"");
+    if !can_emulate(&run) {
+        return;
+    }
+    let known = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("a list");
+    match perigee_emu::run(&run, &mut |_| ControlFlow::Continue(())) {
+        Ok(tables) => assert_alike("vegas", &simulate(&run), &tables),
+        Err(error) if error.is_wrong_input() => return println!("skipped: {error}"),
+        Err(error) => panic!("{error}"),
+    }
+    let ours = format!("e{}_", std::process::id());
+    // The kernel lets go of it a grace period later.
+    let gone = (0..100).any(|_| {
+        let gone = !known().contains(&ours);
+        if !gone {
+            std::thread::yield_now();
+            let _ = Namespace::new();
+        }
+        gone
+    });
+    assert!(gone, "{}", known());
+}
+
+#[test]
+fn a_flow_of_a_duration_ends_then_and_a_run_can_be_cancelled() {
+    let run = plan("duration = \"2 s\"\ncc = \"cubic\"");
+    if !can_emulate(&run) {
+        return;
+    }
+    let tables = emulate(&run);
+    assert!((tables.flows.duration_s[0] - 2.0).abs() < 1e-6 && tables.flows.completed[0]);
+    assert!(tables.flows.received_bytes[0] > 100_000);
+    let mut asked = 0;
+    let stopped = perigee_emu::run(&run, &mut |_| {
+        asked += 1;
+        if asked < 5 {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    });
+    assert!(matches!(stopped, Err(perigee_emu::RunError::Cancelled)));
+}
+
+#[test]
+fn what_the_kernel_cannot_do_is_said_before_the_run() {
+    let said = |flow: &str| check(&plan(flow)).expect_err("it cannot").to_string();
+    assert!(said("kind = \"udp\"\nrate = \"1 Mbit/s\"\npacket = \"200 B\"\nduration = \"1 s\"").contains("kind `udp`"));
+    assert!(said("size = \"1 MB\"\ntcp = { prr = false }").contains("`prr` is off, which the kernel cannot"));
+}

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`perigee run --engine emu`: a study on this machine's own TCP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import polars as pl
+import pytest
+
+Perigee = Callable[..., CompletedProcess[str]]
+
+STUDY = """
+name = "tiny"
+nodes = ["server", "client"]
+[measure]
+series = "200 ms"
+[[links]]
+name = "satellite"
+between = ["server", "client"]
+rate = "20 Mbit/s"
+delay = "50 ms"
+queue = "2 MB"
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+size = "1 MB"
+[vary]
+"flow.cc" = ["reno", "vegas"]
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.toml"
+    path.write_text(STUDY)
+    return path
+
+
+@pytest.fixture
+def emulates(perigee: Perigee, study: Path, tmp_path: Path) -> Path:
+    """The results of the study on the emulator."""
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        pytest.skip("emulated links need root and /dev/net/tun")
+    out = tmp_path / "emu"
+    done = perigee("run", study, "--engine", "emu", "--out", out)
+    if done.returncode == 2 and "BPF" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_the_emulator_fills_the_simulators_columns_and_says_how_late_it_was(
+    perigee: Perigee, study: Path, emulates: Path, tmp_path: Path
+) -> None:
+    assert perigee("run", study, "--out", tmp_path / "sim").returncode == 0
+    for table in ("flows", "series", "links", "rtt"):
+        emulated, simulated = (pl.read_parquet(folder / f"{table}.parquet") for folder in (emulates, tmp_path / "sim"))
+        assert emulated.schema == simulated.schema, table
+        assert not emulated.is_empty(), table
+    flows = pl.read_parquet(emulates / "flows.parquet")
+    assert flows["engine"].unique().to_list() == ["emu"]
+    assert flows["completed"].all()
+    assert flows["received_bytes"].to_list() == [1_000_000, 1_000_000]
+    releases = pl.read_parquet(emulates / "releases.parquet")
+    assert releases["link"].unique().sort().to_list() == ["satellite.down", "satellite.up"]
+    assert (releases["late_p50_us"] <= releases["late_max_us"]).all()
+
+
+def test_both_engines_are_compared_and_reported(perigee: Perigee, study: Path, emulates: Path, tmp_path: Path) -> None:
+    assert perigee("run", study, "--out", tmp_path / "sim").returncode == 0
+    compared = perigee("compare", tmp_path / "sim", emulates)
+    assert compared.returncode == 0, compared.stderr
+    assert "vegas" in compared.stdout
+    assert perigee("report", emulates).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("measure.events=true", "`measure.events` is written by --engine sim only so far"),
+        ("flow.tcp.delayed_acks=false", "`delayed_acks` is off, which the kernel cannot"),
+    ],
+)
+def test_what_the_kernel_cannot_do_is_bad_input(perigee: Perigee, study: Path, setting: str, said: str) -> None:
+    done = perigee("run", study, "--engine", "emu", "--set", setting)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
