@@ -1,6 +1,7 @@
 //! Studies on the real kernel, beside the simulator.
 
 use std::ops::ControlFlow;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perigee_emu::{check, Namespace};
 use perigee_study::results::Tables;
@@ -39,6 +40,12 @@ to = "client"
     study.plan(&Overrides::default(), &mut none).unwrap_or_else(|error| panic!("{error}")).remove(0)
 }
 
+/// Real time is for one run at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Whether this machine emulates; says why not.
 fn can_emulate(run: &Run) -> bool {
     match check(run) {
@@ -50,8 +57,25 @@ fn can_emulate(run: &Run) -> bool {
     }
 }
 
-fn emulate(run: &Run) -> Tables {
-    perigee_emu::run(run, &mut |_| ControlFlow::Continue(())).unwrap_or_else(|error| panic!("{error}"))
+fn emulate(run: &Run) -> Result<Tables, perigee_emu::RunError> {
+    perigee_emu::run(run, &mut |_| ControlFlow::Continue(()))
+}
+
+/// Compares both engines; where this machine was too busy to be on time, once more, and then not at all.
+fn compare(what: &str, run: &Run) {
+    let _alone = alone();
+    for _ in 0..3 {
+        let emulated = match emulate(run) {
+            Err(error) if error.is_wrong_input() => return println!("skipped: {error}"),
+            done => done.unwrap_or_else(|error| panic!("{error}")),
+        };
+        let latest = emulated.releases.late_max_us.iter().fold(0.0, |a: f64, b| a.max(*b));
+        if latest < LATEST_US {
+            return assert_alike(what, &simulate(run), &emulated);
+        }
+        println!("packets were up to {latest} us late");
+    }
+    println!("skipped: this machine is too busy to release packets on time");
 }
 
 fn simulate(run: &Run) -> Tables {
@@ -85,22 +109,18 @@ fn assert_alike(what: &str, simulated: &Tables, emulated: &Tables) {
 fn the_kernel_and_the_simulator_carry_a_download_alike() {
     let run = plan("size = \"8 MB\"\ncc = \"reno\"");
     if can_emulate(&run) {
-        assert_alike("reno", &simulate(&run), &emulate(&run));
+        compare("reno", &run);
     }
 }
 
 #[test]
 fn an_algorithm_that_the_kernel_does_not_have_is_loaded_for_the_run_and_gone_after_it() {
-    let run = plan("size = \"8 MB\"\ncc = \"vegas\"");
+    let run = plan("size = \"8 MB\"\ncc = \"bic\"");
     if !can_emulate(&run) {
         return;
     }
     let known = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("a list");
-    match perigee_emu::run(&run, &mut |_| ControlFlow::Continue(())) {
-        Ok(tables) => assert_alike("vegas", &simulate(&run), &tables),
-        Err(error) if error.is_wrong_input() => return println!("skipped: {error}"),
-        Err(error) => panic!("{error}"),
-    }
+    compare("bic", &run);
     let ours = format!("e{}_", std::process::id());
     // The kernel lets go of it a grace period later.
     let gone = (0..100).any(|_| {
@@ -120,7 +140,8 @@ fn a_flow_of_a_duration_ends_then_and_a_run_can_be_cancelled() {
     if !can_emulate(&run) {
         return;
     }
-    let tables = emulate(&run);
+    let _alone = alone();
+    let tables = emulate(&run).unwrap_or_else(|error| panic!("{error}"));
     assert!((tables.flows.duration_s[0] - 2.0).abs() < 1e-6 && tables.flows.completed[0]);
     assert!(tables.flows.received_bytes[0] > 100_000);
     let mut asked = 0;
@@ -141,3 +162,6 @@ fn what_the_kernel_cannot_do_is_said_before_the_run() {
     assert!(said("kind = \"udp\"\nrate = \"1 Mbit/s\"\npacket = \"200 B\"\nduration = \"1 s\"").contains("kind `udp`"));
     assert!(said("size = \"1 MB\"\ntcp = { prr = false }").contains("`prr` is off, which the kernel cannot"));
 }
+
+/// Half of the tolerance on a round trip of 202 ms.
+const LATEST_US: f64 = 1_000.0 * 202.0 * 0.05 / 2.0;
