@@ -21,6 +21,8 @@ pub(crate) struct Path {
     /// Standard deviation and time between redraws, us.
     pub(crate) jitter: Option<(f64, u64)>,
     pub(crate) loss: f64,
+    /// At each multiple of the first, us, for the second, us, packets are lost with this probability.
+    pub(crate) bursts: Option<(u64, u64, f64)>,
     /// From this instant, s, the round trip is longer by this, us.
     pub(crate) step: Option<(f64, u64)>,
     /// From this instant, s, the rate is another, bit/s.
@@ -43,6 +45,7 @@ impl Path {
             queue_bytes,
             jitter: None,
             loss: 0.0,
+            bursts: None,
             step: None,
             rate_step: None,
             receive_window: u32::MAX,
@@ -162,7 +165,8 @@ impl Net {
             return None;
         }
         self.free_at_ns = self.free_at_ns.max(now_ns) + WIRE * 8_000_000_000 / rate_bps;
-        if self.random.chance(path.loss) {
+        let burst = path.bursts.filter(|(period, length, _)| (now - path.epoch_us) % period < *length);
+        if self.random.chance(burst.map_or(path.loss, |(_, _, loss)| loss.max(path.loss))) {
             return None;
         }
         if let Some((sd, every)) = path.jitter {
