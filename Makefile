@@ -23,7 +23,7 @@ BENCH_PACKAGES := g++ libns3-dev ns2 time valgrind
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study gallery test lint bench bench-long bench-kernel clean bench-packages
+.PHONY: help setup study gallery test lint bench bench-long bench-kernel clean bench-packages validate
 
 help: ## this menu
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -58,6 +58,9 @@ bench-long: .venv/core.made bench-packages ## as bench, with the 1 GB download t
 
 bench-kernel: .venv/core.made ## what congestion controls cost in the kernel, beside its own, as root (five minutes)
 	$(PYTHON) benches/kernel.py
+
+validate: .venv/core.made ## the simulator beside this kernel, into docs/models/validation.md (as root; twenty minutes)
+	$(BIN)/python tools/validate.py
 
 clean: ## everything that was built; results/ stays
 	rm -rf target .venv .make benches/peers/build fuzz/target
