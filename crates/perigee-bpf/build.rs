@@ -8,9 +8,12 @@ use std::{env, fs};
 
 fn main() {
     let folder = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../algorithms");
+    let folder = folder.canonicalize().unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let names = env::var_os("DEP_PERIGEE_ALGORITHMS_NAMES").expect("the build of perigee-cc gives it");
     let mut table = String::from("&[\n");
-    for (name, source) in sources(&folder) {
+    for name in names.to_str().expect("names in ASCII").split(',') {
+        let source = folder.join(format!("{name}.c"));
         let object = out.join(format!("{name}.o"));
         let built = match perigee_cc_build::kernel_object(&source, &folder, &object) {
             Ok(_) => format!("Ok(include_bytes!({}))", quoted(&object)),
@@ -31,17 +34,4 @@ fn main() {
 /// A path as a literal of Rust.
 fn quoted(path: &Path) -> String {
     format!("{:?}", path.to_str().expect("cargo's folders have names in UTF-8"))
-}
-
-/// `algorithms/*.c` by name, in order.
-fn sources(folder: &Path) -> Vec<(String, PathBuf)> {
-    let folder = folder.canonicalize().unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-    let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-    let mut found: Vec<_> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|e| e == "c"))
-        .filter_map(|path| Some((path.file_stem()?.to_str()?.to_owned(), path)))
-        .collect();
-    found.sort();
-    found
 }

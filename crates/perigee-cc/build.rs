@@ -207,6 +207,8 @@ fn main() {
     build.flag("-fwrapv").flag("-fno-strict-aliasing");
     build.file("src/fixed_point.c");
     build.file(&check).files(found.iter().map(|(_, path)| path)).compile("perigee_algorithms");
+    // For the build of whoever depends on this crate: DEP_PERIGEE_ALGORITHMS_NAMES.
+    println!("cargo:names={}", found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(","));
     println!("cargo:rerun-if-changed={}", folder.display());
     println!("cargo:rerun-if-changed=src/sock.rs");
     println!("cargo:rerun-if-changed=src/raw.rs");
