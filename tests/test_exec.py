@@ -105,7 +105,8 @@ def test_a_kill_leaves_no_device_and_what_the_program_started_is_found_and_ended
         "ip -br link show | grep -c perigee\n"
         f"{PERIGEE} emu clean\n"
     )
-    done = inside(script)
+    done = inside(f"export TMPDIR={tmp_path}\n{script}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pid"]
     pid = (tmp_path / "pid").read_text().strip()
     assert done.stdout.split()[:2] == ["1", "0"], done.stdout + done.stderr
     assert f"ended sleep (process {pid})" in done.stdout

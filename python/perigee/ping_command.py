@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee ping`."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from perigee.console import error_console, out_console, say
+from perigee.errors import EXIT_RUN_FAILED, InputError
+from perigee.files import write_atomically
+from perigee.numbers import number
+from perigee.ping import LARGEST, PORT, SIZE, Plan, read_log, serve
+from perigee.ping import ping as send
+from perigee.roundtrips import RoundTrips
+
+_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def ping(
+    host: Annotated[str | None, typer.Argument(help="Where `perigee ping --serve` runs.")] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="PERIGEE_TOKEN", help="The secret that both ends know, 8 letters or more.")
+    ] = None,
+    server: Annotated[bool, typer.Option("--serve", help="Answer instead of asking.")] = False,
+    bind: Annotated[str, typer.Option(help="With --serve: the address to listen at. [default: all]")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="With --serve: answers in a second at the most.")] = 1000,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="UDP port of the server.")] = PORT,
+    interval: Annotated[str, typer.Option(help="Between two datagrams.")] = "200 ms",
+    size: Annotated[int, typer.Option(min=SIZE, max=LARGEST, help="Bytes of a datagram.")] = SIZE,
+    timeout: Annotated[str, typer.Option(help="An answer that has not come by then is lost.")] = "10 s",
+    count: Annotated[
+        int | None, typer.Option("--count", "-c", min=1, help="Datagrams to send. [default: until Ctrl-C]")
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="A line for each datagram goes here; a log that is there is continued.")
+    ] = None,
+    summary: Annotated[Path | None, typer.Option(help="Only sum up this log.", metavar="LOG")] = None,
+    ccdf: Annotated[Path | None, typer.Option(help="Write the complementary distribution to this CSV file.")] = None,
+) -> None:
+    """Measure the round trip and the loss of a real path, for days if need be.
+
+    Small UDP datagrams go to a server of the same program at a fixed pace, and come back. Memory is constant.
+    Ctrl-C ends it with the summary; with --log the same command goes on later. The server answers only who knows the
+    token, a datagram for a datagram.
+
+    [bold]Examples[/bold]
+
+      perigee ping --serve --token correct-horse                 on a host beyond the link
+      perigee ping example.org --token correct-horse --log baseline.csv
+      perigee ping --summary baseline.csv --ccdf baseline-ccdf.csv
+    """
+    if summary is not None:
+        _show(read_log(summary), ccdf)
+        return
+    secret = _secret(token)
+    stopped = _Stopped()
+    if server:
+        if host is not None:
+            raise InputError(f"{host}: with --serve there is no host to ask; use --bind for the address to listen at")
+        say(f"answering at {bind or 'all addresses'}, UDP port {port}; Ctrl-C ends it")
+        serve(bind, port, secret, limit, lambda _answered: not stopped)
+        return
+    if host is None:
+        raise InputError("no host is given; `perigee ping --serve` answers, `perigee ping HOST` asks")
+    plan = Plan(
+        host, secret, port=port, interval_s=_seconds("--interval", interval, 0.001), size=size,
+        timeout_s=_seconds("--timeout", timeout, 0.01), count=count,
+    )  # fmt: skip
+    with error_console.status("") as line:
+
+        def watch(counted: RoundTrips) -> bool:
+            line.update(f"{counted.sent} sent, {counted.lost} lost, mean {number(counted.mean_ms, 1)} ms")
+            return not stopped
+
+        counted = send(plan, log, watch)
+    _show(counted, ccdf)
+    if counted.sent and not counted.answered:
+        say("no answer came: is the token the same, and UDP let through?")
+        raise typer.Exit(EXIT_RUN_FAILED)
+
+
+class _Stopped:
+    """True once Ctrl-C or a termination has come."""
+
+    def __init__(self) -> None:
+        self._stopped = False
+        for number_ in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number_, self._stop)
+
+    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+        self._stopped = True
+
+    def __bool__(self) -> bool:
+        return self._stopped
+
+
+def _show(counted: RoundTrips, ccdf: Path | None) -> None:
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("Round trip")
+    table.add_column("ms", justify="right")
+    if counted.answered:
+        rows = [("least", counted.min_ms), ("mean", counted.mean_ms), ("standard deviation", counted.sd_ms)]
+        rows += [(name, counted.quantile_ms(share)) for name, share in _QUANTILES]
+        for name, value in [*rows, ("largest", counted.max_ms)]:
+            table.add_row(name, number(value, 2))
+    out_console.print(table)
+    share = 100 * counted.lost / max(counted.sent, 1)
+    several = counted.events - counted.single_events
+    out_console.print(
+        f"{counted.sent} sent, {counted.lost} lost ({number(share, 3)} %) in {counted.events} events, "
+        f"{several} of them of several in a row, {counted.longest_event} at the most",
+        highlight=False,
+    )
+    if ccdf is not None:
+        rows_ = (f"{rtt:.1f},{above:.9g}\n" for rtt, above in counted.above())
+        write_atomically(ccdf, ("rtt_ms,share_above\n" + "".join(rows_)).encode())
+
+
+def _secret(token: str | None) -> bytes:
+    if token is None:
+        raise InputError("no token is given; both ends take the same one with --token or the variable PERIGEE_TOKEN")
+    if len(token) < _SHORTEST_TOKEN:
+        raise InputError(
+            f"--token: {len(token)} letters are too few to keep others out; take {_SHORTEST_TOKEN} or more"
+        )
+    return token.encode()
+
+
+def _seconds(option: str, text: str, least: float) -> float:
+    """Read a time with its unit.
+
+    Examples:
+        >>> _seconds("--interval", "200 ms", 0.001), _seconds("--timeout", "1min", 0.001)
+        (0.2, 60.0)
+    """
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(us|ms|s|min|h|d)\s*", text)
+    if found is None:
+        raise InputError(f'{option} {text}: not a time with a unit; write "200 ms"')
+    seconds = float(found[1]) * _UNITS_S[found[2]]
+    if seconds < least:
+        raise InputError(f"{option} {text}: less than {least * 1000:g} ms")
+    return seconds
+
+
+_SHORTEST_TOKEN = 8
+_QUANTILES = (("median", 0.5), ("95th percentile", 0.95), ("99th percentile", 0.99), ("99.9th percentile", 0.999))
