@@ -135,6 +135,9 @@ impl Exec {
             }
             let driving = scope.spawn(|| self.drive(devices, &stop));
             let child = start(command, &inner, names.as_ref().map(Names::file));
+            if let Some(names) = &names {
+                names.unlink();
+            }
             let ended = child.and_then(|child| wait(child, watcher));
             stop.store(true, Ordering::Relaxed);
             let Ok((duration, reports, done)) = driving.join() else { unreachable!("the driver does not panic") };

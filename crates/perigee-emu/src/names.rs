@@ -1,8 +1,8 @@
 //! Names behind a link: what is asked at the link's near end is passed on to this host's own name server.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, Read as _};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -31,13 +31,20 @@ impl Names {
         datagrams.set_read_timeout(Some(LOOK))?;
         connections.set_nonblocking(true)?;
         let file = std::env::temp_dir().join(format!("perigee-names-{}-{near}", std::process::id()));
-        fs::write(&file, rewritten(&text, near))?;
+        // Others may write in that folder: what lies there under the name is not written through.
+        let _ = fs::remove_file(&file);
+        File::create_new(&file)?.write_all(rewritten(&text, near).as_bytes())?;
         Ok(Some(Self { server: SocketAddr::new(server, PORT), datagrams, connections, file, open: AtomicU32::new(0) }))
     }
 
     /// What the program shall find as `/etc/resolv.conf`.
     pub(crate) fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// Takes the file's name away: the program has it mounted, and needs no name of it.
+    pub(crate) fn unlink(&self) {
+        let _ = fs::remove_file(&self.file);
     }
 
     /// Passes questions on until told to stop.
@@ -83,8 +90,7 @@ impl Names {
 
 impl Drop for Names {
     fn drop(&mut self) {
-        // A bind mount keeps it for the program; its name is not needed any more.
-        let _ = fs::remove_file(&self.file);
+        self.unlink();
     }
 }
 
