@@ -79,6 +79,12 @@ def test_both_engines_are_compared_and_reported(perigee: Perigee, study: Path, e
     assert perigee("report", emulates).returncode == 0
 
 
+def test_an_authors_file_is_for_the_simulator(perigee: Perigee, study: Path, tmp_path: Path) -> None:
+    assert perigee("cc", "new", "mycc", "--dir", tmp_path).returncode == 0
+    done = perigee("run", study, "--engine", "emu", "--set", f"flow.cc={tmp_path}/mycc/mycc.c")
+    assert (done.returncode, "an author's file for `cc`" in done.stderr) == (2, True), done.stderr
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

@@ -203,6 +203,10 @@ impl Controls {
 /// The connection of a flow, and how much it carries.
 fn bulk_of(flow: &FlowSpec) -> Result<(&Tcp, Amount), RunError> {
     match &flow.traffic {
+        Traffic::Tcp { tcp, .. } if !is_built_in(&tcp.cc) => Err(RunError::Impossible(format!(
+            "flow `{}` has an author's file for `cc`, which only --engine sim runs so far",
+            flow.name
+        ))),
         Traffic::Tcp { tcp, app: App::Bulk(amount) } => Ok((tcp, *amount)),
         other => {
             let (name, kind) = (&flow.name, other.kind());
@@ -211,6 +215,11 @@ fn bulk_of(flow: &FlowSpec) -> Result<(&Tcp, Amount), RunError> {
             )))
         }
     }
+}
+
+/// Whether an algorithm is one of Perigee's own, of which there is an object for the kernel.
+fn is_built_in(selected: &Selected) -> bool {
+    perigee_cc::algorithms().iter().any(|algorithm| std::ptr::eq(algorithm, selected.algorithm()))
 }
 
 fn failed(what: &'static str) -> impl FnOnce(io::Error) -> RunError {
