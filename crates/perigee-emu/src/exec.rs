@@ -14,7 +14,8 @@ use std::thread;
 use perigee_link::LinkSpec;
 use perigee_units::Time;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::mount::{mount_bind, mount_change, MountPropagationFlags};
+use rustix::io::Errno;
+use rustix::mount::{mount_bind, mount_change, unmount, MountPropagationFlags, UnmountFlags};
 use rustix::process::{pidfd_open, set_parent_process_death_signal, Pid, PidfdFlags, Signal};
 use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceType, UnshareFlags};
 use thiserror::Error;
@@ -187,7 +188,14 @@ fn start(command: &mut Command, inner: &Namespace, names: Option<&Path>) -> Resu
             // SAFETY: only this process, which has one thread, changes what it sees mounted.
             unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
             mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
-            mount_bind(names, RESOLV_CONF)?;
+            match mount_bind(names, RESOLV_CONF) {
+                // Behind another link that link's file is mounted there, which has no name and takes no mount any more.
+                Err(Errno::NOENT) => {
+                    unmount(RESOLV_CONF, UnmountFlags::DETACH)?;
+                    mount_bind(names, RESOLV_CONF)?;
+                }
+                done => done?,
+            }
         }
         set_parent_process_death_signal(Some(Signal::KILL))?;
         Ok(())
