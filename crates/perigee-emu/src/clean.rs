@@ -97,6 +97,11 @@ mod tests {
         // Linux gives no process number 0, so that nobody is its owner.
         let mut orphan = Command::new("sleep").arg("60").env(MARK, "0/1").spawn().expect("a process");
         let mut ours = Command::new("sleep").arg("60").env(name, value).spawn().expect("a process");
+        // A process has its own environment a moment after it has begun.
+        for pid in [orphan.id(), ours.id()] {
+            let marked = || fs::read(format!("/proc/{pid}/environ")).is_ok_and(|text| owner_in(&text).is_some());
+            assert!((0..1_000_000).any(|_| marked()), "process {pid} has no mark");
+        }
         let ended = clean().expect("a clean machine");
         assert!(ended.contains(&Leftover { pid: orphan.id(), command: "sleep".into() }), "{ended:?}");
         assert!(!orphan.wait().expect("its end").success());
