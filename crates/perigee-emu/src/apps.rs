@@ -105,9 +105,14 @@ impl Bulk {
             } else {
                 let _ = from.shutdown(Shutdown::Write);
             }
-            reading.join().unwrap_or(Ok(())).and(written)
+            reading.join().unwrap_or_else(|_| Err(panicked())).and(written)
         })
     }
+}
+
+/// A thread of a flow has ended in a way that is a fault of this program.
+pub(crate) fn panicked() -> io::Error {
+    io::Error::other("its thread panicked")
 }
 
 /// A socket of the calling thread's namespace, which does not block.

@@ -14,7 +14,7 @@ use perigee_study::{Amount, App, FlowSpec, Opener, Run, Tcp, Traffic};
 use perigee_units::Time;
 use thiserror::Error;
 
-use crate::apps::{Bulk, Ends};
+use crate::apps::{panicked, Bulk, Ends};
 use crate::clock::monotonic;
 use crate::driver::{Driver, Way};
 use crate::exec::ExecError;
@@ -89,21 +89,27 @@ pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Resul
     let sockets: Vec<OnceLock<TcpStream>> = flows.iter().map(|_| OnceLock::new()).collect();
     let paced = |tcp: &Tcp| tcp.from.pacing || tcp.cc.algorithm().has_cong_control();
     let amounts: Vec<_> = flows.iter().map(|(tcp, amount)| (*amount, paced(tcp))).collect();
-    let mut watch = Watch::new(run, &amounts, &sockets, progress);
+    let broken = AtomicBool::new(false);
+    let mut watch = Watch::new(run, &amounts, &sockets, &broken, progress);
     let stop = AtomicBool::new(false);
     let (driven, carried) = thread::scope(|scope| {
         let carrying: Vec<_> = transfers
             .into_iter()
             .zip(&sockets)
             .map(|(transfer, socket)| {
-                let stop = &stop;
-                scope.spawn(move || transfer.carry(socket, stop))
+                let (stop, broken) = (&stop, &broken);
+                scope.spawn(move || {
+                    let done = transfer.carry(socket, stop);
+                    broken.fetch_or(done.is_err(), Ordering::Relaxed);
+                    done
+                })
             })
             .collect();
         let mut wire = TunWire::new(devices, origin);
         let driven = driver.run(&mut wire, &mut watch);
         stop.store(true, Ordering::Relaxed);
-        let carried: io::Result<Vec<()>> = carrying.into_iter().map(|flow| flow.join().unwrap_or(Ok(()))).collect();
+        let joined = carrying.into_iter().map(|flow| flow.join().unwrap_or_else(|_| Err(panicked())));
+        let carried: io::Result<Vec<()>> = joined.collect();
         (driven, carried)
     });
     driven.map_err(failed("moving packets"))?;

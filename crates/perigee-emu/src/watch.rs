@@ -2,6 +2,7 @@
 
 use std::net::TcpStream;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
 use perigee_capture::{Packet, Receiver, Sender, Tcp as Segment, Transport};
@@ -22,6 +23,8 @@ pub(crate) struct Watch<'a> {
     logs: Vec<LinkLog>,
     pub(crate) tables: Tables,
     next_sample: Time,
+    /// A flow cannot be carried: what the others do is of no use.
+    broken: &'a AtomicBool,
     progress: &'a mut dyn FnMut(f64) -> ControlFlow<()>,
     next_progress: Time,
     pub(crate) cancelled: bool,
@@ -54,6 +57,7 @@ impl<'a> Watch<'a> {
         run: &'a Run,
         amounts: &[(Amount, bool)],
         sockets: &'a [OnceLock<TcpStream>],
+        broken: &'a AtomicBool,
         progress: &'a mut dyn FnMut(f64) -> ControlFlow<()>,
     ) -> Self {
         let measure = &run.scenario.measure;
@@ -86,6 +90,7 @@ impl<'a> Watch<'a> {
             logs: run.scenario.links.iter().map(|_| LinkLog::new(measure.series)).collect(),
             tables: Tables::default(),
             next_sample,
+            broken,
             progress,
             next_progress: Time::ZERO,
             cancelled: false,
@@ -207,6 +212,9 @@ impl Observer for Watch<'_> {
             let at = self.next_sample;
             self.sample(at);
             self.next_sample += self.run.scenario.measure.series.unwrap_or(Time::MAX);
+        }
+        if self.broken.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
         }
         if now >= self.next_progress {
             self.next_progress = now + PROGRESS;

@@ -2,10 +2,9 @@
 
 use std::io;
 use std::num::NonZeroU64;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use perigee_units::Time;
-use rustix::event::{poll, PollFd, PollFlags};
-use rustix::io::Errno;
 use rustix::thread::set_current_timer_slack;
 
 use crate::clock::{monotonic, timespec};
@@ -16,6 +15,8 @@ use crate::tun::Tun;
 #[derive(Debug)]
 pub struct TunWire {
     ends: Vec<Tun>,
+    /// What is asked of the kernel at each wait: made once.
+    asked: Vec<libc::pollfd>,
     origin: Time,
 }
 
@@ -28,7 +29,9 @@ impl TunWire {
         let priority = libc::sched_param { sched_priority: PRIORITY };
         // SAFETY: the calling thread, and a parameter that lives for the call.
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const priority) };
-        Self { ends, origin }
+        let asked =
+            ends.iter().map(|end| libc::pollfd { fd: end.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 });
+        Self { asked: asked.collect(), ends, origin }
     }
 }
 
@@ -48,11 +51,15 @@ impl Wire for TunWire {
     fn wait(&mut self, until: Option<Time>) -> io::Result<()> {
         let longest =
             until.map_or(LONGEST_WAIT, |until| until.checked_sub(self.now()).unwrap_or_default().min(LONGEST_WAIT));
-        let timeout = timespec(longest);
-        let mut ends: Vec<_> = self.ends.iter().map(|end| PollFd::new(end, PollFlags::IN)).collect();
-        match poll(&mut ends, Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
+        let rustix::time::Timespec { tv_sec, tv_nsec } = timespec(longest);
+        let timeout = libc::timespec { tv_sec, tv_nsec };
+        let count = self.asked.len() as libc::nfds_t;
+        // SAFETY: the descriptors are of devices that are open as long as this lives, the timeout lives for the call, and
+        // no signal mask is given.
+        let answer = unsafe { libc::ppoll(self.asked.as_mut_ptr(), count, &raw const timeout, std::ptr::null()) };
+        match io::Error::last_os_error() {
+            error if answer < 0 && error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
         }
     }
 }
