@@ -108,7 +108,7 @@ impl<'a> Watch<'a> {
             flow.meter.fill(&mut row, until, flow.sent());
             row.completed = flow.completed;
             row.handshake_ms = flow.handshake.map(Time::as_millis_f64);
-            row.rto_count = flow.last.map_or(0, |info| info.rto_count);
+            row.rto_count = flow.last.map(|info| info.rto_count);
             flow.meter.write_round_trips(self.run.index, &flow.spec.name, &mut self.tables.rtt);
             for milestone in flow.meter.milestones(self.run.index, &flow.spec.name) {
                 self.tables.milestones.push(milestone);

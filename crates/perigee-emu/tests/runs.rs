@@ -92,7 +92,9 @@ fn assert_alike(what: &str, simulated: &Tables, emulated: &Tables) {
     within("round trip", sim.rtt_mean_ms[0].expect("samples"), emu.rtt_mean_ms[0].expect("samples"));
     within("startup", sim.startup_goodput_mbps[0].expect("a phase"), emu.startup_goodput_mbps[0].expect("a phase"));
     within("handshake", sim.handshake_ms[0].expect("one"), emu.handshake_ms[0].expect("one"));
-    let share = |retransmitted: u64, sent: u64| retransmitted as f64 / sent as f64;
+    let share = |retransmitted: Option<u64>, sent: Option<u64>| {
+        retransmitted.expect("counted") as f64 / sent.expect("counted") as f64
+    };
     let (ours, theirs) = (
         share(sim.retransmitted_packets[0], sim.sent_packets[0]),
         share(emu.retransmitted_packets[0], emu.sent_packets[0]),

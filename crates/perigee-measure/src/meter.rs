@@ -255,9 +255,9 @@ impl Meter {
             ssthresh_packets: state.ssthresh_packets,
             srtt_ms: state.srtt_ms,
             rtt_mean_ms: (before.rtt_count > 0).then(|| before.rtt_sum_ns as f64 / before.rtt_count as f64 / 1e6),
-            inflight_packets: state.inflight_packets,
-            sent_packets: sent.packets - before.sent.packets,
-            retransmitted_packets: sent.retransmitted - before.sent.retransmitted,
+            inflight_packets: Some(state.inflight_packets),
+            sent_packets: Some(sent.packets - before.sent.packets),
+            retransmitted_packets: Some(sent.retransmitted - before.sent.retransmitted),
             pacing_mbps: state.pacing_mbps,
         };
         self.sample = Sample { at: now, arrived: self.arrived, sent, rtt_sum_ns: 0, rtt_count: 0 };
@@ -278,8 +278,8 @@ impl Meter {
         row.goodput_p10_mbps = percentile(0.1);
         row.goodput_p50_mbps = percentile(0.5);
         row.goodput_p90_mbps = percentile(0.9);
-        row.sent_packets = sent.packets;
-        row.retransmitted_packets = sent.retransmitted;
+        row.sent_packets = Some(sent.packets);
+        row.retransmitted_packets = Some(sent.retransmitted);
         if let Some(startup) = self.startup.as_ref().and_then(|phase| phase.passed) {
             row.startup_s = Some((startup.at - self.start).as_secs_f64());
             row.startup_goodput_mbps = Some(mbps(startup.received, startup.at - self.start));

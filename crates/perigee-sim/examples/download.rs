@@ -50,8 +50,8 @@ fn carry_out() -> Result<(), Box<dyn Error>> {
 
     let flows = &result.tables.flows;
     let received: u64 = flows.received_bytes.iter().sum();
-    let sent: u64 = flows.sent_packets.iter().sum();
-    let retransmitted: u64 = flows.retransmitted_packets.iter().sum();
+    let sent: u64 = flows.sent_packets.iter().flatten().sum();
+    let retransmitted: u64 = flows.retransmitted_packets.iter().flatten().sum();
     let simulated = flows.start_s.iter().zip(&flows.duration_s).map(|(start, long)| start + long).fold(0.0, f64::max);
     println!(
         "{{\"segments\": {}, \"sent\": {sent}, \"retransmitted\": {retransmitted}, \"events\": {}, \

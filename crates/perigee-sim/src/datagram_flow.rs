@@ -201,6 +201,7 @@ impl DatagramFlow {
     /// Fills in its row of the results; `end` is its end or the run's.
     pub(crate) fn fill(&self, row: &mut FlowRow, end: Time) {
         self.meter.fill(row, end, self.sent());
+        row.rto_count = Some(0);
         row.completed = !self.cut_off && self.meter.end().is_some();
         row.lost_packets = Some(u64::from(self.sent) - self.arrived);
         if let Kind::Constant { delay_sum_ns, jitter_sum_ns, .. } = &self.kind {

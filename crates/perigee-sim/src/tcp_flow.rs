@@ -239,7 +239,7 @@ impl TcpFlow {
     pub(crate) fn fill(&self, row: &mut FlowRow, end: Time) {
         self.meter.fill(row, end, self.sent());
         row.completed = self.completed;
-        row.rto_count = self.info().map_or(0, |info| info.rto_count as u32);
+        row.rto_count = Some(self.info().map_or(0, |info| info.rto_count as u32));
         row.handshake_ms = self.established.map(|at| (at - self.meter.start()).as_millis_f64());
     }
 

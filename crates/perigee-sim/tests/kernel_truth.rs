@@ -242,7 +242,7 @@ cc = "{algorithm}"
             let start = series.srtt_ms.iter().position(Option::is_some).expect("an established connection");
             let (mut trace, mut retransmitted) = (Trace::default(), 0);
             for at in start..series.t_s.len() {
-                retransmitted += series.retransmitted_packets[at];
+                retransmitted += series.retransmitted_packets[at].expect("counted");
                 trace.acked_bytes.push(series.acked_bytes[at] as f64);
                 trace.srtt_ms.push(series.srtt_ms[at].unwrap_or_default());
                 trace.retransmitted.push(retransmitted as f64);

@@ -80,7 +80,7 @@ proptest! {
         }
         // UDP flows: what was sent has arrived or is lost.
         let flows = &tables.flows;
-        prop_assert_eq!(flows.received_bytes[1] / 672 + flows.lost_packets[1].unwrap(), flows.sent_packets[1]);
+        prop_assert_eq!(flows.received_bytes[1] / 672 + flows.lost_packets[1].unwrap(), flows.sent_packets[1].unwrap());
         let answered = tables.exchanges.duration_ms.iter().flatten().count() as u64;
         prop_assert_eq!(answered + flows.lost_packets[2].unwrap(), 3000);
         prop_assert!(flows.completed[0] && flows.completed[1] && flows.completed[2]);
@@ -133,7 +133,7 @@ fn a_jittering_delay_reorders_nothing() {
     .tables;
     assert!(tables.events.event.len() > 3000);
     assert!(tables.events.sacked_packets.iter().all(|sacked| *sacked == 0), "a SACK tells of a gap, and none was lost");
-    assert_eq!(tables.flows.retransmitted_packets, [0]);
+    assert_eq!(tables.flows.retransmitted_packets, [Some(0)]);
 }
 
 #[test]
@@ -165,5 +165,5 @@ fn losses_on_the_air_are_made_good() {
     .tables;
     assert!(tables.flows.completed[0]);
     let lost: u64 = tables.links.lost_packets.iter().sum();
-    assert!(lost > 10 && tables.flows.retransmitted_packets[0] > 10, "{lost} lost");
+    assert!(lost > 10 && tables.flows.retransmitted_packets[0] > Some(10), "{lost} lost");
 }

@@ -92,9 +92,9 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     rtt_p99_ms: Option<f64>, "ms", "99th percentile of the measured round trips.";
     steady_rtt_mean_ms: Option<f64>, "ms", "Mean round trip in the steady phase.";
     startup_rtt_mean_ms: Option<f64>, "ms", "Mean round trip in the startup phase.";
-    sent_packets: u64, "packets", "Data packets sent, retransmissions included.";
-    retransmitted_packets: u64, "packets", "Data packets sent again.";
-    rto_count: u32, "", "Retransmission timeouts.";
+    sent_packets: Option<u64>, "packets", "Data packets sent, retransmissions included; empty where nobody counted them.";
+    retransmitted_packets: Option<u64>, "packets", "Data packets sent again; empty where nobody counted them.";
+    rto_count: Option<u32>, "", "Retransmission timeouts; empty where nobody counted them.";
     startup_s: Option<f64>, "s", "Length of the startup phase; empty where the flow never left it.";
     startup_sent_packets: Option<u64>, "packets", "Data packets sent in the startup phase.";
     startup_retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the startup phase.";
@@ -116,9 +116,9 @@ table!(Series, SeriesRow, "series", "A row per flow per `measure.series` interva
     ssthresh_packets: Option<u32>, "packets", "Slow start threshold; empty while there is none.";
     srtt_ms: Option<f64>, "ms", "Smoothed round trip time; empty before the first sample.";
     rtt_mean_ms: Option<f64>, "ms", "Mean of the round trips measured in the interval; empty without one.";
-    inflight_packets: u32, "packets", "Packets in flight as the sender counts them.";
-    sent_packets: u64, "packets", "Data packets sent in the interval, retransmissions included.";
-    retransmitted_packets: u64, "packets", "Data packets sent again in the interval.";
+    inflight_packets: Option<u32>, "packets", "Packets in flight as the sender counts them; empty where that is not known.";
+    sent_packets: Option<u64>, "packets", "Data packets sent in the interval, retransmissions included; empty where nobody counted them.";
+    retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the interval; empty where nobody counted them.";
     pacing_mbps: Option<f64>, "Mbit/s", "Pacing rate; empty where the sender does not pace.";
 });
 
