@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use perigee_units::Time;
 
 use crate::packet::Tcp;
+use crate::spans::Spans;
 
 /// Data as they are sent, and the acknowledgements that come for them.
 ///
@@ -16,6 +17,8 @@ pub struct Sender {
     position: Position,
     /// Segments that are not acknowledged, in order of their ends.
     outstanding: VecDeque<Outstanding>,
+    /// What is acknowledged beyond a gap.
+    beyond: Spans,
     /// Bytes from the beginning that have been sent at least once.
     next: u64,
     acknowledged: u64,
@@ -67,6 +70,7 @@ impl Sender {
         let acknowledged = self.position.of(number).min(self.next);
         let news = acknowledged > self.acknowledged;
         self.acknowledged = self.acknowledged.max(acknowledged);
+        self.beyond.remove_before(self.acknowledged);
         let (mut sample, mut twice) = (None, false);
         while let Some(segment) = self.outstanding.front().copied().filter(|segment| segment.end <= acknowledged) {
             self.outstanding.pop_front();
@@ -99,15 +103,34 @@ impl Sender {
             if start < self.acknowledged || end <= start {
                 continue;
             }
-            let from = self.outstanding.partition_point(|segment| segment.end <= start);
-            for segment in self.outstanding.range_mut(from..).take_while(|segment| segment.end <= end) {
-                if !segment.sacked && !segment.twice {
-                    last = last.max(Some(segment.at));
+            let outstanding = &mut self.outstanding;
+            self.beyond.add(start, end, |start, end| {
+                let from = outstanding.partition_point(|segment| segment.end <= start);
+                for segment in outstanding.range_mut(from..).take_while(|segment| segment.end <= end) {
+                    if !segment.sacked && !segment.twice {
+                        last = last.max(Some(segment.at));
+                    }
+                    segment.sacked = true;
                 }
-                segment.sacked = true;
-            }
+            });
         }
         last
+    }
+
+    /// When the segment was sent that holds the byte before `end`, as long as it is not acknowledged.
+    pub fn sent_at(&self, end: u64) -> Option<Time> {
+        let place = self.outstanding.partition_point(|segment| segment.end < end);
+        self.outstanding.get(place).map(|segment| segment.at)
+    }
+
+    /// Bytes from the beginning that have been sent at least once.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes that the other end has, beyond a gap or not.
+    pub fn arrived(&self) -> u64 {
+        self.acknowledged + self.beyond.bytes()
     }
 
     /// Segments with data so far.
@@ -132,8 +155,8 @@ pub struct Receiver {
     position: Position,
     received: u64,
     arrived: u64,
-    /// Spans beyond a gap, in order, apart from each other.
-    beyond: Vec<(u64, u64)>,
+    /// What is beyond a gap.
+    beyond: Spans,
 }
 
 impl Receiver {
@@ -155,10 +178,11 @@ impl Receiver {
             self.received = end;
             return;
         }
-        self.join(start, end);
-        if let Some((_, end)) = self.beyond.first().copied().filter(|(start, _)| *start == self.received) {
+        let arrived = &mut self.arrived;
+        self.beyond.add(start, end, |start, end| *arrived += end - start);
+        if let Some((_, end)) = self.beyond.first().filter(|(start, _)| *start == self.received) {
             self.received = end;
-            self.beyond.remove(0);
+            self.beyond.remove_before(end);
         }
     }
 
@@ -171,33 +195,23 @@ impl Receiver {
     pub fn arrived(&self) -> u64 {
         self.arrived
     }
-
-    /// Puts a span among those beyond.
-    fn join(&mut self, start: u64, end: u64) {
-        let first = self.beyond.partition_point(|span| span.1 < start);
-        let last = self.beyond.partition_point(|span| span.0 <= end);
-        let overlapped = &self.beyond[first..last];
-        let known: u64 = overlapped.iter().map(|span| span.1.min(end).saturating_sub(span.0.max(start))).sum();
-        let joined = overlapped.iter().fold((start, end), |all, span| (all.0.min(span.0), all.1.max(span.1)));
-        self.arrived += end - start - known;
-        self.beyond.splice(first..last, [joined]);
-    }
 }
 
 /// Where a direction is, in bytes from its beginning; numbers on the wire are its last 32 bits.
 #[derive(Clone, Copy, Debug, Default)]
-struct Position {
+pub struct Position {
     first: Option<u32>,
     last: u64,
 }
 
 impl Position {
-    fn begin(&mut self, first: u32) {
+    /// The number of its first byte is this.
+    pub fn begin(&mut self, first: u32) {
         (self.first, self.last) = (Some(first), 0);
     }
 
     /// The place of a number: the nearest to the last one seen. Where the beginning was not seen, this is it.
-    fn of(&mut self, number: u32) -> u64 {
+    pub fn of(&mut self, number: u32) -> u64 {
         let first = *self.first.get_or_insert(number);
         let difference = number.wrapping_sub(first).wrapping_sub(self.last as u32) as i32;
         let place = self.last.saturating_add_signed(i64::from(difference));

@@ -5,6 +5,8 @@
 
 mod follow;
 mod packet;
+mod spans;
 
-pub use follow::{Receiver, Sender};
-pub use packet::{Packet, Sack, Tcp, Transport};
+pub use follow::{Position, Receiver, Sender};
+pub use packet::{Opening, Packet, Sack, Tcp, Transport};
+pub use spans::Spans;
