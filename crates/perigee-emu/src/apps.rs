@@ -16,6 +16,7 @@ use rustix::net::{bind, connect, listen, recv, socket_with, AddressFamily, RecvF
 
 use crate::clock::{monotonic, sleep};
 use crate::hosts::address;
+use crate::low_water::LowWater;
 use crate::namespace::Namespace;
 
 /// A bulk transfer to be carried.
@@ -161,11 +162,13 @@ fn write(mut stream: &TcpStream, mut left: u64, end: Time, stop: &AtomicBool) ->
 fn discard(stream: &TcpStream, stop: &AtomicBool) -> io::Result<()> {
     // The kernel counts it off and copies nothing (tcp(7), MSG_TRUNC).
     let mut nothing = vec![0; MOST_READ];
+    let mut low = LowWater::new(monotonic());
     while !stop.load(Ordering::Relaxed) {
         match recv(stream.as_fd(), &mut nothing[..], RecvFlags::TRUNC) {
             // The end, or as good as that.
             Ok((_, 0)) | Err(Errno::CONNRESET) => break,
-            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok((_, read)) => low.read(monotonic(), read as u64, stream),
+            Err(Errno::AGAIN | Errno::INTR) => low.read(monotonic(), 0, stream),
             Err(error) => return Err(error.into()),
         }
     }

@@ -30,7 +30,8 @@ pub trait Wire {
     /// The time; it does not go back.
     fn now(&mut self) -> Time;
 
-    /// Takes a packet that waits at an end, if there is one: its size, in a buffer that holds the largest.
+    /// Takes a packet that waits at an end, if there is one: its size, in a buffer that holds the largest. A packet that
+    /// has come since the last [`Wire::wait`] may be left for later.
     ///
     /// # Errors
     /// Where the end is gone.
@@ -138,10 +139,9 @@ impl Driver {
         while let ControlFlow::Continue(wake) = observer.turn(wire.now()) {
             self.release(wire, observer)?;
             let more = self.take(wire, observer)?;
-            // Between two batches packets may have become due.
-            if !more {
-                wire.wait([self.next_release(), wake].into_iter().flatten().min())?;
-            }
+            // Between two batches packets may have become due, and others may have come elsewhere.
+            let until = if more { Some(Time::ZERO) } else { [self.next_release(), wake].into_iter().flatten().min() };
+            wire.wait(until)?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod driver;
 mod endpoint;
 mod exec;
 mod hosts;
+mod low_water;
 mod names;
 mod namespace;
 mod netlink;
