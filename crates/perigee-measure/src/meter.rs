@@ -224,6 +224,20 @@ impl Meter {
         }
     }
 
+    /// The next count of delivered bytes at which [`Meter::pass`] is to be called; `u64::MAX` where there is none.
+    pub fn next_size(&self) -> u64 {
+        self.mark
+    }
+
+    /// When the bin under way ends; [`Time::MAX`] where there are no bins.
+    pub fn bin_end(&self) -> Time {
+        if self.bin.length > Time::ZERO {
+            self.bin.end
+        } else {
+            Time::MAX
+        }
+    }
+
     /// The sender has measured a round trip.
     #[inline]
     pub fn round_trip(&mut self, rtt: Time) {

@@ -1,6 +1,6 @@
 //! The row of a flow before anything of it was measured.
 
-use perigee_study::results::FlowRow;
+use perigee_study::results::{FlowRow, Name};
 use perigee_study::{FlowSpec, Run, Traffic};
 
 /// The row of a flow of which nothing is known but its description; `engine` is what carries the run out.
@@ -13,16 +13,34 @@ pub fn blank_row(engine: &str, run: &Run, spec: &FlowSpec) -> FlowRow {
     FlowRow {
         study: scenario.study.clone(),
         engine: engine.into(),
-        run: run.index,
         round: run.round,
         seed: run.seed,
         point: scenario.point.clone(),
-        flow: spec.name.clone(),
         kind: spec.traffic.kind().into(),
         from_node: scenario.nodes[spec.from as usize].clone(),
         to_node: scenario.nodes[spec.to as usize].clone(),
         cc,
         cc_params,
+        ..empty_row(run.index, spec.name.clone())
+    }
+}
+
+/// The row of a flow of which nothing is known but its name.
+pub fn empty_row(run: u32, flow: Name) -> FlowRow {
+    let none: Name = "".into();
+    FlowRow {
+        study: none.clone(),
+        engine: none.clone(),
+        run,
+        round: 0,
+        seed: 0,
+        point: "{}".into(),
+        flow,
+        kind: none.clone(),
+        from_node: none.clone(),
+        to_node: none.clone(),
+        cc: none,
+        cc_params: "{}".into(),
         bytes: 0,
         received_bytes: 0,
         start_s: 0.0,

@@ -3,6 +3,7 @@
 mod emulate;
 mod files;
 mod kernel;
+mod observe;
 mod setup;
 mod tables;
 
@@ -145,23 +146,31 @@ impl Plan {
             Err(None) => return Ok(None),
             Err(Some(error)) => return Err(error),
         };
-        let (tables, captures) = (PyDict::new(py), PyDict::new(py));
-        for (table, rows, columns) in columns {
-            let cells = |bytes: Vec<u8>| PyBytes::new(py, &bytes);
-            let columns = columns.into_iter().map(|(name, kind, Buffers { validity, offsets, data })| {
-                (name, kind, validity.map(cells), offsets.map(cells), cells(data))
-            });
-            tables.set_item(table, (rows, columns.collect::<Vec<_>>()))?;
-        }
+        let captures = PyDict::new(py);
         for capture in captured {
             captures.set_item(&*capture.node, PyBytes::new(py, &capture.pcapng))?;
         }
-        Ok(Some((tables, captures)))
+        Ok(Some((to_python(py, columns)?, captures)))
     }
 }
 
-fn columns(tables: &Tables) -> Vec<(&'static str, usize, Vec<tables::Column>)> {
+/// A table's name, its rows, its columns.
+type Columns = (&'static str, usize, Vec<tables::Column>);
+
+fn columns(tables: &Tables) -> Vec<Columns> {
     tables.all().into_iter().map(|table| (table.name(), table.len(), tables::columns(table))).collect()
+}
+
+fn to_python(py: Python<'_>, columns: Vec<Columns>) -> PyResult<Bound<'_, PyDict>> {
+    let tables = PyDict::new(py);
+    for (table, rows, columns) in columns {
+        let cells = |bytes: Vec<u8>| PyBytes::new(py, &bytes);
+        let columns = columns.into_iter().map(|(name, kind, Buffers { validity, offsets, data })| {
+            (name, kind, validity.map(cells), offsets.map(cells), cells(data))
+        });
+        tables.set_item(table, (rows, columns.collect::<Vec<_>>()))?;
+    }
+    Ok(tables)
 }
 
 /// The congestion controls as JSON: `name`, `title`, `params`.
@@ -224,6 +233,8 @@ mod _core {
     use super::emulate::{emu_clean, run_behind, EmulationError, LinkError};
     #[pymodule_export]
     use super::kernel::{cc_load, cc_status, cc_unload, CcInUseError, CcInputError, KernelError};
+    #[pymodule_export]
+    use super::observe::observed;
     #[pymodule_export]
     use super::{algorithm_of, algorithms, check_of, Plan, SimulationError, StudyError};
 }
