@@ -1,4 +1,4 @@
-//! The applications of a study's flows, over the kernel's sockets.
+//! The applications of a study's flows, over the kernel's sockets: what they share, and bulk transfers.
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,10 +14,41 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_linger, set_tcp_congestion, socket_error};
 use rustix::net::{bind, connect, listen, recv, socket_with, AddressFamily, RecvFlags, SocketFlags, SocketType};
 
-use crate::clock::{monotonic, sleep};
-use crate::hosts::address;
+use crate::clock::{monotonic, sleep_until};
+use crate::datagrams::Datagrams;
 use crate::low_water::LowWater;
 use crate::namespace::Namespace;
+use crate::requests::Requests;
+use crate::tcp_info::{limit_segments, pace};
+
+/// A flow that is about to be carried.
+pub(crate) enum Application {
+    Bulk(Bulk),
+    Requests(Requests),
+    Datagrams(Datagrams),
+}
+
+/// What a flow's application tells those who look on.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// The socket at `from`, once it is connected.
+    pub(crate) socket: OnceLock<TcpStream>,
+    /// Of datagrams: how many are sent, once the last one is.
+    pub(crate) sent: OnceLock<u32>,
+    /// Where they arrive; open until all of them have, lest they are answered.
+    pub(crate) sink: OnceLock<OwnedFd>,
+}
+
+impl Application {
+    /// Carries the flow, until it is done or told to stop.
+    pub(crate) fn carry(self, told: &Told, stop: &AtomicBool) -> io::Result<()> {
+        match self {
+            Self::Bulk(bulk) => bulk.carry(told, stop),
+            Self::Requests(requests) => requests.carry(told, stop),
+            Self::Datagrams(datagrams) => datagrams.carry(told, stop),
+        }
+    }
+}
 
 /// A bulk transfer to be carried.
 pub(crate) struct Bulk {
@@ -27,85 +58,116 @@ pub(crate) struct Bulk {
     pub(crate) bytes: Option<u64>,
     /// When the sender stops, on the machine's clock.
     pub(crate) end: Time,
-    /// The node that has the data is the one that opens the connection.
-    pub(crate) sender_opens: bool,
     pub(crate) ends: Ends,
 }
 
-/// Sockets of a connection that is not made yet: the opener's, and one that listens in the other node's namespace.
+/// Sockets of a connection that is not made yet.
 pub(crate) struct Ends {
-    listener: TcpListener,
-    opener: OwnedFd,
-    to: SocketAddr,
+    /// At the node that has the data.
+    pub(crate) from: Side,
+    /// At the node that gets them.
+    pub(crate) to: Side,
+}
+
+/// One of them.
+pub(crate) enum Side {
+    /// Connects to this address.
+    Opens(OwnedFd, SocketAddr),
+    /// Waits for that, in the other node's namespace.
+    Listens(TcpListener),
+}
+
+/// What a connection's sockets are asked to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// The congestion control.
+    pub(crate) cc: &'a str,
+    /// TCP paces them by itself.
+    pub(crate) paced: bool,
+    /// The largest segment, where the devices' packets would hold larger ones.
+    pub(crate) mss: Option<u16>,
 }
 
 impl Ends {
-    /// Sockets with a congestion control; where `paced`, TCP paces them by itself.
+    /// Sockets at two nodes; one listens at an address of its node, the other will connect to it.
     pub(crate) fn new(
         opener: &Namespace,
-        (node, other): (u32, &Namespace),
+        (address, other): (IpAddr, &Namespace),
         port: u16,
-        cc: &str,
-        paced: bool,
+        sender_opens: bool,
+        wanted: Wanted<'_>,
     ) -> io::Result<Self> {
-        let to = SocketAddr::new(IpAddr::V4(address(node)), port);
+        let there = SocketAddr::new(address, port);
         let listener = other.enter(|| {
-            let socket = tcp_socket(cc, paced)?;
-            bind(&socket, &to)?;
+            let socket = tcp_socket(address, wanted)?;
+            bind(&socket, &there)?;
             listen(&socket, 1)?;
             Ok(socket)
         })?;
-        let opener = opener.enter(|| tcp_socket(cc, paced))?;
-        Ok(Self { listener: TcpListener::from(listener), opener, to })
+        let opener = opener.enter(|| tcp_socket(address, wanted))?;
+        let (opens, listens) = (Side::Opens(opener, there), Side::Listens(listener.into()));
+        let (from, to) = if sender_opens { (opens, listens) } else { (listens, opens) };
+        Ok(Self { from, to })
     }
+}
 
-    /// Makes the connection; the opener's stream and the other's. `None`: told to stop before.
-    fn connect(self, stop: &AtomicBool) -> io::Result<Option<(TcpStream, TcpStream)>> {
-        match connect(&self.opener, &self.to) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let opener = TcpStream::from(self.opener);
-        if !ready(&opener, PollFlags::OUT, stop)? {
-            return Ok(None);
-        }
-        socket_error(&opener)??;
-        if !ready(&self.listener, PollFlags::IN, stop)? {
-            return Ok(None);
-        }
-        let (other, _) = self.listener.accept()?;
-        for stream in [&opener, &other] {
-            stream.set_nonblocking(false)?;
-            stream.set_read_timeout(Some(LOOK))?;
-            stream.set_write_timeout(Some(LOOK))?;
-        }
-        Ok(Some((opener, other)))
+impl Side {
+    /// Waits until the connection stands at this side. `None`: told to stop before.
+    pub(crate) fn connected(self, stop: &AtomicBool) -> io::Result<Option<TcpStream>> {
+        let stream = match self {
+            Self::Opens(socket, to) => {
+                match connect(&socket, &to) {
+                    Ok(()) | Err(Errno::INPROGRESS) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                if !ready(&socket, PollFlags::OUT, stop)? {
+                    return Ok(None);
+                }
+                socket_error(&socket)??;
+                TcpStream::from(socket)
+            }
+            Self::Listens(listener) => {
+                if !ready(&listener, PollFlags::IN, stop)? {
+                    return Ok(None);
+                }
+                listener.accept()?.0
+            }
+        };
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(LOOK))?;
+        stream.set_write_timeout(Some(LOOK))?;
+        Ok(Some(stream))
     }
 }
 
 impl Bulk {
-    /// Carries the transfer; `sender` gets the sender's socket, to be looked at.
-    pub(crate) fn carry(self, sender: &OnceLock<TcpStream>, stop: &AtomicBool) -> io::Result<()> {
-        while let Some(left) = self.start.checked_sub(monotonic()).filter(|left| *left > Time::ZERO) {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            sleep(left.min(Time::from_millis(100)));
+    /// Carries the transfer.
+    fn carry(self, told: &Told, stop: &AtomicBool) -> io::Result<()> {
+        if !sleep_until(self.start, stop) {
+            return Ok(());
         }
-        let Some((opener, other)) = self.ends.connect(stop)? else { return Ok(()) };
-        let (from, to) = if self.sender_opens { (opener, other) } else { (other, opener) };
-        let _ = sender.set(from.try_clone()?);
+        let Ends { from, to } = self.ends;
+        let reader = OnceLock::new();
         thread::scope(|scope| {
-            let reading = scope.spawn(|| discard(&to, stop));
-            let written = write(&from, self.bytes.unwrap_or(u64::MAX), self.end, stop);
-            if self.bytes.is_none() {
-                // What is not sent yet shall not be.
-                let _ = set_socket_linger(&from, Some(Duration::ZERO));
-                let _ = from.shutdown(Shutdown::Both);
-                let _ = to.shutdown(Shutdown::Both);
-            } else {
-                let _ = from.shutdown(Shutdown::Write);
-            }
+            let reading = scope.spawn(|| {
+                let Some(to) = to.connected(stop)? else { return Ok(()) };
+                let _ = reader.set(to.try_clone()?);
+                take(&to, u64::MAX, stop).map(drop)
+            });
+            let written = (|| {
+                let Some(from) = from.connected(stop)? else { return Ok(()) };
+                let _ = told.socket.set(from.try_clone()?);
+                let written = write(&from, self.bytes.unwrap_or(u64::MAX), self.end, stop);
+                if self.bytes.is_none() {
+                    // What is not sent yet shall not be.
+                    let _ = set_socket_linger(&from, Some(Duration::ZERO));
+                    let _ = from.shutdown(Shutdown::Both);
+                    let _ = reader.get().map(|to: &TcpStream| to.shutdown(Shutdown::Both));
+                } else {
+                    let _ = from.shutdown(Shutdown::Write);
+                }
+                written.map(drop)
+            })();
             reading.join().unwrap_or_else(|_| Err(panicked())).and(written)
         })
     }
@@ -116,16 +178,28 @@ pub(crate) fn panicked() -> io::Error {
     io::Error::other("its thread panicked")
 }
 
+/// The protocols that go with an address.
+pub(crate) fn family(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    }
+}
+
 /// A socket of the calling thread's namespace, which does not block.
-fn tcp_socket(cc: &str, paced: bool) -> io::Result<OwnedFd> {
+fn tcp_socket(address: IpAddr, wanted: Wanted<'_>) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
-    set_tcp_congestion(&socket, cc).map_err(|error| {
+    let socket = socket_with(family(address), SocketType::STREAM, flags, None)?;
+    set_tcp_congestion(&socket, wanted.cc).map_err(|error| {
         let error = io::Error::from(error);
-        io::Error::new(error.kind(), format!("congestion control `{cc}`: {error}"))
+        io::Error::new(error.kind(), format!("congestion control `{}`: {error}", wanted.cc))
     })?;
-    if paced {
-        crate::tcp_info::pace(&socket)?;
+    if wanted.paced {
+        pace(&socket)?;
+    }
+    if let Some(mss) = wanted.mss {
+        limit_segments(&socket, mss)?;
     }
     Ok(socket)
 }
@@ -143,9 +217,9 @@ fn ready(socket: &impl std::os::fd::AsFd, what: PollFlags, stop: &AtomicBool) ->
     Ok(false)
 }
 
-/// Writes so many bytes, until an instant, or until told to stop.
-fn write(mut stream: &TcpStream, mut left: u64, end: Time, stop: &AtomicBool) -> io::Result<()> {
-    let chunk = vec![0; CHUNK];
+/// Writes so many bytes, until an instant, or until told to stop; whether all of it was written.
+pub(crate) fn write(mut stream: &TcpStream, mut left: u64, end: Time, stop: &AtomicBool) -> io::Result<bool> {
+    let chunk = vec![0; CHUNK.min(usize::try_from(left).unwrap_or(CHUNK))];
     while left > 0 && !stop.load(Ordering::Relaxed) && monotonic() < end {
         match stream.write(&chunk[..chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX))]) {
             Ok(written) => left -= written as u64,
@@ -155,24 +229,30 @@ fn write(mut stream: &TcpStream, mut left: u64, end: Time, stop: &AtomicBool) ->
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(left == 0)
 }
 
-/// Reads all that comes, as an application does that looks at none of it.
-fn discard(stream: &TcpStream, stop: &AtomicBool) -> io::Result<()> {
+/// Reads so many bytes, as an application does that looks at none of them; false where they end before, or told to stop.
+pub(crate) fn take(stream: &TcpStream, mut left: u64, stop: &AtomicBool) -> io::Result<bool> {
     // The kernel counts it off and copies nothing (tcp(7), MSG_TRUNC).
-    let mut nothing = vec![0; MOST_READ];
-    let mut low = LowWater::new(monotonic());
-    while !stop.load(Ordering::Relaxed) {
-        match recv(stream.as_fd(), &mut nothing[..], RecvFlags::TRUNC) {
+    let mut nothing = vec![0; MOST_READ.min(usize::try_from(left).unwrap_or(MOST_READ))];
+    // Who waits for some bytes and no more is woken for each of them.
+    let mut low = (left == u64::MAX).then(|| LowWater::new(monotonic()));
+    while left > 0 && !stop.load(Ordering::Relaxed) {
+        let most = nothing.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let taken = match recv(stream.as_fd(), &mut nothing[..most], RecvFlags::TRUNC) {
             // The end, or as good as that.
             Ok((_, 0)) | Err(Errno::CONNRESET) => break,
-            Ok((_, read)) => low.read(monotonic(), read as u64, stream),
-            Err(Errno::AGAIN | Errno::INTR) => low.read(monotonic(), 0, stream),
+            Ok((_, taken)) => taken as u64,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(error) => return Err(error.into()),
+        };
+        left -= taken;
+        if let Some(low) = &mut low {
+            low.read(monotonic(), taken, stream);
         }
     }
-    Ok(())
+    Ok(left == 0)
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -184,4 +264,4 @@ const CHUNK: usize = 1 << 18;
 /// What it takes at a time.
 const MOST_READ: usize = 1 << 20;
 /// How long a socket waits before it is looked whether to stop.
-const LOOK: Duration = Duration::from_millis(100);
+pub(crate) const LOOK: Duration = Duration::from_millis(100);

@@ -55,6 +55,9 @@ pub trait Observer {
     /// A packet has come to a direction's beginning.
     fn offered(&mut self, _way: usize, _now: Time, _packet: &[u8]) {}
 
+    /// The packet that was just offered is dropped.
+    fn dropped(&mut self, _way: usize, _now: Time, _packet: &[u8]) {}
+
     /// A packet leaves a direction's end.
     fn released(&mut self, _way: usize, _now: Time, _packet: &[u8]) {}
 
@@ -211,6 +214,7 @@ impl Driver {
                 observer.before(way, now, &mut direction.link);
                 observer.offered(way, now, &bytes[..size]);
                 if !direction.offer(now, slot, &bytes[..size]) {
+                    observer.dropped(way, now, &bytes[..size]);
                     self.buffers.give_back(slot);
                 }
                 more |= taken == BATCH;

@@ -8,6 +8,7 @@ use perigee_study::{FlowSpec, Scenario, Traffic};
 use perigee_tcp::Config;
 use perigee_units::Bytes;
 
+use crate::flows::{Carried, IP_AND_TCP};
 use crate::namespace::Namespace;
 use crate::netlink::{index, Netlink};
 use crate::tun::Tun;
@@ -21,16 +22,8 @@ pub(crate) struct Hosts {
 }
 
 /// The address of a node.
-pub(crate) fn address(node: u32) -> Ipv4Addr {
-    Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 71, 0, 1)) + node)
-}
-
-/// The node of an address.
-pub(crate) fn node_of(address: IpAddr) -> Option<u32> {
-    match address {
-        IpAddr::V4(address) => u32::from(address).checked_sub(u32::from(Ipv4Addr::new(10, 71, 0, 1))),
-        IpAddr::V6(_) => None,
-    }
+pub(crate) fn address(node: u32) -> IpAddr {
+    Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 71, 0, 1)) + node).into()
 }
 
 /// The end of a pair's devices where a directed link begins, and where it ends.
@@ -64,13 +57,13 @@ impl Hosts {
     /// A node has one address, on its loopback device, and a route for each other node.
     fn address_and_routes(&self, scenario: &Scenario, node: u32, initial_window: u32) -> io::Result<()> {
         let mut netlink = Netlink::new()?;
-        let own = IpAddr::V4(address(node));
+        let own = address(node);
         netlink.address(index("lo")?, (own, 32))?;
         for other in 0..scenario.nodes.len() as u32 {
             let Some(link) = scenario.next_hop(node, other) else { continue };
             let device = &self.devices[ends(link as usize).0];
             let window = (initial_window != LINUX_INITIAL_WINDOW).then_some(initial_window);
-            netlink.route(index(device.name())?, (IpAddr::V4(address(other)), 32), own, window)?;
+            netlink.route(index(device.name())?, (address(other), 32), own, window)?;
         }
         Ok(())
     }
@@ -107,7 +100,12 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<(Vec<Config>, u32), String
             return Err(format!("at `{name}`: {what}, which the kernel cannot; run it with --engine sim"));
         }
     }
-    let mtu = configs.iter().map(|config| u32::from(config.mss) + IP_AND_TCP).max().unwrap_or(1500);
+    let segments = configs.iter().map(|config| u32::from(config.mss) + IP_AND_TCP);
+    let packets = scenario.flows.iter().filter_map(|flow| match Carried::of(&flow.traffic) {
+        Carried::Packets(_, packet) => Some(packet.as_u64() as u32),
+        Carried::Connection(..) => None,
+    });
+    let mtu = segments.chain(packets).max().unwrap_or(1500);
     Ok((configs, mtu))
 }
 
@@ -133,6 +131,8 @@ fn set(config: &Config) -> io::Result<()> {
     write("tcp_rmem", &three(&receive_buffer(config)))?;
     write("tcp_wmem", &three(&config.wmem))?;
     write("tcp_no_metrics_save", "1")?;
+    // Devices shall say nothing by themselves: every packet on a link is a flow's.
+    quiet()?;
     for (key, value, same) in [
         ("tcp_moderate_rcvbuf", switch(config.receive_autotuning, 1), config.receive_autotuning),
         ("tcp_timestamps", switch(config.timestamps, 1), config.timestamps),
@@ -156,6 +156,14 @@ fn set(config: &Config) -> io::Result<()> {
     Ok(())
 }
 
+/// Leaves IPv6 off on the devices that will be made, where there is any.
+fn quiet() -> io::Result<()> {
+    match fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
 /// The receive buffer by which the kernel's window ends where the configured host's would.
 ///
 /// TUN devices receive into half pages, and the window may grow to half of the largest buffer. On a host whose driver takes
@@ -174,5 +182,3 @@ fn write(key: &str, value: &str) -> io::Result<()> {
 /// Packets that the kernel keeps for a driver that is busy.
 const QUEUE: u32 = 10_000;
 const LINUX_INITIAL_WINDOW: u32 = 10;
-/// Headers without options.
-const IP_AND_TCP: u32 = 40;

@@ -1,27 +1,27 @@
 //! Carries a run of a study out on the real kernel.
 
 use std::io;
-use std::net::TcpStream;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::OnceLock;
 use std::thread;
 
-use perigee_bpf::{hold, Held, LoadError, Program, ProgramError};
+use perigee_bpf::{LoadError, ProgramError};
 use perigee_cc::Selected;
 use perigee_study::results::{ReleaseRow, Tables};
-use perigee_study::{Amount, App, FlowSpec, Opener, Run, Tcp, Traffic};
+use perigee_study::{Run, Traffic};
 use perigee_units::Time;
 use thiserror::Error;
 
-use crate::apps::{panicked, Bulk, Ends};
+use crate::apps::{panicked, Told};
 use crate::clock::monotonic;
+use crate::controls::{is_built_in, Controls};
 use crate::driver::{Driver, Way};
 use crate::exec::ExecError;
+use crate::flows::{applications, impossible};
 use crate::hosts::{ends, settings, Hosts};
 use crate::namespace::Namespace;
 use crate::tun::Tun;
-use crate::watch::{Watch, FIRST_PORT};
+use crate::watch::Watch;
 use crate::wire::TunWire;
 
 /// Why a run has no result.
@@ -61,9 +61,9 @@ pub enum RunError {
 /// Where the study asks for what the kernel cannot do, or the process may not do it.
 pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Result<Tables, RunError> {
     let scenario = &*run.scenario;
-    let flows = scenario.flows.iter().map(bulk_of).collect::<Result<Vec<_>, _>>()?;
+    refuse(run)?;
     let (configs, mtu) = settings(scenario).map_err(RunError::Impossible)?;
-    let controls = Controls::new(flows.iter().map(|(tcp, _)| &tcp.cc))?;
+    let controls = Controls::new(chosen(run))?;
     let hosts = Hosts::new(scenario, &configs, mtu).map_err(failed("making hosts and links"))?;
     let ways = (0..).zip(&scenario.links).map(|(number, link)| {
         let (from, to) = ends(number);
@@ -72,34 +72,19 @@ pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Resul
     let mut driver = Driver::new(&ways.collect::<Vec<_>>(), run.seed, mtu as usize);
     let Hosts { namespaces, devices } = hosts;
     let origin = monotonic();
-    let mut transfers = Vec::with_capacity(flows.len());
-    for ((spec, (tcp, amount)), port) in scenario.flows.iter().zip(&flows).zip(FIRST_PORT..) {
-        let sender_opens = tcp.opened_by == Opener::Sender;
-        let (opener, other) = if sender_opens { (spec.from, spec.to) } else { (spec.to, spec.from) };
-        let (opener, far) = (&namespaces[opener as usize], &namespaces[other as usize]);
-        let cc = controls.name_of(&tcp.cc);
-        let ends = Ends::new(opener, (other, far), port, cc, tcp.from.pacing).map_err(failed("making sockets"))?;
-        let start = origin + spec.start_in(run.seed);
-        let (bytes, end) = match amount {
-            Amount::Size(size) => (Some(size.as_u64()), Time::MAX),
-            Amount::Duration(length) => (None, start + *length),
-        };
-        transfers.push(Bulk { start, bytes, end, sender_opens, ends });
-    }
-    let sockets: Vec<OnceLock<TcpStream>> = flows.iter().map(|_| OnceLock::new()).collect();
-    let paced = |tcp: &Tcp| tcp.from.pacing || tcp.cc.algorithm().has_cong_control();
-    let amounts: Vec<_> = flows.iter().map(|(tcp, amount)| (*amount, paced(tcp))).collect();
+    let applications = applications(run, origin, &namespaces, mtu, &controls).map_err(failed("making sockets"))?;
+    let told: Vec<Told> = applications.iter().map(|_| Told::default()).collect();
     let broken = AtomicBool::new(false);
-    let mut watch = Watch::new(run, &amounts, &sockets, &broken, progress);
+    let mut watch = Watch::new(run, &told, &broken, progress);
     let stop = AtomicBool::new(false);
     let (driven, carried) = thread::scope(|scope| {
-        let carrying: Vec<_> = transfers
+        let carrying: Vec<_> = applications
             .into_iter()
-            .zip(&sockets)
-            .map(|(transfer, socket)| {
+            .zip(&told)
+            .map(|(application, told)| {
                 let (stop, broken) = (&stop, &broken);
                 scope.spawn(move || {
-                    let done = transfer.carry(socket, stop);
+                    let done = application.carry(told, stop);
                     broken.fetch_or(done.is_err(), Ordering::Relaxed);
                     done
                 })
@@ -118,7 +103,9 @@ pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Resul
     }
     carried.map_err(failed("carrying a flow"))?;
     let end = (monotonic() - origin).min(scenario.time_limit);
-    let mut tables = watch.finish(end, |way, log| log.close_until(end, driver.link(way)));
+    // As in the simulator, the last interval is a whole one: nothing more comes in it.
+    let whole = scenario.measure.series.map_or(end, |interval| whole_intervals(end, interval));
+    let mut tables = watch.finish(end, |way, log| log.close_until(whole, driver.link(way)));
     for (link, report) in scenario.links.iter().zip(driver.reports()) {
         let us = |time: Time| time.as_nanos() as f64 * 1e-3;
         tables.releases.push(ReleaseRow {
@@ -138,7 +125,7 @@ pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Resul
 /// # Errors
 /// Where the study asks for what the kernel cannot do, or this machine cannot emulate.
 pub fn check(run: &Run) -> Result<(), RunError> {
-    run.scenario.flows.iter().try_for_each(|flow| bulk_of(flow).map(drop))?;
+    refuse(run)?;
     settings(&run.scenario).map_err(RunError::Impossible)?;
     let measure = &run.scenario.measure;
     if measure.events || !measure.pcap.is_empty() {
@@ -155,14 +142,6 @@ pub fn check(run: &Run) -> Result<(), RunError> {
     })
 }
 
-/// The congestion controls of a run, as the kernel knows them.
-struct Controls {
-    /// By the algorithm and its values: the name that sockets ask for.
-    names: Vec<(String, Vec<u64>, String)>,
-    /// What had to be loaded.
-    held: Vec<Held>,
-}
-
 impl RunError {
     /// What was asked for is wrong or cannot be done on this machine.
     pub fn is_wrong_input(&self) -> bool {
@@ -174,63 +153,29 @@ impl RunError {
     }
 }
 
-impl Controls {
-    /// Those that the kernel has itself stay its own, where nothing of them is set; the others are loaded as long as this lives.
-    fn new<'a>(chosen: impl Iterator<Item = &'a Selected>) -> Result<Self, RunError> {
-        let mut controls = Self { names: Vec::new(), held: Vec::new() };
-        let own = perigee_bpf::kernel::registered().unwrap_or_default();
-        for selected in chosen {
-            let name = selected.algorithm().name();
-            if controls.names.iter().any(|known| known.0 == name && known.1 == selected.values()) {
-                continue;
-            }
-            let kernels = KERNELS.contains(&name) && own.iter().any(|known| known == name);
-            let asked = if kernels && selected.describe().is_empty() {
-                name.to_owned()
-            } else {
-                let program = Program::of(selected.clone())?;
-                let asked = format!("e{}_{}", std::process::id() % 1_000_000, controls.names.len());
-                controls.held.push(hold(&program, &asked)?);
-                asked
-            };
-            controls.names.push((name.to_owned(), selected.values().to_vec(), asked));
-        }
-        Ok(controls)
-    }
+/// The first end of an interval at or after `at`.
+fn whole_intervals(at: Time, interval: Time) -> Time {
+    let length = interval.as_nanos().max(1);
+    Time::from_nanos(at.as_nanos().div_ceil(length).saturating_mul(length))
+}
 
-    /// What sockets ask for.
-    fn name_of(&self, selected: &Selected) -> &str {
+/// The congestion controls of a run's flows.
+fn chosen(run: &Run) -> impl Iterator<Item = &Selected> {
+    run.scenario.flows.iter().filter_map(|flow| match &flow.traffic {
+        Traffic::Tcp { tcp, .. } => Some(&tcp.cc),
+        Traffic::Udp { .. } | Traffic::Ping { .. } => None,
+    })
+}
+
+/// Says what of a run's flows cannot be carried.
+fn refuse(run: &Run) -> Result<(), RunError> {
+    if let Some(selected) = chosen(run).find(|selected| !is_built_in(selected)) {
         let name = selected.algorithm().name();
-        let same = self.names.iter().find(|known| known.0 == name && known.1 == selected.values());
-        same.map_or(name, |known| &known.2)
+        return Err(RunError::Impossible(format!("`{name}` is an author's file, which only --engine sim runs so far")));
     }
-}
-
-/// The connection of a flow, and how much it carries.
-fn bulk_of(flow: &FlowSpec) -> Result<(&Tcp, Amount), RunError> {
-    match &flow.traffic {
-        Traffic::Tcp { tcp, .. } if !is_built_in(&tcp.cc) => Err(RunError::Impossible(format!(
-            "flow `{}` has an author's file for `cc`, which only --engine sim runs so far",
-            flow.name
-        ))),
-        Traffic::Tcp { tcp, app: App::Bulk(amount) } => Ok((tcp, *amount)),
-        other => {
-            let (name, kind) = (&flow.name, other.kind());
-            Err(RunError::Impossible(format!(
-                "flow `{name}` is of kind `{kind}`, which only --engine sim carries so far"
-            )))
-        }
-    }
-}
-
-/// Whether an algorithm is one of Perigee's own, of which there is an object for the kernel.
-fn is_built_in(selected: &Selected) -> bool {
-    perigee_cc::algorithms().iter().any(|algorithm| std::ptr::eq(algorithm, selected.algorithm()))
+    impossible(run).map_or(Ok(()), |what| Err(RunError::Impossible(what)))
 }
 
 fn failed(what: &'static str) -> impl FnOnce(io::Error) -> RunError {
     move |error| RunError::System { what, error }
 }
-
-/// Linux's own algorithms whose decisions ours are (docs/models/tcp.md).
-const KERNELS: [&str; 3] = ["reno", "cubic", "bbr"];

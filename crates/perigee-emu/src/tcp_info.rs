@@ -1,4 +1,4 @@
-//! What the kernel says of a connection (`TCP_INFO`), and one thing that it is told.
+//! What the kernel says of a connection (`TCP_INFO`), and what it is told of its socket.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -69,17 +69,19 @@ impl TcpInfo {
 
 /// Has TCP pace a socket by itself, at the rate that its window asks: what a limit does that is never reached.
 pub(crate) fn pace(socket: &impl AsFd) -> io::Result<()> {
-    let limit = u64::MAX - 1;
-    // SAFETY: the kernel reads eight bytes.
-    let answer = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MAX_PACING_RATE,
-            (&raw const limit).cast(),
-            size_of::<u64>() as libc::socklen_t,
-        )
-    };
+    set(socket, (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE), u64::MAX - 1)
+}
+
+/// Has TCP neither send nor ask for larger segments; options are not counted.
+pub(crate) fn limit_segments(socket: &impl AsFd, mss: u16) -> io::Result<()> {
+    set(socket, (libc::IPPROTO_TCP, libc::TCP_MAXSEG), i32::from(mss))
+}
+
+/// Sets an option whose value is a plain number.
+fn set<T: Copy>(socket: &impl AsFd, (level, name): (i32, i32), value: T) -> io::Result<()> {
+    let size = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel reads so many bytes of the value, which lives for the call.
+    let answer = unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), size) };
     if answer == 0 {
         Ok(())
     } else {

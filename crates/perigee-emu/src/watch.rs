@@ -1,20 +1,20 @@
 //! What is seen of a study's flows at the ends of its links.
 
-use std::net::TcpStream;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::OnceLock;
 
-use perigee_capture::{Packet, Receiver, Sender, Tcp as Segment, Transport};
 use perigee_link::Link;
-use perigee_measure::{blank_row, steady_of_size, steady_of_time, LinkLog, Meter, Of, Sent, State};
-use perigee_study::results::Tables;
-use perigee_study::{Amount, FlowSpec, Run};
-use perigee_units::{Ratio, Time};
+use perigee_measure::{blank_row, LinkLog, Meter, Of};
+use perigee_study::results::{ExchangeRow, SeriesRow, Tables};
+use perigee_study::{FlowSpec, Run};
+use perigee_units::Time;
 
+use crate::apps::Told;
+use crate::connection::Connection;
 use crate::driver::{Observer, Under};
-use crate::hosts::node_of;
-use crate::tcp_info::TcpInfo;
+use crate::flows::{address_of, Carried, FIRST_PORT};
+use crate::label::{Content, Label};
+use crate::probes::Probes;
 
 /// The observer of a run.
 pub(crate) struct Watch<'a> {
@@ -33,55 +33,38 @@ pub(crate) struct Watch<'a> {
 /// One flow.
 struct Flow<'a> {
     spec: &'a FlowSpec,
-    amount: Amount,
-    /// TCP paces it.
-    paced: bool,
     start: Time,
-    meter: Meter,
-    sender: Sender,
-    receiver: Receiver,
-    /// The sender's socket, once it is connected.
-    socket: &'a OnceLock<TcpStream>,
-    /// Of the socket, when the flow ended.
-    last: Option<TcpInfo>,
-    opened: Option<Time>,
-    handshake: Option<Time>,
-    completed: bool,
+    kind: Kind<'a>,
     /// The last row of its series is written.
     told: bool,
 }
 
+enum Kind<'a> {
+    Connection(Box<Connection<'a>>),
+    Probes(Box<Probes<'a>>),
+}
+
 impl<'a> Watch<'a> {
-    /// Of a run's flows, each with its amount, whether TCP paces it, and the place where its sender's socket will be.
+    /// Of a run's flows, each with what its application tells.
     pub(crate) fn new(
         run: &'a Run,
-        amounts: &[(Amount, bool)],
-        sockets: &'a [OnceLock<TcpStream>],
+        told: &'a [Told],
         broken: &'a AtomicBool,
         progress: &'a mut dyn FnMut(f64) -> ControlFlow<()>,
     ) -> Self {
         let measure = &run.scenario.measure;
-        let flows = run.scenario.flows.iter().zip(amounts).zip(sockets).map(|((spec, (amount, paced)), socket)| {
+        let flows = run.scenario.flows.iter().zip(told).map(|(spec, told)| {
             let start = spec.start_in(run.seed);
-            let steady = measure.steady.map(Ratio::as_f64).map(|share| match amount {
-                Amount::Size(size) => steady_of_size(*size, share),
-                Amount::Duration(length) => steady_of_time(start, *length, share),
-            });
-            Flow {
-                spec,
-                amount: *amount,
-                paced: *paced,
-                start,
-                meter: Meter::new(start, measure, steady),
-                sender: Sender::default(),
-                receiver: Receiver::default(),
-                socket,
-                last: None,
-                opened: None,
-                handshake: None,
-                completed: false,
-                told: false,
-            }
+            let kind = match Carried::of(&spec.traffic) {
+                Carried::Connection(tcp, app) => {
+                    Kind::Connection(Box::new(Connection::new(start, (tcp, app), measure, &told.socket)))
+                }
+                Carried::Packets(pace, packet) => {
+                    let address = address_of(spec, spec.to);
+                    Kind::Probes(Box::new(Probes::new(start, (pace, packet), address, measure, &told.sent)))
+                }
+            };
+            Flow { spec, start, kind, told: false }
         });
         let next_sample = measure.series.filter(|interval| *interval > Time::ZERO).unwrap_or(Time::MAX);
         Self {
@@ -103,30 +86,22 @@ impl<'a> Watch<'a> {
             link(way, log);
         }
         for flow in &self.flows {
-            let mut row = blank_row("emu", self.run, flow.spec);
-            let until = flow.meter.end().unwrap_or(end);
-            flow.meter.fill(&mut row, until, flow.sent());
-            row.completed = flow.completed;
-            row.handshake_ms = flow.handshake.map(Time::as_millis_f64);
-            row.rto_count = flow.last.map(|info| info.rto_count);
-            flow.meter.write_round_trips(self.run.index, &flow.spec.name, &mut self.tables.rtt);
-            for milestone in flow.meter.milestones(self.run.index, &flow.spec.name) {
-                self.tables.milestones.push(milestone);
-            }
-            self.tables.flows.push(row);
+            flow.write(self.run, end, &mut self.tables);
         }
         perigee_measure::write_links(self.run.index, &self.run.scenario, &self.logs, &mut self.tables);
         self.tables
     }
 
-    /// The flow of a packet, and whether it goes the way of the data.
-    fn flow_of(&mut self, packet: &Packet) -> Option<(&mut Flow<'a>, Segment, bool)> {
-        let Transport::Tcp(segment) = packet.transport else { return None };
-        let number = segment.source_port.checked_sub(FIRST_PORT).filter(|n| usize::from(*n) < self.flows.len());
-        let number = number.or_else(|| segment.destination_port.checked_sub(FIRST_PORT))?;
-        let flow = self.flows.get_mut(usize::from(number))?;
-        let forward = node_of(packet.source) == Some(flow.spec.from);
-        Some((flow, segment, forward))
+    /// The flow of a packet, and what is of interest of it.
+    fn flow_of(&mut self, packet: &[u8]) -> Option<(&mut Flow<'a>, Content, bool)> {
+        let label = Label::read(packet)?;
+        let number = label.ports.into_iter().find_map(|port| {
+            let number = usize::from(port.checked_sub(FIRST_PORT)?);
+            (number < self.flows.len()).then_some(number)
+        })?;
+        let flow = &mut self.flows[number];
+        let forward = label.source == address_of(flow.spec, flow.spec.from);
+        Some((flow, label.content, forward))
     }
 
     fn sample(&mut self, now: Time) {
@@ -135,11 +110,8 @@ impl<'a> Watch<'a> {
                 continue;
             }
             let of = Of { run: self.run.index, flow: &flow.spec.name };
-            let info = flow.last.or_else(|| flow.ask()).unwrap_or_default();
-            flow.told = flow.meter.end().is_some();
-            let sent = flow.sent();
-            let state = State { acked_bytes: flow.sender.acknowledged(), ..info.state(flow.paced) };
-            if let Some(row) = flow.meter.series_row(now, of, sent, state) {
+            flow.told = flow.ended();
+            if let Some(row) = flow.series_row(now, of) {
                 self.tables.series.push(row);
             }
         }
@@ -147,12 +119,10 @@ impl<'a> Watch<'a> {
 
     /// How far the run is: the mean of its flows.
     fn share_done(&self, now: Time) -> f64 {
-        let share = |flow: &Flow<'_>| match flow.amount {
-            _ if flow.meter.end().is_some() => 1.0,
-            Amount::Size(size) => flow.meter.received() as f64 / size.as_u64().max(1) as f64,
-            Amount::Duration(length) => {
-                now.checked_sub(flow.start).unwrap_or_default().as_secs_f64() / length.as_secs_f64().max(1e-9)
-            }
+        let share = |flow: &Flow<'_>| match &flow.kind {
+            _ if flow.ended() => 1.0,
+            Kind::Connection(connection) => connection.share_done(now),
+            Kind::Probes(probes) => probes.share_done(now),
         };
         (self.flows.iter().map(share).sum::<f64>() / self.flows.len().max(1) as f64).clamp(0.0, 1.0)
     }
@@ -164,49 +134,43 @@ impl Observer for Watch<'_> {
     }
 
     fn offered(&mut self, way: usize, now: Time, packet: &[u8]) {
-        let Some(packet) = Packet::read(packet) else { return };
-        let Some((flow, segment, forward)) = self.flow_of(&packet) else { return };
+        let Some((flow, content, forward)) = self.flow_of(packet) else { return };
         let path = if forward { &flow.spec.forward } else { &flow.spec.back };
-        if path.first() != Some(&(way as u32)) {
-            return;
+        let first = path.first() == Some(&(way as u32));
+        match (&mut flow.kind, content) {
+            (Kind::Connection(connection), Content::Segment(segment)) if first => {
+                connection.offered(now, forward, &segment);
+            }
+            (Kind::Probes(probes), Content::Probe(mark)) => probes.offered(now, forward && first, mark),
+            _ => {}
         }
-        if segment.syn && segment.acknowledgement.is_none() {
-            flow.opened.get_or_insert(now);
-        }
-        if forward {
-            flow.sender.sent(now, &segment);
+    }
+
+    fn dropped(&mut self, _way: usize, now: Time, packet: &[u8]) {
+        if let Some((Flow { kind: Kind::Probes(probes), .. }, Content::Probe(mark), _)) = self.flow_of(packet) {
+            probes.dropped(now, mark);
         }
     }
 
     fn released(&mut self, way: usize, now: Time, packet: &[u8]) {
-        let Some(packet) = Packet::read(packet) else { return };
-        let Some((flow, segment, forward)) = self.flow_of(&packet) else { return };
+        let Some((flow, content, forward)) = self.flow_of(packet) else { return };
         let path = if forward { &flow.spec.forward } else { &flow.spec.back };
-        if path.last() != Some(&(way as u32)) {
-            return;
-        }
-        if let (true, Some(_), Some(opened), None) = (segment.syn, segment.acknowledgement, flow.opened, flow.handshake)
-        {
-            flow.handshake = now.checked_sub(opened);
-        }
-        if !forward {
-            if let Some(round_trip) = flow.sender.received(now, &segment) {
-                flow.meter.round_trip(round_trip);
+        let last = path.last() == Some(&(way as u32));
+        match (&mut flow.kind, content) {
+            (Kind::Connection(connection), Content::Segment(segment)) if last => {
+                connection.released(now, forward, &segment);
             }
-            return;
-        }
-        flow.receiver.segment(&segment);
-        if segment.payload > 0 {
-            flow.arrival(now);
+            (Kind::Probes(probes), Content::Probe(mark)) => {
+                probes.released(now, last && forward == probes.ends_forward(), mark);
+            }
+            _ => {}
         }
     }
 
     fn turn(&mut self, now: Time) -> ControlFlow<(), Option<Time>> {
         let mut wake = self.next_sample.min(self.run.scenario.time_limit);
         for flow in &mut self.flows {
-            if flow.meter.end().is_none() {
-                wake = wake.min(flow.step(now));
-            }
+            wake = wake.min(flow.step(now));
         }
         if now >= self.next_sample {
             let at = self.next_sample;
@@ -224,8 +188,7 @@ impl Observer for Watch<'_> {
                 return ControlFlow::Break(());
             }
         }
-        let all_ended = self.flows.iter().all(|flow| flow.meter.end().is_some());
-        if all_ended || now >= self.run.scenario.time_limit {
+        if self.flows.iter().all(Flow::ended) || now >= self.run.scenario.time_limit {
             for flow in &mut self.flows {
                 flow.cut_off(now.min(self.run.scenario.time_limit));
             }
@@ -237,59 +200,82 @@ impl Observer for Watch<'_> {
 }
 
 impl Flow<'_> {
-    fn sent(&self) -> Sent {
-        Sent { packets: self.sender.packets(), retransmitted: self.sender.retransmitted() }
-    }
-
-    fn ask(&self) -> Option<TcpInfo> {
-        self.socket.get().and_then(|socket| TcpInfo::of(socket).ok())
-    }
-
-    /// Data have arrived.
-    fn arrival(&mut self, now: Time) {
-        if self.meter.deliver(now, self.receiver.received(), self.receiver.arrived()) {
-            let sent = self.sent();
-            self.meter.pass(now, sent);
+    fn meter(&self) -> &Meter {
+        match &self.kind {
+            Kind::Connection(connection) => &connection.meter,
+            Kind::Probes(probes) => &probes.meter,
         }
-        if let Amount::Size(size) = self.amount {
-            if self.receiver.received() >= size.as_u64() && self.meter.end().is_none() {
-                self.completed = true;
-                self.end(now);
+    }
+
+    fn ended(&self) -> bool {
+        self.meter().end().is_some()
+    }
+
+    /// What is due; when it has to be looked at again.
+    fn step(&mut self, now: Time) -> Time {
+        match &mut self.kind {
+            Kind::Connection(connection) if connection.meter.end().is_none() => connection.step(now),
+            Kind::Probes(probes) if probes.meter.end().is_none() => probes.step(now),
+            _ => Time::MAX,
+        }
+    }
+
+    fn series_row(&mut self, now: Time, of: Of<'_>) -> Option<SeriesRow> {
+        match &mut self.kind {
+            Kind::Connection(connection) => connection.series_row(now, of),
+            Kind::Probes(probes) => probes.series_row(now, of),
+        }
+    }
+
+    /// The run's time is up.
+    fn cut_off(&mut self, now: Time) {
+        if self.ended() || now <= self.start {
+            return;
+        }
+        match &mut self.kind {
+            Kind::Connection(connection) => connection.finish(now),
+            Kind::Probes(probes) => probes.cut_off(now),
+        }
+    }
+
+    /// Writes all that is known of it; the run ended at `end`.
+    fn write(&self, run: &Run, end: Time, tables: &mut Tables) {
+        let (index, name) = (run.index, &self.spec.name);
+        let mut row = blank_row("emu", run, self.spec);
+        if self.start >= end {
+            row.start_s = self.start.as_secs_f64();
+            tables.flows.push(row);
+            return;
+        }
+        let until = self.meter().end().unwrap_or(end);
+        let blank = ExchangeRow {
+            run: index,
+            flow: name.clone(),
+            number: 0,
+            start_s: 0.0,
+            request_bytes: 0,
+            response_bytes: 0,
+            duration_ms: None,
+        };
+        match &self.kind {
+            Kind::Connection(connection) => {
+                connection.fill(&mut row, until);
+                if let Some(requests) = connection.requests() {
+                    requests.write(&blank, &mut tables.exchanges);
+                }
+            }
+            Kind::Probes(probes) => {
+                probes.fill(&mut row, until);
+                probes.write_exchanges(&blank, &mut tables.exchanges);
             }
         }
-    }
-
-    /// What is due of a flow that has not ended; when it has to be looked at again.
-    fn step(&mut self, now: Time) -> Time {
-        let end = match self.amount {
-            Amount::Duration(length) => self.start + length,
-            Amount::Size(_) => Time::MAX,
-        };
-        if now >= end {
-            self.completed = true;
-            self.end(end);
-            return Time::MAX;
+        self.meter().write_round_trips(index, name, &mut tables.rtt);
+        for milestone in self.meter().milestones(index, name) {
+            tables.milestones.push(milestone);
         }
-        if self.meter.next_instant() <= now {
-            let (at, sent) = (self.meter.next_instant(), self.sent());
-            self.meter.pass(at, sent);
-        }
-        end.min(self.meter.next_instant())
-    }
-
-    fn cut_off(&mut self, now: Time) {
-        if self.meter.end().is_none() && now > self.start {
-            self.end(now);
-        }
-    }
-
-    fn end(&mut self, now: Time) {
-        self.last = self.ask();
-        self.meter.finish(now);
+        tables.flows.push(row);
     }
 }
 
-/// The node that listens for the first flow does so here; that for the second at the next port.
-pub(crate) const FIRST_PORT: u16 = 10_000;
 /// How often it is asked whether to go on.
 const PROGRESS: Time = Time::from_millis(50);

@@ -1,13 +1,11 @@
 //! A wire of two TUN devices and the machine's clock.
 
 use std::io;
-use std::num::NonZeroU64;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use perigee_units::Time;
-use rustix::thread::set_current_timer_slack;
 
-use crate::clock::{monotonic, sleep, timespec};
+use crate::clock::{monotonic, sleep, timespec, wake_precisely};
 use crate::driver::{End, Wire};
 use crate::tun::Tun;
 
@@ -30,11 +28,7 @@ impl TunWire {
     /// A wire whose time began at `origin`, as [`crate::monotonic`] gives it; its ends are numbered as given. The calling
     /// thread is the one that will drive it: the kernel is asked to wake it precisely, and before threads that compute.
     pub fn new(ends: Vec<Tun>, origin: Time) -> Self {
-        // Where either is refused, releases are later, which is measured.
-        let _ = set_current_timer_slack(NonZeroU64::new(1));
-        let priority = libc::sched_param { sched_priority: PRIORITY };
-        // SAFETY: the calling thread, and a parameter that lives for the call.
-        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const priority) };
+        wake_precisely(PRIORITY);
         let asked =
             ends.iter().map(|end| libc::pollfd { fd: end.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 });
         let ready = vec![true; ends.len()];

@@ -1,65 +1,13 @@
 //! Studies on the real kernel, beside the simulator.
 
-use std::ops::ControlFlow;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod common;
 
+use std::ops::ControlFlow;
+
+use common::{alone, can_emulate, download, emulate, simulate};
 use perigee_emu::{check, Namespace};
 use perigee_study::results::Tables;
-use perigee_study::{Overrides, Run, Study};
-
-/// A download over a wire and a satellite link of 20 Mbit/s and 200 ms, whose queue never overflows: then nothing hangs
-/// on which packet came first, and one run is enough.
-fn plan(flow: &str) -> Run {
-    let text = format!(
-        r#"
-name = "two-engines"
-nodes = ["server", "gateway", "client"]
-[measure]
-series = "500 ms"
-startup = "1 MB"
-[[links]]
-name = "wire"
-between = ["server", "gateway"]
-rate = "1 Gbit/s"
-delay = "1 ms"
-[[links]]
-name = "satellite"
-between = ["gateway", "client"]
-rate = "20 Mbit/s"
-delay = "100 ms"
-queue = "10 MB"
-[[flows]]
-name = "download"
-from = "server"
-to = "client"
-{flow}
-"#
-    );
-    let study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
-    let mut none = |file: &str| Err(format!("{file} is not needed here"));
-    study.plan(&Overrides::default(), &mut none).unwrap_or_else(|error| panic!("{error}")).remove(0)
-}
-
-/// Real time is for one run at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether this machine emulates; says why not.
-fn can_emulate(run: &Run) -> bool {
-    match check(run) {
-        Ok(()) => true,
-        Err(error) => {
-            println!("skipped: {error}");
-            false
-        }
-    }
-}
-
-fn emulate(run: &Run) -> Result<Tables, perigee_emu::RunError> {
-    perigee_emu::run(run, &mut |_| ControlFlow::Continue(()))
-}
+use perigee_study::Run;
 
 /// Compares both engines; where this machine was too busy to be on time, once more, and then not at all.
 fn compare(what: &str, run: &Run) {
@@ -76,10 +24,6 @@ fn compare(what: &str, run: &Run) {
         println!("packets were up to {latest} us late");
     }
     println!("skipped: this machine is too busy to release packets on time");
-}
-
-fn simulate(run: &Run) -> Tables {
-    perigee_sim::run(run, &mut |_| ControlFlow::Continue(())).expect("a simulated run").tables
 }
 
 /// Throughput and mean round trip within 5 %, retransmitted share within a factor of 1.5 or 0.1 percentage points.
@@ -109,7 +53,7 @@ fn assert_alike(what: &str, simulated: &Tables, emulated: &Tables) {
 
 #[test]
 fn the_kernel_and_the_simulator_carry_a_download_alike() {
-    let run = plan("size = \"8 MB\"\ncc = \"reno\"");
+    let run = download("size = \"8 MB\"\ncc = \"reno\"");
     if can_emulate(&run) {
         compare("reno", &run);
     }
@@ -117,7 +61,7 @@ fn the_kernel_and_the_simulator_carry_a_download_alike() {
 
 #[test]
 fn an_algorithm_that_the_kernel_does_not_have_is_loaded_for_the_run_and_gone_after_it() {
-    let run = plan("size = \"8 MB\"\ncc = \"bic\"");
+    let run = download("size = \"8 MB\"\ncc = \"bic\"");
     if !can_emulate(&run) {
         return;
     }
@@ -138,7 +82,7 @@ fn an_algorithm_that_the_kernel_does_not_have_is_loaded_for_the_run_and_gone_aft
 
 #[test]
 fn a_flow_of_a_duration_ends_then_and_a_run_can_be_cancelled() {
-    let run = plan("duration = \"2 s\"\ncc = \"cubic\"");
+    let run = download("duration = \"2 s\"\ncc = \"cubic\"");
     if !can_emulate(&run) {
         return;
     }
@@ -160,8 +104,9 @@ fn a_flow_of_a_duration_ends_then_and_a_run_can_be_cancelled() {
 
 #[test]
 fn what_the_kernel_cannot_do_is_said_before_the_run() {
-    let said = |flow: &str| check(&plan(flow)).expect_err("it cannot").to_string();
-    assert!(said("kind = \"udp\"\nrate = \"1 Mbit/s\"\npacket = \"200 B\"\nduration = \"1 s\"").contains("kind `udp`"));
+    let said = |flow: &str| check(&download(flow)).expect_err("it cannot").to_string();
+    let small = said("kind = \"udp\"\nrate = \"1 Mbit/s\"\npacket = \"31 B\"\nduration = \"1 s\"");
+    assert!(small.contains("no room for their number; give them 32 B or more"), "{small}");
     assert!(said("size = \"1 MB\"\ntcp = { prr = false }").contains("`prr` is off, which the kernel cannot"));
 }
 

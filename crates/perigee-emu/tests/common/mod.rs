@@ -1,0 +1,68 @@
+//! What the tests of studies on the real kernel share.
+
+#![allow(dead_code, reason = "each of the tests' programs uses some of it")]
+
+use std::ops::ControlFlow;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use perigee_emu::check;
+use perigee_study::results::Tables;
+use perigee_study::{Overrides, Run, Study};
+
+/// A wire and a satellite link of 20 Mbit/s and 200 ms, whose queue never overflows: then nothing hangs on which packet
+/// came first, and one run is enough.
+pub(crate) const NETWORK: &str = r#"
+name = "two-engines"
+nodes = ["server", "gateway", "client"]
+[measure]
+series = "500 ms"
+startup = "1 MB"
+[[links]]
+name = "wire"
+between = ["server", "gateway"]
+rate = "1 Gbit/s"
+delay = "1 ms"
+[[links]]
+name = "satellite"
+between = ["gateway", "client"]
+rate = "20 Mbit/s"
+delay = "100 ms"
+queue = "10 MB"
+"#;
+
+/// The one run of a study.
+pub(crate) fn plan(text: &str) -> Run {
+    let study = Study::parse(text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
+    let mut none = |file: &str| Err(format!("{file} is not needed here"));
+    study.plan(&Overrides::default(), &mut none).unwrap_or_else(|error| panic!("{error}")).remove(0)
+}
+
+/// A download over that network.
+pub(crate) fn download(flow: &str) -> Run {
+    plan(&format!("{NETWORK}[[flows]]\nname = \"download\"\nfrom = \"server\"\nto = \"client\"\n{flow}\n"))
+}
+
+/// Real time is for one run at a time.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether this machine emulates; says why not.
+pub(crate) fn can_emulate(run: &Run) -> bool {
+    match check(run) {
+        Ok(()) => true,
+        Err(error) => {
+            println!("skipped: {error}");
+            false
+        }
+    }
+}
+
+pub(crate) fn emulate(run: &Run) -> Result<Tables, perigee_emu::RunError> {
+    perigee_emu::run(run, &mut |_| ControlFlow::Continue(()))
+}
+
+pub(crate) fn simulate(run: &Run) -> Tables {
+    perigee_sim::run(run, &mut |_| ControlFlow::Continue(())).expect("a simulated run").tables
+}
