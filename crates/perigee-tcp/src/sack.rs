@@ -27,8 +27,10 @@ impl Sender {
             blocks[count] = (start, end);
             count += 1;
         }
-        let blocks_now = &blocks[..count];
-        for &(start, end) in blocks_now {
+        let blocks_now = &mut blocks[..count];
+        // From low to high: the newest block comes first, and what is below it did not arrive after it for that.
+        blocks_now.sort_unstable();
+        for &(start, end) in &*blocks_now {
             self.mark_new_part(start.max(self.una), end, news);
         }
         self.known_sacks = [(0, 0); 4];

@@ -61,6 +61,23 @@ fn a_lost_retransmission_is_found_by_rack_and_costs_a_timeout_without() {
 }
 
 #[test]
+fn gaps_that_one_ack_reports_together_are_seen_as_soon_as_those_reported_one_by_one() {
+    let path = Path { rate: Rate::from_mbps(20.0), queue_bytes: 10_000_000, ..Path::default() };
+    let seen = |ack_compression: bool| {
+        let config = Config { ack_compression, ..Config::default() };
+        let mut transfer = Transfer::new(&path, &config, "reno");
+        transfer.drop_data = (300..400).step_by(2).collect();
+        transfer.sender.write(u64::MAX);
+        transfer.open();
+        transfer.run(Time::from_secs(20), |t| t.sender.info().lost_out == 50);
+        (transfer.now, transfer.acks)
+    };
+    let ((together, few), (alone, many)) = (seen(true), seen(false));
+    assert!(few < many, "{few} {many}");
+    assert!(together < alone + Time::from_millis(10), "{together:?} {alone:?}");
+}
+
+#[test]
 fn a_lost_tail_is_repaired_by_a_probe_and_costs_a_timeout_without() {
     let probed = finished(&Path::default(), &Config::default(), "reno", 30 * MSS, &[29, 30]);
     let info = probed.sender.info();
