@@ -21,6 +21,7 @@ from perigee.report import write_report
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
 from perigee.report.model import Report
+from perigee.report.overlay import over_time, write_overlay
 from perigee.report.sections import SECTIONS
 from perigee.report.style import styled
 from perigee.results import Results
@@ -269,3 +270,34 @@ def test_a_comparison_is_the_difference_of_the_means_with_its_interval(results: 
     assert row["difference"] == pytest.approx(b.mean() - a.mean())
     assert row["half_width_95"] > 0
     assert np.isfinite(row["p"])
+
+
+def test_two_results_are_laid_over_each_other_on_one_page(results: Path, tmp_path: Path) -> None:
+    a, out = Results(results), tmp_path / "overlay.html"
+    write_overlay(a, a, compare(a, a), out)
+    page = out.read_text()
+    groups = Context(a).groups
+    assert page.count("<svg ") == len(groups)
+    assert all(f">{group.label}" in page for group in groups)
+    assert "B - A" in page
+
+
+def test_what_a_group_did_over_time_is_the_mean_of_its_flows_between_the_least_and_the_largest(results: Path) -> None:
+    context = Context(Results(results))
+    group = context.groups[0]
+    seen = over_time(context, group)
+    assert seen["t_s"].is_sorted()
+    assert (seen["goodput_mbps_low"] <= seen["goodput_mbps"] + 1e-9).all()
+    assert (seen["goodput_mbps"] <= seen["goodput_mbps_high"] + 1e-9).all()
+    alone = [context.series(run, flow) for run, flow in group.flows.select("run", "flow").iter_rows()]
+    at = float(alone[0]["t_s"][3])
+    values = [float(part["goodput_mbps"][3]) for part in alone if abs(float(part["t_s"][3]) - at) < 1e-6]
+    row = seen.row(by_predicate=(pl.col("t_s") - at).abs() < 1e-6, named=True)
+    assert row["goodput_mbps_low"] == pytest.approx(min(values))
+    assert row["goodput_mbps_high"] == pytest.approx(max(values))
+
+
+def test_an_overlay_never_replaces_a_folder(results: Path, tmp_path: Path) -> None:
+    a = Results(results)
+    with pytest.raises(InputError, match="is a folder"):
+        write_overlay(a, a, [], tmp_path)

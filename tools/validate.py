@@ -105,6 +105,9 @@ def main() -> None:
     cells = _cells(tables)
     options.page.write_text(_page(cells, tables["emu"], float(late.quantile(0.99) or 0.0), options.page))
     print(options.page)
+    results = [str(options.out / f"validation-{engine}") for engine in ("sim", "emu")]
+    overlay = str(options.out / "validation-overlay.html")
+    subprocess.run([sys.executable, "-m", "perigee", "compare", *results, "--out", overlay], cwd=ROOT, check=True)
 
 
 def _cells(tables: dict[str, pl.DataFrame]) -> list[Cell]:

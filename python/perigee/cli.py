@@ -175,15 +175,21 @@ def report(
 def compare(
     a: Annotated[Path, typer.Argument(help="A results folder.", metavar="A")],
     b: Annotated[Path, typer.Argument(help="Another, of the same study.", metavar="B")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Also write a page with the time series of both laid over each other."),
+    ] = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Also write the cells to this CSV file.")] = None,
 ) -> None:
     """Compare two results of a study cell by cell: two engines, two versions, two settings.
 
     Each cell has the mean in A and B, the difference B - A with its 95 % confidence interval, and p (Welch's t test).
+    The page of --out adds throughput, round trip, window and retransmissions over time, A's and B's on one scale.
 
     [bold]Examples[/bold]
 
       perigee compare results/claypool-2021 results/claypool-2021-new
+      perigee compare results/validation-sim results/validation-emu --out overlay.html
       perigee compare results/a results/b --csv differences.csv
     """
     from perigee.compare import as_frame
@@ -214,6 +220,11 @@ def compare(
     out_console.print(table)
     if csv:
         write_atomically(csv, as_frame(cells).write_csv().encode())
+    if out:
+        from perigee.report.overlay import write_overlay
+
+        write_overlay(first, second, cells, out)
+        out_console.print(str(out), soft_wrap=True, markup=False)
 
 
 def _say_lateness(folder: Path) -> None:

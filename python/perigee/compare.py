@@ -64,25 +64,34 @@ def compare(a: Results, b: Results, metrics: Sequence[str] = METRICS) -> list[Di
     Raises:
         InputError: the folders have no group of flows in common.
     """
-    ours, theirs = _groups(a), _groups(b)
-    common = [key for key in ours if key in theirs]
-    if not common:
-        raise InputError(
-            f"{a.path} ({a.study}) and {b.path} ({b.study}) have no flows in common; give two results of the same study"
-        )
     cells = []
-    for key in common:
+    for ours, theirs in pairs(a, b):
         for name in metrics:
-            mine = sample(with_metric(ours[key].flows, name, a), name)
-            other = sample(with_metric(theirs[key].flows, name, b), name)
+            mine = sample(with_metric(ours.flows, name, a), name)
+            other = sample(with_metric(theirs.flows, name, b), name)
             if len(mine) == 0 or len(other) == 0:
                 continue
             difference, half = difference_interval(other, mine)
             test = t_test(other, mine, welch=True)
             means = float(mine.mean()), float(other.mean())
             p = None if test is None else test.p
-            cells.append(Difference(key, ours[key].label, metric(name), *means, difference, half, p))
+            cells.append(Difference(ours.key, ours.label, metric(name), *means, difference, half, p))
     return cells
+
+
+def pairs(a: Results, b: Results) -> list[tuple[Group, Group]]:
+    """Return the groups of flows that both results have, A's and B's, in the order of A.
+
+    Raises:
+        InputError: there is none.
+    """
+    ours, theirs = _groups(a), _groups(b)
+    common = [(group, theirs[key]) for key, group in ours.items() if key in theirs]
+    if not common:
+        raise InputError(
+            f"{a.path} ({a.study}) and {b.path} ({b.study}) have no flows in common; give two results of the same study"
+        )
+    return common
 
 
 def as_frame(cells: Sequence[Difference]) -> pl.DataFrame:
