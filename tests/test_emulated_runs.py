@@ -79,10 +79,30 @@ def test_both_engines_are_compared_and_reported(perigee: Perigee, study: Path, e
     assert perigee("report", emulates).returncode == 0
 
 
-def test_an_authors_file_is_for_the_simulator(perigee: Perigee, study: Path, tmp_path: Path) -> None:
+def test_an_authors_file_is_loaded_for_the_run_and_gone_after_it(
+    perigee: Perigee, study: Path, emulates: Path, tmp_path: Path
+) -> None:
+    assert emulates.exists()
     assert perigee("cc", "new", "mycc", "--dir", tmp_path).returncode == 0
-    done = perigee("run", study, "--engine", "emu", "--set", f"flow.cc={tmp_path}/mycc/mycc.c")
-    assert (done.returncode, "an author's file for `cc`" in done.stderr) == (2, True), done.stderr
+    file = f"{tmp_path}/mycc/mycc.c"
+    done = perigee("run", study, "--engine", "emu", "--set", f"flow.cc={file}", "--out", tmp_path / "own")
+    assert done.returncode == 0, done.stderr
+    flows = pl.read_parquet(tmp_path / "own" / "flows.parquet")
+    assert (flows["cc"].to_list(), flows["received_bytes"].to_list()) == (["mycc"], [1_000_000])
+    assert (tmp_path / "own" / "study" / "mycc.c").read_bytes() == Path(file).read_bytes()
+
+
+def test_a_file_that_the_kernel_does_not_take_is_refused_before_the_run(
+    perigee: Perigee, study: Path, emulates: Path, tmp_path: Path
+) -> None:
+    assert emulates.exists()
+    assert perigee("cc", "new", "mycc", "--dir", tmp_path).returncode == 0
+    file = tmp_path / "mycc" / "mycc.c"
+    own = file.read_text(encoding="utf-8")
+    file.write_text("#ifdef __bpf__\n#error not for the kernel\n#endif\n" + own, encoding="utf-8")
+    assert perigee("run", study, "--set", f"flow.cc={file}", "--out", tmp_path / "sim").returncode == 0
+    done = perigee("run", study, "--engine", "emu", "--set", f"flow.cc={file}")
+    assert (done.returncode, "not for the kernel" in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use perigee_cc::{CcError, Selected};
+use perigee_cc::{CcError, File, Selected};
 use perigee_cc_build::BuildError;
 use perigee_cc_load::Loader;
 use sha2::{Digest, Sha256};
@@ -42,6 +42,12 @@ pub enum ProgramError {
         /// Why.
         error: perigee_cc_load::LoadError,
     },
+    /// The file is not what it was.
+    #[error("{} has changed since it was read; run it again", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file compiles for this machine, but not for the kernel.
     #[error("for the kernel, {0}")]
     Build(#[from] BuildError),
@@ -64,11 +70,15 @@ impl Program {
         Self::of(Selected::parse(algorithm, settings)?)
     }
 
-    /// One of the algorithms that are part of Perigee, with the values that were chosen.
+    /// An algorithm with the values that were chosen. An author's file is compiled for the kernel now, if it was not yet.
     ///
     /// # Errors
-    /// Where it is not part of Perigee, or clang was missing when Perigee was built.
+    /// Where the file does not compile for the kernel, or, of one that is part of Perigee, clang was missing when Perigee
+    /// was built.
     pub fn of(selected: Selected) -> Result<Self, ProgramError> {
+        if let Some(file) = selected.algorithm().file() {
+            return Self::compiled(selected, file);
+        }
         let algorithm = selected.algorithm().name();
         let missing = |reason| ProgramError::NotCompiled { algorithm: algorithm.to_owned(), reason };
         let found = OBJECTS.iter().find(|(known, ..)| *known == algorithm);
@@ -93,17 +103,28 @@ impl Program {
         let shown = path.to_string_lossy();
         let algorithm =
             loader.load(path, &shown).map_err(|error| ProgramError::File { path: path.to_owned(), error })?;
-        let selected = Selected::of(algorithm, settings)?;
-        let wrong = |error| ProgramError::Io { path: path.to_owned(), error };
-        let folder = tempfile::tempdir().map_err(wrong)?;
-        let object = folder.path().join("algorithm.o");
-        let warnings = perigee_cc_build::kernel_object(path, headers, &object)?;
+        Self::of(Selected::of(algorithm, settings)?)
+    }
+
+    fn compiled(selected: Selected, file: &'static File) -> Result<Self, ProgramError> {
+        let wrong = |error| ProgramError::Io { path: file.path.clone(), error };
+        if file.kernel.get().is_none() {
+            if fs::read(&file.path).map_err(wrong)? != file.source {
+                return Err(ProgramError::Changed { path: file.path.clone() });
+            }
+            let folder = tempfile::tempdir().map_err(wrong)?;
+            let object = folder.path().join("algorithm.o");
+            let warnings = perigee_cc_build::kernel_object(&file.path, &file.headers, &object)?;
+            // Who else was at it has the same.
+            let _ = file.kernel.set((fs::read(object).map_err(wrong)?, warnings));
+        }
+        let (object, warnings) = file.kernel.get().ok_or_else(|| wrong(io::ErrorKind::NotFound.into()))?;
         Ok(Self {
             selected,
-            object: Cow::Owned(fs::read(object).map_err(wrong)?),
-            origin: path.canonicalize().map_err(wrong)?.to_string_lossy().into_owned(),
-            source_sha256: sha256(&fs::read(path).map_err(wrong)?),
-            warnings,
+            object: Cow::Borrowed(object),
+            origin: file.path.to_string_lossy().into_owned(),
+            source_sha256: sha256(&file.source),
+            warnings: warnings.clone(),
         })
     }
 

@@ -17,10 +17,11 @@ use std::ffi::{c_void, CStr};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
-use perigee_cc::{Algorithm, Refused};
+use perigee_cc::{Algorithm, File, Refused};
 use perigee_cc_build::BuildError;
 use thiserror::Error;
 
@@ -30,15 +31,8 @@ pub use check::{check, Checked, ForKernel};
 #[derive(Debug)]
 pub struct Loader {
     headers: PathBuf,
-    loaded: Vec<Loaded>,
+    loaded: Vec<&'static Algorithm>,
     warnings: String,
-}
-
-#[derive(Debug)]
-struct Loaded {
-    path: PathBuf,
-    source: Vec<u8>,
-    algorithm: &'static Algorithm,
 }
 
 /// Why a file is no algorithm; prints what is wrong, `; `, and what to do.
@@ -90,8 +84,8 @@ impl Loader {
     pub fn load(&mut self, path: &Path, shown: &str) -> Result<&'static Algorithm, LoadError> {
         let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
         let real = path.canonicalize().map_err(unreadable)?;
-        if let Some(known) = self.loaded.iter().find(|known| known.path == real) {
-            return Ok(known.algorithm);
+        if let Some(known) = self.loaded.iter().find(|known| known.file().is_some_and(|file| file.path == real)) {
+            return Ok(known);
         }
         let source = fs::read(&real).map_err(unreadable)?;
         let folder = tempfile::tempdir().map_err(LoadError::Temporary)?;
@@ -107,18 +101,19 @@ impl Loader {
         }
         let algorithm = open(&object)?;
         let name = algorithm.name();
-        let taken = perigee_cc::find(name).is_some() || self.loaded.iter().any(|other| other.algorithm.name() == name);
+        let taken = perigee_cc::find(name).is_some() || self.loaded.iter().any(|other| other.name() == name);
         let name = if taken { format!("{name} ({shown})") } else { name.to_owned() };
         // Headers of the author's own are in the library only, comments in the source only.
-        let algorithm: &'static Algorithm =
-            Box::leak(Box::new(algorithm.from_file(name, digest(&[&source, &library]))));
-        self.loaded.push(Loaded { path: real, source, algorithm });
+        let digest = digest(&[&source, &library]);
+        let file = File { path: real, headers: self.headers.clone(), source, kernel: OnceLock::new() };
+        let algorithm: &'static Algorithm = Box::leak(Box::new(algorithm.from_file(name, digest, file)));
+        self.loaded.push(algorithm);
         Ok(algorithm)
     }
 
     /// What results call each algorithm so far, and the text of its file.
     pub fn sources(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
-        self.loaded.iter().map(|one| (one.algorithm.name(), &*one.source))
+        self.loaded.iter().filter_map(|one| Some((one.name(), &*one.file()?.source)))
     }
 
     /// What the compiler warned of so far; empty where it had nothing to say.

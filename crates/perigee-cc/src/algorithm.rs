@@ -1,7 +1,8 @@
 //! The registry: one entry per file of `algorithms/`, and what a library of an author's file exports.
 
 use std::ffi::{c_char, c_void, CStr};
-use std::sync::LazyLock;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use thiserror::Error;
 
@@ -18,6 +19,20 @@ pub struct Algorithm {
     state_bytes: u32,
     storage_bytes: u32,
     digest: u64,
+    file: Option<Arc<File>>,
+}
+
+/// The file of an author's algorithm, and what was made of it for the kernel.
+#[derive(Debug)]
+pub struct File {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The folder of the `tcp.h` that it includes.
+    pub headers: PathBuf,
+    /// Its text when it was compiled for this process.
+    pub source: Vec<u8>,
+    /// The kernel's object and what its compiler warned of: for whoever asks first to make it.
+    pub kernel: OnceLock<(Vec<u8>, String)>,
 }
 
 impl Algorithm {
@@ -56,8 +71,12 @@ impl Algorithm {
     /// The same algorithm as one of an author's files: results call it `name`, and what differs by `digest` is not the
     /// same algorithm.
     #[must_use]
-    pub fn from_file(self, name: String, digest: u64) -> Self {
-        Self { name, digest, ..self }
+    pub fn from_file(self, name: String, digest: u64, file: File) -> Self {
+        Self { name, digest, file: Some(Arc::new(file)), ..self }
+    }
+    /// The author's file that it is of; `None`: it is part of this program.
+    pub fn file(&self) -> Option<&File> {
+        self.file.as_deref()
     }
     /// It owns window and pacing rate; otherwise the host reduces the window and paces, if it does.
     pub fn has_cong_control(&self) -> bool {
@@ -165,6 +184,7 @@ fn load(raw: &'static RawAlgorithm) -> Algorithm {
         // SAFETY: as above.
         storage_bytes: unsafe { *raw.storage_bytes },
         digest: 0,
+        file: None,
     }
 }
 

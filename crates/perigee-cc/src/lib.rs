@@ -24,7 +24,7 @@ mod sock;
 mod socket;
 pub mod trial;
 
-pub use algorithm::{admit, algorithms, find, Algorithm, Refused};
+pub use algorithm::{admit, algorithms, find, Algorithm, File, Refused};
 pub use parameter::{CcError, Param, Selected};
 pub use raw::Ops;
 pub use sock::*;

@@ -1,6 +1,6 @@
 //! The congestion controls of a run, as the kernel knows them.
 
-use perigee_bpf::{hold, Held, Program};
+use perigee_bpf::{hold, Held, LoadError, Program};
 use perigee_cc::Selected;
 
 use crate::run::RunError;
@@ -17,14 +17,9 @@ impl Controls {
     /// Those that the kernel has itself stay its own, where nothing of them is set; the others are loaded.
     pub(crate) fn new<'a>(chosen: impl Iterator<Item = &'a Selected>) -> Result<Self, RunError> {
         let mut controls = Self { names: Vec::new(), held: Vec::new() };
-        let own = perigee_bpf::kernel::registered().unwrap_or_default();
-        for selected in chosen {
+        for selected in distinct(chosen) {
             let name = selected.algorithm().name();
-            if controls.names.iter().any(|known| known.0 == name && known.1 == selected.values()) {
-                continue;
-            }
-            let kernels = KERNELS.contains(&name) && own.iter().any(|known| known == name);
-            let asked = if kernels && selected.describe().is_empty() {
+            let asked = if is_kernels(selected) {
                 name.to_owned()
             } else {
                 let program = Program::of(selected.clone())?;
@@ -45,9 +40,36 @@ impl Controls {
     }
 }
 
-/// Whether an algorithm is one of Perigee's own, of which there is an object for the kernel.
-pub(crate) fn is_built_in(selected: &Selected) -> bool {
-    perigee_cc::algorithms().iter().any(|algorithm| std::ptr::eq(algorithm, selected.algorithm()))
+/// Whether all of them can be loaded; authors' files are compiled for it.
+pub(crate) fn check<'a>(chosen: impl Iterator<Item = &'a Selected>) -> Result<(), RunError> {
+    let others: Vec<_> = distinct(chosen).into_iter().filter(|selected| !is_kernels(selected)).collect();
+    if !others.is_empty() {
+        perigee_bpf::requirements::check().map_err(LoadError::from)?;
+    }
+    others.into_iter().try_for_each(|selected| Ok(Program::of(selected.clone()).map(drop)?))
+}
+
+/// Each once.
+fn distinct<'a>(chosen: impl Iterator<Item = &'a Selected>) -> Vec<&'a Selected> {
+    let mut all: Vec<&Selected> = Vec::new();
+    for selected in chosen {
+        let same = |other: &&Selected| {
+            other.algorithm().name() == selected.algorithm().name() && other.values() == selected.values()
+        };
+        if !all.iter().any(same) {
+            all.push(selected);
+        }
+    }
+    all
+}
+
+/// Whether it is one that the kernel has, as the kernel has it.
+fn is_kernels(selected: &Selected) -> bool {
+    let name = selected.algorithm().name();
+    KERNELS.contains(&name)
+        && selected.algorithm().file().is_none()
+        && selected.describe().is_empty()
+        && perigee_bpf::kernel::registered().unwrap_or_default().iter().any(|known| known == name)
 }
 
 /// Linux's own algorithms whose decisions ours are (docs/models/tcp.md).

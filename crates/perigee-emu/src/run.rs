@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::apps::{panicked, Told};
 use crate::clock::monotonic;
-use crate::controls::{is_built_in, Controls};
+use crate::controls::{self, Controls};
 use crate::driver::{Driver, Way};
 use crate::exec::ExecError;
 use crate::flows::{applications, impossible};
@@ -61,7 +61,9 @@ pub enum RunError {
 /// Where the study asks for what the kernel cannot do, or the process may not do it.
 pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Result<Tables, RunError> {
     let scenario = &*run.scenario;
-    refuse(run)?;
+    if let Some(what) = impossible(run) {
+        return Err(RunError::Impossible(what));
+    }
     let (configs, mtu) = settings(scenario).map_err(RunError::Impossible)?;
     let controls = Controls::new(chosen(run))?;
     let hosts = Hosts::new(scenario, &configs, mtu).map_err(failed("making hosts and links"))?;
@@ -125,7 +127,9 @@ pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Resul
 /// # Errors
 /// Where the study asks for what the kernel cannot do, or this machine cannot emulate.
 pub fn check(run: &Run) -> Result<(), RunError> {
-    refuse(run)?;
+    if let Some(what) = impossible(run) {
+        return Err(RunError::Impossible(what));
+    }
     settings(&run.scenario).map_err(RunError::Impossible)?;
     let measure = &run.scenario.measure;
     if measure.events || !measure.pcap.is_empty() {
@@ -139,7 +143,8 @@ pub fn check(run: &Run) -> Result<(), RunError> {
         io::ErrorKind::PermissionDenied => RunError::Machine(ExecError::NotPermitted),
         io::ErrorKind::NotFound => RunError::Machine(ExecError::NoTun),
         _ => failed("making a device")(error),
-    })
+    })?;
+    controls::check(chosen(run))
 }
 
 impl RunError {
@@ -165,15 +170,6 @@ fn chosen(run: &Run) -> impl Iterator<Item = &Selected> {
         Traffic::Tcp { tcp, .. } => Some(&tcp.cc),
         Traffic::Udp { .. } | Traffic::Ping { .. } => None,
     })
-}
-
-/// Says what of a run's flows cannot be carried.
-fn refuse(run: &Run) -> Result<(), RunError> {
-    if let Some(selected) = chosen(run).find(|selected| !is_built_in(selected)) {
-        let name = selected.algorithm().name();
-        return Err(RunError::Impossible(format!("`{name}` is an author's file, which only --engine sim runs so far")));
-    }
-    impossible(run).map_or(Ok(()), |what| Err(RunError::Impossible(what)))
 }
 
 fn failed(what: &'static str) -> impl FnOnce(io::Error) -> RunError {
