@@ -18,8 +18,9 @@ from subprocess import CompletedProcess
 import pytest
 
 from perigee.errors import InputError
-from perigee.ping import Plan, ping, read_log, serve
+from perigee.ping import Plan, ping, read_log
 from perigee.roundtrips import RoundTrips
+from perigee.serving import Limits, serve
 
 Perigee = Callable[..., CompletedProcess[str]]
 TOKEN = b"correct-horse"
@@ -37,11 +38,11 @@ def port() -> Iterator[int]:
     """A server with a limit of 50 answers a second, in a thread."""
     chosen, ready, done = free_port(), threading.Event(), threading.Event()
 
-    def go_on(_answered: int) -> bool:
+    def go_on(_answered: int, _clients: int) -> bool:
         ready.set()
         return not done.is_set()
 
-    answering = threading.Thread(target=serve, args=("127.0.0.1", chosen, TOKEN, 50, go_on))
+    answering = threading.Thread(target=serve, args=("127.0.0.1", chosen, TOKEN, Limits(pings=50), go_on))
     answering.start()
     assert ready.wait(5)
     yield chosen

@@ -59,3 +59,26 @@ def run_behind(
     go_on: Callable[[], bool],
 ) -> str: ...
 def emu_clean() -> str: ...
+def probe_once(
+    socket: int,
+    token: bytes,
+    name: int,
+    down: bool,
+    rate_bps: int,
+    packet: int,
+    headers: int,
+    time_s: float,
+    block_s: float,
+    go_on: Callable[[float], bool],
+) -> str: ...
+def probe_serve(
+    socket: int,
+    token: bytes,
+    secret: bytes,
+    rate_bps: int,
+    total_bps: int,
+    time_s: float,
+    clients: int,
+    pings: int,
+    go_on: Callable[[int, int], bool],
+) -> None: ...

@@ -17,7 +17,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from perigee import __version__, cc, emu, engines, ping_command, progress
+from perigee import __version__, cc, emu, engines, ping_command, probe_command, progress
 from perigee.console import error_console, out_console
 from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
 from perigee.numbers import number, signed
@@ -34,6 +34,7 @@ EXAMPLES = """
   perigee cc load hybla                     one of them, into the running kernel
   perigee exec --link geo -- curl ...       any program behind an emulated link
   perigee ping example.org --log base.csv   round trip and loss of a real path
+  perigee probe example.org --find          what a real path carries
 
 Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (resumable).
 """
@@ -53,6 +54,7 @@ app.add_typer(cc.app, name="cc")
 app.add_typer(emu.app, name="emu")
 app.command("exec")(emu.run_behind)
 app.command()(ping_command.ping)
+app.command()(probe_command.probe)
 
 
 def main() -> NoReturn:

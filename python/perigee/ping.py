@@ -2,9 +2,9 @@
 """The round trip of a real path, for days: small datagrams at a fixed pace, answered by a server of the same program.
 
 A datagram has four bytes that say what it is, its session, its number, and a message authentication code (HMAC-SHA256,
-cut to eight bytes); an answer has the same size and another code. The server answers what carries a right code, one
-datagram for one, and not more in a second than it was told to. So who does not know the token gets nothing, and nobody
-gets more than was sent.
+cut to eight bytes); an answer has the same size and another code. The server (`perigee.serving`) answers what carries a
+right code, one datagram for one, and not more in a second than it was told to. So who does not know the token gets
+nothing, and nobody gets more than was sent.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import BinaryIO
 from perigee.errors import InputError, RunError
 from perigee.files import storage_errors
 from perigee.roundtrips import RoundTrips
+from perigee.serving import PORT
 
-PORT = 7301
 SIZE = 20
 """Bytes of a datagram, as in the campaign of Claypool et al. 2021."""
 LARGEST = 1400
@@ -192,48 +192,6 @@ class _Exchange:
         if not self._counted.answered:
             where = f"{self._plan.host}, port {self._plan.port}"
             raise RunError(f"{where}: nobody answers; start `perigee ping --serve` there") from error
-
-
-def serve(
-    bind: str, port: int, token: bytes, limit: int, go_on: Callable[[int], bool] = lambda _answered: True
-) -> None:
-    """Answer datagrams until told to stop.
-
-    Args:
-        bind: the address to listen at; empty: all.
-        port: the port.
-        token: the secret that both know.
-        limit: answers in a second at the most.
-        go_on: asked, with the number of answers so far, whether to go on.
-
-    Raises:
-        RunError: the port cannot be had.
-    """
-    family = socket.AF_INET6 if ":" in bind or not bind else socket.AF_INET
-    answered, allowance, then = 0, float(limit), time.monotonic()
-    try:
-        listening = socket.socket(family, socket.SOCK_DGRAM)
-        if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listening.bind((bind, port))
-    except OSError as error:
-        raise RunError(f"{bind or 'all addresses'}, port {port}: {error.strerror or error}") from error
-    with listening:
-        while go_on(answered):
-            if not select.select([listening], [], [], _LOOK_S)[0]:
-                continue
-            datagram, asker = listening.recvfrom(LARGEST + 1)
-            now = time.monotonic()
-            allowance, then = min(float(limit), allowance + (now - then) * limit), now
-            read = _read_datagram(datagram, _ASK, token)
-            if read is None or allowance < 1:
-                continue
-            allowance -= 1
-            try:
-                listening.sendto(_datagram(_ANSWER, *read, token, len(datagram)), asker)
-            except OSError:
-                continue
-            answered += 1
 
 
 def _datagram(kind: bytes, session: int, number: int, token: bytes, size: int) -> bytes:

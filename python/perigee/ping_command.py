@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import re
-import signal
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -17,21 +14,37 @@ from perigee.console import error_console, out_console, say
 from perigee.errors import EXIT_RUN_FAILED, InputError
 from perigee.files import write_atomically
 from perigee.numbers import number
-from perigee.ping import LARGEST, PORT, SIZE, Plan, read_log, serve
+from perigee.options import (
+    Bind,
+    Limit,
+    MaxRate,
+    MaxTime,
+    MaxTotal,
+    Stopped,
+    Token,
+    TokenFile,
+    host_and_port,
+    seconds,
+    secret,
+)
+from perigee.ping import LARGEST, SIZE, Plan, read_log
 from perigee.ping import ping as send
 from perigee.roundtrips import RoundTrips
-
-_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+from perigee.serving import PORT, allowed, serve_until_stopped
 
 
 def ping(
-    host: Annotated[str | None, typer.Argument(help="Where `perigee ping --serve` runs.")] = None,
-    token: Annotated[
-        str | None, typer.Option(envvar="PERIGEE_TOKEN", help="The secret that both ends know, 8 letters or more.")
+    host: Annotated[
+        str | None, typer.Argument(metavar="HOST[:PORT]", help="Where `perigee ping --serve` runs.")
     ] = None,
-    server: Annotated[bool, typer.Option("--serve", help="Answer instead of asking.")] = False,
-    bind: Annotated[str, typer.Option(help="With --serve: the address to listen at. [default: all]")] = "",
-    limit: Annotated[int, typer.Option(min=1, help="With --serve: answers in a second at the most.")] = 1000,
+    token: Token = None,
+    token_file: TokenFile = None,
+    server: Annotated[bool, typer.Option("--serve", help="Answer instead of asking, pings and probes.")] = False,
+    bind: Bind = "",
+    limit: Limit = 1000,
+    max_rate: MaxRate = "200 Mbit/s",
+    max_total: MaxTotal = "400 Mbit/s",
+    max_time: MaxTime = "15 min",
     port: Annotated[int, typer.Option(min=1, max=65535, help="UDP port of the server.")] = PORT,
     interval: Annotated[str, typer.Option(help="Between two datagrams.")] = "200 ms",
     size: Annotated[int, typer.Option(min=SIZE, max=LARGEST, help="Bytes of a datagram.")] = SIZE,
@@ -60,20 +73,20 @@ def ping(
     if summary is not None:
         _show(read_log(summary), ccdf)
         return
-    secret = _secret(token)
-    stopped = _Stopped()
+    known = secret(token, token_file)
     if server:
         if host is not None:
             raise InputError(f"{host}: with --serve there is no host to ask; use --bind for the address to listen at")
-        say(f"answering at {bind or 'all addresses'}, UDP port {port}; Ctrl-C ends it")
-        serve(bind, port, secret, limit, lambda _answered: not stopped)
+        serve_until_stopped(bind, port, known, allowed(limit, max_rate, max_total, max_time))
         return
     if host is None:
         raise InputError("no host is given; `perigee ping --serve` answers, `perigee ping HOST` asks")
+    name, port = host_and_port(host, port)
     plan = Plan(
-        host, secret, port=port, interval_s=_seconds("--interval", interval, 0.001), size=size,
-        timeout_s=_seconds("--timeout", timeout, 0.01), count=count,
+        name, known, port=port, interval_s=seconds("--interval", interval, 0.001), size=size,
+        timeout_s=seconds("--timeout", timeout, 0.01), count=count,
     )  # fmt: skip
+    stopped = Stopped()
     with error_console.status("") as line:
 
         def watch(counted: RoundTrips) -> bool:
@@ -85,21 +98,6 @@ def ping(
     if counted.sent and not counted.answered:
         say("no answer came: is the token the same, and UDP let through?")
         raise typer.Exit(EXIT_RUN_FAILED)
-
-
-class _Stopped:
-    """True once Ctrl-C or a termination has come."""
-
-    def __init__(self) -> None:
-        self._stopped = False
-        for number_ in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number_, self._stop)
-
-    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
-        self._stopped = True
-
-    def __bool__(self) -> bool:
-        return self._stopped
 
 
 def _show(counted: RoundTrips, ccdf: Path | None) -> None:
@@ -124,31 +122,4 @@ def _show(counted: RoundTrips, ccdf: Path | None) -> None:
         write_atomically(ccdf, ("rtt_ms,share_above\n" + "".join(rows_)).encode())
 
 
-def _secret(token: str | None) -> bytes:
-    if token is None:
-        raise InputError("no token is given; both ends take the same one with --token or the variable PERIGEE_TOKEN")
-    if len(token) < _SHORTEST_TOKEN:
-        raise InputError(
-            f"--token: {len(token)} letters are too few to keep others out; take {_SHORTEST_TOKEN} or more"
-        )
-    return token.encode()
-
-
-def _seconds(option: str, text: str, least: float) -> float:
-    """Read a time with its unit.
-
-    Examples:
-        >>> _seconds("--interval", "200 ms", 0.001), _seconds("--timeout", "1min", 0.001)
-        (0.2, 60.0)
-    """
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(us|ms|s|min|h|d)\s*", text)
-    if found is None:
-        raise InputError(f'{option} {text}: not a time with a unit; write "200 ms"')
-    seconds = float(found[1]) * _UNITS_S[found[2]]
-    if seconds < least:
-        raise InputError(f"{option} {text}: less than {least * 1000:g} ms")
-    return seconds
-
-
-_SHORTEST_TOKEN = 8
 _QUANTILES = (("median", 0.5), ("95th percentile", 0.95), ("99th percentile", 0.99), ("99.9th percentile", 0.999))

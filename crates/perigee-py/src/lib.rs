@@ -4,6 +4,7 @@ mod emulate;
 mod files;
 mod kernel;
 mod observe;
+mod probe;
 mod setup;
 mod tables;
 
@@ -235,6 +236,8 @@ mod _core {
     use super::kernel::{cc_load, cc_status, cc_unload, CcInUseError, CcInputError, KernelError};
     #[pymodule_export]
     use super::observe::observed;
+    #[pymodule_export]
+    use super::probe::{probe_once, probe_serve};
     #[pymodule_export]
     use super::{algorithm_of, algorithms, check_of, Plan, SimulationError, StudyError};
 }

@@ -1,0 +1,328 @@
+//! The client's side of one probe: one rate, one direction.
+
+use perigee_units::{Rate, Time};
+use thiserror::Error;
+
+use crate::code::{Token, CODE};
+use crate::receiver::{Receiver, Report, MOST_BLOCKS};
+use crate::sender::{Sender, Sent};
+use crate::wire::{self, Direction, Message, Refusal, Request, FILLED_GET, FILLED_HELLO, FILLED_STOP, PART};
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Which way.
+    pub direction: Direction,
+    /// Rate, headers of IP and UDP counted.
+    pub rate: Rate,
+    /// Bytes of a packet, headers counted.
+    pub packet: u16,
+    /// Bytes of its headers: 28 with IPv4, 48 with IPv6.
+    pub headers: u8,
+    /// For how long.
+    pub time: Time,
+    /// Length of a block of the report, or more where there would be too many.
+    pub block: Time,
+}
+
+impl Plan {
+    fn request(&self) -> Request {
+        let bits = u128::from(self.packet) * 8;
+        let in_time = |time: Time| {
+            u64::try_from(u128::from(time.as_nanos()) * u128::from(self.rate.as_bps()) / bits / 1_000_000_000)
+                .unwrap_or(u64::MAX)
+        };
+        let packets = in_time(self.time).max(2);
+        let per_block = in_time(self.block).max(packets.div_ceil(MOST_BLOCKS)).max(1);
+        Request {
+            direction: self.direction,
+            packet: self.packet,
+            headers: self.headers,
+            rate_bps: self.rate.as_bps(),
+            packets,
+            per_block: u32::try_from(per_block).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was sent.
+    pub sent: Sent,
+    /// What came of it.
+    pub report: Report,
+    /// Round trip of the first answered question, before anything was loaded.
+    pub rtt: Time,
+}
+
+/// Why there is nothing to tell.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Failure {
+    /// Nobody answered at all.
+    #[error("no answer came")]
+    NoAnswer,
+    /// The server does not do it.
+    #[error("the server refuses: {0:?}")]
+    Refused(Refusal),
+    /// Nothing was heard for a long time in the middle of the probe.
+    #[error("the server fell silent")]
+    FellSilent,
+    /// The server ended before all was sent.
+    #[error("the server stopped: {0:?}")]
+    Ended(Refusal),
+    /// What it tells cannot be.
+    #[error("the server's report is damaged")]
+    Damaged,
+    /// Packets of data do not fit the network.
+    #[error("the packet is too large for the network")]
+    TooLarge,
+}
+
+/// One probe, without a socket or a clock.
+#[derive(Debug)]
+pub struct Client {
+    token: Token,
+    name: u64,
+    asked: Request,
+    stage: Stage,
+    rtt: Time,
+    /// When something was heard last, or the start.
+    heard: Time,
+    /// When the next question is due.
+    again: Time,
+    ended: Option<Result<Outcome, Failure>>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Hello { asked_at: Time },
+    Start { challenge: [u8; CODE] },
+    Sending(Sender),
+    Receiving { receiver: Box<Receiver>, kept: u32, until: Option<Time> },
+    Stopping { sent: Option<Sent>, receiver: Option<Box<Receiver>> },
+    Fetching { sent: Sent, parts: Vec<Option<Vec<u8>>>, asked: usize, patient_until: Time },
+}
+
+impl Client {
+    /// Begins at `now`; `name` is random.
+    pub fn new(now: Time, name: u64, token: Token, plan: &Plan) -> Self {
+        Self {
+            token,
+            name,
+            asked: plan.request(),
+            stage: Stage::Hello { asked_at: now },
+            rtt: Time::ZERO,
+            heard: now,
+            again: now,
+            ended: None,
+        }
+    }
+
+    /// What came of it, once it has ended.
+    pub fn outcome(&self) -> Option<&Result<Outcome, Failure>> {
+        self.ended.as_ref()
+    }
+
+    /// Share of the packets that were sent, or came.
+    pub fn share(&self) -> f64 {
+        let done = match &self.stage {
+            Stage::Hello { .. } | Stage::Start { .. } => 0,
+            Stage::Sending(sender) => sender.sent().packets,
+            Stage::Receiving { receiver, .. } => receiver.received(),
+            Stage::Stopping { .. } | Stage::Fetching { .. } => self.asked.packets,
+        };
+        done as f64 / self.asked.packets as f64
+    }
+
+    /// A datagram of the server has come.
+    pub fn receive(&mut self, now: Time, datagram: &[u8]) {
+        let Some((name, message)) = wire::read(datagram, &self.token) else { return };
+        if name != self.name || self.ended.is_some() {
+            return;
+        }
+        let before = self.heard;
+        self.heard = now;
+        match (&mut self.stage, message) {
+            (Stage::Hello { asked_at }, Message::Challenge(challenge)) => {
+                self.rtt = now - *asked_at;
+                self.turn_to(now, Stage::Start { challenge });
+            }
+            (Stage::Start { .. }, Message::Answer(None)) => self.begin(now),
+            // A session of ours that was cut off ends by itself.
+            (Stage::Start { .. }, Message::Answer(Some(Refusal::AnotherSession))) => self.heard = before,
+            (Stage::Start { .. }, Message::Answer(Some(refusal))) => self.ended = Some(Err(Failure::Refused(refusal))),
+            // Data that overtook the answer says as much.
+            (Stage::Start { .. }, Message::Data { .. }) if self.asked.direction == Direction::Down => {
+                self.begin(now);
+                self.receive(now, datagram);
+            }
+            (Stage::Receiving { receiver, until, .. }, Message::Data { number, sent_ns }) => {
+                receiver.on_packet(now, number, sent_ns);
+                // Those that were overtaken get some time.
+                *until = Some(now + if receiver.has_last() { AFTERWARDS } else { GAP });
+            }
+            (Stage::Stopping { receiver: Some(receiver), .. }, Message::Data { number, sent_ns }) => {
+                receiver.on_packet(now, number, sent_ns);
+            }
+            (Stage::Stopping { sent, receiver }, Message::Stopped { ended, sent: told, report }) => {
+                let (sent, receiver) = (sent.unwrap_or(told), receiver.take());
+                self.stopped(now, ended, sent, receiver, report);
+            }
+            (Stage::Fetching { parts, asked, patient_until, .. }, Message::Part(place, bytes)) => {
+                let at = place as usize / PART;
+                if let Some(part @ None) = parts.get_mut(at) {
+                    *part = Some(bytes.to_vec());
+                    *asked = asked.saturating_sub(1);
+                    *patient_until = now + self.rtt + AGAIN;
+                    self.again = self.again.min(now);
+                    self.assemble();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes the next datagram that is due.
+    pub fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
+        if self.ended.is_some() {
+            return None;
+        }
+        if now - self.heard > self.patience() {
+            let unheard = matches!(self.stage, Stage::Hello { .. } | Stage::Start { .. });
+            self.ended = Some(Err(if unheard { Failure::NoAnswer } else { Failure::FellSilent }));
+            return None;
+        }
+        match &mut self.stage {
+            Stage::Sending(sender) => {
+                if let Some(length) = sender.transmit(now, &self.token, out) {
+                    if sender.wake().is_none() {
+                        let sent = Some(sender.sent());
+                        self.turn_to(now + AFTERWARDS, Stage::Stopping { sent, receiver: None });
+                    }
+                    return Some(length);
+                }
+                return None;
+            }
+            Stage::Receiving { until: Some(until), .. } if now >= *until => {
+                let hello = Stage::Hello { asked_at: now };
+                if let Stage::Receiving { receiver, .. } = std::mem::replace(&mut self.stage, hello) {
+                    self.turn_to(now, Stage::Stopping { sent: None, receiver: Some(receiver) });
+                }
+            }
+            _ => {}
+        }
+        if now < self.again {
+            return None;
+        }
+        let (message, fill, again) = match &mut self.stage {
+            Stage::Hello { asked_at } => {
+                *asked_at = now;
+                (Message::Hello, FILLED_HELLO, AGAIN)
+            }
+            Stage::Start { challenge } => (Message::Start(*challenge, self.asked), 0, AGAIN),
+            Stage::Sending(_) => return None,
+            Stage::Receiving { kept, .. } => {
+                *kept += 1;
+                (Message::KeepAlive(*kept), 0, KEEP_ALIVE)
+            }
+            Stage::Stopping { sent, .. } => {
+                let sent = sent.map_or(self.asked.packets, |sent| sent.packets);
+                (Message::Stop { sent }, FILLED_STOP, AGAIN)
+            }
+            Stage::Fetching { parts, asked, patient_until, .. } => {
+                if now >= *patient_until {
+                    // Those that did not come, once more.
+                    (*asked, *patient_until) = (0, now + self.rtt + AGAIN);
+                }
+                let mut missing = parts.iter().enumerate().filter(|(_, part)| part.is_none()).map(|(at, _)| at);
+                let Some(place) = missing.nth(*asked).filter(|_| *asked < AT_A_TIME) else {
+                    self.again = *patient_until;
+                    return None;
+                };
+                *asked += 1;
+                (Message::Get((place * PART) as u32), FILLED_GET, Time::ZERO)
+            }
+        };
+        self.again = now + again;
+        Some(message.write(self.name, &self.token, fill, out))
+    }
+
+    /// When [`Client::transmit`] has something to do next.
+    pub fn wake(&self) -> Time {
+        match &self.stage {
+            Stage::Sending(sender) => sender.wake().unwrap_or(self.again),
+            Stage::Receiving { until: Some(until), .. } => self.again.min(*until),
+            _ => self.again,
+        }
+    }
+
+    /// The network did not take the last datagram: its queue is full, or the datagram `too_large`.
+    pub fn refused(&mut self, too_large: bool) {
+        if too_large {
+            self.ended = Some(Err(Failure::TooLarge));
+        } else if let Stage::Sending(sender) = &mut self.stage {
+            sender.refused();
+        }
+    }
+
+    fn turn_to(&mut self, again: Time, stage: Stage) {
+        (self.stage, self.again) = (stage, again);
+    }
+
+    fn begin(&mut self, now: Time) {
+        let stage = match self.asked.direction {
+            Direction::Up => Stage::Sending(Sender::new(self.name, self.asked, now)),
+            Direction::Down => Stage::Receiving { receiver: Box::new(Receiver::new(self.asked)), kept: 0, until: None },
+        };
+        self.turn_to(now, stage);
+    }
+
+    fn stopped(&mut self, now: Time, ended: Option<Refusal>, sent: Sent, receiver: Option<Box<Receiver>>, report: u32) {
+        if let Some(reason) = ended {
+            self.ended = Some(Err(Failure::Ended(reason)));
+        } else if let Some(receiver) = receiver {
+            let report = receiver.finish(sent.packets);
+            self.ended = Some(Ok(Outcome { sent, report, rtt: self.rtt }));
+        } else if report > MOST_REPORT {
+            self.ended = Some(Err(Failure::Damaged));
+        } else {
+            let parts = vec![None; (report as usize).div_ceil(PART)];
+            self.turn_to(now, Stage::Fetching { sent, parts, asked: 0, patient_until: Time::ZERO });
+            self.assemble();
+        }
+    }
+
+    /// Ends the probe once every part of the report is there.
+    fn assemble(&mut self) {
+        let Stage::Fetching { sent, parts, .. } = &self.stage else { return };
+        let Some(whole) = parts.iter().cloned().collect::<Option<Vec<_>>>() else { return };
+        let report = Report::from_bytes(&whole.concat());
+        let outcome = report.map(|report| Outcome { sent: *sent, report, rtt: self.rtt });
+        self.ended = Some(outcome.ok_or(Failure::Damaged));
+    }
+
+    fn patience(&self) -> Time {
+        match self.stage {
+            Stage::Hello { .. } | Stage::Start { .. } => UNHEARD,
+            _ => SILENCE,
+        }
+    }
+}
+
+/// A question without an answer is asked again after so long.
+const AGAIN: Time = Time::from_secs(1);
+/// So often a client says that it is there.
+const KEEP_ALIVE: Time = Time::from_millis(200);
+/// Without any answer from the start on.
+const UNHEARD: Time = Time::from_secs(12);
+/// Without any word in the middle.
+const SILENCE: Time = Time::from_secs(15);
+/// For packets that were overtaken by the last one.
+const AFTERWARDS: Time = Time::from_millis(500);
+/// Without data for so long, the client asks whether that was all.
+const GAP: Time = Time::from_secs(3);
+/// Parts of a report that are on their way.
+const AT_A_TIME: usize = 32;
+/// Bytes of a report at the most.
+const MOST_REPORT: u32 = 1 << 20;

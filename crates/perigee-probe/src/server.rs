@@ -1,0 +1,344 @@
+//! The server's side: whom it listens to, what it agrees to, and when it stops.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use perigee_units::{Rate, Time};
+
+use crate::code::{Token, CODE};
+use crate::receiver::{Receiver, MOST_BLOCKS};
+use crate::sender::{Sender, Sent};
+use crate::wire::{self, Direction, Message, Refusal, Request, DATA_HEAD, MOST_BYTES, PART};
+
+/// What a server allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Rate of one client.
+    pub rate: Rate,
+    /// Rate of all clients together.
+    pub total: Rate,
+    /// Length of one probe.
+    pub time: Time,
+    /// Clients at a time, also those that fetch their reports.
+    pub clients: usize,
+    /// Answers to `perigee ping` in a second.
+    pub pings: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            rate: Rate::from_bps(200_000_000),
+            total: Rate::from_bps(400_000_000),
+            time: Time::from_secs(900),
+            clients: 16,
+            pings: 1000,
+        }
+    }
+}
+
+/// A server of probes and pings, without a socket or a clock.
+///
+/// To an address that has not shown that it receives, it never sends more than came from there: each datagram has one
+/// answer at the most, and that is no larger. Only a client that sent back the challenge is sent data, and only for as long
+/// as it goes on to say that it is there.
+#[derive(Debug)]
+pub struct Server {
+    token: Token,
+    /// Makes the challenges; known to nobody else.
+    own: Token,
+    limits: Limits,
+    sessions: Vec<Session>,
+    /// Names of sessions that were, for as long as their challenges could be sent once more.
+    spent: VecDeque<(u64, Time)>,
+    allowance: f64,
+    allowed_at: Time,
+    answered: u64,
+    /// Whom the last packet of data went to.
+    turn: usize,
+}
+
+#[derive(Debug)]
+struct Session {
+    name: u64,
+    peer: SocketAddr,
+    asked: Request,
+    heard: Time,
+    /// Last number of the keep-alives, so that an old one sent again keeps nothing alive.
+    kept: u32,
+    work: Work,
+}
+
+#[derive(Debug)]
+enum Work {
+    Receiving { receiver: Box<Receiver>, status_at: Time, unanswered: usize },
+    Sending(Sender),
+    Ended { reason: Option<Refusal>, sent: Sent, report: Vec<u8> },
+}
+
+impl Server {
+    /// `secret` is random, and the server's alone.
+    pub fn new(token: Token, secret: [u8; 32], limits: Limits) -> Self {
+        Self {
+            token,
+            own: Token::new(&secret),
+            limits,
+            sessions: Vec::new(),
+            spent: VecDeque::new(),
+            allowance: f64::from(limits.pings),
+            allowed_at: Time::ZERO,
+            answered: 0,
+            turn: 0,
+        }
+    }
+
+    /// A datagram came: writes the answer, which is no longer, and returns its length; none: nothing is answered.
+    pub fn receive(&mut self, now: Time, from: SocketAddr, datagram: &[u8], out: &mut [u8]) -> Option<usize> {
+        let length = self.answer(now, from, datagram, out)?;
+        (length <= datagram.len()).then_some(length)
+    }
+
+    /// Writes the next datagram that is due without a question: data or a word on data that comes in.
+    pub fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<(SocketAddr, usize)> {
+        self.expire(now);
+        let count = self.sessions.len();
+        for step in 1..=count {
+            let at = (self.turn + step) % count;
+            let session = &mut self.sessions[at];
+            let written = match &mut session.work {
+                Work::Sending(sender) => sender.transmit(now, &self.token, out),
+                Work::Receiving { receiver, status_at, unanswered } => (now >= *status_at)
+                    .then(|| {
+                        *status_at = now + STATUS_EVERY;
+                        let length = Message::Status(receiver.received()).write(session.name, &self.token, 0, out);
+                        (std::mem::take(unanswered) >= length).then_some(length)
+                    })
+                    .flatten(),
+                Work::Ended { .. } => None,
+            };
+            if let Some(length) = written {
+                self.turn = at;
+                return Some((session.peer, length));
+            }
+        }
+        None
+    }
+
+    /// When [`Server::transmit`] has something next.
+    pub fn wake(&self) -> Option<Time> {
+        let wake = |session: &Session| match &session.work {
+            Work::Sending(sender) => sender.wake(),
+            Work::Receiving { status_at, .. } => Some(*status_at),
+            Work::Ended { .. } => None,
+        };
+        self.sessions.iter().filter_map(wake).min()
+    }
+
+    /// The network did not take the last datagram to `peer`: its queue is full, or the datagram `too_large`.
+    pub fn refused(&mut self, peer: SocketAddr, too_large: bool) {
+        let Some(session) = self.sessions.iter_mut().find(|session| session.peer == peer) else { return };
+        let Work::Sending(sender) = &mut session.work else { return };
+        sender.refused();
+        if too_large {
+            let sent = sender.sent();
+            session.work = Work::Ended { reason: Some(Refusal::TooLarge), sent, report: Vec::new() };
+        }
+    }
+
+    /// Pings answered so far.
+    pub fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// Clients at a probe, or at its report.
+    pub fn clients(&self) -> usize {
+        self.sessions.len()
+    }
+
+    fn answer(&mut self, now: Time, from: SocketAddr, datagram: &[u8], out: &mut [u8]) -> Option<usize> {
+        if let Some(length) = wire::pong(datagram, &self.token, out) {
+            return self.may_pong(now).then_some(length);
+        }
+        let (name, message) = wire::read(datagram, &self.token)?;
+        let say = |message: Message<'_>, out: &mut [u8]| Some(message.write(name, &self.token, 0, out));
+        let known = self.sessions.iter().position(|session| session.name == name && session.peer == from);
+        match (message, known) {
+            (Message::Hello, _) => {
+                let challenge = self.own.challenge(from, name, slot(now));
+                say(Message::Challenge(challenge), out)
+            }
+            (Message::Start(..), Some(_)) => say(Message::Answer(None), out),
+            (Message::Start(challenge, asked), None) => {
+                if !self.has_seen(now, from, name, challenge) {
+                    return None;
+                }
+                let refusal = self.begin(now, from, name, asked).err();
+                Message::Answer(refusal).write(name, &self.token, 0, out).into()
+            }
+            (Message::Data { number, sent_ns }, Some(at)) => {
+                let session = &mut self.sessions[at];
+                let Work::Receiving { receiver, unanswered, .. } = &mut session.work else { return None };
+                session.heard = now;
+                *unanswered += datagram.len();
+                receiver.on_packet(now, number, sent_ns);
+                None
+            }
+            (Message::KeepAlive(count), Some(at)) => {
+                let session = &mut self.sessions[at];
+                if count > session.kept {
+                    (session.kept, session.heard) = (count, now);
+                }
+                None
+            }
+            (Message::Stop { sent }, Some(at)) => {
+                let session = &mut self.sessions[at];
+                session.heard = now;
+                session.end(None, sent);
+                let Work::Ended { reason, sent, report } = &session.work else { return None };
+                let (ended, report) = (*reason, report.len() as u32);
+                say(Message::Stopped { ended, sent: *sent, report }, out)
+            }
+            (Message::Stop { .. }, None) => {
+                let unknown = Message::Stopped { ended: Some(Refusal::Unknown), sent: Sent::default(), report: 0 };
+                say(unknown, out)
+            }
+            (Message::Get(place), Some(at)) => {
+                self.sessions[at].heard = now;
+                let Work::Ended { report, .. } = &self.sessions[at].work else { return None };
+                let rest = report.get(place as usize..)?;
+                say(Message::Part(place, &rest[..rest.len().min(PART)]), out)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the challenge is one that was sent to this address a short time ago.
+    fn has_seen(&self, now: Time, from: SocketAddr, name: u64, challenge: [u8; CODE]) -> bool {
+        let slot = slot(now);
+        [slot, slot.saturating_sub(1)].into_iter().any(|slot| self.own.challenge(from, name, slot) == challenge)
+    }
+
+    fn begin(&mut self, now: Time, from: SocketAddr, name: u64, asked: Request) -> Result<(), Refusal> {
+        self.expire(now);
+        check(&asked, &self.limits)?;
+        // A name is used once: who recorded how it began cannot begin it again.
+        if self.spent.iter().any(|&(spent, _)| spent == name) {
+            return Err(Refusal::Unknown);
+        }
+        let ip = address(from);
+        let others = |session: &Session| address(session.peer) == ip && session.is_at_work(now);
+        if self.sessions.iter().any(others) {
+            return Err(Refusal::AnotherSession);
+        }
+        self.sessions.retain(|session| address(session.peer) != ip);
+        if self.sessions.len() >= self.limits.clients || self.spent.len() >= MOST_SPENT {
+            return Err(Refusal::Busy);
+        }
+        let at_work = self.sessions.iter().filter(|session| session.is_at_work(now));
+        let taken: u64 = at_work.map(|session| session.asked.rate_bps).sum();
+        let left = self.limits.total.as_bps().saturating_sub(taken);
+        if asked.rate_bps > left {
+            return Err(Refusal::RateOfAll(left));
+        }
+        self.spent.push_back((name, now));
+        let work = match asked.direction {
+            Direction::Up => {
+                let receiver = Box::new(Receiver::new(asked));
+                Work::Receiving { receiver, status_at: now + STATUS_EVERY, unanswered: 0 }
+            }
+            Direction::Down => Work::Sending(Sender::new(name, asked, now)),
+        };
+        self.sessions.push(Session { name, peer: from, asked, heard: now, kept: 0, work });
+        Ok(())
+    }
+
+    /// Ends what nobody listens to any more, and forgets what nobody asks for.
+    fn expire(&mut self, now: Time) {
+        for session in &mut self.sessions {
+            if matches!(session.work, Work::Sending(_)) && now - session.heard > PATIENCE {
+                session.end(Some(Refusal::Silence), 0);
+            }
+        }
+        self.sessions.retain(|session| now - session.heard <= FORGOTTEN);
+        while self.spent.front().is_some_and(|&(_, then)| now - then > SLOT * 2) {
+            self.spent.pop_front();
+        }
+    }
+
+    /// A bucket of as many answers as a second has.
+    fn may_pong(&mut self, now: Time) -> bool {
+        let limit = f64::from(self.limits.pings);
+        self.allowance = limit.min(self.allowance + (now - self.allowed_at).as_secs_f64() * limit);
+        self.allowed_at = now;
+        if self.allowance < 1.0 {
+            return false;
+        }
+        self.allowance -= 1.0;
+        self.answered += 1;
+        true
+    }
+}
+
+impl Session {
+    /// Whether it still uses the network, or may.
+    fn is_at_work(&self, now: Time) -> bool {
+        match &self.work {
+            Work::Sending(sender) => sender.wake().is_some(),
+            Work::Receiving { .. } => now - self.heard <= PATIENCE,
+            Work::Ended { .. } => false,
+        }
+    }
+
+    /// Closes the work with what is known of it; `sent` is what the client says that it sent.
+    fn end(&mut self, reason: Option<Refusal>, sent: u64) {
+        let ended = Work::Ended { reason, sent: Sent::default(), report: Vec::new() };
+        self.work = match std::mem::replace(&mut self.work, ended) {
+            Work::Receiving { receiver, .. } => {
+                Work::Ended { reason, sent: Sent::default(), report: receiver.finish(sent).to_bytes() }
+            }
+            Work::Sending(sender) => Work::Ended { reason, sent: sender.sent(), report: Vec::new() },
+            ended @ Work::Ended { .. } => ended,
+        };
+    }
+}
+
+fn check(asked: &Request, limits: &Limits) -> Result<(), Refusal> {
+    let payload = usize::from(asked.packet).saturating_sub(usize::from(asked.headers));
+    let blocks = asked.packets.div_ceil(u64::from(asked.per_block.max(1)));
+    let sizes = (DATA_HEAD..=MOST_BYTES).contains(&payload) && matches!(asked.headers, 28 | 48);
+    if !sizes || asked.rate_bps == 0 || !(2..=MOST_PACKETS).contains(&asked.packets) || blocks > MOST_BLOCKS {
+        return Err(Refusal::Malformed);
+    }
+    if asked.rate_bps > limits.rate.as_bps() {
+        return Err(Refusal::RateOfOne(limits.rate.as_bps()));
+    }
+    let bits = u128::from(asked.packets) * u128::from(asked.packet) * 8;
+    if bits
+        > u128::from(asked.rate_bps) * u128::from(limits.time.as_nanos()) / 1_000_000_000 + 8 * u128::from(asked.packet)
+    {
+        return Err(Refusal::Time(limits.time.as_nanos() / 1_000_000_000));
+    }
+    Ok(())
+}
+
+/// One client: an address, whatever form it has.
+fn address(peer: SocketAddr) -> IpAddr {
+    peer.ip().to_canonical()
+}
+
+fn slot(now: Time) -> u64 {
+    now.as_nanos() / SLOT.as_nanos()
+}
+
+/// A challenge holds for this long, or twice.
+const SLOT: Time = Time::from_secs(10);
+/// Data goes on for so long after the last word of the client.
+const PATIENCE: Time = Time::from_secs(5);
+/// What nobody asked for in this time is forgotten.
+const FORGOTTEN: Time = Time::from_secs(30);
+/// While data comes in, the client hears of it so often.
+const STATUS_EVERY: Time = Time::from_millis(500);
+/// Packets of a probe at the most.
+const MOST_PACKETS: u64 = 1 << 31;
+/// Names of past sessions that are remembered.
+const MOST_SPENT: usize = 256;

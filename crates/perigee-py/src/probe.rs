@@ -1,0 +1,158 @@
+//! Probes of real paths, over sockets that Python has opened.
+
+use std::net::UdpSocket;
+use std::os::fd::{BorrowedFd, RawFd};
+
+use perigee_probe::{Direction, Failure, Limits, Outcome, Plan, ProbeError, Refusal, Report, Server, Token};
+use perigee_units::{Rate, Time};
+use pyo3::prelude::*;
+use serde_json::{json, Value};
+
+/// Carries one probe out over a socket, given by its descriptor, that is connected to the server and does not block.
+///
+/// JSON: `sent`, `report` and `rtt_s`; or `failure` and, where a limit was in the way, `limit`. `go_on` is called ten
+/// times a second with the share that is done.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, clippy::too_many_arguments, reason = "called by Python, with owned values")]
+pub(crate) fn probe_once(
+    py: Python<'_>,
+    socket: RawFd,
+    token: Vec<u8>,
+    name: u64,
+    down: bool,
+    rate_bps: u64,
+    packet: u16,
+    headers: u8,
+    time_s: f64,
+    block_s: f64,
+    go_on: Py<PyAny>,
+) -> PyResult<String> {
+    let socket = opened(socket)?;
+    let plan = Plan {
+        direction: if down { Direction::Down } else { Direction::Up },
+        rate: Rate::from_bps(rate_bps),
+        packet,
+        headers,
+        time: Time::from_secs_f64(time_s),
+        block: Time::from_secs_f64(block_s),
+    };
+    let mut raised = None;
+    let outcome = py.detach(|| {
+        perigee_probe::probe(&socket, Token::new(&token), &plan, name, &mut |share| {
+            let answer = Python::attach(|py| go_on.bind(py).call1((share,))?.is_truthy());
+            answer.unwrap_or_else(|error| {
+                raised = Some(error);
+                false
+            })
+        })
+    });
+    if let Some(error) = raised {
+        return Err(error);
+    }
+    let told = match outcome {
+        Ok(Outcome { sent, report, rtt }) => json!({
+            "sent": {
+                "packets": sent.packets, "first_ns": sent.first_ns, "last_ns": sent.last_ns, "refused": sent.refused,
+                "slips": sent.slips, "slipped_ns": sent.slipped_ns, "late_max_ns": sent.late_max_ns,
+            },
+            "report": described(&report),
+            "rtt_s": rtt.as_secs_f64(),
+        }),
+        Err(error) => failed(&error),
+    };
+    Ok(told.to_string())
+}
+
+/// Answers probes and pings at a socket, given by its descriptor, that does not block. `go_on` is called ten times a second
+/// with the pings answered so far and the clients at a probe.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, clippy::too_many_arguments, reason = "called by Python, with owned values")]
+pub(crate) fn probe_serve(
+    py: Python<'_>,
+    socket: RawFd,
+    token: Vec<u8>,
+    secret: [u8; 32],
+    rate_bps: u64,
+    total_bps: u64,
+    time_s: f64,
+    clients: usize,
+    pings: u32,
+    go_on: Py<PyAny>,
+) -> PyResult<()> {
+    let socket = opened(socket)?;
+    let limits = Limits {
+        rate: Rate::from_bps(rate_bps),
+        total: Rate::from_bps(total_bps),
+        time: Time::from_secs_f64(time_s),
+        clients,
+        pings,
+    };
+    let mut server = Server::new(Token::new(&token), secret, limits);
+    let mut raised = None;
+    let served = py.detach(|| {
+        perigee_probe::serve(&socket, &mut server, &mut |server| {
+            let told = (server.answered(), server.clients());
+            let answer = Python::attach(|py| go_on.bind(py).call1(told)?.is_truthy());
+            answer.unwrap_or_else(|error| {
+                raised = Some(error);
+                false
+            })
+        })
+    });
+    match raised {
+        Some(error) => Err(error),
+        None => served.map_err(PyErr::from),
+    }
+}
+
+/// A socket of Python's, for as long as a call takes.
+fn opened(socket: RawFd) -> PyResult<UdpSocket> {
+    // SAFETY: Python keeps its socket open during the call; here it is only duplicated.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(socket) };
+    Ok(UdpSocket::from(borrowed.try_clone_to_owned()?))
+}
+
+fn described(report: &Report) -> Value {
+    let column = |value: fn(&perigee_probe::Block) -> i64| -> Vec<Option<i64>> {
+        report.blocks.iter().map(|block| (block.received > 0).then(|| value(block))).collect()
+    };
+    json!({
+        "received": report.received, "lost": report.lost, "duplicates": report.duplicates,
+        "reordered": report.reordered, "reordered_by": report.reordered_by,
+        "first_ns": report.first_ns, "last_ns": report.last_ns, "delay_ns": report.delay_ns,
+        "per_block": report.per_block,
+        "runs": report.runs,
+        "blocks": {
+            "received": report.blocks.iter().map(|block| block.received).collect::<Vec<_>>(),
+            "least_us": column(|block| i64::from(block.least_us)),
+            "mean_us": column(|block| i64::from(block.mean_us)),
+            "most_us": column(|block| i64::from(block.most_us)),
+        },
+        "arrivals": report.arrivals,
+    })
+}
+
+fn failed(error: &ProbeError) -> Value {
+    let refused = |refusal: Refusal| match refusal {
+        Refusal::RateOfOne(limit) => ("rate_of_one", limit),
+        Refusal::RateOfAll(limit) => ("rate_of_all", limit),
+        Refusal::Time(limit) => ("time", limit),
+        Refusal::AnotherSession => ("another_session", 0),
+        Refusal::Busy => ("busy", 0),
+        Refusal::TooLarge => ("too_large_there", 0),
+        Refusal::Silence => ("silence", 0),
+        Refusal::Unknown => ("forgotten", 0),
+        Refusal::Malformed => ("malformed", 0),
+    };
+    let (failure, limit) = match error {
+        ProbeError::Cancelled => ("cancelled", 0),
+        ProbeError::NobodyListens => ("nobody_listens", 0),
+        ProbeError::Failed(Failure::NoAnswer) => ("no_answer", 0),
+        ProbeError::Failed(Failure::FellSilent) => ("fell_silent", 0),
+        ProbeError::Failed(Failure::Damaged) => ("damaged", 0),
+        ProbeError::Failed(Failure::TooLarge) => ("too_large", 0),
+        ProbeError::Failed(Failure::Refused(refusal) | Failure::Ended(refusal)) => refused(*refusal),
+        ProbeError::Network(_) => ("network", 0),
+    };
+    json!({"failure": failure, "limit": limit, "said": error.to_string()})
+}

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The server beyond a real path: one process answers `perigee ping` and carries out `perigee probe`."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from perigee.console import say
+from perigee.engines import native_core
+from perigee.errors import RunError
+from perigee.numbers import number
+from perigee.options import Stopped, bits_per_second, seconds
+
+PORT = 7301
+BUFFER_BYTES = 4 << 20
+"""Of a socket, so that what comes while its program sleeps is not lost."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server allows.
+
+    Attributes:
+        pings: answers to pings in a second.
+        rate_bps: rate of one client's probe.
+        total_bps: rate of all clients' probes together.
+        time_s: length of one probe.
+        clients: clients at a probe at a time; each has at the most one megabyte of memory.
+    """
+
+    pings: int = 1000
+    rate_bps: int = 200_000_000
+    total_bps: int = 400_000_000
+    time_s: float = 900.0
+    clients: int = 16
+
+
+def serve(
+    bind: str,
+    port: int,
+    token: bytes,
+    limits: Limits = Limits(),
+    go_on: Callable[[int, int], bool] = lambda _answered, _clients: True,
+) -> None:
+    """Answer until told to stop.
+
+    Args:
+        bind: the address to listen at; empty: all.
+        port: the port.
+        token: the secret that both ends know.
+        limits: what is allowed.
+        go_on: asked ten times a second, with the pings answered so far and the clients at a probe, whether to go on.
+
+    Raises:
+        RunError: the port cannot be had.
+    """
+    try:
+        listening = _listening(bind, port)
+    except OSError as error:
+        raise RunError(f"{bind or 'all addresses'}, port {port}: {error.strerror or error}") from error
+    with listening:
+        native_core().probe_serve(
+            listening.fileno(), token, os.urandom(32), limits.rate_bps, limits.total_bps, limits.time_s,
+            limits.clients, limits.pings, go_on,
+        )  # fmt: skip
+
+
+def serve_until_stopped(bind: str, port: int, token: bytes, limits: Limits) -> None:
+    """As `serve`, until Ctrl-C or a termination, with a word on what is allowed."""
+    stopped = Stopped()
+    say(
+        f"answering at {bind or 'all addresses'}, UDP port {port}: up to {limits.pings} pings a second, and probes of "
+        f"up to {number(limits.rate_bps / 1e6, 1)} Mbit/s and {number(limits.time_s, 0)} s; Ctrl-C ends it"
+    )
+    serve(bind, port, token, limits, lambda _answered, _clients: not stopped)
+
+
+def allowed(limit: int, max_rate: str, max_total: str, max_time: str) -> Limits:
+    """Return what a server allows, as its options say."""
+    return Limits(
+        pings=limit,
+        rate_bps=bits_per_second("--max-rate", max_rate),
+        total_bps=bits_per_second("--max-total", max_total),
+        time_s=seconds("--max-time", max_time, 1.0),
+    )
+
+
+def _listening(bind: str, port: int) -> socket.socket:
+    every = not bind and _has_ipv6()
+    family = socket.AF_INET6 if ":" in bind or every else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        prepare(listening)
+        listening.bind((bind, port))
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def prepare(opened: socket.socket) -> None:
+    """Make a socket one for probes: it does not wait, has room, and does not let packets be cut into fragments."""
+    opened.setblocking(False)
+    for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        opened.setsockopt(socket.SOL_SOCKET, buffer, BUFFER_BYTES)
+    opened.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _DO)
+    if opened.family == socket.AF_INET6:
+        opened.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _DO)
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as tried:
+            tried.bind(("::", 0))
+    except OSError:
+        return False
+    return True
+
+
+# From linux/in.h and linux/in6.h; Python's module has no names for them.
+_IP_MTU_DISCOVER = 10
+_IPV6_MTU_DISCOVER = 23
+_DO = 2

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`perigee probe`: over the loopback device, and over emulated links whose rate is known."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perigee.errors import InputError, InterruptedRunError, RunError
+from perigee.ping import Plan as PingPlan
+from perigee.ping import ping
+from perigee.probe import Plan, probe, read_log
+from perigee.probed import Step, capacity_bps
+from perigee.serving import Limits, serve
+
+Perigee = Callable[..., CompletedProcess[str]]
+TOKEN = b"correct-horse"
+LIMITS = Limits(rate_bps=30_000_000, time_s=5.0)
+PERIGEE = shlex.join([sys.executable, "-m", "perigee"])
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probing:
+        probing.bind(("127.0.0.1", 0))
+        port: int = probing.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A server in a thread."""
+    chosen, ready, done = free_port(), threading.Event(), threading.Event()
+
+    def go_on(_answered: int, _clients: int) -> bool:
+        ready.set()
+        return not done.is_set()
+
+    answering = threading.Thread(target=serve, args=("127.0.0.1", chosen, TOKEN, LIMITS, go_on))
+    answering.start()
+    assert ready.wait(5)
+    yield chosen
+    done.set()
+    answering.join(5)
+    assert not answering.is_alive()
+
+
+def plan(port: int, *rates_mbps: float, **changes: Any) -> Plan:
+    rates = tuple(round(rate * 1e6) for rate in rates_mbps)
+    return replace(Plan("127.0.0.1", TOKEN, rates, port=port, time_s=0.5), **changes)
+
+
+def test_each_rate_goes_both_ways_and_one_server_answers_pings_too(port: int) -> None:
+    steps = probe(plan(port, 2, 10))
+    assert [(step.direction, step.offered_bps) for step in steps] == [
+        ("up", 2_000_000),
+        ("up", 10_000_000),
+        ("down", 2_000_000),
+        ("down", 10_000_000),
+    ]
+    for step in steps:
+        assert (step.lost, step.received) == (0, step.sent)
+        assert step.sent == round(0.5 * step.offered_bps / 12_000 - 0.5)
+        assert step.lost_over_time.sum() == 0
+        assert len(step.delays_ms["least"]) == len(step.lost_over_time)
+        assert np.nanmin(step.delays_ms["least"]) == 0
+    assert capacity_bps(steps, "up") is None
+    answered = ping(PingPlan("127.0.0.1", TOKEN, port=port, interval_s=0.01, count=3))
+    assert (answered.sent, answered.lost) == (3, 0)
+
+
+def test_a_log_is_continued_where_it_ends(port: int, tmp_path: Path) -> None:
+    log = tmp_path / "probe.jsonl"
+    wanted = plan(port, 1, 2, directions=("up",))
+
+    def stop_in_the_second(what: str, share: float) -> bool:
+        return "2.00" not in what or share < 0.3
+
+    with pytest.raises(InterruptedRunError):
+        probe(wanted, log, stop_in_the_second)
+    assert [step.offered_bps for step in read_log(log)] == [1_000_000]
+    with log.open("ab") as file:
+        file.write(b'{"direction":"up","offe')
+    first = log.read_bytes().splitlines()[1]
+    steps = probe(wanted, log)
+    assert [step.offered_bps for step in steps] == [1_000_000, 2_000_000]
+    assert [step.sent for step in read_log(log)] == [step.sent for step in steps]
+    assert log.read_bytes().splitlines()[1] == first
+    assert len(log.read_bytes().splitlines()) == 3
+    with pytest.raises(InputError, match="holds something else"):
+        probe(plan(port, 3), log)
+
+
+def test_a_damaged_log_says_where(tmp_path: Path, port: int) -> None:
+    log = tmp_path / "probe.jsonl"
+    probe(plan(port, 1, 2, directions=("up",), time_s=0.1), log)
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join([lines[0], "{}", *lines[1:]]) + "\n")
+    with pytest.raises(InputError, match=r"probe.jsonl:2: not a rate that was measured"):
+        read_log(log)
+    log.write_text(lines[0].replace('"perigee_probe":1', '"perigee_probe":9') + "\n")
+    with pytest.raises(InputError, match="version 9"):
+        read_log(log)
+    for text in ("", "unix_s,rtt_ms\n"):
+        log.write_text(text)
+        with pytest.raises(InputError, match="no log of `perigee probe`"):
+            read_log(log)
+
+
+def test_a_server_that_allows_less_says_how_much(port: int) -> None:
+    with pytest.raises(InputError, match=r"allows a client 30.00 Mbit/s"):
+        probe(plan(port, 31))
+    with pytest.raises(InputError, match="allows 5 s"):
+        probe(plan(port, 1, time_s=6.0))
+
+
+def test_nobody_at_the_port_and_a_token_that_is_another_are_told_apart(port: int) -> None:
+    with pytest.raises(RunError, match="nobody answers; start `perigee probe --serve` there"):
+        probe(plan(free_port(), 1))
+    with pytest.raises(RunError, match="no answer came: is the token the same"):
+        probe(plan(port, 1, token=b"wrong-horse"))
+
+
+def step(offered_mbps: float, received_mbps: float, loss: float, **changes: Any) -> Step:
+    """What a probe of 100 s would say."""
+    offered = offered_mbps * 1e6
+    per_block = round(0.1 * offered / 12_000)
+    sent = per_block * 1000
+    received = round(sent * (1 - loss))
+    blocks = {"received": [round(per_block * (1 - loss))] * 1000}
+    blocks |= {name: changes.get(name, [0] * 1000) for name in ("least_us", "mean_us", "most_us")}
+    return Step(
+        {
+            "direction": "up",
+            "offered_bps": round(offered),
+            "rtt_s": 0.6,
+            "sent": {
+                "packets": sent, "first_ns": 0, "last_ns": 100_000_000_000, "refused": 0, "slips": 0, "slipped_ns": 0,
+                "late_max_ns": 0,
+            },
+            "report": {
+                "received": received, "lost": sent - received, "duplicates": 0, "reordered": 0, "reordered_by": 0,
+                "first_ns": 0, "last_ns": round(received * 12_000 / received_mbps * 1e3), "delay_ns": 0,
+                "per_block": per_block, "runs": [[1, sent - received]], "blocks": blocks, "arrivals": [],
+            },
+        },
+        1500,
+    )  # fmt: skip
+
+
+def test_a_lossy_path_is_not_taken_for_a_full_one() -> None:
+    lossy = [step(1, 0.95, 0.05), step(2, 1.9, 0.05)]
+    assert capacity_bps(lossy, "up") is None
+    full = [step(1, 0.95, 0.05), step(4, 1.9, 0.525)]
+    found = capacity_bps(full, "up")
+    assert found is not None
+    assert found[0] == pytest.approx(1.9e6, rel=1e-3)
+    # One rate alone: only with a queue.
+    assert capacity_bps([step(1, 0.9, 0.1)], "up") is None
+    assert capacity_bps([step(4, 1.9, 0.525, mean_us=[300_000] * 1000)], "up") is not None
+
+
+def test_a_clock_s_drift_is_taken_out_of_delays_and_a_queue_s_growth_is_not() -> None:
+    jitter = np.random.default_rng(1).exponential(2000, 1000)
+    t_us = np.arange(1000) * 100_000
+    for drift, largest_ms in ((50e-6, 25.0), (-50e-6, 25.0), (2e-3, 200.0)):
+        least = list(jitter + drift * t_us)
+        most = step(1, 1, 0, least_us=least, mean_us=least, most_us=least).delay_variation_ms[1]
+        assert (most < 25.0) == (largest_ms == 25.0), drift
+        assert most < largest_ms + 25.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["127.0.0.1"], "no token is given"),
+        (["127.0.0.1", "--token-file", "no-such-file"], "--token-file no-such-file: cannot be read"),
+        (["--token", "correct-horse"], "no host is given"),
+        (["127.0.0.1", "--token", "correct-horse", "--rate", "2"], 'not a rate with a unit; write "2 Mbit/s"'),
+        (["127.0.0.1", "--token", "correct-horse", "--direction", "left"], "one of up, down, both"),
+        (["127.0.0.1", "--token", "correct-horse", "--packet", "60"], "between 100 and 9000 bytes"),
+        (["127.0.0.1:99999", "--token", "correct-horse"], "a port is between 1 and 65535"),
+        (["no-such-host.invalid", "--token", "correct-horse"], "give a name or an address"),
+        (["here", "--serve", "--token", "correct-horse"], "there is no host to ask"),
+        (["--summary", __file__], "no log of `perigee probe`"),
+    ],
+)
+def test_wrong_input_is_answered_with_the_fix_and_exit_code_2(
+    perigee: Perigee, arguments: list[str], said: str
+) -> None:
+    done = perigee("probe", *arguments)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_the_command_takes_the_token_from_a_file_and_finds_what_a_path_carries(
+    perigee: Perigee, port: int, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("correct-horse\n")
+    to = ["probe", f"127.0.0.1:{port}", "--token-file", "token", "--time", "300 ms"]
+    done = perigee(*to, "--rate", "1 Mbit/s", "--reverse", "--log", "a.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert "down: never full" in done.stdout
+    assert "up" not in done.stdout.split("down: never full")[0]
+    assert perigee("probe", "--summary", "a.jsonl").stdout == done.stdout
+    assert json.loads((tmp_path / "a.jsonl").read_text().splitlines()[0])["host"] == "127.0.0.1"
+    # The server allows 30 Mbit/s; a loopback device is never full.
+    found = perigee(*to, "--rate", "8 Mbit/s", "--find")
+    assert (found.returncode, "allows a client 30.00 Mbit/s" in found.stderr) == (2, True), found.stderr
+
+
+def test_ctrl_c_ends_it_at_once_with_its_exit_code(port: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "perigee", "probe", f"127.0.0.1:{port}", "--token", "correct-horse"]
+    with subprocess.Popen([*command, "--time", "5 s", "--log", str(tmp_path / "l")], stderr=subprocess.PIPE) as run:
+        while not (tmp_path / "l").exists():
+            assert run.poll() is None
+        run.send_signal(signal.SIGINT)
+        assert run.wait(10) == 130
+
+
+def behind(link: str, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script behind a link, on a host of its own that serves at its end."""
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        pytest.skip("emulated links need root and /dev/net/tun")
+    if subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode:  # noqa: S607
+        pytest.skip("emulated links need network namespaces")
+    whole = (
+        f"ip link set lo up; {PERIGEE} probe --serve 2>serving & server=$!\n"
+        "for _ in $(seq 300); do grep -q answering serving && break; sleep 0.1; done\n"
+        f"{PERIGEE} exec {link} -- sh -c {shlex.quote(script)}; code=$?; kill $server; wait $server; exit $code"
+    )
+    return subprocess.run(
+        ["unshare", "--net", "sh", "-c", whole],  # noqa: S607
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        cwd=os.environ["PERIGEE_TEST_FOLDER"],
+        env={**os.environ, "PERIGEE_TOKEN": "correct-horse"},
+    )
+
+
+def test_a_link_s_rate_is_found_within_a_hundredth_and_what_is_over_it_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERIGEE_TEST_FOLDER", str(tmp_path))
+    link = "--link leo --set down.rate='8 Mbit/s' --set up.rate='4 Mbit/s'"
+    queues = "--set down.queue='100 kB' --set up.queue='100 kB'"
+    rates = "--rate '3 Mbit/s' --rate '8 Mbit/s' --rate '16 Mbit/s' --time '5 s'"
+    done = behind(f"{link} {queues}", f"{PERIGEE} probe 100.64.0.1 {rates} --log probe.jsonl")
+    assert done.returncode == 0, done.stderr
+    steps = {(s.direction, s.offered_bps): s for s in read_log(tmp_path / "probe.jsonl")}
+    for direction, rate, below, twice in (("up", 4e6, 3e6, 8e6), ("down", 8e6, 3e6, 16e6)):
+        low, high = steps[direction, int(below)], steps[direction, int(twice)]
+        assert low.lost == 0, (direction, low.record)
+        assert low.received_bps == pytest.approx(low.sent_bps, rel=0.01)
+        assert high.received_bps == pytest.approx(rate, rel=0.01)
+        # The queue takes 67 packets of what would be lost, once.
+        lost = 1 - (rate / high.sent_bps) - 67 / high.sent
+        assert high.loss == pytest.approx(lost, abs=0.005)
+        # The queue's 100 kB, at the link's rate.
+        assert high.delay_variation_ms[1] == pytest.approx(100e3 * 8e3 / rate, rel=0.15)
+        found = capacity_bps(list(steps.values()), direction)
+        assert found is not None
+        assert found[0] == pytest.approx(rate, rel=0.01)
+
+
+def test_a_search_ends_at_the_link_s_rate_and_a_packet_that_does_not_fit_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERIGEE_TEST_FOLDER", str(tmp_path))
+    done = behind(
+        "--link leo --set up.rate='5 Mbit/s' --set up.queue='50 kB'",
+        f"{PERIGEE} probe 100.64.0.1 --packet 1600; [ $? = 2 ] && "
+        f"{PERIGEE} probe 100.64.0.1 --find --rate '2 Mbit/s' --time '3 s' --direction up --log probe.jsonl",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the path takes packets of 1500 bytes at the most" in done.stderr
+    steps = read_log(tmp_path / "probe.jsonl")
+    assert [round(step.offered_bps / 1e6, 1) for step in steps][:3] == [2, 4, 8]
+    assert len(steps) == 4
+    assert steps[3].offered_bps == pytest.approx(0.95 * 5e6, rel=0.01)
+    assert steps[3].lost == 0
