@@ -34,7 +34,8 @@ pub(crate) fn applications(
         let sender_opens = tcp.opened_by == Opener::Sender;
         let (opener, other) = if sender_opens { (spec.from, spec.to) } else { (spec.to, spec.from) };
         let far = (address_of(spec, other), &nodes[other as usize]);
-        let wanted = Wanted { cc: controls.name_of(&tcp.cc), paced: tcp.from.pacing, mss: smaller_segments(tcp, mtu) };
+        let wanted =
+            Wanted { cc: controls.name_of(&tcp.cc), paced: tcp.from.pacing, mss: smaller_segments(spec, tcp, mtu) };
         let ends = Ends::new(&nodes[opener as usize], far, port, sender_opens, wanted)?;
         Ok(match app {
             App::Bulk(amount) => {
@@ -54,8 +55,8 @@ pub(crate) fn applications(
 }
 
 /// The address by which a flow knows a node.
-pub(crate) fn address_of(_flow: &FlowSpec, node: u32) -> IpAddr {
-    address(node)
+pub(crate) fn address_of(flow: &FlowSpec, node: u32) -> IpAddr {
+    address(node, flow.ip)
 }
 
 /// What carries a flow: a connection, or packets without one.
@@ -81,22 +82,27 @@ pub(crate) fn impossible(run: &Run) -> Option<String> {
     if flows.len() > MOST_FLOWS {
         return Some(format!("{} flows are more than the {MOST_FLOWS} that are carried at a time", flows.len()));
     }
-    flows.iter().find_map(|flow| {
-        let Traffic::Udp { packet, .. } = flow.traffic else { return None };
-        let least = headers(address_of(flow, flow.to)) + NUMBER;
-        (packet.as_u64() < least as u64).then(|| {
-            format!(
-                "flow `{}` has packets of {packet}, which have no room for their number; give them {least} B or more",
-                flow.name
-            )
-        })
+    flows.iter().find_map(|flow| match &flow.traffic {
+        Traffic::Udp { packet, .. } => {
+            let least = headers(address_of(flow, flow.to)) + NUMBER;
+            (packet.as_u64() < least as u64).then(|| {
+                let name = &flow.name;
+                format!("flow `{name}` has packets of {packet}, which have no room for their number; give them {least} B or more")
+            })
+        }
+        Traffic::Tcp { tcp, .. } if flow.ip.segment(tcp.from.mss.min(tcp.to.mss)) < LEAST_SEGMENT => {
+            let least = flow.ip.header_bytes() - 20 + LEAST_SEGMENT;
+            let name = &flow.name;
+            Some(format!("flow `{name}` has smaller segments than Linux takes; set `mss` to {least} B or more"))
+        }
+        Traffic::Tcp { .. } | Traffic::Ping { .. } => None,
     })
 }
 
 /// The segments of a connection, where others' packets are larger.
-fn smaller_segments(tcp: &Tcp, mtu: u32) -> Option<u16> {
+fn smaller_segments(spec: &FlowSpec, tcp: &Tcp, mtu: u32) -> Option<u16> {
     let mss = tcp.from.mss.min(tcp.to.mss);
-    (u32::from(mss) + IP_AND_TCP < mtu).then_some(mss)
+    (u32::from(mss) + IP_AND_TCP < mtu).then(|| spec.ip.segment(mss))
 }
 
 /// The node that listens for the first flow does so here; that for the second at the next port.
@@ -105,3 +111,5 @@ pub(crate) const FIRST_PORT: u16 = 10_000;
 const MOST_FLOWS: usize = 10_000;
 /// Headers without options.
 pub(crate) const IP_AND_TCP: u32 = 40;
+/// Linux's `TCP_MIN_MSS`.
+const LEAST_SEGMENT: u16 = 88;

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use perigee_study::{FlowSpec, Scenario, Traffic};
+use perigee_study::{FlowSpec, IpVersion, Scenario, Traffic};
 use perigee_tcp::Config;
 use perigee_units::Bytes;
 
@@ -22,8 +22,15 @@ pub(crate) struct Hosts {
 }
 
 /// The address of a node.
-pub(crate) fn address(node: u32) -> IpAddr {
-    Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 71, 0, 1)) + node).into()
+pub(crate) fn address(node: u32, ip: IpVersion) -> IpAddr {
+    match ip {
+        IpVersion::V4 => Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 71, 0, 1)) + node).into(),
+        // Unique local (RFC 4193).
+        IpVersion::V6 => {
+            let first = Ipv6Addr::new(0xfd70, 0x6572, 0x6967, 0x6565, 0, 0, 0, 1);
+            Ipv6Addr::from(u128::from(first) + u128::from(node)).into()
+        }
+    }
 }
 
 /// The end of a pair's devices where a directed link begins, and where it ends.
@@ -36,8 +43,9 @@ impl Hosts {
     /// Makes all of it; `mtu` is the largest packet.
     pub(crate) fn new(scenario: &Scenario, settings: &[Config], mtu: u32) -> io::Result<Self> {
         let namespaces = scenario.nodes.iter().map(|_| Namespace::new()).collect::<io::Result<Vec<_>>>()?;
+        let has_v6 = scenario.flows.iter().any(|flow| flow.ip == IpVersion::V6);
         for (namespace, config) in namespaces.iter().zip(settings) {
-            namespace.enter(|| set(config))?;
+            namespace.enter(|| set(config).and(quiet(has_v6)))?;
         }
         let mut devices = Vec::with_capacity(scenario.links.len());
         for pair in scenario.links.chunks(2) {
@@ -54,16 +62,21 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// A node has one address, on its loopback device, and a route for each other node.
+    /// A node has an address of each version, on its loopback device, and a route for each other node.
     fn address_and_routes(&self, scenario: &Scenario, node: u32, initial_window: u32) -> io::Result<()> {
         let mut netlink = Netlink::new()?;
-        let own = address(node);
-        netlink.address(index("lo")?, (own, 32))?;
-        for other in 0..scenario.nodes.len() as u32 {
-            let Some(link) = scenario.next_hop(node, other) else { continue };
-            let device = &self.devices[ends(link as usize).0];
-            let window = (initial_window != LINUX_INITIAL_WINDOW).then_some(initial_window);
-            netlink.route(index(device.name())?, (address(other), 32), own, window)?;
+        for (ip, bits) in [(IpVersion::V4, 32), (IpVersion::V6, 128)] {
+            if !scenario.flows.iter().any(|flow| flow.ip == ip) {
+                continue;
+            }
+            let own = address(node, ip);
+            netlink.address(index("lo")?, (own, bits))?;
+            for other in 0..scenario.nodes.len() as u32 {
+                let Some(link) = scenario.next_hop(node, other) else { continue };
+                let device = &self.devices[ends(link as usize).0];
+                let window = (initial_window != LINUX_INITIAL_WINDOW).then_some(initial_window);
+                netlink.route(index(device.name())?, (address(other, ip), bits), own, window)?;
+            }
         }
         Ok(())
     }
@@ -105,7 +118,8 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<(Vec<Config>, u32), String
         Carried::Packets(_, packet) => Some(packet.as_u64() as u32),
         Carried::Connection(..) => None,
     });
-    let mtu = segments.chain(packets).max().unwrap_or(1500);
+    let least = scenario.flows.iter().filter(|flow| flow.ip == IpVersion::V6).map(|_| LEAST_OF_V6);
+    let mtu = segments.chain(packets).chain(least).max().unwrap_or(1500);
     Ok((configs, mtu))
 }
 
@@ -131,8 +145,6 @@ fn set(config: &Config) -> io::Result<()> {
     write("tcp_rmem", &three(&receive_buffer(config)))?;
     write("tcp_wmem", &three(&config.wmem))?;
     write("tcp_no_metrics_save", "1")?;
-    // Devices shall say nothing by themselves: every packet on a link is a flow's.
-    quiet()?;
     for (key, value, same) in [
         ("tcp_moderate_rcvbuf", switch(config.receive_autotuning, 1), config.receive_autotuning),
         ("tcp_timestamps", switch(config.timestamps, 1), config.timestamps),
@@ -156,10 +168,20 @@ fn set(config: &Config) -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves IPv6 off on the devices that will be made, where there is any.
-fn quiet() -> io::Result<()> {
-    match fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1") {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+/// Has devices that will be made say nothing by themselves: every packet on a link is a flow's.
+fn quiet(has_v6: bool) -> io::Result<()> {
+    let conf = "/proc/sys/net/ipv6/conf";
+    let done = if has_v6 {
+        // Without addresses of their own, devices ask nobody for anything; those that do not route join no group of routers,
+        // and tell nobody of it. The host routes all the same: that is another setting.
+        fs::write(format!("{conf}/default/addr_gen_mode"), "1")
+            .and_then(|()| fs::write(format!("{conf}/default/forwarding"), "0"))
+    } else {
+        fs::write(format!("{conf}/all/disable_ipv6"), "1")
+    };
+    match done {
+        // A kernel without IPv6.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !has_v6 => Ok(()),
         done => done,
     }
 }
@@ -182,3 +204,5 @@ fn write(key: &str, value: &str) -> io::Result<()> {
 /// Packets that the kernel keeps for a driver that is busy.
 const QUEUE: u32 = 10_000;
 const LINUX_INITIAL_WINDOW: u32 = 10;
+/// What each link carries at the least (RFC 8200, section 5).
+const LEAST_OF_V6: u32 = 1280;

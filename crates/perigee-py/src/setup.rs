@@ -5,7 +5,7 @@ use std::fmt::Display;
 use perigee_link::{
     AqmSpec, Body, DelaySpec, Fluctuation, Jitter, LinkSpec, LossSpec, QueueSpec, RateSpec, Steps, TailShape,
 };
-use perigee_study::{Amount, App, FlowSpec, Opener, Scenario, Traffic};
+use perigee_study::{Amount, App, FlowSpec, IpVersion, Opener, Scenario, Traffic};
 use perigee_tcp::Config;
 use perigee_units::Time;
 use serde_json::{json, Value};
@@ -196,6 +196,9 @@ fn flow_in_words(flow: &FlowSpec) -> Vec<Property> {
         Traffic::Ping { interval, packet, count } => format!("{count} of {packet}, one each {interval}"),
     };
     words.push(("amount", what));
+    if flow.ip == IpVersion::V6 {
+        words.push(("packets", "IPv6".to_owned()));
+    }
     if let Traffic::Tcp { tcp, .. } = &flow.traffic {
         let opener = if tcp.opened_by == Opener::Sender { "the sender" } else { "the receiver" };
         words.push(("opened by", opener.to_owned()));

@@ -55,7 +55,8 @@ impl Captures {
         }
         let ways = scenario.flows.iter().enumerate().flat_map(|(number, flow)| {
             let (source_port, destination_port) = ports(number as u32);
-            let there = Addresses { source: flow.from, destination: flow.to, source_port, destination_port };
+            let (source, destination) = (flow.from, flow.to);
+            let there = Addresses { source, destination, source_port, destination_port, ip: flow.ip };
             [there, there.reversed()]
         });
         let addresses: Vec<Addresses> = ways.collect();

@@ -2,11 +2,11 @@
 
 use perigee_measure::{steady_of_time, Meter, Of, Sent, State};
 use perigee_study::results::{ExchangeRow, Exchanges, FlowRow, SeriesRow};
-use perigee_study::Measure;
+use perigee_study::{IpVersion, Measure};
 use perigee_units::{Bytes, Rate, Time};
 
 use crate::network::Fate;
-use crate::packet::{Datagram, UDP_HEADERS};
+use crate::packet::{Datagram, UDP_HEADER};
 use crate::world::World;
 
 /// One flow of datagrams.
@@ -16,6 +16,8 @@ pub(crate) struct DatagramFlow {
     pub(crate) meter: Meter,
     kind: Kind,
     packet_bytes: u16,
+    /// Bytes of them that are the headers'.
+    headers: u16,
     sent: u32,
     /// Packets (of a ping: or their answers) on their way.
     outstanding: u32,
@@ -52,7 +54,7 @@ impl DatagramFlow {
         start: Time,
         way: u32,
         rate: Rate,
-        packet: Bytes,
+        (ip, packet): (IpVersion, Bytes),
         duration: Time,
         measure: &Measure,
     ) -> Self {
@@ -64,22 +66,38 @@ impl DatagramFlow {
             delay_before: None,
             jitter_sum_ns: 0,
         };
-        Self::new(start, way, kind, packet, duration, measure)
+        Self::new(start, way, kind, (ip, packet), duration, measure)
     }
 
     /// `count` packets, one each `interval`, from `start` on; each is answered by one of the same size.
-    pub(crate) fn ping(start: Time, way: u32, interval: Time, packet: Bytes, count: u32, measure: &Measure) -> Self {
+    pub(crate) fn ping(
+        start: Time,
+        way: u32,
+        interval: Time,
+        (ip, packet): (IpVersion, Bytes),
+        count: u32,
+        measure: &Measure,
+    ) -> Self {
         let kind = Kind::Ping { interval, count, answers: Vec::new() };
-        Self::new(start, way, kind, packet, interval * u64::from(count), measure)
+        Self::new(start, way, kind, (ip, packet), interval * u64::from(count), measure)
     }
 
-    fn new(start: Time, way: u32, kind: Kind, packet: Bytes, length: Time, measure: &Measure) -> Self {
+    fn new(
+        start: Time,
+        way: u32,
+        kind: Kind,
+        (ip, packet): (IpVersion, Bytes),
+        length: Time,
+        measure: &Measure,
+    ) -> Self {
+        let headers = ip.header_bytes() + UDP_HEADER;
         let steady = measure.steady.map(|share| steady_of_time(start, length, share.as_f64()));
         Self {
             way,
             meter: Meter::new(start, measure, steady),
             kind,
-            packet_bytes: (packet.as_u64().min(u64::from(u16::MAX)) as u16).max(UDP_HEADERS),
+            packet_bytes: (packet.as_u64().min(u64::from(u16::MAX)) as u16).max(headers),
+            headers,
             sent: 0,
             outstanding: 0,
             last_fate: start,
@@ -102,8 +120,8 @@ impl DatagramFlow {
         if self.next > now {
             return;
         }
-        let datagram = Datagram::new(self.sent, now, self.packet_bytes);
-        let fate = world.send(now, datagram.packet(self.way));
+        let datagram = Datagram::new(self.sent, now, self.packet_bytes, self.headers);
+        let fate = world.send(now, datagram.packet(self.way, self.headers));
         self.sent += 1;
         self.outstanding += 1;
         let packet = Bytes::new(u64::from(self.packet_bytes));
@@ -136,7 +154,7 @@ impl DatagramFlow {
                 }
             }
             Kind::Ping { .. } if way == self.way => {
-                if let Fate::Gone(at) = world.send(now, datagram.packet(way + 1)) {
+                if let Fate::Gone(at) = world.send(now, datagram.packet(way + 1, self.headers)) {
                     self.gone(at, world);
                 }
                 return;

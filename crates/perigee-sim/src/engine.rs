@@ -157,12 +157,17 @@ impl<'a> Engine<'a> {
                     Flow::Tcp(Box::new(TcpFlow::start(now, sources, spec, (tcp, *app), self.run.seed, measure)))
                 }
                 Traffic::Udp { rate, packet, duration } => {
-                    let flow = DatagramFlow::constant(now, way, *rate, *packet, *duration, measure);
+                    let flow = DatagramFlow::constant(now, way, *rate, (spec.ip, *packet), *duration, measure);
                     Flow::Datagram(Box::new(flow))
                 }
-                Traffic::Ping { interval, packet, count } => {
-                    Flow::Datagram(Box::new(DatagramFlow::ping(now, way, *interval, *packet, *count, measure)))
-                }
+                Traffic::Ping { interval, packet, count } => Flow::Datagram(Box::new(DatagramFlow::ping(
+                    now,
+                    way,
+                    *interval,
+                    (spec.ip, *packet),
+                    *count,
+                    measure,
+                ))),
             };
         }
         match flow {

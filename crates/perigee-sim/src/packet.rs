@@ -53,9 +53,10 @@ pub(crate) struct Datagram {
 }
 
 impl Datagram {
-    pub(crate) fn new(number: u32, sent: Time, packet_bytes: u16) -> Self {
+    /// One that with its headers has so many bytes.
+    pub(crate) fn new(number: u32, sent: Time, packet_bytes: u16, headers: u16) -> Self {
         let ns = sent.as_nanos();
-        let len = packet_bytes.saturating_sub(UDP_HEADERS);
+        let len = packet_bytes.saturating_sub(headers);
         Self { number, sent: [(ns >> 32) as u32, ns as u32], len }
     }
 
@@ -63,13 +64,13 @@ impl Datagram {
         Time::from_nanos(u64::from(self.sent[0]) << 32 | u64::from(self.sent[1]))
     }
 
-    pub(crate) fn packet(self, way: u32) -> NetPacket {
-        NetPacket { way, bytes: self.len + UDP_HEADERS, ecn: Ecn::NotCapable, payload: Payload::Udp(self) }
+    pub(crate) fn packet(self, way: u32, headers: u16) -> NetPacket {
+        NetPacket { way, bytes: self.len + headers, ecn: Ecn::NotCapable, payload: Payload::Udp(self) }
     }
 }
 
-/// Bytes of the IPv4 and UDP headers.
-pub(crate) const UDP_HEADERS: u16 = 20 + 8;
+/// Bytes of a UDP header.
+pub(crate) const UDP_HEADER: u16 = 8;
 
 // A packet is one cache line, and the enum costs nothing: the segment's flags have room for it.
 const _: () = assert!(size_of::<NetPacket>() <= 64);
@@ -82,7 +83,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_datagram_keeps_the_instant_it_was_sent(ns in any::<u64>()) {
-            prop_assert_eq!(Datagram::new(1, Time::from_nanos(ns), 100).sent_at(), Time::from_nanos(ns));
+            prop_assert_eq!(Datagram::new(1, Time::from_nanos(ns), 100, 28).sent_at(), Time::from_nanos(ns));
         }
     }
 }

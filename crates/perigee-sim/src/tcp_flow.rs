@@ -6,7 +6,7 @@ use perigee_link::Ecn;
 use perigee_measure::{steady_of_size, steady_of_time, Meter, Of, Sent, State};
 use perigee_study::results::{EventRow, ExchangeRow, Exchanges, FlowRow, SeriesRow};
 use perigee_study::{Amount, App, FlowSpec, Measure, Opener, Tcp};
-use perigee_tcp::{Endpoint, Info, Segment};
+use perigee_tcp::{Config, Endpoint, Info, Segment};
 use perigee_units::{Bytes, Ratio, Stream, Time};
 
 use crate::event_log::EventLog;
@@ -18,6 +18,8 @@ pub(crate) struct TcpFlow {
     /// The endpoints at `from` and at `to`; gone once the connection is closed.
     ends: [Option<Box<Endpoint>>; 2],
     sources: Sources,
+    /// Bytes of its packets' IP headers.
+    ip_header: u16,
     pub(crate) meter: Meter,
     app: Application,
     /// Delivered bytes at `to` that the application waits for.
@@ -103,7 +105,8 @@ impl TcpFlow {
                 Endpoint::server(config, &tcp.cc, seed)
             }
         };
-        let (from, to) = (endpoint(End::From, &tcp.from), endpoint(End::To, &tcp.to));
+        let fitted = |config: &Config| Config { mss: spec.ip.segment(config.mss), ..config.clone() };
+        let (from, to) = (endpoint(End::From, &fitted(&tcp.from)), endpoint(End::To, &fitted(&tcp.to)));
         let share = measure.steady.map(Ratio::as_f64);
         let (application, total) = match app {
             App::Bulk(Amount::Size(size)) => (Application::bulk(Some(size), Time::MAX), Ok(size)),
@@ -124,6 +127,7 @@ impl TcpFlow {
         Self {
             ends: [Some(Box::new(from)), Some(Box::new(to))],
             sources,
+            ip_header: spec.ip.header_bytes(),
             meter: Meter::new(now, measure, steady),
             app: application,
             awaited,
@@ -283,7 +287,8 @@ impl TcpFlow {
             }
             let ecn = if segment.len > 0 && host.is_ecn_capable() { Ecn::Capable } else { Ecn::NotCapable };
             let way = self.sources.way + end as u32;
-            world.send(now, NetPacket { way, bytes: segment.ip_bytes() as u16, ecn, payload: Payload::Tcp(segment) });
+            let bytes = self.ip_header + (segment.header_bytes() as u16) + segment.len;
+            world.send(now, NetPacket { way, bytes, ecn, payload: Payload::Tcp(segment) });
         }
     }
 

@@ -1,12 +1,13 @@
-//! Packets as bytes: Ethernet, IPv4, and TCP with its options or UDP, with right lengths and checksums.
+//! Packets as bytes: Ethernet, IPv4 or IPv6, and TCP with its options or UDP, with right lengths and checksums.
 //!
-//! Payloads are zeros: the simulator counts bytes and carries none. Node n has the addresses 10.x.y.z with
-//! x.y.z = n + 1 and 02:00:00:00:y:z; flow f has port 5201 + f / 16384 at its first node and 49152 + f % 16384 at its second.
+//! Payloads are zeros: the simulator counts bytes and carries none. Node n has the addresses 10.x.y.z and
+//! `fd00::x.y.z` with x.y.z = n + 1, and 02:00:00:00:y:z; flow f has port 5201 + f / 16384 at its first node and 49152 + f % 16384 at its second.
 
 use perigee_link::Ecn;
+use perigee_study::IpVersion;
 use perigee_tcp::{Flags, Segment};
 
-use crate::packet::{Datagram, NetPacket, Payload, UDP_HEADERS};
+use crate::packet::{Datagram, NetPacket, Payload, UDP_HEADER};
 
 /// Where a packet comes from and goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,7 @@ pub(crate) struct Addresses {
     pub(crate) destination: u32,
     pub(crate) source_port: u16,
     pub(crate) destination_port: u16,
+    pub(crate) ip: IpVersion,
 }
 
 impl Addresses {
@@ -27,6 +29,7 @@ impl Addresses {
             destination: self.source,
             source_port: self.destination_port,
             destination_port: self.source_port,
+            ip: self.ip,
         }
     }
 }
@@ -49,8 +52,10 @@ impl Headers {
         let mut headers = Self { bytes: [0; MAX_HEADERS], len: 0, checksum_at: 0 };
         headers.put(&mac(addresses.destination));
         headers.put(&mac(addresses.source));
-        headers.put(&ETHERTYPE_IPV4.to_be_bytes());
-        headers.ipv4(packet, addresses);
+        match addresses.ip {
+            IpVersion::V4 => headers.ipv4(packet, addresses),
+            IpVersion::V6 => headers.ipv6(packet, addresses),
+        }
         headers.put(&addresses.source_port.to_be_bytes());
         headers.put(&addresses.destination_port.to_be_bytes());
         match &packet.payload {
@@ -71,20 +76,25 @@ impl Headers {
     }
 
     fn ipv4(&mut self, packet: &NetPacket, addresses: Addresses) {
-        let protocol = if matches!(packet.payload, Payload::Tcp(_)) { PROTOCOL_TCP } else { PROTOCOL_UDP };
-        let ecn = match packet.ecn {
-            Ecn::NotCapable => 0,
-            Ecn::Capable => 2,
-            Ecn::Marked => 3,
-        };
+        self.put(&ETHERTYPE_IPV4.to_be_bytes());
         let start = self.len;
-        self.put(&[0x45, ecn]);
+        self.put(&[0x45, ecn_bits(packet)]);
         self.put(&packet.bytes.to_be_bytes());
-        self.put(&[0, 0, 0x40, 0, TTL, protocol, 0, 0]);
+        self.put(&[0, 0, 0x40, 0, TTL, protocol(packet), 0, 0]);
         self.put(&ip(addresses.source));
         self.put(&ip(addresses.destination));
         let sum = checksum(&self.bytes[start..self.len], 0);
         self.bytes[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
+    }
+
+    fn ipv6(&mut self, packet: &NetPacket, addresses: Addresses) {
+        self.put(&ETHERTYPE_IPV6.to_be_bytes());
+        // The traffic class is across two bytes; no flow label.
+        self.put(&[0x60, ecn_bits(packet) << 4, 0, 0]);
+        self.put(&(packet.bytes - IpVersion::V6.header_bytes()).to_be_bytes());
+        self.put(&[protocol(packet), TTL]);
+        self.put(&ipv6(addresses.source));
+        self.put(&ipv6(addresses.destination));
     }
 
     fn tcp(&mut self, segment: &Segment, window_shift: u8) {
@@ -124,23 +134,52 @@ impl Headers {
     }
 
     fn udp(&mut self, datagram: Datagram) {
-        self.put(&(datagram.len + 8).to_be_bytes());
+        self.put(&(datagram.len + UDP_HEADER).to_be_bytes());
         self.checksum_at = self.len;
         self.put(&[0, 0]);
     }
 
-    /// RFC 9293, 3.1 and RFC 768: the sum over the pseudo header, the transport header and the payload, which is zeros.
+    /// RFC 9293, 3.1 and RFC 768: the sum over the pseudo header (of IPv6: RFC 8200, 8.1, whose zeros add nothing), the
+    /// transport header and the payload, which is zeros.
     fn transport_checksum(&mut self, packet: &NetPacket, addresses: Addresses) {
-        let protocol = if matches!(packet.payload, Payload::Tcp(_)) { PROTOCOL_TCP } else { PROTOCOL_UDP };
-        let length = u32::from(packet.bytes) - IPV4_HEADER as u32;
-        let pseudo = [ip(addresses.source), ip(addresses.destination), [0, 0, 0, protocol], length.to_be_bytes()];
-        let transport = &self.bytes[ETHERNET_HEADER + IPV4_HEADER..self.len];
-        let mut sum = checksum(transport, partial_sum(pseudo.as_flattened()));
-        if protocol == PROTOCOL_UDP && sum == 0 {
+        let header = addresses.ip.header_bytes();
+        let start = ETHERNET_HEADER + usize::from(header);
+        let length = packet.bytes - header;
+        let pseudo = match addresses.ip {
+            IpVersion::V4 => [ip(addresses.source), ip(addresses.destination)].map(|address| partial_sum(&address)),
+            IpVersion::V6 => [ipv6(addresses.source), ipv6(addresses.destination)].map(|address| partial_sum(&address)),
+        };
+        let pseudo = pseudo[0] + pseudo[1] + u32::from(protocol(packet)) + u32::from(length);
+        let mut sum = checksum(&self.bytes[start..self.len], pseudo);
+        if protocol(packet) == PROTOCOL_UDP && sum == 0 {
             sum = 0xffff;
         }
         self.bytes[self.checksum_at..self.checksum_at + 2].copy_from_slice(&sum.to_be_bytes());
     }
+}
+
+fn protocol(packet: &NetPacket) -> u8 {
+    if matches!(packet.payload, Payload::Tcp(_)) {
+        PROTOCOL_TCP
+    } else {
+        PROTOCOL_UDP
+    }
+}
+
+fn ecn_bits(packet: &NetPacket) -> u8 {
+    match packet.ecn {
+        Ecn::NotCapable => 0,
+        Ecn::Capable => 2,
+        Ecn::Marked => 3,
+    }
+}
+
+/// A unique local address (RFC 4193).
+fn ipv6(node: u32) -> [u8; 16] {
+    let mut address = [0; 16];
+    address[0] = 0xfd;
+    address[12..].copy_from_slice(&(node + 1).to_be_bytes());
+    address
 }
 
 fn ip(node: u32) -> [u8; 4] {
@@ -168,9 +207,9 @@ fn checksum(bytes: &[u8], before: u32) -> u16 {
 }
 
 const ETHERNET_HEADER: usize = 14;
-const IPV4_HEADER: usize = 20;
-const MAX_HEADERS: usize = ETHERNET_HEADER + IPV4_HEADER + 60;
+const MAX_HEADERS: usize = ETHERNET_HEADER + 40 + 60;
 const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const TTL: u8 = 64;
@@ -183,8 +222,6 @@ const OPTION_TIMESTAMPS: u8 = 8;
 const FIRST_PORT: u16 = 5201;
 const EPHEMERAL_PORT: u16 = 49_152;
 const EPHEMERAL_PORTS: u32 = 16_384;
-
-const _: () = assert!(UDP_HEADERS as usize == IPV4_HEADER + 8);
 
 #[cfg(test)]
 mod tests {

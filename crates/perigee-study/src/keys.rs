@@ -339,6 +339,7 @@ pub(crate) static FLOW: Section = Section {
         key("start", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "When it begins."),
         key("start_jitter", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "Largest random delay of the beginning, uniform, drawn per flow and round."),
         key("count", Kind::Integer { min: 0, max: MAX_FLOWS as u64 }, "1", "How many such flows, named `NAME.1`, `NAME.2` ... where they are several; 0 leaves it out."),
+        key("ip", Kind::Word(IP_VERSIONS), "v4", "Version of its packets, `v4` or `v6`. Headers of `v6` are 20 bytes longer; a segment carries 20 bytes less than `mss`, so that no packet is larger."),
         key("cc", Kind::Cc, "cubic", "Congestion control of both ends: a name, or `{ name = \"hybla\", rtt0 = \"25 ms\" }` with parameters. A name with a `/` in it, or that ends in `.c`, is an author's own file, relative to the study's folder (of `--set`: to the working directory); see the guide.").of(TCP_KINDS),
         key("tcp", Kind::Table(&TCP), "", "TCP settings of both ends of this flow, over those of `[hosts]`.").of(TCP_KINDS),
         key("opened_by", Kind::Word(OPENERS), "receiver", "The end that opens the connection: `receiver`, as a client that downloads; `sender`, as one that uploads. The first round trip that the sender measures, and with it its first window, may depend on it.").of(&["bulk"]),
@@ -348,7 +349,7 @@ pub(crate) static FLOW: Section = Section {
         key("response", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a response.").of(&["request"]),
         key("think", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "From the end of a response to the next request.").of(&["request"]),
         key("rate", Kind::Rate, "", "Rate of the IP packets.").of(&["udp"]),
-        key("packet", Kind::Size { min: Bytes::new(28), max: Bytes::new(65_535) }, "", "Size of an IP packet (headers take 28 B).").of(&["udp", "ping"]),
+        key("packet", Kind::Size { min: Bytes::new(28), max: Bytes::new(65_535) }, "", "Size of an IP packet (headers take 28 B, with `ip = \"v6\"` 48 B).").of(&["udp", "ping"]),
         key("interval", Kind::Time { min: Time::from_micros(1), max: DAYS_30 }, "", "Between two pings.").of(&["ping"]),
         key("repeat", Kind::Integer { min: 1, max: MAX_EXCHANGES }, "", "How many requests or pings.").of(&["request", "ping"]),
     ],
@@ -362,6 +363,8 @@ pub(crate) static REDUCED: Section =
 pub(crate) const KINDS: &[&str] = &["bulk", "request", "udp", "ping"];
 /// The ends that may open a connection.
 pub(crate) const OPENERS: &[&str] = &["receiver", "sender"];
+/// Versions of the Internet Protocol.
+pub(crate) const IP_VERSIONS: &[&str] = &["v4", "v6"];
 /// Those that run over TCP.
 const TCP_KINDS: &[&str] = &["bulk", "request"];
 

@@ -18,5 +18,5 @@ mod study;
 mod topology;
 
 pub use outside::{Outside, Place, Unusable};
-pub use run::{Amount, App, FlowSpec, Measure, Opener, Run, RunLink, Scenario, Startup, Tcp, Traffic};
+pub use run::{Amount, App, FlowSpec, IpVersion, Measure, Opener, Run, RunLink, Scenario, Startup, Tcp, Traffic};
 pub use study::{plan_json, Overrides, Study, StudyError};

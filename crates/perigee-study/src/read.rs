@@ -12,7 +12,7 @@ use crate::keys::{FLOW, KINDS, LINK, MAX_FLOWS, MEASURE, MILESTONES, REDUCED, RO
 use crate::outside::{is_path, Outside, Place};
 use crate::reader::{clip, entries_of, text_of, Reader};
 use crate::results::Name;
-use crate::run::{Amount, App, FlowSpec, Measure, Opener, Startup, Tcp, Traffic};
+use crate::run::{Amount, App, FlowSpec, IpVersion, Measure, Opener, Startup, Tcp, Traffic};
 use crate::topology::{self, Edge, NoPath};
 
 /// A scenario whose links are still tables.
@@ -305,21 +305,26 @@ fn flow(
             table.error("to", message, fix)
         })
     };
+    let ip = match table.get::<String>("ip")?.as_str() {
+        "v6" => IpVersion::V6,
+        _ => IpVersion::V4,
+    };
     Ok(FlowSpec {
         name: name.into(),
+        ip,
         from,
         to,
         forward: way((from, to))?,
         back: way((to, from))?,
         start: table.get("start")?,
         start_jitter: table.get("start_jitter")?,
-        traffic: traffic(table, name, hosts((from, to)), outside)?,
+        traffic: traffic(table, (name, ip), hosts((from, to)), outside)?,
     })
 }
 
 fn traffic(
     table: &Reader<'_>,
-    name: &str,
+    (name, ip): (&str, IpVersion),
     hosts: (&Config, &Config),
     outside: &mut Option<&mut dyn Outside>,
 ) -> Result<Traffic, StrictError> {
@@ -339,11 +344,13 @@ fn traffic(
             count: table.get("repeat")?,
         },
         Some(2) => {
-            let (rate, packet, duration) = (table.get::<Rate>("rate")?, table.get("packet")?, table.get("duration")?);
+            let (rate, duration) = (table.get::<Rate>("rate")?, table.get("duration")?);
+            let packet = packet(table, (name, ip))?;
             return Ok(Traffic::Udp { rate, packet, duration });
         }
         _ => {
-            let (interval, packet, count) = (table.get("interval")?, table.get("packet")?, table.get("repeat")?);
+            let (interval, count) = (table.get("interval")?, table.get("repeat")?);
+            let packet = packet(table, (name, ip))?;
             return Ok(Traffic::Ping { interval, packet, count });
         }
     };
@@ -359,6 +366,16 @@ fn traffic(
         _ => Opener::Receiver,
     };
     Ok(Traffic::Tcp { tcp: Box::new(Tcp { cc, cc_params, from, to, opened_by }), app })
+}
+
+/// The size of a flow's packets, which have room for their headers.
+fn packet(table: &Reader<'_>, (name, ip): (&str, IpVersion)) -> Result<Bytes, StrictError> {
+    let (packet, least) = (table.get::<Bytes>("packet")?, u64::from(ip.header_bytes()) + 8);
+    if packet.as_u64() < least {
+        let message = format!("flow `{name}`: packets of {packet} have no room for the headers of `v6`");
+        return Err(table.error("packet", message, format!("give them {least} B or more")));
+    }
+    Ok(packet)
 }
 
 fn amount(table: &Reader<'_>, name: &str) -> Result<Amount, StrictError> {

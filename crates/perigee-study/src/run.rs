@@ -82,6 +82,8 @@ pub struct FlowSpec {
     pub start: Time,
     /// Largest random delay of the beginning.
     pub start_jitter: Time,
+    /// The version of its packets.
+    pub ip: IpVersion,
     /// What it carries.
     pub traffic: Traffic,
 }
@@ -91,6 +93,30 @@ impl FlowSpec {
     pub fn start_in(&self, seed: u64) -> Time {
         let mut stream = Stream::new(seed, &format!("flow/{}/start", self.name));
         self.start + Time::from_nanos(stream.below(self.start_jitter.as_nanos()))
+    }
+}
+
+/// A version of the Internet Protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpVersion {
+    /// RFC 791.
+    V4,
+    /// RFC 8200.
+    V6,
+}
+
+impl IpVersion {
+    /// Size of a packet's header, without options, bytes.
+    pub const fn header_bytes(self) -> u16 {
+        match self {
+            Self::V4 => 20,
+            Self::V6 => 40,
+        }
+    }
+
+    /// The largest segment of a host whose setting is `mss`: its packets are no larger than those of IPv4.
+    pub const fn segment(self, mss: u16) -> u16 {
+        mss.saturating_sub(self.header_bytes() - Self::V4.header_bytes())
     }
 }
 

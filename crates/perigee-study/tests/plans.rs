@@ -254,3 +254,19 @@ proptest! {
         prop_assert_eq!(format!("{a:?}"), format!("{b:?}"));
     }
 }
+
+#[test]
+fn a_flow_of_ipv6_needs_room_for_its_headers() {
+    let text = |packet: &str| {
+        format!(
+            "name = \"x\"\nnodes = [\"a\", \"b\"]\n[[links]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\n\
+             delay = \"1 ms\"\n[[flows]]\nname = \"p\"\nkind = \"ping\"\nfrom = \"a\"\nto = \"b\"\nip = \"v6\"\n\
+             packet = \"{packet}\"\ninterval = \"1 s\"\nrepeat = 1\n"
+        )
+    };
+    let study = Study::parse(&text("48 B"), "x.toml").expect("a study");
+    let runs = study.plan(&Overrides::default(), &mut |_: &str| Err(String::new())).expect("a plan");
+    assert_eq!(runs[0].scenario.flows[0].ip, perigee_study::IpVersion::V6);
+    let said = Study::parse(&text("47 B"), "x.toml").expect_err("too small").to_string();
+    assert!(said.contains("no room for the headers of `v6`") && said.contains("give them 48 B or more"), "{said}");
+}

@@ -9,9 +9,14 @@ use crate::network::Options;
 
 /// A run with losses, so that there are SACK blocks, and datagrams, captured at its two ends.
 fn captured(capture_payload: usize) -> Vec<(String, Vec<u8>)> {
+    captured_of("v4", capture_payload)
+}
+
+/// The same of a version of IP.
+fn captured_of(ip: &str, capture_payload: usize) -> Vec<(String, Vec<u8>)> {
     let run = plan(&through_router(
         "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\nloss = \"1 %\"",
-        r#"
+        &r#"
         [measure]
         pcap = ["a", "b"]
         [[flows]]
@@ -27,7 +32,8 @@ fn captured(capture_payload: usize) -> Vec<(String, Vec<u8>)> {
         interval = "50 ms"
         packet = "101 B"
         repeat = 10
-        "#,
+        "#
+        .replace("name =", &format!("ip = \"{ip}\"\nname =")),
     ));
     let options = Options { capture_payload, ..Options::default() };
     let captures = carry_out(&run, options).expect("the run is possible").captures;
@@ -76,6 +82,30 @@ fn captured_packets_have_right_lengths_and_checksums() {
             protocols[usize::from(ip[9] == 17)] += 1;
         }
         assert!(protocols[0] > 0 && protocols[1] >= 10, "{protocols:?} packets of TCP and UDP");
+    }
+}
+
+#[test]
+fn ipv6_packets_have_right_lengths_and_checksums_and_are_no_larger_than_those_of_ipv4() {
+    let largest = |captures: Vec<(String, Vec<u8>)>| {
+        let sizes = captures.iter().flat_map(|(_, pcapng)| packets(pcapng)).map(|(_, data, _)| data.len());
+        sizes.max().expect("packets")
+    };
+    assert_eq!(largest(captured_of("v6", 65_535)), largest(captured_of("v4", 65_535)));
+    for (node, pcapng) in captured_of("v6", 65_535) {
+        let packets = packets(&pcapng);
+        assert!(packets.len() > 400, "{} packets at {node}", packets.len());
+        for (_, data, _) in packets {
+            assert_eq!((data[12..14].to_vec(), data[14] >> 4), (vec![0x86, 0xdd], 6));
+            let (ip, transport) = data[14..].split_at(40);
+            assert_eq!(usize::from(ip[4]) * 256 + usize::from(ip[5]), transport.len());
+            // RFC 8200, 8.1.
+            let mut pseudo = ip[8..40].to_vec();
+            pseudo.extend((transport.len() as u32).to_be_bytes());
+            pseudo.extend([0, 0, 0, ip[6]]);
+            pseudo.extend(transport);
+            assert_eq!(sum(&pseudo), 0xffff, "transport checksum");
+        }
     }
 }
 
