@@ -15,7 +15,7 @@ BIN := .venv/bin
 STUDY ?= claypool-2021
 RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-PACKAGES := ca-certificates clang curl gcc git iproute2 iputils-ping libbpf-dev libc6-dev libelf-dev \
+PACKAGES := ca-certificates clang curl gcc git iperf3 iproute2 iputils-ping libbpf-dev libc6-dev libelf-dev \
             llvm make nftables pkg-config python3-venv zlib1g-dev
 BENCH_PACKAGES := g++ libns3-dev ns2 time valgrind
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -175,7 +175,7 @@ def main() -> None:
 
     from perigee import cli, engines
 
-    def engine(name: str) -> Engine:
+    def engine(name: str, say: Callable[[str], None] = lambda _text: None) -> Engine:
         assert name == "sim"
         return SyntheticEngine(pause_s=float(os.environ.get("PAUSE_S", "0")))
 

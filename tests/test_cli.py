@@ -60,9 +60,9 @@ def test_a_study_that_is_not_there_is_bad_input(perigee: Perigee) -> None:
     assert "claypool-2021" in error
 
 
-def test_an_engine_to_come_says_so(perigee: Perigee, study: Path) -> None:
-    error = said(perigee("run", study, "--engine", "live"), 2)
-    assert error == "error: --engine live: not available yet in this version; use --engine sim or emu\n"
+def test_an_engine_that_is_none_is_answered_with_those_that_are(perigee: Perigee, study: Path) -> None:
+    error = said(perigee("run", study, "--engine", "lab"), 2)
+    assert error == "error: --engine lab: there is no such engine; the engines are: sim, emu, live\n"
 
 
 def test_an_engine_that_does_not_exist_is_bad_input(perigee: Perigee, study: Path) -> None:

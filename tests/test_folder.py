@@ -72,7 +72,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(study: Path, tmp_path
 
 
 def test_an_interrupt_keeps_what_is_done_and_says_how_much(study: Path, tmp_path: Path) -> None:
-    def stop(done: float, _total: int) -> None:
+    def stop(done: float, _total: int, /, outlook: object = None) -> None:
         if done >= 4:
             raise KeyboardInterrupt
 
@@ -174,7 +174,7 @@ def test_finished_results_are_not_done_again(results: Path, study: Path) -> None
 def test_two_processes_cannot_fill_one_folder(study: Path, tmp_path: Path) -> None:
     tried: list[bool] = []
 
-    def again(_done: float, _total: int) -> None:
+    def again(_done: float, _total: int, /, outlook: object = None) -> None:
         if not tried:
             tried.append(True)
             with pytest.raises(InputError, match="another perigee is writing there"):

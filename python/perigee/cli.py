@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import sys
+import time
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -18,7 +19,8 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from perigee import __version__, cc, emu, engines, ping_command, probe_command, progress
-from perigee.console import error_console, out_console
+from perigee.console import error_console, out_console, say
+from perigee.dry import listing
 from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
 from perigee.numbers import number, signed
 from perigee.places import find_study
@@ -91,7 +93,10 @@ def run(
     study: Annotated[str, typer.Argument(help="A study: its name in studies/, its folder, or its TOML file.")],
     engine: Annotated[
         str,
-        typer.Option(help="sim: simulated, in virtual time. emu: real TCP over emulated links, in real time, as root."),
+        typer.Option(
+            help="sim: simulated, in virtual time. emu: real TCP over emulated links, in real time, as root. "
+            "live: between real hosts, through their iperf3 servers."
+        ),
     ] = "sim",
     settings: Annotated[
         list[str] | None,
@@ -107,6 +112,9 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the runs; of real hosts also when they begin, and the data.")
+    ] = False,
 ) -> None:
     """Carry a study out and keep its results in a folder.
 
@@ -119,16 +127,22 @@ def run(
       perigee run claypool-2021 --reduced --out /tmp/try
       perigee run claypool-2021 --set rounds=10 --set flow.size="100 MB"
       perigee run ./my-study.toml --jobs 1
+      perigee run ./my-study.toml --engine live --set live.servers.server=example.org:5201 --dry-run
     """
     job = Job(
         study=find_study(study),
-        engine=engines.engine(engine),
+        engine=engines.engine(engine, say),
         settings=settings or (),
         reduced=reduced,
         out=out,
         workers=jobs,
         fresh=fresh,
     )
+    if dry_run:
+        table, together = listing(job.engine.plan(job.study, job.settings, job.reduced), time.time())
+        out_console.print(table)
+        say(together)
+        return
     with progress.bar(error_console, job.study.path.parent.name) as watch:
         done = carry_out(job, watch)
     if done.warnings:
@@ -140,6 +154,7 @@ def run(
     else:
         text = f"{done.runs} runs"
     _say_lateness(done.folder)
+    _say_left_out(done.folder)
     error_console.print(
         f"{text}; next: perigee report {shlex.quote(str(done.folder))}", highlight=False, soft_wrap=True
     )
@@ -246,6 +261,14 @@ def _say_lateness(folder: Path) -> None:
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _say_left_out(folder: Path) -> None:
+    """Say how many runs between real hosts are not in the results."""
+    for what, why in (("failed", "did not come through"), ("left-out", "were left out when the time was over")):
+        count = len(list((folder / "raw").glob(f"run-*-{what}.json")))
+        if count:
+            say(f"{count} runs {why}; they are in no table, see {folder}/raw/run-*-{what}.json")
 
 
 def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -30,10 +30,12 @@ class Output:
     Attributes:
         tables: Arrow tables by name, in the columns of `schema/results.md`.
         captures: packet captures (pcapng) by node, where the study asks for them.
+        files: further files by their path in the results folder.
     """
 
     tables: Mapping[str, pa.Table]
     captures: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 class Plan(Protocol):
@@ -95,26 +97,37 @@ class Engine(Protocol):
         """
 
 
-def engine(name: str) -> Engine:
-    """Return the engine called `name`.
+@runtime_checkable
+class Timed(Protocol):
+    """A plan whose runs have their times."""
+
+    def begin(self, since_s: float, *, resumed: bool) -> None:
+        """Say when the study began, seconds of Unix time, and whether runs of it are there already."""
+
+    def outlook(self) -> tuple[str, float | None]:
+        """Return what goes on, and how many seconds are left; none: nobody knows."""
+
+
+def engine(name: str, say: Callable[[str], None] = lambda _text: None) -> Engine:
+    """Return the engine called `name`; it says with `say` what happens while it works.
 
     Raises:
-        InputError: there is no such engine, or it is not in this version.
+        InputError: there is no such engine.
 
     Examples:
         >>> engine("emu").most_at_once
         1
-        >>> engine("live")
+        >>> engine("lab")
         Traceback (most recent call last):
         ...
-        perigee.errors.InputError: --engine live: not available yet in this version; use --engine sim or emu
+        perigee.errors.InputError: --engine lab: there is no such engine; the engines are: sim, emu, live
     """
-    known: dict[str, Engine] = {"sim": Simulator(), "emu": Emulator()}
+    from perigee.live import Live
+
+    known: dict[str, Engine] = {"sim": Simulator(), "emu": Emulator(), "live": Live(say)}
     if name in known:
         return known[name]
-    if name == "live":
-        raise InputError(f"--engine {name}: not available yet in this version; use --engine sim or emu")
-    raise InputError(f"--engine {name}: there is no such engine; the engines are: sim, emu (and, to come, live)")
+    raise InputError(f"--engine {name}: there is no such engine; the engines are: {', '.join(known)}")
 
 
 class Simulator:
@@ -126,11 +139,11 @@ class Simulator:
     @property
     def build(self) -> str:
         """Fingerprint of the simulator's binary."""
-        return _core_fingerprint()
+        return core_fingerprint()
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
         """Read a study and lay out its runs, see `Engine.plan`."""
-        return NativePlan(_native_plan(study, settings, reduced), self.name)
+        return NativePlan(native_plan(study, settings, reduced), self.name)
 
 
 class Emulator:
@@ -142,11 +155,11 @@ class Emulator:
     @property
     def build(self) -> str:
         """Fingerprint of the emulator's binary."""
-        return _core_fingerprint()
+        return core_fingerprint()
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
         """Read a study and lay out its runs, see `Engine.plan`; what this machine cannot carry out is an error."""
-        plan = _native_plan(study, settings, reduced)
+        plan = native_plan(study, settings, reduced)
         try:
             plan.check_emulated()
         except native_core().LinkError as error:
@@ -154,11 +167,16 @@ class Emulator:
         return NativePlan(plan, self.name)
 
 
-def _native_plan(study: StudyFile, settings: Sequence[str], reduced: bool) -> Any:
+def native_plan(study: StudyFile, settings: Sequence[str], reduced: bool, *, real: bool = False) -> Any:
+    """Return the Rust core's plan of a study; where paths are `real`, its runs have no links.
+
+    Raises:
+        InputError: the study or a setting is wrong, or the core is not built.
+    """
     core = native_core()
     try:
         search = [str(folder) for folder in study.search]
-        return core.Plan(study.text, str(study.path), list(settings), reduced, search, str(headers()))
+        return core.Plan(study.text, str(study.path), list(settings), reduced, search, str(headers()), real)
     except core.StudyError as error:
         raise InputError(str(error)) from error
 
@@ -305,5 +323,6 @@ def native_core() -> Any:
 
 
 @functools.cache
-def _core_fingerprint() -> str:
+def core_fingerprint() -> str:
+    """Return the SHA-256 of the compiled module."""
     return hashlib.sha256(Path(native_core().__file__).read_bytes()).hexdigest()

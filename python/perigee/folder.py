@@ -109,7 +109,7 @@ class ResultsFolder:
         manifest = read_manifest(self.path) if self._is_begun() else None
         if manifest is not None and fresh:
             (self.path / "manifest.json").unlink()
-            for old in [self._shards, self.path / "study", self.path / "captures"]:
+            for old in [self._shards, *(self.path / name for name in ("study", "captures", "raw"))]:
                 shutil.rmtree(old, ignore_errors=True)
             for table in self.path.glob("*.parquet"):
                 table.unlink()
@@ -164,8 +164,14 @@ class ResultsFolder:
         """Return the runs that are still to be done, in order."""
         return [index for index in range(runs) if not shards.shard_path(self._shards, index).exists()]
 
-    def keep(self, index: int, tables: Mapping[str, pa.Table], captures: Mapping[str, bytes]) -> None:
-        """Keep the results of one run.
+    def keep(
+        self,
+        index: int,
+        tables: Mapping[str, pa.Table],
+        captures: Mapping[str, bytes],
+        files: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Keep the results of one run, and further files by their path in the folder.
 
         Raises:
             StorageError: the disk is full, or the folder cannot be written.
@@ -174,6 +180,9 @@ class ResultsFolder:
             folder = self.path / "captures"
             folder.mkdir(exist_ok=True)
             write_atomically(folder / f"run-{index:06d}-{node}.pcapng", content)
+        for name, content in (files or {}).items():
+            (self.path / name).parent.mkdir(exist_ok=True)
+            write_atomically(self.path / name, content)
         shards.write_shard(shards.shard_path(self._shards, index), tables)
 
     def finish(self, manifest: Manifest) -> None:

@@ -5,14 +5,21 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from perigee.runner import Watch
 
 LINE_EVERY_S = 15.0
+TIMED_LINE_EVERY_S = 600.0
+"""Of a study with a schedule, which may take days."""
 
-Watch = Callable[[float, int], None]
+Outlook = tuple[str, float | None]
 
 
 @contextlib.contextmanager
@@ -27,7 +34,7 @@ def bar(console: Console, title: str) -> Iterator[Watch]:
         A function to call with the runs done so far (parts count) and all runs.
     """
     if not console.is_terminal:
-        yield _lines(console, title)
+        yield _Lines(console, title)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -35,26 +42,64 @@ def bar(console: Console, title: str) -> Iterator[Watch]:
         TextColumn("{task.fields[count]} runs"),
         TimeElapsedColumn(),
         TextColumn("left"),
-        TimeRemainingColumn(),
+        _Left(),
     )
     with Progress(*columns, console=console, expand=True, transient=True) as shown:
-        task = shown.add_task(title, total=None, count="")
+        task = shown.add_task(title, total=None, count="", left=None)
 
-        def watch(done: float, total: int) -> None:
-            shown.update(task, completed=done, total=total, count=f"{int(done)}/{total}")
+        def watch(done: float, total: int, /, outlook: Outlook | None = None) -> None:
+            said = f"{title}: {outlook[0]}" if outlook and outlook[0] else title
+            left = None if outlook is None else duration(outlook[1])
+            shown.update(task, completed=done, total=total, count=f"{int(done)}/{total}", description=said, left=left)
 
         yield watch
 
 
-def _lines(console: Console, title: str) -> Watch:
-    begun = last = time.monotonic()
+class _Left(TimeRemainingColumn):
+    """The time left: by the plan, or else by the speed so far."""
 
-    def watch(done: float, total: int) -> None:
-        nonlocal last
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        left = task.fields["left"]
+        return super().render(task) if left is None else Text(left, style="progress.remaining")
+
+
+class _Lines:
+    """A line now and then."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._console = console
+        self._title = title
+        self._begun = self._last = time.monotonic()
+        self._said = ""
+
+    def __call__(self, done: float, total: int, /, outlook: Outlook | None = None) -> None:
         now = time.monotonic()
-        if now - last >= LINE_EVERY_S and 0 < done < total:
-            last = now
-            left = (now - begun) / done * (total - done)
-            console.print(f"{title}: {int(done)} of {total} runs, about {left:.0f} s left", highlight=False)
+        if outlook is None:
+            if now - self._last >= LINE_EVERY_S and 0 < done < total:
+                left = (now - self._begun) / done * (total - done)
+                self._say(f"{int(done)} of {total} runs, about {left:.0f} s left", now)
+            return
+        said, left_s = outlook
+        is_news = bool(said) and said != self._said and now - self._last >= LINE_EVERY_S
+        if done < total and (is_news or now - self._last >= TIMED_LINE_EVERY_S):
+            self._said = said
+            self._say(", ".join(filter(None, [f"{int(done)} of {total} runs", said, f"{duration(left_s)} left"])), now)
 
-    return watch
+    def _say(self, text: str, now: float) -> None:
+        self._last = now
+        self._console.print(f"{self._title}: {text}", highlight=False)
+
+
+def duration(seconds: float | None) -> str:
+    """Write a time that is left.
+
+    Examples:
+        >>> duration(42.4), duration(3 * 3600 + 125), duration(None)
+        ('0:00:42', '3:02:05', 'unknown time')
+    """
+    if seconds is None:
+        return "unknown time"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"

@@ -7,12 +7,14 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
-from perigee.engines import Engine, Plan
+from perigee.engines import Engine, Plan, Timed
 from perigee.errors import InterruptedRunError
 from perigee.folder import Identity, ResultsFolder, plan_hash
 from perigee.places import StudyFile
@@ -29,7 +31,8 @@ class Job:
         engine: what carries it out.
         settings: `key=value` overrides.
         reduced: take the small size the study declares.
-        out: the results folder; none: `results/<study>`, with `-emu` for that engine and `-reduced` for that size.
+        out: the results folder; none: `results/<study>`, with `-emu` or `-live` for these engines and `-reduced` for
+            that size.
         workers: how many runs at a time; none: as many as there are cores.
         fresh: begin anew where results are there already.
     """
@@ -60,11 +63,14 @@ class Done:
     warnings: str = ""
 
 
-Watch = Callable[[float, int], None]
-"""Called with the work done so far and all of it, in runs; parts of runs count."""
+class Watch(Protocol):
+    """Is told of the progress."""
+
+    def __call__(self, done: float, total: int, /, outlook: tuple[str, float | None] | None = None) -> None:
+        """The work done so far and all of it, in runs, parts of runs counted; of a plan that knows: its outlook."""
 
 
-def carry_out(job: Job, watch: Watch = lambda _done, _total: None) -> Done:
+def carry_out(job: Job, watch: Watch = lambda _done, _total, outlook=None: None) -> Done:
     """Do all runs of a study that are not done yet, then merge their tables.
 
     Args:
@@ -84,7 +90,8 @@ def carry_out(job: Job, watch: Watch = lambda _done, _total: None) -> Done:
         engine=job.engine.name,
         plan=plan_hash(plan.runs),
         build=job.engine.build,
-        settings=tuple(job.settings),
+        # When runs begin is no part of what they are.
+        settings=tuple(s for s in job.settings if not s.startswith("live.") or s.startswith("live.servers.")),
         reduced=job.reduced,
         runs=total,
         seeds=tuple(dict.fromkeys(int(run["seed"]) for run in plan.runs)),
@@ -102,6 +109,9 @@ def carry_out(job: Job, watch: Watch = lambda _done, _total: None) -> Done:
             watch(total, total)
             return Done(out, total, total, plan.warnings)
         missing = folder.missing(total)
+        if isinstance(plan, Timed):
+            since = datetime.fromisoformat(manifest.content["started"]).timestamp()
+            plan.begin(since, resumed=len(missing) < total)
         workers = job.workers or os.cpu_count() or 1
         _Crew(plan, folder, min(workers, job.engine.most_at_once or workers)).do(missing, total, watch)
         folder.finish(manifest)
@@ -145,7 +155,8 @@ class _Crew:
                     for future in finished:
                         future.result()
                     done += len(finished)
-                    watch(done + sum(list(self._share.values())), total)
+                    outlook = self._plan.outlook() if isinstance(self._plan, Timed) else None
+                    watch(done + sum(list(self._share.values())), total, outlook=outlook)
             except BaseException as error:
                 self._stop.set()
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -167,6 +178,6 @@ class _Crew:
         try:
             output = self._plan.execute(index, progress)
             if output is not None:
-                self._folder.keep(index, output.tables, output.captures)
+                self._folder.keep(index, output.tables, output.captures, output.files)
         finally:
             self._share.pop(index, None)

@@ -11,5 +11,5 @@ mod rows;
 
 pub use link_log::{write_links, LinkLog};
 pub use meter::{mbps, steady_of_size, steady_of_time, Meter, Of, Sent, State, SteadyBegin};
-pub use observed::{amount_of, write_observed, Observed, SenderSample};
+pub use observed::{write_observed, Observed, SenderSample};
 pub use rows::{blank_row, empty_row};

@@ -4,7 +4,7 @@
 //! milestones are those of every engine, as exact as the intervals are short. What the program does not say stays empty.
 
 use perigee_study::results::{FlowRow, SeriesRow, Tables};
-use perigee_study::{Amount, Measure, Traffic};
+use perigee_study::{Amount, Measure};
 use perigee_units::{Ratio, Time};
 
 use crate::meter::{steady_of_size, steady_of_time, Meter, Of, Sent, State};
@@ -41,15 +41,6 @@ pub struct SenderSample {
     pub cwnd_packets: Option<u32>,
     /// Smoothed round trip.
     pub srtt: Option<Time>,
-}
-
-/// What a flow of a study is to carry, as far as another program can.
-pub fn amount_of(traffic: &Traffic) -> Option<Amount> {
-    match traffic {
-        Traffic::Tcp { app: perigee_study::App::Bulk(amount), .. } => Some(*amount),
-        Traffic::Udp { duration, .. } => Some(Amount::Duration(*duration)),
-        Traffic::Tcp { .. } | Traffic::Ping { .. } => None,
-    }
 }
 
 /// Adds the rows of a flow that was observed to the tables; `row` has its description, and keeps what is not measured here.

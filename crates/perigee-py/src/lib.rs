@@ -3,6 +3,7 @@
 mod emulate;
 mod files;
 mod kernel;
+mod live;
 mod observe;
 mod probe;
 mod setup;
@@ -15,7 +16,7 @@ use perigee_cc::Algorithm;
 use perigee_cc_load::{ForKernel, Loader};
 use perigee_sim::SimError;
 use perigee_study::results::Tables;
-use perigee_study::{plan_json, Overrides, Run, Study};
+use perigee_study::{plan_json, Live, Overrides, Run, Study};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -34,6 +35,7 @@ create_exception!(_core, SimulationError, PyRuntimeError, "A run failed.");
 struct Plan {
     study: String,
     runs: Vec<Run>,
+    live: Live,
     warnings: String,
     sources: Vec<(&'static str, Vec<u8>)>,
 }
@@ -41,8 +43,10 @@ struct Plan {
 #[pymethods]
 impl Plan {
     /// Reads a study and lays out its runs. `path` names it in errors; profiles and recordings are looked for in the
-    /// folders of `search`, and `headers` is the folder of `tcp.h`, for authors' algorithms.
+    /// folders of `search`, and `headers` is the folder of `tcp.h`, for authors' algorithms. Where paths are `real`, the
+    /// runs have no links.
     #[new]
+    #[pyo3(signature = (text, path, settings, reduced, search, headers, real=false))]
     #[allow(clippy::needless_pass_by_value, reason = "lists from Python arrive as owned vectors")]
     fn new(
         text: &str,
@@ -51,15 +55,18 @@ impl Plan {
         reduced: bool,
         search: Vec<PathBuf>,
         headers: PathBuf,
+        real: bool,
     ) -> PyResult<Self> {
         let wrong = |error: perigee_study::StudyError| StudyError::new_err(error.to_string());
         let study = Study::parse(text, path).map_err(wrong)?;
         let overrides = Overrides::new(&settings, reduced).map_err(wrong)?;
         let folder = Path::new(path).parent().unwrap_or(Path::new(""));
         let mut disk = Disk { search: &search, folder, loader: Loader::new(headers) };
-        let runs = study.plan(&overrides, &mut disk).map_err(wrong)?;
+        let runs =
+            if real { study.plan_without_links(&overrides, &mut disk) } else { study.plan(&overrides, &mut disk) };
+        let (runs, live) = (runs.map_err(wrong)?, study.live(&overrides).map_err(wrong)?);
         let sources = disk.loader.sources().map(|(name, text)| (name, text.to_vec())).collect();
-        Ok(Self { study: study.name().to_owned(), runs, warnings: disk.loader.warnings().to_owned(), sources })
+        Ok(Self { study: study.name().to_owned(), runs, live, warnings: disk.loader.warnings().to_owned(), sources })
     }
 
     /// The study's name.
@@ -91,6 +98,17 @@ impl Plan {
     /// Links, hosts and flows of the first run in words, as JSON.
     fn setup_json(&self) -> String {
         self.runs.first().map_or_else(|| "{}".to_owned(), |run| setup::describe(&run.scenario).to_string())
+    }
+
+    /// Which real hosts stand for the nodes, and when runs begin, as JSON.
+    fn live_json(&self) -> String {
+        live::schedule(&self.live).to_string()
+    }
+
+    /// A run as JSON, for an engine that asks other programs to carry it out.
+    fn run_json(&self, index: usize) -> PyResult<String> {
+        let run = self.runs.get(index).ok_or_else(|| PyIndexError::new_err(format!("there is no run {index}")))?;
+        Ok(live::run(run).to_string())
     }
 
     /// Says whether `emu` can carry out the runs here: nothing where it can.

@@ -2,7 +2,7 @@
 
 use perigee_link::strict::{suggestion, Content, Node, StrictError};
 
-use crate::keys::{Kind, Section, FLOW, LINK, MEASURE, STUDY, TCP};
+use crate::keys::{Kind, Section, FLOW, LINK, LIVE, MEASURE, STUDY, TCP};
 use crate::reader::{clip, keys_of, text_of, value};
 
 /// The tree of a study and what was laid over it.
@@ -75,7 +75,7 @@ impl Document {
                 }
                 bad(format!("`{}`: there is no such input", clip(path)), suggestion(name, known()))
             }
-            [table @ ("measure" | "hosts"), ref rest @ ..] if !rest.is_empty() => {
+            [table @ ("measure" | "hosts" | "live"), ref rest @ ..] if !rest.is_empty() => {
                 Ok(vec![join(table, rest[0], &rest[1..])])
             }
             [scalar @ ("seed" | "rounds" | "time_limit")] => Ok(vec![vec![scalar.to_owned()]]),
@@ -118,6 +118,7 @@ impl Document {
                 Ok(())
             }
             ["measure", ref rest @ ..] => set_key(self.child("measure", value), &MEASURE, rest, &segments, value),
+            ["live", ref rest @ ..] => set_key(self.child("live", value), &LIVE, rest, &segments, value),
             ["hosts", node, ref rest @ ..] if !rest.is_empty() && self.nodes().any(|name| name == node) => {
                 if self.root.get("hosts").and_then(|hosts| hosts.get(node)).is_none() {
                     self.root.set(&["hosts", node], Node::empty_table(&value.origin));
@@ -186,6 +187,7 @@ fn set_key(
             }
             table.set(&[first, parameter], value.clone());
         }
+        (Kind::Inputs, [key]) => table.set(&[first, key], value.clone()),
         (Kind::Table(inside), [key]) => {
             known_key(inside, key, whole, value)?;
             table.set(&[first, key], value.clone());
@@ -223,4 +225,4 @@ const DEEPEST: usize = 12;
 
 /// The key paths there are.
 pub(crate) const PATHS: &str = "seed, rounds, time_limit, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, \
-    hosts.KEY, hosts.NODE.KEY, measure.KEY, inputs.NAME";
+    hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME";

@@ -121,6 +121,7 @@ pub(crate) static STUDY: Section = Section {
             "",
             "What varies: `\"KEY PATH\" = [values]`; several keys make every combination, the last changing fastest. `linked = [{ \"PATH\" = value, ... }, ...]` varies several keys together.",
         ),
+        key("live", Kind::Table(&LIVE), "", "Real hosts for the nodes, and when runs begin: for `--engine live` only."),
         key("reduced", Kind::Table(&REDUCED), "", "`set = { \"KEY PATH\" = value, ... }`: what makes the study small enough for a test (`--reduced`)."),
     ],
 };
@@ -355,6 +356,27 @@ pub(crate) static FLOW: Section = Section {
     ],
 };
 
+/// `[live]`.
+pub(crate) static LIVE: Section = Section {
+    name: "live",
+    keys: &[
+        key("here", Kind::Name, "", "The node that this host is. Without it: the one node with flows that has no server."),
+        key("servers", Kind::Inputs, "", "The iperf3 servers of the other nodes: `NODE = \"HOST:PORT\"`, port 5201 where none is said. Flows that go on at the same time take this port and the next ones."),
+        key("cc_names", Kind::Inputs, "", "What a congestion control is called on the host that sends, where the study has another name or sets parameters: `bbr = \"bbr415\"`."),
+        key("tcp", Kind::Word(&["study", "hosts"]), "study", "`study`: a TCP setting of the study that cannot be carried to the hosts is an error. `hosts`: what the hosts have is taken."),
+        key("bind", Kind::Text, "", "Address or device of this host to measure from."),
+        key("pause", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "From the end of a run to the next."),
+        key("every", Kind::TimeOrOff { min: Time::from_secs(1), max: DAYS_30 }, "off", "Runs begin when the clock (UTC) is at a multiple of this: `\"15 min\"` is at 0, 15, 30 and 45 minutes past. `\"off\"`: one after the other."),
+        key("slot", Kind::Word(&["run", "round"]), "run", "What begins at each `every`: a run; or a round, whose runs then follow one another."),
+        key("for", Kind::TimeOrOff { min: Time::from_secs(1), max: DAYS_30 }, "off", "No run begins so long after the first, or later; what is left of the study is left out."),
+        key("retries", Kind::Integer { min: 0, max: 1000 }, "3", "How often a run that failed is tried again, after 2 s, 4 s, 8 s and so on."),
+        key("backoff", Kind::Time { min: Time::from_secs(1), max: DAYS_30 }, "5 min", "Longest pause before it is tried again."),
+        key("failed", Kind::Word(&["skip", "again"]), "skip", "A run that keeps failing: `skip` leaves it out and says so; `again` leaves it for the next time that the same command is given."),
+        key("timeout", Kind::Time { min: Time::from_secs(1), max: DAYS_30 }, "30 s", "A run is given up so long after its flows should have ended; of flows with a `size`, `time_limit` ends it."),
+        key("connect_timeout", Kind::Time { min: Time::from_millis(100), max: Time::from_secs(3600) }, "10 s", "Longest wait for a server to answer."),
+    ],
+};
+
 /// `[reduced]`.
 pub(crate) static REDUCED: Section =
     Section { name: "reduced", keys: &[required("set", Kind::Set, "Key paths and values, as of `--set`.")] };
@@ -418,7 +440,7 @@ mod tests {
             Kind::SizeOrTimeOrOff => "17 s".into(),
             Kind::Nodes => "[\"a\"]".into(),
             Kind::Cc => "hybla".into(),
-            Kind::Word(words) if words == OPENERS => unlike_default(words[0].into(), words[1].into()),
+            Kind::Word(words) if words.len() == 2 => unlike_default(words[0].into(), words[1].into()),
             _ => return None,
         })
     }
@@ -481,8 +503,24 @@ mod tests {
     }
 
     #[test]
+    fn every_key_of_live_changes_how_it_is_carried_out_and_not_what() {
+        let live = |settings: &[String]| study().live(&Overrides::new(settings, false).unwrap()).unwrap();
+        for key in LIVE.keys {
+            let value = match key.name {
+                "here" => "a".into(),
+                "servers" => "{ b = \"host\" }".into(),
+                "cc_names" => "{ bbr = \"other\" }".into(),
+                _ => another(key).unwrap(),
+            };
+            let setting = [format!("live.{}={value}", key.name)];
+            assert_ne!(live(&setting), live(&[]), "{}", key.name);
+            assert_eq!(fingerprint(&setting), fingerprint(&[]), "{}", key.name);
+        }
+    }
+
+    #[test]
     fn every_default_is_what_its_key_takes() {
-        for section in [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW] {
+        for section in [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &LIVE] {
             for key in
                 section.keys.iter().filter(|key| !key.default.is_empty() && key.name != "title" && key.name != "about")
             {
@@ -500,7 +538,7 @@ mod tests {
 
     #[test]
     fn no_key_is_declared_twice() {
-        for section in [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &REDUCED] {
+        for section in [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &LIVE, &REDUCED] {
             assert_eq!(section.names().collect::<BTreeSet<_>>().len(), section.keys.len(), "{}", section.name);
         }
     }

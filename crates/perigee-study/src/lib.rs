@@ -7,6 +7,7 @@
 mod document;
 mod keys;
 mod links;
+mod live;
 mod outside;
 mod plan;
 mod read;
@@ -17,6 +18,7 @@ pub mod schema;
 mod study;
 mod topology;
 
+pub use live::Live;
 pub use outside::{Outside, Place, Unusable};
 pub use run::{Amount, App, FlowSpec, IpVersion, Measure, Opener, Run, RunLink, Scenario, Startup, Tcp, Traffic};
 pub use study::{plan_json, Overrides, Study, StudyError};

@@ -127,9 +127,14 @@ impl Axis {
         let mut paths = BTreeSet::new();
         for (path, value) in self.choices.iter().flatten() {
             let expanded = document.expand(path, value)?;
-            if let Some(root) = expanded.iter().filter_map(|p| p.first()).find(|r| matches!(&***r, "seed" | "rounds")) {
+            if let Some(root) =
+                expanded.iter().filter_map(|p| p.first()).find(|r| matches!(&***r, "seed" | "rounds" | "live"))
+            {
                 let message = format!("`{root}` cannot vary");
-                let fix = "each round has its own seed already: raise `rounds` instead";
+                let fix = match &**root {
+                    "live" => "it is how the study is carried out, not what",
+                    _ => "each round has its own seed already: raise `rounds` instead",
+                };
                 return Err(StrictError::new(&self.origin, message, fix));
             }
             paths.extend(expanded);
@@ -207,8 +212,10 @@ fn reduced(root: &Node) -> Result<&[(String, Node)], StrictError> {
 fn setting(path: &str, text: &str) -> Node {
     let origin = Origin::place(&format!("--set {}", clip(&format!("{path}={text}"))));
     let mut node = value(text, &origin);
-    // The path of a file may look like a number.
-    if path.starts_with("inputs.") && !matches!(node.content, Content::Text(_)) {
+    // The path of a file or the name of a host may look like a number.
+    if ["inputs.", "live.servers.", "live.cc_names."].iter().any(|table| path.starts_with(table))
+        && !matches!(node.content, Content::Text(_))
+    {
         node.content = Content::Text(text.to_owned());
     }
     node

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use serde_json::{json, Map, Value};
 
-use crate::keys::{Key, Kind, Section, FLOW, LINK, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY, TCP};
+use crate::keys::{Key, Kind, Section, FLOW, LINK, LIVE, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY, TCP};
 use crate::results::{Column, Tables, FORMAT_VERSION};
 
 /// `schema/results.json`: every table and column of the results.
@@ -202,4 +202,4 @@ const MARK: &str = "<!-- keys: ";
 const END: &str = "<!-- end -->";
 
 /// Every table of the study file.
-static SECTIONS: [&Section; 8] = [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &REDUCED];
+static SECTIONS: [&Section; 9] = [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &LIVE, &REDUCED];

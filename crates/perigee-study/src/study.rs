@@ -7,6 +7,7 @@ use perigee_units::{Bytes, Stream};
 use serde_json::json;
 
 use crate::links::{fingerprint, Built, Workshop};
+use crate::live::{live, Live};
 use crate::outside::Outside;
 use crate::plan::Points;
 use crate::read::{Draft, Head};
@@ -66,7 +67,8 @@ impl Study {
         let root = strict::parse(text, file)?;
         let whole = Points::new(&root, &Overrides::default())?;
         let mut budget = Budget::default();
-        let (_, _, first) = whole.read(0, None)?;
+        let (document, _, first) = whole.read(0, None)?;
+        live(&document.root)?;
         for number in 0..whole.count() {
             budget.spend(&whole.read(number, None)?.2, &root)?;
         }
@@ -100,6 +102,31 @@ impl Study {
     /// # Errors
     /// Where an override or another file is wrong.
     pub fn plan(&self, overrides: &Overrides, outside: &mut dyn Outside) -> Result<Vec<Run>, StudyError> {
+        self.lay_out(overrides, outside, true)
+    }
+
+    /// Lays out the runs for real paths: without links, so that no profile and no recording is asked for.
+    ///
+    /// # Errors
+    /// Where an override is wrong.
+    pub fn plan_without_links(&self, overrides: &Overrides, outside: &mut dyn Outside) -> Result<Vec<Run>, StudyError> {
+        self.lay_out(overrides, outside, false)
+    }
+
+    /// Which real hosts stand for the nodes, and when runs begin.
+    ///
+    /// # Errors
+    /// Where an override is wrong.
+    pub fn live(&self, overrides: &Overrides) -> Result<Live, StudyError> {
+        live(&Points::new(&self.root, overrides)?.read(0, None)?.0.root)
+    }
+
+    fn lay_out(
+        &self,
+        overrides: &Overrides,
+        outside: &mut dyn Outside,
+        with_links: bool,
+    ) -> Result<Vec<Run>, StudyError> {
         let points = Points::new(&self.root, overrides)?;
         let mut workshop = Workshop::default();
         let mut budget = Budget::default();
@@ -109,7 +136,7 @@ impl Study {
             budget.spend(&draft, &self.root)?;
             (rounds, seed) = (draft.head.rounds, draft.head.seed);
             let mut links = Vec::with_capacity(draft.links.len());
-            for link in &draft.links {
+            for link in draft.links.iter().filter(|_| with_links) {
                 links.push(workshop.build(link, &document, &mut |name| outside.file(name))?);
             }
             scenarios.push(Arc::new(scenario(draft, point, links)));

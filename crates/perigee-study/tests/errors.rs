@@ -64,9 +64,13 @@ refuses! {
     a_vary_path_of_no_flow: "\"flows.download.cc\" = " => "\"flows.upload.cc\" = ", "s.toml:51: `flows.upload.cc`: there is no `upload` among the flows; use one of download, echo";
     a_seed_that_varies: "\"flows.download.cc\" = [\"reno\", \"cubic\"]" => "seed = [1, 2]", "s.toml:51: `seed` cannot vary; each round has its own seed already: raise `rounds` instead";
     a_path_that_varies_twice: "[vary]" => "[vary]\nlinked = [{ \"flow.cc\" = \"reno\" }, { \"flow.cc\" = \"cubic\" }]", "s.toml:52: `flows.download.cc` varies under `linked` and `flows.download.cc`; keep one of them";
-    a_reduced_path_that_is_none: "rounds = 1," => "round = 1,", "s.toml:55: `round` cannot be set; use one of seed, rounds, time_limit, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, hosts.KEY, hosts.NODE.KEY, measure.KEY, inputs.NAME";
+    a_reduced_path_that_is_none: "rounds = 1," => "round = 1,", "s.toml:55: `round` cannot be set; use one of seed, rounds, time_limit, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME";
     more_runs_than_a_plan_may_have: "rounds = 2" => "rounds = 1000000", "s.toml:3: 1000000 rounds of 6 points are too many runs; lower `rounds`, down to 1000000 runs";
     more_flows_than_a_run_may_have: "size = \"10 MB\"" => "size = \"10 MB\"\ncount = 10001", "s.toml:37: `flows.count` = 10001 is out of range; use a value from 0 to 10000";
+    a_server_of_no_node: "[measure]" => "[live]\nservers = { servr = \"host\" }\n[measure]", "s.toml:10: `live.servers`: there is no node `servr`; did you mean `server`?";
+    a_server_that_is_none: "[measure]" => "[live]\nservers = { server = \"host:\" }\n[measure]", "s.toml:10: `live.servers.server`: `host:` is no host and port; write \"HOST\", \"HOST:5201\" or \"[ADDRESS]:5201\"";
+    a_host_of_no_node: "[measure]" => "[live]\nhere = \"clint\"\n[measure]", "s.toml:10: `live.here`: there is no node `clint`; did you mean `client`?";
+    a_schedule_that_varies: "\"flows.download.cc\" = [\"reno\", \"cubic\"]" => "\"live.pause\" = [\"1 s\", \"2 s\"]", "s.toml:51: `live` cannot vary; it is how the study is carried out, not what";
     timeouts_that_cross: "delayed_acks = false" => "rto_min = \"60 s\"\nrto_max = \"1 s\"", "s.toml:18: `hosts.client.rto_min` = 60 s is above rto_max = 1 s; lower it, or raise rto_max";
 }
 
@@ -108,7 +112,7 @@ fn settings_are_refused_with_the_setting_as_their_place() {
     assert_eq!(
         refused("nodes=a"),
         "--set nodes=a: `nodes` cannot be set; use one of seed, rounds, time_limit, flow.KEY (every flow), \
-         flows.NAME.KEY, links.NAME.KEY, hosts.KEY, hosts.NODE.KEY, measure.KEY, inputs.NAME"
+         flows.NAME.KEY, links.NAME.KEY, hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME"
     );
     assert_eq!(
         refused("flow.size.x=1 MB"),

@@ -1,0 +1,148 @@
+//! `[live]`: which real hosts stand for the nodes of a study, and when its runs begin.
+
+use perigee_link::strict::{suggestion, Content, Node, StrictError};
+use perigee_units::Time;
+
+use crate::document::items_of;
+use crate::keys::LIVE;
+use crate::reader::{clip, entries_of, text_of, Reader};
+
+/// How a study is carried out between real hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// The node that this host is.
+    pub here: Option<String>,
+    /// Of other nodes, the servers: node, host, port.
+    pub servers: Vec<(String, String, u16)>,
+    /// What congestion controls are called on the sending host: the study's name, and the host's.
+    pub cc_names: Vec<(String, String)>,
+    /// The hosts' own TCP settings are taken for the study's.
+    pub own_tcp: bool,
+    /// Address or device of this host.
+    pub bind: Option<String>,
+    /// Between two runs.
+    pub pause: Time,
+    /// The clock's grid at which runs begin.
+    pub every: Option<Time>,
+    /// Rounds begin at the grid, and their runs follow one another.
+    pub by_round: bool,
+    /// No run begins so long after the first, or later.
+    pub span: Option<Time>,
+    /// How often a run that failed is tried again.
+    pub retries: u32,
+    /// Longest pause before that.
+    pub backoff: Time,
+    /// A run that keeps failing is left for the next time.
+    pub again: bool,
+    /// A run is ended so long after it should have.
+    pub timeout: Time,
+    /// Longest wait for a connection.
+    pub connect_timeout: Time,
+}
+
+/// Reads `[live]` of a document.
+pub(crate) fn live(root: &Node) -> Result<Live, StrictError> {
+    let empty = Node::empty_table(&root.origin);
+    let table = Reader::open(root.get("live").unwrap_or(&empty), "live", &LIVE, &[])?;
+    let nodes: Vec<&str> = root.get("nodes").map_or(&[][..], items_of).iter().filter_map(text_of).collect();
+    let here: Option<String> = table.table.get("here")?;
+    if let Some(name) = here.as_deref().filter(|name| !nodes.contains(name)) {
+        let message = format!("`live.here`: there is no node `{}`", clip(name));
+        return Err(table.error("here", message, suggestion(name, nodes.into_iter())));
+    }
+    let mut servers = Vec::new();
+    for (node, value) in named(&table, "servers")? {
+        if !nodes.contains(&&*node) {
+            let message = format!("`live.servers`: there is no node `{}`", clip(&node));
+            return Err(StrictError::new(&value.origin, message, suggestion(&node, nodes.into_iter())));
+        }
+        let address = text_of(value).unwrap_or_default();
+        let Some((host, port)) = server(address) else {
+            let message = format!("`live.servers.{node}`: `{}` is no host and port", clip(address));
+            return Err(StrictError::new(
+                &value.origin,
+                message,
+                "write \"HOST\", \"HOST:5201\" or \"[ADDRESS]:5201\"",
+            ));
+        };
+        servers.push((node, host, port));
+    }
+    let text = |(name, node): (String, &Node)| (name, text_of(node).unwrap_or_default().to_owned());
+    Ok(Live {
+        here,
+        servers,
+        cc_names: named(&table, "cc_names")?.into_iter().map(text).collect(),
+        own_tcp: table.get::<String>("tcp")? == "hosts",
+        bind: table.table.get("bind")?,
+        pause: table.get("pause")?,
+        every: table.get_unless_off("every")?,
+        by_round: table.get::<String>("slot")? == "round",
+        span: table.get_unless_off("for")?,
+        retries: table.get("retries")?,
+        backoff: table.get("backoff")?,
+        again: table.get::<String>("failed")? == "again",
+        timeout: table.get("timeout")?,
+        connect_timeout: table.get("connect_timeout")?,
+    })
+}
+
+/// Names and their texts.
+fn named<'a>(table: &Reader<'a>, key: &str) -> Result<Vec<(String, &'a Node)>, StrictError> {
+    let Some(node) = table.table.node(key) else { return Ok(Vec::new()) };
+    if !matches!(node.content, Content::Table(_)) {
+        let message = format!("`live.{key}` is {}", node.kind());
+        return Err(StrictError::new(&node.origin, message, "write a table: { NAME = \"...\" }"));
+    }
+    let entries = entries_of(node).iter();
+    let read = |(name, value): &'a (String, Node)| match text_of(value) {
+        Some(text) if !text.trim().is_empty() => Ok((name.clone(), value)),
+        _ => {
+            let message = format!("`live.{key}.{}` is no text", clip(name));
+            Err(StrictError::new(&value.origin, message, "write it in quotes"))
+        }
+    };
+    entries.map(read).collect()
+}
+
+/// Host and port of `HOST`, `HOST:PORT`, `[ADDRESS]` or `[ADDRESS]:PORT`; an IPv6 address alone has no port.
+fn server(text: &str) -> Option<(String, u16)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => rest
+            .split_once(']')
+            .map(|(host, after)| (host, after.strip_prefix(':').or(after.is_empty().then_some(""))))?,
+        None if text.matches(':').count() > 1 => (text, Some("")),
+        None => text.split_once(':').map_or((text, Some("")), |(host, port)| (host, Some(port))),
+    };
+    let port = match port? {
+        "" if !text.ends_with(':') || host == text => PORT,
+        port => port.parse().ok().filter(|port| *port > 0)?,
+    };
+    let plain =
+        !host.is_empty() && !host.starts_with('-') && !host.contains(|c: char| c.is_whitespace() || c.is_control());
+    plain.then(|| (host.to_owned(), port))
+}
+
+/// Where iperf3 listens.
+const PORT: u16 = 5201;
+
+#[cfg(test)]
+mod tests {
+    use super::server;
+
+    #[test]
+    fn a_server_is_a_host_with_a_port_or_the_usual_one() {
+        let read = |text: &str| server(text).map(|(host, port)| format!("{host} {port}"));
+        for (text, expected) in [
+            ("a.example", "a.example 5201"),
+            ("10.0.0.2:5301", "10.0.0.2 5301"),
+            ("2001:db8::1", "2001:db8::1 5201"),
+            ("[2001:db8::1]", "2001:db8::1 5201"),
+            ("[2001:db8::1]:99", "2001:db8::1 99"),
+        ] {
+            assert_eq!(read(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in ["", "a:", "a:0", "a:99999", "a:x", "[::1", "[::1]x", ":5201", "-x", "a b"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The live engine: run after run, with what goes wrong between real hosts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from perigee import iperf3, observed
+from perigee.engines import NativePlan, Output, Progress, core_fingerprint, describe, native_plan
+from perigee.errors import InputError, RunError
+from perigee.live.client import Command, TroubleError, carry
+from perigee.live.plan import Hosts, check, commands
+from perigee.live.timetable import Clock, RealClock, Say, Schedule, Timetable, beginnings, time_of_day
+from perigee.observed import About, Measure
+
+if TYPE_CHECKING:
+    from perigee.places import StudyFile
+
+FIRST_PAUSE_S = 2.0
+"""Before a run is tried again for the first time; doubled each time."""
+
+
+class Live:
+    """Real hosts: one run after the other over a path that nobody emulates."""
+
+    name = "live"
+    most_at_once: int | None = 1
+
+    def __init__(self, say: Say = lambda _text: None, clock: Clock | None = None) -> None:
+        self._say = say
+        self._clock = clock or RealClock()
+
+    @property
+    def build(self) -> str:
+        """Fingerprint of what measures."""
+        return core_fingerprint()
+
+    def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> LivePlan:
+        """Read a study and lay out its runs, see `Engine.plan`; what cannot be carried is an error."""
+        if shutil.which("iperf3") is None:
+            raise InputError("--engine live: iperf3 is not installed; install the package iperf3 (apt install iperf3)")
+        core_plan = native_plan(study, settings, reduced, real=True)
+        return LivePlan(core_plan, self._say, self._clock)
+
+
+class LivePlan(NativePlan):
+    """The runs of a study between real hosts.
+
+    Attributes:
+        hosts: which they are.
+        schedule: when runs begin.
+    """
+
+    def __init__(self, plan: Any, say: Say, clock: Clock) -> None:
+        super().__init__(plan, "live")
+        told = json.loads(plan.live_json())
+        distinct = [self.details(run["index"]) for run in self.runs if run["round"] == 0]
+        self.hosts = Hosts.of(told, distinct)
+        check(distinct, self.hosts)
+        self.setup = {**self.setup, "links": [_path(node, server) for node, server in self.hosts.servers.items()]}
+        if self.hosts.own_tcp:
+            self.setup["hosts"] = []
+        self.schedule = _schedule(told)
+        self._retries: int = told["retries"]
+        self._backoff_s = told["backoff_ns"] / 1e9
+        self._again: bool = told["again"]
+        self._timeout_s = told["timeout_ns"] / 1e9
+        self._say = say
+        self._clock = clock
+        self._timetable = Timetable(self.schedule, clock, say)
+        self._under_way: int | None = None
+        self._took_s: float | None = None
+        self._has_worked = False
+        self._told: set[str] = set()
+
+    def details(self, index: int) -> Mapping[str, Any]:
+        """Return what a run is, see `_core.Plan.run_json`."""
+        details: dict[str, Any] = json.loads(self._plan.run_json(index))
+        return details
+
+    def commands(self, details: Mapping[str, Any]) -> list[Command]:
+        """Return the processes of a run."""
+        return commands(details, self.hosts)
+
+    def beginnings(self, now: float) -> list[float | None]:
+        """Return when each run would begin, Unix time; none: after the one before; -1: not any more."""
+        took = [self._expected_s(self.details(run["index"])) for run in self.runs]
+        return beginnings(self.schedule, now, [run["round"] for run in self.runs], took)
+
+    def begin(self, since_s: float, *, resumed: bool) -> None:
+        """Say when the study began, seconds of Unix time, and whether runs of it are there already."""
+        self._has_worked = resumed
+        if resumed:
+            self._timetable.begin(since_s)
+
+    def outlook(self) -> tuple[str, float | None]:
+        """Return what goes on, and how many seconds are left; none: nobody knows."""
+        index = self._under_way or 0
+        rounds = [run["round"] for run in self.runs[index:]]
+        left = self._timetable.left_s(rounds, self._took_s or self._expected_s(self.details(index)))
+        waiting = self._timetable.waiting_for
+        return ("" if waiting is None else f"next run at {time_of_day(waiting)}"), left
+
+    def execute(self, index: int, progress: Progress) -> Output | None:
+        """Wait for its time and carry out one run, see `Plan.execute`; failures are tried again."""
+        self._under_way = index
+        run, details = self.runs[index], self.details(index)
+        in_time = self._timetable.wait(run["round"], lambda: progress(0.0))
+        if in_time is None:
+            return None
+        if not in_time:
+            if "over" not in self._told:
+                self._told.add("over")
+                self._say("the time of `live.for` is over; what is left of the study is left out")
+            return Output(observed.tables([]), files={_raw(index, "left-out"): b"{}\n"})
+        try:
+            return self._attempts(index, run, details, progress)
+        finally:
+            self._timetable.ended()
+
+    def _attempts(
+        self, index: int, run: Mapping[str, Any], details: Mapping[str, Any], progress: Progress
+    ) -> Output | None:
+        failures: list[dict[str, Any]] = []
+        files: dict[str, bytes] = {}
+        pause_s = FIRST_PAUSE_S
+        flows = self.commands(details)
+        while True:
+            began, begun_wall = self._clock.steady(), self._clock.wall()
+            try:
+                outputs = carry(flows, details["time_limit_ns"] / 1e9, self._timeout_s, self._watch(details, progress))
+                if outputs is None:
+                    return None
+                tables = self._measure(index, run, details, outputs)
+            except TroubleError as trouble:
+                text = self._explain(trouble, flows, details)
+                where = f"run {index} ({describe(run)}), flow {trouble.flow}: {text}"
+                if trouble.lasting:
+                    raise RunError(where) from trouble
+                failures.append({"began": time_of_day(begun_wall), "flow": trouble.flow, "error": trouble.text})
+                for flow, output in trouble.outputs.items():
+                    files[_raw(index, f"{flow}-failed-{len(failures)}")] = output
+                if len(failures) > self._retries:
+                    return self._give_up(index, failures, files, where)
+                self._say(f"{where}; trying again in {pause_s:.0f} s")
+                if not self._sleep(pause_s, progress):
+                    return None
+                pause_s = min(2 * pause_s, max(self._backoff_s, FIRST_PAUSE_S))
+                continue
+            self._took_s = self._clock.steady() - began
+            self._has_worked = True
+            files |= {_raw(index, flow): output for flow, output in outputs.items()}
+            return Output(tables, files=files)
+
+    def _give_up(
+        self, index: int, failures: list[dict[str, Any]], files: dict[str, bytes], where: str
+    ) -> Output | None:
+        tries = "once" if len(failures) == 1 else f"{len(failures)} times"
+        if not self._has_worked:
+            raise RunError(f"{where}; tried {tries}, and nothing has come through yet, so the study is not begun")
+        if self._again:
+            raise RunError(f"{where}; tried {tries}; give the same command again to go on with this run")
+        self._say(f"{where}; tried {tries}, left out")
+        record = {**self.runs[index], "attempts": failures}
+        return Output(
+            observed.tables([]), files={**files, _raw(index, "failed"): json.dumps(record, indent=1).encode()}
+        )
+
+    def _measure(
+        self, index: int, run: Mapping[str, Any], details: Mapping[str, Any], outputs: Mapping[str, bytes]
+    ) -> dict[str, Any]:
+        """Read what the processes wrote."""
+        rows = []
+        for flow in details["flows"]:
+            name = flow["name"]
+            if name not in outputs:
+                # The run's time was over before its start.
+                continue
+            try:
+                (test,) = iperf3.read(outputs[name], f"iperf3 of {name}")
+                (seen,) = test.flows
+            except InputError as error:
+                raise TroubleError(name, str(error), lasting=False, outputs=dict(outputs)) from error
+            except ValueError as error:
+                text = "iperf3 has written of several streams"
+                raise TroubleError(name, text, lasting=True, outputs=dict(outputs)) from error
+            self._check_cc(flow, seen, outputs)
+            for note in test.notes:
+                if note not in self._told and not test.error:
+                    self._told.add(note)
+                    self._say(f"note, flow {name}: {note}")
+            about = About(
+                self.study, name, flow["kind"], flow["from"], flow["to"], flow.get("cc", ""),
+                flow.get("cc_params", "{}"), "live", index, run["round"], run["seed"], details["point"],
+                completed=seen.completed and test.error is None, lost_packets=seen.lost_packets,
+                jitter_ms=seen.jitter_ms,
+            )  # fmt: skip
+            asked = replace(
+                seen.seen, start_ns=flow["start_ns"], size=flow.get("size"), length_ns=flow.get("length_ns")
+            )
+            rows.append((about, Measure(**details["measure"]), asked))
+        return observed.tables(rows)
+
+    def _check_cc(self, flow: Mapping[str, Any], seen: iperf3.Flow, outputs: Mapping[str, bytes]) -> None:
+        if flow["kind"] == "bulk" and seen.cc not in ("", self.hosts.name_of(flow["cc"])):
+            text = f"it was sent with `{seen.cc}`, not `{self.hosts.name_of(flow['cc'])}`"
+            raise TroubleError(flow["name"], text, lasting=True, outputs=dict(outputs))
+
+    def _explain(self, trouble: TroubleError, flows: Sequence[Command], details: Mapping[str, Any]) -> str:
+        server = next(command.server for command in flows if command.flow == trouble.flow)
+        if "TCP_CONGESTION" in trouble.text:
+            cc = next(flow["cc"] for flow in details["flows"] if flow["name"] == trouble.flow)
+            name = self.hosts.name_of(cc)
+            return (
+                f"{server}: that host has no congestion control `{name}`, or not for its server's user; there: sudo "
+                f"perigee cc load {cc}, and for users other than root sysctl net.ipv4.tcp_allowed_congestion_control"
+            )
+        if "unable to connect" in trouble.text:
+            return f"{server}: {trouble.text}; there: iperf3 --server --json --port {server.rsplit(' ', 1)[1]}"
+        return f"{server}: {trouble.text}"
+
+    def _watch(self, details: Mapping[str, Any], progress: Progress) -> Progress:
+        expected = self._expected_s(details) or self._took_s
+
+        def tell(now: float) -> bool:
+            return progress(0.0 if expected is None else min(now / expected, 0.99))
+
+        return tell
+
+    def _expected_s(self, details: Mapping[str, Any]) -> float | None:
+        """Return how long a run takes, where its flows' lengths say so."""
+        ends = [
+            None if flow.get("length_ns") is None else (flow["start_ns"] + flow["length_ns"]) / 1e9
+            for flow in details["flows"]
+        ]
+        known = [end for end in ends if end is not None]
+        return max(known) if known and len(known) == len(ends) else None
+
+    def _sleep(self, seconds: float, progress: Progress) -> bool:
+        until = self._clock.steady() + seconds
+        while (left := until - self._clock.steady()) > 0:
+            if not progress(0.0):
+                return False
+            self._clock.sleep(min(left, 0.2))
+        return True
+
+
+def _schedule(told: Mapping[str, Any]) -> Schedule:
+    def seconds(ns: int | None) -> float | None:
+        return None if ns is None else ns / 1e9
+
+    return Schedule(told["pause_ns"] / 1e9, seconds(told["every_ns"]), told["by_round"], seconds(told["span_ns"]))
+
+
+def _path(node: str, server: tuple[str, int]) -> dict[str, Any]:
+    return {"name": node, "properties": [["a real path", f"to the server {server[0]}, port {server[1]}"]]}
+
+
+def _raw(index: int, what: str) -> str:
+    return f"raw/run-{index:06d}-{what}.json"

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""When runs begin: after a pause, and at the clock's grid."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+GoOn = Callable[[], bool]
+Say = Callable[[str], None]
+
+STEP_S = 2.0
+"""The wall's clock has been set where it and the machine's differ by more than before."""
+LOOK_S = 0.2
+
+
+class Clock(Protocol):
+    """Two clocks, and sleep."""
+
+    def wall(self) -> float:
+        """Seconds of Unix time; may be set at any moment."""
+
+    def steady(self) -> float:
+        """Seconds that only go on."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class RealClock:
+    """This machine's."""
+
+    def wall(self) -> float:
+        """See `Clock.wall`."""
+        return time.time()
+
+    def steady(self) -> float:
+        """See `Clock.steady`."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """See `Clock.sleep`."""
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When runs begin.
+
+    Attributes:
+        pause_s: from the end of a run to the next.
+        every_s: they begin at multiples of this of Unix time; none: at once.
+        by_round: only rounds do, and their runs follow one another.
+        span_s: no run begins so long after the first, or later.
+    """
+
+    pause_s: float = 0.0
+    every_s: float | None = None
+    by_round: bool = False
+    span_s: float | None = None
+
+
+class Timetable:
+    """Waits for the beginnings of runs.
+
+    Attributes:
+        waiting_for: the instant (Unix time) that is waited for; none: a run is going on.
+    """
+
+    def __init__(self, schedule: Schedule, clock: Clock, say: Say) -> None:
+        self._schedule = schedule
+        self._clock = clock
+        self._say = say
+        self._first: float | None = None
+        self._slot: float | None = None
+        self._round: int | None = None
+        self._ended: float | None = None
+        self._offset = clock.wall() - clock.steady()
+        self.waiting_for: float | None = None
+
+    def begin(self, first: float) -> None:
+        """Say when a study that is resumed was begun, seconds of Unix time."""
+        every = self._schedule.every_s
+        self._first = first if every is None else math.ceil(first / every) * every
+
+    def wait(self, round_: int, go_on: GoOn) -> bool | None:
+        """Wait until a run of this round may begin.
+
+        Returns:
+            Whether it may; false: the study's time is over; none: `go_on` said no.
+        """
+        schedule, clock = self._schedule, self._clock
+        on_grid = schedule.every_s is not None and not (schedule.by_round and round_ == self._round)
+        free = -math.inf if self._ended is None else self._ended + schedule.pause_s
+        slot: float | None = None
+        while True:
+            wall, now = clock.wall(), clock.steady()
+            if self._clock_was_set(wall, now):
+                slot = None
+            if slot is None:
+                start = wall + max(free - now, 0.0)
+                slot = self._next_slot(start) if on_grid else start
+            if self._is_over(slot):
+                self.waiting_for = None
+                return False
+            if slot <= wall:
+                break
+            self.waiting_for = slot
+            if not go_on():
+                return None
+            clock.sleep(min(slot - wall, LOOK_S))
+        self._tell_missed(slot, on_grid)
+        self.waiting_for = None
+        self._slot = slot if on_grid else self._slot
+        self._round = round_
+        self._first = slot if self._first is None else self._first
+        return True
+
+    def ended(self) -> None:
+        """Say that a run ended."""
+        self._ended = self._clock.steady()
+
+    def left_s(self, rounds: list[int], typical_s: float | None) -> float | None:
+        """Estimate how long runs take that are still to be done.
+
+        Args:
+            rounds: the round of each.
+            typical_s: how long one takes; none: nobody knows.
+        """
+        if typical_s is None or not rounds:
+            return None if rounds else 0.0
+        schedule, wall = self._schedule, self._clock.wall()
+        at = wall
+        before: int | None = self._round
+        for round_ in rounds:
+            if schedule.every_s is not None and not (schedule.by_round and round_ == before):
+                at = math.ceil(at / schedule.every_s) * schedule.every_s
+            if self._is_over(at):
+                break
+            before = round_
+            at += typical_s + schedule.pause_s
+        return max(at - schedule.pause_s - wall, 0.0)
+
+    def _next_slot(self, start: float) -> float:
+        every = self._schedule.every_s or 1.0
+        slot = math.ceil(start / every) * every
+        # A run that was short does not begin twice in its slot.
+        if self._slot is not None and slot <= self._slot:
+            slot = self._slot + every
+        return slot
+
+    def _tell_missed(self, slot: float, on_grid: bool) -> None:
+        every = self._schedule.every_s
+        if on_grid and every is not None and self._slot is not None:
+            missed = round((slot - self._slot) / every) - 1
+            if missed > 0:
+                times = "once" if missed == 1 else f"{missed} times"
+                self._say(f"the clock was at a multiple of `live.every` {times} before the runs until then had ended")
+
+    def _is_over(self, at: float) -> bool:
+        span = self._schedule.span_s
+        return span is not None and self._first is not None and at - self._first >= span
+
+    def _clock_was_set(self, wall: float, now: float) -> bool:
+        by = wall - now - self._offset
+        if abs(by) < STEP_S:
+            # A clock that is drawn to the right time by little does not add up to a step.
+            self._offset += by
+            return False
+        self._offset = wall - now
+        self._say(f"this host's clock was set by {by:+.0f} s; the times of the next runs follow it")
+        # What was before is on the same grid, and no slot is lost or doubled by more than the step.
+        self._slot = None
+        if self._first is not None:
+            self._first += by
+        return True
+
+
+def beginnings(
+    schedule: Schedule, now: float, rounds: Sequence[int], took_s: Sequence[float | None]
+) -> list[float | None]:
+    """Foretell when runs begin.
+
+    Args:
+        schedule: their schedule.
+        now: when the study begins, Unix time.
+        rounds: the round of each run.
+        took_s: how long each takes; none: nobody knows.
+
+    Returns:
+        Of each its instant; none: at the end of one of which nobody knows how long it takes; -1: not any more.
+
+    Examples:
+        >>> beginnings(Schedule(every_s=60.0, span_s=200), 30.0, [0, 0, 1, 1], [10, 70, 10, 10])
+        [60.0, 120.0, 240.0, -1.0]
+        >>> beginnings(Schedule(pause_s=5), 30.0, [0, 1, 2], [10, None, 10])
+        [30.0, 45.0, None]
+    """
+    found: list[float | None] = []
+    at: float | None = now
+    first: float | None = None
+    before: int | None = None
+    for round_, took in zip(rounds, took_s, strict=True):
+        if schedule.every_s is not None and not (schedule.by_round and round_ == before):
+            last = max((slot for slot in found if slot is not None), default=now) if at is None else at
+            at = math.ceil(last / schedule.every_s) * schedule.every_s
+        first = at if first is None else first
+        if at is not None and first is not None and schedule.span_s is not None and at - first >= schedule.span_s:
+            found.append(-1.0)
+            continue
+        found.append(at)
+        before = round_
+        at = None if at is None or took is None else at + took + schedule.pause_s
+    return found
+
+
+def time_of_day(at: float) -> str:
+    """Write an instant of Unix time for people.
+
+    Examples:
+        >>> time_of_day(1_700_000_000.0)
+        '2023-11-14 22:13:20 UTC'
+    """
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

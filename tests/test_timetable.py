@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""When runs between real hosts begin, on a clock that the tests turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from perigee.live.timetable import Schedule, Timetable, beginnings
+
+MIDNIGHT = 1_700_006_400.0
+"""A multiple of every time below."""
+
+
+class FakeClock:
+    """A clock that goes on only while somebody sleeps; see `timetable.Clock`."""
+
+    def __init__(self, start: float) -> None:
+        self.now = 1000.0
+        self.offset = start - self.now
+        self.sleeps = 0
+        self.when_asleep: Callable[[], None] = lambda: None
+
+    def wall(self) -> float:  # noqa: D102
+        return self.now + self.offset
+
+    def steady(self) -> float:  # noqa: D102
+        return self.now
+
+    def sleep(self, seconds: float) -> None:  # noqa: D102
+        self.sleeps += 1
+        self.now += seconds
+        self.when_asleep()
+
+
+def table(schedule: Schedule, start: float) -> tuple[Timetable, FakeClock, list[str]]:
+    clock, said = FakeClock(start), list[str]()
+    return Timetable(schedule, clock, said.append), clock, said
+
+
+def begin(timetable: Timetable, clock: FakeClock, round_: int, takes: float) -> float:
+    """A run: when it began, after midnight."""
+    assert timetable.wait(round_, lambda: True)
+    began = clock.wall()
+    clock.now += takes
+    timetable.ended()
+    return round(began - MIDNIGHT, 3)
+
+
+def test_ten_minutes_every_fifteen_for_a_day_are_96_runs_on_the_quarters_of_the_hour() -> None:
+    timetable, clock, said = table(Schedule(every_s=900.0, span_s=86_400.0), MIDNIGHT + 100)
+    begun: list[float] = []
+    while timetable.wait(len(begun), lambda: True):
+        begun.append(round(clock.wall() - MIDNIGHT, 3))
+        clock.now += 600
+        timetable.ended()
+    assert begun == [900.0 * number for number in range(1, 97)]
+    assert said == []
+
+
+def test_a_run_that_is_over_before_its_slot_does_not_begin_twice_in_it() -> None:
+    timetable, clock, _ = table(Schedule(every_s=60.0), MIDNIGHT)
+    assert [begin(timetable, clock, round_, 0.0) for round_ in range(3)] == [0, 60, 120]
+
+
+def test_a_run_that_takes_longer_than_its_slot_moves_the_next_one_and_it_is_said() -> None:
+    timetable, clock, said = table(Schedule(every_s=60.0), MIDNIGHT)
+    assert [begin(timetable, clock, round_, takes) for round_, takes in ((0, 130), (1, 1))] == [0, 180]
+    assert said == ["the clock was at a multiple of `live.every` 2 times before the runs until then had ended"]
+
+
+def test_the_runs_of_a_round_follow_one_another_where_the_round_has_the_slot() -> None:
+    timetable, clock, _ = table(Schedule(pause_s=5.0, every_s=600.0, by_round=True), MIDNIGHT + 1)
+    begun = [begin(timetable, clock, round_, 20) for round_ in (0, 0, 0, 1, 1)]
+    assert begun == [600, 625, 650, 1200, 1225]
+
+
+def test_a_pause_is_from_the_end_of_a_run_to_the_next() -> None:
+    timetable, clock, _ = table(Schedule(pause_s=30.0), MIDNIGHT)
+    assert [begin(timetable, clock, 0, 10) for _ in range(3)] == [0, 40, 80]
+
+
+def test_a_clock_that_is_set_ahead_by_an_hour_is_followed() -> None:
+    timetable, clock, said = table(Schedule(every_s=60.0), MIDNIGHT + 1)
+    assert begin(timetable, clock, 0, 1) == 60
+
+    def set_ahead() -> None:
+        if clock.sleeps == 400:
+            clock.offset += 3600
+
+    clock.when_asleep = set_ahead
+    assert begin(timetable, clock, 1, 1) % 60 == 0
+    assert said == ["this host's clock was set by +3600 s; the times of the next runs follow it"]
+
+
+def test_a_clock_that_is_set_back_by_a_day_does_not_stop_the_study_for_a_day() -> None:
+    timetable, clock, said = table(Schedule(every_s=60.0, span_s=600.0), MIDNIGHT + 1)
+    begin(timetable, clock, 0, 1)
+    clock.offset -= 86_400
+    before = clock.steady()
+    assert begin(timetable, clock, 1, 1) % 60 == 0
+    assert clock.steady() - before <= 61
+    assert said == ["this host's clock was set by -86400 s; the times of the next runs follow it"]
+    # The end of the study's time moves along.
+    for round_ in range(2, 11):
+        begin(timetable, clock, round_, 1)
+    assert timetable.wait(11, lambda: True) is False
+
+
+def test_a_clock_that_is_drawn_to_the_right_time_by_little_is_no_step() -> None:
+    timetable, clock, said = table(Schedule(every_s=600.0), MIDNIGHT + 1)
+
+    def drift() -> None:
+        clock.offset += 0.01
+
+    clock.when_asleep = drift
+    begin(timetable, clock, 0, 1)
+    assert said == []
+
+
+def test_who_stops_does_not_wait() -> None:
+    timetable, clock, _ = table(Schedule(every_s=86_400.0), MIDNIGHT + 1)
+    assert timetable.wait(0, lambda: clock.sleeps < 3) is None
+    assert clock.sleeps == 3
+    assert timetable.waiting_for == MIDNIGHT + 86_400
+
+
+def test_a_resumed_study_ends_when_it_would_have() -> None:
+    timetable, _, _ = table(Schedule(span_s=3600.0), MIDNIGHT)
+    timetable.begin(MIDNIGHT - 3601)
+    assert timetable.wait(5, lambda: True) is False
+
+
+def test_what_is_left_counts_the_waiting() -> None:
+    timetable, _, _ = table(Schedule(every_s=900.0), MIDNIGHT + 300)
+    assert timetable.left_s([0, 1, 2], 600.0) == 600 + 2 * 900 + 600
+    assert timetable.left_s([0, 1, 2], None) is None
+    pausing, _, _ = table(Schedule(pause_s=10.0), MIDNIGHT)
+    assert pausing.left_s([0, 0], 5.0) == 20
+
+
+def test_what_is_foretold_is_what_happens() -> None:
+    schedule = Schedule(pause_s=7.0, every_s=120.0, by_round=True, span_s=1000.0)
+    rounds, takes = [0, 0, 1, 1, 2, 2, 3, 3], [50.0, 20.0, 150.0, 20.0, 10.0, 10.0, 10.0, 900.0]
+    timetable, clock, _ = table(schedule, MIDNIGHT + 10)
+    happened = [MIDNIGHT + begin(timetable, clock, round_, took) for round_, took in zip(rounds, takes, strict=True)]
+    assert beginnings(schedule, MIDNIGHT + 10, rounds, takes) == happened
