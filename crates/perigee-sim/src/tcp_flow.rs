@@ -285,7 +285,7 @@ impl TcpFlow {
             if let (End::From, Some(log)) = (end, &mut self.log) {
                 log.sent(now, &segment, host);
             }
-            let ecn = if segment.len > 0 && host.is_ecn_capable() { Ecn::Capable } else { Ecn::NotCapable };
+            let ecn = if segment.ect { Ecn::Capable } else { Ecn::NotCapable };
             let way = self.sources.way + end as u32;
             let bytes = self.ip_header + (segment.header_bytes() as u16) + segment.len;
             world.send(now, NetPacket { way, bytes, ecn, payload: Payload::Tcp(segment) });

@@ -328,7 +328,7 @@ impl Endpoint {
             if self.ecn_echo {
                 segment.flags.0 |= Flags::ECE;
             }
-            if segment.len > 0 && std::mem::take(&mut self.sender.ecn.reduced) {
+            if segment.ect && std::mem::take(&mut self.sender.ecn.reduced) {
                 segment.flags.0 |= Flags::CWR;
             }
         }
@@ -414,12 +414,7 @@ impl Endpoint {
         if segment.timestamps && start <= self.receiver.next() {
             self.ts_recent = segment.tsval;
         }
-        if ce {
-            self.ecn_echo = true;
-        }
-        if segment.flags.has(Flags::CWR) {
-            self.ecn_echo = ce;
-        }
+        self.take_congestion_marks(segment, ce);
         let slow_path = segment.sack_count > 0 || segment.window != self.last_peer_window || offset != 0;
         self.last_peer_window = segment.window;
         if self.sender.sk.packets_out > 0 || segment.ack != self.sender.sk.snd_una {
@@ -436,6 +431,19 @@ impl Endpoint {
             let age = segment.timestamps.then(|| self.sender.timestamp_ms().wrapping_sub(segment.tsecr));
             let age_us = age.filter(|ms| *ms < i32::MAX as u32 / 1000).map(|ms| ms * 1000);
             self.receiver.on_data(now, start, segment, age_us);
+        }
+    }
+
+    /// Echoes a mark until the sender says that it has reduced (RFC 3168, section 6.1.3). As in Linux, the next two segments after the
+    /// first mark are acknowledged at once, and so is that word of the sender, whose window may be one segment.
+    fn take_congestion_marks(&mut self, segment: &Segment, ce: bool) {
+        if segment.flags.has(Flags::CWR) && segment.len > 0 {
+            self.ecn_echo = false;
+            self.receiver.force_ack();
+        }
+        if ce && !self.ecn_echo {
+            self.ecn_echo = true;
+            self.receiver.on_congestion_mark();
         }
     }
 
@@ -468,11 +476,6 @@ impl Endpoint {
             peer_window: self.sender.peer_window,
             reordering: sk.reordering,
         }
-    }
-
-    /// Whether its packets carry the ECN-capable mark.
-    pub fn is_ecn_capable(&self) -> bool {
-        self.sender.ecn.on
     }
 }
 

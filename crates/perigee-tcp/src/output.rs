@@ -154,7 +154,7 @@ impl Sender {
         }
         self.sent_probe |= forced;
         self.count_sent(len);
-        Some(self.segment_of(&entry))
+        Some(Segment { ect: self.ecn.on && len > 0, ..self.segment_of(&entry) })
     }
 
     pub(crate) fn has_new_data(&self) -> bool {

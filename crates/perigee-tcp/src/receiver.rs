@@ -164,6 +164,13 @@ impl Receiver {
         self.acks.now = true;
     }
 
+    /// The network has marked a segment for the first time since the sender last reduced.
+    pub(crate) fn on_congestion_mark(&mut self) {
+        if self.acks.quick_allowed {
+            self.acks.quick = self.acks.quick.max(2);
+        }
+    }
+
     /// When a delayed or compressed acknowledgement leaves at the latest.
     #[inline]
     pub(crate) fn ack_deadline(&self) -> Time {

@@ -53,6 +53,8 @@ pub struct Segment {
     pub timestamps: bool,
     /// SACK-permitted option; only with SYN.
     pub sack_permitted: bool,
+    /// Its packet says that both ends know congestion marks (ECT): new data only (RFC 3168, section 6.1.5).
+    pub ect: bool,
 }
 
 impl Segment {

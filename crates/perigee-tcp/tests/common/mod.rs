@@ -1,7 +1,7 @@
 //! A path for tests: sender, loss, a bottleneck with a drop-tail queue, receiver, and a fixed delay back.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use perigee_cc::Selected;
 use perigee_tcp::{Config, Endpoint, Flags, Segment};
@@ -39,6 +39,12 @@ pub(crate) struct Transfer {
     pub(crate) dropped: u64,
     /// Full segments of the stream to drop, counted from 1; one that stands here twice is dropped twice.
     pub(crate) drop_data: Vec<u64>,
+    /// Full segments of the stream to mark, if they may be.
+    pub(crate) mark_data: Vec<u64>,
+    /// All that the sender sent, dropped or not.
+    pub(crate) data: Vec<Segment>,
+    /// All that the receiver sent.
+    pub(crate) answers: Vec<Segment>,
     /// Added to the delay of ACKs sent from now on.
     pub(crate) extra_delay: Time,
     pub(crate) acks: u64,
@@ -50,6 +56,8 @@ pub(crate) struct Transfer {
     remainder: u64,
     events: BinaryHeap<Reverse<(Time, u64, usize, usize)>>,
     packets: Vec<Segment>,
+    /// Places of those that were marked.
+    marked: BTreeSet<usize>,
     sequence: u64,
     losses: Stream,
 }
@@ -70,6 +78,10 @@ impl Transfer {
             now: Time::ZERO,
             dropped: 0,
             drop_data: Vec::new(),
+            mark_data: Vec::new(),
+            data: Vec::new(),
+            answers: Vec::new(),
+            marked: BTreeSet::new(),
             extra_delay: Time::ZERO,
             acks: 0,
             sender_iss: 0,
@@ -104,7 +116,7 @@ impl Transfer {
                 let Reverse((_, _, to, packet)) = self.events.pop().expect("peeked");
                 let segment = self.packets[packet];
                 let end = if to == TO_RECEIVER { &mut self.receiver } else { &mut self.sender };
-                end.on_segment(self.now, &segment, false);
+                end.on_segment(self.now, &segment, self.marked.contains(&packet));
             } else {
                 self.sender.on_timer(self.now);
                 self.receiver.on_timer(self.now);
@@ -118,6 +130,7 @@ impl Transfer {
             self.offer(segment);
         }
         while let Some(segment) = self.receiver.poll_transmit(self.now) {
+            self.answers.push(segment);
             if !self.losses.chance(self.path.ack_loss) || segment.flags.has(Flags::SYN) {
                 self.acks += 1;
                 self.deliver(self.now + self.path.round_trip + self.extra_delay, TO_SENDER, segment);
@@ -126,10 +139,14 @@ impl Transfer {
     }
 
     fn offer(&mut self, segment: Segment) {
+        self.data.push(segment);
+        let mut mark = false;
         if segment.flags.has(Flags::SYN) {
             self.sender_iss = segment.seq;
         } else if segment.len > 0 {
             let number = u64::from(segment.seq.wrapping_sub(self.sender_iss)) / 1448 + 1;
+            let place = self.mark_data.iter().position(|n| *n == number).filter(|_| segment.ect);
+            mark = place.map(|at| self.mark_data.remove(at)).is_some();
             if let Some(at) = self.drop_data.iter().position(|n| *n == number) {
                 self.drop_data.remove(at);
                 self.dropped += 1;
@@ -149,6 +166,9 @@ impl Transfer {
         self.last_departure = start + self.path.rate.send_with_remainder(Bytes::new(frame), &mut self.remainder);
         self.queue.push_back((self.last_departure, frame));
         self.queued += frame;
+        if mark {
+            self.marked.insert(self.packets.len());
+        }
         self.deliver(self.last_departure, TO_RECEIVER, segment);
     }
 

@@ -1,0 +1,72 @@
+//! A queue that marks, on the real kernel and in the simulator: windows are reduced and nothing is lost.
+
+mod common;
+
+use common::{alone, can_emulate, emulate, plan, simulate};
+use perigee_study::results::Tables;
+use perigee_study::Run;
+
+fn study(ecn: bool, ip: &str) -> Run {
+    plan(&format!(
+        r#"
+name = "marks"
+nodes = ["server", "client"]
+[measure]
+series = "200 ms"
+[hosts]
+ecn = {ecn}
+[[links]]
+name = "satellite"
+between = ["server", "client"]
+rate = "10 Mbit/s"
+delay = "25 ms"
+queue = {{ bytes = "1 MB", aqm = {{ kind = "red", min = "15 kB", max = "200 kB", max_probability = "50 %", weight = "2 %", ecn = true }} }}
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+size = "5 MB"
+cc = "reno"
+ip = "{ip}"
+"#
+    ))
+}
+
+fn dropped(tables: &Tables) -> u64 {
+    tables.links.dropped_packets.iter().sum()
+}
+
+/// What marks do, whichever engine it is.
+fn assert_marks_reduce_windows_without_loss(engine: &str, tables: &Tables) {
+    let flows = &tables.flows;
+    assert!(flows.completed[0], "{engine}");
+    assert_eq!((dropped(tables), flows.retransmitted_packets[0]), (0, Some(0)), "{engine}");
+    let thresholds: Vec<u32> = tables.series.ssthresh_packets.iter().filter_map(|cell| *cell).collect();
+    let (first, last) = (thresholds.first().expect("a reduction"), thresholds.last().expect("a reduction"));
+    assert!(last < first, "{engine}: the window was reduced more than once: {thresholds:?}");
+    // A queue of a megabyte would take 800 ms to fill and to empty.
+    let round_trip = flows.rtt_mean_ms[0].expect("round trips");
+    assert!((50.0..120.0).contains(&round_trip), "{engine}: {round_trip} ms");
+    assert!(flows.goodput_mbps[0] > 7.0, "{engine}: {} Mbit/s", flows.goodput_mbps[0]);
+}
+
+#[test]
+fn marks_reduce_windows_without_loss_in_the_simulator() {
+    assert_marks_reduce_windows_without_loss("sim", &simulate(&study(true, "v4")));
+    let without = simulate(&study(false, "v4"));
+    assert!(dropped(&without) > 0 && without.flows.retransmitted_packets[0] > Some(0), "who is not marked is dropped");
+}
+
+#[test]
+fn marks_reduce_windows_without_loss_on_the_kernel_over_ipv4_and_ipv6() {
+    if !can_emulate(&study(true, "v4")) {
+        return;
+    }
+    let _alone = alone();
+    for ip in ["v4", "v6"] {
+        let tables = emulate(&study(true, ip)).unwrap_or_else(|error| panic!("{error}"));
+        assert_marks_reduce_windows_without_loss(ip, &tables);
+    }
+    let without = emulate(&study(false, "v4")).unwrap_or_else(|error| panic!("{error}"));
+    assert!(dropped(&without) > 0 && without.flows.retransmitted_packets[0] > Some(0), "who is not marked is dropped");
+}

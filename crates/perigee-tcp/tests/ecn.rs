@@ -1,0 +1,111 @@
+//! Explicit congestion notification (RFC 3168).
+
+mod common;
+
+use common::{Path, Transfer};
+use perigee_tcp::{Config, Flags, Segment};
+use perigee_units::Time;
+
+const BYTES: u64 = 600_000;
+
+/// A transfer by two ends that know marks, `prepared` before it begins.
+fn transfer(prepared: impl FnOnce(&mut Transfer)) -> Transfer {
+    let config = Config { ecn: true, ..Config::default() };
+    let mut transfer = Transfer::new(&Path { queue_bytes: 10_000_000, ..Path::default() }, &config, "reno");
+    prepared(&mut transfer);
+    transfer.open();
+    transfer.run(Time::from_secs(60), |t| t.sender.is_established());
+    transfer.sender.write(BYTES);
+    transfer.flush();
+    transfer.run(Time::from_secs(60), |t| t.receiver.received() == BYTES);
+    assert_eq!(transfer.receiver.received(), BYTES);
+    transfer
+}
+
+/// Segments with data: of each, whether it had been sent before.
+fn data(transfer: &Transfer) -> Vec<(Segment, bool)> {
+    let mut highest: Option<u32> = None;
+    let with_data = transfer.data.iter().filter(|segment| segment.len > 0);
+    let again = with_data.map(|segment| {
+        let again = highest.is_some_and(|highest| segment.seq.wrapping_sub(highest) as i32 <= 0);
+        if !again {
+            highest = Some(segment.seq);
+        }
+        (*segment, again)
+    });
+    again.collect()
+}
+
+fn reductions(transfer: &Transfer) -> usize {
+    transfer.data.iter().filter(|segment| segment.flags.has(Flags::CWR)).count()
+}
+
+#[test]
+fn new_data_is_ect_and_nothing_else_is() {
+    let done = transfer(|t| t.drop_data = vec![40, 80]);
+    let (syn, syn_ack) = (done.answers[0], done.data[0]);
+    assert!(syn.flags.has(Flags::SYN | Flags::ECE | Flags::CWR), "asks for it");
+    assert!(syn_ack.flags.has(Flags::SYN | Flags::ECE) && !syn_ack.flags.has(Flags::CWR), "agrees");
+    assert!(!syn_ack.ect && done.answers.iter().all(|segment| !segment.ect), "handshake and acknowledgements");
+    let data = data(&done);
+    assert!(data.iter().filter(|(_, again)| *again).count() >= 2, "two were lost");
+    for (number, (segment, again)) in data.iter().enumerate() {
+        assert_eq!(segment.ect, !again, "segment {number}");
+    }
+}
+
+#[test]
+fn a_mark_is_echoed_until_the_sender_has_reduced_and_nothing_is_sent_again() {
+    let done = transfer(|t| t.mark_data = vec![50]);
+    assert!(done.mark_data.is_empty(), "it was marked");
+    assert_eq!((done.sender.info().retransmitted_packets, reductions(&done)), (0, 1));
+    let word = done.data.iter().find(|segment| segment.flags.has(Flags::CWR)).expect("one");
+    let marked = done.data.iter().filter(|segment| segment.len > 0).nth(49).expect("the fiftieth");
+    let answers: Vec<_> = done.answers.iter().filter(|segment| !segment.flags.has(Flags::SYN)).collect();
+    let beyond = |ack: u32, segment: &Segment| ack.wrapping_sub(segment.seq) as i32 > 0;
+    for answer in answers {
+        let echoes = beyond(answer.ack, marked) && !beyond(answer.ack, word);
+        assert_eq!(answer.flags.has(Flags::ECE), echoes, "acknowledgement {}", answer.ack.wrapping_sub(marked.seq));
+    }
+}
+
+#[test]
+fn the_window_is_halved_once_for_all_marks_of_a_window() {
+    let marked = |marks: Vec<u64>| {
+        let done = transfer(|t| t.mark_data = marks);
+        assert!(done.mark_data.is_empty());
+        (reductions(&done), done.sender.info().ssthresh.expect("a threshold"), done.sender.info().cwnd)
+    };
+    let (once, threshold, _) = marked(vec![60]);
+    assert_eq!(once, 1);
+    // Sixty segments on, slow start from ten has a window of about seventy; half of it.
+    assert!((25..=45).contains(&threshold), "{threshold}");
+    let (several, same, _) = marked((60..70).collect());
+    assert_eq!((several, same), (1, threshold));
+    let (twice, lower, window) = marked(vec![60, 250]);
+    assert_eq!(twice, 2);
+    assert!(lower < threshold && window < 2 * threshold, "{lower}, {window}");
+}
+
+#[test]
+fn a_loss_is_told_by_the_first_new_segment_after_it() {
+    let done = transfer(|t| t.drop_data = vec![50]);
+    assert_eq!(reductions(&done), 1);
+    let (segment, again) = data(&done).into_iter().find(|(segment, _)| segment.flags.has(Flags::CWR)).expect("one");
+    assert!(segment.ect && !again);
+}
+
+#[test]
+fn where_one_end_does_not_know_marks_there_are_none() {
+    let (with, without) = (Config { ecn: true, ..Config::default() }, Config::default());
+    for (sending, receiving) in [(&with, &without), (&without, &with)] {
+        let mut done = Transfer::with(&Path::default(), sending, receiving, "reno");
+        done.open();
+        done.run(Time::from_secs(9), |t| t.sender.is_established());
+        done.sender.write(100_000);
+        done.flush();
+        done.run(Time::from_secs(9), |t| t.receiver.received() == 100_000);
+        assert!(done.data.iter().all(|segment| !segment.ect && !segment.flags.has(Flags::CWR)));
+        assert_eq!(done.receiver.received(), 100_000);
+    }
+}
