@@ -20,6 +20,7 @@ from perigee.observed import About, Measure
 if TYPE_CHECKING:
     from perigee.places import StudyFile
 
+BROKEN_OFF = "control socket has closed unexpectedly"
 FIRST_PAUSE_S = 2.0
 """Before a run is tried again for the first time; doubled each time."""
 
@@ -75,6 +76,8 @@ class LivePlan(NativePlan):
         self._under_way: int | None = None
         self._took_s: float | None = None
         self._has_worked = False
+        # Congestion controls that came through.
+        self._worked: set[str] = set()
         self._told: set[str] = set()
 
     def details(self, index: int) -> Mapping[str, Any]:
@@ -145,7 +148,7 @@ class LivePlan(NativePlan):
                 for flow, output in trouble.outputs.items():
                     files[_raw(index, f"{flow}-failed-{len(failures)}")] = output
                 if len(failures) > self._retries:
-                    return self._give_up(index, failures, files, where)
+                    return self._give_up(index, failures, files, where, self._lacks(trouble, details))
                 self._say(f"{where}; trying again in {pause_s:.0f} s")
                 if not self._sleep(pause_s, progress):
                     return None
@@ -153,16 +156,17 @@ class LivePlan(NativePlan):
                 continue
             self._took_s = self._clock.steady() - began
             self._has_worked = True
+            self._worked.update(flow.get("cc", "") for flow in details["flows"])
             files |= {_raw(index, flow): output for flow, output in outputs.items()}
             return Output(tables, files=files)
 
     def _give_up(
-        self, index: int, failures: list[dict[str, Any]], files: dict[str, bytes], where: str
+        self, index: int, failures: list[dict[str, Any]], files: dict[str, bytes], where: str, lacks: bool
     ) -> Output | None:
         tries = "once" if len(failures) == 1 else f"{len(failures)} times"
         if not self._has_worked:
             raise RunError(f"{where}; tried {tries}, and nothing has come through yet, so the study is not begun")
-        if self._again:
+        if self._again or lacks:
             raise RunError(f"{where}; tried {tries}; give the same command again to go on with this run")
         self._say(f"{where}; tried {tries}, left out")
         record = {**self.runs[index], "attempts": failures}
@@ -212,16 +216,27 @@ class LivePlan(NativePlan):
 
     def _explain(self, trouble: TroubleError, flows: Sequence[Command], details: Mapping[str, Any]) -> str:
         server = next(command.server for command in flows if command.flow == trouble.flow)
-        if "TCP_CONGESTION" in trouble.text:
-            cc = next(flow["cc"] for flow in details["flows"] if flow["name"] == trouble.flow)
+        if "TCP_CONGESTION" in trouble.text or self._lacks(trouble, details):
+            cc = _cc_of(trouble, details)
             name = self.hosts.name_of(cc)
             return (
-                f"{server}: that host has no congestion control `{name}`, or not for its server's user; there: sudo "
-                f"perigee cc load {cc}, and for users other than root sysctl net.ipv4.tcp_allowed_congestion_control"
+                f"{server}: {trouble.text}; it seems that host has no congestion control `{name}`, or not for its "
+                f"server's user; there: sudo perigee cc load {cc}, and for users other than root sysctl "
+                "net.ipv4.tcp_allowed_congestion_control"
             )
         if "unable to connect" in trouble.text:
             return f"{server}: {trouble.text}; there: iperf3 --server --json --port {server.rsplit(' ', 1)[1]}"
         return f"{server}: {trouble.text}"
+
+    def _lacks(self, trouble: TroubleError, details: Mapping[str, Any]) -> bool:
+        """Whether a server has broken off before any data, as older ones do that do not have an algorithm."""
+        cc = _cc_of(trouble, details)
+        if not cc or cc in self._worked or BROKEN_OFF not in trouble.text:
+            return False
+        try:
+            return not json.loads(trouble.outputs.get(trouble.flow, b"{}")).get("intervals")
+        except ValueError:
+            return False
 
     def _watch(self, details: Mapping[str, Any], progress: Progress) -> Progress:
         expected = self._expected_s(details) or self._took_s
@@ -247,6 +262,10 @@ class LivePlan(NativePlan):
                 return False
             self._clock.sleep(min(left, 0.2))
         return True
+
+
+def _cc_of(trouble: TroubleError, details: Mapping[str, Any]) -> str:
+    return next((flow.get("cc", "") for flow in details["flows"] if flow["name"] == trouble.flow), "")
 
 
 def _schedule(told: Mapping[str, Any]) -> Schedule:

@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`perigee run --engine live` with real iperf3, in network namespaces of the tests' own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import polars as pl
+import pytest
+
+from conftest import environment
+
+PERIGEE = [sys.executable, "-m", "perigee"]
+NEAR = "100.64.0.1"
+"""The host outside of `perigee exec`, as the program behind the link sees it."""
+
+STUDY = """
+name = "between"
+rounds = 2
+nodes = ["server", "client"]
+[measure]
+series = "500 ms"
+goodput_bin = "500 ms"
+startup = "1 MB"
+[[links]]
+name = "path"
+between = ["server", "client"]
+rate = "20 Mbit/s"
+delay = "20 ms"
+queue = "200 kB"
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+size = "6 MB"
+"""
+ALGORITHMS = '[vary]\n"flow.cc" = ["reno", "cubic"]\n'
+HERE = ["--engine", "live", "--set", "live.servers.server=127.0.0.1:5201"]
+
+
+class Lab:
+    """A network namespace with iperf3 servers; whatever begins in it ends with the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._started: list[subprocess.Popen[str]] = []
+        self._home = self._keep(subprocess.Popen(["unshare", "--net", "sleep", "600"], text=True))  # noqa: S607
+        own, mine = Path(f"/proc/{self._home.pid}/ns/net"), Path("/proc/self/ns/net").readlink()
+        wait_until(lambda: own.readlink() != mine)
+        self.run(["ip", "link", "set", "lo", "up"])
+
+    def run(self, command: list[str], timeout: float = 100) -> CompletedProcess[str]:
+        """Run a command in it, to its end."""
+        return subprocess.run(
+            self._inside(command), capture_output=True, text=True, check=False, timeout=timeout, cwd=self.folder,
+            env=environment(),
+        )  # fmt: skip
+
+    def start(self, command: list[str]) -> subprocess.Popen[str]:
+        """Start a command in it."""
+        return self._keep(
+            subprocess.Popen(
+                self._inside(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
+                env=environment(),
+            )
+        )  # fmt: skip
+
+    def serve(self, port: int = 5201, *options: str) -> subprocess.Popen[str]:
+        """Start a server, and wait until it listens."""
+        server = self.start(["iperf3", "--server", "--port", str(port), *(options or ["--json"])])
+        wait_until(lambda: f":{port} " in self.run(["ss", "-Hltn"]).stdout)
+        return server
+
+    def perigee(self, *arguments: str, timeout: float = 100) -> CompletedProcess[str]:
+        """Run perigee in it."""
+        return self.run([*PERIGEE, *arguments], timeout)
+
+    def end(self) -> None:
+        """End what was started."""
+        for process in reversed(self._started):
+            process.kill()
+            process.communicate()
+
+    def _inside(self, command: list[str]) -> list[str]:
+        return ["nsenter", f"--net=/proc/{self._home.pid}/ns/net", "--", *command]
+
+    def _keep(self, process: subprocess.Popen[str]) -> subprocess.Popen[str]:
+        self._started.append(process)
+        return process
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    if os.geteuid() != 0:
+        pytest.skip("namespaces of one's own need root")
+    if missing := [program for program in ("iperf3", "nsenter", "ip", "ss") if shutil.which(program) is None]:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    if subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode:  # noqa: S607
+        pytest.skip("no network namespaces")
+    (tmp_path / "between.toml").write_text(STUDY)
+    (tmp_path / "both.toml").write_text(STUDY + ALGORITHMS)
+    lab = Lab(tmp_path)
+    yield lab
+    lab.end()
+
+
+def flows(lab: Lab, folder: str = "results/between-live") -> pl.DataFrame:
+    return pl.read_parquet(lab.folder / folder / "flows.parquet")
+
+
+def raw(lab: Lab) -> list[str]:
+    return sorted(path.name for path in (lab.folder / "results/between-live/raw").iterdir())
+
+
+def begun(lab: Lab, run: int, flow: str = "download") -> int:
+    text = (lab.folder / f"results/between-live/raw/run-{run:06d}-{flow}.json").read_text()
+    return int(json.loads(text)["start"]["timestamp"]["timesecs"])
+
+
+def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported_and_compared(lab: Lab) -> None:
+    if not Path("/dev/net/tun").exists():
+        pytest.skip("no /dev/net/tun")
+    lab.serve()
+    link = ["exec", "--quiet", "--link", "geo"]
+    for way in ("down", "up"):
+        link += ["--set", f"{way}.rate=20 Mbit/s", "--set", f"{way}.delay=20 ms", "--set", f"{way}.queue=200 kB"]
+    live = ["run", "both.toml", "--engine", "live", "--set", f"live.servers.server={NEAR}"]
+    done = lab.perigee(*link, "--", *PERIGEE, *live)
+    assert done.returncode == 0, done.stderr
+    found = flows(lab)
+    assert found["cc"].to_list() == ["reno", "cubic", "reno", "cubic"]
+    assert found["completed"].all()
+    assert found["engine"].unique().to_list() == ["live"]
+    assert found["received_bytes"].is_between(6_000_000, 6_100_000).all()
+    # 1448 of 1500 bytes are payload; the first seconds go into slow start.
+    assert found["goodput_mbps"].is_between(12, 19.4).all(), found["goodput_mbps"]
+    assert found["steady_goodput_mbps"].is_between(15, 20).all(), found["steady_goodput_mbps"]
+    assert found["rtt_min_ms"].is_between(39.9, 125).all(), found["rtt_min_ms"]
+    assert (found["sent_packets"] >= 6_000_000 / 1448).all()
+    assert found["rto_count"].is_null().all()
+    series = pl.read_parquet(lab.folder / "results/between-live/series.parquet")
+    total = series.group_by("run").agg(pl.col("acked_bytes").max()).sort("run")
+    assert total["acked_bytes"].to_list() == found["received_bytes"].to_list()
+    assert series["goodput_mbps"].max() < 24  # type: ignore[operator]
+    assert raw(lab) == [f"run-{run:06d}-download.json" for run in range(4)]
+    assert lab.perigee("run", "both.toml").returncode == 0
+    compared = lab.perigee("compare", "results/between", "results/between-live")
+    assert compared.returncode == 0, compared.stderr
+    assert "cubic" in compared.stdout
+    reported = lab.perigee("report", "results/between-live")
+    assert reported.returncode == 0, reported.stderr
+    assert f"to the server {NEAR}, port 5201" in (lab.folder / "results/between-live/report.html").read_text()
+
+
+def test_uploads_and_datagrams_and_flows_at_once_each_have_a_server(lab: Lab) -> None:
+    for port in (5201, 5202, 5203):
+        lab.serve(port)
+    study = STUDY.replace("rounds = 2", "rounds = 1").replace('size = "6 MB"', 'duration = "3 s"')
+    study += '[[flows]]\nname = "upload"\nfrom = "client"\nto = "server"\nduration = "2 s"\nstart = "1 s"\n'
+    study += '[[flows]]\nname = "voice"\nkind = "udp"\nfrom = "client"\nto = "server"\nduration = "2 s"\n'
+    study += 'rate = "1 Mbit/s"\npacket = "1000 B"\n'
+    (lab.folder / "three.toml").write_text(study)
+    done = lab.perigee("run", "three.toml", *HERE)
+    assert done.returncode == 0, done.stderr
+    found = flows(lab)
+    assert found["flow"].to_list() == ["download", "upload", "voice"]
+    assert found["from_node"].to_list() == ["server", "client", "client"]
+    assert found["start_s"].to_list() == [0, 1, 0]
+    assert found["completed"].all()
+    assert found["duration_s"].to_list() == pytest.approx([3, 2, 2], abs=0.3)
+    voice = found.row(2, named=True)
+    # 972 of 1000 bytes are payload.
+    assert voice["goodput_mbps"] == pytest.approx(0.972, rel=0.05)
+    assert voice["sent_packets"] == pytest.approx(250, abs=5)
+    assert voice["lost_packets"] is not None
+    assert begun(lab, 0, "upload") - begun(lab, 0, "download") in (1, 2)
+
+
+def test_a_server_that_is_killed_and_comes_back_costs_no_run(lab: Lab) -> None:
+    server = lab.serve()
+    (lab.folder / "long.toml").write_text(STUDY.replace('size = "6 MB"', 'duration = "3 s"'))
+    running = lab.start([*PERIGEE, "run", "long.toml", *HERE])
+    wait_until((lab.folder / "results/between-live/shards/run-000000.shard").exists)
+    time.sleep(1.5)
+    server.kill()
+    time.sleep(1)
+    lab.serve()
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 0, said
+    assert "trying again in 2 s" in said
+    found = flows(lab)
+    assert found["completed"].to_list() == [True, True]
+    assert found["duration_s"].to_list() == pytest.approx([3, 3], abs=0.3)
+    assert "run-000001-download-failed-1.json" in raw(lab)
+
+
+def test_a_run_that_keeps_failing_is_left_out_and_the_end_says_so(lab: Lab) -> None:
+    server = lab.serve()
+    study = STUDY.replace("rounds = 2", "rounds = 3").replace('size = "6 MB"', 'duration = "2 s"')
+    (lab.folder / "long.toml").write_text(study)
+    running = lab.start([*PERIGEE, "run", "long.toml", *HERE, "--set", "live.retries=0", "--set", "live.pause=1 s"])
+    wait_until((lab.folder / "results/between-live/shards/run-000000.shard").exists)
+    server.kill()
+    wait_until((lab.folder / "results/between-live/shards/run-000001.shard").exists)
+    lab.serve()
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 0, said
+    assert "left out" in said
+    assert re.search(r"\b[12] runs did not come through", said), said
+    found = flows(lab)
+    assert 0 in found["run"]
+    assert 1 not in found["run"]
+    record = json.loads((lab.folder / "results/between-live/raw/run-000001-failed.json").read_text())
+    assert record["attempts"][0]["error"]
+    assert lab.perigee("report", "results/between-live").returncode == 0
+
+
+def test_a_server_that_was_never_there_ends_it_with_the_command_to_start_one(lab: Lab) -> None:
+    done = lab.perigee("run", "between.toml", *HERE, "--set", "live.retries=1")
+    assert done.returncode == 1, done.stderr
+    assert "trying again in 2 s" in done.stderr
+    assert "iperf3 --server --json --port 5201; tried 2 times, and nothing has come through yet" in done.stderr
+
+
+def test_a_server_that_is_busy_is_waited_for(lab: Lab) -> None:
+    lab.serve()
+    other = lab.start(["iperf3", "--client", "127.0.0.1", "--time", "8"])
+    time.sleep(0.5)
+    done = lab.perigee("run", "between.toml", *HERE, "--set", "rounds=1")
+    other.wait(30)
+    assert done.returncode == 0, done.stderr
+    assert "the server is busy running a test" in done.stderr
+    assert flows(lab)["completed"].to_list() == [True]
+
+
+def test_an_interrupt_loses_nothing_and_leaves_nothing_and_the_same_command_goes_on(lab: Lab) -> None:
+    lab.serve()
+    (lab.folder / "long.toml").write_text(STUDY.replace('size = "6 MB"', 'duration = "3 s"'))
+    running = lab.start([*PERIGEE, "run", "long.toml", *HERE])
+    shard = lab.folder / "results/between-live/shards/run-000000.shard"
+    wait_until(shard.exists)
+    time.sleep(1)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=30)
+    assert running.returncode == 130, said
+    assert "1 of 2 runs are kept" in said
+    assert "resume with:" in said
+    assert clients(lab) == []
+    kept = shard.stat().st_mtime_ns
+    # Another schedule is the same work.
+    again = lab.perigee("run", "long.toml", *HERE, "--set", "live.pause=1 s")
+    assert again.returncode == 0, again.stderr
+    assert "2 runs, 1 of them from before" in again.stderr
+    assert kept
+    assert flows(lab)["completed"].to_list() == [True, True]
+
+
+def clients(lab: Lab) -> list[str]:
+    """The clients of iperf3 in the namespace."""
+    home = Path(f"/proc/{lab._home.pid}/ns/net").readlink()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "ns/net").readlink() == home and b"--client" in (process / "cmdline").read_bytes():
+                found.append(process.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_a_kill_leaves_no_client(lab: Lab) -> None:
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    lab.serve()
+    (lab.folder / "long.toml").write_text(STUDY.replace('size = "6 MB"', 'duration = "60 s"'))
+    running = lab.start([*PERIGEE, "run", "long.toml", *HERE])
+    wait_until(lambda: clients(lab) != [])
+    time.sleep(1)
+    running.kill()
+    wait_until(lambda: clients(lab) == [], 10)
+
+
+def test_runs_begin_on_the_clocks_grid_until_the_time_is_over(lab: Lab) -> None:
+    lab.serve()
+    schedule = ["live.every=3 s", "live.for=8 s", "rounds=5", "flow.size=100 kB"]
+    done = lab.perigee("run", "between.toml", *HERE, *(part for key in schedule for part in ("--set", key)))
+    assert done.returncode == 0, done.stderr
+    assert "the time of `live.for` is over" in done.stderr
+    assert "2 runs were left out when the time was over" in done.stderr
+    assert flows(lab)["run"].to_list() == [0, 1, 2]
+    starts = [begun(lab, run) for run in range(3)]
+    # iperf3 tells whole seconds, and a busy machine may be late by one.
+    assert all(start % 3 in (0, 1) for start in starts), starts
+    assert [later - sooner for sooner, later in pairwise(starts)] == pytest.approx([3, 3], abs=1)
+
+
+def test_the_time_limit_of_a_run_ends_its_flows_with_what_they_have(lab: Lab) -> None:
+    lab.serve()
+    done = lab.perigee(
+        "run", "between.toml", *HERE, "--set", "rounds=1", "--set", "time_limit=2 s", "--set", "flow.size=900 GB"
+    )
+    assert done.returncode == 0, done.stderr
+    (row,) = flows(lab).to_dicts()
+    assert row["completed"] is False
+    assert row["duration_s"] == pytest.approx(2, abs=0.6)
+    assert row["received_bytes"] > 0
+
+
+def test_a_server_without_json_gives_the_throughput_and_says_what_is_missing(lab: Lab) -> None:
+    lab.serve(5201, "--forceflush")
+    done = lab.perigee("run", "between.toml", *HERE)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("no window and no round trip") == 1, done.stderr
+    found = flows(lab)
+    assert found["rtt_mean_ms"].is_null().all()
+    assert (found["goodput_mbps"] > 0).all()
+    assert found["retransmitted_packets"].is_not_null().all()
+    assert lab.perigee("report", "results/between-live").returncode == 0
+
+
+def test_an_algorithm_that_the_server_does_not_have_ends_it_with_what_to_load_there(lab: Lab) -> None:
+    sysctl = Path("/proc/sys/net/ipv4")
+    there, allowed = (set((sysctl / f"tcp_{kind}_congestion_control").read_text().split()) for kind in KINDS)
+    if not (kept_back := sorted(there - allowed)) or "reno" not in allowed or shutil.which("setpriv") is None:
+        pytest.skip("every user may have every congestion control here")
+    lab.start(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "iperf3", "--server", "--json"])
+    wait_until(lambda: ":5201 " in lab.run(["ss", "-Hltn"]).stdout)
+    study = STUDY + f'[vary]\n"flow.cc" = ["reno", "{kept_back[0]}"]\n'
+    (lab.folder / "both.toml").write_text(study)
+    done = lab.perigee("run", "both.toml", *HERE, "--set", "live.retries=1")
+    assert done.returncode == 1, done.stderr
+    assert f"no congestion control `{kept_back[0]}`" in done.stderr
+    assert f"there: sudo perigee cc load {kept_back[0]}" in done.stderr
+
+
+KINDS = ("available", "allowed")
+
+
+def test_a_dry_run_lists_runs_servers_and_data_and_runs_nothing(lab: Lab) -> None:
+    done = lab.perigee("run", "both.toml", *HERE, "--set", "live.every=15 min", "--set", "flow.size=1 GB", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("1000 MB from the server, 127.0.0.1, port 5201") == 4
+    assert "4 runs; 4.00 GB; nothing was run" in done.stderr
+    assert re.search(r":(00|15|30|45):00 UTC", done.stdout)
+    assert not (lab.folder / "results").exists()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the study, for what is refused before anything begins."""
+    if shutil.which("iperf3") is None:
+        pytest.skip("iperf3 is not installed")
+    (tmp_path / "between.toml").write_text(STUDY)
+    return tmp_path
+
+
+PING = """
+[[flows]]
+name = "echo"
+from = "server"
+to = "client"
+kind = "ping"
+interval = "1 s"
+packet = "99 B"
+repeat = 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "settings", "said"),
+    [
+        ("", [], "--set live.servers.server=HOST:5201"),
+        ("", ["live.servers.server=a", "live.servers.client=b"], "say which one this host is: --set live.here=client"),
+        ("", ["live.servers.server=a", "hosts.rmem=['4 kB', '8 kB', '60 MB']"], "TCP settings of `client` (`rmem`)"),
+        (
+            "",
+            ["live.servers.server=a", "flow.cc=hybla", "live.cc_names.hybla=none"],
+            "`none` is not in this host's kernel",
+        ),
+        ("", ["live.servers.server=a", "flow.cc.beta=50 %"], "name it with --set live.cc_names.cubic=my_cubic"),
+        ("", ["live.servers.server=a", "flow.duration=1500 ms"], "`duration` = 1.5 s, but iperf3 takes whole seconds"),
+        ("", ["live.servers.server=a", "measure.events=true"], "`measure.events`: iperf3 shows no packets"),
+        ("", ["live.servers.server=a", "live.here=server"], "needs a server at `client`"),
+        (PING, ["live.servers.server=a"], "flow `echo`: iperf3 has no `ping`, and `perigee ping` measures round trips"),
+        (
+            '[vary]\n"links.path.rate" = ["1 Mbit/s", "2 Mbit/s"]\n',
+            ["live.servers.server=a"],
+            "`links.path.rate` varies",
+        ),
+    ],
+)
+def test_what_cannot_be_carried_is_refused_by_name_with_the_setting_that_helps(
+    perigee: Callable[..., CompletedProcess[str]], folder: Path, more: str, settings: list[str], said: str
+) -> None:
+    (folder / "between.toml").write_text(STUDY + more)
+    given = [part for setting in settings for part in ("--set", setting)]
+    done = perigee("run", folder / "between.toml", "--engine", "live", *given)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert not (folder / "results").exists()
+
+
+def test_a_study_of_a_recorded_link_asks_for_hosts_and_for_no_recording(
+    perigee: Callable[..., CompletedProcess[str]], folder: Path
+) -> None:
+    done = perigee("run", "starlink-replay", "--engine", "live", cwd=folder)
+    assert (done.returncode, "--set live.servers.server=HOST:5201" in done.stderr) == (2, True), done.stderr
+    assert "inputs" not in done.stderr
+
+
+def test_without_iperf3_its_package_is_named(tmp_path: Path) -> None:
+    (tmp_path / "between.toml").write_text(STUDY)
+    done = subprocess.run(
+        [*PERIGEE, "run", "between.toml", *HERE], env={**environment(), "PATH": "/nonexistent"}, cwd=tmp_path,
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, "install the package iperf3" in done.stderr) == (2, True), done.stderr
