@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use perigee_study::{FlowSpec, IpVersion, Scenario, Traffic};
-use perigee_tcp::Config;
+use perigee_tcp::{Config, WindowShare};
 use perigee_units::Bytes;
 
 use crate::flows::{Carried, IP_AND_TCP};
@@ -186,14 +186,22 @@ fn quiet(has_v6: bool) -> io::Result<()> {
     }
 }
 
-/// The receive buffer by which the kernel's window ends where the configured host's would.
-///
-/// TUN devices receive into half pages, and the window may grow to half of the largest buffer. On a host whose driver takes
-/// a page for each segment it ends at a quarter (see [`Config::segment_memory`]): here that is a buffer half as large.
+/// The receive buffer by which this kernel's window ends where the configured host's would: what part of a buffer is window
+/// depends on the kernel, and on the memory that drivers take for a segment ([`Config::largest_window`]).
 fn receive_buffer(config: &Config) -> [Bytes; 3] {
     let [least, initial, largest] = config.rmem;
-    let pages = config.segment_memory.as_u64() > 2 * u64::from(config.mss);
-    [least, initial, if pages { Bytes::new(largest.as_u64() / 2).max(initial) } else { largest }]
+    let window_share = if measures_share() { WindowShare::Measured } else { WindowShare::Half };
+    let here = Config { segment_memory: HERE, window_share, ..config.clone() };
+    let window = u128::from(config.largest_window().as_u64()) * u128::from(largest.as_u64());
+    let buffer = window / u128::from(here.largest_window().as_u64().max(1));
+    [least, initial, Bytes::new(u64::try_from(buffer).unwrap_or(u64::MAX)).max(initial)]
+}
+
+/// Whether this kernel takes the share of the window from the segments it receives, as Linux 6.6 and later.
+fn measures_share() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 6)
 }
 
 fn write(key: &str, value: &str) -> io::Result<()> {
@@ -201,6 +209,8 @@ fn write(key: &str, value: &str) -> io::Result<()> {
     fs::write(format!("/proc/sys/net/ipv4/{key}"), value).map_err(with_key)
 }
 
+/// Memory of a full segment that comes from a TUN device.
+const HERE: Bytes = Bytes::new(2304);
 /// Packets that the kernel keeps for a driver that is busy.
 const QUEUE: u32 = 10_000;
 const LINUX_INITIAL_WINDOW: u32 = 10;

@@ -167,6 +167,7 @@ fn host_in_words(config: &Config) -> Vec<Property> {
         ("send buffer (smallest, initial, largest)", buffer(&config.wmem)),
         ("receive buffer grows", on(config.receive_autotuning)),
         ("memory of a full segment", config.segment_memory.to_string()),
+        ("largest receive window", config.largest_window().to_string()),
         ("timestamps", on(config.timestamps)),
         ("window scaling", on(config.window_scaling)),
         ("SACK", on(config.sack)),

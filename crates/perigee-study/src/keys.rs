@@ -215,7 +215,14 @@ pub(crate) static TCP: Section = Section {
             Kind::Size { min: Bytes::new(256), max: Bytes::new(1 << 20) },
             "2304 B",
             "Memory that a full segment takes in the receive queue (`truesize`). Drivers that take a page for each need \
-             4352 B; the window then ends at a quarter of the largest buffer instead of half.",
+             4352 B; the window then ends at a quarter of the largest buffer instead of half (a third with `window_share = \"measured\"`).",
+        ),
+        key(
+            "window_share",
+            Kind::Word(SHARES),
+            "half",
+            "How much of the receive buffer is advertised: `half` (`tcp_adv_win_scale` = 1, Linux before 6.6), or `measured`, \
+             the payload of a full segment by its memory (6.6 and later; the buffer grows as in 6.18).",
         ),
         key("timestamps", Kind::Bool, "true", "Timestamps option (RFC 7323)."),
         key("window_scaling", Kind::Bool, "true", "Window scaling option (RFC 7323)."),
@@ -387,6 +394,8 @@ pub(crate) const KINDS: &[&str] = &["bulk", "request", "udp", "ping"];
 pub(crate) const OPENERS: &[&str] = &["receiver", "sender"];
 /// Versions of the Internet Protocol.
 pub(crate) const IP_VERSIONS: &[&str] = &["v4", "v6"];
+/// What the window's part of the receive buffer is taken from.
+const SHARES: &[&str] = &["half", "measured"];
 /// Those that run over TCP.
 const TCP_KINDS: &[&str] = &["bulk", "request"];
 

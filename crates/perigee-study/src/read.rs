@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use perigee_cc::{Algorithm, CcError, Selected};
 use perigee_link::strict::{suggestion, Content, Node, StrictError};
-use perigee_tcp::Config;
+use perigee_tcp::{Config, WindowShare};
 use perigee_units::{Bytes, Rate, Time};
 
 use crate::document::items_of;
@@ -237,6 +237,9 @@ fn apply_tcp(table: &Reader<'_>, config: &mut Config) -> Result<(), StrictError>
         table.put(key, slot)?;
     }
     table.put("segment_memory", &mut config.segment_memory)?;
+    if let Some(share) = table.table.get::<String>("window_share")? {
+        config.window_share = if share == "measured" { WindowShare::Measured } else { WindowShare::Half };
+    }
     if config.rto_min > config.rto_max {
         let message =
             format!("`{}` = {} is above rto_max = {}", table.dotted("rto_min"), config.rto_min, config.rto_max);

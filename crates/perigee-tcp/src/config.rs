@@ -2,6 +2,16 @@
 
 use perigee_units::{Bytes, Time};
 
+/// How much of a receive buffer is advertised as window; the rest is for what segments take besides their payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowShare {
+    /// Half (`tcp_adv_win_scale` = 1): Linux before 6.6.
+    Half,
+    /// The payload of the first full segment over its memory (`scaling_ratio`): Linux 6.6 and later. The buffer grows as
+    /// that of 6.18, behind gaps too.
+    Measured,
+}
+
 /// Settings of one endpoint. Each feature can be switched off, for studies of older stacks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -19,6 +29,8 @@ pub struct Config {
     /// half pages, 4352 B with those that take a page for each. Above twice the segment, the advertised window stops
     /// growing at a quarter of the largest buffer instead of half of it.
     pub segment_memory: Bytes,
+    /// How much of the receive buffer is window.
+    pub window_share: WindowShare,
     /// Timestamps option (RFC 7323).
     pub timestamps: bool,
     /// Window scaling option (RFC 7323).
@@ -69,6 +81,7 @@ impl Default for Config {
             wmem: [Bytes::new(4096), Bytes::new(16_384), Bytes::new(4_194_304)],
             receive_autotuning: true,
             segment_memory: Bytes::new(2304),
+            window_share: WindowShare::Half,
             timestamps: true,
             window_scaling: true,
             sack: true,
@@ -90,4 +103,35 @@ impl Default for Config {
             ecn: false,
         }
     }
+}
+
+impl Config {
+    /// The largest window that the receive buffer lets the host advertise.
+    ///
+    /// Where half of the buffer is window, Linux lets it grow without bound only if the memory of a segment, counted as
+    /// window, is no more than its payload; otherwise it halves both until it is, and the window ends there
+    /// (`__tcp_grow_window`).
+    #[must_use]
+    pub fn largest_window(&self) -> Bytes {
+        let (largest, memory) = (self.rmem[2].as_u64(), self.segment_memory.as_u64());
+        if self.window_share == WindowShare::Measured {
+            let options = if self.timestamps { TIMESTAMP_BYTES } else { 0 };
+            return Bytes::new((largest * measured_share(u64::from(self.mss) - options, memory)) >> SHARE_SHIFT);
+        }
+        let (mut memory, mut window) = (memory / 2, largest / 2);
+        while memory > u64::from(self.mss) {
+            memory /= 2;
+            window /= 2;
+        }
+        Bytes::new(window)
+    }
+}
+
+/// Shares of the receive buffer are of 256, as in Linux (`TCP_RMEM_TO_WIN_SCALE`).
+pub(crate) const SHARE_SHIFT: u32 = 8;
+const TIMESTAMP_BYTES: u64 = 12;
+
+/// The part of the buffer that is window, of 256, where a full segment of `payload` bytes takes `memory`.
+pub(crate) fn measured_share(payload: u64, memory: u64) -> u64 {
+    ((payload << SHARE_SHIFT) / memory).max(1)
 }

@@ -15,6 +15,6 @@ mod sack;
 mod segment;
 mod sender;
 
-pub use config::Config;
+pub use config::{Config, WindowShare};
 pub use endpoint::{Endpoint, Info};
 pub use segment::{Flags, Segment, MAX_SACK_BLOCKS};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use perigee_units::Time;
 
-use crate::config::Config;
+use crate::config::{measured_share, Config, WindowShare, SHARE_SHIFT};
 use crate::segment::{Flags, Segment, MAX_SACK_BLOCKS};
 
 /// State of the receiving half. Positions are bytes since the peer's initial sequence number.
@@ -147,7 +147,8 @@ impl Receiver {
             self.insert(start, end);
             Arrival::OutOfOrder
         };
-        if self.window.grow(now, self.next, self.out_of_order_bytes) {
+        let newest = self.out_of_order.back().map(|range| range.1);
+        if self.window.grow(now, self.next, self.out_of_order_bytes, newest) {
             self.acks.stay_quick();
         }
         self.decide_ack(now);
@@ -469,6 +470,12 @@ struct ReceiveWindow {
     unread: Option<(Time, u64)>,
     /// Where the data end that arrived in order.
     arrived: u64,
+    /// Part of the buffer that is window, of 256 (Linux's `scaling_ratio`).
+    share: u64,
+    /// What the share is taken from.
+    sharing: WindowShare,
+    /// No full segment has told its share yet.
+    unmeasured: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -482,7 +489,7 @@ impl ReceiveWindow {
     fn new(config: &Config) -> Self {
         let [_, initial, max] = config.rmem.map(perigee_units::Bytes::as_u64);
         let mss = u64::from(config.mss);
-        let clamp = initial / BUFFER_PER_WINDOW;
+        let clamp = (initial * HALF) >> SHARE_SHIFT;
         let space = clamp.min(MAX_UNSCALED_WINDOW);
         let window = if space > mss { space - space % mss } else { space };
         Self {
@@ -501,6 +508,9 @@ impl ReceiveWindow {
             round: Round { space: 1, start: 1, at: Time::ZERO },
             unread: None,
             arrived: 1,
+            share: HALF,
+            sharing: config.window_share,
+            unmeasured: config.window_share == WindowShare::Measured,
         }
     }
 
@@ -521,7 +531,7 @@ impl ReceiveWindow {
     /// The right edge never moves back (RFC 9293, section 3.8.6).
     fn advertise(&mut self, next: u64, held_bytes: u64, scale: u8) -> u32 {
         let held = held_bytes * self.segment_memory / self.mss;
-        let free = (self.buffer.saturating_sub(held) / BUFFER_PER_WINDOW).min(self.clamp).min(self.threshold);
+        let free = self.window_of(self.buffer.saturating_sub(held)).min(self.clamp).min(self.threshold);
         let unit = 1u64 << scale;
         let edge = self.right_edge();
         let window = free.div_ceil(unit).max(edge.saturating_sub(next).div_ceil(unit)) * unit;
@@ -530,9 +540,25 @@ impl ReceiveWindow {
         self.window as u32
     }
 
+    fn window_of(&self, buffer: u64) -> u64 {
+        (buffer * self.share) >> SHARE_SHIFT
+    }
+
+    /// The first full segment tells how much of its memory is payload; the window follows at once.
+    fn measure_share(&mut self, payload: u64) {
+        self.unmeasured = false;
+        self.share = measured_share(payload, self.segment_memory);
+        self.clamp = self.window_of(self.buffer);
+        self.threshold = self.threshold.max(self.window.min(self.clamp));
+        self.round.space = self.round.space.min(self.clamp);
+    }
+
     /// The round-trip time as a receiver of bulk data sees it: the age of a newly echoed timestamp.
     #[inline]
     fn on_segment(&mut self, segment: &Segment, echo_age_us: Option<u32>) {
+        if self.unmeasured && u64::from(segment.len) + OPTION_BYTES >= self.mss {
+            self.measure_share(u64::from(segment.len));
+        }
         let Some(age) = echo_age_us else { return };
         if segment.tsecr == self.last_echo || u64::from(segment.len) + OPTION_BYTES < self.mss {
             return;
@@ -546,46 +572,61 @@ impl ReceiveWindow {
 
     /// Each segment opens the window by two; whether it did.
     #[inline]
-    fn grow(&mut self, now: Time, next: u64, held_bytes: u64) -> bool {
+    fn grow(&mut self, now: Time, next: u64, held_bytes: u64, newest: Option<u64>) -> bool {
+        // Behind a gap the buffer makes room for what waits there (since 6.16).
+        let modern = self.sharing == WindowShare::Measured;
+        let behind_gap = newest.filter(|_| modern).map_or(0, |newest| newest.saturating_sub(next));
         // The application reads after all that arrives at one instant.
         if let Some((at, read)) = self.unread.take_if(|(at, _)| *at < now) {
-            self.on_read(at, read);
+            self.on_read(at, read, behind_gap);
         }
+        let mut held = held_bytes * self.segment_memory / self.mss;
         if next > self.arrived {
             self.arrived = next;
             self.unread = Some((now, next));
+            held += if modern { self.segment_memory } else { 0 };
         }
-        let held = held_bytes * self.segment_memory / self.mss;
-        let most = self.clamp.min(self.buffer.saturating_sub(held) / BUFFER_PER_WINDOW);
+        let most = self.clamp.min(self.window_of(self.buffer.saturating_sub(held)));
         let room = if self.threshold > self.growth_ends { 0 } else { most.saturating_sub(self.threshold) };
         self.threshold += room.min(2 * self.mss);
+        if behind_gap > 0 && self.autotuning {
+            self.enlarge(u128::from(2 * self.round.space + behind_gap));
+        }
         room > 0
     }
 
     /// The application has read up to `next`: each round trip the buffer follows what was taken, twice that to cover a
-    /// loss, and twice its growth on top to keep ahead of a sender in slow start.
+    /// loss, and twice its growth on top to keep ahead of a sender in slow start; and what waits behind a gap.
     #[inline]
-    fn on_read(&mut self, now: Time, next: u64) {
+    fn on_read(&mut self, now: Time, next: u64, behind_gap: u64) {
         if self.rtt_us == 0 || (now - self.round.at).as_micros() < self.rtt_us {
             return;
         }
         let copied = next - self.round.start;
         if copied > self.round.space {
             if self.autotuning {
-                let base = 2 * copied + 16 * self.mss;
+                let reserve = if self.sharing == WindowShare::Half { 16 * self.mss } else { 0 };
+                let base = 2 * copied + reserve;
                 let grown = u128::from(base) * u128::from(copied - self.round.space) / u128::from(self.round.space);
-                let target = u128::from(base) + 2 * grown;
-                let buffer = target / u128::from(self.mss) * u128::from(buffer_per_segment(self.mss));
-                let buffer = u64::try_from(buffer).unwrap_or(u64::MAX).min(self.buffer_max);
-                if buffer > self.buffer {
-                    self.buffer = buffer;
-                    self.clamp = buffer / BUFFER_PER_WINDOW;
-                }
+                self.enlarge(u128::from(base + behind_gap) + 2 * grown);
             }
             self.round.space = copied;
         }
         self.round.start = next;
         self.round.at = now;
+    }
+
+    /// Makes the buffer large enough for a window of `window` bytes, as far as it may grow.
+    fn enlarge(&mut self, window: u128) {
+        let buffer = match self.sharing {
+            WindowShare::Half => window / u128::from(self.mss) * u128::from(buffer_per_segment(self.mss)),
+            WindowShare::Measured => (window << SHARE_SHIFT) / u128::from(self.share),
+        };
+        let buffer = u64::try_from(buffer).unwrap_or(u64::MAX).min(self.buffer_max);
+        if buffer > self.buffer {
+            self.buffer = buffer;
+            self.clamp = self.window_of(buffer);
+        }
     }
 }
 
@@ -596,8 +637,8 @@ const MAX_QUICK_ACKS: u64 = 16;
 /// Linux's `tcp_comp_sack_nr` and `tcp_comp_sack_delay_ns`.
 const COMPRESS_AT_MOST: u32 = 44;
 const COMPRESS_FOR: Time = Time::from_millis(1);
-/// Half the buffer is for overhead (`tcp_adv_win_scale` = 1).
-const BUFFER_PER_WINDOW: u64 = 2;
+/// Half the buffer is for overhead (`tcp_adv_win_scale` = 1) unless it is measured.
+const HALF: u64 = 1 << (SHARE_SHIFT - 1);
 /// Memory that Linux reckons for a segment besides its payload: room for headers (256; 320 where wireless drivers are
 /// built in) and bookkeeping (576). It adds 128 until half of the whole holds the payload.
 const SEGMENT_OVERHEAD: u64 = 256 + 576;
@@ -610,23 +651,17 @@ const INITIAL_SEGMENTS: u64 = 10;
 /// Buffer added for each segment of window.
 fn buffer_per_segment(payload: u64) -> u64 {
     let least = payload + SEGMENT_OVERHEAD;
-    least + (BUFFER_PER_WINDOW * payload).saturating_sub(least).next_multiple_of(SEGMENT_STEP)
+    least + (2 * payload).saturating_sub(least).next_multiple_of(SEGMENT_STEP)
 }
 
-/// Linux lets a window grow without bound only where the memory of a segment, counted as window, is no more than its
-/// payload; otherwise it halves both until it is, and the window ends there (`__tcp_grow_window`).
+/// Where the window stops growing although the buffer has room (see [`Config::largest_window`]).
 fn growth_ends(config: &Config) -> u64 {
-    let payload = u64::from(config.mss);
-    let mut memory = config.segment_memory.as_u64() / BUFFER_PER_WINDOW;
-    if memory <= payload {
-        return u64::MAX;
+    let half = config.window_share == WindowShare::Half;
+    if half && config.segment_memory.as_u64() / 2 > u64::from(config.mss) {
+        config.largest_window().as_u64()
+    } else {
+        u64::MAX
     }
-    let mut window = config.rmem[2].as_u64() / BUFFER_PER_WINDOW;
-    while memory > payload {
-        memory /= 2;
-        window /= 2;
-    }
-    window
 }
 
 /// Shift that lets the largest buffer be advertised in 16 bits.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Path, Transfer};
-use perigee_tcp::Config;
+use perigee_tcp::{Config, WindowShare};
 use perigee_units::{Bytes, Rate, Stream, Time};
 use proptest::prelude::*;
 
@@ -94,6 +94,48 @@ fn newreno_without_sack_repairs_several_losses_of_one_window() {
     let transfer = finished(&Path::default(), &config, "reno", 400 * MSS, &[60, 64, 70]);
     assert_eq!(transfer.sender.info().rto_count, 0);
     assert!(transfer.sender.info().retransmitted_packets >= 3);
+}
+
+#[test]
+fn the_receive_window_grows_to_what_the_buffer_lets_through() {
+    let path = Path { rate: Rate::from_mbps(1000.0), queue_bytes: 100_000_000, ..Path::default() };
+    let rmem = [4096, 131_072, 3_000_000].map(Bytes::new);
+    for (window_share, memory, share) in [
+        (WindowShare::Half, 2304, 0.5),
+        (WindowShare::Half, 4352, 0.25),
+        // 1448 of 2304 bytes, and of 4352, in parts of 256.
+        (WindowShare::Measured, 2304, 160.0 / 256.0),
+        (WindowShare::Measured, 4352, 85.0 / 256.0),
+    ] {
+        let config = Config { rmem, window_share, segment_memory: Bytes::new(memory), ..Config::default() };
+        let largest = config.largest_window().as_u64();
+        assert!((largest as f64 - share * 3e6).abs() < 1.0, "{largest}");
+        let mut transfer = Transfer::new(&path, &config, "reno");
+        transfer.sender.write(u64::MAX);
+        transfer.open();
+        transfer.run(Time::from_secs(20), |_| false);
+        let window = u64::from(transfer.sender.info().peer_window);
+        // The last step may be begun below the bound, and windows are advertised in units.
+        assert!(
+            (largest - 2 * MSS..=largest + 2 * MSS).contains(&window),
+            "{window_share:?} {memory}: {window} {largest}"
+        );
+    }
+}
+
+#[test]
+fn the_first_full_segment_tells_what_part_of_the_buffer_is_window() {
+    let window_after_one = |window_share| {
+        let config = Config { window_share, ..Config::default() };
+        let mut transfer = Transfer::new(&Path::default(), &config, "reno");
+        transfer.sender.write(10 * MSS);
+        transfer.open();
+        transfer.run(Time::from_secs(1), |_| false);
+        transfer.sender.info().peer_window
+    };
+    assert_eq!(window_after_one(WindowShare::Half), 64_128);
+    // 160 of 256 parts of 131072 bytes, less the segment that was not read yet (as Linux 6.18 over a TUN device).
+    assert_eq!(window_after_one(WindowShare::Measured), 80_512);
 }
 
 #[test]
