@@ -18,7 +18,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from perigee import __version__, cc, emu, engines, ping_command, probe_command, progress
+from perigee import __version__, analyze_command, cc, emu, engines, ping_command, probe_command, progress
 from perigee.console import error_console, out_console, say
 from perigee.dry import listing
 from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
@@ -35,6 +35,7 @@ EXAMPLES = """
   perigee cc list                           the congestion controls there are
   perigee cc load hybla                     one of them, into the running kernel
   perigee exec --link geo -- curl ...       any program behind an emulated link
+  perigee analyze download.pcapng           what a capture shows, in the same figures
   perigee ping example.org --log base.csv   round trip and loss of a real path
   perigee probe example.org --find          what a real path carries
 
@@ -55,6 +56,7 @@ app = typer.Typer(
 app.add_typer(cc.app, name="cc")
 app.add_typer(emu.app, name="emu")
 app.command("exec")(emu.run_behind)
+app.command("analyze")(analyze_command.analyze_files)
 app.command()(ping_command.ping)
 app.command()(probe_command.probe)
 

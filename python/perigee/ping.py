@@ -17,7 +17,7 @@ import socket
 import struct
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -221,6 +221,17 @@ def read_log(log: Path) -> RoundTrips:
         InputError: it cannot be read, is no log of this program, or has a line that is wrong.
     """
     counted = RoundTrips()
+    for _, rtt_ms in entries(log):
+        counted.add(rtt_ms)
+    return counted
+
+
+def entries(log: Path) -> Iterator[tuple[float, float | None]]:
+    """Yield of each datagram in a log when it was sent (s since 1970) and its round trip (ms), none where it was lost.
+
+    Raises:
+        InputError: it cannot be read, is no log of this program, or has a line that is wrong.
+    """
     try:
         opened = log.open("rb")
     except OSError as error:
@@ -233,8 +244,7 @@ def read_log(log: Path) -> RoundTrips:
             found = _LOG_LINE.fullmatch(line)
             if found is None:
                 raise InputError(f"{log}:{place}: not a time and a round trip: {line[:40]!r}; remove the line")
-            counted.add(None if found[1] is None else float(found[1]))
-    return counted
+            yield float(line.partition(b",")[0]), None if found[1] is None else float(found[1])
 
 
 def _read(log: Path, plan: Plan, counted: RoundTrips) -> None:

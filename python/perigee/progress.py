@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, Task, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -55,6 +55,29 @@ def bar(console: Console, title: str) -> Iterator[Watch]:
         yield watch
 
 
+@contextlib.contextmanager
+def share(console: Console, title: str) -> Iterator[Callable[[float], None]]:
+    """Show the progress of one long piece of work while the block runs.
+
+    Yields:
+        A function to call with the share done, 0 to 1.
+    """
+    if not console.is_terminal:
+        yield _Lines(console, title).share
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, expand=True, transient=True) as shown:
+        task = shown.add_task(title, total=1.0)
+        yield lambda done: shown.update(task, completed=done)
+
+
 class _Left(TimeRemainingColumn):
     """The time left: by the plan, or else by the speed so far."""
 
@@ -73,6 +96,13 @@ class _Lines:
         self._title = title
         self._begun = self._last = time.monotonic()
         self._said = ""
+
+    def share(self, done: float) -> None:
+        """Say how far one piece of work is."""
+        now = time.monotonic()
+        if now - self._last >= LINE_EVERY_S and 0 < done < 1:
+            left = (now - self._begun) / done * (1 - done)
+            self._say(f"{done:.0%}, about {left:.0f} s left", now)
 
     def __call__(self, done: float, total: int, /, outlook: Outlook | None = None) -> None:
         now = time.monotonic()

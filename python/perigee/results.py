@@ -48,6 +48,11 @@ class Results:
         """The study's name."""
         return str(self.manifest["study"])
 
+    @property
+    def is_analysis(self) -> bool:
+        """Whether the results were measured from files that others wrote, not carried out by an engine."""
+        return self.manifest["engine"] == "capture"
+
     def table(self, name: str) -> pl.DataFrame:
         """Return a table; one without columns where the study did not write it."""
         return self._read(name).clone()

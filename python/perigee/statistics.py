@@ -229,6 +229,27 @@ def time_of_size(t_s: npt.ArrayLike, acked_bytes: npt.ArrayLike, sizes: npt.Arra
     return np.asarray(np.interp(np.asarray(sizes, dtype=np.float64), size, t, right=np.nan), dtype=np.float64)
 
 
+def sliding_mean(ends_s: npt.ArrayLike, lengths_s: npt.ArrayLike, rates: npt.ArrayLike, window_s: float) -> Array:
+    """Return the mean of a rate over the window before each instant; at first over what there is of it.
+
+    Args:
+        ends_s: rising ends of intervals, shape (n,).
+        lengths_s: their lengths, shape (n,).
+        rates: mean rate in each, shape (n,).
+        window_s: length of the window.
+
+    Examples:
+        >>> sliding_mean([1, 2, 3, 4], [1, 1, 1, 1], [4, 0, 2, 6], 2).tolist()
+        [4.0, 2.0, 1.0, 4.0]
+    """
+    ends, lengths = np.asarray(ends_s, dtype=np.float64), np.asarray(lengths_s, dtype=np.float64)
+    edges = np.concatenate([[ends[0] - lengths[0]], ends])
+    carried = np.concatenate([[0.0], np.cumsum(np.asarray(rates, dtype=np.float64) * lengths)])
+    starts = np.maximum(ends - window_s, edges[0])
+    within = carried[1:] - np.interp(starts, edges, carried)
+    return np.asarray(within / np.maximum(ends - starts, 1e-9), dtype=np.float64)
+
+
 def most_typical(measures: npt.ArrayLike) -> int:
     """Return which of n flows is nearest to the median of all its measures, each scaled by its spread.
 

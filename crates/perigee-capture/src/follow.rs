@@ -64,6 +64,12 @@ impl Sender {
         false
     }
 
+    /// Where a segment's data are in the stream.
+    pub fn span(&mut self, segment: &Tcp) -> (u64, u64) {
+        let start = self.position.of(segment.sequence);
+        (start, start + u64::from(segment.payload))
+    }
+
     /// A segment of the other direction comes; the round trip that its acknowledgement gives, if it gives one.
     pub fn received(&mut self, now: Time, segment: &Tcp) -> Option<Time> {
         let number = segment.acknowledgement.filter(|_| !segment.syn)?;

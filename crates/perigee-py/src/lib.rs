@@ -1,5 +1,6 @@
 //! The Python module `perigee._core`: study text in, Arrow tables out, the interpreter's lock released. No logic.
 
+mod captures;
 mod emulate;
 mod files;
 mod kernel;
@@ -248,6 +249,8 @@ fn described(algorithm: &Algorithm) -> serde_json::Value {
 /// The compiled core of perigee.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::captures::{analyze_captures, CaptureError};
     #[pymodule_export]
     use super::emulate::{emu_clean, run_behind, EmulationError, LinkError};
     #[pymodule_export]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 from perigee.numbers import number
 from perigee.report import sections
 from perigee.report.context import Context
@@ -18,8 +20,11 @@ def assemble(results: Results) -> Report:
     flows = results.table("flows")
     rounds = flows["round"].n_unique()
     carried = float(flows["received_bytes"].sum() if "received_bytes" in flows.columns else flows["bytes"].sum())
+    runs = Fact(str(manifest["runs"]), f"runs in {rounds} round{'s' if rounds > 1 else ''}")
+    if results.is_analysis:
+        runs = Fact(str(flows.height), f"flow{'s' if flows.height > 1 else ''} in the files")
     facts = [
-        Fact(str(manifest["runs"]), f"runs in {rounds} round{'s' if rounds > 1 else ''}"),
+        runs,
         Fact(f"{number(carried / 1e9, 0 if carried > 1e10 else 2)} GB", "carried over the links"),
         *published_facts(context),
     ]
@@ -34,11 +39,25 @@ def assemble(results: Results) -> Report:
         question=context.settings.question,
         facts=facts,
         sections=sections.build(context),
-        foot=(
+        foot=_foot_of_files(results)
+        if results.is_analysis
+        else (
             f"Study {results.study}, {engine}; settings changed: {settings}"
             + ("; the study's reduced size" if manifest["reduced"] else "")
             + f"; {len(seeds)} seed{'s' if len(seeds) > 1 else ''} from {seeds[0]}.",
             f"Plan {manifest['study_hash'][:16]}, perigee {manifest['versions']['perigee']}, "
             f"format {manifest['version']}; the same study and seed give the same tables, byte for byte.",
         ),
+    )
+
+
+def _foot_of_files(results: Results) -> tuple[str, ...]:
+    kept = results.file("files.json")
+    files = [f"{about['name']} ({about['kind']})" for about in json.loads(kept[1])] if kept else []
+    manifest = results.manifest
+    settings = ", ".join(manifest["settings"])
+    return (
+        f"Measured from {', '.join(files)}; {settings}.",
+        f"perigee {manifest['versions']['perigee']}, format {manifest['version']}; "
+        "the same files give the same tables.",
     )

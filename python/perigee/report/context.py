@@ -59,7 +59,7 @@ class Context:
         flows = flows.with_columns(pl.len().over("run").alias("in_run"))
         alone = flows.filter(pl.col("in_run") == 1)
         self.shared = flows.filter(pl.col("in_run") > 1)
-        self._flows = flows if alone.is_empty() else alone
+        self._flows = flows if alone.is_empty() or results.is_analysis else alone
 
     @functools.cached_property
     def groups(self) -> list[Group]:

@@ -14,7 +14,7 @@ macro_rules! table {
         }
 
         #[doc = concat!("A row of the table `", $name, "`.")]
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $row {
             $(#[doc = $meaning] pub $column: $type,)+
         }
@@ -62,7 +62,7 @@ macro_rules! table {
 
 table!(Flows, FlowRow, "flows", "A row per flow per run." {
     study: Name, "", "Name of the study.";
-    engine: Name, "", "What carried it out: `sim`, `emu` or `live`.";
+    engine: Name, "", "What carried it out: `sim`, `emu` or `live`; or where it was measured: `capture`.";
     run: u32, "", "Number of the run in the study's plan, from 0.";
     round: u32, "", "Round the run belongs to, from 0; every point of `vary` runs once in each.";
     seed: u64, "", "Seed of the run; made of the study's seed and the round only, so all points of a round meet the same moods of the links.";
@@ -192,6 +192,53 @@ table!(Releases, ReleaseRow, "releases", "How late an emulated link released its
     late_max_us: f64, "us", "Largest lateness.";
 });
 
+table!(Connections, ConnectionRow, "connections", "What only a capture shows of a flow: a row per flow of a capture. Other engines do not write it." {
+    run: u32, "", "Number of the capture, from 0.";
+    flow: Name, "", "Name of the flow.";
+    capture: Name, "", "The capture's name.";
+    began_unix_s: f64, "s", "When the flow began, in seconds since 1970 by the clock of the capture's host.";
+    side: Name, "", "Where the capture was taken: at the `sender`'s side of the path, at the `receiver`'s, or `between`.";
+    rtt_by: Name, "", "How round trips were measured: by `acknowledgements`, by `timestamps` (echoes of the receiver's clock), by `both` halves, or by the `handshake` alone; empty where not at all.";
+    opened_by: Name, "", "The end that opened the connection: `from` or `to`; empty where that was not captured.";
+    syn_packets: u32, "packets", "SYNs of that end; more than one where it had to ask again.";
+    handshake_from_ms: Option<f64>, "ms", "Part of the handshake between the capture's place and the sender of the data.";
+    handshake_to_ms: Option<f64>, "ms", "Part of the handshake between the capture's place and the receiver of the data.";
+    mss_bytes: Option<u32>, "B", "Largest segment, options not counted: the smaller of the two announced.";
+    window_scale: Option<u32>, "", "The receiver's window scale; empty where its SYN was not captured, or had none.";
+    has_sack: bool, "", "Whether selective acknowledgements were agreed on, or seen.";
+    has_timestamps: bool, "", "Whether segments carry timestamps.";
+    captured_packets: u64, "packets", "Packets of the connection in the capture, both ways.";
+    segment_bytes: u32, "B", "Payload that is counted as one packet.";
+    merged_packets: u64, "packets", "Captured packets larger than that, which the host was still to cut up or had already joined; each is counted as so many packets.";
+    duplicated_packets: u64, "packets", "Packets that were captured twice, and are counted once.";
+    reordered_packets: u64, "packets", "Data packets that passed behind later ones without having been sent again.";
+    reordering_max_ms: Option<f64>, "ms", "Longest time that such a packet came behind the first later one.";
+    lost_before_packets: u64, "packets", "Data packets lost on the way from the sender to the capture's place: what filled their gaps was sent again.";
+    spurious_packets: u64, "packets", "Data packets that the receiver reported to have got twice (RFC 2883).";
+    unseen_packets: u64, "packets", "Data packets that were acknowledged but not captured.";
+    loss_events: u64, "", "Times that one or several data packets in a row were lost.";
+    loss_event_max_packets: u32, "packets", "Most of them in a row.";
+    timeouts: Option<u64>, "", "Times that the oldest data were sent again after nothing had passed for 200 ms: retransmission timeouts as far as a capture shows them; empty at the receiver's side.";
+    zero_windows: u64, "packets", "Acknowledgements that closed the window.";
+    receive_window_max_bytes: Option<u64>, "B", "Largest window that the receiver announced.";
+    inflight_max_bytes: Option<u64>, "B", "Most data in flight; empty where the capture does not show it.";
+    matched_packets: Option<u64>, "packets", "With captures of both sides: data packets that passed the sender's.";
+    matched_lost_packets: Option<u64>, "packets", "Of them, those that never passed the receiver's.";
+    matched_acknowledgements: Option<u64>, "packets", "With captures of both sides: packets without data that passed the receiver's.";
+    matched_lost_acknowledgements: Option<u64>, "packets", "Of them, those that never passed the sender's.";
+    ended_by: Name, "", "`fin`, `reset`, or empty where the capture has no end of the connection.";
+});
+
+table!(Losses, LossRow, "losses", "Losses of data packets in a capture: a row per one or several in a row. Other engines do not write it." {
+    run: u32, "", "Number of the capture.";
+    flow: Name, "", "Name of the flow.";
+    t_s: f64, "s", "When the first of them was sent (behind the place of the loss: when its gap was seen), in the run's time.";
+    how: Name, "", "How it is known: `matched` in captures of both sides; `sent_again` after it had passed; `gap`: it never passed, and was sent again.";
+    packets: u32, "packets", "How many in a row.";
+    since_packets: u64, "packets", "Data packets sent from the loss before to this one, or from the beginning.";
+    offset_bytes: u64, "B", "First byte lost, from the start of the stream.";
+});
+
 /// All tables of one run or of many.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tables {
@@ -223,5 +270,26 @@ impl Tables {
     pub fn all(&self) -> [&dyn Table; 8] {
         let Self { flows, series, links, rtt, milestones, exchanges, events, releases } = self;
         [flows, series, links, rtt, milestones, exchanges, events, releases]
+    }
+}
+
+/// The tables that only captures have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CaptureTables {
+    /// A row per flow.
+    pub connections: Connections,
+    /// Losses one by one.
+    pub losses: Losses,
+}
+
+impl CaptureTables {
+    /// Each of them, in the order of the schema.
+    ///
+    /// ```
+    /// let tables = perigee_study::results::CaptureTables::default();
+    /// assert_eq!(tables.all().map(|table| table.name()), ["connections", "losses"]);
+    /// ```
+    pub fn all(&self) -> [&dyn Table; 2] {
+        [&self.connections, &self.losses]
     }
 }

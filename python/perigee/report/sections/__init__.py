@@ -10,17 +10,20 @@ from perigee.errors import InputError
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section
 from perigee.report.sections import (
+    capture,
     datagrams,
     distributions,
     download,
     exchanges,
     gallery,
     links,
+    periods,
     power,
     published,
     representative,
     setup,
     sharing,
+    short_time,
     summary,
     tests,
     timeline,
@@ -43,6 +46,9 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "exchanges": exchanges.section,
     "datagrams": datagrams.section,
     "links": links.section,
+    "short_time": short_time.section,
+    "periods": periods.section,
+    "capture": capture.section,
     "setup": setup.section,
 }
 """By name, in the order of a report that does not choose."""
@@ -53,11 +59,13 @@ BY_DEFAULT = (
 )  # fmt: skip
 """What a report shows where the study does not say."""
 
+OF_FILES = ("capture", "short_time", "periods")
+"""What a report of captures and other files shows too."""
 
 MOST_DRAWN = 14
 """With more groups than this a figure is not readable: then the report is of tables only."""
 
-TABLES = ("published", "orderings", "summary", "exchanges", "datagrams", "tests", "links", "setup")
+TABLES = ("published", "orderings", "summary", "exchanges", "datagrams", "tests", "links", "capture", "setup")
 """Sections that say something without figures."""
 
 
@@ -72,7 +80,8 @@ def build(context: Context) -> list[Section]:
         InputError: `report.toml` names a section that does not exist.
     """
     extra = ("published", "orderings") if context.published else ()
-    names: Sequence[str] = context.settings.sections or (*extra, *BY_DEFAULT)
+    of_files = OF_FILES if context.results.is_analysis else ()
+    names: Sequence[str] = context.settings.sections or (*extra, *BY_DEFAULT, *of_files)
     for name in names:
         if name not in SECTIONS:
             raise InputError(f"report.toml: `{name}` is no section; there are {', '.join(SECTIONS)}")

@@ -1,0 +1,62 @@
+//! One flow of a capture: datagrams of UDP that go one way.
+
+use perigee_measure::{Meter, Of, Sent, State};
+use perigee_study::results::{Name, SeriesRow};
+use perigee_units::Time;
+
+/// What is followed of a flow of UDP: how much passes.
+pub(crate) struct Datagrams {
+    pub(crate) name: Name,
+    pub(crate) run: u32,
+    pub(crate) way: usize,
+    pub(crate) until: Time,
+    pub(crate) meter: Meter,
+    bytes: u64,
+    packets: u64,
+    last: Time,
+    told: bool,
+}
+
+impl Datagrams {
+    pub(crate) fn new(name: Name, run: u32, way: usize, until: Time, meter: Meter) -> Self {
+        Self { name, run, way, until, last: meter.start(), meter, bytes: 0, packets: 0, told: false }
+    }
+
+    pub(crate) fn packet(&mut self, now: Time, payload: u32) {
+        self.bytes += u64::from(payload);
+        self.packets += 1;
+        self.last = now;
+        if self.meter.deliver(now, self.bytes, self.bytes) {
+            let sent = self.sent();
+            self.meter.pass(now, sent);
+        }
+    }
+
+    pub(crate) fn series_row(&mut self, now: Time) -> Option<SeriesRow> {
+        if self.told || now <= self.meter.start() {
+            return None;
+        }
+        if now > self.until {
+            self.finish();
+        }
+        self.told = self.meter.end().is_some();
+        let state = State { acked_bytes: self.bytes, ..State::default() };
+        let mut row = self.meter.series_row(now, Of { run: self.run, flow: &self.name }, self.sent(), state)?;
+        (row.inflight_packets, row.retransmitted_packets) = (None, None);
+        Some(row)
+    }
+
+    pub(crate) fn finish(&mut self) {
+        if self.meter.end().is_none() {
+            self.meter.finish(self.last);
+        }
+    }
+
+    pub(crate) fn is_told(&self) -> bool {
+        self.told
+    }
+
+    pub(crate) fn sent(&self) -> Sent {
+        Sent { packets: self.packets, retransmitted: 0 }
+    }
+}

@@ -1,0 +1,49 @@
+//! Why files cannot be analysed.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Why files cannot be analysed; the message names the file and what to do.
+#[derive(Debug, Error)]
+pub enum AnalyzeError {
+    /// A file cannot be read.
+    #[error("{file}: cannot be read: {error}")]
+    Unreadable {
+        /// As it was given.
+        file: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It is something else.
+    #[error("{file}: is not a capture ({why}); give a pcap or pcapng file, as tcpdump -w and Wireshark write it")]
+    NotACapture {
+        /// As it was given.
+        file: String,
+        /// What is there instead.
+        why: String,
+    },
+    /// Its packets are of links that are not known.
+    #[error(
+        "{file}: packets of link type {link} cannot be read; capture at an Ethernet, IP, loopback or `any` interface"
+    )]
+    UnknownLink {
+        /// As it was given.
+        file: String,
+        /// The number of the type.
+        link: u16,
+    },
+    /// No connection is in it.
+    #[error(
+        "{file}: holds no TCP and no UDP ({said}); capture where the transfer passes, without a filter that drops it"
+    )]
+    NoTraffic {
+        /// As it was given.
+        file: String,
+        /// What it holds.
+        said: String,
+    },
+    /// The caller wanted no more.
+    #[error("stopped")]
+    Cancelled,
+}

@@ -1,0 +1,434 @@
+//! One flow of a capture: the data of one way of a connection, and what comes back for them.
+
+use std::collections::VecDeque;
+
+use perigee_capture::{Receiver, Sender, Tcp};
+use perigee_measure::{Meter, Of, Sent, State};
+use perigee_study::results::{ConnectionRow, LossRow, Losses, Name, SeriesRow};
+use perigee_units::Time;
+
+use crate::passed::{Passed, Piece};
+use crate::place::{RoundTrips, Side};
+
+/// What is followed of a flow of TCP.
+pub(crate) struct Flow {
+    pub(crate) about: About,
+    pub(crate) meter: Meter,
+    sender: Sender,
+    receiver: Receiver,
+    passed: Passed,
+    sent: Sent,
+    /// When something last arrived that had not before.
+    last_arrival: Time,
+    last_packet: Time,
+    smoothed: Option<Smoothed>,
+    echo: Echo,
+    /// Counts of the row of `connections`.
+    pub(crate) counts: Counts,
+    losses: LossRuns,
+    told: bool,
+}
+
+/// What is counted of a flow beyond what every engine counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) merged: u64,
+    pub(crate) duplicated: u64,
+    pub(crate) reordered: u64,
+    pub(crate) reordering_max: Option<Time>,
+    pub(crate) lost_before: u64,
+    pub(crate) spurious: u64,
+    pub(crate) unseen: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) zero_windows: u64,
+    pub(crate) window_max: Option<u64>,
+    pub(crate) inflight_max: u64,
+    pub(crate) has_sack: bool,
+}
+
+/// RFC 6298, 2.
+#[derive(Clone, Copy, Debug)]
+struct Smoothed {
+    mean_ns: f64,
+}
+
+/// The other end's clock, and when its values first passed.
+#[derive(Clone, Debug, Default)]
+struct Echo {
+    waiting: VecDeque<(u32, Time)>,
+    /// The last round trip from here to the sender and back.
+    last: Option<Time>,
+}
+
+/// Losses of one or several packets in a row.
+#[derive(Clone, Debug, Default)]
+struct LossRuns {
+    open: Option<Run>,
+    events: u64,
+    longest: u32,
+    /// Packets sent when the last one ended.
+    then: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    at: Time,
+    start: u64,
+    end: u64,
+    packets: u32,
+    sent: u64,
+    how: &'static str,
+}
+
+/// What does not change of a flow.
+pub(crate) struct About {
+    pub(crate) name: Name,
+    /// Number of the capture.
+    pub(crate) run: u32,
+    /// The way of its data.
+    pub(crate) way: usize,
+    pub(crate) side: Side,
+    pub(crate) round_trips: RoundTrips,
+    /// Payload of one packet.
+    pub(crate) segment: u32,
+    /// The shortest round trip that is known, here and back to both ends.
+    pub(crate) shortest: Option<Time>,
+    /// The receiver's window is to be multiplied by two to this.
+    pub(crate) window_scale: u8,
+    /// Acknowledgements show what the receiver has; otherwise the data here do.
+    pub(crate) by_acknowledgements: bool,
+    /// They are in the capture at all.
+    pub(crate) has_acknowledgements: bool,
+    /// Beyond this nothing is measured any more.
+    pub(crate) until: Time,
+    /// The number before the first byte.
+    pub(crate) beginning: u32,
+}
+
+impl Flow {
+    pub(crate) fn new(about: About, meter: Meter) -> Self {
+        let syn = Tcp { syn: true, sequence: about.beginning, ..Tcp::default() };
+        let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+        sender.sent(meter.start(), &syn);
+        receiver.segment(&syn);
+        Self {
+            about,
+            last_arrival: meter.start(),
+            last_packet: meter.start(),
+            meter,
+            sender,
+            receiver,
+            passed: Passed::default(),
+            sent: Sent::default(),
+            smoothed: None,
+            echo: Echo::default(),
+            counts: Counts::default(),
+            losses: LossRuns::default(),
+            told: false,
+        }
+    }
+
+    /// A packet of the connection passes.
+    #[inline]
+    pub(crate) fn packet(&mut self, now: Time, way: usize, tcp: &Tcp, identification: u16, losses: &mut Losses) {
+        if now > self.about.until {
+            self.finish();
+        }
+        if self.meter.next_instant() <= now {
+            self.meter.pass(self.meter.next_instant(), self.sent);
+        }
+        if way == self.about.way {
+            self.data(now, tcp, identification, losses);
+        } else {
+            self.answer(now, tcp);
+        }
+        self.last_packet = now;
+    }
+
+    fn data(&mut self, now: Time, tcp: &Tcp, identification: u16, losses: &mut Losses) {
+        if let Some((_, echo)) = tcp.timestamps.filter(|_| tcp.acknowledgement.is_some()) {
+            if let Some(back) = self.echo.came(now, echo) {
+                if self.about.round_trips == RoundTrips::Timestamps {
+                    self.round_trip(back);
+                }
+            }
+        }
+        if tcp.payload == 0 || tcp.syn {
+            return;
+        }
+        if self.passed.is_duplicate(now, tcp, identification) {
+            self.counts.duplicated += 1;
+            return;
+        }
+        self.counts.merged += u64::from(tcp.payload > self.about.segment);
+        let mut rest = *tcp;
+        while rest.payload > 0 {
+            let payload = rest.payload.min(self.about.segment);
+            let piece = Tcp { payload, ..rest };
+            self.piece(now, &piece, identification, losses);
+            rest.sequence = rest.sequence.wrapping_add(payload);
+            rest.payload -= payload;
+        }
+        self.receiver.segment(tcp);
+        self.counts.inflight_max = self.counts.inflight_max.max(self.inflight());
+        if !self.about.by_acknowledgements {
+            self.arrived(now, self.receiver.received(), self.receiver.arrived());
+        }
+    }
+
+    #[inline]
+    fn piece(&mut self, now: Time, tcp: &Tcp, identification: u16, losses: &mut Losses) {
+        let (start, end) = self.sender.span(tcp);
+        // An empty byte from before asks whether the other end is still there.
+        if tcp.payload == 1 && end <= self.sender.acknowledged() {
+            return;
+        }
+        let before = if end <= self.sender.next() { self.sender.sent_at(end) } else { None };
+        let acknowledged = self.sender.acknowledged();
+        self.sender.sent(now, tcp);
+        if !self.about.has_acknowledgements || self.inflight() > LARGEST_WINDOW {
+            let number = tcp.sequence.wrapping_add(tcp.payload);
+            self.sender.received(now, &Tcp { acknowledgement: Some(number), ..Tcp::default() });
+        }
+        self.sent.packets += 1;
+        match self.passed.piece(start, end, (now, tcp, identification), self.about.shortest) {
+            Piece::New => {}
+            Piece::Again { first } => {
+                self.sent.retransmitted += 1;
+                let silence = now.checked_sub(self.last_packet).unwrap_or_default();
+                self.counts.timeouts += u64::from(start <= acknowledged && silence >= TIMEOUT);
+                if first {
+                    self.lost((before.unwrap_or(now), start, end), "sent_again", losses);
+                }
+            }
+            Piece::Late(since) => {
+                self.counts.reordered += 1;
+                self.counts.reordering_max = self.counts.reordering_max.max(Some(now - since));
+            }
+            Piece::Lost(since) => {
+                // The first sending did not come by here.
+                self.sent.packets += 1;
+                self.sent.retransmitted += 1;
+                self.counts.lost_before += 1;
+                self.lost((since, start, end), "gap", losses);
+            }
+        }
+    }
+
+    fn answer(&mut self, now: Time, tcp: &Tcp) {
+        let Some(number) = tcp.acknowledgement.filter(|_| !tcp.syn) else { return };
+        if let Some((clock, _)) = tcp.timestamps {
+            self.echo.passes(now, clock);
+        }
+        let window = u64::from(tcp.window) << self.about.window_scale;
+        self.counts.window_max = self.counts.window_max.max(Some(window));
+        self.counts.zero_windows += u64::from(window == 0 && !tcp.rst);
+        self.counts.spurious += self.reported_twice(tcp, number);
+        let before = self.sender.acknowledged();
+        let sample = self.sender.received(now, tcp);
+        if let Some(there) = sample {
+            match self.about.round_trips {
+                RoundTrips::Acknowledgements => self.round_trip(there),
+                RoundTrips::Both => {
+                    if let Some(back) = self.echo.last {
+                        self.round_trip(there + back);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let acknowledged = self.sender.acknowledged();
+        if acknowledged > before {
+            self.unseen_acknowledged(acknowledged);
+        }
+        if self.about.by_acknowledgements {
+            self.arrived(now, acknowledged, self.sender.arrived());
+        }
+    }
+
+    fn unseen_acknowledged(&mut self, acknowledged: u64) {
+        let bytes = self.passed.acknowledged(acknowledged) + self.passed.give_up();
+        if bytes > 0 {
+            let packets = bytes.div_ceil(u64::from(self.about.segment));
+            self.counts.unseen += packets;
+            self.sent.packets += packets;
+        }
+    }
+
+    /// Packets that an acknowledgement says to have come twice (RFC 2883): its first block is of what is acknowledged anyway.
+    fn reported_twice(&mut self, tcp: &Tcp, number: u32) -> u64 {
+        let blocks = tcp.sack.blocks();
+        self.counts.has_sack |= !blocks.is_empty();
+        let Some((start, end)) = blocks.first().copied() else { return 0 };
+        let is_before = (end.wrapping_sub(number) as i32) <= 0;
+        let is_within = blocks.get(1).is_some_and(|(first, after)| {
+            start.wrapping_sub(*first) as i32 >= 0 && after.wrapping_sub(end) as i32 >= 0
+        });
+        let bytes = end.wrapping_sub(start);
+        let is_sane = bytes as i32 > 0 && u64::from(bytes) <= self.passed.next();
+        if (is_before || is_within) && is_sane {
+            u64::from(bytes.div_ceil(self.about.segment))
+        } else {
+            0
+        }
+    }
+
+    fn lost(&mut self, (at, start, end): (Time, u64, u64), how: &'static str, losses: &mut Losses) {
+        if let Some(run) = self.losses.open.as_mut().filter(|run| run.end == start && run.how == how) {
+            run.end = end;
+            run.packets += 1;
+            return;
+        }
+        self.end_losses(losses);
+        // How many were sent before it: what is behind it does not count.
+        let behind = self.passed.next().saturating_sub(start) / u64::from(self.about.segment);
+        let sent = self.sent.packets.saturating_sub(behind);
+        self.losses.open = Some(Run { at, start, end, packets: 1, sent, how });
+    }
+
+    /// Writes the losses under way.
+    fn end_losses(&mut self, losses: &mut Losses) {
+        let Some(run) = self.losses.open.take() else { return };
+        self.losses.events += 1;
+        self.losses.longest = self.losses.longest.max(run.packets);
+        if losses.run.len() < MOST_LOSSES {
+            losses.push(LossRow {
+                run: self.about.run,
+                flow: self.about.name.clone(),
+                t_s: run.at.as_secs_f64(),
+                how: run.how.into(),
+                packets: run.packets,
+                since_packets: run.sent.saturating_sub(self.losses.then),
+                offset_bytes: run.start,
+            });
+        }
+        self.losses.then = run.sent + u64::from(run.packets);
+    }
+
+    fn round_trip(&mut self, sample: Time) {
+        self.meter.round_trip(sample);
+        let ns = sample.as_nanos() as f64;
+        let mean_ns = self.smoothed.map_or(ns, |smoothed| smoothed.mean_ns + (ns - smoothed.mean_ns) / 8.0);
+        self.smoothed = Some(Smoothed { mean_ns });
+    }
+
+    fn arrived(&mut self, now: Time, received: u64, arrived: u64) {
+        if arrived > self.meter.arrived() || received > self.meter.received() {
+            self.last_arrival = now;
+        }
+        if self.meter.deliver(now, received, arrived) {
+            self.meter.pass(now, self.sent);
+        }
+    }
+
+    /// Data that passed and that the receiver is not known to have.
+    fn inflight(&self) -> u64 {
+        self.sender.next().saturating_sub(self.sender.arrived())
+    }
+
+    /// The row of its series that ends at `now`.
+    pub(crate) fn series_row(&mut self, now: Time) -> Option<SeriesRow> {
+        if self.told || now <= self.meter.start() {
+            return None;
+        }
+        if now > self.about.until {
+            self.finish();
+        }
+        self.told = self.meter.end().is_some();
+        let packets = u32::try_from(self.inflight() / u64::from(self.about.segment)).unwrap_or(u32::MAX);
+        let state = State {
+            acked_bytes: if self.about.by_acknowledgements {
+                self.sender.acknowledged()
+            } else {
+                self.receiver.received()
+            },
+            srtt_ms: self.smoothed.map(|smoothed| smoothed.mean_ns / 1e6),
+            inflight_packets: packets,
+            ..State::default()
+        };
+        let mut row =
+            self.meter.series_row(now, Of { run: self.about.run, flow: &self.about.name }, self.sent, state)?;
+        if !self.about.by_acknowledgements {
+            row.inflight_packets = None;
+        }
+        Some(row)
+    }
+
+    /// The flow is over: it ended with its last byte's arrival.
+    pub(crate) fn finish(&mut self) {
+        if self.meter.end().is_none() {
+            self.meter.finish(self.last_arrival);
+        }
+    }
+
+    /// What was sent.
+    pub(crate) fn sent(&self) -> Sent {
+        self.sent
+    }
+
+    /// Whether its last row was written.
+    pub(crate) fn is_told(&self) -> bool {
+        self.told
+    }
+
+    /// Bytes that the receiver has in order.
+    pub(crate) fn received(&self) -> u64 {
+        self.meter.received()
+    }
+
+    /// Fills in what was counted here.
+    pub(crate) fn fill(&mut self, row: &mut ConnectionRow, losses: &mut Losses) {
+        self.end_losses(losses);
+        let counts = &self.counts;
+        row.segment_bytes = self.about.segment;
+        row.merged_packets = counts.merged;
+        row.duplicated_packets = counts.duplicated;
+        row.reordered_packets = counts.reordered;
+        row.reordering_max_ms = counts.reordering_max.map(Time::as_millis_f64);
+        row.lost_before_packets = counts.lost_before;
+        row.spurious_packets = counts.spurious;
+        row.unseen_packets = counts.unseen;
+        row.loss_events = self.losses.events;
+        row.loss_event_max_packets = self.losses.longest;
+        row.timeouts = self.about.by_acknowledgements.then_some(counts.timeouts);
+        row.zero_windows = counts.zero_windows;
+        row.receive_window_max_bytes = counts.window_max;
+        row.inflight_max_bytes = self.about.by_acknowledgements.then_some(counts.inflight_max);
+        row.has_sack |= counts.has_sack;
+    }
+}
+
+impl Echo {
+    /// A packet with this value of its sender's clock passes.
+    fn passes(&mut self, now: Time, clock: u32) {
+        if self.waiting.back().is_none_or(|(last, _)| (clock.wrapping_sub(*last) as i32) > 0) {
+            if self.waiting.len() >= MOST_ECHOES {
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back((clock, now));
+        }
+    }
+
+    /// The first echo of a value; how long it took.
+    fn came(&mut self, now: Time, echo: u32) -> Option<Time> {
+        let mut first = None;
+        while let Some((clock, at)) = self.waiting.front().copied() {
+            let ahead = clock.wrapping_sub(echo) as i32;
+            if ahead > 0 {
+                break;
+            }
+            self.waiting.pop_front();
+            first = (ahead == 0).then(|| now - at);
+        }
+        self.last = first.or(self.last);
+        first
+    }
+}
+
+/// The least timeout of Linux.
+const TIMEOUT: Time = Time::from_millis(200);
+/// RFC 7323, 2.3: nothing larger can be in flight.
+const LARGEST_WINDOW: u64 = 1 << 30;
+/// Rows of losses in one capture.
+const MOST_LOSSES: usize = 1 << 20;
+const MOST_ECHOES: usize = 1 << 16;

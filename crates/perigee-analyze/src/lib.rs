@@ -1,0 +1,117 @@
+//! Analyses captures: reads pcap and pcapng files and fills the tables that every engine fills, and those that only
+//! captures have.
+//!
+//! [`analyze`] reads each capture twice in constant memory: first which connections are in it ([`survey`]), then what the
+//! largest of them did ([`measure`]), by the meters of `perigee-measure`. What the figures mean stands in
+//! `docs/models/analysis.md`.
+
+mod clock;
+mod datagrams;
+mod error;
+mod file;
+mod flow;
+mod frame;
+mod key;
+mod measure;
+mod passed;
+mod place;
+mod stream;
+mod survey;
+
+use std::ops::ControlFlow;
+
+use perigee_study::results::{CaptureTables, Name, Tables};
+
+pub use error::AnalyzeError;
+pub use file::Broken;
+pub use measure::Options;
+pub use stream::{Counts, Source};
+
+/// What one capture gave.
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    /// The tables that every engine fills.
+    pub tables: Tables,
+    /// Those that only captures have.
+    pub captured: CaptureTables,
+    /// What was met in the files.
+    pub counts: Counts,
+    /// Connections in it, of UDP too.
+    pub connections: u64,
+    /// Of them, those of UDP.
+    pub udp: u64,
+    /// Of them, those that were measured.
+    pub measured: u64,
+    /// Payload of those that were not.
+    pub other_payload_bytes: u64,
+    /// Connections that were taken as ended because there were too many at a time.
+    pub pushed_out: u64,
+    /// Rows of the series that were left out because there were too many.
+    pub rows_left_out: u64,
+}
+
+/// Analyses captures; each is a run of the tables, in the order given. `study` is the name that the rows have.
+///
+/// `progress` is told the share done, a few times a second, and says whether to go on.
+///
+/// # Errors
+/// Where a file cannot be read, is no capture, or has neither TCP nor UDP in it; or where `progress` says so.
+pub fn analyze(
+    sources: &[Source],
+    study: &str,
+    options: &Options,
+    progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
+) -> Result<Vec<Analysis>, AnalyzeError> {
+    let total: u64 = sources.iter().map(size).sum::<u64>().max(1) * READINGS;
+    let mut done = 0;
+    let study: Name = study.into();
+    let mut analyses = Vec::with_capacity(sources.len());
+    for (run, source) in (0..).zip(sources) {
+        let mut watch = |read: u64| progress(((done + read) as f64 / total as f64).min(1.0));
+        let survey = survey::survey(source, options.most, &mut watch)?;
+        check(source, &survey)?;
+        done += size(source);
+        let mut watch = |read: u64| progress(((done + read) as f64 / total as f64).min(1.0));
+        let measured = measure::measure(source, &survey, options, (&study, run), &mut watch)?;
+        done += size(source);
+        analyses.push(Analysis {
+            tables: measured.tables,
+            captured: measured.captured,
+            connections: survey.connections,
+            udp: survey.udp,
+            measured: survey.chosen.len() as u64,
+            other_payload_bytes: survey.other_payload,
+            pushed_out: survey.pushed_out,
+            rows_left_out: measured.rows_left_out,
+            counts: survey.counts,
+        });
+    }
+    Ok(analyses)
+}
+
+/// Bytes of a capture's files.
+fn size(source: &Source) -> u64 {
+    source.parts.iter().filter_map(|part| part.metadata().ok()).map(|about| about.len()).sum()
+}
+
+/// Says why there is nothing to measure.
+fn check(source: &Source, survey: &survey::Survey) -> Result<(), AnalyzeError> {
+    if !survey.chosen.is_empty() {
+        return Ok(());
+    }
+    let (counts, file) = (&survey.counts, source.name.clone());
+    if let Some((_, broken)) = counts.broken.first().filter(|_| counts.frames == 0) {
+        let why = format!("damaged at byte {}: {}", broken.offset, broken.why);
+        return Err(AnalyzeError::NotACapture { file, why });
+    }
+    if let Some((frames, link)) = counts.unknown_link.filter(|(frames, _)| *frames == counts.frames) {
+        let _ = frames;
+        return Err(AnalyzeError::UnknownLink { file, link });
+    }
+    let said =
+        format!("{} packets, {} of them not IP and {} of other protocols", counts.frames, counts.not_ip, counts.other);
+    Err(AnalyzeError::NoTraffic { file, said })
+}
+
+/// Each capture is read so many times.
+const READINGS: u64 = 2;

@@ -1,0 +1,152 @@
+//! The packets of a capture, one after the other, through all of its files.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use perigee_capture::Packet;
+use perigee_units::Time;
+
+use crate::clock::Clock;
+use crate::error::AnalyzeError;
+use crate::file::{Broken, Capture};
+use crate::frame::inside;
+use crate::key::Key;
+
+/// A capture's files, in order: one, or the parts that a long capture was cut into.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// What it is called in messages and results.
+    pub name: String,
+    /// Its files.
+    pub parts: Vec<PathBuf>,
+}
+
+/// A packet with its place in the capture.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    /// From 0, counting those that are of no interest too.
+    pub(crate) number: u64,
+    pub(crate) now: Time,
+    /// Nanoseconds since 1970, as the file says.
+    pub(crate) at_ns: u64,
+    /// Where it was seen: interface, device and direction.
+    pub(crate) view: u32,
+    pub(crate) key: Key,
+    /// The way it goes between the ends of `key`.
+    pub(crate) way: usize,
+    pub(crate) packet: Packet,
+}
+
+/// What was met on the way through the files.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Frames.
+    pub frames: u64,
+    /// Of them, those that carry no IP.
+    pub not_ip: u64,
+    /// IP packets that are neither TCP nor UDP, or fragments, or cut off within their headers.
+    pub other: u64,
+    /// Frames of a link type that is not known, and the last such type.
+    pub unknown_link: Option<(u64, u16)>,
+    /// Files that could not be read to their end, by name.
+    pub broken: Vec<(String, Broken)>,
+    /// Times of packets that stood behind later ones.
+    pub disordered: u64,
+    /// Jumps of the clock.
+    pub clock_jumps: u64,
+    /// The first packet, nanoseconds since 1970.
+    pub first_ns: u64,
+    /// From the first packet to the last.
+    pub length: Time,
+}
+
+/// Told the bytes of the files that have been read so far; says whether to go on.
+pub(crate) type Watch<'a> = dyn FnMut(u64) -> ControlFlow<()> + 'a;
+
+/// The packets.
+pub(crate) struct Stream {
+    parts: std::vec::IntoIter<PathBuf>,
+    capture: Capture,
+    shown: String,
+    /// Bytes of the files before this one.
+    done: u64,
+    clock: Clock,
+    counts: Counts,
+}
+
+impl Stream {
+    pub(crate) fn open(source: &Source) -> Result<Self, AnalyzeError> {
+        let mut parts = source.parts.clone().into_iter();
+        let first = parts.next().unwrap_or_default();
+        let shown = first.display().to_string();
+        let capture = Capture::open(&first, &shown)?;
+        Ok(Self { parts, capture, shown, done: 0, clock: Clock::default(), counts: Counts::default() })
+    }
+
+    /// The next packet of TCP or UDP; `None` behind the last.
+    pub(crate) fn next(&mut self, watch: &mut Watch<'_>) -> Result<Option<Item>, AnalyzeError> {
+        loop {
+            let frame = match self.capture.next() {
+                Ok(Some(frame)) => frame,
+                ended => {
+                    self.counts.broken.extend(ended.err().map(|broken| (self.shown.clone(), broken)));
+                    if self.next_part()? {
+                        continue;
+                    }
+                    return Ok(None);
+                }
+            };
+            let number = self.counts.frames;
+            self.counts.frames += 1;
+            let now = self.clock.time(frame.at_ns);
+            let found = match inside(frame.link, frame.bytes) {
+                Ok(Some(found)) => found,
+                Ok(None) => {
+                    self.counts.not_ip += 1;
+                    continue;
+                }
+                Err(link) => {
+                    self.counts.unknown_link = Some((self.counts.unknown_link.map_or(0, |(n, _)| n) + 1, link));
+                    continue;
+                }
+            };
+            let on_wire = frame.wire_bytes.saturating_sub(found.before);
+            let at_ns = frame.at_ns.unwrap_or_default();
+            let view = frame.interface.wrapping_mul(VIEWS) | (found.view & (VIEWS - 1));
+            let read = Packet::read_of_length(found.packet, on_wire);
+            let ask = number % ASK_EVERY == 0;
+            if ask && watch(self.done + self.capture.bytes_read()).is_break() {
+                return Err(AnalyzeError::Cancelled);
+            }
+            let Some((packet, (key, way))) = read.and_then(|packet| Some((packet, Key::of(&packet)?))) else {
+                self.counts.other += 1;
+                continue;
+            };
+            return Ok(Some(Item { number, now, at_ns, view, key, way, packet }));
+        }
+    }
+
+    /// What was met, once all is read.
+    pub(crate) fn into_counts(self) -> Counts {
+        let clock = self.clock;
+        Counts {
+            disordered: clock.disordered,
+            clock_jumps: clock.jumps,
+            first_ns: clock.first_ns(),
+            length: clock.last(),
+            ..self.counts
+        }
+    }
+
+    fn next_part(&mut self) -> Result<bool, AnalyzeError> {
+        let Some(part) = self.parts.next() else { return Ok(false) };
+        self.done += self.capture.bytes_read();
+        self.shown = part.display().to_string();
+        self.capture = Capture::open(&part, &self.shown)?;
+        Ok(true)
+    }
+}
+
+const ASK_EVERY: u64 = 1 << 15;
+/// Views of a host within one interface of a file.
+const VIEWS: u32 = 1 << 12;

@@ -1,0 +1,421 @@
+//! The first reading of a capture: which connections are in it, how large they are, and from where they are seen.
+//!
+//! What is measured of a flow depends on what only its end tells: how much it carried (phases are shares of it), which way
+//! carries the data, and whether the capture was taken near the sender. So a capture is read twice, and measured for the
+//! largest connections only. Memory is bounded: a connection is a few hundred bytes while it is open, and those that have
+//! ended are kept only as long as they are among the largest.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use perigee_capture::{Tcp, Transport};
+use perigee_units::Time;
+use rustc_hash::FxHashMap;
+
+use crate::error::AnalyzeError;
+use crate::key::Key;
+use crate::stream::{Counts, Item, Source, Stream, Watch};
+
+/// A connection, as the first reading found it.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) key: Key,
+    /// Its first and last packet's numbers in the capture.
+    pub(crate) numbers: (u64, u64),
+    pub(crate) first: Time,
+    pub(crate) last: Time,
+    /// The same, nanoseconds since 1970 as the file says.
+    pub(crate) clock_ns: (u64, u64),
+    pub(crate) ways: [Way; 2],
+    /// The way of the first SYN, and when it and the others passed.
+    pub(crate) opening: Handshake,
+    /// It was reset.
+    pub(crate) reset: bool,
+}
+
+/// One way of a connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Way {
+    pub(crate) packets: u64,
+    /// Bytes of payload, each time that they were seen.
+    pub(crate) payload: u64,
+    /// Largest payload of a packet.
+    pub(crate) largest: u32,
+    /// The number before its first byte: that of its SYN, or before the lowest seen.
+    pub(crate) beginning: Option<u32>,
+    /// The number behind its last byte.
+    end: u32,
+    /// Bytes from its first to its last, each once.
+    pub(crate) length: u64,
+    pub(crate) has_syn: bool,
+    pub(crate) has_fin: bool,
+    pub(crate) mss: Option<u16>,
+    pub(crate) window_scale: Option<u8>,
+    pub(crate) sack_permitted: bool,
+    pub(crate) has_timestamps: bool,
+    pub(crate) has_acknowledgements: bool,
+    /// When the last payload passed.
+    pub(crate) last_payload: Time,
+    /// When the other way last acknowledged something new of this one.
+    pub(crate) last_acknowledged: Time,
+    acknowledged: Option<u32>,
+    /// Shortest time from a packet of this way to its echo: to this way's receiver and back.
+    pub(crate) reach: Option<Time>,
+    waiting: Option<(u32, Time)>,
+    echo_waiting: Option<(u32, Time)>,
+    /// Packets by the place where they were seen.
+    views: [(u32, u64); VIEWS],
+}
+
+/// When the packets of a handshake passed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Handshake {
+    /// The way of the first SYN.
+    pub(crate) way: Option<usize>,
+    /// SYNs of that way.
+    pub(crate) syns: u32,
+    pub(crate) first_syn: Option<Time>,
+    last_syn: Option<Time>,
+    pub(crate) answer: Option<Time>,
+    pub(crate) done: Option<Time>,
+}
+
+/// All of a capture.
+pub(crate) struct Survey {
+    pub(crate) counts: Counts,
+    /// The largest connections, in the order in which they begin.
+    pub(crate) chosen: Vec<Seen>,
+    /// How many there are, and of them those of UDP.
+    pub(crate) connections: u64,
+    pub(crate) udp: u64,
+    /// Payload of those that are not among the chosen.
+    pub(crate) other_payload: u64,
+    /// Connections that were taken as ended for want of room.
+    pub(crate) pushed_out: u64,
+}
+
+/// Reads a capture; keeps the `most` largest connections.
+pub(crate) fn survey(source: &Source, most: usize, watch: &mut Watch<'_>) -> Result<Survey, AnalyzeError> {
+    let mut table = Table::new(most);
+    let mut stream = Stream::open(source)?;
+    while let Some(item) = stream.next(watch)? {
+        table.packet(&item);
+    }
+    Ok(table.finish(stream.into_counts()))
+}
+
+/// Connections that are open, and the largest of those that have ended.
+struct Table {
+    places: FxHashMap<Key, usize>,
+    open: Vec<Seen>,
+    last: Option<(Key, usize)>,
+    ended: BinaryHeap<Reverse<BySize>>,
+    most: usize,
+    survey: Survey,
+}
+
+struct BySize(Box<Seen>);
+
+impl Table {
+    fn new(most: usize) -> Self {
+        let counts = Counts::default();
+        let survey = Survey { counts, chosen: Vec::new(), connections: 0, udp: 0, other_payload: 0, pushed_out: 0 };
+        Self { places: FxHashMap::default(), open: Vec::new(), last: None, ended: BinaryHeap::new(), most, survey }
+    }
+
+    #[inline]
+    fn packet(&mut self, item: &Item) {
+        let place = match self.last {
+            Some((key, place)) if key == item.key => Some(place),
+            _ => self.places.get(&item.key).copied(),
+        };
+        let place = match place.filter(|place| !self.open[*place].is_over(item)) {
+            Some(place) => place,
+            None => self.begin(item, place),
+        };
+        self.last = Some((item.key, place));
+        self.open[place].packet(item);
+    }
+
+    /// A connection begins, perhaps in place of one that has ended.
+    #[cold]
+    fn begin(&mut self, item: &Item, place: Option<usize>) -> usize {
+        if let Some(place) = place {
+            let old = std::mem::replace(&mut self.open[place], Seen::new(item));
+            self.end(old);
+            return place;
+        }
+        if self.open.len() >= MOST_OPEN {
+            self.make_room();
+        }
+        let place = self.open.len();
+        self.open.push(Seen::new(item));
+        self.places.insert(item.key, place);
+        place
+    }
+
+    /// Ends the half of the connections that were silent for longest.
+    fn make_room(&mut self) {
+        let mut open = std::mem::take(&mut self.open);
+        open.sort_unstable_by_key(|seen| seen.numbers.1);
+        let kept = open.split_off(MOST_OPEN / 2);
+        let still_open = open.iter().filter(|seen| !seen.is_closed()).count();
+        self.survey.pushed_out += still_open as u64;
+        for seen in open {
+            self.end(seen);
+        }
+        self.places = kept.iter().enumerate().map(|(place, seen)| (seen.key, place)).collect();
+        self.open = kept;
+        self.last = None;
+    }
+
+    fn end(&mut self, seen: Seen) {
+        self.survey.connections += 1;
+        self.survey.udp += u64::from(seen.key.is_udp());
+        self.ended.push(Reverse(BySize(Box::new(seen))));
+        if self.ended.len() > self.most {
+            if let Some(Reverse(BySize(least))) = self.ended.pop() {
+                self.survey.other_payload += least.payload();
+            }
+        }
+    }
+
+    fn finish(mut self, counts: Counts) -> Survey {
+        for seen in std::mem::take(&mut self.open) {
+            self.end(seen);
+        }
+        self.survey.chosen = self.ended.into_iter().map(|Reverse(BySize(seen))| *seen).collect();
+        self.survey.chosen.sort_unstable_by_key(|seen| seen.numbers.0);
+        Survey { counts, ..self.survey }
+    }
+}
+
+impl Seen {
+    fn new(item: &Item) -> Self {
+        Self {
+            key: item.key,
+            numbers: (item.number, item.number),
+            first: item.now,
+            last: item.now,
+            clock_ns: (item.at_ns, item.at_ns),
+            ways: [Way::default(), Way::default()],
+            opening: Handshake::default(),
+            reset: false,
+        }
+    }
+
+    /// Whether a packet of the same ends is of another connection: after a long silence, or because it opens one.
+    #[inline]
+    fn is_over(&self, item: &Item) -> bool {
+        if item.now.checked_sub(self.last).is_some_and(|silence| silence > SILENCE) {
+            return true;
+        }
+        let Transport::Tcp(tcp) = item.packet.transport else { return false };
+        let way = &self.ways[item.way];
+        tcp.syn && way.packets > 0 && way.beginning != Some(tcp.sequence)
+    }
+
+    /// Whether both ends have said that they are done.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.reset || self.ways.iter().all(|way| way.has_fin)
+    }
+
+    /// Bytes of payload both ways.
+    pub(crate) fn payload(&self) -> u64 {
+        self.ways[0].payload + self.ways[1].payload
+    }
+
+    #[inline]
+    fn packet(&mut self, item: &Item) {
+        self.numbers.1 = item.number;
+        self.last = item.now;
+        self.clock_ns.1 = item.at_ns;
+        self.ways[item.way].seen_at(item.view);
+        match item.packet.transport {
+            Transport::Tcp(tcp) => self.segment(item.now, item.way, &tcp),
+            Transport::Udp { payload, .. } => self.ways[item.way].payload(item.now, payload),
+            Transport::Other => {}
+        }
+    }
+
+    fn segment(&mut self, now: Time, at: usize, tcp: &Tcp) {
+        self.reset |= tcp.rst;
+        let (way, other) = match &mut self.ways {
+            [first, second] if at == 0 => (first, second),
+            [first, second] => (second, first),
+        };
+        if tcp.syn {
+            self.opening.syn(now, at, tcp.acknowledgement.is_some());
+            if !way.has_syn {
+                (way.has_syn, way.beginning, way.end) = (true, Some(tcp.sequence), tcp.sequence.wrapping_add(1));
+            }
+            (way.mss, way.window_scale) = (tcp.opening.mss, tcp.opening.window_scale);
+            way.sack_permitted = tcp.opening.sack_permitted;
+        } else if self.opening.answer.is_some() && self.opening.done.is_none() && self.opening.way == Some(at) {
+            self.opening.done = Some(now);
+        }
+        way.has_timestamps |= tcp.timestamps.is_some();
+        way.has_fin |= tcp.fin;
+        way.sequence(tcp);
+        way.payload(now, tcp.payload);
+        if let (Some(number), false) = (tcp.acknowledgement, tcp.syn) {
+            other.acknowledged_by(now, number);
+        }
+        // The echo of a clock, and one's own clock to be echoed.
+        if let Some((value, echo)) = tcp.timestamps {
+            let waiting = other.echo_waiting.filter(|_| tcp.acknowledgement.is_some());
+            if let Some((_, then)) = waiting.filter(|(value, _)| echo.wrapping_sub(*value) as i32 >= 0) {
+                other.reached(now, then);
+                other.echo_waiting = None;
+            }
+            way.echo_waiting.get_or_insert((value, now));
+        }
+        if tcp.payload > 0 && way.waiting.is_none() {
+            way.waiting = Some((tcp.sequence.wrapping_add(tcp.payload), now));
+        }
+    }
+
+    /// What is known of the time from here to a way's receiver and back.
+    pub(crate) fn reach(&self, way: usize) -> Option<Time> {
+        let opening = &self.opening;
+        let by_handshake = match opening.way {
+            Some(first) if first == way => opening.to_responder(),
+            Some(_) => opening.to_opener(),
+            None => None,
+        };
+        [self.ways[way].reach, by_handshake].into_iter().flatten().min()
+    }
+}
+
+impl Way {
+    /// Where its packets are taken from: the place that has most of them, where places show the same ones.
+    pub(crate) fn view(&self) -> u32 {
+        self.views.iter().max_by_key(|(view, packets)| (*packets, Reverse(*view))).map_or(0, |(view, _)| *view)
+    }
+
+    /// Places that show the same packets: each has nearly as many as the one that has most.
+    pub(crate) fn is_seen_twice(&self) -> bool {
+        let most = self.views.iter().map(|(_, packets)| *packets).max().unwrap_or_default();
+        self.views.iter().filter(|(_, packets)| packets * 5 >= most * 4 && *packets > 0).count() > 1
+    }
+
+    #[inline]
+    fn seen_at(&mut self, view: u32) {
+        self.packets += 1;
+        for (known, packets) in &mut self.views {
+            if *packets == 0 || *known == view {
+                (*known, *packets) = (view, *packets + 1);
+                return;
+            }
+        }
+    }
+
+    fn payload(&mut self, now: Time, payload: u32) {
+        if payload > 0 {
+            self.payload += u64::from(payload);
+            self.largest = self.largest.max(payload);
+            self.last_payload = now;
+        }
+    }
+
+    /// Learns where it begins and ends.
+    fn sequence(&mut self, tcp: &Tcp) {
+        if tcp.syn {
+            return;
+        }
+        let before = tcp.sequence.wrapping_sub(1);
+        let beginning = *self.beginning.get_or_insert_with(|| {
+            self.end = tcp.sequence;
+            before
+        });
+        let is_early = self.packets < EARLY && !self.has_syn;
+        let earlier = beginning.wrapping_sub(before) as i32;
+        if is_early && earlier > 0 {
+            self.beginning = Some(before);
+            self.length += earlier as u64;
+        }
+        let end = tcp.sequence.wrapping_add(tcp.payload);
+        let longer = end.wrapping_sub(self.end) as i32;
+        // Behind the end, packets without data have the number after it.
+        if longer > 0 && tcp.payload > 0 {
+            self.end = end;
+            self.length += longer as u64;
+        }
+    }
+
+    fn acknowledged_by(&mut self, now: Time, number: u32) {
+        self.has_acknowledgements = true;
+        if self.acknowledged.is_none_or(|known| (number.wrapping_sub(known) as i32) > 0) {
+            self.acknowledged = Some(number);
+            self.last_acknowledged = now;
+        }
+        if let Some((_, then)) = self.waiting.filter(|(end, _)| number.wrapping_sub(*end) as i32 >= 0) {
+            self.reached(now, then);
+            self.waiting = None;
+        }
+    }
+
+    fn reached(&mut self, now: Time, then: Time) {
+        let took = now - then;
+        self.reach = Some(self.reach.map_or(took, |least| least.min(took)));
+    }
+}
+
+impl Handshake {
+    fn syn(&mut self, now: Time, way: usize, is_answer: bool) {
+        if is_answer {
+            self.answer = Some(now);
+            self.way.get_or_insert(1 - way);
+        } else {
+            self.way.get_or_insert(way);
+            self.syns += 1;
+            self.first_syn.get_or_insert(now);
+            self.last_syn = Some(now);
+        }
+    }
+
+    /// From here to the end that was called, and back.
+    pub(crate) fn to_responder(self) -> Option<Time> {
+        self.answer?.checked_sub(self.last_syn?)
+    }
+
+    /// From here to the end that called, and back.
+    pub(crate) fn to_opener(self) -> Option<Time> {
+        self.done?.checked_sub(self.answer?)
+    }
+
+    /// From the first SYN to the end of the handshake at the end that called.
+    pub(crate) fn length(self) -> Option<Time> {
+        Some(self.answer?.checked_sub(self.first_syn?)? + self.to_opener()?)
+    }
+}
+
+impl Ord for BySize {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let by = |seen: &Seen| (seen.payload(), Reverse(seen.numbers.0));
+        by(&self.0).cmp(&by(&other.0))
+    }
+}
+
+impl PartialOrd for BySize {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for BySize {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for BySize {}
+
+/// Connections followed at a time.
+pub(crate) const MOST_OPEN: usize = 1 << 17;
+/// Without a packet for so long a connection is over.
+const SILENCE: Time = Time::from_secs(3600);
+/// Where the beginning is not seen, packets out of order may be before what seemed to be it, as long as few have passed.
+const EARLY: u64 = 1000;
+/// Places in one capture where packets of a way are seen.
+const VIEWS: usize = 4;

@@ -1,0 +1,116 @@
+//! Captures of simulated runs, of which everything is known.
+
+mod common;
+
+use common::{capture, of_bytes, simulated};
+
+const FLOW: &str = "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"20 MB\"\n";
+
+/// Links and settings: without loss, with losses of single packets, with a queue that overflows, and without options of TCP.
+const RUNS: [(&str, &str); 6] = [
+    ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"", ""),
+    ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"\nloss = \"0.5 %\"", ""),
+    ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"\nloss = \"0.5 %\"", "[hosts]\ntimestamps = false"),
+    ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"\nloss = \"0.5 %\"", "[hosts]\nsack = false"),
+    ("rate = \"20 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"100 kB\"", ""),
+    ("rate = \"50 Mbit/s\"\ndelay = \"20 ms\"\nloss = \"5 %\"", ""),
+];
+
+fn run((link, hosts): (&str, &str)) -> perigee_sim::RunResult {
+    simulated(link, &format!("{hosts}\n{FLOW}"))
+}
+
+fn near(found: f64, expected: f64, share: f64) -> bool {
+    (found - expected).abs() <= share * expected.abs()
+}
+
+#[test]
+fn at_the_sender_packets_are_counted_exactly_and_the_rest_is_within_a_percent() {
+    for setup in RUNS {
+        let result = run(setup);
+        let found = of_bytes(capture(&result, "a")).expect("a capture");
+        let (sim, flows, seen) = (&result.tables.flows, &found.tables.flows, &found.captured.connections);
+        assert_eq!((&*seen.side[0], &*seen.rtt_by[0], &*seen.ended_by[0]), ("sender", "acknowledgements", "fin"));
+        assert_eq!(flows.sent_packets, sim.sent_packets, "{setup:?}");
+        assert_eq!(flows.retransmitted_packets, sim.retransmitted_packets, "{setup:?}");
+        assert_eq!((flows.received_bytes[0], flows.completed[0]), (20_000_000, true), "{setup:?}");
+        assert_eq!((seen.reordered_packets[0], seen.lost_before_packets[0], seen.unseen_packets[0]), (0, 0, 0));
+        assert!(near(flows.goodput_mbps[0], sim.goodput_mbps[0], 0.001), "{setup:?}");
+        assert!(near(flows.handshake_ms[0].expect("has one"), sim.handshake_ms[0].expect("has one"), 0.001));
+        for (found, expected) in [
+            (flows.rtt_mean_ms[0], sim.rtt_mean_ms[0]),
+            (flows.rtt_p50_ms[0], sim.rtt_p50_ms[0]),
+            (flows.rtt_min_ms[0], sim.rtt_min_ms[0]),
+            (flows.steady_rtt_mean_ms[0], sim.steady_rtt_mean_ms[0]),
+            (flows.steady_goodput_mbps[0], sim.steady_goodput_mbps[0]),
+        ] {
+            let (found, expected) = (found.expect("measured"), expected.expect("measured"));
+            assert!(near(found, expected, 0.01), "{setup:?}: {found} for {expected}");
+        }
+    }
+}
+
+#[test]
+fn at_the_receiver_goodput_is_the_simulators_own_in_every_interval() {
+    for setup in RUNS {
+        let result = run(setup);
+        let found = of_bytes(capture(&result, "b")).expect("a capture");
+        let (sim, flows) = (&result.tables.flows, &found.tables.flows);
+        assert_eq!(&*found.captured.connections.side[0], "receiver");
+        assert_eq!(flows.duration_s, sim.duration_s, "{setup:?}");
+        assert_eq!(flows.handshake_ms, sim.handshake_ms, "{setup:?}");
+        assert_eq!(found.tables.series.t_s, result.tables.series.t_s, "{setup:?}");
+        assert_eq!(found.tables.series.goodput_mbps, result.tables.series.goodput_mbps, "{setup:?}");
+        for (found, expected) in [
+            (flows.goodput_p10_mbps[0], sim.goodput_p10_mbps[0]),
+            (flows.goodput_p90_mbps[0], sim.goodput_p90_mbps[0]),
+            (flows.steady_goodput_mbps[0], sim.steady_goodput_mbps[0]),
+        ] {
+            assert_eq!(found, expected, "{setup:?}");
+        }
+    }
+}
+
+#[test]
+fn at_the_receiver_every_loss_is_a_gap_and_what_fills_it_was_sent_again() {
+    for setup in RUNS {
+        let result = run(setup);
+        let found = of_bytes(capture(&result, "b")).expect("a capture");
+        let (flows, seen) = (&found.tables.flows, &found.captured.connections);
+        let again = flows.retransmitted_packets[0].expect("counted");
+        let truth = result.tables.flows.retransmitted_packets[0].expect("counted");
+        // A sending again that is itself lost leaves no trace here, nor does one of the very last data.
+        let is_many = setup.0.contains("5 %\"") && !setup.0.contains("0.5 %");
+        assert!(again <= truth && (is_many || near(again as f64, truth as f64, 0.02)), "{setup:?}: {again} of {truth}");
+        // New data and a sending again within one tick of the sender's clock, and the new data first: without numbers of
+        // packets, which the simulator does not give, it looks like reordering. Once among 700 losses here.
+        assert!(seen.reordered_packets[0] <= u64::from(is_many), "{setup:?}");
+        let lost: u64 = found.captured.losses.packets.iter().map(|packets| u64::from(*packets)).sum();
+        assert_eq!(lost, seen.lost_before_packets[0], "{setup:?}");
+        assert_eq!(found.captured.losses.run.len() as u64, seen.loss_events[0], "{setup:?}");
+    }
+}
+
+#[test]
+fn at_the_receiver_round_trips_come_from_the_echoes_of_its_clock() {
+    // Where acknowledgements are hardly ever delayed; the sender's own samples hold that delay, those here do not.
+    for setup in [RUNS[1], RUNS[4]] {
+        let result = run(setup);
+        let found = of_bytes(capture(&result, "b")).expect("a capture");
+        assert_eq!(&*found.captured.connections.rtt_by[0], "timestamps");
+        let (found, sim) = (&found.tables.flows, &result.tables.flows);
+        let (mean, truth) = (found.rtt_mean_ms[0].expect("measured"), sim.rtt_mean_ms[0].expect("measured"));
+        assert!(near(mean, truth, 0.02), "{setup:?}: {mean} for {truth}");
+    }
+    let found = of_bytes(capture(&run(RUNS[2]), "b")).expect("a capture");
+    assert_eq!(&*found.captured.connections.rtt_by[0], "handshake");
+    assert_eq!(found.tables.flows.rtt_mean_ms, found.tables.flows.handshake_ms);
+}
+
+#[test]
+fn a_router_that_shows_every_packet_twice_counts_it_once() {
+    let result = run(RUNS[1]);
+    let found = of_bytes(capture(&result, "r")).expect("a capture");
+    assert_eq!(found.tables.flows.sent_packets, result.tables.flows.sent_packets);
+    assert_eq!(found.tables.flows.retransmitted_packets, result.tables.flows.retransmitted_packets);
+}

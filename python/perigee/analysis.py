@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What others wrote down of real transfers, measured: captures, iperf3's JSON and logs of pings, in every engine's columns."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+import pyarrow as pa
+
+from perigee import iperf3, pings
+from perigee.engines import arrow_table, core_fingerprint, native_core
+from perigee.errors import InputError
+from perigee.folder import Identity, ResultsFolder
+from perigee.numbers import number
+
+ENGINE = "capture"
+"""What the column `engine` says of all that is measured here."""
+
+Kind = Literal["capture", "iperf3", "ping"]
+
+GoOn = Callable[[float], bool]
+"""Told the share done; says whether to go on."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to write down of a capture, as a study's `[measure]` has it.
+
+    Attributes:
+        series: interval of the series.
+        startup: end of the startup phase, a size or a time; `off`: there is none.
+        steady: the steady phase is this last share of a flow's bytes; `off`: there is none.
+        most: connections that are measured of each capture: the largest.
+        joined: the captures are the parts of one, in order.
+    """
+
+    series: str = "1 s"
+    startup: str = "off"
+    steady: str = "50 %"
+    most: int = 100
+    joined: bool = False
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one file gave: a run of the results.
+
+    Attributes:
+        name: the file's name.
+        kind: what it is.
+        tables: as every engine writes them; of a capture also `connections` and `losses`.
+        notes: what is to be known of it, for people.
+    """
+
+    name: str
+    kind: Kind
+    tables: Mapping[str, pa.Table]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What files gave.
+
+    Attributes:
+        study: what the tables call it.
+        runs: in the order of the results: captures, then tests of iperf3, then pings.
+        options: what was asked for.
+    """
+
+    study: str
+    runs: tuple[Run, ...]
+    options: Options
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a table of all runs; one without columns where no run has it.
+
+        Examples:
+            >>> Analysis("a", (), Options()).table("flows").is_empty()
+            True
+        """
+        parts = [run.tables[name] for run in self.runs if name in run.tables]
+        found = pl.from_arrow(pa.concat_tables(parts)) if parts else pl.DataFrame()
+        assert isinstance(found, pl.DataFrame)
+        return found
+
+
+def analyze(
+    files: Sequence[Path], options: Options | None = None, go_on: GoOn = lambda _done: True, study: str | None = None
+) -> Analysis | None:
+    """Measure files: captures, what `iperf3 --json` wrote, and logs of `perigee ping` or of the system's `ping`.
+
+    Args:
+        files: the files, each for itself; captures of both ends of a connection are also held against each other.
+        options: what to write down.
+        go_on: told the share done, a few times a second.
+        study: what the tables call it; none: after the first file.
+
+    Returns:
+        What they gave, or none where `go_on` said no.
+
+    Raises:
+        InputError: a file cannot be read, is nothing of these, or holds nothing to measure.
+    """
+    options = options or Options()
+    if not files:
+        raise InputError("no file is given; `perigee analyze FILE...` takes captures, iperf3's JSON and ping logs")
+    study = study or files[0].name.split(".")[0] or "analysis"
+    kinds = {path: kind_of(path) for path in files}
+    runs: list[Run] = []
+    if captures := [path for path in files if kinds[path] == "capture"]:
+        found = _captures(captures, study, options, go_on)
+        if found is None:
+            return None
+        runs += found
+    for path in files:
+        if kinds[path] == "iperf3":
+            runs += _iperf3(path, study)
+        elif kinds[path] == "ping":
+            runs.append(_ping(path, study))
+    named = [_named(run, number, len(runs)) for number, run in enumerate(runs)]
+    schemas = {name: table.schema for run in reversed(named) for name, table in run.tables.items()}
+    whole = [
+        replace(run, tables={name: run.tables.get(name, schema.empty_table()) for name, schema in schemas.items()})
+        for run in named
+    ]
+    return Analysis(study, tuple(whole), options)
+
+
+def keep(analysis: Analysis, files: Sequence[Path], out: Path, *, fresh: bool = False) -> None:
+    """Write an analysis as a folder of results, which `perigee report` shows.
+
+    Args:
+        analysis: what to keep.
+        files: what it was made of.
+        out: the folder.
+        fresh: replace results that are there already.
+
+    Raises:
+        InputError: the folder holds other results, or something else.
+        StorageError: it cannot be written.
+    """
+    about = [{"name": run.name, "kind": run.kind, "notes": list(run.notes)} for run in analysis.runs]
+    options = asdict(analysis.options)
+    identity = Identity(
+        study=analysis.study,
+        engine=ENGINE,
+        plan=_fingerprint(files, options),
+        build=core_fingerprint(),
+        settings=tuple(f"{key}={_shown(value)}" for key, value in options.items()),
+        reduced=False,
+        runs=len(analysis.runs),
+        seeds=(0,),
+    )
+    folder = ResultsFolder(out)
+    with folder.open(identity, {"files.json": json.dumps(about, indent=1).encode()}, fresh=fresh) as manifest:
+        if manifest.is_complete:
+            return
+        for index, run in enumerate(analysis.runs):
+            folder.keep(index, run.tables, {})
+        folder.finish(manifest)
+
+
+def kind_of(path: Path) -> Kind:
+    """Say what a file is, by its first bytes.
+
+    Raises:
+        InputError: it cannot be read, or is nothing that can be analysed.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}; give the file's name") from error
+    if head[:4] in _CAPTURES or head[:2] == _GZIP:
+        return "capture"
+    if head.startswith(b"# perigee ping:") or pings.is_of_system(head):
+        return "ping"
+    if head.lstrip()[:1] == b"{":
+        return "iperf3"
+    what = "it is empty" if not head else "it begins like none of them"
+    raise InputError(
+        f"{path}: neither a capture (pcap, pcapng) nor iperf3's JSON nor a log of pings ({what}); give one of these"
+    )
+
+
+def _captures(files: Sequence[Path], study: str, options: Options, go_on: GoOn) -> list[Run] | None:
+    core = native_core()
+    sources = [(path.name, [str(path)]) for path in files]
+    if options.joined:
+        sources = [(files[0].name, [str(path) for path in files])]
+    try:
+        found = core.analyze_captures(
+            sources, study, options.series, options.startup, options.steady, options.most, go_on
+        )
+    except core.CaptureError as error:
+        raise InputError(str(error)) from error
+    if found is None:
+        return None
+    runs = []
+    for (name, _), (tables, about) in zip(sources, found, strict=True):
+        made = {table: arrow_table(rows, columns) for table, (rows, columns) in tables.items()}
+        runs.append(Run(name, "capture", made, tuple(_notes(json.loads(about), made))))
+    return runs
+
+
+def _iperf3(path: Path, study: str) -> list[Run]:
+    tests = iperf3.read(path.read_bytes(), path.name)
+    runs = []
+    for place, test in enumerate(tests, 1):
+        name = path.name if len(tests) == 1 else f"{path.name}, test {place}"
+        notes = (*test.notes, *([f"the test ended with an error: {test.error}"] if test.error else []))
+        runs.append(Run(name, "iperf3", iperf3.tables([test], study), tuple(dict.fromkeys(notes))))
+    return runs
+
+
+def _ping(path: Path, study: str) -> Run:
+    made, notes = pings.tables(path, study)
+    return Run(path.name, "ping", made, notes)
+
+
+def _named(run: Run, place: int, among: int) -> Run:
+    """Return a run with its number in all tables, and its file where there are several."""
+    point = json.dumps({"file": run.name}) if among > 1 else "{}"
+    tables = {}
+    for name, table in run.tables.items():
+        constant = {"run": pa.scalar(place, pa.uint32())}
+        if name == "flows":
+            text = table.schema.field("point").type
+            constant |= {"point": pa.scalar(point, text), "engine": pa.scalar(ENGINE, text)}
+        for column, value in constant.items():
+            at = table.schema.get_field_index(column)
+            table = table.set_column(at, table.schema.field(at), pa.repeat(value, table.num_rows))
+        tables[name] = table
+    return replace(run, tables=tables)
+
+
+def _notes(about: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> list[str]:
+    """Return what is to be known of a capture, a sentence each without its full stop."""
+    notes = []
+    for file, offset, why in about["broken"]:
+        notes.append(f"{Path(file).name} is damaged at byte {offset} ({why}); what stands before was read")
+    if about["clock_jumps"]:
+        notes.append(
+            f"the clock of the capture's host was set {_times(about['clock_jumps'])}; time goes on from the packet "
+            "before, so that instants behind it are only relative"
+        )
+    if about["disordered"]:
+        notes.append(f"{about['disordered']} packets stand behind later ones; each was taken at the later one's time")
+    if about["unknown_link"]:
+        frames, link = about["unknown_link"]
+        notes.append(f"{frames} packets of link type {link} were left out, which is not known")
+    tcp = about["connections"] - about["udp"]
+    if not tcp:
+        notes.append("there is no TCP in it; of UDP, what passed is counted")
+    if about["connections"] > about["measured"]:
+        left = about["connections"] - about["measured"]
+        share = number(about["other_payload_bytes"] / 1e6, 2)
+        notes.append(f"the {about['measured']} largest of {about['connections']} connections were measured; the other "
+                     f"{left} carried {share} MB")  # fmt: skip
+    if about["pushed_out"]:
+        notes.append(
+            f"too many connections at a time: {about['pushed_out']} that had been silent for longest were taken as ended"
+        )
+    if about["rows_left_out"]:
+        notes.append(f"the series is cut: {about['rows_left_out']} rows were left out; give a longer --series")
+    connections = tables["connections"]
+    merged = sum(connections["merged_packets"].to_pylist())
+    if merged:
+        notes.append(
+            f"{merged} packets are larger than a segment: the host cut them up or joined them beside the capture; each "
+            "is counted as so many segments"
+        )
+    twice = sum(connections["duplicated_packets"].to_pylist())
+    if twice:
+        notes.append(f"{twice} packets were captured twice and are counted once")
+    if missed := sum(connections["unseen_packets"].to_pylist()):
+        notes.append(f"{missed} data packets were acknowledged but are not in the capture, which has lost packets")
+    opened = connections["opened_by"].to_pylist()
+    if late := opened.count(""):
+        notes.append(f"the beginning of {late} of {len(opened)} flows is not in the capture")
+    return notes
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def _fingerprint(files: Sequence[Path], options: Mapping[str, Any]) -> str:
+    """Return what changes where a file or an option does."""
+    stamps = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return hashlib.sha256(json.dumps([stamps, options], sort_keys=True).encode()).hexdigest()
+
+
+_CAPTURES = (
+    b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a",
+)  # fmt: skip
+_GZIP = b"\x1f\x8b"

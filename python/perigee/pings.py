@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Logs of pings as tables of results: those of `perigee ping`, and what the system's `ping` printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from perigee import observed
+from perigee.errors import InputError
+from perigee.ping import entries
+from perigee.roundtrips import RoundTrips
+
+Entry = tuple[float, float | None]
+"""When a ping was sent (s), and its round trip (ms); none: lost."""
+
+MOST_ROWS = 2_000_000
+"""Pings that are written one by one: more than four days at five per second. Figures count all of them."""
+
+_SYSTEM_HEAD = re.compile(rb"^PING \S+ .*bytes of data", re.MULTILINE)
+_SYSTEM_LINE = re.compile(r"(?:^\[(?P<at>[0-9.]+)\] )?.*\bicmp_seq=(?P<seq>[0-9]+)\b.*\btime=(?P<ms>[0-9.]+) ms")
+
+
+def is_of_system(head: bytes) -> bool:
+    """Whether a file begins as the system's `ping` prints.
+
+    Examples:
+        >>> is_of_system(b"PING example.org (192.0.2.1) 56(84) bytes of data.\\n")
+        True
+    """
+    return _SYSTEM_HEAD.search(head) is not None
+
+
+def tables(path: Path, study: str) -> tuple[dict[str, pa.Table], tuple[str, ...]]:
+    """Return the tables of a log, one flow of kind `ping`, and notes on it.
+
+    Raises:
+        InputError: the log is damaged, or holds no ping.
+    """
+    with path.open("rb") as file:
+        of_system = is_of_system(file.read(4096))
+    counted = RoundTrips()
+    first: float | None = None
+    last = 0.0
+    starts: list[float] = []
+    took: list[float] = []
+    backwards = 0
+    for at, rtt_ms in _of_system(path) if of_system else entries(path):
+        first = at if first is None else first
+        backwards += at < last
+        last = at
+        counted.add(rtt_ms)
+        if len(starts) < MOST_ROWS:
+            starts.append(max(0.0, at - first))
+            took.append(np.nan if rtt_ms is None else rtt_ms)
+    if not counted.sent:
+        raise InputError(f"{path}: holds no ping; was it ended before the first answer?")
+    notes = []
+    if counted.sent > MOST_ROWS:
+        notes.append(f"the first {MOST_ROWS} of {counted.sent} pings are written one by one; the figures count all")
+    if backwards:
+        notes.append(f"the clock was set back {backwards} times; instants behind that are wrong, round trips are not")
+    if of_system and not counted.lost:
+        notes.append("`ping` prints nothing for what is lost at the end; only gaps between answers are counted as lost")
+    made = observed.tables([])
+    length = max(last - (first or 0.0), 0.0)
+    made["flows"] = _row(made["flows"].schema, study, counted, length)
+    made["exchanges"] = _exchanges(made["exchanges"].schema, starts, took)
+    made["rtt"] = _distribution(made["rtt"].schema, counted)
+    return made, tuple(notes)
+
+
+def _row(schema: pa.Schema, study: str, counted: RoundTrips, length: float) -> pa.Table:
+    known = counted.answered > 0
+    row = {field.name: None for field in schema}
+    row |= {field.name: "" for field in schema if pa.types.is_large_string(field.type)}
+    row |= {field.name: 0 for field in schema if not field.nullable and not pa.types.is_large_string(field.type)}
+    row |= {
+        "study": study, "point": "{}", "cc_params": "{}", "flow": "ping", "kind": "ping", "from_node": "here",
+        "to_node": "there", "start_s": 0.0, "duration_s": length, "completed": True, "goodput_mbps": 0.0,
+        "sent_packets": counted.sent, "lost_packets": counted.lost,
+    }  # fmt: skip
+    if known:
+        row |= {
+            "rtt_min_ms": counted.min_ms, "rtt_mean_ms": counted.mean_ms, "rtt_p50_ms": counted.quantile_ms(0.5),
+            "rtt_p95_ms": counted.quantile_ms(0.95), "rtt_p99_ms": counted.quantile_ms(0.99),
+        }  # fmt: skip
+    return pa.Table.from_pylist([row], schema=schema)
+
+
+def _exchanges(schema: pa.Schema, starts: list[float], took: list[float]) -> pa.Table:
+    count = len(starts)
+    times = np.array(took)
+    columns = {
+        "run": np.zeros(count, np.uint32), "flow": pa.array(["ping"] * count, pa.large_string()),
+        "number": np.arange(count, dtype=np.uint32), "start_s": np.array(starts),
+        "request_bytes": np.zeros(count, np.uint64), "response_bytes": np.zeros(count, np.uint64),
+        "duration_ms": pa.array(times, mask=np.isnan(times)),
+    }  # fmt: skip
+    return pa.table(columns, schema=schema)
+
+
+def _distribution(schema: pa.Schema, counted: RoundTrips) -> pa.Table:
+    """Return the distribution in the bins of the counter, from the shares above them."""
+    rows = []
+    before = 1.0
+    for edge_ms, above in counted.above():
+        count = round((before - above) * counted.answered)
+        rows.append({"run": 0, "flow": "ping", "phase": "all", "rtt_ms": round(edge_ms - 0.1, 1), "count": count})
+        before = above
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _of_system(path: Path) -> Iterator[Entry]:
+    """Yield the pings of a log of the system's `ping`, one a second where it has no times (`-D`); gaps are losses."""
+    next_number: int | None = None
+    at = 0.0
+    with path.open("r", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            found = _SYSTEM_LINE.search(line)
+            if found is None:
+                continue
+            seq = int(found["seq"])
+            # A number of 16 bits; one from before is an answer that came twice or late.
+            ahead = 0 if next_number is None else (seq - next_number) % 65536
+            if ahead > _LARGEST_GAP:
+                continue
+            then = float(found["at"]) if found["at"] else at + 1 + ahead
+            for lost in range(ahead):
+                yield at + (then - at) * (lost + 1) / (ahead + 1), None
+            yield then, float(found["ms"])
+            at, next_number = then, (seq + 1) % 65536
+
+
+_LARGEST_GAP = 32768

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Whether packets are sent again at equal intervals: autocorrelation of each group's typical flow, and the period."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from perigee.numbers import number
+from perigee.periodicity import CHANCE, Periodicity, periodicity
+from perigee.report.context import Context, Group
+from perigee.report.model import Block, Cell, Plot, Section, Table
+from perigee.report.style import INK, figure
+
+
+def section(context: Context) -> Section | None:
+    """Return a table of periods and a figure per group; none where no flow is long enough and sends something again."""
+    if not context.results.has("series"):
+        return None
+    found = [(group, of_series(context.series(*context.typical[group.key]))) for group in context.groups]
+    known = [(group, one) for group, one in found if one is not None]
+    if not known:
+        return None
+    blocks: list[Block] = [_table(known), *(_plot(group, one) for group, one in known)]
+    return Section("periods", "Autocorrelation of retransmissions", blocks)
+
+
+def of_series(series: pl.DataFrame) -> Periodicity | None:
+    """Return the periodicity of the packets sent again in a flow's series, whose intervals are of one length."""
+    if series.height < 2 or not series["retransmitted_packets"].count():
+        return None
+    t = series["t_s"].to_numpy()
+    # The first interval and the last may be shorter.
+    inner = series["retransmitted_packets"].cast(pl.Float64).fill_null(0.0).to_numpy()[1:-1]
+    return periodicity(inner, float(np.median(np.diff(t))))
+
+
+def _table(known: list[tuple[Group, Periodicity]]) -> Table:
+    rows, data = [], []
+    for group, one in known:
+        period = "none" if one.period_s is None else number(one.period_s, 1)
+        rows.append([Cell(group.label), Cell(period), Cell(number(one.strength, 2)), Cell(number(one.bound, 2))])
+        data.append(
+            {"group": group.key, "period_s": one.period_s, "correlation": one.strength, "bound": one.bound,
+             "largest_lag_s": float(one.lags_s[-1])}
+        )  # fmt: skip
+    return Table(
+        name="periods",
+        caption="Period of the packets sent again",
+        head=["", "Period (s)", "Correlation there", f"Bound ({100 * CHANCE:g} % by chance)"],
+        rows=rows,
+        data=pl.DataFrame(data, infer_schema_length=None),
+    )
+
+
+def _plot(group: Group, one: Periodicity) -> Plot:
+    drawing = figure(2.6)
+    axes = drawing.subplots()
+    lags = np.concatenate([-one.lags_s[:0:-1], one.lags_s])
+    both = np.concatenate([one.correlation[:0:-1], one.correlation])
+    axes.vlines(lags, 0, both, color=group.look.color, lw=0.8, rasterized=len(lags) > 4000)
+    axes.axhline(one.bound, color=INK, lw=0.8, ls=(0, (4, 3)))
+    if one.period_s is not None:
+        axes.axvline(one.period_s, color=INK, lw=0.8, ls=(0, (1, 2)))
+    axes.set_title(group.label)
+    axes.set_xlabel("Lag (s)")
+    axes.set_ylabel("Correlation")
+    axes.set_ylim(min(-0.2, float(both.min()) * 1.1), 1.0)
+    said = "no period" if one.period_s is None else f"period {number(one.period_s, 1)} s"
+    return Plot(
+        f"periods-{group.look.color.strip('#').lower()}-{len(group.key)}",
+        "Pearson correlation of the packets sent again per interval with themselves, shifted. Dashed: what the same "
+        "values in random order exceed anywhere once in twenty times; dotted: the detected period.",
+        f"{group.label}: {said}",
+        drawing,
+    )
