@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What others wrote down of real transfers, measured: captures, iperf3's JSON and logs of pings, in every engine's columns."""
+"""What others wrote down of real transfers, measured: captures, iperf3's JSON and logs of pings."""
 
 from __future__ import annotations
 
@@ -86,9 +86,7 @@ class Analysis:
             True
         """
         parts = [run.tables[name] for run in self.runs if name in run.tables]
-        found = pl.from_arrow(pa.concat_tables(parts)) if parts else pl.DataFrame()
-        assert isinstance(found, pl.DataFrame)
-        return found
+        return pl.DataFrame(pa.concat_tables(parts)) if parts else pl.DataFrame()
 
 
 def analyze(
@@ -265,9 +263,7 @@ def _notes(about: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> list[str
         notes.append(f"the {about['measured']} largest of {about['connections']} connections were measured; the other "
                      f"{left} carried {share} MB")  # fmt: skip
     if about["pushed_out"]:
-        notes.append(
-            f"too many connections at a time: {about['pushed_out']} that had been silent for longest were taken as ended"
-        )
+        notes.append(f"too many connections at a time: {about['pushed_out']}, silent for longest, were taken as ended")
     if about["rows_left_out"]:
         notes.append(f"the series is cut: {about['rows_left_out']} rows were left out; give a longer --series")
     connections = tables["connections"]

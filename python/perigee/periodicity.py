@@ -65,7 +65,7 @@ def periodicity(values: npt.ArrayLike, interval_s: float = 1.0) -> Periodicity |
     bound = _bound(series, most)
     period = _period(correlation, bound)
     return Periodicity(
-        lags_s=np.arange(most + 1) * interval_s,
+        lags_s=np.arange(most + 1, dtype=np.float64) * np.float64(interval_s),
         correlation=correlation,
         bound=bound,
         period_s=None if period is None else period * interval_s,

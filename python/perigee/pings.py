@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,7 @@ def is_of_system(head: bytes) -> bool:
     """Whether a file begins as the system's `ping` prints.
 
     Examples:
-        >>> is_of_system(b"PING example.org (192.0.2.1) 56(84) bytes of data.\\n")
+        >>> is_of_system(b"PING example.org (192.0.2.1) 56(84) bytes of data.")
         True
     """
     return _SYSTEM_HEAD.search(head) is not None
@@ -76,7 +77,7 @@ def tables(path: Path, study: str) -> tuple[dict[str, pa.Table], tuple[str, ...]
 
 def _row(schema: pa.Schema, study: str, counted: RoundTrips, length: float) -> pa.Table:
     known = counted.answered > 0
-    row = {field.name: None for field in schema}
+    row: dict[str, Any] = {field.name: None for field in schema}
     row |= {field.name: "" for field in schema if pa.types.is_large_string(field.type)}
     row |= {field.name: 0 for field in schema if not field.nullable and not pa.types.is_large_string(field.type)}
     row |= {

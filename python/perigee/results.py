@@ -51,7 +51,7 @@ class Results:
     @property
     def is_analysis(self) -> bool:
         """Whether the results were measured from files that others wrote, not carried out by an engine."""
-        return self.manifest["engine"] == "capture"
+        return bool(self.manifest["engine"] == "capture")
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a table; one without columns where the study did not write it."""

@@ -290,7 +290,6 @@ fn write_tcp(flow: &mut Flow, seen: &Seen, row: &mut FlowRow) {
     let end = flow.meter.end().unwrap_or(flow.about.until);
     flow.meter.fill(row, end, flow.sent());
     row.handshake_ms = seen.opening.length().map(Time::as_millis_f64);
-    eprintln!("{} {} {}", seen.ways[flow.about.way].has_fin, flow.received(), seen.ways[flow.about.way].length);
     row.completed = seen.ways[flow.about.way].has_fin && flow.received() >= seen.ways[flow.about.way].length;
     if flow.about.round_trips == RoundTrips::Handshake {
         let ms = row.handshake_ms;

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Captures, iperf3's files and logs of pings become the figures of a study, or a clear error."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from conftest import Perigee
+from perigee.analysis import Options, analyze, keep, kind_of
+from perigee.errors import InputError
+from perigee.periodicity import periodicity
+from perigee.places import find_study
+from perigee.results import Results
+from perigee.runner import Job, carry_out
+
+STUDY = """
+name = "two-ends"
+nodes = ["a", "b"]
+[measure]
+pcap = true
+[[links]]
+name = "link"
+between = ["a", "b"]
+rate = "10 Mbit/s"
+delay = "50 ms"
+loss = "0.2 %"
+[[flows]]
+name = "f"
+from = "a"
+to = "b"
+duration = "20 s"
+"""
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of a simulated run with captures at both ends."""
+    from perigee.engines import Simulator
+
+    folder = tmp_path_factory.mktemp("analysis")
+    (folder / "study.toml").write_text(STUDY)
+    out = folder / "results"
+    carry_out(Job(find_study(str(folder / "study.toml")), Simulator(), out=out))
+    return out
+
+
+def capture(simulated: Path, node: str) -> Path:
+    """The capture of a node."""
+    return simulated / "captures" / f"run-000000-{node}.pcapng"
+
+
+def test_a_capture_has_the_columns_of_the_simulator_and_its_figures(simulated: Path) -> None:
+    found = analyze([capture(simulated, "a")])
+    assert found is not None
+    expected = Results(simulated)
+    for name in ("flows", "series", "rtt"):
+        assert found.table(name).schema == expected.table(name).schema
+    row, truth = found.table("flows").row(0, named=True), expected.table("flows").row(0, named=True)
+    assert row["engine"] == "capture"
+    assert row["retransmitted_packets"] == truth["retransmitted_packets"] > 0
+    for column in ("goodput_mbps", "rtt_mean_ms", "rtt_p50_ms", "handshake_ms"):
+        assert row[column] == pytest.approx(truth[column], rel=0.01), column
+
+
+def test_an_analysis_is_kept_as_results_and_reported(simulated: Path, tmp_path: Path, perigee: Perigee) -> None:
+    out = tmp_path / "kept"
+    done = perigee("analyze", capture(simulated, "a"), capture(simulated, "b"), "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "receiver" in done.stdout
+    assert done.stdout.splitlines()[-1] == str(out)
+    kept = Results(out)
+    assert kept.table("connections")["side"].to_list() == ["sender", "receiver"]
+    assert kept.table("losses").height > 0
+    assert perigee("report", out).returncode == 0
+    page = (out / "report.html").read_text()
+    for part in ("What the files hold", "Short-time goodput", "run-000000-a.pcapng"):
+        assert part in page
+    again = perigee("analyze", capture(simulated, "a"), "--out", out)
+    assert again.returncode == 2
+    assert "--fresh" in again.stderr
+
+
+def test_the_same_capture_compressed_or_in_parts_gives_the_same(simulated: Path, tmp_path: Path) -> None:
+    whole = capture(simulated, "b")
+    small = tmp_path / "b.pcapng.gz"
+    small.write_bytes(gzip.compress(whole.read_bytes(), 1))
+    plain, packed = analyze([whole], study="x"), analyze([small], study="x")
+    assert plain is not None
+    assert packed is not None
+    assert plain.table("flows").equals(packed.table("flows"))
+    assert plain.table("series").equals(packed.table("series"))
+
+
+def test_what_cannot_be_analysed_is_said_with_the_file_and_the_fix(
+    simulated: Path, tmp_path: Path, perigee: Perigee
+) -> None:
+    empty, words, broken = tmp_path / "empty", tmp_path / "words", tmp_path / "iperf3.json"
+    empty.write_bytes(b"")
+    words.write_text("nothing of use")
+    broken.write_text('{"start": {}, "intervals": [], "end": {}, "error": "unable to connect to server"}')
+    only_arp = tmp_path / "arp.pcap"
+    head = bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000")
+    only_arp.write_bytes(head + bytes.fromhex("01000000000000000e0000000e000000") + bytes(12) + b"\x08\x06")
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(head[:10])
+    for path, said in [
+        (empty, "it is empty"),
+        (words, "neither a capture"),
+        (broken, "unable to connect to server"),
+        (only_arp, "holds no TCP and no UDP (1 packets, 1 of them not IP"),
+        (cut, "is not a capture (it ends within its first header)"),
+        (tmp_path / "missing.pcap", "cannot be read"),
+    ]:
+        done = perigee("analyze", path)
+        assert done.returncode == 2, path
+        assert path.name in done.stderr
+        assert said in done.stderr
+
+
+def test_a_damaged_capture_gives_what_stands_before_the_damage(simulated: Path, tmp_path: Path) -> None:
+    content = capture(simulated, "b").read_bytes()
+    damaged = tmp_path / "damaged.pcapng"
+    damaged.write_bytes(content[: len(content) // 2 - 1])
+    found = analyze([damaged])
+    assert found is not None
+    assert found.table("flows")["received_bytes"][0] > 1_000_000
+    assert any("is damaged at byte" in note for note in found.runs[0].notes)
+
+
+def test_an_option_that_is_wrong_is_said(simulated: Path) -> None:
+    for options, said in [
+        (Options(series="1"), "--series: `1` has no unit"),
+        (Options(startup="50"), "--startup: `50` has no unit"),
+        (Options(steady="half"), "--steady"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            analyze([capture(simulated, "a")], options)
+
+
+def test_phases_are_those_of_a_study(simulated: Path) -> None:
+    found = analyze([capture(simulated, "b")], Options(startup="1 MB", steady="25 %"))
+    assert found is not None
+    row = found.table("flows").row(0, named=True)
+    assert row["startup_s"] * row["startup_goodput_mbps"] / 8 == pytest.approx(1.0, rel=0.01)
+    assert row["steady_s"] * row["steady_goodput_mbps"] / 8e-6 == pytest.approx(row["bytes"] / 4, rel=0.01)
+
+
+def test_logs_of_pings_are_runs_like_others(tmp_path: Path) -> None:
+    ours, system = tmp_path / "base.csv", tmp_path / "ping.txt"
+    lines = "".join(f"{1000 + n}.000,{'' if n == 3 else f'{20 + n}.000'}\n" for n in range(10))
+    ours.write_text("# perigee ping: to h, every 1000000 us, 20 bytes, lost after 9 us\nunix_s,rtt_ms\n" + lines)
+    answers = "".join(f"64 bytes from 192.0.2.1: icmp_seq={n} ttl=50 time={n}.5 ms\n" for n in (1, 2, 4, 4, 5))
+    system.write_text("PING h (192.0.2.1) 56(84) bytes of data.\n" + answers)
+    assert [kind_of(ours), kind_of(system)] == ["ping", "ping"]
+    found = analyze([ours, system])
+    assert found is not None
+    flows = found.table("flows")
+    assert flows["sent_packets"].to_list() == [10, 5]
+    assert flows["lost_packets"].to_list() == [1, 1]
+    assert flows["rtt_min_ms"].to_list() == [20.0, 1.5]
+    assert found.table("exchanges")["duration_ms"].null_count() == 2
+    assert found.table("rtt").group_by("run").agg(pl.col("count").sum()).sort("run")["count"].to_list() == [9, 4]
+    keep(found, [ours, system], tmp_path / "out")
+    assert Results(tmp_path / "out").table("flows").height == 2
+
+
+def test_a_period_is_found_in_noise_and_none_in_noise_alone() -> None:
+    random = np.random.default_rng(7)
+    seconds = np.arange(1800)
+    noise = random.poisson(1.0, len(seconds)).astype(np.float64)
+    periodic = noise + np.where((seconds % 15 == 12) & (random.random(len(seconds)) < 0.8), 8.0, 0.0)
+    found = periodicity(periodic)
+    assert found is not None
+    assert found.period_s == 15.0
+    assert found.strength is not None
+    assert found.strength > found.bound
+    bursts = noise * np.repeat(random.gamma(0.5, 2, 180), 10)
+    for series in (noise, bursts):
+        alone = periodicity(series)
+        assert alone is not None
+        assert alone.period_s is None
+    assert periodicity(noise[:50]) is None
+    assert periodicity(np.zeros(600)) is None
