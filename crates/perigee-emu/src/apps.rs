@@ -31,8 +31,9 @@ pub(crate) enum Application {
 /// What a flow's application tells those who look on.
 #[derive(Default)]
 pub(crate) struct Told {
-    /// The socket at `from`, once it is connected.
+    /// The socket at `from`, once it is connected. It is open until the run ends, as is that at `to`.
     pub(crate) socket: OnceLock<TcpStream>,
+    pub(crate) far: OnceLock<TcpStream>,
     /// Of datagrams: how many are sent, once the last one is.
     pub(crate) sent: OnceLock<u32>,
     /// Where they arrive; open until all of them have, lest they are answered.
@@ -147,22 +148,21 @@ impl Bulk {
             return Ok(());
         }
         let Ends { from, to } = self.ends;
-        let reader = OnceLock::new();
         thread::scope(|scope| {
             let reading = scope.spawn(|| {
                 let Some(to) = to.connected(stop)? else { return Ok(()) };
-                let _ = reader.set(to.try_clone()?);
-                take(&to, u64::MAX, stop).map(drop)
+                let _ = told.far.set(to.try_clone()?);
+                let taken = take(&to, u64::MAX, stop);
+                let _ = to.shutdown(Shutdown::Write);
+                taken.map(drop)
             });
             let written = (|| {
                 let Some(from) = from.connected(stop)? else { return Ok(()) };
                 let _ = told.socket.set(from.try_clone()?);
                 let written = write(&from, self.bytes.unwrap_or(u64::MAX), self.end, stop);
                 if self.bytes.is_none() {
-                    // What is not sent yet shall not be.
-                    let _ = set_socket_linger(&from, Some(Duration::ZERO));
                     let _ = from.shutdown(Shutdown::Both);
-                    let _ = reader.get().map(|to: &TcpStream| to.shutdown(Shutdown::Both));
+                    let _ = told.far.get().map(|to| to.shutdown(Shutdown::Both));
                 } else {
                     let _ = from.shutdown(Shutdown::Write);
                 }
@@ -195,6 +195,9 @@ fn tcp_socket(address: IpAddr, wanted: Wanted<'_>) -> io::Result<OwnedFd> {
         let error = io::Error::from(error);
         io::Error::new(error.kind(), format!("congestion control `{}`: {error}", wanted.cc))
     })?;
+    // Closed, whoever closes it, it is gone at once: the kernel would else keep it, its namespace and its congestion
+    // control for as long as it tries to send what is left.
+    set_socket_linger(&socket, Some(Duration::ZERO))?;
     if wanted.paced {
         pace(&socket)?;
     }

@@ -47,7 +47,11 @@ impl Requests {
                 let _ = told.socket.set(from.try_clone()?);
                 answer(&from, talk, stop)
             });
-            let asked = to.connected(stop).and_then(|to| to.map_or(Ok(()), |to| ask(&to, talk, stop)));
+            let asked = (|| {
+                let Some(to) = to.connected(stop)? else { return Ok(()) };
+                let _ = told.far.set(to.try_clone()?);
+                ask(&to, talk, stop)
+            })();
             answering.join().unwrap_or_else(|_| Err(panicked())).and(asked)
         })
     }

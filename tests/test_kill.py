@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Emulated runs that are killed at any moment leave nothing, and disturb nobody."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+PERIGEE = shlex.join([sys.executable, "-m", "perigee"])
+KILLS = 6
+SEED = 4
+
+STUDY = """
+name = "killed"
+nodes = ["server", "gateway", "client"]
+[[links]]
+name = "wire"
+between = ["server", "gateway"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+[[links]]
+name = "satellite"
+between = ["gateway", "client"]
+rate = "20 Mbit/s"
+delay = "20 ms"
+queue = "20 MB"
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+duration = "2 s"
+cc = "hybla"
+[[flows]]
+name = "own"
+from = "client"
+to = "server"
+ip = "v6"
+duration = "2 s"
+cc = "./mycc/mycc.c"
+[[flows]]
+name = "pages"
+kind = "request"
+from = "server"
+to = "client"
+request = "400 B"
+response = "20 kB"
+repeat = 10
+cc = { name = "cubic", beta = "60 %" }
+[[flows]]
+name = "voice"
+kind = "udp"
+from = "server"
+to = "client"
+rate = "400 kbit/s"
+packet = "200 B"
+duration = "2 s"
+[[flows]]
+name = "ping"
+kind = "ping"
+from = "client"
+to = "server"
+interval = "100 ms"
+packet = "64 B"
+repeat = 20
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """A host of its own, a network namespace, in which commands are started; its folder has the study."""
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        pytest.skip("emulated links need root and /dev/net/tun")
+    keeper = subprocess.Popen(  # the namespace lives as long as it does
+        ["unshare", "--net", "sh", "-c", "ip link set lo up; echo up; exec sleep 600"],  # noqa: S607
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert keeper.stdout is not None
+    if keeper.stdout.readline() != "up\n":
+        pytest.skip("no network namespaces")
+
+    def start(command: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            ["nsenter", f"--net=/proc/{keeper.pid}/ns/net", "sh", "-c", f"exec {command}"],  # noqa: S607
+            cwd=tmp_path,
+            env=os.environ | {"COLUMNS": "200"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    (tmp_path / "killed.toml").write_text(STUDY)
+    run(start, f"{PERIGEE} cc new mycc --dir .")
+    yield start
+    keeper.kill()
+    keeper.communicate()
+
+
+def run(host: Callable[..., subprocess.Popen[str]], command: str, timeout: float = 120) -> str:
+    """What a command that succeeds says."""
+    started = host(command)
+    out, error = started.communicate(timeout=timeout)
+    if "BPF" in error and started.returncode == 2:
+        pytest.skip(error.strip())
+    assert started.returncode == 0, error
+    return out
+
+
+def algorithms(pid: int) -> list[str]:
+    """What an emulator has in the kernel of congestion controls."""
+    known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    return [name for name in known if name.startswith(f"e{pid % 1_000_000}_")]
+
+
+def namespaces(pid: int) -> set[str]:
+    """The network namespaces that a process holds by descriptors."""
+    return {link for link in _links(Path(f"/proc/{pid}/fd").glob("*")) if link.startswith("net:[")}
+
+
+def holders(held: set[str]) -> list[str]:
+    """Whoever has one of these namespaces, by descriptor or as its own."""
+    patterns = ("[0-9]*/fd/*", "[0-9]*/task/*/ns/net")
+    return [str(path) for pattern in patterns for path in Path("/proc").glob(pattern) if set(_links([path])) & held]
+
+
+def members(session: int) -> list[str]:
+    """Processes of a session that have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = path.read_text()
+        except OSError:
+            continue
+        state, fields = text.rpartition(")")[2].split()[0], text.rpartition(")")[2].split()
+        if int(fields[3]) == session and state != "Z":
+            found.append(text.split()[1])
+    return found
+
+
+def _links(paths: Iterator[Path] | list[Path]) -> Iterator[str]:
+    for path in paths:
+        try:
+            yield str(path.readlink())
+        except OSError:
+            continue
+
+
+def test_a_kill_at_any_moment_leaves_nothing_and_touches_nothing_else(
+    host: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    run(host, "ip tuntap add other mode tun")
+    bystander = host(f"{PERIGEE} exec --quiet --link leo -- sleep 300")
+    for _ in range(200):
+        if "perigee" in run(host, "ip -br link show"):
+            break
+        time.sleep(0.05)
+    before = run(host, "ip -br address show")
+    draws = random.Random(SEED)  # noqa: S311  no secret is drawn
+    for number in range(KILLS):
+        command = f"{PERIGEE} run killed.toml --engine emu --out results{number}"
+        emulator = host(command)
+        # Half of them at any moment, half while packets move and algorithms are loaded.
+        for _ in range(600 * (number % 2)):
+            if algorithms(emulator.pid) or emulator.poll() is not None:
+                break
+            time.sleep(0.05)
+        wait = draws.uniform(0.0, 2.0)
+        print(f"seed {SEED}, kill {number}: after {wait:.3f} s")
+        time.sleep(wait)
+        held = namespaces(emulator.pid)
+        if number % 2 and not held:
+            _, error = emulator.communicate()
+            pytest.skip(error) if "BPF" in error else pytest.fail(error)
+        emulator.send_signal(signal.SIGKILL)
+        emulator.communicate()
+        cleaned = run(host, f"{PERIGEE} emu clean")
+        assert cleaned == "", "a run starts no programs that could be left"
+        for _ in range(100):
+            left = (algorithms(emulator.pid), holders(held), members(emulator.pid))
+            if not any(left):
+                break
+            time.sleep(0.05)
+        assert not any(left), f"left {left} after {wait} s"
+        assert run(host, "ip -br address show") == before
+        assert bystander.poll() is None, "an emulator at work was ended"
+    # The folder that the last kill has left is continued.
+    run(host, command)
+    flows = pl.read_parquet(tmp_path / f"results{KILLS - 1}" / "flows.parquet")
+    assert flows["completed"].all(), flows
+    assert run(host, "ip -br address show") == before
+    os.killpg(bystander.pid, signal.SIGKILL)
+    bystander.communicate()
+
+
+def test_two_emulations_at_once_do_not_disturb_each_other(
+    host: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    both = [host(f"{PERIGEE} run killed.toml --engine emu --out results{number}") for number in range(2)]
+    for emulation in both:
+        _, error = emulation.communicate(timeout=120)
+        if "BPF" in error and emulation.returncode == 2:
+            pytest.skip(error.strip())
+        assert emulation.returncode == 0, error
+    for number in range(2):
+        flows = pl.read_parquet(tmp_path / f"results{number}" / "flows.parquet")
+        assert flows["completed"].all(), flows
+        datagrams = flows.filter(pl.col("kind").is_in(["udp", "ping"]))
+        assert datagrams["sent_packets"].to_list() == [500, 20]
+        assert datagrams["lost_packets"].to_list() == [0, 0]
+        assert flows.filter(pl.col("kind") == "request")["received_bytes"].to_list() == [200_000]
