@@ -1,6 +1,6 @@
 //! Runs and schedules of a study as JSON, for an engine that asks other programs to carry them out.
 
-use perigee_study::{Amount, App, FlowSpec, Live, Measure, Opener, Run, Startup, Traffic};
+use perigee_study::{Amount, App, FlowSpec, IpVersion, Live, Measure, Opener, Run, Startup, Traffic};
 use perigee_tcp::Config;
 use perigee_units::{Bytes, Ratio, Time};
 use serde_json::{json, Value};
@@ -37,6 +37,7 @@ pub(crate) fn run(run: &Run) -> Value {
         about["kind"] = json!(flow.traffic.kind());
         about["from"] = json!(node(flow.from));
         about["to"] = json!(node(flow.to));
+        about["v6"] = json!(flow.ip == IpVersion::V6);
         about["start_ns"] = json!(flow.start_in(run.seed).as_nanos());
         about
     });

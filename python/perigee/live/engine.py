@@ -79,6 +79,8 @@ class LivePlan(NativePlan):
         # Congestion controls that came through.
         self._worked: set[str] = set()
         self._told: set[str] = set()
+        self._outlook: tuple[str, float | None] = ("", None)
+        self._outlook_until = 0.0
 
     def details(self, index: int) -> Mapping[str, Any]:
         """Return what a run is, see `_core.Plan.run_json`."""
@@ -102,6 +104,12 @@ class LivePlan(NativePlan):
 
     def outlook(self) -> tuple[str, float | None]:
         """Return what goes on, and how many seconds are left; none: nobody knows."""
+        now = self._clock.steady()
+        if now >= self._outlook_until:
+            self._outlook, self._outlook_until = self._look_ahead(), now + 1.0
+        return self._outlook
+
+    def _look_ahead(self) -> tuple[str, float | None]:
         index = self._under_way or 0
         rounds = [run["round"] for run in self.runs[index:]]
         left = self._timetable.left_s(rounds, self._took_s or self._expected_s(self.details(index)))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.1, 1.0
 """iperf3 reports no oftener; nothing is gained from more seldom."""
 LONGEST_S = 86_400
 """iperf3's longest test."""
-IP_AND_UDP = {socket.AF_INET: 28, socket.AF_INET6: 48}
+UDP_OVER_IPV4, UDP_OVER_IPV6 = 28, 48
+IPV6_IS_LONGER_BY = 20
 SMALLEST_DATAGRAM = 16
 
 Run = Mapping[str, Any]
@@ -144,15 +146,16 @@ def arguments(flow: Mapping[str, Any], measure: Mapping[str, Any], hosts: Hosts,
     if hosts.bind is not None:
         is_device = (Path("/sys/class/net") / hosts.bind).exists() and "/" not in hosts.bind
         line += ["--bind-dev" if is_device else "--bind", hosts.bind]
+    is_v6 = flow["v6"] or ":" in host
+    line.append("--version6" if is_v6 else "--version4")
     if flow["kind"] == "udp":
-        headers = IP_AND_UDP[socket.AF_INET6 if ":" in host else socket.AF_INET]
-        payload = flow["packet"] - headers
+        payload = flow["packet"] - (UDP_OVER_IPV6 if is_v6 else UDP_OVER_IPV4)
         bitrate = round(flow["rate_bps"] * payload / flow["packet"])
         line += ["--udp", "--bitrate", str(bitrate), "--length", str(payload)]
     else:
         line += ["--congestion", hosts.name_of(flow["cc"])]
         if "mss" in flow["sender_tcp"]:
-            line += ["--set-mss", str(flow["sender_tcp"]["mss"])]
+            line += ["--set-mss", str(flow["sender_tcp"]["mss"] - (IPV6_IS_LONGER_BY if is_v6 else 0))]
         if window := _window(flow):
             line += ["--window", str(window)]
     if flow.get("size") is not None:
@@ -172,13 +175,15 @@ def _refusals(flow: Mapping[str, Any], hosts: Hosts) -> Iterable[str]:
     other = ends[1] if ends[0] == hosts.here else ends[0]
     if other not in hosts.servers:
         yield f"flow `{name}` needs a server at `{other}`: --set live.servers.{other}=HOST:5201"
+    elif flow["v6"] and re.fullmatch(r"[0-9.]+", hosts.servers[other][0]):
+        yield f"flow `{name}`: `ip` is v6, and the server {hosts.servers[other][0]} has an address of IPv4; name it"
     length = flow.get("length_ns")
     if length is not None and (length % 10**9 or length > LONGEST_S * 10**9):
         yield (
             f"flow `{name}`: `duration` = {length / 1e9:g} s, but iperf3 takes whole seconds up to {LONGEST_S}: "
             f'--set flows.{name}.duration="{min(max(round(length / 1e9), 1), LONGEST_S)} s"'
         )
-    if flow["kind"] == "udp" and flow["packet"] < max(IP_AND_UDP.values()) + SMALLEST_DATAGRAM:
+    if flow["kind"] == "udp" and flow["packet"] < UDP_OVER_IPV6 + SMALLEST_DATAGRAM:
         yield f"flow `{name}`: packets of {flow['packet']} B are too small for iperf3's own numbers in them"
     if flow["kind"] == "bulk" and flow["sender_tcp"].get("mss") != flow["receiver_tcp"].get("mss"):
         yield f"flow `{name}`: iperf3 sets one `mss` for both ends; give `{ends[0]}` and `{ends[1]}` the same"
