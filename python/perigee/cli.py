@@ -22,6 +22,7 @@ from perigee import __version__, analyze_command, cc, emu, engines, ping_command
 from perigee.console import error_console, out_console, say
 from perigee.dry import listing
 from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
+from perigee.fitting import command as fit_command
 from perigee.numbers import number, signed
 from perigee.places import find_study
 from perigee.runner import Job, carry_out
@@ -38,6 +39,7 @@ EXAMPLES = """
   perigee analyze download.pcapng           what a capture shows, in the same figures
   perigee ping example.org --log base.csv   round trip and loss of a real path
   perigee probe example.org --find          what a real path carries
+  perigee fit --ping base.csv -o link.toml  a link profile out of both
 
 Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (resumable).
 """
@@ -59,6 +61,7 @@ app.command("exec")(emu.run_behind)
 app.command("analyze")(analyze_command.analyze_files)
 app.command()(ping_command.ping)
 app.command()(probe_command.probe)
+app.command()(fit_command.fit)
 
 
 def main() -> NoReturn:

@@ -242,6 +242,9 @@ def entries(log: Path) -> Iterator[tuple[float, float | None]]:
             raise InputError(f"{log}:1: this is no log of `perigee ping`")
         for place, line in enumerate(file, 3):
             found = _LOG_LINE.fullmatch(line)
+            if not line.endswith(b"\n"):
+                # A crash cut it off, or it is being written.
+                return
             if found is None:
                 raise InputError(f"{log}:{place}: not a time and a round trip: {line[:40]!r}; remove the line")
             yield float(line.partition(b",")[0]), None if found[1] is None else float(found[1])

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Which measurement says what about which direction, and what is taken where none does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from perigee.errors import InputError
+from perigee.fitting import profile
+from perigee.fitting.delay import Delay, fit_delay
+from perigee.fitting.loss import Loss, Runs, fit_bursts, fit_outages, interval_of, runs_of
+from perigee.fitting.period import Period, Window, find_period, steps_of, window_of
+from perigee.fitting.profile import Fitted, Value, Way
+from perigee.fitting.rate import Queue, Rate, fit_queue, fit_rate, runs_below, variation_below
+from perigee.fitting.series import Pings
+from perigee.numbers import number
+from perigee.probed import Step
+
+DEFAULT_BPS = 100_000_000
+PROBE_DECIDES_FROM = 20
+"""Times that a probe must have lost something for its losses to stand for those of pings."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What there is.
+
+    Attributes:
+        pings: a ping log.
+        steps: the rates of a probe.
+        probe: the probe's file.
+        down_bps: rate that is known from elsewhere.
+        up_bps: likewise.
+        down_delay_ms: one-way delay towards the user, where it is known.
+    """
+
+    pings: Pings | None = None
+    steps: list[Step] = field(default_factory=list)
+    probe: Path | None = None
+    down_bps: int | None = None
+    up_bps: int | None = None
+    down_delay_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class _Idle:
+    """What pings say: delay, losses that repeat, and the others."""
+
+    delay: Delay
+    period: Period | None
+    window: Window | None
+    losses: list[Loss]
+    runs: Runs
+
+
+def fit(name: str, measured: Measured) -> Fitted:
+    """Fit a profile to what was measured.
+
+    Raises:
+        InputError: nothing was, or it says too little.
+    """
+    if measured.pings is None and not measured.steps:
+        raise InputError("nothing to fit; give --ping LOG, --probe LOG or both")
+    idle = None if measured.pings is None else _idle(measured.pings)
+    rates = {way: fit_rate(measured.steps, way) for way in ("down", "up")}
+    jittery = _jittery(measured.steps)
+    ways = {}
+    for way in ("down", "up"):
+        rate = rates[way]
+        queue = None if rate is None else fit_queue(measured.steps, rate)
+        ways[way] = Way(
+            rate=_rate(way, rate, measured),
+            delay=_delay(way, idle, jittery, measured),
+            queue=_queue(way, queue, rate),
+            loss=_loss(way, idle, measured),
+        )
+    notes = () if measured.pings is None else measured.pings.notes
+    sources = [] if measured.pings is None else [measured.pings.described]
+    if measured.probe is not None:
+        sources.append(f"{measured.probe.name}: {len(measured.steps)} rates probed")
+    return Fitted(name, tuple(sources), ways["down"], ways["up"], (*notes, *_period_notes(idle)))
+
+
+def _idle(pings: Pings) -> _Idle:
+    lost, follows, time_s = pings.lost, pings.follows, pings.time_s
+    delay = fit_delay(pings.rtt_ms, pings.interval_s, follows)
+    begins = lost & ~np.concatenate(([False], lost[:-1]))
+    length_s = float(time_s[-1])
+    period = find_period(time_s[begins], length_s, pings.interval_s)
+    window = None
+    rest, rest_follows = lost, follows
+    if period is not None:
+        window = window_of(period.period_s, time_s, lost, pings.interval_s)
+        into = (time_s - window.start_s) % period.period_s
+        # A little around it, since its edges are known to a ping's interval.
+        outside = (into > window.length_s + pings.interval_s) & (into < period.period_s - pings.interval_s)
+        rest, rest_follows = lost[outside], np.diff(pings.place[outside]) == 1
+    steps = find_period(steps_of(pings.rtt_ms, pings.interval_s), length_s, pings.interval_s)
+    if steps is not None and delay.resolved and abs(delay.every_s / steps.period_s - 1) < _SAME_PERIOD:
+        delay = replace(delay, every_s=steps.period_s)
+    runs = runs_of(rest, rest_follows)
+    return _Idle(delay, period or steps, window, fit_outages(runs, pings.interval_s), runs)
+
+
+def _jittery(steps: list[Step]) -> tuple[str, str]:
+    """Return which direction's delay moves, and how that is known."""
+    down, up = variation_below(steps, "down"), variation_below(steps, "up")
+    if down is None or up is None:
+        return "up", "which direction moves is not known (no probe of both): all of it is put up"
+    way = "down" if down > up else "up"
+    return way, (
+        f"probed one-way delays vary by {number(down, 2)} ms down and {number(up, 2)} ms up (standard deviation): "
+        f"all of it is put {way}"
+    )
+
+
+def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
+    given = measured.down_bps if way == "down" else measured.up_bps
+    if given is not None:
+        return Value(profile.rate(given), (f"Given with --{way}.",))
+    if rate is None:
+        return Value(
+            profile.rate(DEFAULT_BPS),
+            (f"Default: no probe went {way}; give one with --probe, or the rate with --{way}.",),
+            measured=False,
+        )
+    step, log = rate.step, measured.probe.name if measured.probe else "probe"
+    sent = (
+        f"{log}: {number(step.sent_bps / 1e6, 3)} Mbit/s sent {way} for {number(_length_s(step), 0)} s, "
+        f"{step.received} packets arrived"
+    )
+    if not rate.full:
+        what = f"{sent}: all of them that a lower rate would have; the link was never full, so it carries this or more."
+        return Value(profile.rate(rate.bps), (what,))
+    if not rate.sd_bps:
+        how = (
+            f"its {rate.bins} seconds vary by less than 2 %"
+            if rate.error_bps or rate.bins
+            else "too short to say how it moves"
+        )
+        within = f" (95 % interval of the mean: +-{number(rate.error_bps / 1e6, 3)})" if rate.error_bps else ""
+        return Value(profile.rate(rate.bps), (f"{sent} at {number(rate.bps / 1e6, 3)} Mbit/s{within}; {how}.",))
+    memory = f", memory = {profile.time(rate.memory_s * 1000)}" if rate.memory_s else ""
+    toml = (
+        f'{{ kind = "fluctuating", mean = {profile.rate(rate.bps)}, sd = {profile.rate(rate.sd_bps)}, '
+        f"min = {profile.rate(rate.least_bps)}, max = {profile.rate(rate.most_bps)}, "
+        f'every = "1 s"{memory} }}'
+    )
+    what = (
+        f"{sent}: mean of {rate.bins} seconds (95 % interval +-{number(rate.error_bps / 1e6, 3)} Mbit/s), standard "
+        "deviation without that of cutting at packets, least and most of them."
+    )
+    return Value(toml, (what,))
+
+
+def _queue(way: str, queue: Queue | None, rate: Rate | None) -> Value | None:
+    if queue is None:
+        why = "nothing filled it" if rate is not None else f"no probe went {way}"
+        return Value('{ time = "200 ms" }', (f"Default: 200 ms of the rate, since {why}.",), measured=False)
+    how = "where the delay no longer grew" if queue.full else "and the delay still grew: it holds this or more"
+    what = (
+        f"At {number(queue.step.sent_bps / 1e6, 3)} Mbit/s the delay grew by {number(queue.delay_ms, 1)} ms, {how}; "
+        "that much of the rate, and a packet."
+    )
+    return Value(profile.size(queue.bytes_), (what,))
+
+
+def _delay(way: str, idle: _Idle | None, jittery: tuple[str, str], measured: Measured) -> Value:
+    if idle is None:
+        least_ms = 1000 * min(step.rtt_s for step in measured.steps)
+        known = (
+            f"No ping log: the shortest of {len(measured.steps)} handshakes of the probe took {number(least_ms, 1)} ms"
+        )
+        return Value(
+            profile.time(_one_way(way, least_ms, measured)), (f"{known}; {_split(measured)}.",), measured=False
+        )
+    delay, pings = idle.delay, measured.pings
+    log = pings.log.name if pings else ""
+    own, other = _one_way(way, delay.least_ms, measured), _one_way(_other(way), delay.least_ms, measured)
+    floor = f"{log}: least of {delay.count} round trips {number(delay.least_ms, 3)} ms; {_split(measured)}."
+    if way != jittery[0] or (delay.body == "constant" and delay.tail is None):
+        where = (
+            f" What is above the least is put {jittery[0]}." if way != jittery[0] and delay.body != "constant" else ""
+        )
+        return Value(profile.time(own), (floor + where,))
+    return Value(_jitter(delay, other), (floor, _about_body(delay, jittery[1]), *_about_tail(delay)))
+
+
+def _about_body(delay: Delay, where: str) -> str:
+    if delay.body == "constant":
+        return f"Body narrower than 1 ms; {where}."
+    lasts = "drawn anew with each ping, since they are not correlated: the link's may change faster"
+    if delay.resolved:
+        lasts = "correlation falls " + (
+            f"to 1/e in {number(delay.memory_s, 2)} s"
+            if delay.memory_s
+            else f"in a line to 0 at {number(delay.every_s, 2)} s"
+        )
+    return (
+        f"Body over both directions: {delay.body}, quantiles from 0.5 to 99.5 % within {number(delay.error_ms, 2)} ms "
+        f"(root of the mean square); {lasts}; {where}."
+    )
+
+
+def _about_tail(delay: Delay) -> tuple[str, ...]:
+    if delay.tail is None:
+        return (f"Tail: fewer than 10 of {delay.count} round trips are beyond the body.",)
+    return (
+        f"Tail: {delay.tail.count} of {delay.count} round trips are beyond the body, {delay.tail.kind} by likelihood.",
+    )
+
+
+def _jitter(delay: Delay, other_ms: float) -> str:
+    base = max(delay.base_ms - other_ms, 0.0)
+    if delay.body == "constant":
+        body = '{ kind = "uniform", width = "0 ms" }'
+    elif delay.body == "normal":
+        body = f'{{ kind = "normal", sd = {profile.time(delay.width_ms)} }}'
+    elif delay.body == "log-normal":
+        body = (
+            f'{{ kind = "log-normal", median = {profile.time(delay.width_ms)}, sigma = {profile.plain(delay.sigma)} }}'
+        )
+    else:
+        body = f'{{ kind = "{delay.body}", width = {profile.time(delay.width_ms)} }}'
+    parts = ['kind = "jitter"', f"base = {profile.time(base)}", f"every = {profile.time(delay.every_s * 1000)}"]
+    if delay.memory_s:
+        parts.append(f"memory = {profile.time(delay.memory_s * 1000)}")
+    if delay.body == "normal":
+        parts.append(f"min = {profile.time(max(delay.least_ms - other_ms, 0.0))}")
+    parts.append(f"body = {body}")
+    tail = delay.tail
+    if tail is not None:
+        shape = (
+            f"min = {profile.time(tail.scale_ms)}, shape = {profile.plain(tail.shape)}"
+            if tail.kind == "pareto"
+            else f"median = {profile.time(tail.scale_ms)}, sigma = {profile.plain(tail.shape)}"
+        )
+        parts.append(
+            f'tail = {{ kind = "{tail.kind}", share = {profile.share(tail.share)}, '
+            f"every = {profile.time(delay.every_s * 1000)}, {shape}, max = {profile.time(tail.most_ms)} }}"
+        )
+    return "{ " + ", ".join(parts) + " }"
+
+
+def _one_way(way: str, least_ms: float, measured: Measured) -> float:
+    down = least_ms / 2 if measured.down_delay_ms is None else measured.down_delay_ms
+    if down > least_ms:
+        raise InputError(f"--down-delay: {down:g} ms is more than the shortest round trip, {number(least_ms, 3)} ms")
+    return down if way == "down" else least_ms - down
+
+
+def _split(measured: Measured) -> str:
+    if measured.down_delay_ms is None:
+        return "half of it each way, since a round trip does not say more"
+    return f"{measured.down_delay_ms:g} ms of it down, as given"
+
+
+def _other(way: str) -> str:
+    return "up" if way == "down" else "down"
+
+
+def _loss(way: str, idle: _Idle | None, measured: Measured) -> Value | None:
+    entries: list[str] = []
+    source: list[str] = []
+    probed = runs_below(measured.steps, way)
+    log = measured.probe.name if measured.probe else "probe"
+    from_probe = probed.sent > 0 and (idle is None or probed.events >= PROBE_DECIDES_FROM)
+    if idle is not None and idle.window is not None and idle.period is not None and way == "down":
+        entries.append(
+            f'{{ kind = "periodic", period = {profile.time(1000 * idle.period.period_s)}, '
+            f"length = {profile.time(1000 * idle.window.length_s)}, loss = {profile.share(idle.window.loss)} }}"
+        )
+        source.append(
+            f"Losses of pings repeat each {number(idle.period.period_s, 3)} s ({idle.period.events} of them; by chance "
+            f"with p = {idle.period.p:.1g}): {number(100 * idle.window.loss, 1)} % are lost in "
+            f"{number(idle.window.length_s, 2)} s of it, known to the pings' interval. All put down."
+        )
+    if from_probe:
+        found = fit_bursts(probed)
+        source.append(_interval(f"{log}, rates at which the link was not full", probed))
+        if found is not None:
+            entries.append(_entry(found))
+            source.append(_about(found))
+    elif idle is not None:
+        source.append(_interval(f"{measured.pings.log.name if measured.pings else ''}, round trips", idle.runs))
+        for loss in idle.losses:
+            if loss.kind == "single":
+                entries.append(profile.share(loss.share / 2))
+                source.append(f"{loss.events} single ones, half of them each way. {_chance(loss)}")
+            elif way == "down":
+                entries.append(_entry(loss))
+                source.append(f"{_about(loss)} All put down.")
+    if not entries:
+        return Value('"0 %"', tuple(source) or ("Default: nothing was measured.",), measured=bool(source))
+    toml = entries[0] if len(entries) == 1 else "[\n" + "".join(f"  {entry},\n" for entry in entries) + "]"
+    return Value(toml, tuple(source))
+
+
+def _interval(what: str, runs: Runs) -> str:
+    low, high = interval_of(runs.lost, runs.sent)
+    return (
+        f"{what}: {runs.lost} of {runs.sent} packets lost, {profile.plain(100 * runs.share)} % "
+        f"(95 % interval {profile.plain(100 * low)} to {profile.plain(100 * high)} %, were they independent)."
+    )
+
+
+def _entry(loss: Loss) -> str:
+    if loss.kind == "burst":
+        return (
+            f'{{ kind = "gilbert-elliott", loss = {profile.share(loss.share)}, burst = {profile.plain(loss.burst)} }}'
+        )
+    if loss.kind == "outage":
+        gap, length = profile.time(1000 * loss.gap_s), profile.time(1000 * loss.length_s)
+        return f'{{ kind = "outages", gap = {gap}, length = {length} }}'
+    return profile.share(loss.share)
+
+
+def _about(loss: Loss) -> str:
+    if loss.kind == "single":
+        return _chance(loss)
+    if loss.kind == "burst":
+        return f"{loss.events} bursts of {profile.plain(loss.burst)} packets on average. {_chance(loss)}"
+    return (
+        f"{loss.events} outages of {number(loss.length_s, 2)} s on average, "
+        f"{number(loss.gap_s, 0)} s from one to the next. {_chance(loss)}"
+    )
+
+
+def _chance(loss: Loss) -> str:
+    if loss.p < _TINY:
+        return "Independent losses would never be as bunched (likelihood ratio)."
+    return f"Independent losses are as bunched with p = {loss.p:.1g} (likelihood ratio)."
+
+
+def _period_notes(idle: _Idle | None) -> tuple[str, ...]:
+    if idle is None or idle.period is None or idle.window is not None:
+        return ()
+    return (
+        f"Round trips step each {number(idle.period.period_s, 3)} s ({idle.period.events} steps; by chance with "
+        f"p = {idle.period.p:.1g}).",
+    )
+
+
+def _length_s(step: Step) -> float:
+    sent = step.record["sent"]
+    return float(sent["last_ns"] - sent["first_ns"]) / 1e9
+
+
+_SAME_PERIOD = 0.1
+_TINY = 1e-12

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Rate and queue of one direction, out of a probe that filled it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perigee.fitting.delay import autocorrelation
+from perigee.fitting.loss import Runs
+from perigee.probed import Step, capacity_bps
+
+Floats = npt.NDArray[np.float64]
+
+BIN_S = 1.0
+LEAST_BINS = 20
+"""Shorter probes do not say how a rate moves."""
+MOVES_FROM = 0.02
+"""A rate whose standard deviation is a smaller share of it is constant."""
+FLAT_WITHIN = 0.05
+"""A queue whose delay still grows by more between the third and the last quarter was not full."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What a direction carries.
+
+    Attributes:
+        bps: mean rate.
+        full: whether it was ever full; otherwise it carries as much, or more.
+        step: the rate of the probe that says so.
+        sd_bps: standard deviation of its seconds; 0: constant.
+        least_bps: of its seconds.
+        most_bps: of its seconds.
+        memory_s: time in which the correlation falls to 1/e.
+        bins: seconds that were looked at.
+        error_bps: half of the mean's 95 % interval.
+    """
+
+    bps: float
+    full: bool
+    step: Step
+    sd_bps: float = 0.0
+    least_bps: float = 0.0
+    most_bps: float = 0.0
+    memory_s: float = 0.0
+    bins: int = 0
+    error_bps: float = 0.0
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What a direction lets wait.
+
+    Attributes:
+        bytes_: its size.
+        delay_ms: what it adds when it is full.
+        full: whether it stopped to grow; otherwise it is larger.
+        step: the rate of the probe that says so.
+    """
+
+    bytes_: float
+    delay_ms: float
+    full: bool
+    step: Step
+
+
+def fit_rate(steps: list[Step], direction: str) -> Rate | None:
+    """Fit the rate of a direction; none where nothing was measured there.
+
+    What is lost on the air has used the link: the share that lower rates lose is added to what arrived.
+    """
+    own = [step for step in steps if step.direction == direction and step.received > 1]
+    if not own:
+        return None
+    found = capacity_bps(own, direction)
+    if found is None:
+        best = max(own, key=lambda step: step.received_bps)
+        return Rate(best.received_bps, False, best)
+    carried, step = found
+    lower = [other.loss for other in own if other.offered_bps < step.offered_bps]
+    scale = 1 / (1 - min(lower, default=0.0))
+    values = _bins(step) * scale
+    if len(values) < LEAST_BINS:
+        return Rate(carried * scale, True, step, bins=len(values))
+    # A bin holds whole packets: its ends cut two of them anywhere.
+    cut = step.packet * 8 / BIN_S / math.sqrt(6)
+    sd = math.sqrt(max(float(np.var(values)) - cut**2, 0.0))
+    rho = float(autocorrelation(values, 1, np.ones(len(values) - 1, bool))[0][0]) if sd else 0.0
+    mean = carried * scale
+    independent = len(values) * (1 - rho) / (1 + rho) if 0 < rho < 1 else len(values)
+    error = _Z95 * sd / math.sqrt(max(independent, 1))
+    if sd < MOVES_FROM * mean:
+        return Rate(mean, True, step, bins=len(values), error_bps=error)
+    memory = -BIN_S / math.log(rho) if rho > _Z95 / math.sqrt(len(values)) else 0.0
+    return Rate(mean, True, step, sd, float(values.min()), float(values.max()), memory, len(values), error)
+
+
+def fit_queue(steps: list[Step], rate: Rate) -> Queue | None:
+    """Fit the queue of a direction that was full: the delay that it added, times the rate, and the packet itself."""
+    if not rate.full:
+        return None
+    step = rate.step
+    mean = step.delays_ms["mean"]
+    # What was sent in the last block may have been cut off.
+    third, last = np.array_split(mean[:-1], 4)[2:]
+    if not np.isfinite(last).any() or not np.isfinite(third).any():
+        return None
+    before, after = float(np.nanmedian(third)), float(np.nanmedian(last))
+    lower = [s for s in steps if s.direction == step.direction and s.offered_bps < step.offered_bps]
+    idle = min((float(np.nanmedian(s.delays_ms["mean"])) for s in lower if s.received), default=0.0)
+    delay_ms = max(after - idle, 0.0)
+    full = abs(after - before) <= FLAT_WITHIN * max(after, 1.0)
+    return Queue(delay_ms / 1000 * rate.bps / 8 + step.packet, delay_ms, full, step)
+
+
+def runs_below(steps: list[Step], direction: str) -> Runs:
+    """Return the losses in a row of the rates of a direction at which it was not full."""
+    own = [step for step in steps if step.direction == direction]
+    quiet = [step for step in own if not step.is_full(own)]
+    counts: dict[int, int] = {}
+    for step in quiet:
+        for length, count in step.runs:
+            counts[length] = counts.get(length, 0) + count
+    return Runs(sum(step.received + step.lost for step in quiet), tuple(sorted(counts.items())))
+
+
+def variation_below(steps: list[Step], direction: str) -> float | None:
+    """Return the standard deviation of the one-way delay (ms) of a direction that is not full; none: not measured."""
+    own = [step for step in steps if step.direction == direction]
+    quiet = [step.delays_ms["mean"] for step in own if not step.is_full(own) and step.received]
+    values = np.concatenate(quiet) if quiet else np.empty(0)
+    values = values[np.isfinite(values)]
+    return float(values.std()) if len(values) >= LEAST_BINS else None
+
+
+def _bins(step: Step) -> Floats:
+    """Return the rate of the arrivals of each whole second."""
+    per_bin = max(1, round(BIN_S / step.interval_s))
+    arrived = step.arrived_bps
+    whole = len(arrived) // per_bin * per_bin
+    return np.asarray(arrived[:whole].reshape(-1, per_bin).mean(axis=1), float)
+
+
+_Z95 = 1.96
