@@ -51,6 +51,7 @@ impl Hosts {
         for pair in scenario.links.chunks(2) {
             let name: String = pair[0].name.split('.').next().unwrap_or_default().chars().take(15).collect();
             for node in [pair[0].from, pair[0].to] {
+                let mtu = pair[0].mtu.map_or(mtu, |own| mtu.min(u32::from(own)));
                 devices.push(namespaces[node as usize].enter(|| device(&name, mtu))?);
             }
         }
@@ -73,6 +74,10 @@ impl Hosts {
             netlink.address(index("lo")?, (own, bits))?;
             for other in 0..scenario.nodes.len() as u32 {
                 let Some(link) = scenario.next_hop(node, other) else { continue };
+                let mtu = scenario.links[link as usize].mtu.map_or(u32::MAX, u32::from);
+                if ip == IpVersion::V6 && mtu < LEAST_OF_V6 {
+                    continue;
+                }
                 let device = &self.devices[ends(link as usize).0];
                 let window = (initial_window != LINUX_INITIAL_WINDOW).then_some(initial_window);
                 netlink.route(index(device.name())?, (address(other, ip), bits), own, window)?;

@@ -105,7 +105,7 @@ impl TcpFlow {
                 Endpoint::server(config, &tcp.cc, seed)
             }
         };
-        let fitted = |config: &Config| Config { mss: spec.ip.segment(config.mss), ..config.clone() };
+        let fitted = |config: &Config| Config { mss: spec.segment(config.mss), ..config.clone() };
         let (from, to) = (endpoint(End::From, &fitted(&tcp.from)), endpoint(End::To, &fitted(&tcp.to)));
         let share = measure.steady.map(Ratio::as_f64);
         let (application, total) = match app {

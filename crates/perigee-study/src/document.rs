@@ -92,7 +92,7 @@ impl Document {
         match segments[..] {
             ["links", link, ref rest @ ..] => {
                 known_key(&LINK, rest[0], &segments, value)?;
-                if matches!(rest, ["name" | "between" | "profile"]) {
+                if matches!(rest, ["name" | "between" | "profile" | "mtu"]) {
                     return set_key(self.table_named("links", link), &LINK, rest, &segments, value);
                 }
                 let path = rest.iter().map(|s| (*s).to_owned()).collect();

@@ -308,6 +308,7 @@ pub(crate) static LINK: Section = Section {
         required("name", Kind::Name, "Its name; its directions are `NAME.down` (first node to second) and `NAME.up` (back)."),
         required("between", Kind::Names, "The two nodes."),
         key("profile", Kind::Text, "", "A link as data: a name (`viasat2` is `profiles/viasat2.toml`) or the path of a file, which has a `/` in it."),
+        key("mtu", Kind::Size { min: Bytes::new(576), max: Bytes::new(65_535) }, "", "Largest IP packet of both directions. TCP's segments are smaller then: in the simulator from the beginning, on real hosts once a router has said so. Not given: as large as any."),
         key("rate", Kind::Link, "", "Rate process of both directions."),
         key("delay", Kind::Link, "", "Delay process of both directions."),
         key("queue", Kind::Link, "", "Queue of each direction."),

@@ -42,6 +42,7 @@ pub(crate) struct Head {
 pub(crate) struct LinkDraft {
     pub(crate) name: String,
     pub(crate) ends: (u32, u32),
+    pub(crate) mtu: Option<u16>,
     pub(crate) table: Node,
 }
 
@@ -58,7 +59,8 @@ pub(crate) fn draft(root: &Node, outside: Option<&mut dyn Outside>) -> Result<Dr
     let edges: Vec<Edge> = links.iter().flat_map(|link| [link.ends, (link.ends.1, link.ends.0)]).collect();
     let next_hop = routes(&study, &nodes, &links, &edges)?;
     let hosts = hosts(&study, &nodes)?;
-    let network = Network { nodes: &nodes, hosts: &hosts, edges: &edges, next_hop: &next_hop };
+    let mtus: Vec<_> = links.iter().flat_map(|link| [link.mtu; 2]).collect();
+    let network = Network { nodes: &nodes, hosts: &hosts, edges: &edges, mtus: &mtus, next_hop: &next_hop };
     let flows = flows(&study, &network, outside)?;
     let measure = measure(&study, &nodes)?;
     limit_rows(&study, &head, &measure, flows.len() + edges.len())?;
@@ -138,7 +140,8 @@ fn links(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<LinkDraft>, StrictErro
         };
         let what = link.dotted("between");
         let ends = (nodes.number(first, &what)?, nodes.number(second, &what)?);
-        links.push(LinkDraft { name, ends, table: node.clone() });
+        let mtu = link.table.get::<Bytes>("mtu")?.map(|mtu| mtu.as_u64() as u16);
+        links.push(LinkDraft { name, ends, mtu, table: node.clone() });
     }
     if links.is_empty() {
         return Err(study.error("links", "a study needs a link", "add a [[links]] table"));
@@ -253,6 +256,8 @@ struct Network<'a> {
     nodes: &'a Nodes,
     hosts: &'a [Config],
     edges: &'a [Edge],
+    /// Largest packet of each of them.
+    mtus: &'a [Option<u16>],
     next_hop: &'a [Option<u32>],
 }
 
@@ -312,22 +317,29 @@ fn flow(
         "v6" => IpVersion::V6,
         _ => IpVersion::V4,
     };
+    let (forward, back) = (way((from, to))?, way((to, from))?);
+    let path_mtu = forward.iter().chain(&back).filter_map(|edge| network.mtus[*edge as usize]).min();
+    if let Some(mtu) = path_mtu.filter(|mtu| ip == IpVersion::V6 && *mtu < LEAST_OF_V6) {
+        let message = format!("flow `{name}`: a link on its way has an mtu of {mtu} B, which `v6` does not know");
+        return Err(table.error("ip", message, format!("raise it to {LEAST_OF_V6} B, or use ip = \"v4\"")));
+    }
     Ok(FlowSpec {
         name: name.into(),
         ip,
+        path_mtu,
         from,
         to,
-        forward: way((from, to))?,
-        back: way((to, from))?,
+        forward,
+        back,
         start: table.get("start")?,
         start_jitter: table.get("start_jitter")?,
-        traffic: traffic(table, (name, ip), hosts((from, to)), outside)?,
+        traffic: traffic(table, (name, ip, path_mtu), hosts((from, to)), outside)?,
     })
 }
 
 fn traffic(
     table: &Reader<'_>,
-    (name, ip): (&str, IpVersion),
+    (name, ip, path_mtu): (&str, IpVersion, Option<u16>),
     hosts: (&Config, &Config),
     outside: &mut Option<&mut dyn Outside>,
 ) -> Result<Traffic, StrictError> {
@@ -348,12 +360,12 @@ fn traffic(
         },
         Some(2) => {
             let (rate, duration) = (table.get::<Rate>("rate")?, table.get("duration")?);
-            let packet = packet(table, (name, ip))?;
+            let packet = packet(table, (name, ip, path_mtu))?;
             return Ok(Traffic::Udp { rate, packet, duration });
         }
         _ => {
             let (interval, count) = (table.get("interval")?, table.get("repeat")?);
-            let packet = packet(table, (name, ip))?;
+            let packet = packet(table, (name, ip, path_mtu))?;
             return Ok(Traffic::Ping { interval, packet, count });
         }
     };
@@ -371,12 +383,16 @@ fn traffic(
     Ok(Traffic::Tcp { tcp: Box::new(Tcp { cc, cc_params, from, to, opened_by }), app })
 }
 
-/// The size of a flow's packets, which have room for their headers.
-fn packet(table: &Reader<'_>, (name, ip): (&str, IpVersion)) -> Result<Bytes, StrictError> {
+/// The size of a flow's packets, which have room for their headers and fit on their links.
+fn packet(table: &Reader<'_>, (name, ip, path_mtu): (&str, IpVersion, Option<u16>)) -> Result<Bytes, StrictError> {
     let (packet, least) = (table.get::<Bytes>("packet")?, u64::from(ip.header_bytes()) + 8);
     if packet.as_u64() < least {
         let message = format!("flow `{name}`: packets of {packet} have no room for the headers of `v6`");
         return Err(table.error("packet", message, format!("give them {least} B or more")));
+    }
+    if let Some(mtu) = path_mtu.filter(|mtu| packet.as_u64() > u64::from(*mtu)) {
+        let message = format!("flow `{name}`: packets of {packet} do not fit on a link on their way");
+        return Err(table.error("packet", message, format!("give them {mtu} B or less, or raise the link's `mtu`")));
     }
     Ok(packet)
 }
@@ -565,6 +581,8 @@ fn unique(table: &Reader<'_>, names: &mut BTreeSet<String>) -> Result<String, St
     Err(table.error("name", message, "rename one of them"))
 }
 
+/// What each link carries at the least (RFC 8200, section 5).
+const LEAST_OF_V6: u16 = 1280;
 /// Most nodes: the next hops of a scenario are a square of them.
 const MAX_NODES: usize = 100;
 /// Most sizes of `measure.milestones`.

@@ -61,6 +61,8 @@ pub struct RunLink {
     pub from: u32,
     /// Number of the node it enters.
     pub to: u32,
+    /// Largest packet; `None`: as large as any.
+    pub mtu: Option<u16>,
     /// How it treats packets.
     pub spec: Arc<LinkSpec>,
 }
@@ -84,17 +86,28 @@ pub struct FlowSpec {
     pub start_jitter: Time,
     /// The version of its packets.
     pub ip: IpVersion,
+    /// Largest packet of the links on both ways; `None`: as large as any.
+    pub path_mtu: Option<u16>,
     /// What it carries.
     pub traffic: Traffic,
 }
 
 impl FlowSpec {
+    /// The largest segment that arrives, of a host whose setting is `mss`.
+    pub fn segment(&self, mss: u16) -> u16 {
+        let path = self.path_mtu.map_or(u16::MAX, |mtu| mtu - IP_AND_TCP);
+        self.ip.segment(mss.min(path))
+    }
+
     /// When the flow begins in a run with this seed: `start`, and up to `start_jitter` more, uniform.
     pub fn start_in(&self, seed: u64) -> Time {
         let mut stream = Stream::new(seed, &format!("flow/{}/start", self.name));
         self.start + Time::from_nanos(stream.below(self.start_jitter.as_nanos()))
     }
 }
+
+/// Bytes of the headers of IPv4 and TCP, without options.
+const IP_AND_TCP: u16 = 40;
 
 /// A version of the Internet Protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -181,6 +181,7 @@ fn scenario(draft: Draft, point: Name, links: Vec<[Built; 2]>) -> Scenario {
             name: format!("{}.{direction}", link.name).into(),
             from,
             to,
+            mtu: link.mtu,
             spec: built.spec,
         })
     });

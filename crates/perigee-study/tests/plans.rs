@@ -270,3 +270,27 @@ fn a_flow_of_ipv6_needs_room_for_its_headers() {
     let said = Study::parse(&text("47 B"), "x.toml").expect_err("too small").to_string();
     assert!(said.contains("no room for the headers of `v6`") && said.contains("give them 48 B or more"), "{said}");
 }
+
+#[test]
+fn packets_must_fit_on_the_links_on_their_way() {
+    let read = |mtu: &str, flow: &str| {
+        let text = format!(
+            "name = \"x\"\nnodes = [\"a\", \"b\", \"c\"]\n[[links]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\n\
+             delay = \"1 ms\"\n[[links]]\nname = \"m\"\nbetween = [\"b\", \"c\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n\
+             mtu = \"{mtu}\"\n[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"c\"\n{flow}\n"
+        );
+        let study = Study::parse(&text, "x.toml").map_err(|error| error.to_string())?;
+        let runs = study.plan(&Overrides::default(), &mut |_: &str| Err(String::new()));
+        runs.map(|runs| runs[0].scenario.flows[0].clone()).map_err(|error| error.to_string())
+    };
+    let bulk = "size = \"1 MB\"";
+    let flow = read("1000 B", bulk).expect("a flow");
+    assert_eq!((flow.path_mtu, flow.segment(1460), flow.segment(500)), (Some(1000), 960, 500));
+    assert_eq!(read("1300 B", &format!("{bulk}\nip = \"v6\"")).expect("a flow").segment(1460), 1240);
+    let said = read("1000 B", &format!("{bulk}\nip = \"v6\"")).expect_err("too small for IPv6");
+    assert!(said.contains("raise it to 1280 B"), "{said}");
+    let ping = "kind = \"ping\"\ninterval = \"1 s\"\nrepeat = 1\npacket = ";
+    assert!(read("1000 B", &format!("{ping}\"1000 B\"")).is_ok());
+    let said = read("1000 B", &format!("{ping}\"1001 B\"")).expect_err("too large");
+    assert!(said.contains("do not fit on a link") && said.contains("give them 1000 B or less"), "{said}");
+}
