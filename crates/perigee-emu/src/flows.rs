@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use perigee_study::{Amount, App, FlowSpec, Opener, Run, Tcp, Traffic};
 use perigee_units::{Bytes, Time};
+use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
 use crate::apps::{Application, Bulk, Ends, Wanted};
 use crate::controls::Controls;
@@ -51,7 +52,18 @@ pub(crate) fn applications(
             }
         })
     };
+    make_room(run.scenario.flows.len() as u64);
     run.scenario.flows.iter().zip(FIRST_PORT..).map(make).collect()
+}
+
+/// Asks for as many descriptors as so many flows may need. Where there are not so many, making sockets says so.
+fn make_room(flows: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = flows * PER_FLOW + OTHERS;
+    if limit.current.is_some_and(|current| current < wanted) {
+        let current = limit.maximum.map_or(wanted, |most| most.min(wanted));
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limit });
+    }
 }
 
 /// The address by which a flow knows a node.
@@ -107,7 +119,11 @@ fn smaller_segments(spec: &FlowSpec, tcp: &Tcp, mtu: u32) -> Option<u16> {
 
 /// The node that listens for the first flow does so here; that for the second at the next port.
 pub(crate) const FIRST_PORT: u16 = 10_000;
-/// Each takes some descriptors, and threads.
+/// Descriptors of a flow: its sockets, and copies of them for those who look on.
+const PER_FLOW: u64 = 5;
+/// Descriptors of everything else.
+const OTHERS: u64 = 500;
+/// Each takes descriptors and threads.
 const MOST_FLOWS: usize = 10_000;
 /// Headers without options.
 pub(crate) const IP_AND_TCP: u32 = 40;
