@@ -177,7 +177,9 @@ def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported
     assert "cubic" in compared.stdout
     reported = lab.perigee("report", "results/between-live")
     assert reported.returncode == 0, reported.stderr
-    assert f"to the server {NEAR}, port 5201" in (lab.folder / "results/between-live/report.html").read_text()
+    page = (lab.folder / "results/between-live/report.html").read_text()
+    assert f"to the server {NEAR}, port 5201" in page
+    assert "byte for byte" not in page
 
 
 def test_uploads_and_datagrams_and_flows_at_once_each_have_a_server(lab: Lab) -> None:
@@ -292,7 +294,9 @@ def test_an_interrupt_loses_nothing_and_leaves_nothing_and_the_same_command_goes
     assert "resume with:" in said
     assert clients(lab) == []
     kept = shard.stat().st_mtime_ns
-    # Another schedule is the same work.
+    # Another host is other work, another schedule is not.
+    other = lab.perigee("run", "long.toml", "--engine", "live", "--set", "live.servers.server=127.0.0.2")
+    assert (other.returncode, "holds other results" in other.stderr) == (2, True), other.stderr
     again = lab.perigee("run", "long.toml", *HERE, "--set", "live.pause=1 s")
     assert again.returncode == 0, again.stderr
     assert "2 runs, 1 of them from before" in again.stderr

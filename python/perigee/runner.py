@@ -20,6 +20,11 @@ from perigee.folder import Identity, ResultsFolder, plan_hash
 from perigee.places import StudyFile
 
 POLL_S = 0.1
+SCHEDULE = {
+    f"live.{key}"
+    for key in ("pause", "every", "slot", "for", "retries", "backoff", "failed", "timeout", "connect_timeout")
+}
+"""Settings that may change while a study is going on."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ def carry_out(job: Job, watch: Watch = lambda _done, _total, outlook=None: None)
         plan=plan_hash(plan.runs),
         build=job.engine.build,
         # When runs begin is no part of what they are.
-        settings=tuple(s for s in job.settings if not s.startswith("live.") or s.startswith("live.servers.")),
+        settings=tuple(setting for setting in job.settings if setting.partition("=")[0].strip() not in SCHEDULE),
         reduced=job.reduced,
         runs=total,
         seeds=tuple(dict.fromkeys(int(run["seed"]) for run in plan.runs)),

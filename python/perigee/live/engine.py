@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from perigee import iperf3, observed
@@ -62,6 +62,9 @@ class LivePlan(NativePlan):
         distinct = [self.details(run["index"]) for run in self.runs if run["round"] == 0]
         self.hosts = Hosts.of(told, distinct)
         check(distinct, self.hosts)
+        # Results of other hosts are other results.
+        hosts = {key: value for key, value in asdict(self.hosts).items() if key != "connect_timeout_s"}
+        self.runs = [{**run, "hosts": hosts} for run in self.runs]
         self.setup = {**self.setup, "links": [_path(node, server) for node, server in self.hosts.servers.items()]}
         if self.hosts.own_tcp:
             self.setup["hosts"] = []

@@ -46,7 +46,10 @@ def assemble(results: Results) -> Report:
             + ("; the study's reduced size" if manifest["reduced"] else "")
             + f"; {len(seeds)} seed{'s' if len(seeds) > 1 else ''} from {seeds[0]}.",
             f"Plan {manifest['study_hash'][:16]}, perigee {manifest['versions']['perigee']}, "
-            f"format {manifest['version']}; the same study and seed give the same tables, byte for byte.",
+            f"format {manifest['version']}"
+            + (
+                "; the same study and seed give the same tables, byte for byte." if manifest["engine"] == "sim" else "."
+            ),
         ),
     )
 

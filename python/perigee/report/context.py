@@ -47,10 +47,12 @@ class Context:
         published: what was published, if anything.
         flows: the bulk flows that were alone in their run if there are any, else all bulk flows (else all flows).
         shared: bulk flows that shared their run with others.
+        found: how the numbers of the results came about, in a word: `simulated`, `emulated` or `measured`.
     """
 
     def __init__(self, results: Results) -> None:
         self.results = results
+        self.found = {"emu": "emulated", "live": "measured"}.get(results.manifest["engine"], "simulated")
         self.settings: ReportSettings = report_settings(results)
         self.published: Published | None = published(results)
         every = results.table("flows")

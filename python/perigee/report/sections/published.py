@@ -112,8 +112,8 @@ def values(context: Context) -> Section | None:
             continue
         blocks.append(_table(context, table, columns))
         if table.values[0].sd:
-            blocks.append(_plot(table, columns))
-    return Section("published", "Published beside simulated", blocks)
+            blocks.append(_plot(context, table, columns))
+    return Section("published", f"Published beside {context.found}", blocks)
 
 
 def _changed(manifest: Mapping[str, Any]) -> str:
@@ -158,7 +158,7 @@ def _table(context: Context, table: PublishedTable, columns: list[list[Compariso
     return Table(
         name=f"published-{table.name}",
         caption=table.caption,
-        head=["", *(head for _ in columns for head in ("published", "simulated", "error"))],
+        head=["", *(head for _ in columns for head in ("published", context.found, "error"))],
         groups=[("", 1), *((column[0].value.heading, 3) for column in columns)],
         rows=rows,
         data=data,
@@ -187,7 +187,7 @@ def _with_spread(value: float, spread: float, digits: int) -> str:
     return number(value, digits) + (f" ± {number(spread, digits)}" if spread == spread else "")
 
 
-def _plot(table: PublishedTable, columns: list[list[Comparison]]) -> Plot:
+def _plot(context: Context, table: PublishedTable, columns: list[list[Comparison]]) -> Plot:
     drawing = figure(2.6)
     panels = drawing.subplots(1, len(columns), sharey=True, squeeze=False)[0]
     for axes, column in zip(panels, columns, strict=True):
@@ -211,7 +211,7 @@ def _plot(table: PublishedTable, columns: list[list[Comparison]]) -> Plot:
         axes.margins(x=0.06, y=0.12)
     handles = [
         Line2D([], [], marker="o", color=INK, mfc="white", lw=1, label="published"),
-        Line2D([], [], marker="D", color=INK, lw=1, label="simulated"),
+        Line2D([], [], marker="D", color=INK, lw=1, label=context.found),
     ]
     drawing.legend(handles=handles, loc="outside upper center", ncols=2)
     bound_words = (
@@ -219,14 +219,14 @@ def _plot(table: PublishedTable, columns: list[list[Comparison]]) -> Plot:
     )
     words = "; ".join(
         f"{one.group.label} {one.value.metric.title.lower()}: published {number(one.published, one.value.digits)}, "
-        f"simulated {number(one.simulated, one.value.digits)} {one.value.unit}"
+        f"{context.found} {number(one.simulated, one.value.digits)} {one.value.unit}"
         for column in columns
         for one in column
     )
     return Plot(
         name=f"published-{table.name}",
-        caption=f"{table.caption}: mean and standard deviation over flows, published (circle) and simulated (diamond)"
-        f"{bound_words}.",
+        caption=f"{table.caption}: mean and standard deviation over flows, published (circle) and {context.found} "
+        f"(diamond){bound_words}.",
         alt=words,
         figure=drawing,
     )
@@ -259,8 +259,8 @@ def orderings(context: Context) -> Section | None:
         return None
     table = Table(
         name="orderings",
-        caption="Orderings the publication states, checked on the simulated means",
-        head=["Statement", "By", "Simulated, highest first", "Result"],
+        caption=f"Orderings the publication states, checked on the {context.found} means",
+        head=["Statement", "By", f"{context.found.capitalize()}, highest first", "Result"],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None),
         words=(1, 2, 3),
