@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{alone, can_emulate, emulate, plan, simulate, NETWORK};
+use common::{alone, can_emulate, emulate_in_time, plan, simulate, NETWORK};
 use perigee_study::results::Tables;
 use perigee_study::Run;
 
@@ -43,30 +43,22 @@ packet = "64 B"
 repeat = 20
 "#;
 
-/// Runs a study on both engines; where this machine is too busy to be on time, a few times.
+/// Runs a study on both engines.
 fn both(run: &Run) -> Option<(Tables, Tables)> {
     if !can_emulate(run) {
         return None;
     }
     let _alone = alone();
-    for _ in 0..4 {
-        let emulated = emulate(run).unwrap_or_else(|error| panic!("{error}"));
-        let latest = emulated.releases.late_max_us.iter().fold(0.0, |a: f64, b| a.max(*b));
-        if latest < LATEST_US {
-            return Some((simulate(run), emulated));
-        }
-        println!("packets were up to {latest} us late");
-    }
-    println!("skipped: this machine is too busy to release packets on time");
-    None
+    Some((simulate(run), emulate_in_time(run, LATEST_US)?))
 }
 
 fn place(tables: &Tables, flow: &str) -> usize {
     tables.flows.flow.iter().position(|name| &**name == flow).expect("the flow")
 }
 
-fn within(what: &str, share: f64, simulated: f64, emulated: f64) {
-    assert!((emulated / simulated - 1.0).abs() < share, "{what}: simulated {simulated}, emulated {emulated}");
+fn within(what: &str, share: f64, simulated: f64, emulated: f64) -> Option<String> {
+    let differs = (emulated / simulated - 1.0).abs() >= share;
+    differs.then(|| format!("{what}: simulated {simulated}, emulated {emulated}"))
 }
 
 #[test]
@@ -84,41 +76,61 @@ fn over_ipv6(flows: &str) -> String {
     flows.replace("kind =", "ip = \"v6\"\nkind =")
 }
 
-/// The same rows, as far as no chance is involved, and times within 5 %.
+/// The same rows, as far as no chance is involved, and times within 5 %. Threads of a busy machine are woken late: a few
+/// times may be asked.
 fn assert_alike(run: &Run) {
-    let Some((simulated, emulated)) = both(run) else { return };
+    let mut differ = Vec::new();
+    for _ in 0..3 {
+        let Some((simulated, emulated)) = both(run) else { return };
+        assert_same_counts(&simulated, &emulated);
+        differ = times_that_differ(&simulated, &emulated);
+        if differ.is_empty() {
+            return;
+        }
+        println!("{differ:?}");
+    }
+    panic!("{differ:?}");
+}
+
+fn assert_same_counts(simulated: &Tables, emulated: &Tables) {
     let (sim, emu) = (&simulated.flows, &emulated.flows);
     assert!(emu.completed.iter().all(|done| *done), "{:?}", emu.completed);
     assert_eq!((&emu.kind, &emu.received_bytes, &emu.bytes), (&sim.kind, &sim.received_bytes, &sim.bytes));
     for flow in ["voice", "sensor", "ping"] {
-        let (s, e) = (place(&simulated, flow), place(&emulated, flow));
+        let (s, e) = (place(simulated, flow), place(emulated, flow));
         assert_eq!((emu.sent_packets[e], emu.lost_packets[e]), (sim.sent_packets[s], Some(0)), "{flow}");
     }
-    assert_eq!(emu.sent_packets[place(&emulated, "voice")], Some(500));
-    for flow in ["voice", "sensor"] {
-        let delay = |tables: &Tables| tables.flows.delay_mean_ms[place(tables, flow)].expect("a delay");
-        within(flow, 0.05, delay(&simulated), delay(&emulated));
-        let goodput = |tables: &Tables| tables.flows.goodput_mbps[place(tables, flow)];
-        within(flow, 0.05, goodput(&simulated), goodput(&emulated));
-    }
-    let ping = |tables: &Tables| tables.flows.rtt_mean_ms[place(tables, "ping")].expect("round trips");
-    within("ping", 0.05, ping(&simulated), ping(&emulated));
-    let pages = |tables: &Tables| tables.flows.duration_s[place(tables, "pages")];
-    within("pages", 0.05, pages(&simulated), pages(&emulated));
+    assert_eq!(emu.sent_packets[place(emulated, "voice")], Some(500));
     let (sim, emu) = (&simulated.exchanges, &emulated.exchanges);
     assert_eq!((&emu.flow, &emu.number), (&sim.flow, &sim.number));
     assert_eq!((&emu.request_bytes, &emu.response_bytes), (&sim.request_bytes, &sim.response_bytes));
+    let of = |tables: &Tables, flow: &str| tables.series.flow.iter().filter(|name| &***name == flow).count();
+    for flow in ["pages", "voice", "sensor", "ping"] {
+        assert!(of(simulated, flow).abs_diff(of(emulated, flow)) <= 1, "rows of the series of {flow}");
+    }
+}
+
+fn times_that_differ(simulated: &Tables, emulated: &Tables) -> Vec<String> {
+    let mut differ = Vec::new();
+    for flow in ["voice", "sensor"] {
+        let delay = |tables: &Tables| tables.flows.delay_mean_ms[place(tables, flow)].expect("a delay");
+        differ.extend(within(flow, 0.05, delay(simulated), delay(emulated)));
+        let goodput = |tables: &Tables| tables.flows.goodput_mbps[place(tables, flow)];
+        differ.extend(within(flow, 0.05, goodput(simulated), goodput(emulated)));
+    }
+    let ping = |tables: &Tables| tables.flows.rtt_mean_ms[place(tables, "ping")].expect("round trips");
+    differ.extend(within("ping", 0.05, ping(simulated), ping(emulated)));
+    let pages = |tables: &Tables| tables.flows.duration_s[place(tables, "pages")];
+    differ.extend(within("pages", 0.05, pages(simulated), pages(emulated)));
+    let (sim, emu) = (&simulated.exchanges, &emulated.exchanges);
     // A ping may meet another's burst or not; that is in their mean.
     for row in (0..sim.flow.len()).filter(|row| &*sim.flow[*row] == "pages") {
         let what = format!("{} {}", sim.flow[row], sim.number[row]);
         let length = |cell: Option<f64>| cell.expect("an answer");
-        within(&what, 0.05, length(sim.duration_ms[row]), length(emu.duration_ms[row]));
-        within(&what, 0.05, 1.0 + sim.start_s[row], 1.0 + emu.start_s[row]);
+        differ.extend(within(&what, 0.05, length(sim.duration_ms[row]), length(emu.duration_ms[row])));
+        differ.extend(within(&what, 0.05, sim.start_s[row], emu.start_s[row]));
     }
-    let of = |tables: &Tables, flow: &str| tables.series.flow.iter().filter(|name| &***name == flow).count();
-    for flow in ["pages", "voice", "sensor", "ping"] {
-        assert!(of(&simulated, flow).abs_diff(of(&emulated, flow)) <= 1, "rows of the series of {flow}");
-    }
+    differ
 }
 
 #[test]
@@ -158,7 +170,7 @@ duration = "2 s"
     assert_eq!(emu.sent_packets, sim.sent_packets);
     assert!(emu.completed[0]);
     let lost = |tables: &Tables| tables.flows.lost_packets[0].expect("counted") as f64;
-    within("lost", 0.05, lost(&simulated), lost(&emulated));
+    assert_eq!(within("lost", 0.05, lost(&simulated), lost(&emulated)), None);
     let dropped: u64 = emulated.links.dropped_packets.iter().sum();
     assert!(dropped.abs_diff(lost(&emulated) as u64) <= 400, "the links' intervals end with the run: {dropped}");
 }
