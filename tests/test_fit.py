@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import pytest
 
 from perigee.errors import InputError
+from perigee.fitting.captured import ceilings
 from perigee.fitting.check import check, simulate_pings
 from perigee.fitting.delay import Delay, fit_delay
 from perigee.fitting.fit import Measured, fit
@@ -21,8 +23,9 @@ from perigee.fitting.loss import bursty, fit_bursts, fit_outages, runs_of
 from perigee.fitting.period import find_period, steps_of, window_of
 from perigee.fitting.rate import fit_queue, fit_rate
 from perigee.fitting.series import read_pings
-from perigee.probe import VERSION
+from perigee.probe import VERSION, read_log
 from perigee.probed import Step
+from test_probe import PERIGEE, behind
 
 Perigee = Callable[..., CompletedProcess[str]]
 Floats = npt.NDArray[np.float64]
@@ -403,7 +406,7 @@ def test_the_command_writes_a_profile_that_a_study_takes(perigee: Perigee, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-o", "a.toml"], "nothing to fit; give --ping LOG, --probe LOG or both"),
+        (["-o", "a.toml"], "nothing to fit; give --ping LOG, --probe LOG, --capture FILE"),
         (["--ping", "no-such-log", "-o", "a.toml"], "no-such-log: cannot be read"),
         (["--ping", __file__, "-o", "a.toml"], "no log of `perigee ping`"),
         (["--probe", __file__, "-o", "a.toml"], "no log of `perigee probe`"),
@@ -416,3 +419,76 @@ def test_wrong_input_is_answered_with_the_fix_and_exit_code_2(
 ) -> None:
     done = perigee("fit", *arguments)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_a_captured_transfer_gives_rate_and_queue_at_least(perigee: Perigee, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(
+        'name = "s"\ntitle = "s"\nnodes = ["server", "client"]\n[measure]\npcap = true\n'
+        '[[links]]\nname = "l"\nbetween = ["server", "client"]\n'
+        'down = { rate = "20 Mbit/s", delay = "100 ms", queue = "500 kB" }\n'
+        'up = { rate = "5 Mbit/s", delay = "100 ms" }\n'
+        '[[flows]]\nname = "d"\nfrom = "server"\nto = "client"\nduration = "30 s"\n'
+    )
+    assert perigee("run", "./study.toml", "--out", "out").returncode == 0
+    for end in ("server", "client"):
+        found = ceilings([tmp_path / f"out/captures/run-000000-{end}.pcapng"])
+        assert [ceiling.way for ceiling in found] == ["down"]
+        assert found[0].bps == pytest.approx(20e6, rel=0.01)
+        assert found[0].least_ms == pytest.approx(200, rel=0.02)
+        assert found[0].queue_bytes == pytest.approx(500e3, rel=0.05)
+    captured = fit("a", Measured(captured=found))
+    assert (captured.up.rate.measured, captured.down.rate.measured) == (False, True)
+    pinged = read_pings(write_log(tmp_path / "base.csv", np.full(500, 200.0)))
+    both = fit("a", Measured(pinged, steps_of_links(probed(8, 4), probed(8, 16)), Path("p"), found))
+    # A probe that filled the link says more than a transfer.
+    assert both.down.rate.toml == '"8 Mbit/s"'
+    with pytest.raises(InputError, match="no transfer of 5 s or more"):
+        ceilings([write_log(tmp_path / "b.csv", np.full(500, 200.0))])
+
+
+def test_an_emulated_link_measured_and_fitted_is_that_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERIGEE_TEST_FOLDER", str(tmp_path))
+    jitter = '{ kind = "jitter", base = "40 ms", every = "20 ms", body = { kind = "uniform", width = "20 ms" } }'
+    loss = '{ kind = "gilbert-elliott", loss = "2 %", burst = 3 }'
+    settings = {
+        "down.rate": '"8 Mbit/s"', "up.rate": '"4 Mbit/s"', "down.queue": '"100 kB"', "up.queue": '"100 kB"',
+        "down.delay": '"60 ms"', "up.delay": jitter, "down.loss": loss,
+    }  # fmt: skip
+    link = "--link leo " + " ".join(f"--set {shlex.quote(f'{key}={value}')}" for key, value in settings.items())
+    done = behind(
+        link,
+        f"{PERIGEE} ping 100.64.0.1 --interval '20 ms' --count 1500 --timeout '2 s' --log base.csv && "
+        f"{PERIGEE} probe 100.64.0.1 --rate '3 Mbit/s' --rate '6 Mbit/s' --rate '12 Mbit/s' --time '8 s' "
+        "--log probe.jsonl",
+    )
+    assert done.returncode == 0, done.stderr
+    steps = read_log(tmp_path / "probe.jsonl")
+    measured = Measured(read_pings(tmp_path / "base.csv"), steps, Path("probe.jsonl"))
+    fitted = fit("again", measured)
+    for way, rate_bps in (("down", 8e6), ("up", 4e6)):
+        rate = fit_rate(steps, way)
+        assert rate is not None
+        assert rate.full
+        assert rate.bps == pytest.approx(rate_bps, rel=0.02)
+        queue = fit_queue(steps, rate)
+        assert queue is not None
+        assert queue.bytes_ == pytest.approx(100_000, rel=0.1)
+    # The jitter is up, and the losses of packets that are close to each other are down.
+    assert fitted.down.delay.toml.startswith('"')
+    assert 'kind = "jitter"' in fitted.up.delay.toml
+    delay = fit_delay(measured.pings.rtt_ms, 0.02, measured.pings.follows) if measured.pings else None
+    assert delay is not None
+    assert delay.least_ms == pytest.approx(100, abs=3)
+    assert delay.body == "uniform"
+    assert delay.width_ms == pytest.approx(20, rel=0.15)
+    assert fitted.down.loss is not None
+    assert 'kind = "gilbert-elliott"' in fitted.down.loss.toml
+    rows = {row.what: row for row in check(fitted, measured)}
+    # Some 40 bursts in 6000 packets.
+    assert 0.5 < rows["probe down 6 Mbit/s: lost"].measured < 4
+    # Higher ones are this machine's own.
+    for what in ("least", "median"):
+        assert rows[f"ping: {what}"].fitted == pytest.approx(rows[f"ping: {what}"].measured, rel=0.03)
+    (tmp_path / "again.toml").write_text(fitted.text)
+    again = behind(f"--link {tmp_path}/again.toml", "true")
+    assert again.returncode == 0, again.stderr

@@ -26,6 +26,9 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="The profile's file.", metavar="PROFILE.toml")],
     ping: Annotated[Path | None, typer.Option(help="A log of `perigee ping`, of the path when idle.")] = None,
     probe: Annotated[Path | None, typer.Option(help="A log of `perigee probe`.")] = None,
+    capture: Annotated[
+        list[Path] | None, typer.Option(help="A capture (pcap, pcapng) of transfers; may be given several times.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the profile. [default: its file's]")] = None,
     down: Annotated[
         str | None, typer.Option(metavar="RATE", help="Rate towards the user, where it is known better.")
@@ -42,16 +45,19 @@ def fit(
     """Fit a link profile to measurements of a real path.
 
     The ping log gives delay, its tail, rare losses and their period; the probe gives rates, queues and losses of
-    packets that are close to each other. What nothing says stays at a default, and is told. Each number of the profile
-    has its source above it. The table lays simulated pings and probes over the profile beside the measured ones.
+    packets that are close to each other; captured transfers say what the link carries at least. What nothing says stays
+    at a default, and is told. Each number of the profile has its source above it. The table lays simulated pings and
+    probes over the profile beside the measured ones.
 
     [bold]Examples[/bold]
 
       perigee fit --ping baseline.csv --probe probe.jsonl --out mylink.toml
+      perigee fit --ping baseline.csv --capture download.pcapng --out mylink.toml
       perigee fit --ping baseline.csv --down "150 Mbit/s" --up "10 Mbit/s" --out mylink.toml
       sudo perigee exec --link ./mylink.toml -- iperf3 -c example.org
     """
     # What these load takes longer than most other commands do.
+    from perigee.fitting.captured import ceilings
     from perigee.fitting.check import check
     from perigee.fitting.fit import Measured
     from perigee.fitting.fit import fit as fit_to
@@ -66,6 +72,7 @@ def fit(
         pings=None if ping is None else read_pings(ping),
         steps=[] if probe is None else read_log(probe),
         probe=probe,
+        captured=ceilings(capture) if capture else [],
         down_bps=None if down is None else bits_per_second("--down", down),
         up_bps=None if up is None else bits_per_second("--up", up),
         down_delay_ms=None if down_delay is None else 1000 * seconds("--down-delay", down_delay, 0.0),
@@ -75,7 +82,8 @@ def fit(
     fitted = fit_to(title, measured)
     rows = check(fitted, measured)
     write_atomically(out, fitted.text.encode())
-    _show(rows)
+    if rows:
+        _show(rows)
     for note in fitted.notes:
         say(f"note: {note}")
     for default in fitted.defaults:

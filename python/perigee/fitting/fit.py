@@ -10,11 +10,12 @@ import numpy as np
 
 from perigee.errors import InputError
 from perigee.fitting import profile
+from perigee.fitting.captured import SUSTAINED_S, Ceiling
 from perigee.fitting.delay import Delay, fit_delay
 from perigee.fitting.loss import Loss, Runs, fit_bursts, fit_outages, interval_of, runs_of
 from perigee.fitting.period import Period, Window, find_period, steps_of, window_of
 from perigee.fitting.profile import Fitted, Value, Way
-from perigee.fitting.rate import Queue, Rate, fit_queue, fit_rate, runs_below, variation_below
+from perigee.fitting.rate import LEAST_BINS, Queue, Rate, fit_queue, fit_rate, runs_below, variation_below
 from perigee.fitting.series import Pings
 from perigee.numbers import number
 from perigee.probed import Step
@@ -32,6 +33,7 @@ class Measured:
         pings: a ping log.
         steps: the rates of a probe.
         probe: the probe's file.
+        captured: transfers in captures, the fastest first.
         down_bps: rate that is known from elsewhere.
         up_bps: likewise.
         down_delay_ms: one-way delay towards the user, where it is known.
@@ -40,6 +42,7 @@ class Measured:
     pings: Pings | None = None
     steps: list[Step] = field(default_factory=list)
     probe: Path | None = None
+    captured: list[Ceiling] = field(default_factory=list)
     down_bps: int | None = None
     up_bps: int | None = None
     down_delay_ms: float | None = None
@@ -62,8 +65,8 @@ def fit(name: str, measured: Measured) -> Fitted:
     Raises:
         InputError: nothing was, or it says too little.
     """
-    if measured.pings is None and not measured.steps:
-        raise InputError("nothing to fit; give --ping LOG, --probe LOG or both")
+    if measured.pings is None and not measured.steps and not measured.captured:
+        raise InputError("nothing to fit; give --ping LOG, --probe LOG, --capture FILE, or several of them")
     idle = None if measured.pings is None else _idle(measured.pings)
     rates = {way: fit_rate(measured.steps, way) for way in ("down", "up")}
     jittery = _jittery(measured.steps)
@@ -74,14 +77,15 @@ def fit(name: str, measured: Measured) -> Fitted:
         ways[way] = Way(
             rate=_rate(way, rate, measured),
             delay=_delay(way, idle, jittery, measured),
-            queue=_queue(way, queue, rate),
+            queue=_queue(way, queue, rate, measured),
             loss=_loss(way, idle, measured),
         )
     notes = () if measured.pings is None else measured.pings.notes
     sources = [] if measured.pings is None else [measured.pings.described]
     if measured.probe is not None:
         sources.append(f"{measured.probe.name}: {len(measured.steps)} rates probed")
-    return Fitted(name, tuple(sources), ways["down"], ways["up"], (*notes, *_period_notes(idle)))
+    sources += [f"{file}: a capture" for file in dict.fromkeys(ceiling.file for ceiling in measured.captured)]
+    return Fitted(name, tuple(sources), ways["down"], ways["up"], (*notes, *_period_notes(idle, measured.captured)))
 
 
 def _idle(pings: Pings) -> _Idle:
@@ -121,10 +125,17 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
     given = measured.down_bps if way == "down" else measured.up_bps
     if given is not None:
         return Value(profile.rate(given), (f"Given with --{way}.",))
+    seen = _captured(way, measured)
+    if seen is not None and (rate is None or (not rate.full and rate.bps < seen.bps)):
+        what = (
+            f"{seen.file}, {seen.flow}: most of {SUSTAINED_S} s on end in a transfer of {number(seen.seconds, 0)} s, "
+            "headers of IP and TCP counted; the link carries this or more."
+        )
+        return Value(profile.rate(seen.bps), (what,))
     if rate is None:
         return Value(
             profile.rate(DEFAULT_BPS),
-            (f"Default: no probe went {way}; give one with --probe, or the rate with --{way}.",),
+            (f"Default: no probe or captured transfer went {way}; give one, or the rate with --{way}.",),
             measured=False,
         )
     step, log = rate.step, measured.probe.name if measured.probe else "probe"
@@ -138,7 +149,7 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
     if not rate.sd_bps:
         how = (
             f"its {rate.bins} seconds vary by less than 2 %"
-            if rate.error_bps or rate.bins
+            if rate.bins >= LEAST_BINS
             else "too short to say how it moves"
         )
         within = f" (95 % interval of the mean: +-{number(rate.error_bps / 1e6, 3)})" if rate.error_bps else ""
@@ -156,9 +167,16 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
     return Value(toml, (what,))
 
 
-def _queue(way: str, queue: Queue | None, rate: Rate | None) -> Value | None:
+def _queue(way: str, queue: Queue | None, rate: Rate | None, measured: Measured) -> Value | None:
+    seen = _captured(way, measured)
+    if queue is None and seen is not None and seen.grown_ms is not None and (size := seen.queue_bytes):
+        what = (
+            f"{seen.file}, {seen.flow}: 99 % of the round trips are within {number(seen.grown_ms, 1)} ms of the least; "
+            "that much of the rate waited, and the link holds this or more."
+        )
+        return Value(profile.size(max(size, _LEAST_QUEUE)), (what,))
     if queue is None:
-        why = "nothing filled it" if rate is not None else f"no probe went {way}"
+        why = "nothing filled it" if rate is not None else f"no probe or captured transfer went {way}"
         return Value('{ time = "200 ms" }', (f"Default: 200 ms of the rate, since {why}.",), measured=False)
     how = "where the delay no longer grew" if queue.full else "and the delay still grew: it holds this or more"
     what = (
@@ -170,10 +188,7 @@ def _queue(way: str, queue: Queue | None, rate: Rate | None) -> Value | None:
 
 def _delay(way: str, idle: _Idle | None, jittery: tuple[str, str], measured: Measured) -> Value:
     if idle is None:
-        least_ms = 1000 * min(step.rtt_s for step in measured.steps)
-        known = (
-            f"No ping log: the shortest of {len(measured.steps)} handshakes of the probe took {number(least_ms, 1)} ms"
-        )
+        least_ms, known = _least_without_pings(measured)
         return Value(
             profile.time(_one_way(way, least_ms, measured)), (f"{known}; {_split(measured)}.",), measured=False
         )
@@ -187,6 +202,21 @@ def _delay(way: str, idle: _Idle | None, jittery: tuple[str, str], measured: Mea
         )
         return Value(profile.time(own), (floor + where,))
     return Value(_jitter(delay, other), (floor, _about_body(delay, jittery[1]), *_about_tail(delay)))
+
+
+def _least_without_pings(measured: Measured) -> tuple[float, str]:
+    """Return the shortest round trip of whatever there is, and what it is."""
+    if measured.steps:
+        least_ms = 1000 * min(step.rtt_s for step in measured.steps)
+        return least_ms, f"No ping log: the shortest of {len(measured.steps)} handshakes took {number(least_ms, 1)} ms"
+    known = [seen.least_ms for seen in measured.captured if seen.least_ms is not None]
+    if not known:
+        raise InputError("no round trip was measured; give a log of `perigee ping` with --ping")
+    return min(known), f"No ping log: the shortest captured round trip took {number(min(known), 1)} ms"
+
+
+def _captured(way: str, measured: Measured) -> Ceiling | None:
+    return next((ceiling for ceiling in measured.captured if ceiling.way == way), None)
 
 
 def _about_body(delay: Delay, where: str) -> str:
@@ -293,6 +323,8 @@ def _loss(way: str, idle: _Idle | None, measured: Measured) -> Value | None:
             elif way == "down":
                 entries.append(_entry(loss))
                 source.append(f"{_about(loss)} All put down.")
+            else:
+                source.append(f"Outages, {loss.events} of them, are put down.")
     if not entries:
         return Value('"0 %"', tuple(source) or ("Default: nothing was measured.",), measured=bool(source))
     toml = entries[0] if len(entries) == 1 else "[\n" + "".join(f"  {entry},\n" for entry in entries) + "]"
@@ -335,10 +367,21 @@ def _chance(loss: Loss) -> str:
     return f"Independent losses are as bunched with p = {loss.p:.1g} (likelihood ratio)."
 
 
-def _period_notes(idle: _Idle | None) -> tuple[str, ...]:
+def _period_notes(idle: _Idle | None, captured: list[Ceiling]) -> tuple[str, ...]:
+    found = [
+        f"{seen.file}, {seen.flow}: packets sent again repeat each {number(seen.period_s, 0)} s (autocorrelation)."
+        for seen in captured
+        if seen.period_s is not None
+    ]
+    found += [
+        f"{seen.file}, {seen.flow}: its beginning is not there; it is taken for a download."
+        for seen in captured
+        if seen.assumed
+    ]
     if idle is None or idle.period is None or idle.window is not None:
-        return ()
+        return tuple(found)
     return (
+        *found,
         f"Round trips step each {number(idle.period.period_s, 3)} s ({idle.period.events} steps; by chance with "
         f"p = {idle.period.p:.1g}).",
     )
@@ -350,4 +393,6 @@ def _length_s(step: Step) -> float:
 
 
 _SAME_PERIOD = 0.1
+_LEAST_QUEUE = 1500
+"""A queue that holds no packet lets none through."""
 _TINY = 1e-12
