@@ -20,7 +20,7 @@ PACKAGES := ca-certificates clang curl gcc git iperf3 iproute2 iputils-ping libb
 BENCH_PACKAGES := g++ libns3-dev ns2 time valgrind
 
 # Everything the Python module is compiled from.
-CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs \
+CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
 .PHONY: help setup study gallery test lint bench bench-long bench-kernel clean bench-packages validate

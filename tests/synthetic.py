@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class SyntheticPlan:
             for p, point in enumerate(points)
         ]
 
-    def execute(self, index: int, progress: Progress) -> Output | None:
+    def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
         """Draw one run's tables."""
         run = self.runs[index]
         for step in range(10):

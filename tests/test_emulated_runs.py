@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -79,6 +81,42 @@ def test_both_engines_are_compared_and_reported(perigee: Perigee, study: Path, e
     assert perigee("report", emulates).returncode == 0
 
 
+def test_captures_and_the_log_of_tcp_are_kept_with_the_results(
+    perigee: Perigee, study: Path, emulates: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "recorded"
+    settings = ["--set", "measure.pcap=true", "--set", "measure.events=true", "--set", "flow.cc=cubic"]
+    done = perigee("run", study, "--engine", "emu", *settings, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "missing:" not in done.stderr
+    names = sorted(path.name for path in (out / "captures").iterdir())
+    assert names == ["run-000000-client.pcapng", "run-000000-server.pcapng"]
+    events = pl.read_parquet(out / "events.parquet")
+    assert events.filter(event="sent")["segment_bytes"].sum() == 1_000_000
+    assert not pl.read_parquet(emulates / "events.parquet").height
+    assert perigee("run", study, *settings, "--out", tmp_path / "sim").returncode == 0
+    assert pl.read_parquet(tmp_path / "sim" / "events.parquet").schema == events.schema
+
+
+def test_a_disk_that_is_full_is_said_and_leaves_no_capture(
+    perigee: Perigee, study: Path, emulates: Path, tmp_path: Path
+) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mount, unmount = shutil.which("mount"), shutil.which("umount")
+    tmpfs = ["-t", "tmpfs", "-o", "size=300k", "none", str(small)]
+    if mount is None or unmount is None or subprocess.run([mount, *tmpfs], check=False).returncode:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        settings = ["--set", "measure.pcap=true", "--set", "flow.cc=cubic", "--set", "flow.size=8 MB"]
+        done = perigee("run", study, "--engine", "emu", *settings, "--out", small / "out")
+        assert done.returncode == 1, done.stderr
+        assert "the disk is full; free some space" in done.stderr
+        assert not list((small / "out" / "captures").iterdir())
+    finally:
+        subprocess.run([unmount, small], check=True)
+
+
 def test_an_authors_file_is_loaded_for_the_run_and_gone_after_it(
     perigee: Perigee, study: Path, emulates: Path, tmp_path: Path
 ) -> None:
@@ -108,7 +146,6 @@ def test_a_file_that_the_kernel_does_not_take_is_refused_before_the_run(
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("measure.events=true", "`measure.events` is written by --engine sim only so far"),
         ("flow.tcp.delayed_acks=false", "`delayed_acks` is off, which the kernel cannot"),
     ],
 )

@@ -45,10 +45,10 @@ class FailingEngine(SyntheticEngine):
         plan = super().plan(study, settings, reduced)
         execute, error, at = plan.execute, self._error, self._at
 
-        def fail(index: int, progress: Progress) -> Output | None:
+        def fail(index: int, progress: Progress, captures: Path) -> Output | None:
             if index == at:
                 raise error
-            return execute(index, progress)
+            return execute(index, progress, captures)
 
         plan.execute = fail  # type: ignore[method-assign]
         return plan

@@ -1,4 +1,4 @@
-//! Compiles every `algorithms/*.c` for the kernel and writes the table that embeds the objects.
+//! Compiles every `algorithms/*.c` for the kernel and writes the table that embeds the objects; and `bpf/tcp_log.c`.
 //!
 //! A host without clang still builds this crate: the table then says what was missing, and so does loading.
 
@@ -27,6 +27,17 @@ fn main() {
     }
     table.push(']');
     fs::write(out.join("objects.rs"), table).expect("OUT_DIR is writable");
+    let (source, object) = (Path::new("bpf/tcp_log.c"), out.join("tcp_log.o"));
+    let log = match perigee_cc_build::kernel_object(source, &folder, &object) {
+        Ok(_) => format!("Ok(include_bytes!({}))", quoted(&object)),
+        Err(error) => {
+            let error = error.to_string();
+            println!("cargo:warning=the kernel's TCP cannot be logged: {}", error.replace('\n', " "));
+            format!("Err({error:?})")
+        }
+    };
+    fs::write(out.join("tcp_log.rs"), log).expect("OUT_DIR is writable");
+    println!("cargo:rerun-if-changed=bpf");
     println!("cargo:rerun-if-changed={}", folder.display());
     println!("cargo:rerun-if-env-changed=CLANG");
 }

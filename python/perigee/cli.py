@@ -160,6 +160,7 @@ def run(
         text = f"{done.runs} runs"
     _say_lateness(done.folder)
     _say_left_out(done.folder)
+    _say_gaps(done.folder)
     error_console.print(
         f"{text}; next: perigee report {shlex.quote(str(done.folder))}", highlight=False, soft_wrap=True
     )
@@ -274,6 +275,24 @@ def _say_left_out(folder: Path) -> None:
         count = len(list((folder / "raw").glob(f"run-*-{what}.json")))
         if count:
             say(f"{count} runs {why}; they are in no table, see {folder}/raw/run-*-{what}.json")
+
+
+def _say_gaps(folder: Path) -> None:
+    """Say so where an emulator could not record as fast as it moved packets."""
+    from perigee.results import Results
+
+    results = Results(folder)
+    if not results.has("gaps"):
+        return
+    gaps = results.table("gaps").group_by("record").agg(pl.sum("missing"), pl.n_unique("run")).sort("record")
+    for record, missing, runs in gaps.iter_rows():
+        what = "packets" if record == "capture" else "events"
+        error_console.print(
+            f"[bold red]missing:[/bold red] {missing} {what} in {runs} runs came faster than they could be recorded "
+            "(table gaps)",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:

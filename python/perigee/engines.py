@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from perigee.errors import InputError, RunError
+from perigee.errors import InputError, RunError, StorageError
 from perigee.places import headers
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Output:
 
     Attributes:
         tables: Arrow tables by name, in the columns of `schema/results.md`.
-        captures: packet captures (pcapng) by node, where the study asks for them.
+        captures: packet captures (pcapng) by node, where the study asks for them and the engine holds them in memory.
         files: further files by their path in the results folder.
     """
 
@@ -61,11 +61,17 @@ class Plan(Protocol):
     def sources(self) -> Mapping[str, bytes]:
         """The text of each author's congestion control, by the name that results have for it."""
 
-    def execute(self, index: int, progress: Progress) -> Output | None:
+    def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
         """Do one run; `None` when `progress` asked to stop.
+
+        Args:
+            index: which run.
+            progress: told how far it is.
+            captures: the folder for captures that are too large for memory, as `run-INDEX-NODE.pcapng`.
 
         Raises:
             RunError: the run failed.
+            StorageError: a capture cannot be written.
         """
 
 
@@ -193,19 +199,21 @@ class NativePlan:
         self.warnings: str = plan.warnings
         self.sources: dict[str, bytes] = plan.sources()
 
-    def execute(self, index: int, progress: Progress) -> Output | None:
+    def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
         """Carry out one run with the interpreter's lock released, see `Plan.execute`."""
         core = native_core()
         try:
-            result = self._plan.run(index, self._engine, progress)
+            result = self._plan.run(index, self._engine, str(captures), progress)
         except core.LinkError as error:
             raise InputError(f"--engine {self._engine}: {error}") from error
+        except OSError as error:
+            raise StorageError.from_os(error, Path(error.filename)) from error
         except core.SimulationError as error:
             raise RunError(f"run {index} ({describe(self.runs[index])}): {error}") from error
         if result is None:
             return None
-        tables, captures = result
-        return Output({name: arrow_table(rows, columns) for name, (rows, columns) in tables.items()}, captures)
+        tables, captured = result
+        return Output({name: arrow_table(rows, columns) for name, (rows, columns) in tables.items()}, captured)
 
 
 _CELLS = {

@@ -78,11 +78,15 @@ class ResultsFolder:
 
     Args:
         path: the folder; it need not exist.
+
+    Attributes:
+        captures: the folder in it for packet captures.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._shards = path / "shards"
+        self.captures = path / "captures"
 
     @contextlib.contextmanager
     def open(self, identity: Identity, files: Mapping[str, bytes], *, fresh: bool = False) -> Iterator[Manifest]:
@@ -177,9 +181,8 @@ class ResultsFolder:
             StorageError: the disk is full, or the folder cannot be written.
         """
         for node, content in captures.items():
-            folder = self.path / "captures"
-            folder.mkdir(exist_ok=True)
-            write_atomically(folder / f"run-{index:06d}-{node}.pcapng", content)
+            self.captures.mkdir(exist_ok=True)
+            write_atomically(self.captures / f"run-{index:06d}-{node}.pcapng", content)
         for name, content in (files or {}).items():
             (self.path / name).parent.mkdir(exist_ok=True)
             write_atomically(self.path / name, content)

@@ -181,7 +181,7 @@ class _Crew:
             return not self._stop.is_set()
 
         try:
-            output = self._plan.execute(index, progress)
+            output = self._plan.execute(index, progress, self._folder.captures)
             if output is not None:
                 self._folder.keep(index, output.tables, output.captures, output.files)
         finally:

@@ -23,6 +23,7 @@ pub mod requirements;
 mod sockets;
 mod status;
 mod store;
+mod tcp_log;
 mod unload;
 
 pub use error::{LoadError, StatusError, SystemError, UnloadError};
@@ -34,4 +35,5 @@ pub use requirements::Missing;
 pub use sockets::SocketUse;
 pub use status::{status, Entry, Status};
 pub use store::Record;
+pub use tcp_log::{Logged, LoggedEnd, TcpEvent, TcpLog, TcpLogError, What};
 pub use unload::{names, unload, InUse, Unloaded};

@@ -183,7 +183,7 @@ fn foreign(reason: &str) -> ObjectError {
 }
 
 /// The end of a log, which is where the verifier says what is wrong.
-fn last_lines(log: &str) -> String {
+pub(crate) fn last_lines(log: &str) -> String {
     let lines: Vec<_> = log.lines().collect();
     let mut text = String::new();
     for line in &lines[lines.len().saturating_sub(LINES_SHOWN)..] {
@@ -193,20 +193,20 @@ fn last_lines(log: &str) -> String {
 }
 
 /// libbpf hands its messages to one function per process: they are collected for as long as this lives.
-struct Listening {
+pub(crate) struct Listening {
     heard: &'static Mutex<String>,
     _alone: MutexGuard<'static, ()>,
     before: Option<(PrintLevel, libbpf_rs::PrintCallback)>,
 }
 
 impl Listening {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let alone = hold(&ALONE);
         hold(&HEARD).clear();
         Self { heard: &HEARD, _alone: alone, before: libbpf_rs::set_print(Some((PrintLevel::Warn, hear))) }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         hold(self.heard).clone()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `emulate STUDY.toml [--run INDEX] [KEY=VALUE]...`, as root.
 //!
-//! Settings are those of `perigee run --set`. Prints a line of JSON: `received_bytes`, `duration_s` and
+//! Settings are those of `perigee run --set`; captures that they ask for go to the working folder. Prints a line of JSON: `received_bytes`, `duration_s` and
 //! `steady_goodput_mbps` of the first flow; `cpu_s`, the CPU time of this process, which does the driver's work and, in
 //! its system calls, that of both TCPs; and of the link that carries the data the packets `released`, `late_p50_us`,
 //! `late_p99_us` and `late_max_us`, and the `rate_mbps` that arrived behind it, of packets of 1500 bytes.
@@ -12,6 +12,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
+use perigee_emu::CaptureFiles;
 use perigee_study::{Overrides, Study};
 use rustix::time::{clock_gettime, ClockId};
 
@@ -47,7 +48,8 @@ fn carry_out() -> Result<(), Box<dyn Error>> {
 
     perigee_emu::check(run)?;
     let before = cpu_s();
-    let tables = perigee_emu::run(run, &mut |_| ControlFlow::Continue(()))?;
+    let captures = CaptureFiles { folder: Path::new("."), prefix: "emulate-" };
+    let tables = perigee_emu::run(run, &captures, &mut |_| ControlFlow::Continue(()))?;
     let cpu = cpu_s() - before;
 
     let (flows, releases) = (&tables.flows, &tables.releases);

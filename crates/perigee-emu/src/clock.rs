@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use perigee_units::Time;
 use rustix::thread::set_current_timer_slack;
@@ -25,6 +26,12 @@ pub(crate) fn sleep_until(instant: Time, stop: &AtomicBool) -> bool {
         let _ = rustix::thread::clock_nanosleep_absolute(rustix::thread::ClockId::Monotonic, &at);
     }
     false
+}
+
+/// Time of day, since 1970.
+pub(crate) fn since_1970() -> Duration {
+    let now = clock_gettime(ClockId::Realtime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 /// Waits so long; less where a signal comes.

@@ -79,6 +79,36 @@ impl<F: FnMut() -> bool> Observer for F {
     }
 }
 
+/// Two observers; both say whether to go on.
+#[derive(Debug)]
+pub struct Both<'a, A, B>(pub &'a mut A, pub &'a mut B);
+
+impl<A: Observer, B: Observer> Observer for Both<'_, A, B> {
+    fn offered(&mut self, way: usize, now: Time, packet: &[u8]) {
+        self.0.offered(way, now, packet);
+        self.1.offered(way, now, packet);
+    }
+
+    fn released(&mut self, way: usize, now: Time, packet: &[u8]) {
+        self.0.released(way, now, packet);
+        self.1.released(way, now, packet);
+    }
+
+    fn before(&mut self, way: usize, now: Time, link: &mut Link<Under>) {
+        self.0.before(way, now, link);
+        self.1.before(way, now, link);
+    }
+
+    fn turn(&mut self, now: Time) -> ControlFlow<(), Option<Time>> {
+        match (self.0.turn(now), self.1.turn(now)) {
+            (ControlFlow::Continue(first), ControlFlow::Continue(second)) => {
+                ControlFlow::Continue(first.into_iter().chain(second).min())
+            }
+            _ => ControlFlow::Break(()),
+        }
+    }
+}
+
 /// Links, with the packets that are under way in them.
 ///
 /// A link decides on a packet's arrival when it will leave; the driver releases it at that instant or, having been

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::{fs, io, thread};
 
 use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceType, UnshareFlags};
@@ -58,6 +59,11 @@ impl Namespace {
     /// Where the process may not.
     pub fn join(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.descriptor(), Some(LinkNameSpaceType::Network))?)
+    }
+
+    /// Its number, by which BPF programs know it: the inode of its file.
+    pub(crate) fn number(&self) -> io::Result<u32> {
+        Ok(self.0.metadata()?.ino() as u32)
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {

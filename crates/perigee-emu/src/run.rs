@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use perigee_bpf::{LoadError, ProgramError};
+use perigee_bpf::{LoadError, ProgramError, TcpLog, TcpLogError};
 use perigee_cc::Selected;
 use perigee_study::results::{ReleaseRow, Tables};
 use perigee_study::{Run, Traffic};
@@ -13,13 +13,15 @@ use perigee_units::Time;
 use thiserror::Error;
 
 use crate::apps::{panicked, Told};
-use crate::clock::monotonic;
+use crate::clock::{monotonic, since_1970};
 use crate::controls::{self, Controls};
-use crate::driver::{Driver, Way};
+use crate::driver::{Both, Driver, Way};
+use crate::event_log::{self, EventLogError};
 use crate::exec::ExecError;
 use crate::flows::{applications, impossible};
 use crate::hosts::{ends, settings, Hosts};
 use crate::namespace::Namespace;
+use crate::record::{CaptureError, CaptureFiles, Recorder};
 use crate::tun::Tun;
 use crate::watch::Watch;
 use crate::wire::TunWire;
@@ -42,6 +44,12 @@ pub enum RunError {
     /// The kernel does not take a congestion control.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The kernel's TCP cannot be logged.
+    #[error("`measure.events`: {0}; leave it out, or use --engine sim")]
+    Log(TcpLogError),
+    /// A capture could not be written.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
     /// The kernel refused something else.
     #[error("{what}: {error}")]
     System {
@@ -55,11 +63,16 @@ pub enum RunError {
 /// Carries out one run in real time: its nodes are namespaces, its links are between TUN devices, its flows go over the
 /// kernel's sockets with the study's congestion controls.
 ///
-/// `progress` is called with the share done some twenty times a second; it may cancel the run.
+/// Captures that the study asks for are written to `captures`. `progress` is called with the share done some twenty times a
+/// second; it may cancel the run.
 ///
 /// # Errors
-/// Where the study asks for what the kernel cannot do, or the process may not do it.
-pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Result<Tables, RunError> {
+/// Where the study asks for what the kernel cannot do, the process may not do it, or a capture cannot be written.
+pub fn run(
+    run: &Run,
+    captures: &CaptureFiles<'_>,
+    progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
+) -> Result<Tables, RunError> {
     let scenario = &*run.scenario;
     if let Some(what) = impossible(run) {
         return Err(RunError::Impossible(what));
@@ -73,7 +86,9 @@ pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Resul
     });
     let mut driver = Driver::new(&ways.collect::<Vec<_>>(), run.seed, mtu as usize);
     let Hosts { namespaces, devices } = hosts;
-    let origin = monotonic();
+    let (origin, since_1970) = (monotonic(), since_1970());
+    let log = if scenario.measure.events { Some(event_log::start(run, &namespaces)?) } else { None };
+    let mut recorder = Recorder::new(scenario, captures, since_1970)?;
     let applications = applications(run, origin, &namespaces, mtu, &controls).map_err(failed("making sockets"))?;
     let told: Vec<Told> = applications.iter().map(|_| Told::default()).collect();
     let broken = AtomicBool::new(false);
@@ -93,13 +108,19 @@ pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Resul
             })
             .collect();
         let mut wire = TunWire::new(devices, origin);
-        let driven = driver.run(&mut wire, &mut watch);
+        let driven = match &mut recorder {
+            Some(recorder) => driver.run(&mut wire, &mut Both(&mut watch, recorder)),
+            None => driver.run(&mut wire, &mut watch),
+        };
         stop.store(true, Ordering::Relaxed);
         let joined = carrying.into_iter().map(|flow| flow.join().unwrap_or_else(|_| Err(panicked())));
         let carried: io::Result<Vec<()>> = joined.collect();
         (driven, carried)
     });
     driven.map_err(failed("moving packets"))?;
+    if let Some(error) = recorder.take_if(|recorder| recorder.is_broken()).and_then(Recorder::error) {
+        return Err(error.into());
+    }
     if watch.cancelled {
         return Err(RunError::Cancelled);
     }
@@ -119,6 +140,16 @@ pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Resul
             late_max_us: us(report.lateness_max),
         });
     }
+    if let Some(log) = log {
+        let (events, gap) = event_log::finish(run, log, origin);
+        tables.events = events;
+        if let Some(gap) = gap {
+            tables.gaps.push(gap);
+        }
+    }
+    for gap in recorder.map_or(Ok(Vec::new()), |recorder| recorder.finish(run.index))? {
+        tables.gaps.push(gap);
+    }
     Ok(tables)
 }
 
@@ -131,12 +162,8 @@ pub fn check(run: &Run) -> Result<(), RunError> {
         return Err(RunError::Impossible(what));
     }
     settings(&run.scenario).map_err(RunError::Impossible)?;
-    let measure = &run.scenario.measure;
-    if measure.events || !measure.pcap.is_empty() {
-        let what = if measure.events { "events" } else { "pcap" };
-        return Err(RunError::Impossible(format!(
-            "`measure.{what}` is written by --engine sim only so far; leave it out"
-        )));
+    if run.scenario.measure.events {
+        TcpLog::check().map_err(RunError::Log)?;
     }
     let probe = Namespace::new().and_then(|namespace| namespace.enter(|| Tun::new("probe")));
     probe.map(drop).map_err(|error| match error.kind() {
@@ -147,13 +174,22 @@ pub fn check(run: &Run) -> Result<(), RunError> {
     controls::check(chosen(run))
 }
 
+impl From<EventLogError> for RunError {
+    fn from(error: EventLogError) -> Self {
+        match error {
+            EventLogError::Log(error) => Self::Log(error),
+            EventLogError::Namespace(error) => failed("looking at a namespace")(error),
+        }
+    }
+}
+
 impl RunError {
     /// What was asked for is wrong or cannot be done on this machine.
     pub fn is_wrong_input(&self) -> bool {
         match self {
-            Self::Impossible(_) | Self::Machine(_) | Self::Program(_) => true,
+            Self::Impossible(_) | Self::Machine(_) | Self::Program(_) | Self::Log(_) => true,
             Self::Load(error) => error.is_wrong_input(),
-            Self::Cancelled | Self::System { .. } => false,
+            Self::Cancelled | Self::Capture(_) | Self::System { .. } => false,
         }
     }
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::ops::ControlFlow;
 
-use common::{alone, can_emulate, download, emulate, simulate};
+use common::{alone, can_emulate, download, emulate, no_captures, simulate};
 use perigee_emu::{check, Namespace};
 use perigee_study::results::Tables;
 use perigee_study::Run;
@@ -91,7 +91,7 @@ fn a_flow_of_a_duration_ends_then_and_a_run_can_be_cancelled() {
     assert!((tables.flows.duration_s[0] - 2.0).abs() < 1e-6 && tables.flows.completed[0]);
     assert!(tables.flows.received_bytes[0] > 100_000);
     let mut asked = 0;
-    let stopped = perigee_emu::run(&run, &mut |_| {
+    let stopped = perigee_emu::run(&run, &no_captures(), &mut |_| {
         asked += 1;
         if asked < 5 {
             ControlFlow::Continue(())

@@ -15,11 +15,12 @@ use std::path::{Path, PathBuf};
 
 use perigee_cc::Algorithm;
 use perigee_cc_load::{ForKernel, Loader};
+use perigee_emu::{CaptureError, CaptureFiles};
 use perigee_sim::SimError;
 use perigee_study::results::Tables;
 use perigee_study::{plan_json, Live, Overrides, Run, Study};
 use pyo3::create_exception;
-use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde_json::json;
@@ -119,14 +120,15 @@ impl Plan {
     }
 
     /// Carries out a run, on the engine `sim` or `emu`. `progress` is called with the share done and says whether to go
-    /// on; `None` where it did not.
+    /// on; `None` where it did not. `emu` writes captures to the folder `captures`, as `run-INDEX-NODE.pcapng`.
     /// Otherwise the tables by name (rows, and of each column name, type, and Arrow's buffers: validity, offsets, data),
-    /// and the captures as pcapng by node.
+    /// and the captures of `sim` as pcapng by node.
     fn run<'py>(
         &self,
         py: Python<'py>,
         index: usize,
         engine: &str,
+        captures: PathBuf,
         progress: &Bound<'py, PyAny>,
     ) -> PyResult<Option<(Bound<'py, PyDict>, Bound<'py, PyDict>)>> {
         let run = self.runs.get(index).ok_or_else(|| PyIndexError::new_err(format!("there is no run {index}")))?;
@@ -145,9 +147,14 @@ impl Plan {
                 }
             };
             if engine == "emu" {
-                let result = perigee_emu::run(run, &mut tell).map(|tables| (columns(&tables), Vec::new()));
+                let files = CaptureFiles { folder: &captures, prefix: &format!("run-{index:06}-") };
+                let result = perigee_emu::run(run, &files, &mut tell).map(|tables| (columns(&tables), Vec::new()));
                 return result.map_err(|error| match error {
                     perigee_emu::RunError::Cancelled => None,
+                    perigee_emu::RunError::Capture(CaptureError { path, error }) => {
+                        let said = error.to_string();
+                        Some(PyOSError::new_err((error.raw_os_error(), said, path)))
+                    }
                     error if error.is_wrong_input() => Some(EmulationInputError::new_err(error.to_string())),
                     error => Some(SimulationError::new_err(error.to_string())),
                 });

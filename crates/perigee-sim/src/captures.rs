@@ -1,10 +1,11 @@
 //! The captures of the nodes that a study asks for.
 
+use perigee_capture::Direction;
 use perigee_study::Scenario;
 use perigee_tcp::Flags;
 use perigee_units::Time;
 
-use crate::capture::{Capture, Direction};
+use crate::capture::Capture;
 use crate::packet::{NetPacket, Payload};
 use crate::wire::{ports, Addresses};
 

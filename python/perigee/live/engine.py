@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perigee import iperf3, observed
@@ -119,7 +120,7 @@ class LivePlan(NativePlan):
         waiting = self._timetable.waiting_for
         return ("" if waiting is None else f"next run at {time_of_day(waiting)}"), left
 
-    def execute(self, index: int, progress: Progress) -> Output | None:
+    def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
         """Wait for its time and carry out one run, see `Plan.execute`; failures are tried again."""
         self._under_way = index
         run, details = self.runs[index], self.details(index)

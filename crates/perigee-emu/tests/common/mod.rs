@@ -3,9 +3,10 @@
 #![allow(dead_code, reason = "each of the tests' programs uses some of it")]
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use perigee_emu::check;
+use perigee_emu::{check, CaptureFiles};
 use perigee_study::results::Tables;
 use perigee_study::{Overrides, Run, Study};
 
@@ -60,7 +61,12 @@ pub(crate) fn can_emulate(run: &Run) -> bool {
 }
 
 pub(crate) fn emulate(run: &Run) -> Result<Tables, perigee_emu::RunError> {
-    perigee_emu::run(run, &mut |_| ControlFlow::Continue(()))
+    perigee_emu::run(run, &no_captures(), &mut |_| ControlFlow::Continue(()))
+}
+
+/// Few studies here ask for any.
+pub(crate) fn no_captures() -> CaptureFiles<'static> {
+    CaptureFiles { folder: Path::new("/nowhere"), prefix: "" }
 }
 
 pub(crate) fn simulate(run: &Run) -> Tables {

@@ -7,8 +7,9 @@
 mod tables;
 
 pub use tables::{
-    CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow, Flows, LinkRow,
-    Links, LossRow, Losses, MilestoneRow, Milestones, ReleaseRow, Releases, Rtt, RttRow, Series, SeriesRow, Tables,
+    CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow, Flows, GapRow, Gaps,
+    LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, ReleaseRow, Releases, Rtt, RttRow, Series, SeriesRow,
+    Tables,
 };
 
 use std::sync::Arc;

@@ -192,6 +192,13 @@ table!(Releases, ReleaseRow, "releases", "How late an emulated link released its
     late_max_us: f64, "us", "Largest lateness.";
 });
 
+table!(Gaps, GapRow, "gaps", "What an emulated run could not record as fast as it came: a row per capture or log that is not whole. Empty where nothing is missing." {
+    run: u32, "", "Number of the run.";
+    record: Name, "", "`capture` or `events`.";
+    of: Name, "", "Name of the node whose capture it is, or of the flow whose log it is (empty: of any).";
+    missing: u64, "", "Packets or events that are missing.";
+});
+
 table!(Connections, ConnectionRow, "connections", "What only a capture shows of a flow: a row per flow of a capture. Other engines do not write it." {
     run: u32, "", "Number of the capture, from 0.";
     flow: Name, "", "Name of the flow.";
@@ -258,6 +265,8 @@ pub struct Tables {
     pub events: Events,
     /// The emulator's own truth.
     pub releases: Releases,
+    /// What could not be recorded.
+    pub gaps: Gaps,
 }
 
 impl Tables {
@@ -265,11 +274,11 @@ impl Tables {
     ///
     /// ```
     /// let names: Vec<_> = perigee_study::results::Tables::default().all().map(|table| table.name()).into();
-    /// assert_eq!(names, ["flows", "series", "links", "rtt", "milestones", "exchanges", "events", "releases"]);
+    /// assert_eq!(names, ["flows", "series", "links", "rtt", "milestones", "exchanges", "events", "releases", "gaps"]);
     /// ```
-    pub fn all(&self) -> [&dyn Table; 8] {
-        let Self { flows, series, links, rtt, milestones, exchanges, events, releases } = self;
-        [flows, series, links, rtt, milestones, exchanges, events, releases]
+    pub fn all(&self) -> [&dyn Table; 9] {
+        let Self { flows, series, links, rtt, milestones, exchanges, events, releases, gaps } = self;
+        [flows, series, links, rtt, milestones, exchanges, events, releases, gaps]
     }
 }
 
