@@ -176,7 +176,7 @@ def main() -> None:
 
     from perigee import cli, engines
 
-    def engine(name: str, say: Callable[[str], None] = lambda _text: None) -> Engine:
+    def engine(name: str, say: Callable[[str], None] = lambda _text: None, *, force: bool = False) -> Engine:
         assert name == "sim"
         return SyntheticEngine(pause_s=float(os.environ.get("PAUSE_S", "0")))
 

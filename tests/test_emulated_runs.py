@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,9 @@ from subprocess import CompletedProcess
 
 import polars as pl
 import pytest
+
+from perigee.engines import native_plan
+from perigee.places import find_study
 
 Perigee = Callable[..., CompletedProcess[str]]
 
@@ -115,6 +119,42 @@ def test_a_disk_that_is_full_is_said_and_leaves_no_capture(
         assert not list((small / "out" / "captures").iterdir())
     finally:
         subprocess.run([unmount, small], check=True)
+
+
+def test_a_study_that_this_machine_cannot_keep_in_real_time_is_refused_unless_forced(
+    perigee: Perigee, study: Path, emulates: Path, tmp_path: Path
+) -> None:
+    assert emulates.exists()
+    settings = [
+        "--set",
+        "link.satellite.rate=400 Gbit/s",
+        "--set",
+        "link.satellite.delay=0 ms",
+        "--set",
+        "flow.cc=reno",
+    ]
+    done = perigee("run", study, "--engine", "emu", *settings, "--out", tmp_path / "fast")
+    assert done.returncode == 2, done.stderr
+    assert "this machine is too slow for 1 of 1 runs: run 0" in done.stderr
+    assert not (tmp_path / "fast").exists()
+    done = perigee("run", study, "--engine", "emu", *settings, "--force", "--out", tmp_path / "fast")
+    assert done.returncode == 0, done.stderr
+    assert "warning: 1 of 1 runs may be late" in done.stderr
+
+
+def test_an_emulated_study_says_how_long_it_takes(perigee: Perigee, study: Path, emulates: Path) -> None:
+    assert emulates.exists()
+    done = perigee("run", study, "--engine", "emu", "--set", "flow.size=75 MB", "--dry-run")
+    # Two runs of 75 MB at 20 Mbit/s, and their handshakes.
+    assert "2 runs in real time, one after the other: at least 1 min 1 s" in done.stderr, done.stderr
+    assert "warning" not in done.stderr
+
+
+@pytest.mark.parametrize(("cost_us", "load"), [((0.0, 1.0), 0.00167), ((500.0, 500.0), 1.667)])
+def test_the_load_follows_from_what_packets_cost(study: Path, cost_us: tuple[float, float], load: float) -> None:
+    core = native_plan(find_study(str(study)), [], reduced=False)
+    outlook = json.loads(core.outlook_emulated(cost_us))
+    assert [run["load"] for run in outlook["runs"]] == pytest.approx([load, load], rel=0.01)
 
 
 def test_an_authors_file_is_loaded_for_the_run_and_gone_after_it(

@@ -117,6 +117,9 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Emulated runs: begin also where this machine is too slow for real time.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only list the runs; of real hosts also when they begin, and the data.")
     ] = False,
@@ -136,7 +139,7 @@ def run(
     """
     job = Job(
         study=find_study(study),
-        engine=engines.engine(engine, say),
+        engine=engines.engine(engine, say, force=force),
         settings=settings or (),
         reduced=reduced,
         out=out,

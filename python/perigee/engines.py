@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from perigee.errors import InputError, RunError, StorageError
 from perigee.places import headers
+from perigee.real_time import foresee
 
 if TYPE_CHECKING:
     from perigee.places import StudyFile
@@ -114,8 +115,10 @@ class Timed(Protocol):
         """Return what goes on, and how many seconds are left; none: nobody knows."""
 
 
-def engine(name: str, say: Callable[[str], None] = lambda _text: None) -> Engine:
+def engine(name: str, say: Callable[[str], None] = lambda _text: None, *, force: bool = False) -> Engine:
     """Return the engine called `name`; it says with `say` what happens while it works.
+
+    With `force` it begins what this machine is too slow for.
 
     Raises:
         InputError: there is no such engine.
@@ -130,7 +133,7 @@ def engine(name: str, say: Callable[[str], None] = lambda _text: None) -> Engine
     """
     from perigee.live import Live
 
-    known: dict[str, Engine] = {"sim": Simulator(), "emu": Emulator(), "live": Live(say)}
+    known: dict[str, Engine] = {"sim": Simulator(), "emu": Emulator(say, force=force), "live": Live(say)}
     if name in known:
         return known[name]
     raise InputError(f"--engine {name}: there is no such engine; the engines are: {', '.join(known)}")
@@ -158,6 +161,10 @@ class Emulator:
     name = "emu"
     most_at_once: int | None = 1
 
+    def __init__(self, say: Callable[[str], None] = lambda _text: None, *, force: bool = False) -> None:
+        self._say = say
+        self._force = force
+
     @property
     def build(self) -> str:
         """Fingerprint of the emulator's binary."""
@@ -165,12 +172,15 @@ class Emulator:
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
         """Read a study and lay out its runs, see `Engine.plan`; what this machine cannot carry out is an error."""
-        plan = native_plan(study, settings, reduced)
+        core = native_plan(study, settings, reduced)
         try:
-            plan.check_emulated()
+            core.check_emulated()
+            outlook = json.loads(core.outlook_emulated())
         except native_core().LinkError as error:
             raise InputError(f"--engine emu: {error}") from error
-        return NativePlan(plan, self.name)
+        plan = NativePlan(core, self.name)
+        foresee(outlook, [f"run {run['index']} ({describe(run)})" for run in plan.runs], self._say, force=self._force)
+        return plan
 
 
 def native_plan(study: StudyFile, settings: Sequence[str], reduced: bool, *, real: bool = False) -> Any:

@@ -5,6 +5,7 @@
 //! own TCP; an [`Exec`] puts any program behind a link.
 
 mod apps;
+mod capacity;
 mod clean;
 mod clock;
 mod connection;
@@ -32,6 +33,7 @@ mod tun;
 mod watch;
 mod wire;
 
+pub use capacity::{Capacity, Outlook};
 pub use clean::{clean, Leftover};
 pub use clock::monotonic;
 pub use driver::{Both, Driver, End, Observer, Report, Under, Way, Wire};

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use perigee_cc::Algorithm;
 use perigee_cc_load::{ForKernel, Loader};
-use perigee_emu::{CaptureError, CaptureFiles};
+use perigee_emu::{Capacity, CaptureError, CaptureFiles};
 use perigee_sim::SimError;
 use perigee_study::results::Tables;
 use perigee_study::{plan_json, Live, Overrides, Run, Study};
@@ -117,6 +117,29 @@ impl Plan {
     fn check_emulated(&self) -> PyResult<()> {
         let wrong = |error: perigee_emu::RunError| EmulationInputError::new_err(error.to_string());
         self.runs.iter().try_for_each(|run| perigee_emu::check(run).map_err(wrong))
+    }
+
+    /// Measures what moving packets costs this machine (or takes it as told: of both TCPs and of a link, in us), and says
+    /// as JSON what is known of the runs before they begin: `ends_us`, `hop_us`, and of each run `load`,
+    /// `packets_per_s`, `least_s` and `most_s`.
+    #[pyo3(signature = (cost_us = None))]
+    fn outlook_emulated(&self, py: Python<'_>, cost_us: Option<(f64, f64)>) -> PyResult<String> {
+        let us = |us: f64| perigee_units::Time::from_secs_f64(us * 1e-6);
+        let capacity = match cost_us {
+            Some((ends, hop)) => Ok(Capacity { ends: us(ends), hop: us(hop) }),
+            None => py.detach(Capacity::measure),
+        };
+        let capacity = capacity.map_err(|error| EmulationInputError::new_err(error.to_string()))?;
+        let runs = self.runs.iter().map(|run| {
+            let outlook = capacity.outlook(run);
+            json!({
+                "load": outlook.load, "packets_per_s": outlook.packets_per_s,
+                "least_s": outlook.least.as_secs_f64(), "most_s": outlook.most.as_secs_f64(),
+            })
+        });
+        let in_us = |time: perigee_units::Time| time.as_nanos() as f64 * 1e-3;
+        let runs: Vec<_> = runs.collect();
+        Ok(json!({"ends_us": in_us(capacity.ends), "hop_us": in_us(capacity.hop), "runs": runs}).to_string())
     }
 
     /// Carries out a run, on the engine `sim` or `emu`. `progress` is called with the share done and says whether to go
