@@ -146,6 +146,7 @@ impl Plan {
     /// on; `None` where it did not. `emu` writes captures to the folder `captures`, as `run-INDEX-NODE.pcapng`.
     /// Otherwise the tables by name (rows, and of each column name, type, and Arrow's buffers: validity, offsets, data),
     /// and the captures of `sim` as pcapng by node.
+    #[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
     fn run<'py>(
         &self,
         py: Python<'py>,
