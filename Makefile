@@ -16,14 +16,14 @@ STUDY ?= claypool-2021
 RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 PACKAGES := ca-certificates clang curl gcc git iperf3 iproute2 iputils-ping libbpf-dev libc6-dev libelf-dev \
-            llvm make nftables pkg-config python3-venv zlib1g-dev
-BENCH_PACKAGES := g++ libns3-dev ns2 time valgrind
+            llvm make nftables pkg-config python3-venv tcpdump zlib1g-dev
+BENCH_PACKAGES := g++ libns3-dev ns2 time tshark valgrind
 
 # Everything the Python module is compiled from.
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study gallery test lint bench bench-long bench-kernel clean bench-packages validate
+.PHONY: help setup study gallery test lint bench bench-long bench-analyze bench-kernel clean bench-packages validate
 
 help: ## this menu
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -55,6 +55,9 @@ bench: .venv/core.made bench-packages ## speed, memory and instructions per pack
 
 bench-long: .venv/core.made bench-packages ## as bench, with the 1 GB download that takes ns-3 ten minutes and more
 	$(PYTHON) benches/run.py --long
+
+bench-analyze: .venv/core.made bench-packages ## speed of perigee analyze on a large capture, beside tshark (five minutes)
+	$(PYTHON) benches/analyze.py
 
 bench-kernel: .venv/core.made ## what congestion controls cost in the kernel, beside its own, as root (five minutes)
 	$(PYTHON) benches/kernel.py

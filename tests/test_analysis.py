@@ -72,6 +72,8 @@ def test_an_analysis_is_kept_as_results_and_reported(simulated: Path, tmp_path: 
     done = perigee("analyze", capture(simulated, "a"), capture(simulated, "b"), "--out", out)
     assert done.returncode == 0, done.stderr
     assert "receiver" in done.stdout
+    truth = Results(simulated).table("links").filter(pl.col("link") == "link.down")["dropped_packets"].sum()
+    assert f"data packets {truth} were lost between them" in done.stderr
     assert done.stdout.splitlines()[-1] == str(out)
     kept = Results(out)
     assert kept.table("connections")["side"].to_list() == ["sender", "receiver"]

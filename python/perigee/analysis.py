@@ -267,21 +267,30 @@ def _notes(about: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> list[str
     if about["rows_left_out"]:
         notes.append(f"the series is cut: {about['rows_left_out']} rows were left out; give a longer --series")
     connections = tables["connections"]
-    merged = sum(connections["merged_packets"].to_pylist())
-    if merged:
+    if merged := _sum(connections, "merged_packets"):
         notes.append(
             f"{merged} packets are larger than a segment: the host cut them up or joined them beside the capture; each "
             "is counted as so many segments"
         )
-    twice = sum(connections["duplicated_packets"].to_pylist())
-    if twice:
+    if twice := _sum(connections, "duplicated_packets"):
         notes.append(f"{twice} packets were captured twice and are counted once")
-    if missed := sum(connections["unseen_packets"].to_pylist()):
+    if missed := _sum(connections, "unseen_packets"):
         notes.append(f"{missed} data packets were acknowledged but are not in the capture, which has lost packets")
+    if sent := _sum(connections, "matched_packets"):
+        lost, answers = _sum(connections, "matched_lost_packets"), _sum(connections, "matched_acknowledgements")
+        notes.append(
+            f"with the capture of the other side: of {sent} data packets {lost} were lost between them "
+            f"({number(100 * lost / sent, 3)} %), of {answers} acknowledgements "
+            f"{_sum(connections, 'matched_lost_acknowledgements')}"
+        )
     opened = connections["opened_by"].to_pylist()
     if late := opened.count(""):
         notes.append(f"the beginning of {late} of {len(opened)} flows is not in the capture")
     return notes
+
+
+def _sum(table: pa.Table, column: str) -> int:
+    return sum(value or 0 for value in table[column].to_pylist())
 
 
 def _times(count: int) -> str:

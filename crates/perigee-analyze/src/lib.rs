@@ -13,6 +13,7 @@ mod flow;
 mod frame;
 mod key;
 mod measure;
+mod pairs;
 mod passed;
 mod place;
 mod stream;
@@ -25,7 +26,7 @@ use perigee_study::results::{CaptureTables, Name, Tables};
 pub use error::AnalyzeError;
 pub use file::Broken;
 pub use measure::Options;
-pub use stream::{Counts, Source};
+pub use stream::{Counts, Part, Source};
 
 /// What one capture gave.
 #[derive(Clone, Debug)]
@@ -62,36 +63,53 @@ pub fn analyze(
     options: &Options,
     progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
 ) -> Result<Vec<Analysis>, AnalyzeError> {
-    let total: u64 = sources.iter().map(size).sum::<u64>().max(1) * READINGS;
-    let mut done = 0;
+    let sizes: Vec<u64> = sources.iter().map(size).collect();
     let study: Name = study.into();
-    let mut analyses = Vec::with_capacity(sources.len());
-    for (run, source) in (0..).zip(sources) {
-        let mut watch = |read: u64| progress(((done + read) as f64 / total as f64).min(1.0));
+    let mut done = 0;
+    // Whether there are pairs is known after the first reading only.
+    let mut total = sizes.iter().sum::<u64>().max(1) * READINGS;
+    let mut surveys = Vec::with_capacity(sources.len());
+    for (source, size) in sources.iter().zip(&sizes) {
+        let mut watch = |read: u64| progress(share(done + read, total));
         let survey = survey::survey(source, options.most, &mut watch)?;
         check(source, &survey)?;
-        done += size(source);
-        let mut watch = |read: u64| progress(((done + read) as f64 / total as f64).min(1.0));
-        let measured = measure::measure(source, &survey, options, (&study, run), &mut watch)?;
-        done += size(source);
-        analyses.push(Analysis {
-            tables: measured.tables,
-            captured: measured.captured,
-            connections: survey.connections,
-            udp: survey.udp,
-            measured: survey.chosen.len() as u64,
-            other_payload_bytes: survey.other_payload,
-            pushed_out: survey.pushed_out,
-            rows_left_out: measured.rows_left_out,
-            counts: survey.counts,
-        });
+        surveys.push(survey);
+        done += size;
     }
-    Ok(analyses)
+    let pairs = pairs::find(&surveys);
+    total += pairs.iter().flat_map(|pair| pair.captures).map(|capture| sizes[capture]).sum::<u64>();
+    let mut measured = Vec::with_capacity(sources.len());
+    for (run, ((source, survey), size)) in (0..).zip(sources.iter().zip(&surveys).zip(&sizes)) {
+        let mut watch = |read: u64| progress(share(done + read, total));
+        measured.push(measure::measure(source, survey, options, (&study, run), &mut watch)?);
+        done += size;
+    }
+    for pair in &pairs {
+        let mut watch = |read: u64| progress(share(done + read, total));
+        pairs::compare(pair, sources, &surveys, &mut measured, &mut watch)?;
+        done += pair.captures.map(|capture| sizes[capture]).iter().sum::<u64>();
+    }
+    let analyses = surveys.into_iter().zip(measured).map(|(survey, measured)| Analysis {
+        tables: measured.tables,
+        captured: measured.captured,
+        connections: survey.connections,
+        udp: survey.udp,
+        measured: survey.chosen.len() as u64,
+        other_payload_bytes: survey.other_payload,
+        pushed_out: survey.pushed_out,
+        rows_left_out: measured.rows_left_out,
+        counts: survey.counts,
+    });
+    Ok(analyses.collect())
+}
+
+fn share(done: u64, total: u64) -> f64 {
+    (done as f64 / total as f64).min(1.0)
 }
 
 /// Bytes of a capture's files.
 fn size(source: &Source) -> u64 {
-    source.parts.iter().filter_map(|part| part.metadata().ok()).map(|about| about.len()).sum()
+    source.parts.iter().map(stream::Part::size).sum()
 }
 
 /// Says why there is nothing to measure.
@@ -113,5 +131,5 @@ fn check(source: &Source, survey: &survey::Survey) -> Result<(), AnalyzeError> {
     Err(AnalyzeError::NoTraffic { file, said })
 }
 
-/// Each capture is read so many times.
+/// Each capture is read so many times, and once more beside each that shows the same connections.
 const READINGS: u64 = 2;

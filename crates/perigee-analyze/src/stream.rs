@@ -1,7 +1,9 @@
 //! The packets of a capture, one after the other, through all of its files.
 
+use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use perigee_capture::Packet;
 use perigee_units::Time;
@@ -18,7 +20,39 @@ pub struct Source {
     /// What it is called in messages and results.
     pub name: String,
     /// Its files.
-    pub parts: Vec<PathBuf>,
+    pub parts: Vec<Part>,
+}
+
+/// One file of a capture.
+#[derive(Clone, Debug)]
+pub enum Part {
+    /// On the disk.
+    File(PathBuf),
+    /// In memory.
+    Bytes(Arc<[u8]>),
+}
+
+impl Part {
+    /// Its size; 0 where it cannot be read.
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Self::File(path) => path.metadata().map_or(0, |about| about.len()),
+            Self::Bytes(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Opens it; also the name that it has in messages.
+    fn open(&self, capture: &str) -> Result<(Capture, String), AnalyzeError> {
+        let shown = match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Bytes(_) => capture.to_owned(),
+        };
+        let opened = match self {
+            Self::File(path) => Capture::open(path, &shown)?,
+            Self::Bytes(bytes) => Capture::new(Box::new(Cursor::new(bytes.clone())), &shown)?,
+        };
+        Ok((opened, shown))
+    }
 }
 
 /// A packet with its place in the capture.
@@ -65,7 +99,8 @@ pub(crate) type Watch<'a> = dyn FnMut(u64) -> ControlFlow<()> + 'a;
 
 /// The packets.
 pub(crate) struct Stream {
-    parts: std::vec::IntoIter<PathBuf>,
+    parts: std::vec::IntoIter<Part>,
+    name: String,
     capture: Capture,
     shown: String,
     /// Bytes of the files before this one.
@@ -77,10 +112,10 @@ pub(crate) struct Stream {
 impl Stream {
     pub(crate) fn open(source: &Source) -> Result<Self, AnalyzeError> {
         let mut parts = source.parts.clone().into_iter();
-        let first = parts.next().unwrap_or_default();
-        let shown = first.display().to_string();
-        let capture = Capture::open(&first, &shown)?;
-        Ok(Self { parts, capture, shown, done: 0, clock: Clock::default(), counts: Counts::default() })
+        let first = parts.next().unwrap_or_else(|| Part::Bytes(Arc::default()));
+        let (capture, shown) = first.open(&source.name)?;
+        let (name, clock, counts) = (source.name.clone(), Clock::default(), Counts::default());
+        Ok(Self { parts, name, capture, shown, done: 0, clock, counts })
     }
 
     /// The next packet of TCP or UDP; `None` behind the last.
@@ -141,8 +176,7 @@ impl Stream {
     fn next_part(&mut self) -> Result<bool, AnalyzeError> {
         let Some(part) = self.parts.next() else { return Ok(false) };
         self.done += self.capture.bytes_read();
-        self.shown = part.display().to_string();
-        self.capture = Capture::open(&part, &self.shown)?;
+        (self.capture, self.shown) = part.open(&self.name)?;
         Ok(true)
     }
 }

@@ -299,6 +299,13 @@ impl Way {
         self.views.iter().filter(|(_, packets)| packets * 5 >= most * 4 && *packets > 0).count() > 1
     }
 
+    /// Whether two captures of this way show some of the same bytes.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let (Some(first), Some(second)) = (self.beginning, other.beginning) else { return false };
+        let apart = i64::from(second.wrapping_sub(first) as i32);
+        apart < self.length as i64 && -apart < other.length as i64
+    }
+
     #[inline]
     fn seen_at(&mut self, view: u32) {
         self.packets += 1;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::str::FromStr as _;
 
-use perigee_analyze::{analyze, Analysis, AnalyzeError, Options, Source};
+use perigee_analyze::{analyze, Analysis, AnalyzeError, Options, Part, Source};
 use perigee_study::Startup;
 use perigee_units::{Bytes, Ratio, Time};
 use pyo3::create_exception;
@@ -35,7 +35,11 @@ pub(crate) fn analyze_captures(
     progress: Py<PyAny>,
 ) -> PyResult<Option<Vec<Given<'_>>>> {
     let options = options(&series, &startup, &steady, most)?;
-    let sources: Vec<_> = sources.into_iter().map(|(name, parts)| Source { name, parts }).collect();
+    let source = |(name, parts): (String, Vec<PathBuf>)| Source {
+        name,
+        parts: parts.into_iter().map(Part::File).collect(),
+    };
+    let sources: Vec<_> = sources.into_iter().map(source).collect();
     let mut raised = None;
     let done = py.detach(|| {
         let mut tell = |share: f64| match Python::attach(|py| progress.bind(py).call1((share,))?.is_truthy()) {

@@ -1,10 +1,13 @@
 //! Captures that the simulator writes, and files that are gone when a test is.
 
+#![allow(dead_code, reason = "each test program uses some of these")]
+
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use perigee_analyze::{analyze, Analysis, AnalyzeError, Options, Source};
+use pcap_file::pcapng::{Block, PcapNgReader};
+use perigee_analyze::{analyze, Analysis, AnalyzeError, Options, Part, Source};
 use perigee_sim::RunResult;
 use perigee_study::{Overrides, Study};
 
@@ -69,7 +72,7 @@ pub(crate) fn capture<'a>(result: &'a RunResult, node: &str) -> &'a [u8] {
 pub(crate) fn of_files(files: &[&Path]) -> Result<Vec<Analysis>, AnalyzeError> {
     let source = |path: &&Path| Source {
         name: path.file_name().expect("a file").to_string_lossy().into(),
-        parts: vec![path.to_path_buf()],
+        parts: vec![Part::File(path.to_path_buf())],
     };
     let sources: Vec<_> = files.iter().map(source).collect();
     analyze(&sources, "test", &Options::default(), &mut |_| ControlFlow::Continue(()))
@@ -77,7 +80,55 @@ pub(crate) fn of_files(files: &[&Path]) -> Result<Vec<Analysis>, AnalyzeError> {
 
 /// Analyses a capture that is in memory.
 pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Analysis, AnalyzeError> {
-    let folder = Folder::new();
-    let file = folder.file("capture", bytes);
-    of_files(&[&file]).map(|mut all| all.remove(0))
+    let source = Source { name: "capture".into(), parts: vec![Part::Bytes(bytes.into())] };
+    let found = analyze(&[source], "test", &Options::default(), &mut |_| ControlFlow::Continue(()));
+    found.map(|mut all| all.remove(0))
+}
+
+/// The packets of a capture by the simulator: nanoseconds, kept bytes, length on the wire.
+pub(crate) fn packets(pcapng: &[u8]) -> Vec<(u64, Vec<u8>, u32)> {
+    let mut reader = PcapNgReader::new(pcapng).expect("a pcapng file");
+    let mut packets = Vec::new();
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(packet) = block.expect("a whole block") {
+            packets.push((packet.timestamp.as_nanos() as u64, packet.data.to_vec(), packet.original_len));
+        }
+    }
+    packets
+}
+
+/// The same as classic pcap of a link type, of which each packet's Ethernet header is replaced where it is another; in
+/// units of so many nanoseconds.
+pub(crate) fn classic(pcapng: &[u8], link: u32, is_big: bool, unit_ns: u64) -> Vec<u8> {
+    let word = |value: u32| if is_big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let magic: u32 = if unit_ns == 1 { 0xa1b2_3c4d } else { 0xa1b2_c3d4 };
+    let version = if is_big { [0, 2, 0, 4] } else { [2, 0, 4, 0] };
+    let mut file = [word(magic), version, [0; 4], [0; 4], word(262_144), word(link)].concat();
+    let header: &[u8] = match link {
+        0 => &[2, 0, 0, 0],
+        12 | 101 | 228 => &[],
+        113 => &[0, 4, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0, 8, 0],
+        276 => &[8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 1, 2, 3, 4, 5, 6, 0, 0],
+        _ => &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x81, 0, 0, 7, 8, 0],
+    };
+    for (at, data, wire) in packets(pcapng) {
+        let header = if link == 1 { &data[..14] } else { header };
+        let kept = header.len() + data.len() - 14;
+        let wire = wire - 14 + header.len() as u32;
+        file.extend([word((at / 1_000_000_000) as u32), word((at % 1_000_000_000 / unit_ns) as u32)].concat());
+        file.extend([word(kept as u32), word(wire)].concat());
+        file.extend(header);
+        file.extend(&data[14..]);
+    }
+    file
+}
+
+/// Where the records of a classic file in little-endian begin.
+pub(crate) fn records(classic: &[u8]) -> Vec<usize> {
+    let (mut at, mut starts) = (24, Vec::new());
+    while let Some(kept) = classic.get(at + 8..at + 12) {
+        starts.push(at);
+        at += 16 + u32::from_le_bytes(kept.try_into().expect("four bytes")) as usize;
+    }
+    starts
 }

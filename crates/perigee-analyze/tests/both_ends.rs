@@ -1,0 +1,87 @@
+//! Captures of both ends of a connection: what was lost on the way, exactly.
+
+mod common;
+
+use common::{capture, classic, of_files, packets, simulated, Folder};
+use perigee_analyze::Analysis;
+use perigee_sim::RunResult;
+
+fn run(rest: &str) -> RunResult {
+    let link = "rate = \"10 Mbit/s\"\ndelay = \"60 ms\"\nup = { loss = \"1 %\" }\ndown = { loss = \"1 %\" }";
+    let flow = "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"8 MB\"\n";
+    let link = link.replace("up = {", "up = { rate = \"10 Mbit/s\", delay = \"60 ms\",");
+    let link = link.replace("down = {", "down = { rate = \"10 Mbit/s\", delay = \"60 ms\",");
+    simulated(link.split_once("60 ms\"\n").expect("two parts").1, &format!("{rest}\n{flow}"))
+}
+
+/// Packets that the simulated link lost, down and up.
+fn truth(result: &RunResult) -> (u64, u64) {
+    let links = &result.tables.links;
+    let of = |name: &str| {
+        let rows = links.link.iter().zip(&links.dropped_packets).filter(|(link, _)| &***link == name);
+        rows.map(|(_, dropped)| dropped).sum()
+    };
+    (of("bottleneck.down"), of("bottleneck.up"))
+}
+
+fn matched(analysis: &Analysis) -> (u64, u64) {
+    let seen = &analysis.captured.connections;
+    (seen.matched_lost_packets[0].expect("matched"), seen.matched_lost_acknowledgements[0].expect("matched"))
+}
+
+#[test]
+fn losses_between_two_captures_are_those_of_the_link() {
+    for rest in ["", "[hosts]\ntimestamps = false", "[hosts]\nsack = false"] {
+        let result = run(rest);
+        let folder = Folder::new();
+        let files = ["a", "b"].map(|node| folder.file(&format!("{node}.pcapng"), capture(&result, node)));
+        let found = of_files(&[&files[0], &files[1]]).expect("two captures");
+        let expected = truth(&result);
+        assert!(expected.0 > 30 && expected.1 > 10, "{expected:?}");
+        assert_eq!(matched(&found[0]), expected, "{rest}");
+        assert_eq!(matched(&found[1]), expected, "{rest}");
+        let losses = &found[0].captured.losses;
+        let exact = losses.how.iter().zip(&losses.packets).filter(|(how, _)| &***how == "matched");
+        assert_eq!(exact.map(|(_, packets)| u64::from(*packets)).sum::<u64>(), expected.0);
+        assert!(found[1].captured.losses.how.iter().all(|how| &**how != "matched"), "told once, where it was sent");
+        let sent = found[0].captured.connections.matched_packets[0];
+        assert_eq!(sent, result.tables.flows.sent_packets[0], "{rest}");
+    }
+}
+
+#[test]
+fn clocks_that_differ_change_nothing_and_order_of_files_neither() {
+    let result = run("");
+    let folder = Folder::new();
+    let mut late = classic(capture(&result, "b"), 113, false, 1_000);
+    for start in common::records(&late) {
+        let seconds = u32::from_le_bytes(late[start..start + 4].try_into().expect("four bytes")) + 86_400;
+        late[start..start + 4].copy_from_slice(&seconds.to_le_bytes());
+    }
+    let files = [folder.file("b.pcap", &late), folder.file("a.pcapng", capture(&result, "a"))];
+    let found = of_files(&[&files[0], &files[1]]).expect("two captures");
+    assert_eq!((matched(&found[0]), matched(&found[1])), (truth(&result), truth(&result)));
+}
+
+#[test]
+fn what_one_capture_does_not_cover_is_not_lost() {
+    let result = run("");
+    let folder = Folder::new();
+    let whole = capture(&result, "b");
+    let plain = classic(whole, 1, false, 1);
+    let starts = common::records(&plain);
+    let half = starts[packets(whole).len() / 2];
+    let files = [folder.file("a.pcapng", capture(&result, "a")), folder.file("b.pcap", &plain[..half])];
+    let found = of_files(&[&files[0], &files[1]]).expect("two captures");
+    let (lost, truth) = (matched(&found[0]).0, truth(&result).0);
+    assert!(lost > truth / 4 && lost < truth * 3 / 4, "{lost} of {truth}");
+}
+
+#[test]
+fn one_capture_given_twice_is_no_pair() {
+    let result = run("");
+    let folder = Folder::new();
+    let file = folder.file("a.pcapng", capture(&result, "a"));
+    let found = of_files(&[&file, &file]).expect("two captures");
+    assert_eq!(found[0].captured.connections.matched_packets[0], None);
+}

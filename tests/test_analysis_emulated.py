@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""tcpdump on the nodes of an emulated run, and the emulator's own series: they agree within one percent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import environment
+from perigee.analysis import analyze
+from perigee.results import Results
+
+STUDY = """
+name = "seen"
+nodes = ["server", "client"]
+[measure]
+rtt = true
+[[links]]
+name = "satellite"
+between = ["server", "client"]
+rate = "20 Mbit/s"
+delay = "50 ms"
+queue = "500 kB"
+loss = "0.02 %"
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+cc = "cubic"
+start = "6 s"
+duration = "12 s"
+"""
+FIRST_NODE = "10.71.0.1"
+SECOND_NODE = "10.71.0.2"
+
+
+def namespaces(pid: int) -> Iterator[Path]:
+    """The network namespaces that a process holds open."""
+    folder = Path(f"/proc/{pid}/fd")
+    own = Path(f"/proc/{pid}/ns/net").readlink()
+    for entry in sorted(folder.iterdir(), key=lambda path: int(path.name)):
+        try:
+            target = entry.readlink()
+        except OSError:
+            continue
+        if str(target).startswith("net:[") and target != own:
+            yield entry
+
+
+def namespace_of(pid: int, address: str, until: float) -> Path:
+    """The namespace of the node that has an address, once the devices of the run are there."""
+    while time.monotonic() < until:
+        for entry in namespaces(pid):
+            command = ["nsenter", f"--net={entry}", "ip", "-o", "addr", "show"]
+            shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+            if f" {address}/32 " in shown:
+                return entry
+        time.sleep(0.05)
+    raise AssertionError(f"no namespace with {address}")
+
+
+def tcpdump(namespace: Path, file: Path) -> subprocess.Popen[str]:
+    """A capture at all devices of a node, begun when this returns."""
+    command = ["nsenter", f"--net={namespace}", "tcpdump", "-i", "any", "-s", "120", "-B", "32768", "-U", "-Z", "root"]
+    started = subprocess.Popen([*command, "-w", str(file)], stderr=subprocess.PIPE, text=True)
+    assert started.stderr is not None
+    said = ""
+    while "listening on" not in said:
+        line = started.stderr.readline()
+        assert line, f"tcpdump ended: {said}"
+        said += line
+    return started
+
+
+@pytest.fixture
+def captured(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """Results of an emulated run, and captures at its sender and its receiver."""
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        pytest.skip("emulated links need root and /dev/net/tun")
+    for program in ("tcpdump", "nsenter"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    study, out = tmp_path / "seen.toml", tmp_path / "emu"
+    study.write_text(STUDY)
+    files = (tmp_path / "server.pcap", tmp_path / "client.pcap")
+    command = [sys.executable, "-m", "perigee", "run", str(study), "--engine", "emu", "--out", str(out)]
+    captures: list[subprocess.Popen[str]] = []
+    with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as run:
+        try:
+            until = time.monotonic() + 60
+            for address, file in zip((FIRST_NODE, SECOND_NODE), files, strict=True):
+                captures.append(tcpdump(namespace_of(run.pid, address, until), file))
+            _, said = run.communicate(timeout=100)
+        finally:
+            run.kill()
+            for one in captures:
+                one.send_signal(signal.SIGINT)
+            dropped = [one.communicate(timeout=20)[1] for one in captures]
+    assert run.returncode == 0, said
+    assert all("\n0 packets dropped by kernel" in text for text in dropped), dropped
+    return out, *files
+
+
+def test_a_capture_taken_with_tcpdump_agrees_with_the_engine(captured: tuple[Path, Path, Path]) -> None:
+    out, server, client = captured
+    engine = Results(out)
+    truth = engine.table("flows").row(0, named=True)
+    for file, side in ((server, "sender"), (client, "receiver")):
+        found = analyze([file], study="seen")
+        assert found is not None
+        row = found.table("flows").row(0, named=True)
+        assert found.table("connections")["side"][0] == side
+        assert row["goodput_mbps"] == pytest.approx(truth["goodput_mbps"], rel=0.01)
+        # The engine counts up to the flow's end, the capture to the connection's.
+        assert abs(row["retransmitted_packets"] - truth["retransmitted_packets"]) <= 0.01 * truth["sent_packets"]
+        if side == "sender":
+            for column in ("rtt_mean_ms", "rtt_p50_ms", "rtt_min_ms", "handshake_ms"):
+                assert row[column] == pytest.approx(truth[column], rel=0.01), column
+    found = analyze([client], study="seen")
+    assert found is not None
+    own = found.table("series").select("t_s", pl.col("goodput_mbps").alias("captured"))
+    theirs = engine.table("series").with_columns((pl.col("t_s") - truth["start_s"]).round(3))
+    both = own.join(theirs, on="t_s").filter(pl.col("t_s") < 12)
+    assert both.height >= 10
+    for row in both.iter_rows(named=True):
+        assert row["captured"] == pytest.approx(row["goodput_mbps"], rel=0.01, abs=0.05), row
