@@ -60,6 +60,14 @@ def test_a_study_that_is_not_there_is_bad_input(perigee: Perigee) -> None:
     assert "claypool-2021" in error
 
 
+def test_a_dry_run_lists_the_runs_and_runs_none(perigee: Perigee, tmp_path: Path) -> None:
+    done = perigee("run", "claypool-2021", "--reduced", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "round 1, flow.cc = hybla" in done.stdout
+    assert "8 runs; nothing was run" in done.stderr
+    assert list(tmp_path.glob("results*")) == []
+
+
 def test_an_engine_that_is_none_is_answered_with_those_that_are(perigee: Perigee, study: Path) -> None:
     error = said(perigee("run", study, "--engine", "lab"), 2)
     assert error == "error: --engine lab: there is no such engine; the engines are: sim, emu, live\n"

@@ -134,6 +134,8 @@ def test_what_is_left_counts_the_waiting() -> None:
     timetable, _, _ = table(Schedule(every_s=900.0), MIDNIGHT + 300)
     assert timetable.left_s([0, 1, 2], 600.0) == 600 + 2 * 900 + 600
     assert timetable.left_s([0, 1, 2], None) is None
+    assert timetable.wait(0, lambda: True)
+    assert timetable.left_s([0, 1], 600.0) == 900 + 600
     pausing, _, _ = table(Schedule(pause_s=10.0), MIDNIGHT)
     assert pausing.left_s([0, 0], 5.0) == 20
 

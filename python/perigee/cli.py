@@ -151,7 +151,9 @@ def run(
         out_console.print(table)
         say(together)
         return
-    with progress.bar(error_console, job.study.path.parent.name) as watch:
+    file = job.study.path.resolve()
+    title = file.parent.name if file.name == "study.toml" else file.stem
+    with progress.bar(error_console, title) as watch:
         done = carry_out(job, watch)
     if done.warnings:
         error_console.print(escape(done.warnings.rstrip()), highlight=False, soft_wrap=True)

@@ -39,8 +39,8 @@ class RealClock:
         return time.time()
 
     def steady(self) -> float:
-        """See `Clock.steady`."""
-        return time.monotonic()
+        """See `Clock.steady`; it goes on while the machine sleeps."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def sleep(self, seconds: float) -> None:
         """See `Clock.sleep`."""
@@ -79,6 +79,7 @@ class Timetable:
         self._slot: float | None = None
         self._round: int | None = None
         self._ended: float | None = None
+        self._is_under_way = False
         self._offset = clock.wall() - clock.steady()
         self.waiting_for: float | None = None
 
@@ -117,18 +118,20 @@ class Timetable:
         self.waiting_for = None
         self._slot = slot if on_grid else self._slot
         self._round = round_
+        self._is_under_way = True
         self._first = slot if self._first is None else self._first
         return True
 
     def ended(self) -> None:
         """Say that a run ended."""
         self._ended = self._clock.steady()
+        self._is_under_way = False
 
     def left_s(self, rounds: list[int], typical_s: float | None) -> float | None:
         """Estimate how long runs take that are still to be done.
 
         Args:
-            rounds: the round of each.
+            rounds: the round of each, the one under way too.
             typical_s: how long one takes; none: nobody knows.
         """
         if typical_s is None or not rounds:
@@ -136,8 +139,10 @@ class Timetable:
         schedule, wall = self._schedule, self._clock.wall()
         at = wall
         before: int | None = self._round
-        for round_ in rounds:
-            if schedule.every_s is not None and not (schedule.by_round and round_ == before):
+        for number, round_ in enumerate(rounds):
+            is_under_way = number == 0 and self._is_under_way
+            on_grid = schedule.every_s is not None and not (schedule.by_round and round_ == before)
+            if schedule.every_s is not None and on_grid and not is_under_way:
                 at = math.ceil(at / schedule.every_s) * schedule.every_s
             if self._is_over(at):
                 break
