@@ -35,10 +35,8 @@ pub(crate) fn analyze_captures(
     progress: Py<PyAny>,
 ) -> PyResult<Option<Vec<Given<'_>>>> {
     let options = options(&series, &startup, &steady, most)?;
-    let source = |(name, parts): (String, Vec<PathBuf>)| Source {
-        name,
-        parts: parts.into_iter().map(Part::File).collect(),
-    };
+    let source =
+        |(name, parts): (String, Vec<PathBuf>)| Source { name, parts: parts.into_iter().map(Part::File).collect() };
     let sources: Vec<_> = sources.into_iter().map(source).collect();
     let mut raised = None;
     let done = py.detach(|| {
