@@ -42,17 +42,15 @@ def main() -> None:
     done.set()
     server.join()
     print(f"load {os.getloadavg()[0]:.1f}")
-    print(
-        "| way | asked Mbit/s | sent Mbit/s | off by | lost | latest packet ms | median spread of delays in 100 ms, ms |"
-    )
+    print("| way | asked Mbit/s | sent Mbit/s | off by | lost | latest packet ms | usual spread in 100 ms, ms |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for step in steps:
         spread = float(np.nanmedian(step.delays_ms["most"] - step.delays_ms["least"]))
         late = step.record["sent"]["late_max_ns"] / 1e6
         off = 100 * abs(step.sent_bps / step.offered_bps - 1)
         print(
-            f"| {step.direction} | {step.offered_bps / 1e6:g} | {step.sent_bps / 1e6:.3f} | {off:.3f} % | {step.lost} | "
-            f"{late:.2f} | {spread:.3f} |"
+            f"| {step.direction} | {step.offered_bps / 1e6:g} | {step.sent_bps / 1e6:.3f} | {off:.3f} % "
+            f"| {step.lost} | {late:.2f} | {spread:.3f} |"
         )
 
 
