@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perigee.errors import InputError
-from perigee.iperf3 import BLIND, WRITTEN, Measured, read, tables
+from perigee.iperf3 import BLIND, MUTE, WRITTEN, Measured, read, tables
 
 SECOND = 1_000_050
 """Intervals end a little late, us."""
@@ -130,6 +130,15 @@ def test_of_an_upload_the_whole_is_the_receivers_and_the_course_the_senders() ->
     assert row["startup_s"] is None
     assert row["steady_retransmitted_packets"] == 3
     assert rows(upload(), "series")[-1]["acked_bytes"] == 6_000_000
+
+
+def test_a_sender_that_says_little_is_no_sender_elsewhere() -> None:
+    document = upload()
+    for interval in document["intervals"]:
+        for key in ("rtt", "snd_cwnd", "retransmits", "pmtu"):
+            del interval["streams"][0][key]
+    assert one(document).notes == (WRITTEN, MUTE)
+    assert rows(document)[0]["steady_retransmitted_packets"] is None
 
 
 def test_a_servers_log_of_several_tests_is_read_as_several() -> None:

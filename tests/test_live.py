@@ -265,6 +265,21 @@ def test_a_run_that_keeps_failing_is_left_out_and_the_end_says_so(lab: Lab) -> N
     assert lab.perigee("report", "results/between-live").returncode == 0
 
 
+def test_a_run_that_is_to_be_tried_again_is_left_for_the_same_command(lab: Lab) -> None:
+    server = lab.serve()
+    (lab.folder / "long.toml").write_text(STUDY.replace('size = "6 MB"', 'duration = "2 s"'))
+    command = ["run", "long.toml", *HERE, "--set", "live.retries=0", "--set", "live.failed=again"]
+    running = lab.start([*PERIGEE, *command, "--set", "live.pause=2 s"])
+    wait_until((lab.folder / "results/between-live/shards/run-000000.shard").exists)
+    server.kill()
+    _, said = running.communicate(timeout=60)
+    assert (running.returncode, "give the same command again to go on with this run" in said) == (1, True), said
+    lab.serve()
+    again = lab.perigee(*command)
+    assert again.returncode == 0, again.stderr
+    assert flows(lab)["run"].to_list() == [0, 1]
+
+
 def test_a_server_that_was_never_there_ends_it_with_the_command_to_start_one(lab: Lab) -> None:
     done = lab.perigee("run", "between.toml", *HERE, "--set", "live.retries=1")
     assert done.returncode == 1, done.stderr
