@@ -21,16 +21,21 @@ def clean() -> None:
     """End what emulators that were killed have left.
 
     Namespaces, devices and translated addresses vanish with the process that made them. What can be left are children
-    of the program that ran behind a link; they are ended. Emulators at work, and everything else, are not touched.
+    of the program that ran behind a link, which are ended, and folders in which an author's algorithm was being
+    compiled, which are removed. Emulators at work, and everything else, are not touched.
 
     [bold]Example[/bold]
 
       perigee emu clean
     """
     ended = emulation.clean()
-    for process in ended:
-        result(f"ended {process['command']} (process {process['pid']})")
-    say("nothing was left" if not ended else f"{len(ended)} processes ended")
+    for left in ended:
+        if "folder" in left:
+            result(f"removed {left['folder']}")
+        else:
+            result(f"ended {left['command']} (process {left['pid']})")
+    if not ended:
+        say("nothing was left")
 
 
 def run_behind(

@@ -64,7 +64,7 @@ def run_behind(
 
 
 def clean() -> list[dict[str, Any]]:
-    """End processes that run behind links whose emulator was killed; return each one's `pid` and `command`.
+    """End what killed emulators have left; return each process's `pid` and `command`, each removed `folder`.
 
     Raises:
         RunError: this process may not.

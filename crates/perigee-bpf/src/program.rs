@@ -112,7 +112,7 @@ impl Program {
             if fs::read(&file.path).map_err(wrong)? != file.source {
                 return Err(ProgramError::Changed { path: file.path.clone() });
             }
-            let folder = tempfile::tempdir().map_err(wrong)?;
+            let folder = perigee_cc_load::scratch().map_err(wrong)?;
             let object = folder.path().join("algorithm.o");
             let warnings = perigee_cc_build::kernel_object(&file.path, &file.headers, &object)?;
             // Who else was at it has the same.

@@ -37,7 +37,7 @@ pub enum ForKernel {
 /// # Errors
 /// Where it is no algorithm for the simulator.
 pub fn check(path: &Path, headers: &Path, sequences: u32) -> Result<Checked, LoadError> {
-    let folder = tempfile::tempdir().map_err(LoadError::Temporary)?;
+    let folder = crate::scratch().map_err(LoadError::Temporary)?;
     let mut loader = Loader::new(headers.to_owned());
     let algorithm = loader.load(path, &path.display().to_string())?;
     let mut warnings = loader.warnings().to_owned();

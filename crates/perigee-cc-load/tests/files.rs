@@ -263,3 +263,20 @@ fn what_only_the_simulator_has_does_not_compile_for_the_kernel() {
         ForKernel::Compiles => panic!("the kernel has no such field"),
     }
 }
+
+#[test]
+fn folders_of_processes_that_are_gone_are_removed_and_no_others() {
+    let ours = perigee_cc_load::scratch().expect("a folder");
+    let name = ours.path().file_name().expect("a name").to_string_lossy().into_owned();
+    let pid = format!("-{}-", std::process::id());
+    assert!(name.contains(&pid), "{name}");
+    // Linux gives no process number 0, so that nobody is its owner. The first number is of another namespace.
+    let left = std::env::temp_dir().join(name.replacen(&pid, "-0-", 1));
+    let other = std::env::temp_dir().join(format!("perigee-cc-1-0-{}", std::process::id()));
+    for folder in [&left, &other] {
+        std::fs::create_dir(folder).expect("a folder");
+    }
+    assert!(perigee_cc_load::sweep().expect("a folder of temporary files").contains(&left));
+    assert!(!left.exists() && ours.path().exists() && other.exists());
+    std::fs::remove_dir(other).expect("ours");
+}

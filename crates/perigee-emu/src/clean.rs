@@ -1,21 +1,28 @@
 //! What is left of emulations whose process was killed.
 //!
 //! Devices, namespaces and tables of nftables vanish with the process that made them, and so does the program that it
-//! started. What can be left are that program's own children: they carry a mark in their environment.
+//! started. What can be left are that program's own children: they carry a mark in their environment; and folders in which
+//! authors' algorithms were being compiled.
 
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 
 use rustix::io::Errno;
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 
-/// A process that was ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leftover {
-    /// Its number.
-    pub pid: u32,
-    /// Its name.
-    pub command: String,
+/// What was left, and is not any more.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Leftover {
+    /// A process that was ended.
+    Process {
+        /// Its number.
+        pid: u32,
+        /// Its name.
+        command: String,
+    },
+    /// A folder of temporary files that was removed.
+    Folder(PathBuf),
 }
 
 /// The mark of programs that this process puts behind links: a name and a value for their environment.
@@ -25,7 +32,7 @@ pub(crate) fn mark() -> io::Result<(&'static str, String)> {
     Ok((MARK, format!("{pid}/{started}")))
 }
 
-/// Ends every process that runs behind a link whose emulator is gone. Processes of emulators that are at work, and
+/// Ends every process that runs behind a link whose emulator is gone, and removes the folders of compilers that are gone. Processes of emulators that are at work, and
 /// those without a mark, are not touched.
 ///
 /// # Errors
@@ -44,12 +51,13 @@ pub fn clean() -> io::Result<Vec<Leftover>> {
         }
         let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned();
         match pidfd_send_signal(&held, Signal::KILL) {
-            Ok(()) => ended.push(Leftover { pid, command }),
+            Ok(()) => ended.push(Leftover::Process { pid, command }),
             Err(Errno::SRCH) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    ended.sort_by_key(|process| process.pid);
+    ended.extend(perigee_cc_load::sweep()?.into_iter().map(Leftover::Folder));
+    ended.sort();
     Ok(ended)
 }
 
@@ -103,7 +111,7 @@ mod tests {
             assert!((0..1_000_000).any(|_| marked()), "process {pid} has no mark");
         }
         let ended = clean().expect("a clean machine");
-        assert!(ended.contains(&Leftover { pid: orphan.id(), command: "sleep".into() }), "{ended:?}");
+        assert!(ended.contains(&Leftover::Process { pid: orphan.id(), command: "sleep".into() }), "{ended:?}");
         assert!(!orphan.wait().expect("its end").success());
         assert_eq!(ours.try_wait().expect("its state"), None, "one whose emulator lives was ended");
         ours.kill().expect("it lives");

@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
-use perigee_emu::{Exec, ExecError, Report, Surroundings, Watcher};
+use perigee_emu::{Exec, ExecError, Leftover, Report, Surroundings, Watcher};
 use perigee_link::profile::{self, Profile};
 use perigee_link::strict::{parse, parse_value, Node, Origin, StrictError};
 use perigee_link::DropReason;
@@ -59,11 +59,14 @@ pub(crate) fn run_behind(
     Ok(done.to_string())
 }
 
-/// Ends what emulators that were killed have left; JSON: each process's `pid` and `command`.
+/// Ends what emulators that were killed have left; JSON: each process's `pid` and `command`, each removed `folder`.
 #[pyfunction]
 pub(crate) fn emu_clean() -> PyResult<String> {
     let ended = perigee_emu::clean().map_err(|error| EmulationError::new_err(error.to_string()))?;
-    let ended = ended.into_iter().map(|process| json!({"pid": process.pid, "command": process.command}));
+    let ended = ended.into_iter().map(|left| match left {
+        Leftover::Process { pid, command } => json!({"pid": pid, "command": command}),
+        Leftover::Folder(folder) => json!({"folder": folder}),
+    });
     Ok(Value::Array(ended.collect()).to_string())
 }
 
