@@ -373,6 +373,19 @@ def test_logs_that_say_too_little_are_refused(tmp_path: Path) -> None:
         read_pings(log)
 
 
+def test_a_probe_of_which_nothing_arrived_is_refused() -> None:
+    none = probed(8, 4, loss=np.ones(100_000, bool)[:1])
+    none["report"] |= {"received": 0, "lost": none["sent"]["packets"], "arrivals": [], "runs": [[13333, 1]]}
+    for name in ("least_us", "mean_us", "most_us"):
+        none["report"]["blocks"][name] = [None] * len(none["report"]["blocks"][name])
+    none["report"]["blocks"]["received"] = [0] * len(none["report"]["blocks"]["received"])
+    steps = steps_of_links(none)
+    assert not steps[0].is_full(steps)
+    assert np.isnan(steps[0].delay_variation_ms[0])
+    with pytest.raises(InputError, match="no packet of it arrived"):
+        fit("a", Measured(steps=steps, probe=Path("p.jsonl")))
+
+
 def test_a_log_without_a_loss_gives_a_bound(tmp_path: Path) -> None:
     fitted = fit("a", Measured(read_pings(write_log(tmp_path / "a.csv", np.full(1000, 600.0)))))
     assert fitted.down.loss is not None

@@ -82,6 +82,29 @@ def test_each_rate_goes_both_ways_and_one_server_answers_pings_too(port: int) ->
     assert (answered.sent, answered.lost) == (3, 0)
 
 
+def test_a_server_at_all_addresses_answers_over_both_versions_of_ip() -> None:
+    chosen, ready, done = free_port(), threading.Event(), threading.Event()
+
+    def go_on(_answered: int, _clients: int) -> bool:
+        ready.set()
+        return not done.is_set()
+
+    answering = threading.Thread(target=serve, args=("", chosen, TOKEN, LIMITS, go_on))
+    answering.start()
+    try:
+        assert ready.wait(5)
+        assert [step.lost for step in probe(plan(chosen, 2))] == [0, 0]
+        try:
+            socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        over_6 = probe(plan(chosen, 2, host="::1"))
+        assert [step.lost for step in over_6] == [0, 0]
+    finally:
+        done.set()
+        answering.join(5)
+
+
 def test_a_log_is_continued_where_it_ends(port: int, tmp_path: Path) -> None:
     log = tmp_path / "probe.jsonl"
     wanted = plan(port, 1, 2, directions=("up",))

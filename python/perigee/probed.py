@@ -18,6 +18,8 @@ SKEW_FROM_S = 30.0
 FULL_BELOW = 0.97
 """Received less than this share of what should have arrived: the path was full."""
 
+_LEAST_RECEIVED = 2
+
 Floats = npt.NDArray[np.float64]
 
 

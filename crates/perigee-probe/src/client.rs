@@ -52,7 +52,7 @@ pub struct Outcome {
     pub sent: Sent,
     /// What came of it.
     pub report: Report,
-    /// Round trip of the first answered question, before anything was loaded.
+    /// From the first question to its answer, before anything was loaded; more than a round trip where it was lost.
     pub rtt: Time,
 }
 
@@ -99,7 +99,7 @@ enum Stage {
     Hello { asked_at: Time },
     Start { challenge: [u8; CODE] },
     Sending(Sender),
-    Receiving { receiver: Box<Receiver>, kept: u32, until: Option<Time> },
+    Receiving { receiver: Box<Receiver>, kept: u32, until: Option<Time>, ends: Time },
     Stopping { sent: Option<Sent>, receiver: Option<Box<Receiver>> },
     Fetching { sent: Sent, parts: Vec<Option<Vec<u8>>>, asked: usize, patient_until: Time },
 }
@@ -157,10 +157,11 @@ impl Client {
                 self.begin(now);
                 self.receive(now, datagram);
             }
-            (Stage::Receiving { receiver, until, .. }, Message::Data { number, sent_ns }) => {
+            (Stage::Receiving { receiver, until, ends, .. }, Message::Data { number, sent_ns }) => {
                 receiver.on_packet(now, number, sent_ns);
-                // Those that were overtaken get some time.
-                *until = Some(now + if receiver.has_last() { AFTERWARDS } else { GAP });
+                let left = *ends - now;
+                // Those that were overtaken get some time; before the end, so does a path that is cut off for a while.
+                *until = Some(now + if receiver.has_last() { AFTERWARDS } else { left.clamp(GAP, LONG_GAP) });
             }
             (Stage::Stopping { receiver: Some(receiver), .. }, Message::Data { number, sent_ns }) => {
                 receiver.on_packet(now, number, sent_ns);
@@ -195,14 +196,11 @@ impl Client {
         }
         match &mut self.stage {
             Stage::Sending(sender) => {
-                if let Some(length) = sender.transmit(now, &self.token, out) {
-                    if sender.wake().is_none() {
-                        let sent = Some(sender.sent());
-                        self.turn_to(now + AFTERWARDS, Stage::Stopping { sent, receiver: None });
-                    }
-                    return Some(length);
+                if sender.wake().is_some() {
+                    return sender.transmit(now, &self.token, out);
                 }
-                return None;
+                let sent = Some(sender.sent());
+                self.turn_to(now + AFTERWARDS, Stage::Stopping { sent, receiver: None });
             }
             Stage::Receiving { until: Some(until), .. } if now >= *until => {
                 let hello = Stage::Hello { asked_at: now };
@@ -216,10 +214,7 @@ impl Client {
             return None;
         }
         let (message, fill, again) = match &mut self.stage {
-            Stage::Hello { asked_at } => {
-                *asked_at = now;
-                (Message::Hello, FILLED_HELLO, AGAIN)
-            }
+            Stage::Hello { .. } => (Message::Hello, FILLED_HELLO, AGAIN),
             Stage::Start { challenge } => (Message::Start(*challenge, self.asked), 0, AGAIN),
             Stage::Sending(_) => return None,
             Stage::Receiving { kept, .. } => {
@@ -273,7 +268,10 @@ impl Client {
     fn begin(&mut self, now: Time) {
         let stage = match self.asked.direction {
             Direction::Up => Stage::Sending(Sender::new(self.name, self.asked, now)),
-            Direction::Down => Stage::Receiving { receiver: Box::new(Receiver::new(self.asked)), kept: 0, until: None },
+            Direction::Down => {
+                let receiver = Box::new(Receiver::new(self.asked));
+                Stage::Receiving { receiver, kept: 0, until: None, ends: now + self.asked.time() }
+            }
         };
         self.turn_to(now, stage);
     }
@@ -320,8 +318,10 @@ const UNHEARD: Time = Time::from_secs(12);
 const SILENCE: Time = Time::from_secs(15);
 /// For packets that were overtaken by the last one.
 const AFTERWARDS: Time = Time::from_millis(500);
-/// Without data for so long, the client asks whether that was all.
-const GAP: Time = Time::from_secs(3);
+/// Without data for so long behind the end, the client asks whether that was all.
+const GAP: Time = Time::from_secs(2);
+/// And for so long before it.
+const LONG_GAP: Time = Time::from_secs(10);
 /// Parts of a report that are on their way.
 const AT_A_TIME: usize = 32;
 /// Bytes of a report at the most.

@@ -327,6 +327,11 @@ mod tests {
 
     proptest! {
         #[test]
+        fn no_bytes_of_a_report_make_its_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+            Report::from_bytes(&bytes);
+        }
+
+        #[test]
         fn every_number_is_received_or_lost_once(
             numbers in prop::collection::vec(0u64..400_000, 0..300),
             sent in 0u64..400_000,

@@ -312,10 +312,7 @@ fn check(asked: &Request, limits: &Limits) -> Result<(), Refusal> {
     if asked.rate_bps > limits.rate.as_bps() {
         return Err(Refusal::RateOfOne(limits.rate.as_bps()));
     }
-    let bits = u128::from(asked.packets) * u128::from(asked.packet) * 8;
-    if bits
-        > u128::from(asked.rate_bps) * u128::from(limits.time.as_nanos()) / 1_000_000_000 + 8 * u128::from(asked.packet)
-    {
+    if asked.time() > limits.time {
         return Err(Refusal::Time(limits.time.as_nanos() / 1_000_000_000));
     }
     Ok(())

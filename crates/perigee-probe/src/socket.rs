@@ -46,7 +46,7 @@ pub fn probe(
 ) -> Result<Outcome, ProbeError> {
     let _punctual = Punctual::new();
     let mut client = Client::new(now(), name, token, plan);
-    let (mut buffer, mut looked) = (vec![0; MOST_BYTES], now());
+    let (mut buffer, mut looked, mut refusal) = (vec![0; MOST_BYTES], now(), None);
     loop {
         let time = now();
         for _ in 0..AT_A_TIME {
@@ -66,11 +66,17 @@ pub fn probe(
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     return Err(ProbeError::NobodyListens)
                 }
-                Err(error) => client.refused(error.raw_os_error() == Some(libc::EMSGSIZE)),
+                Err(error) => {
+                    client.refused(error.raw_os_error() == Some(libc::EMSGSIZE));
+                    refusal = Some(error);
+                }
             }
         }
-        if let Some(outcome) = client.outcome() {
-            return Ok(outcome.clone()?);
+        match (client.outcome(), refusal.take()) {
+            // Not a silent server, but no way there.
+            (Some(Err(Failure::NoAnswer)), Some(error)) => return Err(error.into()),
+            (Some(outcome), _) => return Ok(outcome.clone()?),
+            (None, last) => refusal = last,
         }
         if time - looked >= LOOK {
             looked = time;

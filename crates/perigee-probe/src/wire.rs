@@ -16,6 +16,8 @@
 //! Every one but `data` ends with a code (before the filling). A packet of data is known by its session, 64 random bits
 //! that only the two ends have seen, and by its address.
 
+use perigee_units::Time;
+
 use crate::code::{Token, CODE};
 use crate::sender::Sent;
 
@@ -93,6 +95,14 @@ pub(crate) struct Request {
     pub(crate) rate_bps: u64,
     pub(crate) packets: u64,
     pub(crate) per_block: u32,
+}
+
+impl Request {
+    /// How long all packets take.
+    pub(crate) fn time(&self) -> Time {
+        let bit_ns = u128::from(self.packets) * u128::from(self.packet) * 8_000_000_000;
+        Time::from_nanos(u64::try_from(bit_ns / u128::from(self.rate_bps.max(1))).unwrap_or(u64::MAX))
+    }
 }
 
 /// A datagram as read.

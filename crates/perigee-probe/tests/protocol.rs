@@ -56,12 +56,14 @@ struct World {
     /// The client is gone from this instant on.
     gone: Time,
     from_server: u64,
+    /// Nothing passes the link from one instant to another.
+    cut: (Time, Time),
 }
 
 impl World {
     fn new(up: Way, down: Way) -> Self {
         let server = Server::new(Token::new(TOKEN), [3; 32], Limits::default());
-        Self { server, up, down, now: Time::from_secs(1), gone: Time::MAX, from_server: 0 }
+        Self { server, up, down, now: Time::from_secs(1), gone: Time::MAX, from_server: 0, cut: (Time::MAX, Time::MAX) }
     }
 
     fn probe(&mut self, name: u64, token: &[u8], plan: &Plan) -> Result<Outcome, Failure> {
@@ -70,7 +72,9 @@ impl World {
         let mut out = vec![0; MOST_BYTES];
         loop {
             while let Some(length) = client.transmit(self.now, &mut out).filter(|_| self.now < self.gone) {
-                self.up.offer(self.now, &out[..length]);
+                if !(self.cut.0..self.cut.1).contains(&self.now) {
+                    self.up.offer(self.now, &out[..length]);
+                }
             }
             if let Some(outcome) = client.outcome() {
                 return outcome.clone();
@@ -85,7 +89,9 @@ impl World {
             while let Some((to, length)) = self.server.transmit(self.now, &mut out) {
                 assert_eq!(to, here);
                 self.from_server += length as u64 + 28;
-                self.down.offer(self.now, &out[..length]);
+                if !(self.cut.0..self.cut.1).contains(&self.now) {
+                    self.down.offer(self.now, &out[..length]);
+                }
             }
             while self.down.next() <= self.now {
                 let (_, datagram) = self.down.flying.pop_front().unwrap();
@@ -144,6 +150,17 @@ fn a_path_that_loses_a_fifth_of_everything_is_measured_all_the_same() {
         assert!((share - 0.2).abs() < 0.016, "{direction:?}: {share}");
         assert_eq!(outcome.report.received + outcome.report.lost, outcome.sent.packets);
     }
+}
+
+#[test]
+fn a_path_that_is_cut_off_for_some_seconds_is_measured_to_the_end() {
+    let mut world = World::new(Way::new(50.0, 20, 0.0, "up"), Way::new(50.0, 20, 0.0, "down"));
+    world.cut = (Time::from_secs(5), Time::from_secs(9));
+    let outcome = world.probe(1, TOKEN, &plan(Direction::Down, 2.0, 20)).unwrap();
+    assert_eq!(outcome.sent.packets, 3333);
+    // Four seconds of 167 packets each, in one run.
+    assert_eq!(outcome.report.runs.len(), 1);
+    assert!((660..674).contains(&outcome.report.lost), "{}", outcome.report.lost);
 }
 
 #[test]

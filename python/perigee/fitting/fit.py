@@ -67,6 +67,8 @@ def fit(name: str, measured: Measured) -> Fitted:
     """
     if measured.pings is None and not measured.steps and not measured.captured:
         raise InputError("nothing to fit; give --ping LOG, --probe LOG, --capture FILE, or several of them")
+    if measured.steps and not any(step.received for step in measured.steps):
+        raise InputError(f"{measured.probe or 'probe'}: no packet of it arrived; probe with smaller packets (--packet)")
     idle = None if measured.pings is None else _idle(measured.pings)
     rates = {way: fit_rate(measured.steps, way) for way in ("down", "up")}
     jittery = _jittery(measured.steps)
