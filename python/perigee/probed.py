@@ -135,9 +135,11 @@ class Step:
 
     def is_full(self, others: list[Step]) -> bool:
         """Whether the path carried less than was offered, beyond the loss that lower rates have too."""
-        lower = [
-            step.loss for step in others if step.direction == self.direction and step.offered_bps < self.offered_bps
-        ]
+        if self.received < _LEAST_RECEIVED:
+            # Nothing passes at all: that is no capacity.
+            return False
+        own = [step for step in others if step.direction == self.direction and step.received]
+        lower = [step.loss for step in own if step.offered_bps < self.offered_bps]
         expected = self.sent_bps * (1 - min(lower, default=0.0))
         # Without a lower rate, even losses all over are taken for a full path only where the delay says so too.
         return self.received_bps < FULL_BELOW * expected and (bool(lower) or self._queued())
