@@ -108,19 +108,21 @@ def _cells(row: dict[str, object], series: pl.DataFrame, *, several: str | bool)
 
     sent, again = value("sent_packets"), value("retransmitted_packets")
     share = None if not sent or again is None else 100 * again / sent
-    trips = [number(value(name), 1) for name in ("rtt_min_ms", "rtt_mean_ms", "rtt_p95_ms")]
+    digits = 1 if (value("rtt_mean_ms") or 0) >= 10 else 3
+    trips = [number(value(name), digits) for name in ("rtt_min_ms", "rtt_mean_ms", "rtt_p95_ms")]
     events, most = value("loss_events"), value("loss_event_max_packets")
     period = of_series(series) if not series.is_empty() else None
     name = escape(str(row["flow"])) + (f"\n[dim]{escape(str(several))}[/dim]" if several else "")
+    carried = [number((value("received_bytes") or 0) / 1e6, 2), number(value("duration_s"), 1),
+               number(value("goodput_mbps"), 2)]  # fmt: skip
     if row["kind"] == "ping":
         share, events = None, None
+        carried[0] = carried[2] = "–"
         name += f"\n{number(value('lost_packets'), 0)} of {number(sent, 0)} lost"
     return [
         name,
         str(row.get("side") or "–"),
-        number((value("received_bytes") or 0) / 1e6, 2),
-        number(value("duration_s"), 1),
-        number(value("goodput_mbps"), 2),
+        *carried,
         " / ".join(trips),
         number(share, 3),
         number(value("reordered_packets"), 0),

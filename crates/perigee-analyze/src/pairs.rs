@@ -116,13 +116,20 @@ fn is_same(first: &Seen, second: &Seen) -> bool {
 
 /// By way, which of two captures is nearer to where it begins; `None` where they were taken at one place.
 fn near(first: &Seen, second: &Seen) -> Option<[usize; 2]> {
-    let of = |way: usize| {
-        let (back, forth) = ((first.reach(1 - way), second.reach(1 - way)), (first.reach(way), second.reach(way)));
-        match (back, forth) {
-            ((Some(a), Some(b)), _) if a != b => Some(usize::from(b < a)),
-            (_, (Some(a), Some(b))) if a != b => Some(usize::from(b > a)),
-            _ => None,
+    // One and the same packets tell best: the answer to a SYN comes sooner where it was given.
+    let handshakes = [first.opening.to_responder(), second.opening.to_responder()];
+    if let ([Some(a), Some(b)], Some(way)) = (handshakes, first.opening.way) {
+        if a != b {
+            let by_responder = usize::from(b < a);
+            let mut near = [1 - by_responder; 2];
+            near[1 - way] = by_responder;
+            return Some(near);
         }
+    }
+    let of = |way: usize| match [first.reach(1 - way), second.reach(1 - way), first.reach(way), second.reach(way)] {
+        [Some(a), Some(b), ..] if a != b => Some(usize::from(b < a)),
+        [_, _, Some(a), Some(b)] if a != b => Some(usize::from(b > a)),
+        _ => None,
     };
     let near = [of(0)?, of(1)?];
     (near[0] != near[1]).then_some(near)

@@ -21,16 +21,18 @@ def assemble(results: Results) -> Report:
     rounds = flows["round"].n_unique()
     carried = float(flows["received_bytes"].sum() if "received_bytes" in flows.columns else flows["bytes"].sum())
     runs = Fact(str(manifest["runs"]), f"runs in {rounds} round{'s' if rounds > 1 else ''}")
+    carried_where, incomplete_what = "carried over the links", "flows did not complete"
     if results.is_analysis:
+        carried_where, incomplete_what = "of payload in them", "flows have no end in them"
         runs = Fact(str(flows.height), f"flow{'s' if flows.height > 1 else ''} in the files")
     facts = [
         runs,
-        Fact(f"{number(carried / 1e9, 0 if carried > 1e10 else 2)} GB", "carried over the links"),
+        Fact(f"{number(carried / 1e9, 0 if carried > 1e10 else 2)} GB", carried_where),
         *published_facts(context),
     ]
     incomplete = flows.height - int(flows["completed"].sum())
     if incomplete:
-        facts.append(Fact(f"{incomplete} of {flows.height}", "flows did not complete"))
+        facts.append(Fact(f"{incomplete} of {flows.height}", incomplete_what))
     settings = ", ".join(manifest["settings"]) or "none"
     engine = {"sim": "simulated packet by packet", "emu": "emulated", "live": "measured"}.get(manifest["engine"], "")
     seeds = manifest["seeds"]

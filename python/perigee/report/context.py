@@ -165,10 +165,16 @@ class Context:
             words += [row["cc"]] if row["cc"] else []
             words += [f"{key} = {_text(value)}" for key, value in set_values.items()]
             for key, value in points[row["point"]].items():
-                if key not in ("flow.cc", f"flows.{row['flow'].split('.')[0]}.cc"):
+                if key == FILE:
+                    words.append(_text(value))
+                elif key not in ("flow.cc", f"flows.{row['flow'].split('.')[0]}.cc"):
                     words.append(f"{_short(key)} = {_text(value)}")
             keys.append(", ".join(words))
         return keys
+
+
+FILE = "file"
+"""Where results were measured from several files, this is what varies."""
 
 
 def _short(key: str) -> str:

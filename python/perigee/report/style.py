@@ -112,9 +112,15 @@ def figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
 
 
 def legend_above(owner: Figure, axes: Axes, columns: int) -> None:
-    """Put the legend of `axes` above the whole figure, in one or more rows."""
+    """Put the legend of `axes` above the whole figure, in one or more rows, in fewer columns where texts are long."""
     handles, labels = axes.get_legend_handles_labels()
-    owner.legend(handles, labels, loc="outside upper center", ncols=columns)
+    longest = max((len(label) for label in labels), default=0)
+    fits = max(1, _LETTERS_PER_LINE // (longest + _LETTERS_OF_A_HANDLE))
+    owner.legend(handles, labels, loc="outside upper center", ncols=min(columns, fits))
+
+
+_LETTERS_PER_LINE = 110
+_LETTERS_OF_A_HANDLE = 7
 
 
 def from_zero(axes: Sequence[Axes]) -> None:

@@ -21,7 +21,7 @@ def section(context: Context) -> Section | None:
     known = [(group, one) for group, one in found if one is not None]
     if not known:
         return None
-    blocks: list[Block] = [_table(known), *(_plot(group, one) for group, one in known)]
+    blocks: list[Block] = [_table(known), *(_plot(place, group, one) for place, (group, one) in enumerate(known, 1))]
     return Section("periods", "Autocorrelation of retransmissions", blocks)
 
 
@@ -53,7 +53,7 @@ def _table(known: list[tuple[Group, Periodicity]]) -> Table:
     )
 
 
-def _plot(group: Group, one: Periodicity) -> Plot:
+def _plot(place: int, group: Group, one: Periodicity) -> Plot:
     drawing = figure(2.6)
     axes = drawing.subplots()
     lags = np.concatenate([-one.lags_s[:0:-1], one.lags_s])
@@ -68,7 +68,7 @@ def _plot(group: Group, one: Periodicity) -> Plot:
     axes.set_ylim(min(-0.2, float(both.min()) * 1.1), 1.0)
     said = "no period" if one.period_s is None else f"period {number(one.period_s, 1)} s"
     return Plot(
-        f"periods-{group.look.color.strip('#').lower()}-{len(group.key)}",
+        f"periods-{place}",
         "Pearson correlation of the packets sent again per interval with themselves, shifted. Dashed: what the same "
         "values in random order exceed anywhere once in twenty times; dotted: the detected period.",
         f"{group.label}: {said}",

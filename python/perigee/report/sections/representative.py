@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -77,10 +79,20 @@ def _plot(context: Context, group: Group, part: pl.DataFrame, tops: tuple[float,
     row = group.flows.filter((pl.col("run") == run) & (pl.col("flow") == flow)).row(0, named=True)
     mean = f"{number(row['goodput_mbps'])} Mbit/s over {number(row['duration_s'], 0)} s"
     return Plot(
-        name=f"representative-{group.key}".replace(" ", "").replace("=", "-").replace(",", "-"),
+        name=_plain(f"representative-{group.key}".replace(" ", "").replace("=", "-").replace(",", "-")),
         caption=f"{group.label}: {mean} (run {run}).",
         alt=f"{group.label} over time: {mean}, mean round-trip time {number(row['rtt_mean_ms'], 0)} ms, "
         f"{row['retransmitted_packets']} packets retransmitted",
         figure=drawing,
         half=True,
     )
+
+
+def _plain(name: str) -> str:
+    """Return a name for a file and for places in a page.
+
+    Examples:
+        >>> _plain("representative-10.0.0.1:80>10.0.0.2:5000")
+        'representative-10.0.0.1-80-10.0.0.2-5000'
+    """
+    return re.sub(r"[^\w.-]+", "-", name)
