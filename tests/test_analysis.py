@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -169,6 +170,51 @@ def test_logs_of_pings_are_runs_like_others(tmp_path: Path) -> None:
     assert found.table("rtt").group_by("run").agg(pl.col("count").sum()).sort("run")["count"].to_list() == [9, 4]
     keep(found, [ours, system], tmp_path / "out")
     assert Results(tmp_path / "out").table("flows").height == 2
+
+
+IPERF3 = {
+    "start": {
+        "version": "iperf 3.12", "tcp_mss_default": 1448, "timestamp": {"timesecs": 1700000000},
+        "connected": [{"socket": 5, "local_port": 40000, "remote_port": 5201}],
+        "test_start": {"protocol": "TCP", "duration": 3, "reverse": 0, "bytes": 0, "blocks": 0},
+    },
+    "intervals": [
+        {"streams": [{"socket": 5, "start": n, "end": n + 1, "seconds": 1, "bytes": 1_250_000, "retransmits": n,
+                      "snd_cwnd": 144_800, "rtt": 40_000, "sender": True}]}
+        for n in range(3)
+    ],
+    "end": {
+        "streams": [{
+            "sender": {"socket": 5, "end": 3, "bytes": 3_750_000, "retransmits": 3, "sender": True},
+            "receiver": {"socket": 5, "end": 3, "bytes": 3_700_000, "sender": True},
+        }],
+        "sender_tcp_congestion": "cubic",
+    },
+}  # fmt: skip
+
+
+def test_files_of_iperf3_stand_beside_captures_in_one_report(simulated: Path, tmp_path: Path, perigee: Perigee) -> None:
+    file = tmp_path / "iperf3.json"
+    file.write_text(json.dumps(IPERF3))
+    done = perigee("analyze", file, capture(simulated, "b"), "--out", tmp_path / "both", "--name", "both")
+    assert done.returncode == 0, done.stderr
+    flows = Results(tmp_path / "both").table("flows")
+    assert flows["engine"].unique().to_list() == ["capture"]
+    assert flows["run"].to_list() == [0, 1]
+    assert flows["received_bytes"][1] == 3_700_000
+    assert json.loads(flows["point"][1]) == {"file": "iperf3.json"}
+    assert perigee("report", tmp_path / "both", "--format", "html,csv").returncode == 0
+    assert "iperf3.json (iperf3)" in (tmp_path / "both" / "report.html").read_text()
+
+
+def test_an_analysis_can_be_stopped(simulated: Path) -> None:
+    assert analyze([capture(simulated, "a")], go_on=lambda _done: False) is None
+
+    def interrupted(_done: float) -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        analyze([capture(simulated, "a")], go_on=interrupted)
 
 
 def test_a_period_is_found_in_noise_and_none_in_noise_alone() -> None:

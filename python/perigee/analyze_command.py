@@ -37,7 +37,7 @@ def analyze_files(
     joined: Annotated[
         bool, typer.Option("--joined", help="The captures are parts of one, in this order (tcpdump -C or -G).")
     ] = False,
-    series: Annotated[str, typer.Option(help="Interval of the values over time.")] = "1 s",
+    series: Annotated[str, typer.Option(help="Interval of a captured flow's values over time.")] = "1 s",
     startup: Annotated[
         str, typer.Option(help='End of the start-up phase of captured flows: "50 MB", "30 s", off.')
     ] = "off",

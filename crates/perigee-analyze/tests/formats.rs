@@ -257,3 +257,79 @@ fn a_packet_captured_at_two_devices_of_a_host_counts_once() {
     assert_eq!(found.tables.flows.retransmitted_packets, result.tables.flows.retransmitted_packets);
     assert_eq!(Some(found.captured.connections.duplicated_packets[0]), result.tables.flows.sent_packets[0]);
 }
+
+/// A packet of IPv4 in an Ethernet frame: source's last bytes and port, flags, payload that is not kept.
+fn segment(host: u32, port: u16, flags: u8, payload: u16) -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    frame.extend([8, 0, 0x45, 0]);
+    frame.extend((40 + payload).to_be_bytes());
+    frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 7]);
+    frame.extend((host as u16).to_be_bytes());
+    frame.extend([10, 0, 0, 1]);
+    frame.extend(port.to_be_bytes());
+    frame.extend([0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, flags, 1, 0, 0, 0, 0, 0]);
+    frame
+}
+
+#[test]
+fn very_many_connections_take_bounded_room_and_the_largest_are_measured() {
+    const MANY: u32 = 200_000;
+    let mut packets: Vec<Packet> = Vec::new();
+    for number in 0..MANY {
+        let at = u64::from(number) * 10_000;
+        packets.push((at, segment(number >> 8, 1000 + (number & 255) as u16, 2, 0), 54));
+        if number % 1000 == 0 {
+            // Its data, before and behind.
+            let payload = 1000 + (number / 1000) as u16;
+            packets.push((
+                at,
+                segment(number >> 8, 1000 + (number & 255) as u16, 16, payload),
+                54 + u32::from(payload),
+            ));
+        }
+    }
+    let found = of_bytes(&blocks(&packets, Endianness::Little, 9)).expect("a capture");
+    assert_eq!((found.connections, found.measured), (u64::from(MANY), 100));
+    assert!(found.pushed_out >= 65_536, "{}", found.pushed_out);
+    let sizes = &found.tables.flows.sent_packets;
+    assert_eq!(sizes.len(), 100);
+    // Those with data are 200; the hundred with most of it are kept.
+    let kept: Vec<u64> = found.captured.connections.segment_bytes.iter().map(|bytes| u64::from(*bytes)).collect();
+    assert!(kept.iter().all(|bytes| *bytes >= 1100), "{kept:?}");
+    assert_eq!(found.other_payload_bytes, (1000..1100).sum::<u64>());
+}
+
+#[test]
+fn datagrams_are_counted_with_what_passed() {
+    let flow = "[[flows]]\nname = \"u\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"2 Mbit/s\"\npacket = \"500 B\"\nduration = \"5 s\"\n";
+    let result = simulated("rate = \"10 Mbit/s\"\ndelay = \"40 ms\"\nloss = \"1 %\"", flow);
+    let found = of_bytes(capture(&result, "b")).expect("a capture");
+    let (flows, sim) = (&found.tables.flows, &result.tables.flows);
+    assert_eq!((&*flows.kind[0], flows.received_bytes[0], found.udp), ("udp", sim.received_bytes[0], 1));
+    assert!((flows.goodput_mbps[0] / sim.goodput_mbps[0] - 1.0).abs() < 0.02, "{}", flows.goodput_mbps[0]);
+    assert_eq!((flows.lost_packets[0], flows.retransmitted_packets[0]), (None, None));
+}
+
+#[test]
+fn the_same_over_ipv6_gives_the_same_figures() {
+    let result = download();
+    let original = packets(capture(&result, "b"));
+    let expected = figures(&of_bytes(&blocks(&original, Endianness::Little, 9)).expect("a capture"));
+    let over_6: Vec<Packet> = original
+        .iter()
+        .map(|(at, data, wire)| {
+            let (ip, inside) = data[14..].split_at(20);
+            let mut frame = [&data[..12], &[0x86, 0xdd, 0x60, 0, 0, 0]].concat();
+            frame.extend(((wire - 34) as u16).to_be_bytes());
+            frame.extend([6, 64]);
+            for address in [&ip[12..16], &ip[16..20]] {
+                frame.extend([&[0xfd; 12], address].concat());
+            }
+            frame.extend(inside);
+            (*at, frame, wire + 20)
+        })
+        .collect();
+    let found = of_bytes(&blocks(&over_6, Endianness::Little, 9)).expect("a capture");
+    assert_eq!(figures(&found), expected);
+    assert!(found.tables.flows.flow[0].starts_with("[fdfd:"), "{}", found.tables.flows.flow[0]);
+}

@@ -19,7 +19,8 @@ def section(context: Context) -> Section | None:
     rows, data = [], []
     for group in groups:
         sent, lost = float(group.flows["sent_packets"].sum()), float(group.flows["lost_packets"].sum())
-        share = 100 * lost / sent if sent else float("nan")
+        known = group.flows["lost_packets"].count() > 0
+        share = 100 * lost / sent if sent and known else float("nan")
         goodput, delay = mean(group.flows["goodput_mbps"]), mean(group.flows["delay_mean_ms"])
         jitter = mean(group.flows["jitter_ms"])
         shown = [(goodput, 2), (share, 3), (delay, 1), (jitter, 2)]
