@@ -20,11 +20,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perigee.analysis import analyze, keep
 from perigee.errors import InputError, InterruptedRunError, RunError
 from perigee.ping import Plan as PingPlan
 from perigee.ping import ping
 from perigee.probe import Plan, probe, read_log
 from perigee.probed import Step, capacity_bps
+from perigee.results import Results
 from perigee.serving import Limits, serve
 
 Perigee = Callable[..., CompletedProcess[str]]
@@ -316,3 +318,19 @@ def test_a_search_ends_at_the_link_s_rate_and_a_packet_that_does_not_fit_is_name
     assert len(steps) == 4
     assert steps[3].offered_bps == pytest.approx(0.95 * 5e6, rel=0.01)
     assert steps[3].lost == 0
+
+
+def test_a_log_is_analysed_as_flows_of_datagrams(port: int, tmp_path: Path) -> None:
+    log = tmp_path / "probe.jsonl"
+    steps = probe(plan(port, 2, 10, time_s=2.2), log)
+    found = analyze([log])
+    assert found is not None
+    flows = found.table("flows")
+    assert flows["flow"].to_list()[:2] == ["1: up 2 Mbit/s", "2: up 10 Mbit/s"]
+    assert flows["kind"].to_list() == ["udp"] * 4
+    assert flows["sent_packets"].to_list() == [step.sent for step in steps]
+    assert flows["lost_packets"].to_list() == [0] * 4
+    assert flows["goodput_mbps"].to_list() == pytest.approx([2 * 1472 / 1500, 10 * 1472 / 1500] * 2, rel=0.02)
+    assert found.table("series").height == 8
+    keep(found, [log], tmp_path / "out")
+    assert Results(tmp_path / "out").table("flows").height == 4

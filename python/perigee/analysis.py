@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What others wrote down of real transfers, measured: captures, iperf3's JSON and logs of pings."""
+"""What others wrote down of real transfers, measured: captures, iperf3's JSON, logs of pings and probes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import polars as pl
 import pyarrow as pa
 
-from perigee import iperf3, pings
+from perigee import iperf3, pings, probe_tables
 from perigee.engines import arrow_table, core_fingerprint, native_core
 from perigee.errors import InputError
 from perigee.folder import Identity, ResultsFolder
@@ -22,7 +22,7 @@ from perigee.numbers import number
 ENGINE = "capture"
 """What the column `engine` says of all that is measured here."""
 
-Kind = Literal["capture", "iperf3", "ping"]
+Kind = Literal["capture", "iperf3", "ping", "probe"]
 
 GoOn = Callable[[float], bool]
 """Told the share done; says whether to go on."""
@@ -122,6 +122,9 @@ def analyze(
             runs += _iperf3(path, study)
         elif kinds[path] == "ping":
             runs.append(_ping(path, study))
+        elif kinds[path] == "probe":
+            made, notes = probe_tables.tables(path, study)
+            runs.append(Run(path.name, "probe", made, notes))
     named = [_named(run, number, len(runs)) for number, run in enumerate(runs)]
     schemas = {name: table.schema for run in reversed(named) for name, table in run.tables.items()}
     whole = [
@@ -180,11 +183,14 @@ def kind_of(path: Path) -> Kind:
         return "capture"
     if head.startswith(b"# perigee ping:") or pings.is_of_system(head):
         return "ping"
+    if head.startswith(probe_tables.MAGIC):
+        return "probe"
     if head.lstrip()[:1] == b"{":
         return "iperf3"
     what = "it is empty" if not head else "it begins like none of them"
     raise InputError(
-        f"{path}: neither a capture (pcap, pcapng) nor iperf3's JSON nor a log of pings ({what}); give one of these"
+        f"{path}: neither a capture (pcap, pcapng) nor iperf3's JSON nor a log of pings or of a probe ({what}); "
+        "give one of these"
     )
 
 

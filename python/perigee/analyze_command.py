@@ -26,7 +26,9 @@ MOST_SHOWN = 12
 def analyze_files(
     files: Annotated[
         list[Path],
-        typer.Argument(help="Captures (pcap, pcapng, also .gz), iperf3's JSON, ping logs.", metavar="FILE..."),
+        typer.Argument(
+            help="Captures (pcap, pcapng, also .gz), iperf3's JSON, logs of pings and probes.", metavar="FILE..."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Keep it as a folder of results, for `perigee report`.")

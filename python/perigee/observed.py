@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -88,6 +89,12 @@ class Seen:
     segment: int | None = None
     sent_packets: int | None = None
     retransmitted_packets: int | None = None
+
+
+def blank(schema: pa.Schema) -> dict[str, Any]:
+    """Return a row that says nothing: empty where that may be, otherwise 0 or an empty text."""
+    nothing = {True: None, False: 0}
+    return {field.name: "" if pa.types.is_large_string(field.type) else nothing[field.nullable] for field in schema}
 
 
 def tables(flows: Iterable[tuple[About, Measure, Seen]]) -> dict[str, pa.Table]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -77,10 +76,7 @@ def tables(path: Path, study: str) -> tuple[dict[str, pa.Table], tuple[str, ...]
 
 def _row(schema: pa.Schema, study: str, counted: RoundTrips, length: float) -> pa.Table:
     known = counted.answered > 0
-    row: dict[str, Any] = {field.name: None for field in schema}
-    row |= {field.name: "" for field in schema if pa.types.is_large_string(field.type)}
-    row |= {field.name: 0 for field in schema if not field.nullable and not pa.types.is_large_string(field.type)}
-    row |= {
+    row = observed.blank(schema) | {
         "study": study, "point": "{}", "cc_params": "{}", "flow": "ping", "kind": "ping", "from_node": "here",
         "to_node": "there", "start_s": 0.0, "duration_s": length, "completed": True, "goodput_mbps": 0.0,
         "sent_packets": counted.sent, "lost_packets": counted.lost,

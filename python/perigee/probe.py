@@ -214,7 +214,13 @@ def _measure(plan: Plan, link: socket.socket, direction: Direction, rate_bps: in
     )  # fmt: skip
     if "failure" in told:
         raise _why(plan, title, told, link)
-    record = {"direction": direction, "offered_bps": rate_bps, "began_unix_s": round(began, 3), **told}
+    record = {
+        "direction": direction,
+        "offered_bps": rate_bps,
+        "headers": HEADERS[link.family],
+        "began_unix_s": round(began, 3),
+        **told,
+    }
     return Step(record, plan.packet)
 
 

@@ -123,6 +123,13 @@ class Step:
         arrivals = np.array(self.record["report"]["arrivals"][:-1], float)
         return np.asarray(arrivals * self.packet * 8 / self.interval_s, float)
 
+    def arrived_per(self, bin_s: float) -> Floats:
+        """Rate of the arrivals (bit/s) in each whole bin of so many seconds."""
+        per_bin = max(1, round(bin_s / self.interval_s))
+        arrived = self.arrived_bps
+        whole = len(arrived) // per_bin * per_bin
+        return np.asarray(arrived[:whole].reshape(-1, per_bin).mean(axis=1), float)
+
     @property
     def delay_variation_ms(self) -> tuple[float, float]:
         """Mean and largest one-way delay over the shortest one."""

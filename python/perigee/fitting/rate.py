@@ -7,13 +7,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from perigee.fitting.delay import autocorrelation
 from perigee.fitting.loss import Runs
 from perigee.probed import Step, capacity_bps
-
-Floats = npt.NDArray[np.float64]
 
 BIN_S = 1.0
 LEAST_BINS = 20
@@ -83,7 +80,7 @@ def fit_rate(steps: list[Step], direction: str) -> Rate | None:
     carried, step = found
     lower = [other.loss for other in own if other.offered_bps < step.offered_bps]
     scale = 1 / (1 - min(lower, default=0.0))
-    values = _bins(step) * scale
+    values = step.arrived_per(BIN_S) * scale
     if len(values) < LEAST_BINS:
         return Rate(carried * scale, True, step, bins=len(values))
     # A bin holds whole packets: its ends cut two of them anywhere.
@@ -135,14 +132,6 @@ def variation_below(steps: list[Step], direction: str) -> float | None:
     values = np.concatenate(quiet) if quiet else np.empty(0)
     values = values[np.isfinite(values)]
     return float(values.std()) if len(values) >= LEAST_BINS else None
-
-
-def _bins(step: Step) -> Floats:
-    """Return the rate of the arrivals of each whole second."""
-    per_bin = max(1, round(BIN_S / step.interval_s))
-    arrived = step.arrived_bps
-    whole = len(arrived) // per_bin * per_bin
-    return np.asarray(arrived[:whole].reshape(-1, per_bin).mean(axis=1), float)
 
 
 _Z95 = 1.96
