@@ -3,9 +3,18 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
+
+from perigee.live import Live
+from perigee.live.client import TroubleError
 from perigee.live.timetable import Schedule, Timetable, beginnings
+from perigee.places import find_study
 
 MIDNIGHT = 1_700_006_400.0
 """A multiple of every time below."""
@@ -146,3 +155,56 @@ def test_what_is_foretold_is_what_happens() -> None:
     timetable, clock, _ = table(schedule, MIDNIGHT + 10)
     happened = [MIDNIGHT + begin(timetable, clock, round_, took) for round_, took in zip(rounds, takes, strict=True)]
     assert beginnings(schedule, MIDNIGHT + 10, rounds, takes) == happened
+
+
+def test_pauses_grow_from_run_to_run_until_one_comes_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("iperf3") is None:
+        pytest.skip("iperf3 is not installed")
+    (tmp_path / "s.toml").write_text(STUDY)
+    clock, said = FakeClock(MIDNIGHT), list[str]()
+    settings = ["live.servers.server=a", "live.retries=2", "live.backoff=20 s"]
+    plan = Live(said.append, clock).plan(find_study(str(tmp_path / "s.toml")), settings, False)
+    plan.begin(MIDNIGHT, resumed=True)
+    answers = [None, None, None, None, None, None, ARRIVED, None, ARRIVED]
+
+    def carry(*_arguments: object) -> dict[str, bytes]:
+        answer = answers.pop(0)
+        if answer is None:
+            raise TroubleError("f", "unable to connect to server: No route to host", lasting=False, outputs={})
+        return {"f": answer}
+
+    monkeypatch.setattr("perigee.live.engine.carry", carry)
+    rows = []
+    for run in range(4):
+        output = plan.execute(run, lambda _share: True, tmp_path)
+        assert output is not None
+        rows.append(output.tables["flows"].num_rows)
+    assert rows == [0, 0, 1, 1]
+    assert re.findall(r"trying again in (\d+) s", " ".join(said)) == ["2", "4", "8", "16", "2"]
+    assert sum("tried 3 times, left out" in line for line in said) == 2
+    assert answers == []
+
+
+ARRIVED = json.dumps(
+    {
+        "start": {"test_start": {"protocol": "TCP", "duration": 1, "reverse": 1}},
+        "intervals": [{"streams": [{"socket": 5, "end": 1.0, "seconds": 1.0, "bytes": 1000, "sender": False}]}],
+        "end": {},
+    }
+).encode()
+STUDY = """
+name = "s"
+rounds = 4
+nodes = ["server", "client"]
+[[links]]
+name = "l"
+between = ["server", "client"]
+rate = "1 Mbit/s"
+delay = "1 ms"
+[[flows]]
+name = "f"
+from = "server"
+to = "client"
+duration = "1 s"
+cc = "reno"
+"""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BROKEN_OFF = "control socket has closed unexpectedly"
 FIRST_PAUSE_S = 2.0
-"""Before a run is tried again for the first time; doubled each time."""
+"""Before a run is tried again for the first time; doubled each time until one comes through."""
 
 
 class Live:
@@ -72,6 +72,7 @@ class LivePlan(NativePlan):
         self.schedule = _schedule(told)
         self._retries: int = told["retries"]
         self._backoff_s = told["backoff_ns"] / 1e9
+        self._pause_s = FIRST_PAUSE_S
         self._again: bool = told["again"]
         self._timeout_s = told["timeout_ns"] / 1e9
         self._say = say
@@ -142,7 +143,6 @@ class LivePlan(NativePlan):
     ) -> Output | None:
         failures: list[dict[str, Any]] = []
         files: dict[str, bytes] = {}
-        pause_s = FIRST_PAUSE_S
         flows = self.commands(details)
         while True:
             began, begun_wall = self._clock.steady(), self._clock.wall()
@@ -161,11 +161,13 @@ class LivePlan(NativePlan):
                     files[_raw(index, f"{flow}-failed-{len(failures)}")] = output
                 if len(failures) > self._retries:
                     return self._give_up(index, failures, files, where, self._lacks(trouble, details))
-                self._say(f"{where}; trying again in {pause_s:.0f} s")
-                if not self._sleep(pause_s, progress):
+                self._say(f"{where}; trying again in {self._pause_s:.0f} s")
+                if not self._sleep(self._pause_s, progress):
                     return None
-                pause_s = min(2 * pause_s, max(self._backoff_s, FIRST_PAUSE_S))
+                # It goes on growing from run to run, so that an hour without a server does not use up a study.
+                self._pause_s = min(2 * self._pause_s, max(self._backoff_s, FIRST_PAUSE_S))
                 continue
+            self._pause_s = FIRST_PAUSE_S
             self._took_s = self._clock.steady() - began
             self._has_worked = True
             self._worked.update(flow.get("cc", "") for flow in details["flows"])
