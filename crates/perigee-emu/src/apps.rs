@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_linger, set_tcp_congestion, socket_error};
 use rustix::net::{bind, connect, listen, recv, socket_with, AddressFamily, RecvFlags, SocketFlags, SocketType};
 
-use crate::clock::{monotonic, sleep_until};
+use crate::clock::{monotonic, sleep_until, wake_precisely};
 use crate::datagrams::Datagrams;
 use crate::low_water::LowWater;
 use crate::namespace::Namespace;
@@ -152,6 +152,7 @@ impl Bulk {
             let reading = scope.spawn(|| {
                 let Some(to) = to.connected(stop)? else { return Ok(()) };
                 let _ = told.far.set(to.try_clone()?);
+                wake_precisely(PRIORITY);
                 let taken = take(&to, u64::MAX, stop);
                 let _ = to.shutdown(Shutdown::Write);
                 taken.map(drop)
@@ -266,5 +267,8 @@ fn is_timeout(error: &io::Error) -> bool {
 const CHUNK: usize = 1 << 18;
 /// What it takes at a time.
 const MOST_READ: usize = 1 << 20;
+/// Of those who read, below the threads that move packets and send datagrams. The simulator's applications read at once;
+/// the kernel acknowledges less often while there is unread data.
+pub(crate) const PRIORITY: i32 = 8;
 /// How long a socket waits before it is looked whether to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);

@@ -10,8 +10,8 @@ use perigee_study::results::{ExchangeRow, Exchanges};
 use perigee_units::Time;
 use rustix::net::sockopt::set_tcp_nodelay;
 
-use crate::apps::{panicked, take, write, Ends, Told};
-use crate::clock::{monotonic, sleep_until};
+use crate::apps::{panicked, take, write, Ends, Told, PRIORITY};
+use crate::clock::{monotonic, sleep_until, wake_precisely};
 
 /// What is asked and answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,8 @@ impl Requests {
 
 /// The application at `to`.
 fn ask(stream: &TcpStream, talk: Talk, stop: &AtomicBool) -> io::Result<()> {
-    // As the simulator has it: what is written is sent at once.
+    // As the simulator has it: what comes is read at once, what is written is sent at once.
+    wake_precisely(PRIORITY);
     set_tcp_nodelay(stream, true)?;
     for number in 0..talk.count {
         let due = if number == 0 { Time::ZERO } else { monotonic() + talk.think };
@@ -74,7 +75,8 @@ fn ask(stream: &TcpStream, talk: Talk, stop: &AtomicBool) -> io::Result<()> {
 
 /// The application at `from`.
 fn answer(stream: &TcpStream, talk: Talk, stop: &AtomicBool) -> io::Result<()> {
-    // As the simulator has it: what is written is sent at once.
+    // As the simulator has it: what comes is read at once, what is written is sent at once.
+    wake_precisely(PRIORITY);
     set_tcp_nodelay(stream, true)?;
     for _ in 0..talk.count {
         if !take(stream, talk.request, stop)? || !write(stream, talk.response, Time::MAX, stop)? {
