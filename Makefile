@@ -23,7 +23,7 @@ BENCH_PACKAGES := g++ libns3-dev ns2 time tshark valgrind
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study gallery test lint bench bench-long bench-analyze bench-kernel clean bench-packages validate
+.PHONY: help setup study gallery test lint bench bench-long bench-analyze bench-kernel bench-emu clean bench-packages validate
 
 help: ## this menu
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -61,6 +61,9 @@ bench-analyze: .venv/core.made bench-packages ## speed of perigee analyze on a l
 
 bench-kernel: .venv/core.made ## what congestion controls cost in the kernel, beside its own, as root (five minutes)
 	$(PYTHON) benches/kernel.py
+
+bench-emu: .make/rust ## what an emulated link carries and how late it is, beside veth and tbf, as root (ten minutes)
+	$(PYTHON) benches/emulator.py
 
 validate: .venv/core.made ## the simulator beside this kernel, into docs/models/validation.md (as root; twenty minutes)
 	$(BIN)/python tools/validate.py

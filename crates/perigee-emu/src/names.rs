@@ -30,7 +30,9 @@ impl Names {
         let Ok(connections) = TcpListener::bind((near, PORT)) else { return Ok(None) };
         datagrams.set_read_timeout(Some(LOOK))?;
         connections.set_nonblocking(true)?;
-        let file = std::env::temp_dir().join(format!("perigee-names-{}-{near}", std::process::id()));
+        // Several of a process may have the same address, in namespaces of their own.
+        let number = FILES.fetch_add(1, Ordering::Relaxed);
+        let file = std::env::temp_dir().join(format!("perigee-names-{}-{number}", std::process::id()));
         // Others may write in that folder: what lies there under the name is not written through.
         let _ = fs::remove_file(&file);
         File::create_new(&file)?.write_all(rewritten(&text, near).as_bytes())?;
@@ -131,6 +133,8 @@ fn rewritten(text: &str, server: Ipv4Addr) -> String {
 
 pub(crate) const RESOLV_CONF: &str = "/etc/resolv.conf";
 const PORT: u16 = 53;
+/// Made by this process so far.
+static FILES: AtomicU32 = AtomicU32::new(0);
 /// How often it is looked whether to stop.
 const LOOK: Duration = Duration::from_millis(50);
 /// A server that has not answered by then will not; resolvers ask again after five seconds (resolv.conf(5)).

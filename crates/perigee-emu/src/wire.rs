@@ -17,8 +17,8 @@ pub struct TunWire {
     asked: Vec<libc::pollfd>,
     /// By end: packets may wait there.
     ready: Vec<bool>,
-    /// How long before an instant the waiting thread stays awake.
-    awake: Time,
+    /// Others have cores of their own.
+    spare: bool,
     /// When it slept last.
     rested: Time,
     origin: Time,
@@ -33,13 +33,15 @@ impl TunWire {
             ends.iter().map(|end| libc::pollfd { fd: end.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 });
         let ready = vec![true; ends.len()];
         let spare = rustix::thread::sched_getaffinity(None).is_ok_and(|cores| cores.count() > 1);
-        Self {
-            asked: asked.collect(),
-            ready,
-            awake: if spare { AWAKE } else { Time::ZERO },
-            rested: Time::ZERO,
-            ends,
-            origin,
+        Self { asked: asked.collect(), ready, spare, rested: Time::ZERO, ends, origin }
+    }
+
+    /// How long to sleep where the next instant is so far away.
+    fn sleep_of(&self, left: Time) -> Time {
+        match left.checked_sub(AWAKE) {
+            _ if !self.spare && left > Time::ZERO => left.max(REST),
+            Some(asleep) if self.spare && asleep >= SHORTEST_SLEEP => asleep,
+            _ => Time::ZERO,
         }
     }
 
@@ -89,8 +91,7 @@ impl Wire for TunWire {
                 self.rested = self.now();
             }
             let left = until.checked_sub(now).unwrap_or_default();
-            // To fall asleep and be woken takes longer than the time between two packets of a fast link.
-            let asleep = left.checked_sub(self.awake).unwrap_or_default();
+            let asleep = self.sleep_of(left);
             let ready = self.poll(asleep)?;
             if asleep > Time::ZERO && !ready {
                 self.rested = self.now();
@@ -104,11 +105,43 @@ impl Wire for TunWire {
 
 /// Whoever wants a driver to stop waits so long at the most.
 const LONGEST_WAIT: Time = Time::from_millis(100);
-/// To sleep costs some ten microseconds, and more where the kernel is a guest.
+/// To fall asleep and be woken takes some ten microseconds, and more where the kernel is a guest: longer than the time between
+/// two packets of a fast link. Where there is a core to spare, the waiting thread is awake so long before an instant;
+/// where there is none it sleeps, and is late for some packets rather than set the machine's timer for each.
 const AWAKE: Time = Time::from_micros(40);
+const SHORTEST_SLEEP: Time = Time::from_micros(20);
 /// The kernel gives a twentieth of each core to threads that are not real-time ones (sched(7)): where they do not get it in small
 /// change, all releases stand still for 50 ms at a time.
 const LONGEST_AWAKE: Time = Time::from_millis(1);
 const REST: Time = Time::from_micros(60);
 /// Among real-time threads, low: above all that are none.
 const PRIORITY: i32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_waits_are_awake_where_a_core_is_spare_and_never_short_where_none_is() {
+        let mut wire = TunWire::new(Vec::new(), Time::ZERO);
+        let us = Time::from_micros;
+        wire.spare = true;
+        let sleeps = [0, 12, 59, 60, 500].map(|left| wire.sleep_of(us(left)));
+        assert_eq!(sleeps, [us(0), us(0), us(0), us(20), us(460)]);
+        wire.spare = false;
+        let sleeps = [0, 12, 500].map(|left| wire.sleep_of(us(left)));
+        assert_eq!(sleeps, [us(0), REST, us(500)]);
+    }
+
+    #[test]
+    fn a_wait_is_over_no_sooner_than_asked_and_what_is_over_is_not_waited_for() {
+        let mut wire = TunWire::new(Vec::new(), monotonic());
+        for spare in [false, true] {
+            wire.spare = spare;
+            let until = wire.now() + Time::from_millis(2);
+            wire.wait(Some(until)).unwrap();
+            assert!(wire.now() >= until);
+            wire.wait(Some(Time::ZERO)).unwrap();
+        }
+    }
+}

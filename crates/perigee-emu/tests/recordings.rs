@@ -64,6 +64,8 @@ fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>
     let mut command = Command::new("tshark");
     command.args(["-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE", "-T", "fields", "-Y", filter, "-r"]);
     command.arg(file);
+    // It takes the flows' ports for those of a backup protocol, and zeros for a broken message of that.
+    command.args(["--disable-protocol", "ndmp"]);
     for field in fields {
         command.args(["-e", field]);
     }
