@@ -339,3 +339,100 @@ const STATUS_EVERY: Time = Time::from_millis(500);
 const MOST_PACKETS: u64 = 1 << 31;
 /// Names of past sessions that are remembered.
 const MOST_SPENT: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::FILLED_HELLO;
+    use proptest::prelude::*;
+
+    const TOKEN: &[u8] = b"correct-horse";
+
+    /// A client that knows the token and says whatever it likes.
+    struct Stranger {
+        server: Server,
+        token: Token,
+        now: Time,
+        from: SocketAddr,
+    }
+
+    impl Stranger {
+        fn new() -> Self {
+            let server = Server::new(Token::new(TOKEN), [3; 32], Limits::default());
+            let from = SocketAddr::from(([192, 0, 2, 1], 4000));
+            Self { server, token: Token::new(TOKEN), now: Time::from_secs(50), from }
+        }
+
+        fn say(&mut self, message: Message<'_>, fill: usize) -> Option<Vec<u8>> {
+            let (mut question, mut answer) = (vec![0; MOST_BYTES], vec![0; MOST_BYTES]);
+            let length = message.write(1, &self.token, fill, &mut question);
+            let length = self.server.receive(self.now, self.from, &question[..length], &mut answer)?;
+            Some(answer[..length].to_vec())
+        }
+
+        fn begin(&mut self, asked: Request) {
+            let answer = self.say(Message::Hello, FILLED_HELLO).unwrap();
+            let Some((_, Message::Challenge(challenge))) = wire::read(&answer, &self.token) else {
+                panic!("a hello has a challenge")
+            };
+            self.say(Message::Start(challenge, asked), 0).unwrap();
+        }
+    }
+
+    fn any_message() -> impl Strategy<Value = (Message<'static>, usize)> {
+        let message = prop_oneof![
+            (any::<u64>(), any::<u64>()).prop_map(|(number, sent_ns)| Message::Data { number, sent_ns }),
+            (0u64..100_000, any::<u64>()).prop_map(|(number, sent_ns)| Message::Data { number, sent_ns }),
+            any::<u32>().prop_map(Message::KeepAlive),
+            any::<u64>().prop_map(|sent| Message::Stop { sent }),
+            prop_oneof![any::<u32>(), 0u32..5000].prop_map(Message::Get),
+            any::<u64>().prop_map(Message::Status),
+        ];
+        (message, 0usize..1300)
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_who_knows_the_token_asks_makes_the_server_panic(
+            down in any::<bool>(),
+            packet in any::<u16>(),
+            headers in prop_oneof![Just(28u8), Just(48), any::<u8>()],
+            rate_bps in prop_oneof![Just(0u64), 1u64..1_000_000_000, any::<u64>()],
+            packets in prop_oneof![0u64..20_000, any::<u64>()],
+            per_block in prop_oneof![Just(0u32), 1u32..100, any::<u32>()],
+            messages in prop::collection::vec((any_message(), 0u64..4_000_000_000), 0..60),
+        ) {
+            let mut stranger = Stranger::new();
+            let direction = if down { Direction::Down } else { Direction::Up };
+            stranger.begin(Request { direction, packet, headers, rate_bps, packets, per_block });
+            let mut out = vec![0; MOST_BYTES];
+            for ((message, fill), later) in messages {
+                stranger.now += Time::from_nanos(later);
+                stranger.say(message, fill);
+                stranger.server.transmit(stranger.now, &mut out);
+                stranger.server.wake();
+            }
+        }
+    }
+
+    #[test]
+    fn a_session_s_name_begins_one_session_only() {
+        let mut stranger = Stranger::new();
+        let asked = Request {
+            direction: Direction::Down,
+            packet: 1500,
+            headers: 28,
+            rate_bps: 1_000_000,
+            packets: 100,
+            per_block: 10,
+        };
+        stranger.begin(asked);
+        assert_eq!(stranger.server.clients(), 1);
+        // Its client is gone, and somebody sends what was recorded.
+        stranger.now += PATIENCE + Time::from_secs(1);
+        assert!(stranger.server.transmit(stranger.now, &mut vec![0; MOST_BYTES]).is_none());
+        stranger.server.sessions.clear();
+        stranger.begin(asked);
+        assert_eq!(stranger.server.clients(), 0);
+    }
+}
