@@ -42,12 +42,16 @@ def test_report_and_compare_work_on_what_run_made(perigee: Perigee, results: Pat
     assert (tmp_path / "cells.csv").read_text().startswith("group,quantity,unit,a,b,difference")
 
 
-@pytest.mark.parametrize("command", [(), ("run",), ("report",), ("compare",), ("cc",)])
+@pytest.mark.parametrize("command", [(), ("run",), ("report",), ("compare",), ("cc",), ("ping",), ("probe",), ("fit",)])
 def test_help_teaches_with_examples(perigee: Perigee, command: tuple[str, ...]) -> None:
     done = perigee(*command, "--help")
     assert done.returncode == 0
     if command != ("cc",):
         assert f"perigee {' '.join(command)}" in done.stdout.split("Example", 1)[1]
+
+
+def test_help_shows_defaults_in_words(perigee: Perigee) -> None:
+    assert "[default: one per core]" in perigee("run", "--help").stdout
 
 
 def test_the_version_is_printed(perigee: Perigee) -> None:

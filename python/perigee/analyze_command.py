@@ -34,7 +34,7 @@ def analyze_files(
         Path | None, typer.Option("--out", "-o", help="Keep it as a folder of results, for `perigee report`.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What results and report are called. [default: the first file]")
+        str | None, typer.Option(help="What results and report are called. \\[default: the first file]")
     ] = None,
     joined: Annotated[
         bool, typer.Option("--joined", help="The captures are parts of one, in this order (tcpdump -C or -G).")

@@ -111,9 +111,9 @@ def run(
         bool, typer.Option("--reduced", help="The small size that the study declares for tests.")
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time. [default: one per core]")
+        int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time. \\[default: one per core]")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Results folder. [default: results/STUDY]")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Results folder. \\[default: results/STUDY]")] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")
     ] = False,
@@ -176,7 +176,7 @@ def run(
 def report(
     results: Annotated[Path, typer.Argument(help="A results folder that `perigee run` made.", metavar="RESULTS")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="HTML file to write. [default: report.html in the folder]")
+        Path | None, typer.Option("--out", "-o", help="HTML file to write. \\[default: report.html in the folder]")
     ] = None,
     formats: Annotated[
         str, typer.Option("--format", "-f", help="Any of html, pdf, png, csv, latex, separated by commas.")

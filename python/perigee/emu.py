@@ -45,7 +45,7 @@ def run_behind(
     link: Annotated[str, typer.Option("--link", "-l", help="A profile: its name in profiles/, or its TOML file.")],
     up: Annotated[
         str | None,
-        typer.Option("--up", help="Another profile, whose `up` leads away from the program. [default: the same]"),
+        typer.Option("--up", help="Another profile, whose `up` leads away from the program. \\[default: the same]"),
     ] = None,
     trace: Annotated[
         str | None,

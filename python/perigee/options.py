@@ -17,7 +17,7 @@ Token = Annotated[
     str | None, typer.Option(envvar="PERIGEE_TOKEN", help="The secret that both ends know, 8 letters or more.")
 ]
 TokenFile = Annotated[Path | None, typer.Option(help="A file whose first line is the token.")]
-Bind = Annotated[str, typer.Option(help="With --serve: the address to listen at. [default: all]")]
+Bind = Annotated[str, typer.Option(help="With --serve: the address to listen at. \\[default: all]")]
 Limit = Annotated[int, typer.Option(min=1, help="With --serve: answers to pings in a second at the most.")]
 MaxRate = Annotated[str, typer.Option(help="With --serve: rate of a probe at the most.")]
 MaxTotal = Annotated[str, typer.Option(help="With --serve: rate of all clients' probes together at the most.")]

@@ -50,7 +50,7 @@ def ping(
     size: Annotated[int, typer.Option(min=SIZE, max=LARGEST, help="Bytes of a datagram.")] = SIZE,
     timeout: Annotated[str, typer.Option(help="An answer that has not come by then is lost.")] = "10 s",
     count: Annotated[
-        int | None, typer.Option("--count", "-c", min=1, help="Datagrams to send. [default: until Ctrl-C]")
+        int | None, typer.Option("--count", "-c", min=1, help="Datagrams to send. \\[default: until Ctrl-C]")
     ] = None,
     log: Annotated[
         Path | None, typer.Option(help="A line for each datagram goes here; a log that is there is continued.")

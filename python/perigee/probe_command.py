@@ -50,7 +50,7 @@ def probe(
     port: Annotated[int, typer.Option(min=1, max=65535, help="UDP port of the server.")] = PORT,
     rate: Annotated[
         list[str] | None,
-        typer.Option(help="A rate, headers of IP and UDP counted; may be given several times. [default: 1 Mbit/s]"),
+        typer.Option(help="A rate, headers of IP and UDP counted; may be given several times. \\[default: 1 Mbit/s]"),
     ] = None,
     find: Annotated[
         bool, typer.Option("--find", help="From the rate on, twice as much until the path is full; then just below.")

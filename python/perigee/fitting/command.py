@@ -29,7 +29,7 @@ def fit(
     capture: Annotated[
         list[Path] | None, typer.Option(help="A capture (pcap, pcapng) of transfers; may be given several times.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the profile. [default: its file's]")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the profile. \\[default: its file's]")] = None,
     down: Annotated[
         str | None, typer.Option(metavar="RATE", help="Rate towards the user, where it is known better.")
     ] = None,
@@ -38,7 +38,7 @@ def fit(
     ] = None,
     down_delay: Annotated[
         str | None,
-        typer.Option(help="Shortest one-way delay down. [default: half the shortest round trip]"),
+        typer.Option(help="Shortest one-way delay down. \\[default: half the shortest round trip]"),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
