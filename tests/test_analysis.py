@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -215,6 +216,36 @@ def test_an_analysis_can_be_stopped(simulated: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         analyze([capture(simulated, "a")], go_on=interrupted)
+
+
+PERIODIC = """
+name = "periodic"
+nodes = ["a", "b"]
+[measure]
+pcap = ["a"]
+[[links]]
+name = "link"
+between = ["a", "b"]
+rate = "3 Mbit/s"
+delay = "20 ms"
+loss = { kind = "periodic", period = "15 s", length = "20 ms" }
+[[flows]]
+name = "f"
+from = "a"
+to = "b"
+duration = "450 s"
+"""
+
+
+def test_the_period_of_a_links_losses_is_found_in_a_capture(tmp_path: Path, perigee: Perigee) -> None:
+    (tmp_path / "periodic.toml").write_text(PERIODIC)
+    assert perigee("run", tmp_path / "periodic.toml", "--out", tmp_path / "run").returncode == 0
+    done = perigee("analyze", capture(tmp_path / "run", "a"), "--out", tmp_path / "found")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\b15\.0 *$", done.stdout, re.MULTILINE), done.stdout
+    assert perigee("report", tmp_path / "found", "--format", "csv").returncode == 0
+    (periods,) = (tmp_path / "found").glob("report-files/periods*.csv")
+    assert pl.read_csv(periods)["period_s"].to_list() == [15.0]
 
 
 def test_a_period_is_found_in_noise_and_none_in_noise_alone() -> None:

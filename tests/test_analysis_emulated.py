@@ -25,7 +25,7 @@ nodes = ["server", "client"]
 [measure]
 rtt = true
 [[links]]
-name = "satellite"
+name = "overhead"
 between = ["server", "client"]
 rate = "20 Mbit/s"
 delay = "50 ms"
@@ -36,9 +36,10 @@ name = "download"
 from = "server"
 to = "client"
 cc = "cubic"
-start = "6 s"
+start = "8 s"
 duration = "12 s"
 """
+LINK = "overhead"
 FIRST_NODE = "10.71.0.1"
 SECOND_NODE = "10.71.0.2"
 
@@ -57,12 +58,15 @@ def namespaces(pid: int) -> Iterator[Path]:
 
 
 def namespace_of(pid: int, address: str, until: float) -> Path:
-    """The namespace of the node that has an address, once the devices of the run are there."""
+    """The namespace of the node that has an address, once the devices of the study are there.
+
+    Before the study the emulator tries itself out, with nodes of the same addresses but other links.
+    """
     while time.monotonic() < until:
         for entry in namespaces(pid):
-            command = ["nsenter", f"--net={entry}", "ip", "-o", "addr", "show"]
+            command = ["nsenter", f"--net={entry}", "sh", "-c", "ip -o link show; ip -o addr show"]
             shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-            if f" {address}/32 " in shown:
+            if f" {address}/32 " in shown and f" {LINK}: " in shown:
                 return entry
         time.sleep(0.05)
     raise AssertionError(f"no namespace with {address}")

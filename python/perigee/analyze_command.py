@@ -93,7 +93,7 @@ def _show(analysis: Analysis) -> None:
     table.add_column("Seen at")
     for heading in ("MB", "s", "Mbit/s", "Round trip (ms)\nleast / mean / 95 %", "Sent again\n(%)", "Late\n(packets)",
                     "Losses\n(most in a row)", "Period\n(s)"):  # fmt: skip
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=heading.startswith("Round"))
     largest = flows.sort("received_bytes", descending=True, maintain_order=True).head(MOST_SHOWN)
     for row in largest.iter_rows(named=True):
         part = series.filter((pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"]))

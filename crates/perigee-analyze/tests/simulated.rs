@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{capture, of_bytes, simulated};
+use common::{capture, of_bytes, simulated, simulated_behind};
 
 const FLOW: &str = "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"20 MB\"\n";
 
@@ -113,4 +113,22 @@ fn a_router_that_shows_every_packet_twice_counts_it_once() {
     let found = of_bytes(capture(&result, "r")).expect("a capture");
     assert_eq!(found.tables.flows.sent_packets, result.tables.flows.sent_packets);
     assert_eq!(found.tables.flows.retransmitted_packets, result.tables.flows.retransmitted_packets);
+}
+
+#[test]
+fn between_the_ends_a_round_trip_is_the_sum_of_both_halves() {
+    let link = "rate = \"20 Mbit/s\"\ndelay = \"60 ms\"\nloss = \"0.5 %\"";
+    let result = simulated_behind("40 ms", link, FLOW);
+    let found = of_bytes(capture(&result, "r")).expect("a capture");
+    let seen = &found.captured.connections;
+    assert_eq!((&*seen.side[0], &*seen.rtt_by[0]), ("between", "both"));
+    let parts = (seen.handshake_from_ms[0].expect("one part"), seen.handshake_to_ms[0].expect("the other"));
+    assert!(near(parts.0, 80.0, 0.01) && near(parts.1, 120.0, 0.01), "{parts:?}");
+    let (flows, sim) = (&found.tables.flows, &result.tables.flows);
+    assert_eq!((flows.sent_packets[0], flows.retransmitted_packets[0]), (sim.sent_packets[0], sim.retransmitted_packets[0]));
+    assert!(near(flows.goodput_mbps[0], sim.goodput_mbps[0], 0.01));
+    for (found, expected) in [(flows.rtt_min_ms[0], sim.rtt_min_ms[0]), (flows.rtt_mean_ms[0], sim.rtt_mean_ms[0])] {
+        let (found, expected) = (found.expect("measured"), expected.expect("measured"));
+        assert!(near(found, expected, 0.02), "{found} for {expected}");
+    }
 }

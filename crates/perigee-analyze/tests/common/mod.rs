@@ -39,6 +39,11 @@ impl Drop for Folder {
 
 /// Carries out a study: sender `a`, router `r`, receiver `b`, all of which capture; the bottleneck is from `r` to `b`.
 pub(crate) fn simulated(bottleneck: &str, rest: &str) -> RunResult {
+    simulated_behind("1 ms", bottleneck, rest)
+}
+
+/// The same with that delay between `a` and `r`.
+pub(crate) fn simulated_behind(access: &str, bottleneck: &str, rest: &str) -> RunResult {
     let text = format!(
         r#"
         name = "test"
@@ -47,7 +52,7 @@ pub(crate) fn simulated(bottleneck: &str, rest: &str) -> RunResult {
         name = "access"
         between = ["a", "r"]
         rate = "1 Gbit/s"
-        delay = "1 ms"
+        delay = "{access}"
         [[links]]
         name = "bottleneck"
         between = ["r", "b"]
