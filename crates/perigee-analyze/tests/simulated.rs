@@ -125,7 +125,10 @@ fn between_the_ends_a_round_trip_is_the_sum_of_both_halves() {
     let parts = (seen.handshake_from_ms[0].expect("one part"), seen.handshake_to_ms[0].expect("the other"));
     assert!(near(parts.0, 80.0, 0.01) && near(parts.1, 120.0, 0.01), "{parts:?}");
     let (flows, sim) = (&found.tables.flows, &result.tables.flows);
-    assert_eq!((flows.sent_packets[0], flows.retransmitted_packets[0]), (sim.sent_packets[0], sim.retransmitted_packets[0]));
+    assert_eq!(
+        (flows.sent_packets[0], flows.retransmitted_packets[0]),
+        (sim.sent_packets[0], sim.retransmitted_packets[0])
+    );
     assert!(near(flows.goodput_mbps[0], sim.goodput_mbps[0], 0.01));
     for (found, expected) in [(flows.rtt_min_ms[0], sim.rtt_min_ms[0]), (flows.rtt_mean_ms[0], sim.rtt_mean_ms[0])] {
         let (found, expected) = (found.expect("measured"), expected.expect("measured"));
