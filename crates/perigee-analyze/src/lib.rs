@@ -1,8 +1,8 @@
 //! Analyses captures: reads pcap and pcapng files and fills the tables that every engine fills, and those that only
 //! captures have.
 //!
-//! [`analyze`] reads each capture twice in constant memory: first which connections are in it ([`survey`]), then what the
-//! largest of them did ([`measure`]), by the meters of `perigee-measure`. What the figures mean stands in
+//! [`analyze`] reads each capture twice in constant memory: first which connections are in it (`survey`), then what the
+//! largest of them did (`measure`), by the meters of `perigee-measure`. What the figures mean stands in
 //! `docs/models/analysis.md`.
 
 mod clock;

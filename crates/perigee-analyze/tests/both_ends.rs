@@ -85,3 +85,33 @@ fn one_capture_given_twice_is_no_pair() {
     let found = of_files(&[&file, &file]).expect("two captures");
     assert_eq!(found[0].captured.connections.matched_packets[0], None);
 }
+
+#[test]
+fn losses_stand_at_the_time_when_the_link_lost_them() {
+    let result = run("");
+    let folder = Folder::new();
+    let files = ["a", "b"].map(|node| folder.file(&format!("{node}.pcapng"), capture(&result, node)));
+    let found = of_files(&[&files[0], &files[1]]).expect("two captures").remove(0);
+    let (losses, began) = (&found.captured.losses, found.captured.connections.began_unix_s[0]);
+    let matched: Vec<usize> = (0..losses.how.len()).filter(|row| &*losses.how[*row] == "matched").collect();
+    // The link counts by the second; packets reach it a millisecond after they are sent, and time began with the run.
+    let links = &result.tables.links;
+    let (mut right, mut intervals) = (0, 0);
+    for (row, _) in links.link.iter().enumerate().filter(|(_, link)| &***link == "bottleneck.down") {
+        let within = |at: f64| links.t_s[row] - 1.0 < at + 0.001 && at + 0.001 <= links.t_s[row];
+        let events = matched.iter().filter(|loss| within(losses.t_s[**loss] + began));
+        let lost: u64 = events.map(|loss| u64::from(losses.packets[*loss])).sum();
+        intervals += 1;
+        right += u64::from(lost == links.dropped_packets[row]);
+    }
+    assert!(intervals > 5 && right + 1 >= intervals, "{right} of {intervals} seconds");
+    // What the sender's capture tells alone is the same, but for sendings again that were lost.
+    let again = |loss: &&usize| {
+        let same = |row: usize| {
+            losses.offset_bytes[row] == losses.offset_bytes[**loss] && losses.t_s[row] == losses.t_s[**loss]
+        };
+        (0..losses.how.len()).any(|row| &*losses.how[row] == "sent_again" && same(row))
+    };
+    let known = matched.iter().filter(again).count();
+    assert!(known * 10 >= matched.len() * 9, "{known} of {}", matched.len());
+}
