@@ -108,7 +108,8 @@ fn losses_stand_at_the_time_when_the_link_lost_them() {
     // What the sender's capture tells alone is the same, but for sendings again that were lost.
     let again = |loss: &&usize| {
         let same = |row: usize| {
-            losses.offset_bytes[row] == losses.offset_bytes[**loss] && losses.t_s[row] == losses.t_s[**loss]
+            losses.offset_bytes[row] == losses.offset_bytes[**loss]
+                && (losses.t_s[row] - losses.t_s[**loss]).abs() < 1e-6
         };
         (0..losses.how.len()).any(|row| &*losses.how[row] == "sent_again" && same(row))
     };
