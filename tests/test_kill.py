@@ -23,6 +23,9 @@ SEED = 4
 STUDY = """
 name = "killed"
 nodes = ["server", "gateway", "client"]
+[measure]
+pcap = true
+events = true
 [[links]]
 name = "wire"
 between = ["server", "gateway"]
@@ -188,6 +191,8 @@ def test_a_kill_at_any_moment_leaves_nothing_and_touches_nothing_else(
         cleaned = run(host, f"{PERIGEE} emu clean")
         assert all(line.startswith("removed ") for line in cleaned.splitlines()), cleaned
         assert not list((tmp_path / "tmp").iterdir())
+        captures = [path.name for path in (tmp_path / f"results{number}").glob("captures/*")]
+        assert all(name.startswith("run-") and name.endswith(".pcapng") for name in captures), captures
         for _ in range(100):
             left = (algorithms(emulator.pid), holders(held), members(emulator.pid))
             if not any(left):
@@ -200,6 +205,8 @@ def test_a_kill_at_any_moment_leaves_nothing_and_touches_nothing_else(
     run(host, command)
     flows = pl.read_parquet(tmp_path / f"results{KILLS - 1}" / "flows.parquet")
     assert flows["completed"].all(), flows
+    events = pl.read_parquet(tmp_path / f"results{KILLS - 1}" / "events.parquet")
+    assert set(events["flow"]) == {"download", "own", "pages"}
     assert run(host, "ip -br address show") == before
     os.killpg(bystander.pid, signal.SIGKILL)
     bystander.communicate()

@@ -16,8 +16,10 @@ error_console = Console(stderr=True)
 
 
 def say(text: str) -> None:
-    """Print a line that is not the command's result."""
-    error_console.print(escape(text), highlight=False, soft_wrap=True)
+    """Print a line that is not the command's result; what is a `warning:` begins in red."""
+    begins, colon, rest = text.partition("warning:")
+    shown = escape(text) if begins or not colon else f"[bold red]warning:[/bold red]{escape(rest)}"
+    error_console.print(shown, highlight=False, soft_wrap=True)
 
 
 def result(text: str) -> None:

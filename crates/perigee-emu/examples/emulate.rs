@@ -2,10 +2,11 @@
 //!
 //! `emulate STUDY.toml [--run INDEX] [KEY=VALUE]...`, as root.
 //!
-//! Settings are those of `perigee run --set`; captures that they ask for go to the working folder. Prints a line of JSON: `received_bytes`, `duration_s` and
-//! `steady_goodput_mbps` of the first flow; `cpu_s`, the CPU time of this process, which does the driver's work and, in
-//! its system calls, that of both TCPs; and of the link that carries the data the packets `released`, `late_p50_us`,
-//! `late_p99_us` and `late_max_us`, and the `rate_mbps` that arrived behind it, of packets of 1500 bytes.
+//! Settings are those of `perigee run --set`; captures that they ask for go to the working folder. Prints a line of JSON:
+//! `received_bytes`, `duration_s` and `goodput_mbps` of the first flow; `cpu_s`, the CPU time of this process, which does the
+//! driver's work and, in its system calls, that of both TCPs; of the link that carries the data the packets `released`,
+//! `late_p50_us`, `late_p99_us` and `late_max_us`, and the `rate_mbps` that arrived behind it, of packets of 1500 bytes; and how
+//! many packets and events are `missing` of captures and logs.
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -62,7 +63,8 @@ fn carry_out() -> Result<(), Box<dyn Error>> {
     let rate = steady.iter().sum::<f64>() / steady.len() as f64 * PACKET_BYTES / SEGMENT_BYTES;
     println!(
         "{{\"received_bytes\": {}, \"duration_s\": {:.3}, \"goodput_mbps\": {:.2}, \"cpu_s\": {cpu:.3}, \"released\": {}, \
-         \"late_p50_us\": {:.1}, \"late_p99_us\": {:.1}, \"late_max_us\": {:.1}, \"rate_mbps\": {:.3}}}",
+         \"late_p50_us\": {:.1}, \"late_p99_us\": {:.1}, \"late_max_us\": {:.1}, \"rate_mbps\": {:.3}, \
+         \"missing\": {}}}",
         flows.received_bytes[0],
         flows.duration_s[0],
         flows.goodput_mbps[0],
@@ -71,6 +73,7 @@ fn carry_out() -> Result<(), Box<dyn Error>> {
         releases.late_p99_us[way],
         releases.late_max_us[way],
         rate,
+        tables.gaps.missing.iter().sum::<u64>(),
     );
     Ok(())
 }
