@@ -100,6 +100,11 @@ def test_captures_and_the_log_of_tcp_are_kept_with_the_results(
     assert not pl.read_parquet(emulates / "events.parquet").height
     assert perigee("run", study, *settings, "--out", tmp_path / "sim").returncode == 0
     assert pl.read_parquet(tmp_path / "sim" / "events.parquet").schema == events.schema
+    capture = out / "captures" / "run-000000-server.pcapng"
+    assert perigee("analyze", capture, "--out", tmp_path / "analysed").returncode == 0
+    measured, analysed = (pl.read_parquet(folder / "flows.parquet") for folder in (out, tmp_path / "analysed"))
+    assert analysed["sent_packets"].to_list() == measured["sent_packets"].to_list()
+    assert analysed["rtt_mean_ms"][0] == pytest.approx(measured["rtt_mean_ms"][0], rel=0.01)
 
 
 def test_a_disk_that_is_full_is_said_and_leaves_no_capture(
