@@ -115,10 +115,7 @@ impl Plan {
                 plan.flows.push(Followed::new(seen, way, name, options, run));
                 plan.of.push((place, way));
             }
-            let views = [0, 1].map(|way: usize| {
-                let way = &seen.ways[way];
-                way.is_seen_twice().then(|| way.view())
-            });
+            let views = [seen.view(0), seen.view(1)];
             let connection = Connection { numbers: seen.numbers, views, flows };
             match plan.by_key.entry(seen.key) {
                 Entry::Occupied(mut known) => known.get_mut().push(connection),

@@ -235,8 +235,7 @@ impl<'a> Comparison<'a> {
             self.settle();
         }
         let connection = &mut self.connections[number as usize];
-        let way = &connection.seen[side].ways[item.way];
-        if way.is_seen_twice() && way.view() != item.view {
+        if connection.seen[side].view(item.way).is_some_and(|view| view != item.view) {
             return;
         }
         if tcp.payload > 0 && connection.passed[side][item.way].is_duplicate(item.now, &tcp, item.packet.identification)

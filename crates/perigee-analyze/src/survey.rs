@@ -275,6 +275,15 @@ impl Seen {
         }
     }
 
+    /// Where the packets of a way are to be taken from; none: from everywhere. Several places that show as many packets
+    /// either show the same ones - then there is twice the data - or share them.
+    pub(crate) fn view(&self, way: usize) -> Option<u32> {
+        let own = &self.ways[way];
+        let with_data = if own.payload > 0 { own } else { &self.ways[1 - way] };
+        let is_twice = self.key.is_udp() || with_data.payload * 2 > with_data.length * 3;
+        (own.has_like_views() && is_twice).then(|| own.main_view())
+    }
+
     /// What is known of the time from here to a way's receiver and back.
     pub(crate) fn reach(&self, way: usize) -> Option<Time> {
         let opening = &self.opening;
@@ -288,13 +297,13 @@ impl Seen {
 }
 
 impl Way {
-    /// Where its packets are taken from: the place that has most of them, where places show the same ones.
-    pub(crate) fn view(&self) -> u32 {
+    /// The place that has most of its packets.
+    fn main_view(&self) -> u32 {
         self.views.iter().max_by_key(|(view, packets)| (*packets, Reverse(*view))).map_or(0, |(view, _)| *view)
     }
 
-    /// Places that show the same packets: each has nearly as many as the one that has most.
-    pub(crate) fn is_seen_twice(&self) -> bool {
+    /// Whether several places show about as many packets.
+    fn has_like_views(&self) -> bool {
         let most = self.views.iter().map(|(_, packets)| *packets).max().unwrap_or_default();
         self.views.iter().filter(|(_, packets)| packets * 5 >= most * 4 && *packets > 0).count() > 1
     }

@@ -29,18 +29,25 @@ fn figures(analysis: &Analysis) -> (u64, Option<u64>, Option<u64>, String) {
 
 /// A pcapng file of packets, in a byte order, with a resolution of time.
 fn blocks(packets: &[Packet], order: Endianness, resolution: u8) -> Vec<u8> {
+    blocks_of(packets, order, resolution, 1)
+}
+
+/// The same of several interfaces, which see packets in turns.
+fn blocks_of(packets: &[Packet], order: Endianness, resolution: u8, interfaces: usize) -> Vec<u8> {
     let mut writer = PcapNgWriter::with_endianness(Vec::new(), order).expect("in memory");
-    let options = vec![InterfaceDescriptionOption::IfTsResol(resolution)];
-    let block = InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: 0, options };
-    writer.write_block(&block.into_block()).expect("in memory");
-    for (at, data, wire) in packets {
+    for _ in 0..interfaces {
+        let options = vec![InterfaceDescriptionOption::IfTsResol(resolution)];
+        let block = InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: 0, options };
+        writer.write_block(&block.into_block()).expect("in memory");
+    }
+    for (number, (at, data, wire)) in packets.iter().enumerate() {
         let units = match resolution {
             9 => *at,
             6 => at / 1000,
             _ => (u128::from(*at) * (1 << (resolution & 0x7f)) / 1_000_000_000) as u64,
         };
         let block = EnhancedPacketBlock {
-            interface_id: 0,
+            interface_id: (number % interfaces) as u32,
             timestamp: std::time::Duration::from_nanos(units),
             original_len: *wire,
             data: data.as_slice().into(),
@@ -332,4 +339,17 @@ fn the_same_over_ipv6_gives_the_same_figures() {
     let found = of_bytes(&blocks(&over_6, Endianness::Little, 9)).expect("a capture");
     assert_eq!(figures(&found), expected);
     assert!(found.tables.flows.flow[0].starts_with("[fdfd:"), "{}", found.tables.flows.flow[0]);
+}
+
+#[test]
+fn interfaces_that_share_the_packets_are_added_and_those_that_show_the_same_are_not() {
+    let result = download();
+    let original = packets(capture(&result, "b"));
+    let expected = figures(&of_bytes(&blocks(&original, Endianness::Little, 9)).expect("a capture"));
+    let shared = of_bytes(&blocks_of(&original, Endianness::Little, 9, 2)).expect("a capture");
+    assert_eq!(figures(&shared), expected);
+    let twice: Vec<Packet> =
+        original.iter().flat_map(|packet| [packet.clone(), (packet.0 + 90_000, packet.1.clone(), packet.2)]).collect();
+    let same = figures(&of_bytes(&blocks_of(&twice, Endianness::Little, 9, 2)).expect("a capture"));
+    assert_eq!((same.0, same.1, same.2), (expected.0, expected.1, expected.2));
 }
