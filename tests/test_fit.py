@@ -17,7 +17,7 @@ import pytest
 from perigee.errors import InputError
 from perigee.fitting.captured import ceilings
 from perigee.fitting.check import check, simulate_pings
-from perigee.fitting.delay import Delay, fit_delay
+from perigee.fitting.delay import Delay, fit_delay, with_spreads
 from perigee.fitting.fit import Measured, fit
 from perigee.fitting.loss import bursty, fit_bursts, fit_outages, runs_of
 from perigee.fitting.period import find_period, steps_of, window_of
@@ -126,6 +126,21 @@ def test_how_long_a_delay_holds_is_given_back(seed: int) -> None:
     found = fit_to(simulate_pings(drifting, 0.2, 20, 50_000, seed))
     assert found.every_s == 0.2
     assert found.memory_s == pytest.approx(3.0, rel=0.15)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("every_ms", [20, 50])
+def test_a_probe_says_for_how_long_a_delay_holds_that_pings_see_as_independent(seed: int, every_ms: int) -> None:
+    rng = np.random.default_rng(seed)
+    pinged = fit_to(550 + rng.uniform(0, 10, 5000))
+    # A packet each millisecond for half a minute; none overtakes. Blocks are no multiple of what a value holds for.
+    sent = np.arange(97 * 300.0)
+    drawn = rng.uniform(0, 10, 97 * 300 // every_ms + 1)[(sent // every_ms).astype(int)]
+    delays = (np.maximum.accumulate(sent + drawn) - sent).reshape(-1, 97)
+    found = with_spreads(pinged, delays.max(axis=1) - delays.min(axis=1), 0.097)
+    assert found.every_s == pytest.approx(every_ms / 1000, rel=0.25)
+    # Blocks that are hardly apart say that nothing changes within them; then the pings' interval stays.
+    assert with_spreads(pinged, np.full(300, 0.5), 0.1) == pinged
 
 
 def test_a_constant_delay_has_no_body() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -61,13 +61,16 @@ class Delay:
         every_s: a value holds for so long.
         memory_s: time in which the correlation falls to 1/e; 0: each value is drawn for itself.
         resolved: whether the pings were close enough to see for how long a value holds.
+        interval_s: between two pings; the tail is drawn anew with each.
         count: round trips.
+        spread_ms: how far delays within a block of a probe are apart, where that says for how long a value holds.
     """
 
     least_ms: float
     base_ms: float
     body: str
     every_s: float
+    interval_s: float
     count: int
     width_ms: float = 0.0
     sigma: float = 0.0
@@ -75,6 +78,7 @@ class Delay:
     tail: Tail | None = None
     memory_s: float = 0.0
     resolved: bool = False
+    spread_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -112,15 +116,56 @@ def fit_delay(rtt_ms: Floats, interval_s: float, follows: npt.NDArray[np.bool_])
         values[(values > above) & ~_overtaken(rtt_ms, interval_s, follows)[known]], above, inside, len(values)
     )
     if float(np.quantile(inside, 0.99) - inside.min()) < CONSTANT_BELOW_MS:
-        return Delay(least, median, "constant", interval_s, len(values), tail=tail)
+        return Delay(least, median, "constant", interval_s, interval_s, len(values), tail=tail)
     scores = np.full(len(rtt_ms), np.nan)
     in_body = known & (np.nan_to_num(rtt_ms, nan=math.inf) <= above)
     ranks = stats.rankdata(rtt_ms[in_body])
     scores[in_body] = stats.norm.ppf((ranks - 0.5) / len(ranks))
     every, memory, resolved = _persistence(scores, interval_s, follows)
     return Delay(
-        least, body.base, body.kind, every, len(values), body.width, body.sigma, body.error, tail, memory, resolved
-    )
+        least, body.base, body.kind, every, interval_s, len(values), body.width, body.sigma, body.error, tail, memory,
+        resolved,
+    )  # fmt: skip
+
+
+def with_spreads(delay: Delay, spreads_ms: Floats, block_s: float) -> Delay:
+    """Return the delay with the time for which a value holds, where pings were too far apart to see it.
+
+    Args:
+        delay: as the pings have it.
+        spreads_ms: largest less least delay of dense packets in each block of time.
+        block_s: length of a block.
+
+    A block has block / every + 1 values of the body on average; the mean spread is that of so many draws. Where it
+    says more than the pings' interval, or as good as nothing changes within a block, the delay stays as it is.
+    """
+    if delay.resolved or delay.body == "constant" or not len(spreads_ms):
+        return delay
+    low, high = 1.0, _MOST_DRAWS
+    # What is beyond the body is a tail's.
+    spread = float(np.mean(np.minimum(spreads_ms, _range(delay, high))))
+    if not _range(delay, _LEAST_DRAWS) < spread < _range(delay, high):
+        return delay
+    while high - low > _DRAWS_WITHIN * low:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _range(delay, middle) < spread else (low, middle)
+    every = block_s / (low - 1)
+    return delay if every >= delay.every_s else replace(delay, every_s=every, spread_ms=spread)
+
+
+def _range(delay: Delay, draws: float) -> float:
+    """Mean of largest less least of so many draws of the body: the integral of Q(u) n (u^(n-1) - (1-u)^(n-1))."""
+    shares = (np.arange(2000) + 0.5) / 2000
+    if delay.body == "uniform":
+        values = delay.width_ms * shares
+    elif delay.body == "triangular":
+        values = delay.width_ms * _triangular(shares)
+    elif delay.body == "normal":
+        values = delay.width_ms * stats.norm.ppf(shares)
+    else:
+        values = delay.width_ms * np.exp(delay.sigma * stats.norm.ppf(shares))
+    weights = draws * (shares ** (draws - 1) - (1 - shares) ** (draws - 1))
+    return float(np.mean(values * weights))
 
 
 def _overtaken(rtt_ms: Floats, interval_s: float, follows: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -279,6 +324,8 @@ _MOST_OF_TAIL = 5000
 _LEAST_VISIBLE = 0.25
 _IMPOSSIBLE = 1e12
 _TOGETHER_MS = 1.0
+_LEAST_DRAWS, _MOST_DRAWS, _DRAWS_WITHIN = 1.5, 100.0, 1e-3
+"""Draws of the body in a block: with fewer the delay hardly changes within it, with more all blocks are alike."""
 _BEFORE_A_TAIL = 0.9
 """Quantiles below are a body's, whatever the tail."""
 _WORTH_A_MEMORY = 0.1

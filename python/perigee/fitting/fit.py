@@ -11,11 +11,20 @@ import numpy as np
 from perigee.errors import InputError
 from perigee.fitting import profile
 from perigee.fitting.captured import SUSTAINED_S, Ceiling
-from perigee.fitting.delay import Delay, fit_delay
+from perigee.fitting.delay import Delay, fit_delay, with_spreads
 from perigee.fitting.loss import Loss, Runs, fit_bursts, fit_outages, interval_of, runs_of
 from perigee.fitting.period import Period, Window, find_period, steps_of, window_of
 from perigee.fitting.profile import Fitted, Value, Way
-from perigee.fitting.rate import LEAST_BINS, Queue, Rate, fit_queue, fit_rate, runs_below, variation_below
+from perigee.fitting.rate import (
+    LEAST_BINS,
+    Queue,
+    Rate,
+    fit_queue,
+    fit_rate,
+    runs_below,
+    spreads_below,
+    variation_below,
+)
 from perigee.fitting.series import Pings
 from perigee.numbers import number
 from perigee.probed import Step
@@ -72,6 +81,8 @@ def fit(name: str, measured: Measured) -> Fitted:
     idle = None if measured.pings is None else _idle(measured.pings)
     rates = {way: fit_rate(measured.steps, way) for way in ("down", "up")}
     jittery = _jittery(measured.steps)
+    if idle is not None:
+        idle = replace(idle, delay=with_spreads(idle.delay, *spreads_below(measured.steps, jittery[0])))
     ways = {}
     for way in ("down", "up"):
         rate = rates[way]
@@ -225,12 +236,15 @@ def _about_body(delay: Delay, where: str) -> str:
     if delay.body == "constant":
         return f"Body narrower than 1 ms; {where}."
     lasts = "drawn anew with each ping, since they are not correlated: the link's may change faster"
-    if delay.resolved:
-        lasts = "correlation falls " + (
-            f"to 1/e in {number(delay.memory_s, 2)} s"
-            if delay.memory_s
-            else f"in a line to 0 at {number(delay.every_s, 2)} s"
+    if delay.spread_ms is not None:
+        lasts = (
+            f"not correlated from ping to ping; probed delays within a block are {number(delay.spread_ms, 1)} ms apart "
+            f"(mean), as if drawn each {number(1000 * delay.every_s, 0)} ms"
         )
+    elif delay.memory_s:
+        lasts = f"correlation falls to 1/e in {number(delay.memory_s, 2)} s"
+    elif delay.resolved:
+        lasts = f"correlation falls in a line to 0 at {number(delay.every_s, 2)} s"
     return (
         f"Body over both directions: {delay.body}, quantiles from 0.5 to 99.5 % within {number(delay.error_ms, 2)} ms "
         f"(root of the mean square); {lasts}; {where}."
@@ -272,7 +286,7 @@ def _jitter(delay: Delay, other_ms: float) -> str:
         )
         parts.append(
             f'tail = {{ kind = "{tail.kind}", share = {profile.share(tail.share)}, '
-            f"every = {profile.time(delay.every_s * 1000)}, {shape}, max = {profile.time(tail.most_ms)} }}"
+            f"every = {profile.time(delay.interval_s * 1000)}, {shape}, max = {profile.time(tail.most_ms)} }}"
         )
     return "{ " + ", ".join(parts) + " }"
 

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from perigee.fitting.delay import autocorrelation
 from perigee.fitting.loss import Runs
@@ -134,4 +135,20 @@ def variation_below(steps: list[Step], direction: str) -> float | None:
     return float(values.std()) if len(values) >= LEAST_BINS else None
 
 
+def spreads_below(steps: list[Step], direction: str) -> tuple[npt.NDArray[np.float64], float]:
+    """Return largest less least one-way delay (ms) of each block of a direction that is not full, and a block's length.
+
+    Of the rate with most packets in a block, and of blocks in which all arrived; none without ten packets in each.
+    """
+    own = [step for step in steps if step.direction == direction]
+    dense = [s for s in own if not s.is_full(own) and s.record["report"]["per_block"] >= _DENSE]
+    if not dense:
+        return np.empty(0), 0.0
+    step = max(dense, key=lambda step: step.offered_bps)
+    whole = step.lost_over_time == 0
+    spreads = (step.delays_ms["most"] - step.delays_ms["least"])[whole]
+    return (spreads if len(spreads) >= LEAST_BINS else np.empty(0)), step.interval_s
+
+
+_DENSE = 10
 _Z95 = 1.96
