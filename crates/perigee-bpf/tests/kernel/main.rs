@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use machine::{own_name, Connection, Machine, Namespace};
-use perigee_bpf::{kernel, load, status, unload, InUse, LoadError, ObjectError, Options, Program, UnloadError};
+use perigee_bpf::{
+    kernel, load, status, unload, InUse, LoadError, Logged, LoggedEnd, ObjectError, Options, Program, TcpLog,
+    UnloadError,
+};
 
 /// Programs, maps and links in the kernel. Their numbers are not given out twice.
 fn objects() -> BTreeSet<(&'static str, u32)> {
@@ -43,6 +46,21 @@ fn comes(mut condition: impl FnMut() -> bool) -> bool {
 
 fn is_registered(name: &str) -> bool {
     kernel::registered().expect("the list can be read").iter().any(|known| known == name)
+}
+
+#[test]
+fn a_log_of_tcp_says_nothing_of_other_connections_and_leaves_nothing() {
+    let Some(_machine) = Machine::take() else { return };
+    let before = objects();
+    let end = LoggedEnd { namespace: 1, port: 10_000, is_local: true, flow: 0 };
+    let log = match TcpLog::start(&[end]) {
+        Ok(log) => log,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    assert!(!objects().is_subset(&before), "nothing was loaded");
+    Connection::new("reno").transfer(4 << 20);
+    assert_eq!(log.finish(), Logged::default());
+    assert_nothing_stays(&before);
 }
 
 #[test]
