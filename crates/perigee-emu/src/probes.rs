@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
-use perigee_measure::{steady_of_time, Meter, Of, Sent, State};
+use perigee_measure::{steady_of_time, Answers, Delays, Meter, Of, Sent, State};
 use perigee_study::results::{ExchangeRow, Exchanges, FlowRow, SeriesRow};
 use perigee_study::Measure;
 use perigee_units::{Bytes, Time};
@@ -34,18 +34,8 @@ pub(crate) struct Probes<'a> {
 }
 
 enum Kind {
-    Constant {
-        until: Time,
-        delay_sum_ns: u64,
-        delay_before: Option<Time>,
-        jitter_sum_ns: u64,
-    },
-    Ping {
-        interval: Time,
-        count: u32,
-        /// Round trip of each packet sent.
-        answers: Vec<Option<Time>>,
-    },
+    Constant { until: Time, delays: Delays },
+    Ping { interval: Time, count: u32, answers: Answers },
 }
 
 impl<'a> Probes<'a> {
@@ -60,10 +50,10 @@ impl<'a> Probes<'a> {
         let (length, kind) = match pace {
             Pace::Constant(_, length) => {
                 let until = start + length;
-                (length, Kind::Constant { until, delay_sum_ns: 0, delay_before: None, jitter_sum_ns: 0 })
+                (length, Kind::Constant { until, delays: Delays::default() })
             }
             Pace::Each(interval, count) => {
-                (interval * u64::from(count), Kind::Ping { interval, count, answers: Vec::new() })
+                (interval * u64::from(count), Kind::Ping { interval, count, answers: Answers::default() })
             }
         };
         let steady = measure.steady.map(|share| steady_of_time(start, length, share.as_f64()));
@@ -94,7 +84,7 @@ impl<'a> Probes<'a> {
         self.sent = self.sent.max(number.saturating_add(1));
         self.under_way.insert(number, now);
         if let Kind::Ping { answers, count, .. } = &mut self.kind {
-            answers.resize((self.sent.min(*count)) as usize, None);
+            answers.sent(self.sent.min(*count));
         }
     }
 
@@ -119,17 +109,10 @@ impl<'a> Probes<'a> {
         let length = now.checked_sub(sent).unwrap_or_default();
         self.last_fate = now;
         match &mut self.kind {
-            Kind::Constant { delay_sum_ns, delay_before, jitter_sum_ns, .. } => {
-                *delay_sum_ns += length.as_nanos();
-                if let Some(before) = delay_before.replace(length) {
-                    *jitter_sum_ns += length.as_nanos().abs_diff(before.as_nanos());
-                }
-            }
+            Kind::Constant { delays, .. } => delays.arrived(length),
             Kind::Ping { answers, .. } => {
                 self.meter.round_trip(length);
-                if let Some(answer) = answers.get_mut(number as usize) {
-                    *answer = Some(length);
-                }
+                answers.arrived(number, length);
             }
         }
         self.arrived += 1;
@@ -192,25 +175,15 @@ impl<'a> Probes<'a> {
         row.rto_count = Some(0);
         row.completed = self.completed;
         row.lost_packets = Some(sent.packets - self.arrived);
-        if let Kind::Constant { delay_sum_ns, jitter_sum_ns, .. } = &self.kind {
-            let mean_ms = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64 / 1e6);
-            row.delay_mean_ms = mean_ms(*delay_sum_ns, self.arrived);
-            row.jitter_ms = mean_ms(*jitter_sum_ns, self.arrived.saturating_sub(1));
+        if let Kind::Constant { delays, .. } = &self.kind {
+            delays.fill(row);
         }
     }
 
     /// Writes its exchanges, where it is a ping; `blank` names the run and the flow.
     pub(crate) fn write_exchanges(&self, blank: &ExchangeRow, table: &mut Exchanges) {
-        let Kind::Ping { interval, answers, .. } = &self.kind else { return };
-        for (number, answer) in (0u32..).zip(answers) {
-            table.push(ExchangeRow {
-                number,
-                start_s: (self.meter.start() + *interval * u64::from(number)).as_secs_f64(),
-                request_bytes: self.packet,
-                response_bytes: self.packet,
-                duration_ms: answer.map(Time::as_millis_f64),
-                ..blank.clone()
-            });
+        if let Kind::Ping { interval, answers, .. } = &self.kind {
+            answers.write((self.meter.start(), *interval), self.packet, blank, table);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Flows of datagrams: a constant rate from one node to another, and pings that the far node answers.
 
-use perigee_measure::{steady_of_time, Meter, Of, Sent, State};
+use perigee_measure::{steady_of_time, Answers, Delays, Meter, Of, Sent, State};
 use perigee_study::results::{ExchangeRow, Exchanges, FlowRow, SeriesRow};
 use perigee_study::{IpVersion, Measure};
 use perigee_units::{Bytes, Rate, Time};
@@ -36,15 +36,12 @@ enum Kind {
         /// Fraction of a nanosecond of the departures, carried.
         remainder: u64,
         until: Time,
-        delay_sum_ns: u64,
-        delay_before: Option<Time>,
-        jitter_sum_ns: u64,
+        delays: Delays,
     },
     Ping {
         interval: Time,
         count: u32,
-        /// Round trip of each packet sent.
-        answers: Vec<Option<Time>>,
+        answers: Answers,
     },
 }
 
@@ -58,14 +55,7 @@ impl DatagramFlow {
         duration: Time,
         measure: &Measure,
     ) -> Self {
-        let kind = Kind::Constant {
-            rate,
-            remainder: 0,
-            until: start + duration,
-            delay_sum_ns: 0,
-            delay_before: None,
-            jitter_sum_ns: 0,
-        };
+        let kind = Kind::Constant { rate, remainder: 0, until: start + duration, delays: Delays::default() };
         Self::new(start, way, kind, (ip, packet), duration, measure)
     }
 
@@ -78,7 +68,7 @@ impl DatagramFlow {
         count: u32,
         measure: &Measure,
     ) -> Self {
-        let kind = Kind::Ping { interval, count, answers: Vec::new() };
+        let kind = Kind::Ping { interval, count, answers: Answers::default() };
         Self::new(start, way, kind, (ip, packet), interval * u64::from(count), measure)
     }
 
@@ -130,7 +120,7 @@ impl DatagramFlow {
                 Some(now + rate.send_with_remainder(packet, remainder)).filter(|next| next < until)
             }
             Kind::Ping { interval, count, answers } => {
-                answers.push(None);
+                answers.sent(self.sent);
                 Some(now + *interval).filter(|_| self.sent < *count)
             }
         }
@@ -146,13 +136,7 @@ impl DatagramFlow {
             return;
         }
         match &mut self.kind {
-            Kind::Constant { delay_sum_ns, delay_before, jitter_sum_ns, .. } => {
-                let delay = now - datagram.sent_at();
-                *delay_sum_ns += delay.as_nanos();
-                if let Some(before) = delay_before.replace(delay) {
-                    *jitter_sum_ns += delay.as_nanos().abs_diff(before.as_nanos());
-                }
-            }
+            Kind::Constant { delays, .. } => delays.arrived(now - datagram.sent_at()),
             Kind::Ping { .. } if way == self.way => {
                 if let Fate::Gone(at) = world.send(now, datagram.packet(way + 1, self.headers)) {
                     self.gone(at, world);
@@ -162,9 +146,7 @@ impl DatagramFlow {
             Kind::Ping { answers, .. } => {
                 let rtt = now - datagram.sent_at();
                 self.meter.round_trip(rtt);
-                if let Some(answer) = answers.get_mut(datagram.number as usize) {
-                    *answer = Some(rtt);
-                }
+                answers.arrived(datagram.number, rtt);
             }
         }
         self.arrived += 1;
@@ -222,25 +204,15 @@ impl DatagramFlow {
         row.rto_count = Some(0);
         row.completed = !self.cut_off && self.meter.end().is_some();
         row.lost_packets = Some(u64::from(self.sent) - self.arrived);
-        if let Kind::Constant { delay_sum_ns, jitter_sum_ns, .. } = &self.kind {
-            let mean_ms = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64 / 1e6);
-            row.delay_mean_ms = mean_ms(*delay_sum_ns, self.arrived);
-            row.jitter_ms = mean_ms(*jitter_sum_ns, self.arrived.saturating_sub(1));
+        if let Kind::Constant { delays, .. } = &self.kind {
+            delays.fill(row);
         }
     }
 
     /// Its exchanges, where it is a ping; `blank` names the run and the flow.
     pub(crate) fn write_exchanges(&self, blank: &ExchangeRow, table: &mut Exchanges) {
-        let Kind::Ping { interval, answers, .. } = &self.kind else { return };
-        for (number, answer) in (0u32..).zip(answers) {
-            table.push(ExchangeRow {
-                number,
-                start_s: (self.meter.start() + *interval * u64::from(number)).as_secs_f64(),
-                request_bytes: u64::from(self.packet_bytes),
-                response_bytes: u64::from(self.packet_bytes),
-                duration_ms: answer.map(Time::as_millis_f64),
-                ..blank.clone()
-            });
+        if let Kind::Ping { interval, answers, .. } = &self.kind {
+            answers.write((self.meter.start(), *interval), u64::from(self.packet_bytes), blank, table);
         }
     }
 }
