@@ -41,6 +41,20 @@ pub(crate) struct Told {
 }
 
 impl Application {
+    /// The run's time, in which it was made, begins at this instant of the machine's clock.
+    pub(crate) fn begin_at(&mut self, origin: Time) {
+        match self {
+            Self::Bulk(bulk) => {
+                bulk.start += origin;
+                if bulk.end < Time::MAX {
+                    bulk.end += origin;
+                }
+            }
+            Self::Requests(requests) => requests.start += origin,
+            Self::Datagrams(datagrams) => datagrams.start += origin,
+        }
+    }
+
     /// Carries the flow, until it is done or told to stop.
     pub(crate) fn carry(self, told: &Told, stop: &AtomicBool) -> io::Result<()> {
         match self {
@@ -53,11 +67,11 @@ impl Application {
 
 /// A bulk transfer to be carried.
 pub(crate) struct Bulk {
-    /// When it begins, on the machine's clock.
+    /// When it begins.
     pub(crate) start: Time,
     /// Bytes to send; `None`: until the end.
     pub(crate) bytes: Option<u64>,
-    /// When the sender stops, on the machine's clock.
+    /// When the sender stops.
     pub(crate) end: Time,
     pub(crate) ends: Ends,
 }

@@ -27,8 +27,8 @@ pub(crate) enum Pace {
 
 /// Packets to be sent.
 pub(crate) struct Datagrams {
-    /// When the first is due, on the machine's clock.
-    start: Time,
+    /// When the first is due.
+    pub(crate) start: Time,
     pace: Pace,
     socket: OwnedFd,
     /// Where they go to: nobody reads there, and the kernel does not say so to the sender.

@@ -14,16 +14,15 @@ use crate::hosts::address;
 use crate::namespace::Namespace;
 use crate::requests::{Requests, Talk};
 
-/// Makes the sockets of a run's flows; its time begins at `origin`, and packets of `mtu` fit on its devices.
+/// Makes the sockets of a run's flows; packets of `mtu` fit on its devices.
 pub(crate) fn applications(
     run: &Run,
-    origin: Time,
     nodes: &[Namespace],
     mtu: u32,
     controls: &Controls,
 ) -> io::Result<Vec<Application>> {
     let make = |(spec, port): (&FlowSpec, u16)| {
-        let start = origin + spec.start_in(run.seed);
+        let start = spec.start_in(run.seed);
         let (tcp, app) = match Carried::of(&spec.traffic) {
             Carried::Connection(tcp, app) => (tcp, app),
             Carried::Packets(pace, packet) => {

@@ -28,7 +28,7 @@ pub(crate) struct Talk {
 
 /// A connection over which is asked and answered.
 pub(crate) struct Requests {
-    /// When it begins, on the machine's clock.
+    /// When it begins.
     pub(crate) start: Time,
     pub(crate) talk: Talk,
     pub(crate) ends: Ends,

@@ -86,10 +86,14 @@ pub fn run(
     });
     let mut driver = Driver::new(&ways.collect::<Vec<_>>(), run.seed, mtu as usize);
     let Hosts { namespaces, devices } = hosts;
-    let (origin, since_1970) = (monotonic(), since_1970());
     let log = if scenario.measure.events { Some(event_log::start(run, &namespaces)?) } else { None };
+    let mut applications = applications(run, &namespaces, mtu, &controls).map_err(failed("making sockets"))?;
+    // Time begins once all is made.
+    let (origin, since_1970) = (monotonic(), since_1970());
+    for application in &mut applications {
+        application.begin_at(origin);
+    }
     let mut recorder = Recorder::new(scenario, captures, since_1970)?;
-    let applications = applications(run, origin, &namespaces, mtu, &controls).map_err(failed("making sockets"))?;
     let told: Vec<Told> = applications.iter().map(|_| Told::default()).collect();
     let broken = AtomicBool::new(false);
     let mut watch = Watch::new(run, &told, &broken, progress);
