@@ -322,7 +322,7 @@ def test_a_probe_s_losses_decide_where_there_are_enough_and_its_rate_includes_th
     records = [probed(8, 4, loss=lost, time_s=60), probed(8, 16, loss=lost, time_s=30)]
     records += [probed(2, 1, direction="up"), probed(2, 4, direction="up")]
     pings = read_pings(write_log(tmp_path / "b.csv", np.full(5000, 600.0)))
-    fitted = fit("both", Measured(pings, steps_of_links(*records), Path("p.jsonl")))
+    fitted = fit("both", Measured(pings, steps_of_links(*records)))
     assert 'kind = "gilbert-elliott"' in fitted.down.loss.toml if fitted.down.loss else False
     assert fitted.up.loss is not None
     assert fitted.up.loss.toml == '"0 %"'
@@ -341,7 +341,7 @@ def test_the_delay_moves_in_the_direction_in_which_the_probe_saw_it(tmp_path: Pa
     for name in ("least_us", "mean_us", "most_us"):
         moving["report"]["blocks"][name] = (rng.uniform(0, 40e3, len(moving["report"]["blocks"][name]))).tolist()
     pings = read_pings(write_log(tmp_path / "b.csv", 600 + rng.uniform(0, 40, 5000)))
-    fitted = fit("a", Measured(pings, steps_of_links(moving, still), Path("p.jsonl")))
+    fitted = fit("a", Measured(pings, steps_of_links(moving, still)))
     assert 'kind = "uniform"' in fitted.down.delay.toml
     assert fitted.up.delay.toml == '"300 ms"'
     shifted = fit("a", Measured(pings, down_delay_ms=250.0))
@@ -398,7 +398,7 @@ def test_a_probe_of_which_nothing_arrived_is_refused() -> None:
     assert not steps[0].is_full(steps)
     assert np.isnan(steps[0].delay_variation_ms[0])
     with pytest.raises(InputError, match="no packet of it arrived"):
-        fit("a", Measured(steps=steps, probe=Path("p.jsonl")))
+        fit("a", Measured(steps=steps))
 
 
 def test_a_log_without_a_loss_gives_a_bound(tmp_path: Path) -> None:
@@ -467,7 +467,7 @@ def test_a_captured_transfer_gives_rate_and_queue_at_least(perigee: Perigee, tmp
     captured = fit("a", Measured(captured=found))
     assert (captured.up.rate.measured, captured.down.rate.measured) == (False, True)
     pinged = read_pings(write_log(tmp_path / "base.csv", np.full(500, 200.0)))
-    both = fit("a", Measured(pinged, steps_of_links(probed(8, 4), probed(8, 16)), Path("p"), found))
+    both = fit("a", Measured(pinged, steps_of_links(probed(8, 4), probed(8, 16)), found))
     # A probe that filled the link says more than a transfer.
     assert both.down.rate.toml == '"8 Mbit/s"'
     with pytest.raises(InputError, match="no transfer of 5 s or more"):
@@ -491,7 +491,7 @@ def test_an_emulated_link_measured_and_fitted_is_that_link(tmp_path: Path, monke
     )
     assert done.returncode == 0, done.stderr
     steps = read_log(tmp_path / "probe.jsonl")
-    measured = Measured(read_pings(tmp_path / "base.csv"), steps, Path("probe.jsonl"))
+    measured = Measured(read_pings(tmp_path / "base.csv"), steps)
     fitted = fit("again", measured)
     for way, rate_bps in (("down", 8e6), ("up", 4e6)):
         rate = fit_rate(steps, way)

@@ -153,7 +153,7 @@ def _steps(log: Path, head: dict[str, Any], lines: list[bytes]) -> Iterator[Step
             # A crash cut it off.
             return
         try:
-            yield Step(record or {}, head["packet"])
+            yield Step(record or {}, head["packet"], log.name)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{log}:{place}: not a rate that was measured ({error}); remove the line") from error
 

@@ -28,6 +28,7 @@ class Step:
 
     Attributes:
         record: a line of the log.
+        log: the log's name.
         direction: `up` or `down`.
         offered_bps: the rate that was asked for.
         packet: bytes of a packet, headers counted.
@@ -42,9 +43,10 @@ class Step:
         interval_s: length of the blocks of time below.
     """
 
-    def __init__(self, record: dict[str, Any], packet: int) -> None:
+    def __init__(self, record: dict[str, Any], packet: int, log: str = "probe") -> None:
         sent, report = record["sent"], record["report"]
         self.record = record
+        self.log = log
         self.direction: str = record["direction"]
         self.offered_bps: int = record["offered_bps"]
         self.packet = packet

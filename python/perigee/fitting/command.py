@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="The profile's file.", metavar="PROFILE.toml")],
     ping: Annotated[Path | None, typer.Option(help="A log of `perigee ping`, of the path when idle.")] = None,
-    probe: Annotated[Path | None, typer.Option(help="A log of `perigee probe`.")] = None,
+    probe: Annotated[
+        list[Path] | None, typer.Option(help="A log of `perigee probe`; may be given several times.")
+    ] = None,
     capture: Annotated[
         list[Path] | None, typer.Option(help="A capture (pcap, pcapng) of transfers; may be given several times.")
     ] = None,
@@ -70,15 +72,14 @@ def fit(
         raise InputError(f"{out}: is there already; give another file, or --overwrite")
     measured = Measured(
         pings=None if ping is None else read_pings(ping),
-        steps=[] if probe is None else read_log(probe),
-        probe=probe,
+        steps=[step for log in probe or () for step in read_log(log)],
         captured=ceilings(capture) if capture else [],
         down_bps=None if down is None else bits_per_second("--down", down),
         up_bps=None if up is None else bits_per_second("--up", up),
         down_delay_ms=None if down_delay is None else 1000 * seconds("--down-delay", down_delay, 0.0),
     )
-    if probe is not None and not measured.steps:
-        raise InputError(f"{probe}: no rate was measured to its end; let `perigee probe` finish one")
+    if probe and not measured.steps:
+        raise InputError(f"{probe[0]}: no rate was measured to its end; let `perigee probe` finish one")
     fitted = fit_to(title, measured)
     rows = check(fitted, measured)
     write_atomically(out, fitted.text.encode())

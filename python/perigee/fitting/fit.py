@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -41,7 +40,6 @@ class Measured:
     Attributes:
         pings: a ping log.
         steps: the rates of a probe.
-        probe: the probe's file.
         captured: transfers in captures, the fastest first.
         down_bps: rate that is known from elsewhere.
         up_bps: likewise.
@@ -50,7 +48,6 @@ class Measured:
 
     pings: Pings | None = None
     steps: list[Step] = field(default_factory=list)
-    probe: Path | None = None
     captured: list[Ceiling] = field(default_factory=list)
     down_bps: int | None = None
     up_bps: int | None = None
@@ -77,7 +74,7 @@ def fit(name: str, measured: Measured) -> Fitted:
     if measured.pings is None and not measured.steps and not measured.captured:
         raise InputError("nothing to fit; give --ping LOG, --probe LOG, --capture FILE, or several of them")
     if measured.steps and not any(step.received for step in measured.steps):
-        raise InputError(f"{measured.probe or 'probe'}: no packet of it arrived; probe with smaller packets (--packet)")
+        raise InputError(f"{_logs(measured.steps)}: no packet of it arrived; probe with smaller packets (--packet)")
     idle = None if measured.pings is None else _idle(measured.pings)
     rates = {way: fit_rate(measured.steps, way) for way in ("down", "up")}
     jittery = _jittery(measured.steps)
@@ -95,8 +92,8 @@ def fit(name: str, measured: Measured) -> Fitted:
         )
     notes = () if measured.pings is None else measured.pings.notes
     sources = [] if measured.pings is None else [measured.pings.described]
-    if measured.probe is not None:
-        sources.append(f"{measured.probe.name}: {len(measured.steps)} rates probed")
+    if measured.steps:
+        sources.append(f"{_logs(measured.steps)}: {len(measured.steps)} rates probed")
     sources += [f"{file}: a capture" for file in dict.fromkeys(ceiling.file for ceiling in measured.captured)]
     return Fitted(name, tuple(sources), ways["down"], ways["up"], (*notes, *_period_notes(idle, measured.captured)))
 
@@ -151,7 +148,7 @@ def _rate(way: str, rate: Rate | None, measured: Measured) -> Value:
             (f"Default: no probe or captured transfer went {way}; give one, or the rate with --{way}.",),
             measured=False,
         )
-    step, log = rate.step, measured.probe.name if measured.probe else "probe"
+    step, log = rate.step, rate.step.log
     sent = (
         f"{log}: {number(step.sent_bps / 1e6, 3)} Mbit/s sent {way} for {number(_length_s(step), 0)} s, "
         f"{step.received} packets arrived"
@@ -193,8 +190,8 @@ def _queue(way: str, queue: Queue | None, rate: Rate | None, measured: Measured)
         return Value('{ time = "200 ms" }', (f"Default: 200 ms of the rate, since {why}.",), measured=False)
     how = "where the delay no longer grew" if queue.full else "and the delay still grew: it holds this or more"
     what = (
-        f"At {number(queue.step.sent_bps / 1e6, 3)} Mbit/s the delay grew by {number(queue.delay_ms, 1)} ms, {how}; "
-        "that much of the rate, and a packet."
+        f"{queue.step.log}: at {number(queue.step.sent_bps / 1e6, 3)} Mbit/s the delay grew by "
+        f"{number(queue.delay_ms, 1)} ms, {how}; that much of the rate, and a packet."
     )
     return Value(profile.size(queue.bytes_), (what,))
 
@@ -304,6 +301,10 @@ def _split(measured: Measured) -> str:
     return f"{measured.down_delay_ms:g} ms of it down, as given"
 
 
+def _logs(steps: list[Step]) -> str:
+    return ", ".join(dict.fromkeys(step.log for step in steps))
+
+
 def _other(way: str) -> str:
     return "up" if way == "down" else "down"
 
@@ -312,7 +313,7 @@ def _loss(way: str, idle: _Idle | None, measured: Measured) -> Value | None:
     entries: list[str] = []
     source: list[str] = []
     probed = runs_below(measured.steps, way)
-    log = measured.probe.name if measured.probe else "probe"
+    log = _logs([step for step in measured.steps if step.direction == way])
     from_probe = probed.sent > 0 and (idle is None or probed.events >= PROBE_DECIDES_FROM)
     if idle is not None and idle.window is not None and idle.period is not None and way == "down":
         entries.append(
