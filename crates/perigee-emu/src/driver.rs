@@ -89,6 +89,11 @@ impl<A: Observer, B: Observer> Observer for Both<'_, A, B> {
         self.1.offered(way, now, packet);
     }
 
+    fn dropped(&mut self, way: usize, now: Time, packet: &[u8]) {
+        self.0.dropped(way, now, packet);
+        self.1.dropped(way, now, packet);
+    }
+
     fn released(&mut self, way: usize, now: Time, packet: &[u8]) {
         self.0.released(way, now, packet);
         self.1.released(way, now, packet);

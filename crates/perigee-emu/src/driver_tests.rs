@@ -127,6 +127,60 @@ fn a_clock_that_oversleeps_changes_no_decision_of_the_link() {
     }
 }
 
+/// Counts all that it is told: turns, looks before offers, offers, drops, releases.
+#[derive(Default)]
+struct Counting {
+    told: [u64; 5],
+    turns: u64,
+}
+
+impl Observer for Counting {
+    fn offered(&mut self, _way: usize, _now: Time, _packet: &[u8]) {
+        self.told[2] += 1;
+    }
+
+    fn dropped(&mut self, _way: usize, _now: Time, _packet: &[u8]) {
+        self.told[3] += 1;
+    }
+
+    fn released(&mut self, _way: usize, _now: Time, _packet: &[u8]) {
+        self.told[4] += 1;
+    }
+
+    fn before(&mut self, _way: usize, _now: Time, _link: &mut Link<Under>) {
+        self.told[1] += 1;
+    }
+
+    fn turn(&mut self, _now: Time) -> ControlFlow<(), Option<Time>> {
+        self.told[0] += 1;
+        if self.told[0] < self.turns {
+            ControlFlow::Continue(None)
+        } else {
+            ControlFlow::Break(())
+        }
+    }
+}
+
+#[test]
+fn two_observers_are_told_the_same_of_everything() {
+    let spec = profile::parse(LOSSY, "lossy.toml", &mut |_| Err("no files".into())).expect("a profile").down;
+    let mut wire = Fake {
+        now: Time::ZERO,
+        arrivals: arrivals(5000),
+        oversleep: Stream::new(3, "oversleep"),
+        most_ns: 0,
+        taken: Vec::new(),
+        sent: Vec::new(),
+    };
+    let way = |from, to, name| Way { from, to, spec: &spec, name };
+    let mut driver = Driver::new(&[way(0, 1, "satellite.down"), way(1, 0, "satellite.up")], 11, 1500);
+    let counting = || Counting { turns: 20_000, ..Counting::default() };
+    let (mut first, mut second) = (counting(), counting());
+    driver.run(&mut wire, &mut Both(&mut first, &mut second)).expect("a wire");
+    assert!(first.told.iter().all(|count| *count > 0), "{:?}", first.told);
+    assert_eq!(first.told, second.told);
+}
+
 #[test]
 fn buffers_are_used_again() {
     let mut buffers = Buffers::new(1500);
