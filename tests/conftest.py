@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from perigee.errors import InputError
 from perigee.kernel import load, status, unload
 from perigee.places import find_study
 from perigee.runner import Job, carry_out
+from perigee.serving import Limits, serve
 from synthetic import SyntheticEngine
 
 settings.register_profile("here", deadline=None, print_blob=True)
@@ -99,3 +103,31 @@ def machine() -> Iterator[None]:
             subprocess.run(["/usr/bin/umount", "/sys/fs/bpf"], check=False)
     finally:
         os.close(lock)
+
+
+def free_port() -> int:
+    """A UDP port of the loopback device that nobody has."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probing:
+        probing.bind(("127.0.0.1", 0))
+        port: int = probing.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def answering(token: bytes, limits: Limits, bind: str = "127.0.0.1") -> Iterator[int]:
+    """A server of pings and probes in a thread, and its port."""
+    chosen, ready, done = free_port(), threading.Event(), threading.Event()
+
+    def go_on(_answered: int, _clients: int) -> bool:
+        ready.set()
+        return not done.is_set()
+
+    thread = threading.Thread(target=serve, args=(bind, chosen, token, limits, go_on))
+    thread.start()
+    try:
+        assert ready.wait(5)
+        yield chosen
+    finally:
+        done.set()
+        thread.join(5)
+    assert not thread.is_alive()

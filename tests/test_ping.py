@@ -9,7 +9,6 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,38 +16,21 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from conftest import answering, free_port
 from perigee.errors import InputError
 from perigee.ping import Plan, ping, read_log
 from perigee.roundtrips import RoundTrips
-from perigee.serving import Limits, serve
+from perigee.serving import Limits
 
 Perigee = Callable[..., CompletedProcess[str]]
 TOKEN = b"correct-horse"
 
 
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @pytest.fixture
 def port() -> Iterator[int]:
     """A server with a limit of 50 answers a second, in a thread."""
-    chosen, ready, done = free_port(), threading.Event(), threading.Event()
-
-    def go_on(_answered: int, _clients: int) -> bool:
-        ready.set()
-        return not done.is_set()
-
-    answering = threading.Thread(target=serve, args=("127.0.0.1", chosen, TOKEN, Limits(pings=50), go_on))
-    answering.start()
-    assert ready.wait(5)
-    yield chosen
-    done.set()
-    answering.join(5)
-    assert not answering.is_alive()
+    with answering(TOKEN, Limits(pings=50)) as chosen:
+        yield chosen
 
 
 def plan(port: int, **changes: object) -> Plan:

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from conftest import answering, free_port
 from perigee.analysis import analyze, keep
 from perigee.errors import InputError, InterruptedRunError, RunError
 from perigee.ping import Plan as PingPlan
@@ -27,7 +27,7 @@ from perigee.ping import ping
 from perigee.probe import Plan, probe, read_log
 from perigee.probed import Step, capacity_bps
 from perigee.results import Results
-from perigee.serving import Limits, serve
+from perigee.serving import Limits
 
 Perigee = Callable[..., CompletedProcess[str]]
 TOKEN = b"correct-horse"
@@ -35,29 +35,11 @@ LIMITS = Limits(rate_bps=30_000_000, time_s=5.0)
 PERIGEE = shlex.join([sys.executable, "-m", "perigee"])
 
 
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probing:
-        probing.bind(("127.0.0.1", 0))
-        port: int = probing.getsockname()[1]
-        return port
-
-
 @pytest.fixture
 def port() -> Iterator[int]:
     """A server in a thread."""
-    chosen, ready, done = free_port(), threading.Event(), threading.Event()
-
-    def go_on(_answered: int, _clients: int) -> bool:
-        ready.set()
-        return not done.is_set()
-
-    answering = threading.Thread(target=serve, args=("127.0.0.1", chosen, TOKEN, LIMITS, go_on))
-    answering.start()
-    assert ready.wait(5)
-    yield chosen
-    done.set()
-    answering.join(5)
-    assert not answering.is_alive()
+    with answering(TOKEN, LIMITS) as chosen:
+        yield chosen
 
 
 def plan(port: int, *rates_mbps: float, **changes: Any) -> Plan:
@@ -85,16 +67,7 @@ def test_each_rate_goes_both_ways_and_one_server_answers_pings_too(port: int) ->
 
 
 def test_a_server_at_all_addresses_answers_over_both_versions_of_ip() -> None:
-    chosen, ready, done = free_port(), threading.Event(), threading.Event()
-
-    def go_on(_answered: int, _clients: int) -> bool:
-        ready.set()
-        return not done.is_set()
-
-    answering = threading.Thread(target=serve, args=("", chosen, TOKEN, LIMITS, go_on))
-    answering.start()
-    try:
-        assert ready.wait(5)
+    with answering(TOKEN, LIMITS, bind="") as chosen:
         assert [step.lost for step in probe(plan(chosen, 2))] == [0, 0]
         try:
             socket.create_server(("::1", 0), family=socket.AF_INET6).close()
@@ -102,9 +75,6 @@ def test_a_server_at_all_addresses_answers_over_both_versions_of_ip() -> None:
             pytest.skip("this machine has no IPv6")
         over_6 = probe(plan(chosen, 2, host="::1"))
         assert [step.lost for step in over_6] == [0, 0]
-    finally:
-        done.set()
-        answering.join(5)
 
 
 def test_a_log_is_continued_where_it_ends(port: int, tmp_path: Path) -> None:

@@ -131,7 +131,8 @@ impl Config {
 pub(crate) const SHARE_SHIFT: u32 = 8;
 const TIMESTAMP_BYTES: u64 = 12;
 
-/// The part of the buffer that is window, of 256, where a full segment of `payload` bytes takes `memory`.
+/// The part of the buffer that is window, of 256, where a full segment of `payload` bytes takes `memory`. Never all of
+/// it, even where the memory that is set is less than the payload.
 pub(crate) fn measured_share(payload: u64, memory: u64) -> u64 {
-    ((payload << SHARE_SHIFT) / memory).max(1)
+    ((payload << SHARE_SHIFT) / memory).clamp(1, (1 << SHARE_SHIFT) - 1)
 }

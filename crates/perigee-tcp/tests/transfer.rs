@@ -124,6 +124,13 @@ fn the_receive_window_grows_to_what_the_buffer_lets_through() {
 }
 
 #[test]
+fn a_window_is_never_larger_than_its_buffer_whatever_a_segment_is_said_to_take() {
+    let config = Config { mss: 8960, window_share: WindowShare::Measured, ..Config::default() };
+    assert!(u64::from(config.mss) > config.segment_memory.as_u64());
+    assert!(config.largest_window() < config.rmem[2], "{}", config.largest_window());
+}
+
+#[test]
 fn the_first_full_segment_tells_what_part_of_the_buffer_is_window() {
     let window_after_one = |window_share| {
         let config = Config { window_share, ..Config::default() };
