@@ -107,6 +107,7 @@ class _Flow:
             "point": json.dumps(run["point"]), "flow": self.flow, "kind": "bulk", "from_node": "server",
             "to_node": "client", "cc": self.cc, "cc_params": "{}", "bytes": int(self.acked[-1]),
             "received_bytes": int(self.acked[-1]), "start_s": 0.0, "duration_s": 100.0, "completed": True,
+            "outcome": "completed",
             "handshake_ms": 600.0, "goodput_mbps": float(self.rate.mean()), "goodput_p10_mbps": p10,
             "goodput_p50_mbps": p50, "goodput_p90_mbps": p90, "steady_goodput_mbps": float(self.rate[50:].mean()),
             "startup_goodput_mbps": self.startup, "rtt_min_ms": 580.0, "rtt_mean_ms": self.rtt_ms,

@@ -223,7 +223,7 @@ def test_a_test_that_broke_off_has_what_arrived_until_then_and_is_not_complete()
     assert test.error == "control socket has closed unexpectedly"
     assert "ended early: control socket has closed unexpectedly" in test.notes
     (row,) = rows(document)
-    assert (row["completed"], row["received_bytes"]) == (False, 6_000_000)
+    assert (row["outcome"], row["completed"], row["received_bytes"]) == ("stopped", False, 6_000_000)
 
 
 @pytest.mark.parametrize(

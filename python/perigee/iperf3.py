@@ -42,7 +42,7 @@ class Flow:
         upload: whether the client sends.
         cc: the sender's congestion control; empty where iperf3 does not say.
         seen: what is measured.
-        completed: whether everything asked for was carried.
+        outcome: how it ended, as the column `outcome` of the table `flows` has it.
         lost_packets: of UDP.
         jitter_ms: of UDP: mean over the intervals of the receiver's smoothed value.
     """
@@ -52,7 +52,7 @@ class Flow:
     upload: bool
     cc: str
     seen: Seen
-    completed: bool
+    outcome: str
     lost_packets: int | None = None
     jitter_ms: float | None = None
 
@@ -105,6 +105,30 @@ def read(text: str | bytes, name: str) -> list[Measured]:
     return tests
 
 
+_OUTCOMES = {
+    "refused": ("connection refused",),
+    "reset": ("connection reset", "broken pipe"),
+    "timed_out": ("timed out", "timeout"),
+    "unreachable": ("unreachable", "no route to host"),
+}
+"""What iperf3 says (it hands on the system's words), by the outcome that it means."""
+
+
+def outcome_of(error: str | None) -> str | None:
+    """Return how a flow ended of which iperf3 says this; none where it says nothing.
+
+    Examples:
+        >>> outcome_of("unable to connect to server: Connection refused")
+        'refused'
+        >>> outcome_of("control socket has closed unexpectedly"), outcome_of(None)
+        ('stopped', None)
+    """
+    if not error:
+        return None
+    said = error.lower()
+    return next((outcome for outcome, words in _OUTCOMES.items() if any(word in said for word in words)), "stopped")
+
+
 def tables(tests: Iterable[Measured], study: str, measure: Measure | None = None) -> dict[str, pa.Table]:
     """Return the tables of results of tests, each a run, with the definitions that all engines share.
 
@@ -118,7 +142,7 @@ def tables(tests: Iterable[Measured], study: str, measure: Measure | None = None
         for flow in test.flows:
             ends = ("client", "server") if flow.upload else ("server", "client")
             about = About(
-                study, flow.name, flow.kind, *ends, cc=flow.cc, run=run, completed=flow.completed,
+                study, flow.name, flow.kind, *ends, cc=flow.cc, run=run, outcome=flow.outcome,
                 lost_packets=flow.lost_packets, jitter_ms=flow.jitter_ms,
             )  # fmt: skip
             rows.append((about, measure or Measure(), flow.seen))
@@ -192,7 +216,9 @@ def _test(document: Mapping[str, Any], name: str) -> Measured | str:
         if flow is None:
             continue
         flows.append(
-            replace(flow, upload=upload, cc=_algorithm(document, upload, begun), completed=flow.completed and not said)
+            replace(
+                flow, upload=upload, cc=_algorithm(document, upload, begun), outcome=outcome_of(said) or flow.outcome
+            )
         )
         if receiver is None:
             notes[WRITTEN] = True
@@ -262,8 +288,8 @@ def _flow(
         duration, arrivals, samples, size=size or None, length_ns=None if size or not length else round(length * 1e9),
         segment=segment, sent_packets=sent_packets, retransmitted_packets=None if is_udp else again,
     )  # fmt: skip
-    completed = arrivals[-1][1] >= size
-    return Flow(name, "udp" if is_udp else "bulk", True, "", seen, completed, lost, jitter)
+    outcome = "completed" if arrivals[-1][1] >= size else "stopped"
+    return Flow(name, "udp" if is_udp else "bulk", True, "", seen, outcome, lost, jitter)
 
 
 def _delivered(document: Mapping[str, Any], side: _Side, receiver: _Side | None) -> tuple[int | None, int | None]:

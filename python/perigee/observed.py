@@ -58,7 +58,7 @@ class About:
     round: int = 0
     seed: int = 0
     point: str = "{}"
-    completed: bool = True
+    outcome: str = "completed"
     handshake_ms: float | None = None
     lost_packets: int | None = None
     jitter_ms: float | None = None

@@ -78,7 +78,8 @@ def _row(schema: pa.Schema, study: str, counted: RoundTrips, length: float) -> p
     known = counted.answered > 0
     row = observed.blank(schema) | {
         "study": study, "point": "{}", "cc_params": "{}", "flow": "ping", "kind": "ping", "from_node": "here",
-        "to_node": "there", "start_s": 0.0, "duration_s": length, "completed": True, "goodput_mbps": 0.0,
+        "to_node": "there", "start_s": 0.0, "duration_s": length, "completed": True,
+        "outcome": "completed", "goodput_mbps": 0.0,
         "sent_packets": counted.sent, "lost_packets": counted.lost,
     }  # fmt: skip
     if known:

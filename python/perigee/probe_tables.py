@@ -55,7 +55,7 @@ def _flow(
     return observed.blank(schema) | {
         "study": study, "point": "{}", "cc_params": "{}", "flow": name, "kind": "udp", "from_node": ends[0],
         "to_node": ends[1], "start_s": float(step.record["began_unix_s"]) - began, "duration_s": length,
-        "completed": True, "bytes": received, "received_bytes": received,
+        "completed": True, "outcome": "completed", "bytes": received, "received_bytes": received,
         "goodput_mbps": received * 8e-6 / length if length > 0 else 0.0,
         **dict(zip(("goodput_p10_mbps", "goodput_p50_mbps", "goodput_p90_mbps"), quantiles, strict=True)),
         "sent_packets": step.sent, "lost_packets": step.lost,

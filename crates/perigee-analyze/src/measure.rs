@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 
 use perigee_capture::Transport;
 use perigee_measure::{steady_of_size, Meter};
-use perigee_study::results::{CaptureTables, ConnectionRow, FlowRow, Name, Tables};
+use perigee_study::results::{CaptureTables, ConnectionRow, FlowRow, Name, Outcome, Tables};
 use perigee_study::{Measure, Startup};
 use perigee_units::{Bytes, Ratio, Time};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -203,7 +203,7 @@ impl Plan {
                     row.retransmitted_packets = None;
                     row.steady_retransmitted_packets = None;
                     row.startup_retransmitted_packets = None;
-                    row.completed = true;
+                    row.set_outcome(Outcome::Completed);
                 }
             }
             measured.flows.push((row.flow.clone(), place, way));
@@ -287,10 +287,22 @@ fn write_tcp(flow: &mut Flow, seen: &Seen, row: &mut FlowRow) {
     let end = flow.meter.end().unwrap_or(flow.about.until);
     flow.meter.fill(row, end, flow.sent());
     row.handshake_ms = seen.opening.length().map(Time::as_millis_f64);
-    row.completed = seen.ways[flow.about.way].has_fin && flow.received() >= seen.ways[flow.about.way].length;
+    row.set_outcome(outcome(flow, seen));
     if flow.about.round_trips == RoundTrips::Handshake {
         let ms = row.handshake_ms;
         (row.rtt_min_ms, row.rtt_mean_ms, row.rtt_p50_ms) = (ms, ms, ms);
+    }
+}
+
+/// How a connection ended, as far as its capture shows it.
+fn outcome(flow: &Flow, seen: &Seen) -> Outcome {
+    let data = &seen.ways[flow.about.way];
+    if data.has_fin && flow.received() >= data.length {
+        Outcome::Completed
+    } else if seen.reset {
+        Outcome::Reset
+    } else {
+        Outcome::Stopped
     }
 }
 

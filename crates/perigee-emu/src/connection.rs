@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use perigee_capture::{Receiver, Sender, Tcp as Segment};
 use perigee_measure::{steady_of_size, steady_of_time, Meter, Of, Sent, State};
-use perigee_study::results::{FlowRow, SeriesRow};
+use perigee_study::results::{FlowRow, Outcome, SeriesRow};
 use perigee_study::{Amount, App, Measure, Tcp};
 use perigee_units::{Bytes, Ratio, Time};
 
@@ -165,7 +165,7 @@ impl<'a> Connection<'a> {
     /// Fills in its row of the results; `end` is its end or the run's.
     pub(crate) fn fill(&self, row: &mut FlowRow, end: Time) {
         self.meter.fill(row, end, self.sent());
-        row.completed = self.completed;
+        row.set_outcome(if self.completed { Outcome::Completed } else { Outcome::TimeLimit });
         row.handshake_ms = self.handshake.map(Time::as_millis_f64);
         row.rto_count = self.last.map(|info| info.rto_count);
     }

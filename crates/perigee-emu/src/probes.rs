@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::OnceLock;
 
 use perigee_measure::{steady_of_time, Answers, Delays, Meter, Of, Sent, State};
-use perigee_study::results::{ExchangeRow, Exchanges, FlowRow, SeriesRow};
+use perigee_study::results::{ExchangeRow, Exchanges, FlowRow, Outcome, SeriesRow};
 use perigee_study::Measure;
 use perigee_units::{Bytes, Time};
 
@@ -173,7 +173,7 @@ impl<'a> Probes<'a> {
         let sent = self.sent();
         self.meter.fill(row, end, sent);
         row.rto_count = Some(0);
-        row.completed = self.completed;
+        row.set_outcome(if self.completed { Outcome::Completed } else { Outcome::TimeLimit });
         row.lost_packets = Some(sent.packets - self.arrived);
         if let Kind::Constant { delays, .. } = &self.kind {
             delays.fill(row);

@@ -1,9 +1,10 @@
 //! The row of a flow before anything of it was measured.
 
-use perigee_study::results::{FlowRow, Name};
+use perigee_study::results::{FlowRow, Name, Outcome};
 use perigee_study::{FlowSpec, Run, Traffic};
 
-/// The row of a flow of which nothing is known but its description; `engine` is what carries the run out.
+/// The row of a flow of which nothing is known but its description; `engine` is what carries the run out. A flow that keeps this
+/// row did not begin within the run's time.
 pub fn blank_row(engine: &str, run: &Run, spec: &FlowSpec) -> FlowRow {
     let scenario = &run.scenario;
     let (cc, cc_params) = match &spec.traffic {
@@ -21,6 +22,7 @@ pub fn blank_row(engine: &str, run: &Run, spec: &FlowSpec) -> FlowRow {
         to_node: scenario.nodes[spec.to as usize].clone(),
         cc,
         cc_params,
+        outcome: Outcome::TimeLimit.name(),
         ..empty_row(run.index, spec.name.clone())
     }
 }
@@ -46,6 +48,7 @@ pub fn empty_row(run: u32, flow: Name) -> FlowRow {
         start_s: 0.0,
         duration_s: 0.0,
         completed: false,
+        outcome: Outcome::Stopped.name(),
         handshake_ms: None,
         goodput_mbps: 0.0,
         goodput_p10_mbps: None,

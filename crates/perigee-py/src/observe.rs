@@ -1,7 +1,7 @@
 //! What another program saw of flows, as JSON, made into the tables of results.
 
 use perigee_measure::{empty_row, write_observed, Observed, SenderSample};
-use perigee_study::results::{FlowRow, Tables};
+use perigee_study::results::{FlowRow, Outcome, Tables};
 use perigee_study::{Amount, Measure, Startup};
 use perigee_units::{Bytes, Ratio, Time};
 use pyo3::exceptions::PyValueError;
@@ -34,7 +34,8 @@ struct About {
     to_node: String,
     cc: String,
     cc_params: String,
-    completed: bool,
+    /// One of the words of [`Outcome`].
+    outcome: String,
     handshake_ms: Option<f64>,
     lost_packets: Option<u64>,
     jitter_ms: Option<f64>,
@@ -77,14 +78,16 @@ pub(crate) fn observed<'py>(py: Python<'py>, flows: &str) -> PyResult<Bound<'py,
     let flows: Vec<Flow> = serde_json::from_str(flows).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let mut tables = Tables::default();
     for flow in flows {
-        write_observed(flow.about.row(), &flow.seen.observed(), &flow.measure.measure(), &mut tables);
+        write_observed(flow.about.row()?, &flow.seen.observed(), &flow.measure.measure(), &mut tables);
     }
     to_python(py, columns(&tables))
 }
 
 impl About {
-    fn row(self) -> FlowRow {
-        FlowRow {
+    fn row(self) -> PyResult<FlowRow> {
+        let unknown = || PyValueError::new_err(format!("no outcome is called `{}`", self.outcome));
+        let outcome = Outcome::parse(&self.outcome).ok_or_else(unknown)?;
+        let mut row = FlowRow {
             study: self.study.into(),
             engine: self.engine.into(),
             round: self.round,
@@ -95,12 +98,13 @@ impl About {
             to_node: self.to_node.into(),
             cc: self.cc.into(),
             cc_params: self.cc_params.into(),
-            completed: self.completed,
             handshake_ms: self.handshake_ms,
             lost_packets: self.lost_packets,
             jitter_ms: self.jitter_ms,
             ..empty_row(self.run, self.flow.into())
-        }
+        };
+        row.set_outcome(outcome);
+        Ok(row)
     }
 }
 

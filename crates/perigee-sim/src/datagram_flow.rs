@@ -1,7 +1,7 @@
 //! Flows of datagrams: a constant rate from one node to another, and pings that the far node answers.
 
 use perigee_measure::{steady_of_time, Answers, Delays, Meter, Of, Sent, State};
-use perigee_study::results::{ExchangeRow, Exchanges, FlowRow, SeriesRow};
+use perigee_study::results::{ExchangeRow, Exchanges, FlowRow, Outcome, SeriesRow};
 use perigee_study::{IpVersion, Measure};
 use perigee_units::{Bytes, Rate, Time};
 
@@ -202,7 +202,8 @@ impl DatagramFlow {
     pub(crate) fn fill(&self, row: &mut FlowRow, end: Time) {
         self.meter.fill(row, end, self.sent());
         row.rto_count = Some(0);
-        row.completed = !self.cut_off && self.meter.end().is_some();
+        let completed = !self.cut_off && self.meter.end().is_some();
+        row.set_outcome(if completed { Outcome::Completed } else { Outcome::TimeLimit });
         row.lost_packets = Some(u64::from(self.sent) - self.arrived);
         if let Kind::Constant { delays, .. } = &self.kind {
             delays.fill(row);

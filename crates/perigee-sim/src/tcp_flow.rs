@@ -4,7 +4,7 @@
 
 use perigee_link::Ecn;
 use perigee_measure::{steady_of_size, steady_of_time, Meter, Of, Sent, State};
-use perigee_study::results::{EventRow, ExchangeRow, Exchanges, FlowRow, SeriesRow};
+use perigee_study::results::{EventRow, ExchangeRow, Exchanges, FlowRow, Outcome, SeriesRow};
 use perigee_study::{Amount, App, FlowSpec, Measure, Opener, Tcp};
 use perigee_tcp::{Config, Endpoint, Info, Segment};
 use perigee_units::{Bytes, Ratio, Stream, Time};
@@ -242,7 +242,7 @@ impl TcpFlow {
     /// Fills in its row of the results; `end` is its end or the run's.
     pub(crate) fn fill(&self, row: &mut FlowRow, end: Time) {
         self.meter.fill(row, end, self.sent());
-        row.completed = self.completed;
+        row.set_outcome(if self.completed { Outcome::Completed } else { Outcome::TimeLimit });
         row.rto_count = Some(self.info().map_or(0, |info| info.rto_count as u32));
         row.handshake_ms = self.established.map(|at| (at - self.meter.start()).as_millis_f64());
     }

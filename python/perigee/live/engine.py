@@ -214,7 +214,7 @@ class LivePlan(NativePlan):
             about = About(
                 self.study, name, flow["kind"], flow["from"], flow["to"], flow.get("cc", ""),
                 flow.get("cc_params", "{}"), "live", index, run["round"], run["seed"], details["point"],
-                completed=seen.completed and test.error is None, lost_packets=seen.lost_packets,
+                outcome=seen.outcome, lost_packets=seen.lost_packets,
                 jitter_ms=seen.jitter_ms,
             )  # fmt: skip
             asked = replace(

@@ -4,8 +4,10 @@
 //! column), the row to push, and the [`Column`] descriptions that `schema/results.json` and `schema/results.md` are
 //! generated from. Units are part of a column's name (`goodput_mbps`, `rtt_min_ms`), as everywhere outside Rust.
 
+mod outcome;
 mod tables;
 
+pub use outcome::Outcome;
 pub use tables::{
     CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow, Flows, GapRow, Gaps,
     LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, ReleaseRow, Releases, Rtt, RttRow, Series, SeriesRow,

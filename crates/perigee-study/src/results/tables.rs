@@ -76,8 +76,9 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     bytes: u64, "B", "Payload that arrived and was acknowledged.";
     received_bytes: u64, "B", "Payload that was delivered in order to the receiving application.";
     start_s: f64, "s", "When the flow began, in the run's time.";
-    duration_s: f64, "s", "From the beginning to the last byte's arrival; to the end of the run where it did not complete.";
-    completed: bool, "", "Whether everything asked for was carried.";
+    duration_s: f64, "s", "From the beginning to the last byte's arrival; where it did not complete: to its failure, or to the end of the run.";
+    completed: bool, "", "Whether everything asked for was carried: `outcome` is `completed`.";
+    outcome: Name, "", "How the flow ended: `completed`; `time_limit`: the run's time was up before; `stalled`: neither end had anything left to send that the other waits for; `refused`, `reset`, `timed_out` or `unreachable`: the connection failed so; `stopped`: it ended in another way, or its end was not recorded.";
     handshake_ms: Option<f64>, "ms", "From the first SYN to the end of the handshake at the node that opened the connection; empty without TCP.";
     goodput_mbps: f64, "Mbit/s", "Received payload over the duration.";
     goodput_p10_mbps: Option<f64>, "Mbit/s", "10th percentile of the payload that arrives per `measure.goodput_bin`, each byte once, in order or not; empty below one whole bin.";
@@ -94,7 +95,7 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     startup_rtt_mean_ms: Option<f64>, "ms", "Mean round trip in the startup phase.";
     sent_packets: Option<u64>, "packets", "Data packets sent, retransmissions included; empty where nobody counted them.";
     retransmitted_packets: Option<u64>, "packets", "Data packets sent again; empty where nobody counted them.";
-    rto_count: Option<u32>, "", "Retransmission timeouts; empty where nobody counted them.";
+    rto_count: Option<u32>, "", "Retransmission timeouts of the end that sends the data, those of its handshake included; where the connection was never established: of the SYN. Empty where nobody counted them.";
     startup_s: Option<f64>, "s", "Length of the startup phase; empty where the flow never left it.";
     startup_sent_packets: Option<u64>, "packets", "Data packets sent in the startup phase.";
     startup_retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the startup phase.";
