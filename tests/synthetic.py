@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from perigee.engines import Engine, Output, Progress
 from perigee.places import StudyFile
+from perigee.runs import Run, Runs
 
 ALGORITHMS = {"bbr": (96.0, 23.0, 827.0, 2.0), "cubic": (91.0, 16.6, 806.0, 1.5)}
 ALGORITHMS |= {"hybla": (112.0, 40.8, 906.0, 0.4), "vivace": (92.0, 20.3, 722.0, 0.6)}
@@ -55,11 +56,7 @@ class SyntheticPlan:
         points = [{"flow.cc": name} for name in names]
         if pairs:
             points += [{"flows.a.cc": a, "flows.b.cc": b} for i, a in enumerate(names) for b in names[i + 1 :]]
-        self.runs: list[dict[str, Any]] = [
-            {"index": r * len(points) + p, "round": r, "seed": 1000 + r, "point": point}
-            for r in range(rounds)
-            for p, point in enumerate(points)
-        ]
+        self.runs = Runs([{"point": point} for point in points], rounds, lambda number: 1000 + number)
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
         """Draw one run's tables."""
@@ -83,7 +80,7 @@ class SyntheticPlan:
 
 
 class _Flow:
-    def __init__(self, run: dict[str, Any], cc: str, flow: str, share: float) -> None:
+    def __init__(self, run: Run, cc: str, flow: str, share: float) -> None:
         self.run, self.cc, self.flow = run, cc, flow
         self.random = np.random.default_rng([run["seed"], list(ALGORITHMS).index(cc), len(flow)])
         overall, startup, rtt, loss = ALGORITHMS[cc]
@@ -151,7 +148,7 @@ class _Flow:
         ]
 
 
-def _links(run: dict[str, Any], series: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _links(run: Run, series: list[dict[str, Any]]) -> list[dict[str, Any]]:
     random = np.random.default_rng(run["seed"])
     rows = []
     for row in series[:100]:

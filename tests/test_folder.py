@@ -192,8 +192,8 @@ def test_two_processes_cannot_fill_one_folder(study: Path, tmp_path: Path) -> No
         (b"\xff\x00", "damaged"),
         (b"[]", "is not a manifest of perigee results"),
         (b'{"format": "other"}', "is not a manifest of perigee results"),
-        (b'{"format": "perigee-results", "version": 99}', "format version 99, but this perigee reads version 1"),
-        (b'{"format": "perigee-results", "version": 1}', "no usable `study`"),
+        (b'{"format": "perigee-results", "version": 99}', "format version 99, but this perigee reads version 2"),
+        (b'{"format": "perigee-results", "version": 2}', "no usable `state`"),
     ],
 )
 def test_a_damaged_manifest_is_a_clear_error_and_stays_as_it_is(
@@ -245,7 +245,7 @@ def test_the_manifest_says_what_was_run_where_and_with_what(results: Path) -> No
     manifest = json.loads((results / "manifest.json").read_text())
     assert manifest["format"] == "perigee-results"
     assert manifest["state"] == "complete"
-    assert manifest["seeds"] == [1000, 1001, 1002]
+    assert (manifest["rounds"], manifest["first_seed"]) == (3, 1000)
     assert manifest["tables"]["flows"]["rows"] == 12
     assert {"perigee", "python", "pyarrow"} <= manifest["versions"].keys()
     assert {"system", "machine", "cores"} <= manifest["host"].keys()

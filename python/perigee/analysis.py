@@ -157,7 +157,8 @@ def keep(analysis: Analysis, files: Sequence[Path], out: Path, *, fresh: bool = 
         settings=tuple(f"{key}={_shown(value)}" for key, value in options.items()),
         reduced=False,
         runs=len(analysis.runs),
-        seeds=(0,),
+        rounds=1,
+        first_seed=0,
     )
     folder = ResultsFolder(out)
     with folder.open(identity, {"files.json": json.dumps(about, indent=1).encode()}, fresh=fresh) as manifest:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from perigee.errors import InputError, RunError, StorageError
 from perigee.places import headers
 from perigee.real_time import foresee
+from perigee.runs import Runs
 
 if TYPE_CHECKING:
     from perigee.places import StudyFile
@@ -47,7 +48,7 @@ class Plan(Protocol):
         """The study's name."""
 
     @property
-    def runs(self) -> Sequence[Mapping[str, Any]]:
+    def runs(self) -> Runs:
         """What each run is: `index`, `round`, `seed`, `point` (what varied), links, flows; in run order."""
 
     @property
@@ -179,7 +180,8 @@ class Emulator:
         except native_core().LinkError as error:
             raise InputError(f"--engine emu: {error}") from error
         plan = NativePlan(core, self.name)
-        foresee(outlook, [f"run {run['index']} ({describe(run)})" for run in plan.runs], self._say, force=self._force)
+        first_round = plan.runs[: len(plan.runs.points)]
+        foresee(outlook, [f"run {run['index']} ({describe(run)})" for run in first_round], self._say, force=self._force)
         return plan
 
 
@@ -204,7 +206,9 @@ class NativePlan:
         self._plan = plan
         self._engine = engine
         self.study: str = plan.study
-        self.runs: list[dict[str, Any]] = json.loads(plan.runs_json())
+        laid_out = json.loads(plan.plan_json())
+        points: list[dict[str, Any]] = laid_out["points"]
+        self.runs = Runs(points, laid_out["rounds"], lambda round_: int(plan.seed(round_ * len(points))))
         self.setup: dict[str, Any] = json.loads(plan.setup_json())
         self.warnings: str = plan.warnings
         self.sources: dict[str, bytes] = plan.sources()

@@ -8,13 +8,15 @@ While a study runs, each finished run is a shard in `shards/`; when all are ther
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import platform
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,10 +26,13 @@ import pyarrow as pa
 
 from perigee import shards
 from perigee.errors import InputError
-from perigee.files import storage_errors, write_atomically
+from perigee.files import sha256_of, storage_errors, write_atomically
+from perigee.manifest import FORMAT, FORMAT_VERSION, Manifest, read_manifest, write_manifest
 
-FORMAT = "perigee-results"
-FORMAT_VERSION = 1
+FOLDERS = ("shards", "study", "captures", "raw")
+"""The folders that runs write to."""
+OF_REPORTS = ("report.html", "report-files")
+"""What `perigee report` writes there, unless it is told another place."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,8 @@ class Identity:
         settings: the `--set` overrides, for messages.
         reduced: whether the small size was asked for.
         runs: the number of runs.
-        seeds: the seed of each round.
+        rounds: the number of rounds.
+        first_seed: the seed of the first of them.
     """
 
     study: str
@@ -52,7 +58,8 @@ class Identity:
     settings: tuple[str, ...]
     reduced: bool
     runs: int
-    seeds: tuple[int, ...]
+    rounds: int
+    first_seed: int
 
     def differences(self, manifest: Mapping[str, Any]) -> list[str]:
         """Say what differs from the work a folder was begun with."""
@@ -102,7 +109,12 @@ class ResultsFolder:
             StorageError: it cannot be written.
         """
         with storage_errors(self.path), self._lock():
+            self._refuse_links()
             manifest = self._take_up(identity, fresh=fresh)
+            self._sweep()
+            sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+            if manifest.content["study_files"] != sums:
+                manifest.update(study_files=sums)
             study = self.path / "study"
             study.mkdir(exist_ok=True)
             for name, content in files.items():
@@ -112,15 +124,11 @@ class ResultsFolder:
     def _take_up(self, identity: Identity, *, fresh: bool) -> Manifest:
         manifest = read_manifest(self.path) if self._is_begun() else None
         if manifest is not None and fresh:
-            (self.path / "manifest.json").unlink()
-            for old in [self._shards, *(self.path / name for name in ("study", "captures", "raw"))]:
-                shutil.rmtree(old, ignore_errors=True)
-            for table in self.path.glob("*.parquet"):
-                table.unlink()
+            self._clear()
             manifest = None
         if manifest is None:
             manifest = _new_manifest(identity)
-            _write_json(self.path / "manifest.json", manifest)
+            write_manifest(self.path / "manifest.json", manifest)
         elif differences := identity.differences(manifest):
             raise InputError(
                 f"{self.path}: holds other results ({'; '.join(differences)}); choose another folder with --out, "
@@ -131,9 +139,38 @@ class ResultsFolder:
                 f"{self.path}: holds results of another build of the engine, which are not taken for this one's; "
                 "choose another folder with --out, or give --fresh to replace them"
             )
-        if manifest["state"] != "complete":
+        taken_up = Manifest(self.path / "manifest.json", manifest)
+        if taken_up.is_complete:
+            # A kill right after the manifest said so has left them.
+            _remove(self._shards)
+        else:
             self._shards.mkdir(exist_ok=True)
-        return Manifest(self.path / "manifest.json", manifest)
+        return taken_up
+
+    def _clear(self) -> None:
+        """Remove all that perigee makes in a results folder; the manifest goes first, the user's own files stay."""
+        _remove(self.path / "manifest.json")
+        for name in (*FOLDERS, *OF_REPORTS):
+            _remove(self.path / name)
+        for table in [*self.path.glob("*.parquet"), *self.path.glob(".*.tmp")]:
+            _remove(table)
+
+    def _sweep(self) -> None:
+        """Remove the unfinished files of processes that were killed: while we hold the lock, nobody writes one."""
+        ours = [f".{name}.*.tmp" for name in ("manifest.json", "*.parquet")]
+        left = [path for pattern in ours for path in self.path.glob(pattern)]
+        left += [path for name in FOLDERS for path in (self.path / name).glob(".*.tmp")]
+        for path in left:
+            _remove(path)
+
+    def _refuse_links(self) -> None:
+        """Refuse symbolic links where runs write and remove: what they lead to is not ours."""
+        for name in ("manifest.json", *FOLDERS):
+            if (self.path / name).is_symlink():
+                raise InputError(
+                    f"{self.path / name}: is a symbolic link, and nothing is written or removed through one; "
+                    "remove it, or choose another folder with --out"
+                )
 
     def _is_begun(self) -> bool:
         """Whether there is a manifest; a folder with anything else in it is foreign."""
@@ -153,20 +190,25 @@ class ResultsFolder:
             raise InputError(f"{self.path}: is a file, not a folder; choose another name with --out")
         self.path.mkdir(parents=True, exist_ok=True)
         lock = self.path / ".lock"
-        if not lock.exists():
+        if not os.path.lexists(lock):
             self._is_begun()
-        with lock.open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(
-                    f"{self.path}: another perigee is writing there; wait for it, or choose another folder with --out"
-                ) from None
+        descriptor = _open_lock(lock)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise InputError(
+                f"{self.path}: another perigee is writing there; wait for it, or choose another folder with --out"
+            ) from None
+        try:
             yield
+        finally:
+            os.close(descriptor)
 
     def missing(self, runs: int) -> list[int]:
         """Return the runs that are still to be done, in order."""
-        return [index for index in range(runs) if not shards.shard_path(self._shards, index).exists()]
+        there = shards.runs_in(self._shards)
+        return [index for index in range(runs) if index not in there]
 
     def keep(
         self,
@@ -199,77 +241,10 @@ class ResultsFolder:
         rows = shards.merge_shards(paths, self.path)
         tables = {}
         for name, count in rows.items():
-            content = (self.path / f"{name}.parquet").read_bytes()
-            tables[name] = {"rows": count, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+            path = self.path / f"{name}.parquet"
+            tables[name] = {"rows": count, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
         manifest.update(state="complete", finished=_now(), tables=tables)
-        shutil.rmtree(self._shards, ignore_errors=True)
-
-
-class Manifest:
-    """The manifest of a folder that is being filled.
-
-    Attributes:
-        content: what it says.
-    """
-
-    def __init__(self, path: Path, content: dict[str, Any]) -> None:
-        self._path = path
-        self.content = content
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all runs are done and merged."""
-        return bool(self.content["state"] == "complete")
-
-    def update(self, **values: object) -> None:
-        """Change entries and write it."""
-        self.content.update(values)
-        _write_json(self._path, self.content)
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read and check the manifest of a results folder.
-
-    Raises:
-        InputError: there is none, it is damaged, or it is of a format this version does not read.
-    """
-    path = folder / "manifest.json"
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such results folder; `perigee run` makes one and prints its path")
-    try:
-        manifest = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise InputError(
-            f"{folder}: is no results folder (no manifest.json); give one that `perigee run` made"
-        ) from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(
-            f"{path}: damaged ({error}); restore it, or run the study again into another folder with --out"
-        ) from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f"{path}: is not a manifest of perigee results; choose another folder")
-    if manifest.get("version") != FORMAT_VERSION:
-        raise InputError(
-            f"{path}: format version {manifest.get('version')!r}, but this perigee reads version {FORMAT_VERSION}; "
-            "run the study again, or use the perigee that made it"
-        )
-    wanted: Sequence[tuple[str, type]] = (("study", str), ("state", str), ("runs", int), ("build", str))
-    for key, kind in wanted:
-        if not isinstance(manifest.get(key), kind):
-            raise InputError(f"{path}: damaged (no usable `{key}`); run the study again into another folder with --out")
-    return manifest
-
-
-def plan_hash(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Return the SHA-256 of a plan.
-
-    Examples:
-        >>> plan_hash([{"index": 0}])[:12]
-        'cb03dfa19122'
-    """
-    return hashlib.sha256(json.dumps(list(runs), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        _remove(self._shards)
 
 
 def _new_manifest(identity: Identity) -> dict[str, Any]:
@@ -285,7 +260,8 @@ def _new_manifest(identity: Identity) -> dict[str, Any]:
         "settings": list(identity.settings),
         "reduced": identity.reduced,
         "runs": identity.runs,
-        "seeds": list(identity.seeds),
+        "rounds": identity.rounds,
+        "first_seed": identity.first_seed,
         "build": identity.build,
         "versions": {"perigee": __version__, "python": platform.python_version(), "pyarrow": pa.__version__},
         "host": {
@@ -294,6 +270,7 @@ def _new_manifest(identity: Identity) -> dict[str, Any]:
             "cores": os.cpu_count(),
         },
         "started": _now(),
+        "study_files": {},
     }
 
 
@@ -305,5 +282,30 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    write_atomically(path, json.dumps(content, indent=2).encode() + b"\n")
+def _open_lock(path: Path) -> int:
+    """Open the lock of a folder, which is an empty file of ours: nothing that it leads to or holds is changed.
+
+    Raises:
+        InputError: something else is there.
+    """
+    foreign = InputError(f"{path}: is no lock that perigee made; remove it, or choose another folder with --out")
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise foreign from error
+        raise
+    about = os.fstat(descriptor)
+    owners = (os.geteuid(), path.parent.stat().st_uid)
+    if not stat.S_ISREG(about.st_mode) or about.st_size or about.st_uid not in owners:
+        os.close(descriptor)
+        raise foreign
+    return descriptor
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, where it is there; of a symbolic link only itself."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -22,9 +22,10 @@ def foresee(
     """Say how long a study takes, and where this machine is too slow for it.
 
     Args:
-        outlook: what the core says of the runs: `ends_us`, `hop_us`, and `runs` with `load` (the share of its time that
-            moving packets takes, while all flows get what their paths give), `packets_per_s`, `least_s`, `most_s`.
-        names: what the runs are called.
+        outlook: what the core says of the runs: `ends_us`, `hop_us`, the number of `rounds`, and `runs`, those of the
+            first round, with `load` (the share of its time that moving packets takes, while all flows get what their
+            paths give), `packets_per_s`, `least_s`, `most_s`.
+        names: what the runs of the first round are called.
         say: told of it.
         force: begin also where a run cannot be in real time.
 
@@ -33,7 +34,7 @@ def foresee(
 
     Examples:
         >>> run = {"load": 0.2, "packets_per_s": 4e4, "least_s": 50.0, "most_s": 600.0}
-        >>> machine = {"ends_us": 2.0, "hop_us": 3.0}
+        >>> machine = {"ends_us": 2.0, "hop_us": 3.0, "rounds": 1}
         >>> foresee(machine | {"runs": [run, run]}, ["a", "b"], print)
         2 runs in real time, one after the other: at least 1 min 40 s
         >>> foresee(machine | {"runs": [run, run | {"load": 1.2, "packets_per_s": 2.4e5}]}, ["a", "b"], print)
@@ -46,9 +47,9 @@ def foresee(
 move (40,000 packets/s, of which each link takes 3.0 us); lower the rates of its links (--set link.NAME.rate=...), \
 take another machine, or begin all the same with --force
     """
-    runs = outlook["runs"]
-    least = sum(run["least_s"] for run in runs)
-    say(f"{len(runs)} runs in real time, one after the other: at least {span(least)}")
+    runs, rounds = outlook["runs"], outlook["rounds"]
+    total, least = rounds * len(runs), rounds * sum(run["least_s"] for run in runs)
+    say(f"{total} runs in real time, one after the other: at least {span(least)}")
     heavy = [index for index, run in enumerate(runs) if run["load"] >= TIGHT]
     if not heavy:
         return
@@ -57,13 +58,13 @@ take another machine, or begin all the same with --force
     what = f"{names[worst]} asks for up to {number(100 * load, 0)} %"
     if load < TOO_MUCH or force:
         say(
-            f"warning: {len(heavy)} of {len(runs)} runs may be late: {what} of what this machine can move "
+            f"warning: {rounds * len(heavy)} of {total} runs may be late: {what} of what this machine can move "
             f"({rate} packets/s)"
         )
         return
-    slow = sum(run["load"] >= TOO_MUCH for run in runs)
+    slow = rounds * sum(run["load"] >= TOO_MUCH for run in runs)
     raise InputError(
-        f"this machine is too slow for {slow} of {len(runs)} runs: {what} of what it can move ({rate} packets/s, of "
+        f"this machine is too slow for {slow} of {total} runs: {what} of what it can move ({rate} packets/s, of "
         f"which each link takes {number(outlook['hop_us'], 1)} us); lower the rates of its links "
         "(--set link.NAME.rate=...), take another machine, or begin all the same with --force"
     )

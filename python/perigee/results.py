@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,13 @@ from typing import Any
 import polars as pl
 
 from perigee.errors import InputError
-from perigee.folder import read_manifest
+from perigee.files import MIB, read_bounded, sha256_of
+from perigee.manifest import read_manifest
+from perigee.places import COMPANIONS
+from perigee.shards import runs_in
+
+STUDY_FILE_BYTES = 64 * MIB
+"""Largest file in `study/`: the links of a study with many of them, in words, are the longest."""
 
 
 class Results:
@@ -33,13 +38,16 @@ class Results:
         self.path = path
         self.manifest: dict[str, Any] = read_manifest(path)
         if self.manifest["state"] != "complete":
-            done = len(list((path / "shards").glob("run-*.shard")))
+            done = len(runs_in(path / "shards"))
             raise InputError(
                 f"{path}: not finished ({done} of {self.manifest['runs']} runs); give the same `perigee run` command "
                 "again to go on"
             )
         for name, about in self.manifest["tables"].items():
             self._check(path / f"{name}.parquet", about["sha256"])
+        for name, sha256 in self.manifest["study_files"].items():
+            if name not in COMPANIONS:
+                self._check(path / "study" / name, sha256)
         if self.table("flows").is_empty():
             raise InputError(f"{path}: the study has no flows, so there is nothing to report")
 
@@ -68,14 +76,26 @@ class Results:
         return not self._read(name).is_empty()
 
     def file(self, name: str) -> tuple[Path, str] | None:
-        """Return a file that was kept with the results from beside the study, and its text."""
+        """Return a file that was kept with the results from beside the study, and its text.
+
+        Those of `COMPANIONS` may have been changed since, or added: they say only how results are shown.
+
+        Raises:
+            InputError: it cannot be read as text.
+        """
         path = self.path / "study" / name
-        return (path, path.read_text("utf-8")) if path.is_file() else None
+        if name not in {*self.manifest["study_files"], *COMPANIONS} or not path.is_file():
+            return None
+        try:
+            return path, read_bounded(path, STUDY_FILE_BYTES, "a file of results").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: not a text file (byte {error.start} is no UTF-8); save it as UTF-8") from error
 
     def authored(self) -> list[tuple[str, str]]:
         """Return the files of authors' congestion controls that the runs were made with, and their texts."""
-        files = sorted((self.path / "study").glob("*.c"))
-        return [(path.name, path.read_text("utf-8", errors="replace")) for path in files]
+        files = [self.path / "study" / name for name in sorted(self.manifest["study_files"]) if name.endswith(".c")]
+        texts = (read_bounded(path, STUDY_FILE_BYTES, "a file of results") for path in files)
+        return [(path.name, text.decode("utf-8", errors="replace")) for path, text in zip(files, texts, strict=True)]
 
     def setup(self) -> dict[str, Any]:
         """Return links, hosts and flows of the first run in words, as the engine resolved them."""
@@ -85,8 +105,8 @@ class Results:
     @staticmethod
     def _check(path: Path, sha256: str) -> None:
         try:
-            content = path.read_bytes()
+            found = sha256_of(path)
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}; run the study again with --fresh") from error
-        if hashlib.sha256(content).hexdigest() != sha256:
+        if found != sha256:
             raise InputError(f"{path}: damaged or changed since it was written; run the study again with --fresh")

@@ -7,19 +7,22 @@ import json
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
 from perigee.engines import Engine, Plan, Timed
 from perigee.errors import InterruptedRunError
-from perigee.folder import Identity, ResultsFolder, plan_hash
+from perigee.folder import Identity, ResultsFolder
 from perigee.places import StudyFile
 
 POLL_S = 0.1
+WINDOW = 2
+"""Runs of each worker that are submitted at a time: one under way and one that follows at once."""
 SCHEDULE = {
     f"live.{key}"
     for key in ("pause", "every", "slot", "for", "retries", "backoff", "failed", "timeout", "connect_timeout")
@@ -93,13 +96,14 @@ def carry_out(job: Job, watch: Watch = lambda _done, _total, outlook=None: None)
     identity = Identity(
         study=plan.study,
         engine=job.engine.name,
-        plan=plan_hash(plan.runs),
+        plan=plan.runs.digest,
         build=job.engine.build,
         # When runs begin is no part of what they are.
         settings=tuple(setting for setting in job.settings if setting.partition("=")[0].strip() not in SCHEDULE),
         reduced=job.reduced,
         runs=total,
-        seeds=tuple(dict.fromkeys(int(run["seed"]) for run in plan.runs)),
+        rounds=plan.runs.rounds,
+        first_seed=plan.runs.seed_of(0),
     )
     out = job.out or Path("results") / _default_name(plan.study, job)
     folder = ResultsFolder(out)
@@ -153,12 +157,15 @@ class _Crew:
         done = total - len(missing)
         watch(done, total)
         with ThreadPoolExecutor(self._workers, thread_name_prefix="run") as pool:
-            waiting: set[Future[None]] = {pool.submit(self._one, index) for index in missing}
+            ahead = iter(missing)
+            # A window, not all of them: `wait` looks at each that it is given.
+            waiting: set[Future[None]] = self._submit(pool, islice(ahead, WINDOW * self._workers))
             try:
                 while waiting:
                     finished, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
                     for future in finished:
                         future.result()
+                    waiting |= self._submit(pool, islice(ahead, len(finished)))
                     done += len(finished)
                     outlook = self._plan.outlook() if isinstance(self._plan, Timed) else None
                     watch(done + sum(list(self._share.values())), total, outlook=outlook)
@@ -171,6 +178,9 @@ class _Crew:
                         f"stopped: {kept} of {total} runs are kept in {self._folder.path}"
                     ) from None
                 raise
+
+    def _submit(self, pool: ThreadPoolExecutor, indices: Iterable[int]) -> set[Future[None]]:
+        return {pool.submit(self._one, index) for index in indices}
 
     def _one(self, index: int) -> None:
         if self._stop.is_set():

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
+import os
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,6 +25,9 @@ MAGIC = b"perigee-shard 1 "
 HEAD_BYTES = len(MAGIC) + 64 + 1
 LENGTHS = struct.Struct("<HQ")  # bytes of the table's name, bytes of its Arrow stream
 ROW_GROUP_ROWS = 1 << 17
+PARTS = 256
+"""So many runs' tables are copied into one, until a row group is full."""
+SHARD = re.compile(r"run-(\d{6,})\.shard")
 
 
 def shard_path(folder: Path, index: int) -> Path:
@@ -31,26 +35,37 @@ def shard_path(folder: Path, index: int) -> Path:
     return folder / f"run-{index:06d}.shard"
 
 
+def runs_in(folder: Path) -> set[int]:
+    """Return the runs whose shards are in a folder, which is read once; none where there is no such folder."""
+    if not folder.is_dir():
+        return set()
+    with os.scandir(folder) as entries:
+        found = (SHARD.fullmatch(entry.name) for entry in entries)
+        return {int(name[1]) for name in found if name}
+
+
 def write_shard(path: Path, tables: Mapping[str, pa.Table]) -> None:
-    """Write the tables of one run.
+    """Write the tables of one run, straight to the disk: no copy of them is made in memory.
 
     Raises:
         StorageError: the disk is full, or the folder cannot be written.
     """
-    body = io.BytesIO()
-    for name, table in tables.items():
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        stream = sink.getvalue()
-        encoded = name.encode()
-        body.write(LENGTHS.pack(len(encoded), stream.size))
-        body.write(encoded)
-        body.write(stream)
-    content = body.getbuffer()
     with atomic_file(path) as file:
-        file.write(MAGIC + hashlib.sha256(content).hexdigest().encode() + b"\n")
-        file.write(content)
+        file.write(bytes(HEAD_BYTES))
+        for name, table in tables.items():
+            encoded = name.encode()
+            begin = file.tell()
+            file.write(LENGTHS.pack(len(encoded), 0) + encoded)
+            with pa.ipc.new_stream(file, table.schema) as writer:
+                writer.write_table(table)
+            end = file.tell()
+            file.seek(begin)
+            file.write(LENGTHS.pack(len(encoded), end - begin - LENGTHS.size - len(encoded)))
+            file.seek(end)
+        file.seek(HEAD_BYTES)
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        file.write(MAGIC + sha256.encode() + b"\n")
 
 
 def read_shard(path: Path) -> dict[str, pa.Table]:
@@ -71,7 +86,8 @@ def read_shard(path: Path) -> dict[str, pa.Table]:
         name_bytes, stream_bytes = LENGTHS.unpack_from(body)
         name = bytes(body[LENGTHS.size : LENGTHS.size + name_bytes]).decode()
         start = LENGTHS.size + name_bytes
-        with pa.ipc.open_stream(pa.py_buffer(body[start : start + stream_bytes])) as reader:
+        # A copy, so that a short table does not keep the long ones of its run in memory.
+        with pa.ipc.open_stream(pa.py_buffer(bytes(body[start : start + stream_bytes]))) as reader:
             tables[name] = reader.read_all()
         body = body[start + stream_bytes :]
     return tables
@@ -117,20 +133,35 @@ class _TableWriter:
 
     def __init__(self, parquet: pq.ParquetWriter, schema: pa.Schema) -> None:
         self._parquet = parquet
-        self._waiting = schema.empty_table()
         self._rows = 0
+        self._whole: list[pa.Table] = [schema.empty_table()]
+        self._whole_rows = 0
+        self._parts: list[pa.Table] = []
 
     def add(self, table: pa.Table) -> None:
         self._rows += table.num_rows
-        self._waiting = pa.concat_tables([self._waiting, table])
-        while self._waiting.num_rows >= ROW_GROUP_ROWS:
-            self._write(self._waiting.slice(0, ROW_GROUP_ROWS))
-            self._waiting = self._waiting.slice(ROW_GROUP_ROWS)
+        self._parts.append(table)
+        self._whole_rows += table.num_rows
+        if self._whole_rows >= ROW_GROUP_ROWS:
+            waiting = self._join()
+            while waiting.num_rows >= ROW_GROUP_ROWS:
+                self._write(waiting.slice(0, ROW_GROUP_ROWS))
+                waiting = waiting.slice(ROW_GROUP_ROWS)
+            self._whole, self._whole_rows = [waiting], waiting.num_rows
+        elif len(self._parts) == PARTS:
+            # A run's table has a schema of its own, kilobytes even for one row.
+            self._whole.append(pa.concat_tables(self._parts).combine_chunks())
+            self._parts = []
 
     def close(self) -> int:
         """Write what is left, and return the number of all rows."""
-        self._write(self._waiting)
+        self._write(self._join())
         return self._rows
+
+    def _join(self) -> pa.Table:
+        joined = pa.concat_tables([*self._whole, *self._parts])
+        self._whole, self._parts = [], []
+        return joined
 
     def _write(self, table: pa.Table) -> None:
         self._parquet.write_table(table.combine_chunks(), row_group_size=ROW_GROUP_ROWS)

@@ -92,9 +92,14 @@ impl Plan {
         Ok(sources)
     }
 
-    /// The runs as JSON, see `perigee_study::plan_json`.
-    fn runs_json(&self) -> String {
+    /// Points and rounds as JSON, see `perigee_study::plan_json`.
+    fn plan_json(&self) -> String {
         plan_json(&self.runs)
+    }
+
+    /// The seed of the run of this index.
+    fn seed(&self, index: usize) -> PyResult<u64> {
+        Ok(self.at(index)?.seed)
     }
 
     /// Links, hosts and flows of the first run in words, as JSON.
@@ -109,19 +114,19 @@ impl Plan {
 
     /// A run as JSON, for an engine that asks other programs to carry it out.
     fn run_json(&self, index: usize) -> PyResult<String> {
-        let run = self.runs.get(index).ok_or_else(|| PyIndexError::new_err(format!("there is no run {index}")))?;
+        let run = self.at(index)?;
         Ok(live::run(run).to_string())
     }
 
     /// Says whether `emu` can carry out the runs here: nothing where it can.
     fn check_emulated(&self) -> PyResult<()> {
         let wrong = |error: perigee_emu::RunError| EmulationInputError::new_err(error.to_string());
-        self.runs.iter().try_for_each(|run| perigee_emu::check(run).map_err(wrong))
+        self.points().try_for_each(|run| perigee_emu::check(run).map_err(wrong))
     }
 
     /// Measures what moving packets costs this machine (or takes it as told: of both TCPs and of a link, in us), and says
-    /// as JSON what is known of the runs before they begin: `ends_us`, `hop_us`, and of each run `load`,
-    /// `packets_per_s`, `least_s` and `most_s`.
+    /// as JSON what is known of the runs before they begin: `ends_us`, `hop_us`, `rounds`, and of each run of the first
+    /// round `load`, `packets_per_s`, `least_s` and `most_s`.
     #[pyo3(signature = (cost_us = None))]
     fn outlook_emulated(&self, py: Python<'_>, cost_us: Option<(f64, f64)>) -> PyResult<String> {
         let us = |us: f64| perigee_units::Time::from_secs_f64(us * 1e-6);
@@ -130,7 +135,7 @@ impl Plan {
             None => py.detach(Capacity::measure),
         };
         let capacity = capacity.map_err(|error| EmulationInputError::new_err(error.to_string()))?;
-        let runs = self.runs.iter().map(|run| {
+        let runs = self.points().map(|run| {
             let outlook = capacity.outlook(run);
             json!({
                 "load": outlook.load, "packets_per_s": outlook.packets_per_s,
@@ -139,7 +144,9 @@ impl Plan {
         });
         let in_us = |time: perigee_units::Time| time.as_nanos() as f64 * 1e-3;
         let runs: Vec<_> = runs.collect();
-        Ok(json!({"ends_us": in_us(capacity.ends), "hop_us": in_us(capacity.hop), "runs": runs}).to_string())
+        let rounds = self.runs.last().map_or(0, |run| run.round + 1);
+        let (ends, hop) = (in_us(capacity.ends), in_us(capacity.hop));
+        Ok(json!({"ends_us": ends, "hop_us": hop, "rounds": rounds, "runs": runs}).to_string())
     }
 
     /// Carries out a run, on the engine `sim` or `emu`. `progress` is called with the share done and says whether to go
@@ -155,7 +162,7 @@ impl Plan {
         captures: PathBuf,
         progress: &Bound<'py, PyAny>,
     ) -> PyResult<Option<(Bound<'py, PyDict>, Bound<'py, PyDict>)>> {
-        let run = self.runs.get(index).ok_or_else(|| PyIndexError::new_err(format!("there is no run {index}")))?;
+        let run = self.at(index)?;
         let progress = progress.clone().unbind();
         let mut raised = None;
         let done = py.detach(|| {
@@ -202,6 +209,17 @@ impl Plan {
             captures.set_item(&*capture.node, PyBytes::new(py, &capture.pcapng))?;
         }
         Ok(Some((to_python(py, columns)?, captures)))
+    }
+}
+
+impl Plan {
+    fn at(&self, index: usize) -> PyResult<&Run> {
+        self.runs.get(index).ok_or_else(|| PyIndexError::new_err(format!("there is no run {index}")))
+    }
+
+    /// The runs of the first round, in which each point is once.
+    fn points(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().take_while(|run| run.round == 0)
     }
 }
 

@@ -153,23 +153,23 @@ impl Study {
     }
 }
 
-/// A plan as JSON, an array with an object per run: `index`, `round`, `seed`, `point` (what varied), `flows`, `links`,
-/// and `fingerprint`, which differs where any setting or any byte of a recording differs.
+/// A plan as JSON: `rounds`, and `points`, of which each is run once per round, the last one changing fastest. A point has
+/// `point` (what varied), `flows`, `links`, and `fingerprint`, which differs where any setting or any byte of a recording
+/// differs. Its size does not depend on the number of rounds.
 pub fn plan_json(runs: &[Run]) -> String {
-    let run = |run: &Run| {
+    let point = |run: &Run| {
         let scenario = &run.scenario;
         let point: serde_json::Value = serde_json::from_str(&scenario.point).unwrap_or_default();
         json!({
-            "index": run.index,
-            "round": run.round,
-            "seed": run.seed,
             "point": point,
             "flows": scenario.flows.iter().map(|flow| &*flow.name).collect::<Vec<_>>(),
             "links": scenario.links.iter().map(|link| &*link.name).collect::<Vec<_>>(),
             "fingerprint": format!("{:016x}", scenario.fingerprint),
         })
     };
-    serde_json::Value::Array(runs.iter().map(run).collect()).to_string()
+    let rounds = runs.last().map_or(0, |run| run.round + 1);
+    let points: Vec<_> = runs.iter().take_while(|run| run.round == 0).map(point).collect();
+    json!({"rounds": rounds, "points": points}).to_string()
 }
 
 fn scenario(draft: Draft, point: Name, links: Vec<[Built; 2]>) -> Scenario {

@@ -212,8 +212,16 @@ fn the_fingerprint_changes_with_every_setting_and_with_recordings() {
 #[test]
 fn the_plan_prints_as_json() {
     let json: serde_json::Value = serde_json::from_str(&plan_json(&plan(SMALL, &[], false).unwrap())).unwrap();
-    assert_eq!(json[7]["point"]["links.air.down.rate"], "20 Mbit/s");
-    assert_eq!((&json[7]["index"], &json[7]["round"]), (&7.into(), &1.into()));
+    assert_eq!(json["points"][1]["point"]["links.air.down.rate"], "20 Mbit/s");
+    assert_eq!((json["points"].as_array().map(Vec::len), &json["rounds"]), (Some(6), &2.into()));
+}
+
+#[test]
+fn a_plan_of_a_million_runs_prints_no_longer_than_one_of_a_few() {
+    let text = small_with("rounds = 2", "rounds = 166666");
+    let (many, few) = (plan(&text, &[], false).unwrap(), plan(SMALL, &[], false).unwrap());
+    assert_eq!((many.len(), few.len()), (999_996, 12));
+    assert_eq!(plan_json(&many).len(), plan_json(&few).len() + "166666".len() - "2".len());
 }
 
 proptest! {

@@ -17,6 +17,7 @@ from perigee.live.client import Command, TroubleError, carry
 from perigee.live.plan import Hosts, check, commands
 from perigee.live.timetable import Clock, RealClock, Say, Schedule, Timetable, beginnings, time_of_day
 from perigee.observed import About, Measure
+from perigee.runs import Runs
 
 if TYPE_CHECKING:
     from perigee.places import StudyFile
@@ -55,17 +56,20 @@ class LivePlan(NativePlan):
     Attributes:
         hosts: which they are.
         schedule: when runs begin.
+        distinct: what the runs of the first round are, see `details`.
     """
 
     def __init__(self, plan: Any, say: Say, clock: Clock) -> None:
         super().__init__(plan, "live")
         told = json.loads(plan.live_json())
-        distinct = [self.details(run["index"]) for run in self.runs if run["round"] == 0]
-        self.hosts = Hosts.of(told, distinct)
-        check(distinct, self.hosts)
+        self.distinct = [self.details(index) for index in range(len(self.runs.points))]
+        self.hosts = Hosts.of(told, self.distinct)
+        check(self.distinct, self.hosts)
         # Results of other hosts are other results.
         hosts = {key: value for key, value in asdict(self.hosts).items() if key != "connect_timeout_s"}
-        self.runs = [{**run, "hosts": hosts} for run in self.runs]
+        points = [{**point, "hosts": hosts} for point in self.runs.points]
+        self.runs = Runs(points, self.runs.rounds, self.runs.seed_of)
+        self._expected_of_point_s = [self._expected_s(details) for details in self.distinct]
         self.setup = {**self.setup, "links": [_path(node, server) for node, server in self.hosts.servers.items()]}
         if self.hosts.own_tcp:
             self.setup["hosts"] = []
@@ -97,9 +101,13 @@ class LivePlan(NativePlan):
         return commands(details, self.hosts)
 
     def beginnings(self, now: float) -> list[float | None]:
-        """Return when each run would begin, Unix time; none: after the one before; -1: not any more."""
-        took = [self._expected_s(self.details(run["index"])) for run in self.runs]
-        return beginnings(self.schedule, now, [run["round"] for run in self.runs], took)
+        """Return when each run would begin, Unix time; none: after the one before; -1: not any more.
+
+        A run is taken to last as long as that of its point in the first round: random starts move it by little.
+        """
+        runs = self.runs
+        took = self._expected_of_point_s * runs.rounds
+        return beginnings(self.schedule, now, [runs.round_of(index) for index in range(len(runs))], took)
 
     def begin(self, since_s: float, *, resumed: bool) -> None:
         """Say when the study began, seconds of Unix time, and whether runs of it are there already."""
@@ -116,7 +124,7 @@ class LivePlan(NativePlan):
 
     def _look_ahead(self) -> tuple[str, float | None]:
         index = self._under_way or 0
-        rounds = [run["round"] for run in self.runs[index:]]
+        rounds = [self.runs.round_of(each) for each in range(index, len(self.runs))]
         left = self._timetable.left_s(rounds, self._took_s or self._expected_s(self.details(index)))
         waiting = self._timetable.waiting_for
         return ("" if waiting is None else f"next run at {time_of_day(waiting)}"), left

@@ -35,7 +35,6 @@ def assemble(results: Results) -> Report:
         facts.append(Fact(f"{incomplete} of {flows.height}", incomplete_what))
     settings = ", ".join(manifest["settings"]) or "none"
     engine = {"sim": "simulated packet by packet", "emu": "emulated", "live": "measured"}.get(manifest["engine"], "")
-    seeds = manifest["seeds"]
     return Report(
         title=context.settings.title or results.study,
         question=context.settings.question,
@@ -46,7 +45,7 @@ def assemble(results: Results) -> Report:
         else (
             f"Study {results.study}, {engine}; settings changed: {settings}"
             + ("; the study's reduced size" if manifest["reduced"] else "")
-            + f"; {len(seeds)} seed{'s' if len(seeds) > 1 else ''} from {seeds[0]}.",
+            + f"; {manifest['rounds']} seed{'s' if manifest['rounds'] > 1 else ''} from {manifest['first_seed']}.",
             f"Plan {manifest['study_hash'][:16]}, perigee {manifest['versions']['perigee']}, "
             f"format {manifest['version']}"
             + (

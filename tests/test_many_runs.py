@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What a study costs besides its runs grows with their number, and no faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import wait
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from conftest import Perigee
+from perigee import runner, shards
+from perigee.places import find_study
+from perigee.runner import Job, carry_out
+from perigee.shards import merge_shards, shard_path, write_shard
+from synthetic import SyntheticEngine
+
+STUDY = """
+name = "many"
+nodes = ["a", "b"]
+[[links]]
+name = "l"
+between = ["a", "b"]
+rate = "10 Mbit/s"
+delay = "1 ms"
+[[flows]]
+name = "f"
+from = "a"
+to = "b"
+size = "10 kB"
+"""
+
+
+def test_no_more_runs_are_submitted_than_two_of_each_worker(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[int] = []
+
+    def watched(waiting: set[Any], **more: Any) -> Any:
+        looked_at.append(len(waiting))
+        return wait(waiting, **more)
+
+    monkeypatch.setattr(runner, "wait", watched)
+    done = carry_out(Job(find_study(str(study)), SyntheticEngine(10), out=tmp_path / "out", workers=3))
+    assert done.runs == 40
+    assert max(looked_at) == 6
+
+
+@pytest.mark.parametrize("rows", [[3] * 100, [1] * 500, [40, 0, 1, 25, 0], [0], [16], [16, 16, 1]])
+def test_tables_are_joined_once_and_cut_into_row_groups_of_one_size(
+    rows: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined = [0]
+    concat: Callable[..., pa.Table] = pa.concat_tables
+
+    def counted(tables: list[pa.Table], **more: Any) -> pa.Table:
+        joined[0] += sum(table.num_rows for table in tables)
+        return concat(tables, **more)
+
+    monkeypatch.setattr(shards, "ROW_GROUP_ROWS", 16)
+    monkeypatch.setattr(shards, "PARTS", 4)
+    monkeypatch.setattr(pa, "concat_tables", counted)
+    begins = [sum(rows[:number]) for number in range(len(rows))]
+    for number, (begin, count) in enumerate(zip(begins, rows, strict=True)):
+        numbers = pa.array(range(begin, begin + count), pa.uint64())
+        write_shard(shard_path(tmp_path, number), {"numbers": pa.table({"n": numbers})})
+    assert merge_shards([shard_path(tmp_path, number) for number in range(len(rows))], tmp_path) == {
+        "numbers": sum(rows)
+    }
+    merged = pq.ParquetFile(tmp_path / "numbers.parquet")
+    assert merged.read()["n"].to_pylist() == list(range(sum(rows)))
+    sizes = [merged.metadata.row_group(group).num_rows for group in range(merged.num_row_groups)]
+    whole, rest = divmod(sum(rows), 16)
+    assert [size for size in sizes if size] == [16] * whole + [rest] * (rest > 0)
+    assert joined[0] <= 2 * sum(rows) + 16 * (whole + 1), "rows are copied once into parts and once into their group"
+
+
+def test_a_million_runs_are_listed_by_their_number(perigee: Perigee, tmp_path: Path) -> None:
+    (tmp_path / "many.toml").write_text(STUDY)
+    answer = perigee("run", "many.toml", "--set", "rounds=1000000", "--dry-run")
+    assert answer.returncode == 0, answer.stderr
+    assert "1000000 runs: 1 point in 1000000 rounds" in answer.stderr
+    assert len(answer.stdout.splitlines()) < 30
+    assert "round 9 " in answer.stdout
+    assert "round 999999 " in answer.stdout
+
+
+def test_more_than_a_million_runs_are_refused(perigee: Perigee, tmp_path: Path) -> None:
+    (tmp_path / "many.toml").write_text(STUDY + '[vary]\n"flow.size" = ["10 kB", "20 kB"]\n')
+    answer = perigee("run", "many.toml", "--set", "rounds=500001", "--dry-run")
+    assert answer.returncode == 2
+    assert "500001 rounds of 2 points are too many runs; lower `rounds`, down to 1000000 runs" in answer.stderr
