@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
+use perigee_study::results::Outcome;
 use perigee_units::Time;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -19,7 +20,7 @@ use crate::datagrams::Datagrams;
 use crate::low_water::LowWater;
 use crate::namespace::Namespace;
 use crate::requests::Requests;
-use crate::tcp_info::{limit_segments, pace};
+use crate::tcp_info::{limit_segments, pace, TcpInfo};
 
 /// A flow that is about to be carried.
 pub(crate) enum Application {
@@ -34,10 +35,50 @@ pub(crate) struct Told {
     /// The socket at `from`, once it is connected. It is open until the run ends, as is that at `to`.
     pub(crate) socket: OnceLock<TcpStream>,
     pub(crate) far: OnceLock<TcpStream>,
+    /// How the connection failed, once it has.
+    pub(crate) failure: OnceLock<Failure>,
     /// Of datagrams: how many are sent, once the last one is.
     pub(crate) sent: OnceLock<u32>,
     /// Where they arrive; open until all of them have, lest they are answered.
     pub(crate) sink: OnceLock<OwnedFd>,
+}
+
+/// How a connection failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) outcome: Outcome,
+    /// Timeouts of its SYN, where it was never established.
+    pub(crate) syn_timeouts: Option<u32>,
+}
+
+impl Told {
+    /// Keeps the failure of a connection as the outcome of its flow. Any other error stays one: it is of this machine.
+    pub(crate) fn end(&self, done: io::Result<()>) -> io::Result<()> {
+        let Err(error) = done else { return Ok(()) };
+        let outcome = outcome_of(&error).ok_or(error)?;
+        let _ = self.failure.set(Failure { outcome, syn_timeouts: None });
+        Ok(())
+    }
+
+    /// Keeps why the socket at the opener could not connect.
+    fn cannot_connect(&self, socket: &OwnedFd, error: io::Error) -> io::Error {
+        if let Some(outcome) = outcome_of(&error) {
+            let syn_timeouts = TcpInfo::of(socket).ok().map(|info| info.rto_count);
+            let _ = self.failure.set(Failure { outcome, syn_timeouts });
+        }
+        error
+    }
+}
+
+/// The outcome of a flow of which a socket says this; `None`: it is not the connection that failed.
+fn outcome_of(error: &io::Error) -> Option<Outcome> {
+    match error.kind() {
+        io::ErrorKind::TimedOut => Some(Outcome::TimedOut),
+        io::ErrorKind::ConnectionRefused => Some(Outcome::Refused),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Some(Outcome::Reset),
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Some(Outcome::Unreachable),
+        _ => None,
+    }
 }
 
 impl Application {
@@ -46,8 +87,8 @@ impl Application {
         match self {
             Self::Bulk(bulk) => {
                 bulk.start += origin;
-                if bulk.end < Time::MAX {
-                    bulk.end += origin;
+                if let Amount::Until(end) = &mut bulk.amount {
+                    *end += origin;
                 }
             }
             Self::Requests(requests) => requests.start += origin,
@@ -69,11 +110,16 @@ impl Application {
 pub(crate) struct Bulk {
     /// When it begins.
     pub(crate) start: Time,
-    /// Bytes to send; `None`: until the end.
-    pub(crate) bytes: Option<u64>,
-    /// When the sender stops.
-    pub(crate) end: Time,
+    pub(crate) amount: Amount,
     pub(crate) ends: Ends,
+}
+
+/// How much a bulk transfer sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Amount {
+    Bytes(u64),
+    /// As much as there is room for, until this instant.
+    Until(Time),
 }
 
 /// Sockets of a connection that is not made yet.
@@ -128,17 +174,17 @@ impl Ends {
 
 impl Side {
     /// Waits until the connection stands at this side. `None`: told to stop before.
-    pub(crate) fn connected(self, stop: &AtomicBool) -> io::Result<Option<TcpStream>> {
+    pub(crate) fn connected(self, told: &Told, stop: &AtomicBool) -> io::Result<Option<TcpStream>> {
         let stream = match self {
             Self::Opens(socket, to) => {
                 match connect(&socket, &to) {
                     Ok(()) | Err(Errno::INPROGRESS) => {}
-                    Err(error) => return Err(error.into()),
+                    Err(error) => return Err(told.cannot_connect(&socket, error.into())),
                 }
                 if !ready(&socket, PollFlags::OUT, stop)? {
                     return Ok(None);
                 }
-                socket_error(&socket)??;
+                socket_error(&socket)?.map_err(|error| told.cannot_connect(&socket, error.into()))?;
                 TcpStream::from(socket)
             }
             Self::Listens(listener) => {
@@ -163,28 +209,42 @@ impl Bulk {
         }
         let Ends { from, to } = self.ends;
         thread::scope(|scope| {
-            let reading = scope.spawn(|| {
-                let Some(to) = to.connected(stop)? else { return Ok(()) };
-                let _ = told.far.set(to.try_clone()?);
-                wake_precisely(PRIORITY);
-                let taken = take(&to, u64::MAX, stop);
-                let _ = to.shutdown(Shutdown::Write);
-                taken.map(drop)
-            });
-            let written = (|| {
-                let Some(from) = from.connected(stop)? else { return Ok(()) };
-                let _ = told.socket.set(from.try_clone()?);
-                let written = write(&from, self.bytes.unwrap_or(u64::MAX), self.end, stop);
-                if self.bytes.is_none() {
-                    let _ = from.shutdown(Shutdown::Both);
-                    let _ = told.far.get().map(|to| to.shutdown(Shutdown::Both));
-                } else {
-                    let _ = from.shutdown(Shutdown::Write);
-                }
-                written.map(drop)
-            })();
+            let reading = scope.spawn(|| told.end(read(to, told, stop)));
+            let written = told.end(self.amount.write(from, told, stop));
             reading.join().unwrap_or_else(|_| Err(panicked())).and(written)
         })
+    }
+}
+
+/// The application at `to`.
+fn read(to: Side, told: &Told, stop: &AtomicBool) -> io::Result<()> {
+    let Some(to) = to.connected(told, stop)? else { return Ok(()) };
+    let _ = told.far.set(to.try_clone()?);
+    wake_precisely(PRIORITY);
+    let taken = take(&to, u64::MAX, stop);
+    let _ = to.shutdown(Shutdown::Write);
+    taken.map(drop)
+}
+
+impl Amount {
+    /// The application at `from`.
+    fn write(self, from: Side, told: &Told, stop: &AtomicBool) -> io::Result<()> {
+        let Some(from) = from.connected(told, stop)? else { return Ok(()) };
+        let _ = told.socket.set(from.try_clone()?);
+        match self {
+            Self::Bytes(bytes) => {
+                write(&from, bytes, Time::MAX, stop)?;
+                let _ = from.shutdown(Shutdown::Write);
+                // Until the other end has read all, and closes; or the kernel gives up.
+                take(&from, 1, stop).map(drop)
+            }
+            Self::Until(end) => {
+                let written = write(&from, u64::MAX, end, stop);
+                let _ = from.shutdown(Shutdown::Both);
+                let _ = told.far.get().map(|to| to.shutdown(Shutdown::Both));
+                written.map(drop)
+            }
+        }
     }
 }
 
@@ -241,9 +301,7 @@ pub(crate) fn write(mut stream: &TcpStream, mut left: u64, end: Time, stop: &Ato
     while left > 0 && !stop.load(Ordering::Relaxed) && monotonic() < end {
         match stream.write(&chunk[..chunk.len().min(usize::try_from(left).unwrap_or(usize::MAX))]) {
             Ok(written) => left -= written as u64,
-            Err(error) if is_timeout(&error) => {}
-            // The other end has had enough.
-            Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => break,
+            Err(error) if is_look(&error) => {}
             Err(error) => return Err(error),
         }
     }
@@ -259,8 +317,7 @@ pub(crate) fn take(stream: &TcpStream, mut left: u64, stop: &AtomicBool) -> io::
     while left > 0 && !stop.load(Ordering::Relaxed) {
         let most = nothing.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let taken = match recv(stream.as_fd(), &mut nothing[..most], RecvFlags::TRUNC) {
-            // The end, or as good as that.
-            Ok((_, 0)) | Err(Errno::CONNRESET) => break,
+            Ok((_, 0)) => break,
             Ok((_, taken)) => taken as u64,
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(error) => return Err(error.into()),
@@ -273,8 +330,9 @@ pub(crate) fn take(stream: &TcpStream, mut left: u64, stop: &AtomicBool) -> io::
     Ok(left == 0)
 }
 
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+/// Whether it is only time to look whether to stop: nothing was written for [`LOOK`].
+fn is_look(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 /// What an application hands to the kernel at a time.

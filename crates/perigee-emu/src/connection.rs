@@ -1,14 +1,12 @@
 //! What is seen of a TCP connection at the ends of its links, and of what runs over it.
 
-use std::net::TcpStream;
-use std::sync::OnceLock;
-
 use perigee_capture::{Receiver, Sender, Tcp as Segment};
 use perigee_measure::{steady_of_size, steady_of_time, Meter, Of, Sent, State};
 use perigee_study::results::{FlowRow, Outcome, SeriesRow};
 use perigee_study::{Amount, App, Measure, Tcp};
 use perigee_units::{Bytes, Ratio, Time};
 
+use crate::apps::Told;
 use crate::requests::{Seen, Talk};
 use crate::tcp_info::TcpInfo;
 
@@ -21,14 +19,14 @@ pub(crate) struct Connection<'a> {
     start: Time,
     sender: Sender,
     receiver: Receiver,
-    /// The sender's socket, once it is connected.
-    socket: &'a OnceLock<TcpStream>,
+    /// The sender's socket, once it is connected, and how the connection failed.
+    told: &'a Told,
     /// Of the socket, when the flow ended.
     last: Option<TcpInfo>,
     sent_by_end: Option<Sent>,
     opened: Option<Time>,
     handshake: Option<Time>,
-    completed: bool,
+    outcome: Outcome,
 }
 
 /// When it is done.
@@ -39,13 +37,8 @@ enum Goal {
 }
 
 impl<'a> Connection<'a> {
-    /// Of a flow that begins at `start`; `socket` is where its sender's will be.
-    pub(crate) fn new(
-        start: Time,
-        (tcp, app): (&Tcp, App),
-        measure: &Measure,
-        socket: &'a OnceLock<TcpStream>,
-    ) -> Self {
+    /// Of a flow that begins at `start`, and what its applications will tell of it.
+    pub(crate) fn new(start: Time, (tcp, app): (&Tcp, App), measure: &Measure, told: &'a Told) -> Self {
         let share = measure.steady.map(Ratio::as_f64);
         let (goal, steady) = match app {
             App::Bulk(Amount::Size(size)) => (Goal::Size(size), share.map(|share| steady_of_size(size, share))),
@@ -65,12 +58,12 @@ impl<'a> Connection<'a> {
             start,
             sender: Sender::default(),
             receiver: Receiver::default(),
-            socket,
+            told,
             last: None,
             sent_by_end: None,
             opened: None,
             handshake: None,
-            completed: false,
+            outcome: Outcome::TimeLimit,
         }
     }
 
@@ -117,7 +110,7 @@ impl<'a> Connection<'a> {
             Goal::Requests(seen) => self.meter.end().is_none() && seen.response(now, received),
         };
         if done && self.meter.end().is_none() {
-            self.completed = true;
+            self.outcome = Outcome::Completed;
             self.finish(now);
         }
     }
@@ -126,8 +119,15 @@ impl<'a> Connection<'a> {
     pub(crate) fn step(&mut self, now: Time) -> Time {
         let end = if let Goal::Duration(length) = self.goal { self.start + length } else { Time::MAX };
         if now >= end {
-            self.completed = true;
+            // A connection that was not established by then has carried nothing of what was asked for.
+            let established = self.told.socket.get().is_some();
+            self.outcome = if established { Outcome::Completed } else { Outcome::TimeLimit };
             self.finish(end);
+            return Time::MAX;
+        }
+        if let Some(failure) = self.told.failure.get() {
+            self.outcome = failure.outcome;
+            self.finish(now);
             return Time::MAX;
         }
         if self.meter.next_instant() <= now {
@@ -165,9 +165,10 @@ impl<'a> Connection<'a> {
     /// Fills in its row of the results; `end` is its end or the run's.
     pub(crate) fn fill(&self, row: &mut FlowRow, end: Time) {
         self.meter.fill(row, end, self.sent());
-        row.set_outcome(if self.completed { Outcome::Completed } else { Outcome::TimeLimit });
+        row.set_outcome(self.outcome);
         row.handshake_ms = self.handshake.map(Time::as_millis_f64);
-        row.rto_count = self.last.map(|info| info.rto_count);
+        let of_syn = self.told.failure.get().and_then(|failure| failure.syn_timeouts);
+        row.rto_count = self.last.map(|info| info.rto_count).or(of_syn);
     }
 
     /// Its requests, where it has some.
@@ -184,6 +185,6 @@ impl<'a> Connection<'a> {
     }
 
     fn ask(&self) -> Option<TcpInfo> {
-        self.socket.get().and_then(|socket| TcpInfo::of(socket).ok())
+        self.told.socket.get().and_then(|socket| TcpInfo::of(socket).ok())
     }
 }

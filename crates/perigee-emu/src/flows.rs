@@ -4,10 +4,10 @@ use std::io;
 use std::net::IpAddr;
 
 use perigee_study::{Amount, App, FlowSpec, Opener, Run, Tcp, Traffic};
-use perigee_units::{Bytes, Time};
+use perigee_units::Bytes;
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
-use crate::apps::{Application, Bulk, Ends, Wanted};
+use crate::apps::{self, Application, Bulk, Ends, Wanted};
 use crate::controls::Controls;
 use crate::datagrams::{headers, Datagrams, Nodes, Pace, NUMBER};
 use crate::hosts::address;
@@ -39,11 +39,11 @@ pub(crate) fn applications(
         let ends = Ends::new(&nodes[opener as usize], far, port, sender_opens, wanted)?;
         Ok(match app {
             App::Bulk(amount) => {
-                let (bytes, end) = match amount {
-                    Amount::Size(size) => (Some(size.as_u64()), Time::MAX),
-                    Amount::Duration(length) => (None, start + length),
+                let amount = match amount {
+                    Amount::Size(size) => apps::Amount::Bytes(size.as_u64()),
+                    Amount::Duration(length) => apps::Amount::Until(start + length),
                 };
-                Application::Bulk(Bulk { start, bytes, end, ends })
+                Application::Bulk(Bulk { start, amount, ends })
             }
             App::Request { request, response, think, count } => {
                 let talk = Talk { request: request.as_u64(), response: response.as_u64(), think, count };

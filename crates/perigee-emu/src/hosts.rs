@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
 use perigee_study::{FlowSpec, IpVersion, Scenario, Traffic};
 use perigee_tcp::{Config, WindowShare};
@@ -162,6 +163,11 @@ fn set(config: &Config) -> io::Result<()> {
         ("tcp_slow_start_after_idle", switch(config.slow_start_after_idle, 1), config.slow_start_after_idle),
         ("tcp_comp_sack_nr", switch(config.ack_compression, 44), config.ack_compression),
         ("tcp_reordering", config.reordering.to_string(), config.reordering == usual.reordering),
+        ("tcp_syn_retries", config.syn_retries.to_string(), config.syn_retries == usual.syn_retries),
+        ("tcp_synack_retries", config.synack_retries.to_string(), config.synack_retries == usual.synack_retries),
+        ("tcp_retries2", config.retries2.to_string(), config.retries2 == usual.retries2),
+        // Linux has had 4 by itself since 6.5.
+        ("tcp_syn_linear_timeouts", config.syn_linear_timeouts.to_string(), !has("tcp_syn_linear_timeouts")),
         ("tcp_ecn", switch(config.ecn, 1), !config.ecn),
         ("tcp_rto_min_us", config.rto_min.as_micros().to_string(), config.rto_min == usual.rto_min),
     ] {
@@ -207,6 +213,10 @@ fn measures_share() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 6)
+}
+
+fn has(key: &str) -> bool {
+    Path::new("/proc/sys/net/ipv4").join(key).exists()
 }
 
 fn write(key: &str, value: &str) -> io::Result<()> {

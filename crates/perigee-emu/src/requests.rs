@@ -43,15 +43,17 @@ impl Requests {
         let (Ends { from, to }, talk) = (self.ends, self.talk);
         thread::scope(|scope| {
             let answering = scope.spawn(|| {
-                let Some(from) = from.connected(stop)? else { return Ok(()) };
-                let _ = told.socket.set(from.try_clone()?);
-                answer(&from, talk, stop)
+                told.end((|| {
+                    let Some(from) = from.connected(told, stop)? else { return Ok(()) };
+                    let _ = told.socket.set(from.try_clone()?);
+                    answer(&from, talk, stop)
+                })())
             });
-            let asked = (|| {
-                let Some(to) = to.connected(stop)? else { return Ok(()) };
+            let asked = told.end((|| {
+                let Some(to) = to.connected(told, stop)? else { return Ok(()) };
                 let _ = told.far.set(to.try_clone()?);
                 ask(&to, talk, stop)
-            })();
+            })());
             answering.join().unwrap_or_else(|_| Err(panicked())).and(asked)
         })
     }

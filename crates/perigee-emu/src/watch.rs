@@ -57,7 +57,7 @@ impl<'a> Watch<'a> {
             let start = spec.start_in(run.seed);
             let kind = match Carried::of(&spec.traffic) {
                 Carried::Connection(tcp, app) => {
-                    Kind::Connection(Box::new(Connection::new(start, (tcp, app), measure, &told.socket)))
+                    Kind::Connection(Box::new(Connection::new(start, (tcp, app), measure, told)))
                 }
                 Carried::Packets(pace, packet) => {
                     let address = address_of(spec, spec.to);

@@ -181,6 +181,15 @@ fn host_in_words(config: &Config) -> Vec<Property> {
         ("slow start after idle", on(config.slow_start_after_idle)),
         ("pacing of all flows", on(config.pacing)),
         ("retransmission timeout", format!("{} to {}", config.rto_min, config.rto_max)),
+        (
+            "retries (SYN, SYN-ACK, data)",
+            format!(
+                "{}, {}, {}",
+                config.syn_retries + config.syn_linear_timeouts,
+                config.synack_retries,
+                config.retries2
+            ),
+        ),
         ("ECN", on(config.ecn)),
     ]
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use perigee_link::Ecn;
 use perigee_measure::{write_links, Of};
-use perigee_study::results::Tables;
+use perigee_study::results::{Outcome, Tables};
 use perigee_study::{FlowSpec, Run, Scenario, Traffic};
 use perigee_units::Time;
 
@@ -79,11 +79,17 @@ impl<'a> Engine<'a> {
     pub(crate) fn run(mut self, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Result<RunResult, SimError> {
         let step = EVENTS_PER_PROGRESS.max(self.flows.len() as u64 * 4);
         let mut report_at = step;
+        let mut before = Time::ZERO;
         while let Some((now, source)) = self.world.queue.first() {
             if now > self.world.stop {
                 break;
             }
+            if source >= self.sources.sampling && self.is_stalled() {
+                self.end_flows(before, Outcome::Stalled);
+                self.world.end_by(before);
+            }
             self.event(now, source);
+            before = now;
             self.events += 1;
             if self.events >= report_at {
                 report_at += step;
@@ -202,13 +208,24 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// Whether flows are open, and nothing will ever happen to them: nothing is pending but the sampling and the time limit.
+    fn is_stalled(&self) -> bool {
+        let queue = &self.world.queue;
+        let own = [self.sources.sampling, self.sources.limit].map(|source| usize::from(queue.due(source).is_some()));
+        self.world.has_open_flows() && queue.len() == own[0] + own[1]
+    }
+
     /// The time limit: what has not ended does so now, not completed.
     fn time_is_up(&mut self, now: Time) {
         self.world.queue.remove(self.sources.limit);
+        self.end_flows(now, Outcome::TimeLimit);
+    }
+
+    fn end_flows(&mut self, now: Time, outcome: Outcome) {
         for (flow, source) in self.flows.iter_mut().zip(self.sources.instants..) {
             match flow {
                 Flow::Ahead(_) => self.world.queue.remove(source),
-                Flow::Tcp(flow) => flow.cut_off(now),
+                Flow::Tcp(flow) => flow.cut_off(now, outcome),
                 Flow::Datagram(flow) => flow.cut_off(now),
             }
         }

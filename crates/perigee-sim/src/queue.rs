@@ -28,6 +28,16 @@ impl EventQueue {
         self.heap.first().filter(|key| **key != NEVER).map(|key| (time_of(*key), source_of(*key)))
     }
 
+    /// How many sources have an event.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no source has an event.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// When the event of `source` is due; `None` where it has none.
     #[inline]
     pub fn due(&self, source: u32) -> Option<Time> {

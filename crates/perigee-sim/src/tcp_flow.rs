@@ -6,7 +6,7 @@ use perigee_link::Ecn;
 use perigee_measure::{steady_of_size, steady_of_time, Meter, Of, Sent, State};
 use perigee_study::results::{EventRow, ExchangeRow, Exchanges, FlowRow, Outcome, SeriesRow};
 use perigee_study::{Amount, App, FlowSpec, Measure, Opener, Tcp};
-use perigee_tcp::{Config, Endpoint, Info, Segment};
+use perigee_tcp::{Config, Endpoint, Failure, Flags, Info, Segment};
 use perigee_units::{Bytes, Ratio, Stream, Time};
 
 use crate::event_log::EventLog;
@@ -29,7 +29,9 @@ pub(crate) struct TcpFlow {
     opener: End,
     /// When the handshake ended at the opener.
     established: Option<Time>,
-    completed: bool,
+    outcome: Outcome,
+    /// Of a connection that failed before it was established: the opener's timeouts.
+    opener_timeouts: u64,
     /// What the endpoint at `from` had done when the flow ended.
     last: Option<Info>,
     log: Option<Box<EventLog>>,
@@ -134,7 +136,8 @@ impl TcpFlow {
             attentive: true,
             opener,
             established: None,
-            completed: false,
+            outcome: Outcome::TimeLimit,
+            opener_timeouts: 0,
             last: None,
             log: measure.events.then(Box::default),
         }
@@ -163,6 +166,9 @@ impl TcpFlow {
                 }
             }
         }
+        if segment.flags.has(Flags::RST) && self.failed(now, end, world) {
+            return;
+        }
         if self.attentive {
             self.attend(now, world);
         }
@@ -177,6 +183,9 @@ impl TcpFlow {
             host.on_timer(now);
             if let (End::From, Some(log)) = (end, &mut self.log) {
                 log.timer(now, host);
+            }
+            if host.failure().is_some() && self.failed(now, end, world) {
+                return;
             }
             self.transmit(now, end, world);
             if self.attentive {
@@ -193,7 +202,9 @@ impl TcpFlow {
         }
         match &mut self.app {
             Application::Bulk { stop, .. } if *stop <= now && self.meter.end().is_none() => {
-                self.finish(now, world);
+                // A connection that was not established by then has carried nothing of what was asked for.
+                let established = self.sender_info().is_some();
+                self.finish(now, if established { Outcome::Completed } else { Outcome::TimeLimit }, world);
                 if let Some(from) = self.ends[End::From as usize].as_deref_mut() {
                     from.stop();
                 }
@@ -213,12 +224,32 @@ impl TcpFlow {
         self.meter.series_row(now, of, sent(info.as_ref()), state)
     }
 
-    /// The run's time is up: the flow ends here, not completed.
-    pub(crate) fn cut_off(&mut self, now: Time) {
+    /// The run ends, and the flow with it, not completed.
+    pub(crate) fn cut_off(&mut self, now: Time, outcome: Outcome) {
         if self.meter.end().is_none() {
             self.last = self.sender_info();
+            self.outcome = outcome;
             self.meter.finish(now);
         }
+    }
+
+    /// The connection has failed at an end; whether the flow ends with it. Both ends are gone then.
+    #[cold]
+    fn failed(&mut self, now: Time, end: End, world: &mut World) -> bool {
+        let failure = self.ends[end as usize].as_deref().and_then(Endpoint::failure);
+        let Some(failure) = failure.filter(|_| self.meter.end().is_none()) else { return false };
+        let outcome = match failure {
+            Failure::Refused => Outcome::Refused,
+            Failure::Reset => Outcome::Reset,
+            Failure::TimedOut => Outcome::TimedOut,
+        };
+        self.opener_timeouts = self.opener_timeouts();
+        self.finish(now, outcome, world);
+        self.ends = [None, None];
+        for source in [self.sources.timers, self.sources.timers + 1, self.sources.instant] {
+            world.queue.remove(source);
+        }
+        true
     }
 
     /// What the sender has done so far, or had when the flow ended.
@@ -242,8 +273,8 @@ impl TcpFlow {
     /// Fills in its row of the results; `end` is its end or the run's.
     pub(crate) fn fill(&self, row: &mut FlowRow, end: Time) {
         self.meter.fill(row, end, self.sent());
-        row.set_outcome(if self.completed { Outcome::Completed } else { Outcome::TimeLimit });
-        row.rto_count = Some(self.info().map_or(0, |info| info.rto_count as u32));
+        row.set_outcome(self.outcome);
+        row.rto_count = Some(self.info().map_or(self.opener_timeouts(), |info| info.rto_count) as u32);
         row.handshake_ms = self.established.map(|at| (at - self.meter.start()).as_millis_f64());
     }
 
@@ -274,7 +305,11 @@ impl TcpFlow {
 
     fn sender_info(&self) -> Option<Info> {
         // What the handshake takes is not the flow's data.
-        self.ends[End::From as usize].as_deref().filter(|from| from.is_established()).map(Endpoint::info)
+        self.ends[End::From as usize].as_deref().filter(|from| from.was_established()).map(Endpoint::info)
+    }
+
+    fn opener_timeouts(&self) -> u64 {
+        self.ends[self.opener as usize].as_deref().map_or(self.opener_timeouts, |opener| opener.info().rto_count)
     }
 
     /// Sends all that an end has to send.
@@ -338,7 +373,7 @@ impl TcpFlow {
             }
         };
         if finished {
-            self.finish(now, world);
+            self.finish(now, Outcome::Completed, world);
         }
         self.transmit(now, End::From, world);
         self.transmit(now, End::To, world);
@@ -375,11 +410,11 @@ impl TcpFlow {
     }
 
     /// The flow ends; the connection closes after it.
-    fn finish(&mut self, now: Time, world: &mut World) {
+    fn finish(&mut self, now: Time, outcome: Outcome, world: &mut World) {
         self.last = self.sender_info();
         self.meter.finish(now);
         world.flow_ended(now);
-        self.completed = true;
+        self.outcome = outcome;
         self.awaited = u64::MAX;
         self.attentive = true;
         for end in self.ends.iter_mut().flatten() {

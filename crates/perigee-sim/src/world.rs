@@ -37,8 +37,18 @@ impl World {
         self.last_end = self.last_end.max(end);
         self.open_flows -= 1;
         if self.open_flows == 0 {
-            self.stop = self.stop.min(whole_intervals(self.last_end, self.interval));
+            self.end_by(self.last_end);
         }
+    }
+
+    /// Whether a flow has not ended.
+    pub(crate) fn has_open_flows(&self) -> bool {
+        self.open_flows > 0
+    }
+
+    /// The run ends with the interval in which this instant lies.
+    pub(crate) fn end_by(&mut self, end: Time) {
+        self.stop = self.stop.min(whole_intervals(end, self.interval));
     }
 }
 

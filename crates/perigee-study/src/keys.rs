@@ -286,6 +286,31 @@ pub(crate) static TCP: Section = Section {
             "Largest retransmission timeout.",
         ),
         key(
+            "syn_retries",
+            Kind::Integer { min: 1, max: 127 },
+            "6",
+            "Retransmissions of a SYN before the connection fails (`tcp_syn_retries`): after 127 s with the default.",
+        ),
+        key(
+            "syn_linear_timeouts",
+            Kind::Integer { min: 0, max: 127 },
+            "0",
+            "Retransmissions of a SYN, in addition, before its timeout doubles (`tcp_syn_linear_timeouts`): none before Linux 6.5, 4 since.",
+        ),
+        key(
+            "synack_retries",
+            Kind::Integer { min: 0, max: 255 },
+            "5",
+            "Retransmissions of a SYN-ACK before the connection request is dropped (`tcp_synack_retries`).",
+        ),
+        key(
+            "retries2",
+            Kind::Integer { min: 1, max: 255 },
+            "15",
+            "How long data are retransmitted without an acknowledgement before the connection fails (`tcp_retries2`), as a number \
+             of timeouts that double from 200 ms to `rto_max`: 924.6 s with the default. As many window probes may stay unanswered.",
+        ),
+        key(
             "reordering",
             Kind::Integer { min: 1, max: 300 },
             "3",

@@ -208,6 +208,10 @@ fn apply_tcp(table: &Reader<'_>, config: &mut Config) -> Result<(), StrictError>
     }
     for (key, slot) in [
         ("initial_window", &mut config.initial_window),
+        ("syn_retries", &mut config.syn_retries),
+        ("syn_linear_timeouts", &mut config.syn_linear_timeouts),
+        ("synack_retries", &mut config.synack_retries),
+        ("retries2", &mut config.retries2),
         ("reordering", &mut config.reordering),
         ("cwnd_clamp", &mut config.cwnd_clamp),
     ] {

@@ -138,6 +138,7 @@ impl Sender {
 
     /// Nothing of ours is out: only the window can be news.
     pub(crate) fn on_window(&mut self, segment: &Segment) {
+        self.unanswered_probes = 0;
         if segment.window != self.peer_window {
             self.take_window(segment, self.una, &mut AckNews::default());
             self.on_ack_without_data_out(&AckNews::default());
@@ -149,6 +150,7 @@ impl Sender {
         if matches!(self.timer, Timer::WindowProbe(_)) {
             self.timer = Timer::Off;
             self.backoff = 0;
+            self.unanswered_probes = 0;
         }
         if let (Some((end, _)), true) = (self.probe, news.not_a_duplicate()) {
             if self.una >= end {

@@ -62,6 +62,17 @@ pub struct Config {
     pub rto_min: Time,
     /// Largest retransmission timeout.
     pub rto_max: Time,
+    /// Retransmissions of a SYN before the connection is given up (`tcp_syn_retries`), those of
+    /// [`Config::syn_linear_timeouts`] not counted.
+    pub syn_retries: u32,
+    /// Retransmissions of a SYN, in addition, before its timeout doubles (`tcp_syn_linear_timeouts`): none before Linux 6.5,
+    /// 4 since.
+    pub syn_linear_timeouts: u32,
+    /// Retransmissions of a SYN-ACK before the connection request is dropped (`tcp_synack_retries`).
+    pub synack_retries: u32,
+    /// How long data are retransmitted, as a number of timeouts that double from 200 ms on (`tcp_retries2`), and how many
+    /// window probes in a row may stay unanswered; see [`Config::longest_silence`].
+    pub retries2: u32,
     /// Duplicate threshold and initial reordering degree, segments.
     pub reordering: u32,
     /// Upper bound of the congestion window, segments (`snd_cwnd_clamp`).
@@ -97,6 +108,10 @@ impl Default for Config {
             slow_start_after_idle: true,
             rto_min: Time::from_millis(200),
             rto_max: Time::from_secs(120),
+            syn_retries: 6,
+            syn_linear_timeouts: 0,
+            synack_retries: 5,
+            retries2: 15,
             reordering: 3,
             cwnd_clamp: u32::MAX,
             pacing: false,
@@ -126,6 +141,27 @@ impl Config {
         Bytes::new(window)
     }
 }
+
+impl Config {
+    /// How long data are retransmitted without an acknowledgement before the connection is given up: `retries2` timeouts, the
+    /// first of 200 ms whatever the path's is, each twice the one before up to `rto_max`
+    /// (Linux's `tcp_model_timeout`; RFC 1122, section 4.2.3.5).
+    ///
+    /// ```
+    /// use perigee_tcp::Config;
+    /// use perigee_units::Time;
+    ///
+    /// assert_eq!(Config::default().longest_silence(), Time::from_millis(924_600));
+    /// ```
+    #[must_use]
+    pub fn longest_silence(&self) -> Time {
+        let doublings = (self.rto_max.as_nanos() / MODEL_RTO.as_nanos()).max(1).ilog2().min(self.retries2);
+        MODEL_RTO * ((2 << doublings) - 1) + self.rto_max * u64::from(self.retries2 - doublings)
+    }
+}
+
+/// Linux's `TCP_RTO_MIN`.
+const MODEL_RTO: Time = Time::from_millis(200);
 
 /// Shares of the receive buffer are of 256, as in Linux (`TCP_RMEM_TO_WIN_SCALE`).
 pub(crate) const SHARE_SHIFT: u32 = 8;

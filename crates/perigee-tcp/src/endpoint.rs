@@ -49,6 +49,10 @@ pub struct Endpoint {
     /// The window of the last segment taken, to tell the fast path from the slow one.
     last_peer_window: u32,
     ecn_echo: bool,
+    /// Answers a segment that belongs to no connection here.
+    reset: Option<Segment>,
+    /// What an end that waits for a SYN is made of, to wait again.
+    listener: Option<Box<(Selected, u64)>>,
 }
 
 /// Where the connection stands.
@@ -59,7 +63,18 @@ enum State {
     SynSent,
     SynReceived,
     Established,
+    Failed(Failure),
+}
+
+/// Why a connection failed at one of its ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The other end answered the SYN with a reset.
+    Refused,
+    /// The other end reset the connection.
     Reset,
+    /// The other end acknowledged nothing for as long as data or the SYN are retransmitted.
+    TimedOut,
 }
 
 /// What an endpoint shows of itself, as `TCP_INFO` does.
@@ -91,7 +106,7 @@ pub struct Info {
     pub sent_packets: u64,
     /// Packets retransmitted.
     pub retransmitted_packets: u64,
-    /// Timeouts.
+    /// Timeouts, those of the handshake included.
     pub rto_count: u64,
     /// Tail loss probes.
     pub probe_count: u64,
@@ -114,12 +129,18 @@ pub struct Info {
 impl Endpoint {
     /// The end that opens the connection: call [`Endpoint::open`].
     pub fn client(config: &Config, cc: &Selected, seed: u64) -> Self {
-        Self::new(config, cc, seed, State::Closed)
+        let mut client = Self::new(config, cc, seed, State::Closed);
+        let features = &mut client.sender.config;
+        features.handshake_retries = config.syn_retries + config.syn_linear_timeouts;
+        features.linear_timeouts = config.syn_linear_timeouts;
+        client
     }
 
     /// The end that waits for a SYN.
     pub fn server(config: &Config, cc: &Selected, seed: u64) -> Self {
-        Self::new(config, cc, seed, State::Listen)
+        let mut server = Self::new(config, cc, seed, State::Listen);
+        server.listener = Some(Box::new((cc.clone(), seed)));
+        server
     }
 
     fn new(config: &Config, cc: &Selected, seed: u64, state: State) -> Self {
@@ -141,6 +162,8 @@ impl Endpoint {
             ts_recent: 0,
             last_peer_window: 0,
             ecn_echo: false,
+            reset: None,
+            listener: None,
         }
     }
 
@@ -181,9 +204,22 @@ impl Endpoint {
         self.state == State::Established
     }
 
-    /// Whether all that was written, and FIN, is acknowledged, or the connection was reset.
+    /// Whether the handshake was completed, also where the connection has failed since.
+    pub fn was_established(&self) -> bool {
+        self.sender.established
+    }
+
+    /// Why the connection failed, where it did.
+    pub fn failure(&self) -> Option<Failure> {
+        match self.state {
+            State::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+
+    /// Whether all that was written, and FIN, is acknowledged, or the connection failed.
     pub fn is_closed(&self) -> bool {
-        self.state == State::Reset || (self.sender.fin_queued && self.sender.una > self.sender.written)
+        self.failure().is_some() || (self.sender.fin_queued && self.sender.una > self.sender.written)
     }
 
     /// Whether the peer has closed its side.
@@ -219,14 +255,13 @@ impl Endpoint {
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool) {
         self.sender.set_now(now);
         if segment.flags.has(Flags::RST) {
-            if self.state != State::Listen {
-                self.state = State::Reset;
-            }
+            self.on_reset(segment);
             return;
         }
         match self.state {
-            State::Closed | State::Reset => {}
-            State::Listen => self.on_syn(segment),
+            State::Closed => {}
+            State::Listen if segment.flags.has(Flags::SYN) => self.on_syn(segment),
+            State::Listen | State::Failed(_) => self.refuse(segment),
             State::SynSent => self.on_syn_ack(segment),
             State::SynReceived | State::Established => self.on_established_segment(segment, ce),
         }
@@ -240,6 +275,9 @@ impl Endpoint {
         }
         if now >= self.sender.timer.deadline() {
             self.sender.on_timer();
+            if self.sender.given_up {
+                self.give_up();
+            }
         }
         if now >= self.sender.pacing_deadline() {
             self.sender.on_pacing_timer();
@@ -251,7 +289,7 @@ impl Endpoint {
     pub fn next_timer(&self) -> Option<Time> {
         let sender = self.sender.timer.deadline().min(self.sender.pacing_deadline());
         let at = sender.min(self.receiver.ack_deadline());
-        (at != Time::MAX && self.state != State::Reset).then_some(at)
+        (at != Time::MAX && self.failure().is_none()).then_some(at)
     }
 
     /// The next segment to leave, until `None`.
@@ -266,7 +304,10 @@ impl Endpoint {
 
     fn poll_states(&mut self) -> Option<Segment> {
         match self.state {
-            State::Closed | State::Listen | State::Reset => None,
+            State::Closed | State::Listen | State::Failed(_) => {
+                self.sender.push = false;
+                self.reset.take()
+            }
             State::SynSent | State::SynReceived => {
                 // Only the SYN may leave before the handshake is complete.
                 if self.sender.nxt > 0 && self.sender.forced.is_none() {
@@ -340,10 +381,57 @@ impl Endpoint {
         self.irs.wrapping_add(position as u32)
     }
 
-    fn on_syn(&mut self, segment: &Segment) {
-        if !segment.flags.has(Flags::SYN) {
-            return;
+    /// A reset ends what it belongs to (RFC 9293, section 3.10.7); before the handshake is complete, it refuses it.
+    #[cold]
+    fn on_reset(&mut self, segment: &Segment) {
+        match self.state {
+            State::Closed | State::Listen | State::Failed(_) => {}
+            State::SynSent if segment.ack != self.sender.to_wire(1) => {}
+            State::SynSent => self.fail(Failure::Refused),
+            State::SynReceived => self.listen_again(),
+            State::Established => self.fail(Failure::Reset),
         }
+    }
+
+    /// Retransmissions are used up. A connection fails; a connection request is dropped, and the next one is welcome.
+    #[cold]
+    fn give_up(&mut self) {
+        if self.state == State::SynReceived {
+            self.listen_again();
+        } else {
+            self.fail(Failure::TimedOut);
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.state = State::Failed(failure);
+        self.sender.push = false;
+    }
+
+    /// Forgets the peer; what the application has written stays.
+    fn listen_again(&mut self) {
+        let Some(listener) = self.listener.take() else { return self.fail(Failure::Reset) };
+        let (cc, seed) = &*listener;
+        let mut fresh = Self::server(&self.config, cc, *seed);
+        fresh.sender.written = self.sender.written;
+        fresh.sender.fin_queued = self.sender.fin_queued;
+        *self = fresh;
+    }
+
+    /// Answers a segment of a connection that is not known here with a reset (RFC 9293, section 3.10.7.1).
+    #[cold]
+    fn refuse(&mut self, segment: &Segment) {
+        self.reset = Some(if segment.flags.has(Flags::ACK) {
+            Segment { seq: segment.ack, flags: Flags(Flags::RST), ..Segment::default() }
+        } else {
+            let length = u32::from(segment.len) + u32::from(segment.flags.has(Flags::SYN));
+            let ack = segment.seq.wrapping_add(length);
+            Segment { ack, flags: Flags(Flags::RST | Flags::ACK), ..Segment::default() }
+        });
+        self.sender.push = true;
+    }
+
+    fn on_syn(&mut self, segment: &Segment) {
         self.negotiate(segment);
         self.state = State::SynReceived;
         self.sender.push = true;
@@ -385,7 +473,9 @@ impl Endpoint {
         let options = if self.sender.config.timestamps { TIMESTAMP_BYTES } else { 0 };
         self.receiver.on_established(self.sender.now, u64::from(options), opened);
         let retransmitted = self.sender.counters.retransmitted_packets > 0;
-        self.sender.counters = crate::sender::Counters::default();
+        // The timeouts of the handshake count, as in Linux (`tcpi_total_rto`); its segments are not data.
+        let rto_count = self.sender.counters.rto_count;
+        self.sender.counters = crate::sender::Counters { rto_count, ..Default::default() };
         self.sender.pacing.segments = 0;
         self.sender.set_state(CaState::Open);
         // RFC 6298, section 5.7: a lost SYN costs the initial window.

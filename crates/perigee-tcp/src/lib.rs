@@ -16,5 +16,5 @@ mod segment;
 mod sender;
 
 pub use config::{Config, WindowShare};
-pub use endpoint::{Endpoint, Info};
+pub use endpoint::{Endpoint, Failure, Info};
 pub use segment::{Flags, Segment, MAX_SACK_BLOCKS};

@@ -442,7 +442,9 @@ impl Sender {
             Timer::Timeout(_) => self.on_timeout(),
             Timer::TailProbe(_) => self.on_probe_timer(),
             Timer::Reordering(_) => self.on_reordering_timer(),
+            Timer::WindowProbe(_) if self.unanswered_probes >= self.config.window_probes => self.give_up(),
             Timer::WindowProbe(_) => {
+                self.unanswered_probes += 1;
                 self.backoff += 1;
                 self.window_probe = true;
                 self.timer = Timer::WindowProbe(self.now + self.rto());

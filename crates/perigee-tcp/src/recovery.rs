@@ -361,20 +361,26 @@ impl Sender {
             self.timer = Timer::Off;
             return;
         }
-        if !self.established {
-            return self.retransmit_after_timeout();
+        if self.is_out_of_retries() {
+            return self.give_up();
         }
-        self.enter_loss();
+        if self.established {
+            self.enter_loss();
+        }
         self.retransmit_after_timeout();
     }
 
     fn retransmit_after_timeout(&mut self) {
         self.counters.rto_count += 1;
         let retransmits = &mut self.sk.inet_conn.icsk_retransmits;
+        if *retransmits == 0 {
+            self.silent_since = self.now;
+        }
         *retransmits = retransmits.saturating_add(1);
+        let is_linear = !self.established && u32::from(*retransmits) <= self.config.linear_timeouts;
         // The probe of a tail is pointless now.
         self.probe = None;
-        self.backoff += 1;
+        self.backoff += u32::from(!is_linear);
         self.forced = Some(self.queue.first());
         self.timer = Timer::Timeout(self.now + self.rto());
         self.push = true;

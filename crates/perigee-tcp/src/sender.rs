@@ -55,6 +55,12 @@ pub(crate) struct Sender {
 
     pub(crate) timer: Timer,
     pub(crate) backoff: u32,
+    /// The first timeout since the last progress.
+    pub(crate) silent_since: Time,
+    /// Window probes since the last acknowledgement.
+    pub(crate) unanswered_probes: u32,
+    /// The other end is taken to be gone.
+    pub(crate) given_up: bool,
     /// End of data when a tail loss probe was sent, and whether it was a retransmission.
     pub(crate) probe: Option<(u64, bool)>,
     pub(crate) pacing: Pacing,
@@ -94,6 +100,11 @@ pub(crate) struct Features {
     pub(crate) slow_start_after_idle: bool,
     pub(crate) reordering: u32,
     pub(crate) rto_max_us: u64,
+    /// Retransmissions of this end's SYN, and how many of them come before its timeout doubles.
+    pub(crate) handshake_retries: u32,
+    pub(crate) linear_timeouts: u32,
+    pub(crate) longest_silence: Time,
+    pub(crate) window_probes: u32,
     pub(crate) send_buffer: u64,
 }
 
@@ -193,6 +204,10 @@ impl Sender {
                 slow_start_after_idle: config.slow_start_after_idle,
                 reordering: config.reordering,
                 rto_max_us: config.rto_max.as_micros(),
+                handshake_retries: config.synack_retries,
+                linear_timeouts: 0,
+                longest_silence: config.longest_silence(),
+                window_probes: config.retries2,
                 send_buffer: config.wmem[2].as_u64(),
             },
             queue: SendQueue::default(),
@@ -220,6 +235,9 @@ impl Sender {
             retransmit: Retransmit::Nothing,
             timer: Timer::Off,
             backoff: 0,
+            silent_since: Time::ZERO,
+            unanswered_probes: 0,
+            given_up: false,
             probe: None,
             pacing: Pacing::default(),
             usage_end: 0,
@@ -340,6 +358,20 @@ impl Sender {
     pub(crate) fn rto(&self) -> Time {
         let backed_off = self.rtt.rto_us().saturating_mul(1 << self.backoff.min(32));
         Time::from_micros(backed_off.min(self.config.rto_max_us))
+    }
+
+    /// Whether the timeout that has come is one too many.
+    pub(crate) fn is_out_of_retries(&self) -> bool {
+        let retransmits = u32::from(self.sk.inet_conn.icsk_retransmits);
+        if !self.established {
+            return retransmits >= self.config.handshake_retries;
+        }
+        retransmits > 0 && self.now - self.silent_since >= self.config.longest_silence
+    }
+
+    pub(crate) fn give_up(&mut self) {
+        self.given_up = true;
+        self.timer = Timer::Off;
     }
 
     pub(crate) fn any_retransmission_done(&self) -> bool {

@@ -4,6 +4,7 @@ mod captures;
 mod determinism;
 mod flows;
 mod laws;
+mod outcomes;
 
 use std::ops::ControlFlow;
 

@@ -1,0 +1,104 @@
+//! How flows end that do not carry everything.
+
+use super::{result, through_router};
+
+const DEAD: &str = "rate = \"1 Mbit/s\"\ndelay = \"20 ms\"\nloss = \"100 %\"";
+
+/// A study with these lines at its head.
+fn with(head: &str, link: &str, flows: &str) -> String {
+    through_router(link, flows).replace("name = \"test\"", &format!("name = \"test\"\n{head}"))
+}
+
+fn bulk(lines: &str) -> String {
+    format!("[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n{lines}\n")
+}
+
+fn outcomes(tables: &perigee_study::results::Tables) -> Vec<&str> {
+    tables.flows.outcome.iter().map(|outcome| &**outcome).collect()
+}
+
+#[test]
+fn over_a_dead_link_the_connection_times_out_after_127_s_and_the_run_ends() {
+    let tables = result(&with("time_limit = \"720 h\"", DEAD, &bulk("size = \"100 kB\""))).tables;
+    let flows = &tables.flows;
+    assert_eq!((outcomes(&tables), flows.completed[0], flows.duration_s[0]), (vec!["timed_out"], false, 127.0));
+    assert_eq!((flows.rto_count[0], flows.sent_packets[0], flows.received_bytes[0]), (Some(6), Some(0), 0));
+    assert_eq!(tables.links.t_s.last(), Some(&127.0), "nothing is recorded after the end of the last flow");
+}
+
+#[test]
+fn retries_are_settings_of_the_host() {
+    let settings = |lines: &str| result(&with("", DEAD, &(bulk("size = \"1 kB\"") + lines))).tables.flows;
+    assert_eq!(settings("[hosts]\nsyn_retries = 2").duration_s, [7.0]);
+    assert_eq!(settings("[hosts]\nsyn_linear_timeouts = 4").duration_s, [131.0]);
+    assert_eq!(settings("[hosts.b]\nsyn_retries = 1").duration_s, [3.0], "`b` opens the connection");
+    assert_eq!(settings("[hosts.a]\nsyn_retries = 1").duration_s, [127.0]);
+}
+
+#[test]
+fn an_outage_of_an_hour_ends_a_transfer_after_15_min_and_one_of_ten_minutes_does_not() {
+    let outage = |length: &str| {
+        let loss =
+            format!("loss = {{ kind = \"periodic\", period = \"2 h\", phase = \"20 s\", length = \"{length}\" }}");
+        let link = format!("rate = \"1 Mbit/s\"\ndelay = \"20 ms\"\n{loss}");
+        result(&with("time_limit = \"3 h\"", &link, &bulk("size = \"10 MB\""))).tables.flows
+    };
+    let hour = outage("1 h");
+    assert_eq!((&*hour.outcome[0], hour.completed[0]), ("timed_out", false));
+    // The first firing of the timer 924.6 s after the first timeout; they are at most 120 s apart.
+    assert!((944.6..1066.0).contains(&hour.duration_s[0]), "{}", hour.duration_s[0]);
+    assert!(hour.rto_count[0] > Some(10), "{:?}", hour.rto_count[0]);
+    assert_eq!(&*outage("10 min").outcome[0], "completed");
+}
+
+#[test]
+fn one_flow_that_fails_leaves_the_others_alone() {
+    let flows = bulk("size = \"100 kB\"\nstart = \"30 s\"").replace("\"f\"", "\"late\"")
+        + &bulk("size = \"100 kB\"").replace("\"f\"", "\"early\"");
+    let link = "rate = \"1 Mbit/s\"\ndelay = \"20 ms\"\n\
+                loss = { kind = \"periodic\", period = \"10 h\", phase = \"20 s\", length = \"5 h\" }";
+    let tables = result(&with("time_limit = \"1 h\"", link, &flows)).tables;
+    assert_eq!(outcomes(&tables), ["timed_out", "completed"]);
+    assert_eq!(tables.flows.duration_s[0], 127.0);
+}
+
+#[test]
+fn requests_fail_where_an_end_gives_up() {
+    let flow = bulk("kind = \"request\"\nrequest = \"1 kB\"\nresponse = \"10 kB\"\nthink = \"10 s\"\nrepeat = 5");
+    let link = "rate = \"1 Mbit/s\"\ndelay = \"20 ms\"\n\
+                loss = { kind = \"periodic\", period = \"10 h\", phase = \"15 s\", length = \"5 h\" }";
+    let tables = result(&with("time_limit = \"5 h\"", link, &flow)).tables;
+    assert_eq!(outcomes(&tables), ["timed_out"]);
+    assert_eq!(tables.exchanges.duration_ms.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
+}
+
+#[test]
+fn a_flow_of_a_duration_whose_connection_was_never_established_is_not_completed() {
+    let tables = result(&with("time_limit = \"1 h\"", DEAD, &bulk("duration = \"60 s\""))).tables;
+    assert_eq!((outcomes(&tables), tables.flows.duration_s[0]), (vec!["time_limit"], 60.0));
+    let tables = result(&with("time_limit = \"1 h\"", DEAD, &bulk("duration = \"30 min\""))).tables;
+    assert_eq!((outcomes(&tables), tables.flows.duration_s[0]), (vec!["timed_out"], 127.0));
+}
+
+#[test]
+fn what_did_not_end_in_time_says_so() {
+    let link = "rate = \"1 Mbit/s\"\ndelay = \"20 ms\"";
+    let flows = bulk("size = \"1 GB\"") + &bulk("size = \"1 kB\"\nstart = \"1 h\"").replace("\"f\"", "\"late\"");
+    let tables = result(&with("time_limit = \"2500 ms\"", link, &flows)).tables;
+    assert_eq!(outcomes(&tables), ["time_limit", "time_limit"]);
+}
+
+#[test]
+fn a_run_ends_when_nothing_can_be_delivered_any_more() {
+    // The receiver opens the connection, and its part of the handshake is lost for good: the sender drops the request,
+    // and the receiver waits for data that nobody has.
+    let link = "rate = \"1 Mbit/s\"\ndelay = \"20 ms\"\n\
+                up.loss = { kind = \"periodic\", period = \"720 h\", phase = \"30 ms\", length = \"700 h\" }";
+    let study = with("time_limit = \"600 h\"", link, &bulk("size = \"100 kB\""));
+    let tables = result(&study).tables;
+    assert_eq!(outcomes(&tables), ["stalled"]);
+    assert!(tables.flows.duration_s[0] < 70.0, "{}", tables.flows.duration_s[0]);
+    assert!(tables.links.t_s.len() < 500, "{}", tables.links.t_s.len());
+    let without_series = result(&study.replace("name = \"test\"", "name = \"test\"\nmeasure.series = \"off\"")).tables;
+    assert_eq!(without_series.flows.duration_s, tables.flows.duration_s);
+}

@@ -1,0 +1,191 @@
+//! How long a connection goes on without an answer, and how it ends then; against what Linux does.
+
+use perigee_cc::Selected;
+use perigee_tcp::{Config, Endpoint, Failure, Flags, Segment};
+use perigee_units::Time;
+
+fn endpoints(client: &Config, server: &Config) -> (Endpoint, Endpoint) {
+    let cc = Selected::parse("reno", &[]).expect("a known algorithm");
+    let mut client = Endpoint::client(client, &cc, 1);
+    client.open(Time::ZERO);
+    (client, Endpoint::server(server, &cc, 2))
+}
+
+/// Everything that an end sends at this instant.
+fn sent(end: &mut Endpoint, now: Time) -> Vec<Segment> {
+    std::iter::from_fn(|| end.poll_transmit(now)).collect()
+}
+
+/// Hands over everything that is to be sent, both ways, until neither end has anything.
+fn exchange(a: &mut Endpoint, b: &mut Endpoint, now: Time) {
+    loop {
+        let (from_a, from_b) = (sent(a, now), sent(b, now));
+        if from_a.is_empty() && from_b.is_empty() {
+            return;
+        }
+        for segment in &from_a {
+            b.on_segment(now, segment, false);
+        }
+        for segment in &from_b {
+            a.on_segment(now, segment, false);
+        }
+    }
+}
+
+/// The instants at which an end sends into the void, and the one at which its timers are done.
+fn alone(end: &mut Endpoint) -> (Vec<f64>, f64) {
+    let (mut instants, mut last) = (Vec::new(), 0.0);
+    while let Some(now) = end.next_timer() {
+        end.on_timer(now);
+        last = now.as_secs_f64();
+        if !sent(end, now).is_empty() {
+            instants.push(last);
+        }
+    }
+    (instants, last)
+}
+
+#[test]
+fn a_syn_without_an_answer_is_repeated_six_times_and_fails_after_127_s() {
+    let (mut client, _) = endpoints(&Config::default(), &Config::default());
+    assert_eq!(sent(&mut client, Time::ZERO).len(), 1);
+    let (instants, end) = alone(&mut client);
+    assert_eq!(instants, [1.0, 3.0, 7.0, 15.0, 31.0, 63.0]);
+    assert_eq!((end, client.failure()), (127.0, Some(Failure::TimedOut)));
+    assert_eq!(client.info().rto_count, 6);
+}
+
+#[test]
+fn with_four_linear_timeouts_it_fails_after_131_s_as_in_linux_since_6_5() {
+    let config = Config { syn_linear_timeouts: 4, ..Config::default() };
+    let (mut client, _) = endpoints(&config, &config);
+    sent(&mut client, Time::ZERO);
+    let (instants, end) = alone(&mut client);
+    assert_eq!(instants, [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 11.0, 19.0, 35.0, 67.0]);
+    assert_eq!((end, client.failure()), (131.0, Some(Failure::TimedOut)));
+}
+
+#[test]
+fn a_request_whose_syn_ack_is_not_answered_is_dropped_after_63_s_and_the_next_syn_is_welcome() {
+    let (mut client, mut server) = endpoints(&Config::default(), &Config::default());
+    let syn = sent(&mut client, Time::ZERO)[0];
+    server.on_segment(Time::ZERO, &syn, false);
+    assert_eq!(sent(&mut server, Time::ZERO).len(), 1);
+    let (instants, end) = alone(&mut server);
+    assert_eq!((instants, end), (vec![1.0, 3.0, 7.0, 15.0, 31.0], 63.0));
+    assert_eq!(server.failure(), None);
+    let now = Time::from_secs(64);
+    server.on_segment(now, &syn, false);
+    assert!(sent(&mut server, now)[0].flags.has(Flags::SYN | Flags::ACK));
+}
+
+#[test]
+fn data_without_an_answer_are_retransmitted_for_924_s() {
+    let (mut client, mut server) = endpoints(&Config::default(), &Config::default());
+    exchange(&mut client, &mut server, Time::from_millis(1));
+    assert!(client.is_established() && server.is_established());
+    let begin = Time::from_secs(1);
+    client.on_timer(begin);
+    client.write(1000);
+    assert_eq!(sent(&mut client, begin).len(), 1);
+    let (instants, end) = alone(&mut client);
+    assert_eq!(client.failure(), Some(Failure::TimedOut));
+    // The first firing of the timer 924.6 s after the first timeout ends it; they are 120 s apart by then.
+    let last = instants.last().copied().unwrap_or_default();
+    assert!(last - 1.0 < 924.6 + 1.0 && (end - last - 120.0).abs() < 0.1, "{instants:?}, {end}");
+    assert!((924.6..924.6 + 122.0).contains(&(end - 1.0)), "{end}");
+}
+
+#[test]
+fn with_three_retries_data_fail_after_7_s_and_four_timeouts_as_measured_on_linux() {
+    let config = Config { retries2: 3, ..Config::default() };
+    let (mut client, mut server) = endpoints(&config, &config);
+    exchange(&mut client, &mut server, Time::from_millis(1));
+    let begin = Time::from_secs(1);
+    client.on_timer(begin);
+    client.write(1);
+    sent(&mut client, begin);
+    let (_, end) = alone(&mut client);
+    // Linux 6.18 over loopback: 6.86 s, with kernel timers that fire late by some per cent; `tcpi_total_rto` 4.
+    assert!((6.2..6.9).contains(&(end - 1.0)), "{end}");
+    assert_eq!((client.failure(), client.info().rto_count), (Some(Failure::TimedOut), 4));
+}
+
+#[test]
+fn an_outage_that_ends_in_time_is_survived() {
+    let config = Config::default();
+    let (mut client, mut server) = endpoints(&config, &config);
+    exchange(&mut client, &mut server, Time::from_millis(1));
+    client.write(1000);
+    let mut now = Time::from_secs(1);
+    while now < Time::from_secs(600) {
+        sent(&mut client, now);
+        now = client.next_timer().expect("a retransmission is due");
+        client.on_timer(now);
+    }
+    exchange(&mut client, &mut server, now);
+    assert_eq!((server.received(), client.failure()), (1000, None));
+    // Progress sets the count back: the next silence may be as long again.
+    client.write(1000);
+    sent(&mut client, now);
+    let (_, end) = alone(&mut client);
+    assert!(end - now.as_secs_f64() > 924.6, "{end}");
+}
+
+#[test]
+fn a_segment_of_a_forgotten_request_is_answered_with_a_reset() {
+    let (mut client, mut server) = endpoints(&Config::default(), &Config::default());
+    let syn = sent(&mut client, Time::ZERO)[0];
+    server.on_segment(Time::ZERO, &syn, false);
+    let syn_ack = sent(&mut server, Time::ZERO)[0];
+    alone(&mut server);
+    // The client has got the SYN-ACK; its acknowledgement was lost, and the server has given up.
+    let now = Time::from_secs(70);
+    client.on_segment(Time::from_millis(500), &syn_ack, false);
+    sent(&mut client, Time::from_millis(500));
+    client.write(10);
+    let data = sent(&mut client, now)[0];
+    server.on_segment(now, &data, false);
+    let reset = sent(&mut server, now)[0];
+    assert!(reset.flags.has(Flags::RST) && reset.seq == data.ack);
+    client.on_segment(now, &reset, false);
+    assert_eq!((client.failure(), client.next_timer()), (Some(Failure::Reset), None));
+}
+
+#[test]
+fn a_reset_that_answers_the_syn_refuses_the_connection() {
+    let (mut client, _) = endpoints(&Config::default(), &Config::default());
+    let syn = sent(&mut client, Time::ZERO)[0];
+    let reset = |ack| Segment { ack, flags: Flags(Flags::RST | Flags::ACK), ..Segment::default() };
+    client.on_segment(Time::ZERO, &reset(syn.seq), false);
+    assert_eq!(client.failure(), None, "a reset of something else is none of this SYN's");
+    client.on_segment(Time::ZERO, &reset(syn.seq.wrapping_add(1)), false);
+    assert_eq!(client.failure(), Some(Failure::Refused));
+}
+
+#[test]
+fn a_window_that_nobody_opens_is_probed_fifteen_times() {
+    let (mut client, mut server) = endpoints(&Config::default(), &Config::default());
+    exchange(&mut client, &mut server, Time::from_millis(1));
+    let now = Time::from_secs(1);
+    // All that the window allows, and an acknowledgement of it that opens no more.
+    let window = u64::from(client.info().peer_window);
+    client.write(window);
+    let mut acknowledgement = Segment::default();
+    while client.acked() < window {
+        for data in sent(&mut client, now) {
+            server.on_segment(now, &data, false);
+        }
+        server.on_timer(now + Time::from_secs(1));
+        for mut answer in sent(&mut server, now) {
+            answer.window = window.saturating_sub(server.received()) as u32;
+            client.on_segment(now, &answer, false);
+            acknowledgement = answer;
+        }
+    }
+    assert_eq!(acknowledgement.window, 0);
+    client.write(1000);
+    assert!(sent(&mut client, now).is_empty());
+    let (probes, _) = alone(&mut client);
+    assert_eq!((probes.len(), client.failure()), (15, Some(Failure::TimedOut)));
+}
