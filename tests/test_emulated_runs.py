@@ -197,3 +197,20 @@ def test_a_file_that_the_kernel_does_not_take_is_refused_before_the_run(
 def test_what_the_kernel_cannot_do_is_bad_input(perigee: Perigee, study: Path, setting: str, said: str) -> None:
     done = perigee("run", study, "--engine", "emu", "--set", setting)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("engine", ["sim", "emu"])
+def test_a_connection_that_fails_is_a_row_and_the_other_runs_go_on(
+    perigee: Perigee, tmp_path: Path, request: pytest.FixtureRequest, engine: str
+) -> None:
+    if engine == "emu":
+        request.getfixturevalue("emulates")
+    dead = STUDY.replace('"flow.cc" = ["reno", "vegas"]', '"links.satellite.loss" = ["100 %", "0 %"]')
+    (tmp_path / "dead.toml").write_text(dead + "[hosts]\nsyn_retries = 1\n")
+    done = perigee("run", tmp_path / "dead.toml", "--engine", engine, "--out", tmp_path / "dead")
+    assert done.returncode == 0, done.stderr
+    assert "not completed: 1 of 2 flows, in 1 runs: timed out" in done.stderr
+    flows = pl.read_parquet(tmp_path / "dead" / "flows.parquet").sort("run")
+    assert flows["outcome"].to_list() == ["timed_out", "completed"]
+    assert flows["duration_s"][0] == pytest.approx(3.0, abs=0.5)
+    assert perigee("report", tmp_path / "dead").returncode == 0

@@ -244,7 +244,7 @@ def test_a_server_that_is_killed_and_comes_back_costs_no_run(lab: Lab) -> None:
     assert "run-000001-download-failed-1.json" in raw(lab)
 
 
-def test_a_run_that_keeps_failing_is_left_out_and_the_end_says_so(lab: Lab) -> None:
+def test_a_run_that_keeps_failing_is_kept_with_its_cause_and_the_end_says_so(lab: Lab) -> None:
     server = lab.serve()
     study = STUDY.replace("rounds = 2", "rounds = 3").replace('size = "6 MB"', 'duration = "2 s"')
     (lab.folder / "long.toml").write_text(study)
@@ -255,11 +255,12 @@ def test_a_run_that_keeps_failing_is_left_out_and_the_end_says_so(lab: Lab) -> N
     lab.serve()
     _, said = running.communicate(timeout=60)
     assert running.returncode == 0, said
-    assert "left out" in said
-    assert re.search(r"\b[12] runs did not come through", said), said
+    assert "its flows are kept as failed" in said
+    assert re.search(r"not completed: [12] of 3 flows", said), said
     found = flows(lab)
-    assert 0 in found["run"]
-    assert 1 not in found["run"]
+    assert found["run"].to_list() == [0, 1, 2]
+    assert (found["outcome"][0], found["completed"][1]) == ("completed", False)
+    assert found["outcome"][1] in ("refused", "reset", "stopped")
     record = json.loads((lab.folder / "results/between-live/raw/run-000001-failed.json").read_text())
     assert record["attempts"][0]["error"]
     assert lab.perigee("report", "results/between-live").returncode == 0
@@ -368,7 +369,7 @@ def test_the_time_limit_of_a_run_ends_its_flows_with_what_they_have(lab: Lab) ->
     )
     assert done.returncode == 0, done.stderr
     (row,) = flows(lab).to_dicts()
-    assert row["completed"] is False
+    assert (row["completed"], row["outcome"]) == (False, "time_limit")
     assert row["duration_s"] == pytest.approx(2, abs=1.5)
     assert row["received_bytes"] > 0
 

@@ -163,6 +163,7 @@ def run(
         text = f"{done.runs} runs, {done.resumed} of them from before"
     else:
         text = f"{done.runs} runs"
+    _say_failures(done.folder)
     _say_lateness(done.folder)
     _say_left_out(done.folder)
     _say_gaps(done.folder)
@@ -276,10 +277,25 @@ def _say_lateness(folder: Path) -> None:
 
 def _say_left_out(folder: Path) -> None:
     """Say how many runs between real hosts are not in the results."""
-    for what, why in (("failed", "did not come through"), ("left-out", "were left out when the time was over")):
-        count = len(list((folder / "raw").glob(f"run-*-{what}.json")))
-        if count:
-            say(f"{count} runs {why}; they are in no table, see {folder}/raw/run-*-{what}.json")
+    count = len(list((folder / "raw").glob("run-*-left-out.json")))
+    if count:
+        say(f"{count} runs were left out when the time was over; they are in no table")
+
+
+def _say_failures(folder: Path) -> None:
+    """Say how flows ended that did not carry everything."""
+    from perigee.results import Results
+
+    flows = Results(folder).table("flows")
+    ends = flows.filter(~pl.col("completed")).group_by("outcome").agg(pl.len(), pl.n_unique("run")).sort("outcome")
+    for outcome, count, runs in ends.iter_rows():
+        said = outcome.replace("_", " ")
+        error_console.print(
+            f"[bold red]not completed:[/bold red] {count} of {flows.height} flows, in {runs} runs: {said} "
+            "(table flows, column outcome)",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _say_gaps(folder: Path) -> None:

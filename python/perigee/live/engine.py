@@ -16,13 +16,14 @@ from perigee.errors import InputError, RunError
 from perigee.live.client import Command, TroubleError, carry
 from perigee.live.plan import Hosts, check, commands
 from perigee.live.timetable import Clock, RealClock, Say, Schedule, Timetable, beginnings, time_of_day
-from perigee.observed import About, Measure
+from perigee.observed import About, Measure, Seen
 from perigee.runs import Runs
 
 if TYPE_CHECKING:
     from perigee.places import StudyFile
 
 BROKEN_OFF = "control socket has closed unexpectedly"
+INTERRUPTED = "interrupt"
 FIRST_PAUSE_S = 2.0
 """Before a run is tried again for the first time; doubled each time until one comes through."""
 
@@ -168,7 +169,10 @@ class LivePlan(NativePlan):
                 for flow, output in trouble.outputs.items():
                     files[_raw(index, f"{flow}-failed-{len(failures)}")] = output
                 if len(failures) > self._retries:
-                    return self._give_up(index, failures, files, where, self._lacks(trouble, details))
+                    self._check_worth(len(failures), where, self._lacks(trouble, details))
+                    record = {**run, "attempts": failures}
+                    files[_raw(index, "failed")] = json.dumps(record, indent=1).encode()
+                    return Output(self._measure(index, run, details, trouble.outputs, trouble), files=files)
                 self._say(f"{where}; trying again in {self._pause_s:.0f} s")
                 if not self._sleep(self._pause_s, progress):
                     return None
@@ -182,54 +186,71 @@ class LivePlan(NativePlan):
             files |= {_raw(index, flow): output for flow, output in outputs.items()}
             return Output(tables, files=files)
 
-    def _give_up(
-        self, index: int, failures: list[dict[str, Any]], files: dict[str, bytes], where: str, lacks: bool
-    ) -> Output | None:
-        tries = "once" if len(failures) == 1 else f"{len(failures)} times"
+    def _check_worth(self, tries: int, where: str, lacks: bool) -> None:
+        """Say that a run is given up, or raise where the study had better not go on.
+
+        Raises:
+            RunError: nothing has come through yet, or the user wants failed runs again.
+        """
+        tried = "once" if tries == 1 else f"{tries} times"
         if not self._has_worked:
-            raise RunError(f"{where}; tried {tries}, and nothing has come through yet, so the study is not begun")
+            raise RunError(f"{where}; tried {tried}, and nothing has come through yet, so the study is not begun")
         if self._again or lacks:
-            raise RunError(f"{where}; tried {tries}; give the same command again to go on with this run")
-        self._say(f"{where}; tried {tries}, left out")
-        record = {**self.runs[index], "attempts": failures}
-        return Output(
-            observed.tables([]), files={**files, _raw(index, "failed"): json.dumps(record, indent=1).encode()}
-        )
+            raise RunError(f"{where}; tried {tried}; give the same command again to go on with this run")
+        self._say(f"{where}; tried {tried}; its flows are kept as failed")
 
     def _measure(
-        self, index: int, run: Mapping[str, Any], details: Mapping[str, Any], outputs: Mapping[str, bytes]
-    ) -> dict[str, Any]:
-        """Read what the processes wrote."""
+        self, index: int, run: Mapping[str, Any], details: Mapping[str, Any], outputs: Mapping[str, bytes],
+        trouble: TroubleError | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Read what the processes wrote; of a run with `trouble`, what there is."""
         rows = []
         for flow in details["flows"]:
             name = flow["name"]
-            if name not in outputs:
-                # The run's time was over before its start.
-                continue
             try:
-                (test,) = iperf3.read(outputs[name], f"iperf3 of {name}")
-                (seen,) = test.flows
-            except InputError as error:
-                raise TroubleError(name, str(error), lasting=False, outputs=dict(outputs)) from error
-            except ValueError as error:
-                text = "iperf3 has written of several streams"
-                raise TroubleError(name, text, lasting=True, outputs=dict(outputs)) from error
-            self._check_cc(flow, seen, outputs)
-            for note in test.notes:
-                if note not in self._told and not test.error:
-                    self._told.add(note)
-                    self._say(f"note, flow {name}: {note}")
+                carried = self._read(flow, outputs) if name in outputs else None
+            except TroubleError:
+                if trouble is None:
+                    raise
+                carried = None
+            if carried is None:
+                carried = iperf3.Flow(name, flow["kind"], True, "", Seen(0, []), "time_limit")
+                if trouble:
+                    failed = iperf3.outcome_of(trouble.text) if name == trouble.flow else None
+                    carried = replace(carried, outcome=failed or "stopped")
             about = About(
                 self.study, name, flow["kind"], flow["from"], flow["to"], flow.get("cc", ""),
                 flow.get("cc_params", "{}"), "live", index, run["round"], run["seed"], details["point"],
-                outcome=seen.outcome, lost_packets=seen.lost_packets,
-                jitter_ms=seen.jitter_ms,
+                outcome=carried.outcome, lost_packets=carried.lost_packets, jitter_ms=carried.jitter_ms,
             )  # fmt: skip
             asked = replace(
-                seen.seen, start_ns=flow["start_ns"], size=flow.get("size"), length_ns=flow.get("length_ns")
+                carried.seen, start_ns=flow["start_ns"], size=flow.get("size"), length_ns=flow.get("length_ns")
             )
             rows.append((about, Measure(**details["measure"]), asked))
         return observed.tables(rows)
+
+    def _read(self, flow: Mapping[str, Any], outputs: Mapping[str, bytes]) -> iperf3.Flow:
+        """Read what the process of a flow wrote.
+
+        Raises:
+            TroubleError: it carried nothing, or not what was asked for.
+        """
+        name = flow["name"]
+        try:
+            (test,) = iperf3.read(outputs[name], f"iperf3 of {name}")
+            (seen,) = test.flows
+        except InputError as error:
+            raise TroubleError(name, str(error), lasting=False, outputs=dict(outputs)) from error
+        except ValueError as error:
+            text = "iperf3 has written of several streams"
+            raise TroubleError(name, text, lasting=True, outputs=dict(outputs)) from error
+        self._check_cc(flow, seen, outputs)
+        for note in test.notes:
+            if note not in self._told and not test.error:
+                self._told.add(note)
+                self._say(f"note, flow {name}: {note}")
+        # Nobody but the run's time limit interrupts a client that goes on.
+        return replace(seen, outcome="time_limit") if INTERRUPTED in (test.error or "") else seen
 
     def _check_cc(self, flow: Mapping[str, Any], seen: iperf3.Flow, outputs: Mapping[str, bytes]) -> None:
         if flow["kind"] == "bulk" and seen.cc not in ("", self.hosts.name_of(flow["cc"])):
