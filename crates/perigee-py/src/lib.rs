@@ -102,9 +102,13 @@ impl Plan {
         Ok(self.at(index)?.seed)
     }
 
-    /// Links, hosts and flows of the first run in words, as JSON.
+    /// Links, hosts and flows of the first run in words, and the networks of all points, as JSON.
     fn setup_json(&self) -> String {
-        self.runs.first().map_or_else(|| "{}".to_owned(), |run| setup::describe(&run.scenario).to_string())
+        let Some(first) = self.runs.first() else { return "{}".to_owned() };
+        let mut setup = setup::describe(&first.scenario);
+        let points = self.runs.iter().take_while(|run| run.round == first.round);
+        setup["networks"] = setup::networks(points.map(|run| &*run.scenario));
+        setup.to_string()
     }
 
     /// Which real hosts stand for the nodes, and when runs begin, as JSON.

@@ -8,7 +8,7 @@ use perigee_link::{
 use perigee_study::{Amount, App, FlowSpec, IpVersion, Opener, Scenario, Traffic};
 use perigee_tcp::Config;
 use perigee_units::Time;
-use serde_json::{json, Value};
+use serde_json::{json, Map, Value};
 
 /// What a scenario is made of: `links`, `hosts`, `flows`, each with a name and properties in order.
 pub(crate) fn describe(scenario: &Scenario) -> Value {
@@ -35,6 +35,38 @@ pub(crate) fn describe(scenario: &Scenario) -> Value {
         named(&flow.name, &properties)
     });
     json!({"links": links.collect::<Vec<_>>(), "hosts": hosts, "flows": flows.collect::<Vec<_>>()})
+}
+
+/// The networks of a study's points, for what the report computes: of each link the bytes it adds to a packet, of each flow
+/// the links that its data takes. Where points differ in these, each network names its `points`.
+pub(crate) fn networks<'a>(points: impl Iterator<Item = &'a Scenario>) -> Value {
+    let mut found: Vec<(Value, Value, Vec<&str>)> = Vec::new();
+    for scenario in points {
+        let links: Map<_, _> =
+            scenario.links.iter().map(|link| (link.name.to_string(), json!(link.spec.overhead))).collect();
+        let path = |flow: &FlowSpec| -> Vec<_> {
+            flow.forward
+                .iter()
+                .filter_map(|&number| scenario.links.get(number as usize))
+                .map(|link| &*link.name)
+                .collect()
+        };
+        let paths: Map<_, _> = scenario.flows.iter().map(|flow| (flow.name.to_string(), json!(path(flow)))).collect();
+        let (links, paths) = (Value::Object(links), Value::Object(paths));
+        match found.iter_mut().find(|(others, ways, _)| *others == links && *ways == paths) {
+            Some((.., points)) => points.push(&scenario.point),
+            None => found.push((links, paths, vec![&scenario.point])),
+        }
+    }
+    let is_one = found.len() == 1;
+    let networks = found.into_iter().map(|(overhead_bytes, paths, points)| {
+        let mut network = json!({"overhead_bytes": overhead_bytes, "paths": paths});
+        if !is_one {
+            network["points"] = json!(points);
+        }
+        network
+    });
+    Value::Array(networks.collect())
 }
 
 type Property = (&'static str, String);
