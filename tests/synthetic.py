@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,27 @@ ALGORITHMS |= {"hybla": (112.0, 40.8, 906.0, 0.4), "vivace": (92.0, 20.3, 722.0,
 """By algorithm: overall and start-up goodput in Mbit/s, round trip in ms, retransmitted share in %."""
 
 
+Edit = Callable[[dict[str, Any]], None]
+"""Changes a row of `flows`."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How the results of one engine differ from those of another.
+
+    Attributes:
+        pairs: whether the algorithms run in pairs too.
+        pause_s: how long a run takes.
+        first_seed: seed of the first round.
+        edit: changes each row of `flows`.
+    """
+
+    pairs: bool
+    pause_s: float
+    first_seed: int
+    edit: Edit
+
+
 class SyntheticEngine:
     """Draws each run's tables from distributions seeded by the run's seed and algorithm."""
 
@@ -28,10 +50,17 @@ class SyntheticEngine:
     build: str = "synthetic"
     most_at_once: int | None = None
 
-    def __init__(self, rounds: int = 3, *, pairs: bool = False, pause_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        rounds: int = 3,
+        *,
+        pairs: bool = False,
+        pause_s: float = 0.0,
+        first_seed: int = 1000,
+        edit: Edit = lambda _row: None,
+    ) -> None:
         self._rounds = rounds
-        self._pairs = pairs
-        self._pause_s = pause_s
+        self._variant = Variant(pairs, pause_s, first_seed, edit)
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> SyntheticPlan:
         """Lay the runs out; `rounds` is the one setting there is."""
@@ -40,29 +69,29 @@ class SyntheticEngine:
             key, _, value = setting.partition("=")
             if key == "rounds":
                 rounds = int(value)
-        return SyntheticPlan(study.path.parent.name, rounds, self._pairs, self._pause_s)
+        return SyntheticPlan(study.path.parent.name, rounds, self._variant)
 
 
 class SyntheticPlan:
     """Four algorithms, interlaced."""
 
-    def __init__(self, study: str, rounds: int, pairs: bool, pause_s: float) -> None:
+    def __init__(self, study: str, rounds: int, variant: Variant) -> None:
         self.study = study
-        self._pause_s = pause_s
+        self._variant = variant
         self.setup: dict[str, Any] = {}
         self.warnings = ""
         self.sources: dict[str, bytes] = {}
         names = list(ALGORITHMS)
         points = [{"flow.cc": name} for name in names]
-        if pairs:
+        if variant.pairs:
             points += [{"flows.a.cc": a, "flows.b.cc": b} for i, a in enumerate(names) for b in names[i + 1 :]]
-        self.runs = Runs([{"point": point} for point in points], rounds, lambda number: 1000 + number)
+        self.runs = Runs([{"point": point} for point in points], rounds, lambda number: variant.first_seed + number)
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
         """Draw one run's tables."""
         run = self.runs[index]
         for step in range(10):
-            time.sleep(self._pause_s / 10)
+            time.sleep(self._variant.pause_s / 10)
             if not progress(step / 10):
                 return None
         flows, series, rtt, milestones = [], [], [], []
@@ -70,7 +99,9 @@ class SyntheticPlan:
         for number, cc in enumerate(names):
             flow = "download" if len(names) == 1 else "ab"[number]
             drawn = _Flow(run, cc, flow, share=1 / len(names))
-            flows.append(drawn.row())
+            row = drawn.row()
+            self._variant.edit(row)
+            flows.append(row)
             series += drawn.series()
             rtt += drawn.rtt()
             milestones += drawn.milestones()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -61,43 +62,107 @@ def test_weights_of_a_cumulative_distribution_are_counts() -> None:
     assert statistics.cumulative([2, 1], [1, 3])[1].tolist() == [0.75, 1.0]
 
 
-def test_the_t_test_is_the_one_of_scipy() -> None:
-    for welch in (False, True):
-        ours = statistics.t_test(A, B, comparisons=3, welch=welch)
-        theirs = stats.ttest_ind(A, B, equal_var=not welch)
-        assert ours is not None
-        assert ours.t == pytest.approx(theirs.statistic)
-        assert ours.p == pytest.approx(theirs.pvalue)
-        assert ours.degrees == pytest.approx(theirs.df)
-        assert ours.p_adjusted == pytest.approx(min(1, 3 * theirs.pvalue))
+def test_the_unpaired_test_is_the_one_of_scipy_with_its_interval() -> None:
+    ours = statistics.welch(A, B)
+    theirs = stats.ttest_ind(A, B, equal_var=False)
+    interval = theirs.confidence_interval(0.95)
+    assert ours is not None
+    assert (ours.t, ours.p) == pytest.approx((theirs.statistic, theirs.pvalue))
+    assert ours.degrees == pytest.approx(theirs.df)
+    assert ours.difference - ours.half_width == pytest.approx(interval.low)
+    assert ours.difference + ours.half_width == pytest.approx(interval.high)
+    assert ours.p_wilcoxon is None
 
 
-def test_bonferroni_never_gives_a_probability_above_one() -> None:
-    test = statistics.t_test([1, 2, 3], [1, 2, 3.1], comparisons=100)
-    assert test is not None
-    assert test.p_adjusted == 1
-    assert not test.is_significant()
+def test_the_paired_tests_are_those_of_scipy_with_their_interval() -> None:
+    first, second = A, [90.1, 95.0, 99.9, 88.7, 100.0]
+    ours = statistics.paired(first, second)
+    theirs = stats.ttest_rel(first, second)
+    interval = theirs.confidence_interval(0.95)
+    assert ours is not None
+    assert (ours.t, ours.p, ours.degrees) == pytest.approx((theirs.statistic, theirs.pvalue, theirs.df))
+    assert ours.difference - ours.half_width == pytest.approx(interval.low)
+    assert ours.difference + ours.half_width == pytest.approx(interval.high)
+    assert ours.p_wilcoxon == pytest.approx(stats.wilcoxon(first, second).pvalue)
+
+
+def test_wilcoxons_p_is_the_share_of_signs_that_give_a_rank_sum_as_extreme() -> None:
+    differences = np.array([3.0, -1.0, 4.5, 2.0, 6.0, -0.5])
+    ranks = stats.rankdata(np.abs(differences))
+    sums = [float((ranks * (np.array(signs) > 0)).sum()) for signs in itertools.product((-1, 1), repeat=6)]
+    seen = float(ranks[differences > 0].sum())
+    middle = ranks.sum() / 2
+    extreme = np.mean([abs(one - middle) >= abs(seen - middle) for one in sums])
+    ours = statistics.paired(10 + differences, np.full(6, 10.0))
+    assert ours is not None
+    assert ours.p_wilcoxon == pytest.approx(extreme)
+
+
+def test_pairs_find_a_difference_that_the_variation_between_rounds_hides() -> None:
+    moods = np.array([50.0, 80.0, 120.0, 60.0, 95.0, 140.0])
+    better = moods + np.array([2.0, 2.5, 1.8, 2.2, 2.1, 2.4])
+    in_pairs, independent = statistics.paired(better, moods), statistics.welch(better, moods)
+    assert in_pairs is not None
+    assert independent is not None
+    assert in_pairs.p < 0.001 < 0.5 < independent.p
+    assert in_pairs.half_width < 0.02 * independent.half_width
+
+
+def test_rounding_is_no_variation() -> None:
+    # Equal values whose computed variance is not zero in about a third of all samples.
+    value = 0.1 + np.arange(1000) / 7
+    rounded = [np.full(7, one) for one in value]
+    assert any(float(sample.var(ddof=1)) > 0 for sample in rounded)
+    for sample in rounded:
+        other = sample * 0.98
+        assert statistics.spread(sample) is None
+        assert statistics.welch(sample, other) is None
+        assert statistics.paired(sample, other) is None
+        assert math.isnan(statistics.mean_interval(sample)[1])
+
+
+def test_a_variation_of_a_millionth_is_one() -> None:
+    assert statistics.spread([1e6, 1e6 + 1]) == pytest.approx(math.sqrt(0.5))
+    assert statistics.welch([1e6, 1e6 + 1], [1e6, 1e6 + 3]) is not None
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_a_correction_lies_between_p_and_bonferronis_and_keeps_the_order(p: list[float]) -> None:
+    corrected = statistics.holm(p)
+    for before, after in zip(p, corrected, strict=True):
+        assert before <= after <= min(1.0, len(p) * before) + 1e-12
+    ranks = np.argsort(p, kind="stable")
+    assert all(corrected[low] <= corrected[high] for low, high in itertools.pairwise(ranks))
+
+
+def test_the_correction_is_holms_as_computed_by_hand() -> None:
+    # Sorted: 0.005 x 4, 0.01 x 3, then 0.03 x 2 = 0.06, which the last (0.04 x 1) may not fall below.
+    assert statistics.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
 def test_cohens_d_is_the_difference_over_the_pooled_deviation() -> None:
     # Both samples have a variance of 1; their means differ by 2.
-    test = statistics.t_test([3, 4, 5], [1, 2, 3])
-    assert test is not None
-    assert test.d == pytest.approx(2)
+    for found in (statistics.welch([3, 4, 5], [1, 2, 3]), statistics.paired([3, 4, 5], [1, 3, 2])):
+        assert found is not None
+        assert found.d == pytest.approx(2)
 
 
-def test_two_samples_that_do_not_vary_cannot_be_tested() -> None:
-    assert statistics.t_test([1, 1], [2, 2]) is None
-    assert statistics.t_test([1], [2, 3]) is None
+def test_a_single_value_cannot_be_tested() -> None:
+    assert statistics.welch([1], [2, 3]) is None
+    assert statistics.paired([1], [2]) is None
 
 
 @given(PAIRS, PAIRS)
 def test_swapping_the_samples_turns_the_sign_and_nothing_else(a: list[float], b: list[float]) -> None:
-    one, other = statistics.t_test(a, b), statistics.t_test(b, a)
-    assert (one is None) == (other is None)
-    if one is not None and other is not None:
-        assert one.t == pytest.approx(-other.t)
-        assert one.p == pytest.approx(other.p)
+    shorter = min(len(a), len(b))
+    for one, other in (
+        (statistics.welch(a, b), statistics.welch(b, a)),
+        (statistics.paired(a[:shorter], b[:shorter]), statistics.paired(b[:shorter], a[:shorter])),
+    ):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert one.t == pytest.approx(-other.t)
+            assert (one.p, one.half_width) == pytest.approx((other.p, other.half_width))
 
 
 def test_the_interval_of_a_mean_is_the_one_of_scipy() -> None:
@@ -113,17 +178,14 @@ def test_one_value_has_no_interval() -> None:
     assert math.isnan(half)
 
 
-def test_the_interval_of_a_difference_is_the_one_of_scipy() -> None:
-    difference, half = statistics.difference_interval(A, B)
-    theirs = stats.ttest_ind(A, B, equal_var=False).confidence_interval(0.95)
-    assert difference - half == pytest.approx(theirs.low)
-    assert difference + half == pytest.approx(theirs.high)
-
-
-def test_equal_means_have_an_interval_too() -> None:
-    difference, half = statistics.difference_interval([1, 3], [1, 3])
-    assert difference == 0
-    assert half == pytest.approx(float(stats.t.ppf(0.975, 2)) * math.sqrt(2))
+def test_equal_means_have_the_degrees_of_welch_too() -> None:
+    first, second = [1, 3], [1.9, 2.1, 1.8, 2.2, 2, 2, 2, 2, 2, 2]
+    found = statistics.welch(first, second)
+    interval = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    assert found is not None
+    assert found.difference == 0
+    assert found.half_width == pytest.approx(interval.high)
+    assert found.half_width == pytest.approx(12.65, abs=0.01)
 
 
 @given(st.lists(st.floats(0.001, 1e3), min_size=1, max_size=20))

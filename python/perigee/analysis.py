@@ -52,7 +52,7 @@ class Run:
     """What one file gave: a run of the results.
 
     Attributes:
-        name: the file's name.
+        name: the file's name, with its folder where another file has the same.
         kind: what it is.
         tables: as every engine writes them; of a capture also `connections` and `losses`.
         notes: what is to be known of it, for people.
@@ -111,20 +111,22 @@ def analyze(
         raise InputError("no file is given; `perigee analyze FILE...` takes captures, iperf3's JSON and ping logs")
     study = study or files[0].name.split(".")[0] or "analysis"
     kinds = {path: kind_of(path) for path in files}
+    names = dict(zip(files, names_of(files), strict=True))
     runs: list[Run] = []
     if captures := [path for path in files if kinds[path] == "capture"]:
-        found = _captures(captures, study, options, go_on)
+        found = _captures(captures, [names[path] for path in captures], study, options, go_on)
         if found is None:
             return None
         runs += found
     for path in files:
         if kinds[path] == "iperf3":
-            runs += _iperf3(path, study)
+            runs += _iperf3(path, names[path], study)
         elif kinds[path] == "ping":
-            runs.append(_ping(path, study))
+            made, notes = pings.tables(path, study)
+            runs.append(Run(names[path], "ping", made, notes))
         elif kinds[path] == "probe":
             made, notes = probe_tables.tables(path, study)
-            runs.append(Run(path.name, "probe", made, notes))
+            runs.append(Run(names[path], "probe", made, notes))
     named = [_named(run, number, len(runs)) for number, run in enumerate(runs)]
     schemas = {name: table.schema for run in reversed(named) for name, table in run.tables.items()}
     whole = [
@@ -195,11 +197,32 @@ def kind_of(path: Path) -> Kind:
     )
 
 
-def _captures(files: Sequence[Path], study: str, options: Options, go_on: GoOn) -> list[Run] | None:
+def names_of(files: Sequence[Path]) -> list[str]:
+    """Return what to call each file: its name, after as many of its folders as tell it from others of that name.
+
+    Examples:
+        >>> names_of([Path("monday/x.pcapng"), Path("tuesday/x.pcapng"), Path("y.pcapng")])
+        ['monday/x.pcapng', 'tuesday/x.pcapng', 'y.pcapng']
+    """
+    parts = [Path.cwd().joinpath(path).parts for path in files]
+    alike: dict[str, set[tuple[str, ...]]] = {}
+    for own in parts:
+        alike.setdefault(own[-1], set()).add(own)
+    names = []
+    for own in parts:
+        others = alike[own[-1]] - {own}
+        depth = next((n for n in range(1, len(own)) if all(other[-n:] != own[-n:] for other in others)), len(own))
+        names.append("/".join(own[-depth:]))
+    return names
+
+
+def _captures(
+    files: Sequence[Path], names: Sequence[str], study: str, options: Options, go_on: GoOn
+) -> list[Run] | None:
     core = native_core()
-    sources = [(path.name, [str(path)]) for path in files]
+    sources = [(name, [str(path)]) for name, path in zip(names, files, strict=True)]
     if options.joined:
-        sources = [(files[0].name, [str(path) for path in files])]
+        sources = [(names[0], [str(path) for path in files])]
     try:
         found = core.analyze_captures(
             sources, study, options.series, options.startup, options.steady, options.most, go_on
@@ -215,19 +238,14 @@ def _captures(files: Sequence[Path], study: str, options: Options, go_on: GoOn) 
     return runs
 
 
-def _iperf3(path: Path, study: str) -> list[Run]:
+def _iperf3(path: Path, called: str, study: str) -> list[Run]:
     tests = iperf3.read(path.read_bytes(), path.name)
     runs = []
     for place, test in enumerate(tests, 1):
-        name = path.name if len(tests) == 1 else f"{path.name}, test {place}"
+        name = called if len(tests) == 1 else f"{called}, test {place}"
         notes = (*test.notes, *([f"the test ended with an error: {test.error}"] if test.error else []))
         runs.append(Run(name, "iperf3", iperf3.tables([test], study), tuple(dict.fromkeys(notes))))
     return runs
-
-
-def _ping(path: Path, study: str) -> Run:
-    made, notes = pings.tables(path, study)
-    return Run(path.name, "ping", made, notes)
 
 
 def _named(run: Run, place: int, among: int) -> Run:

@@ -23,7 +23,7 @@ from perigee.console import error_console, out_console, say
 from perigee.dry import listing
 from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
 from perigee.fitting import command as fit_command
-from perigee.numbers import number, signed
+from perigee.numbers import number, probability, signed
 from perigee.places import find_study
 from perigee.runner import Job, carry_out
 
@@ -212,8 +212,10 @@ def compare(
 ) -> None:
     """Compare two results of a study cell by cell: two engines, two versions, two settings.
 
-    Each cell has the mean in A and B, the difference B - A with its 95 % confidence interval, and p (Welch's t test).
-    The page of --out adds throughput, round trip, window and retransmissions over time, A's and B's on one scale.
+    Each cell has the mean in A and B and the difference B - A with its 95 % confidence interval. Where both results
+    took the same random draws, rounds are compared in pairs (t test of the differences, and Wilcoxon's signed-rank
+    test), otherwise by Welch's t test; p is corrected for the number of cells (Holm). The page of --out adds
+    throughput, round trip, window and retransmissions over time, A's and B's on one scale.
 
     [bold]Examples[/bold]
 
@@ -221,8 +223,9 @@ def compare(
       perigee compare results/validation-sim results/validation-emu --out overlay.html
       perigee compare results/a results/b --csv differences.csv
     """
-    from perigee.compare import as_frame
+    from perigee.compare import as_frame, remarks
     from perigee.compare import compare as compare_results
+    from perigee.csv_text import csv_text
     from perigee.files import write_atomically
     from perigee.results import Results
 
@@ -231,24 +234,26 @@ def compare(
     table = RichTable(title=f"A: {escape(str(a))}   B: {escape(str(b))}", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("Flows")
     table.add_column("Quantity")
-    for heading in ("A", "B", "B - A", "%", "95 % interval", "p"):
+    for heading in ("A", "B", "B - A", "%", "95 % interval", "p", "p (Wilcoxon)", "rounds"):
         table.add_column(heading, justify="right")
     last = ""
     for cell in cells:
         digits = cell.metric.digits
         interval = "-" if cell.half_width != cell.half_width else f"± {number(cell.half_width, digits)}"
-        p = "-" if cell.p is None else "< 0.001" if cell.p < 0.001 else number(cell.p, 3)
+        tests = (cell.comparison.reason or probability(cell.p), probability(cell.p_wilcoxon), cell.comparison.size)
         table.add_row(
             "" if cell.label == last else escape(cell.label), cell.metric.heading, number(cell.a, digits),
-            number(cell.b, digits), signed(cell.difference, digits), signed(cell.percent), interval, p,
+            number(cell.b, digits), signed(cell.difference, digits), signed(cell.percent), interval, *tests,
             end_section=cell is cells[-1],
         )  # fmt: skip
         last = cell.label
     if first.study != second.study:
         error_console.print(f"note: A is of {first.study}, B of {second.study}", highlight=False, soft_wrap=True)
     out_console.print(table)
+    for remark in remarks(first, second, cells):
+        out_console.print(escape(remark), highlight=False, soft_wrap=True)
     if csv:
-        write_atomically(csv, as_frame(cells).write_csv().encode())
+        write_atomically(csv, csv_text(as_frame(cells)).encode())
     if out:
         from perigee.report.overlay import write_overlay
 

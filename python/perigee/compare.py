@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from perigee.errors import InputError
-from perigee.metrics import Metric, metric, sample, with_metric
+from perigee.metrics import Metric, metric, with_metric
+from perigee.outcomes import in_words
+from perigee.pairing import Comparison, compare_groups, corrected, is_one_sample, method, share_draws
 from perigee.report.context import Context, Group
 from perigee.results import Results
-from perigee.statistics import difference_interval, t_test
 
 METRICS = (
     "goodput_mbps", "steady_goodput_mbps", "startup_goodput_mbps", "rtt_mean_ms", "rtt_p95_ms", "retransmitted_percent",
@@ -25,24 +27,43 @@ class Difference:
     """One cell: a quantity of a group of flows in A and in B.
 
     Attributes:
-        group: the group's key.
-        label: what people call it.
+        groups: the groups in A and in B.
         metric: the quantity.
-        a: mean in A.
-        b: mean in B.
-        difference: B minus A.
-        half_width: of the difference's 95 % confidence interval (Welch), NaN with fewer than two flows.
-        p: of a two-tailed Welch t test, none where neither varies or there are fewer than two flows.
+        comparison: B's values against A's; where they are paired, of the rounds that both have.
+        p: of the t test, corrected for all cells; none where there is no test.
+        p_wilcoxon: of Wilcoxon's test, corrected for all cells; none where the values are not paired.
     """
 
-    group: str
-    label: str
+    groups: tuple[Group, Group]
     metric: Metric
-    a: float
-    b: float
-    difference: float
-    half_width: float
-    p: float | None
+    comparison: Comparison
+    p: float | None = None
+    p_wilcoxon: float | None = None
+
+    @property
+    def label(self) -> str:
+        """What people call the group."""
+        return self.groups[0].label
+
+    @property
+    def a(self) -> float:
+        """Mean in A."""
+        return float(self.comparison.second.mean())
+
+    @property
+    def b(self) -> float:
+        """Mean in B."""
+        return float(self.comparison.first.mean())
+
+    @property
+    def difference(self) -> float:
+        """B minus A."""
+        return self.comparison.difference
+
+    @property
+    def half_width(self) -> float:
+        """Of the difference's 95 % confidence interval; NaN where there is no test."""
+        return self.comparison.contrast.half_width if self.comparison.contrast else float("nan")
 
     @property
     def percent(self) -> float:
@@ -52,6 +73,9 @@ class Difference:
 
 def compare(a: Results, b: Results, metrics: Sequence[str] = METRICS) -> list[Difference]:
     """Compare two results of the same study.
+
+    Flows of the same round are compared as pairs where both results took the same random draws, see
+    `perigee.pairing.compare_groups`; flows that failed are left out.
 
     Args:
         a: the first.
@@ -64,29 +88,34 @@ def compare(a: Results, b: Results, metrics: Sequence[str] = METRICS) -> list[Di
     Raises:
         InputError: the folders have no group of flows in common.
     """
+    draws = share_draws(a, b)
     cells = []
     for ours, theirs in pairs(a, b):
         for name in metrics:
-            mine = sample(with_metric(ours.flows, name, a), name)
-            other = sample(with_metric(theirs.flows, name, b), name)
-            if len(mine) == 0 or len(other) == 0:
-                continue
-            difference, half = difference_interval(other, mine)
-            test = t_test(other, mine, welch=True)
-            means = float(mine.mean()), float(other.mean())
-            p = None if test is None else test.p
-            cells.append(Difference(ours.key, ours.label, metric(name), *means, difference, half, p))
-    return cells
+            mine, other = with_metric(ours.flows, name, a), with_metric(theirs.flows, name, b)
+            found = compare_groups(other, mine, name, shared_draws=draws)
+            if found is not None:
+                cells.append(Difference((ours, theirs), metric(name), found))
+    results = corrected([cell.comparison for cell in cells])
+    return [replace(cell, p=p, p_wilcoxon=ranks) for cell, (p, ranks) in zip(cells, results, strict=True)]
 
 
 def pairs(a: Results, b: Results) -> list[tuple[Group, Group]]:
     """Return the groups of flows that both results have, A's and B's, in the order of A.
 
+    Groups belong together that are of one flow at one point of the study; of those left over, groups of the same flow
+    and algorithm where all else that varies is the same; then those of the same algorithm.
+
     Raises:
         InputError: there is none.
     """
-    ours, theirs = _groups(a), _groups(b)
-    common = [(group, theirs[key]) for key, group in ours.items() if key in theirs]
+    ours, theirs = Context(a).all_groups, Context(b).all_groups
+    found: dict[int, Group] = {}
+    for identity in (_point, _factors, _algorithm):
+        left = [group for group in ours if group.number not in found]
+        taken = {group.number for group in found.values()}
+        found |= _matches(left, [group for group in theirs if group.number not in taken], identity)
+    common = [(group, found[group.number]) for group in ours if group.number in found]
     if not common:
         raise InputError(
             f"{a.path} ({a.study}) and {b.path} ({b.study}) have no flows in common; give two results of the same study"
@@ -94,11 +123,29 @@ def pairs(a: Results, b: Results) -> list[tuple[Group, Group]]:
     return common
 
 
+def remarks(a: Results, b: Results, cells: Sequence[Difference]) -> list[str]:
+    """Return what is to be known of the cells, a sentence or two each."""
+    found = [
+        f"{name}: all rounds gave the same results, nothing random came to bear: they are one sample, without a spread."
+        for name, one in (("A", a), ("B", b))
+        if is_one_sample(one.table("flows"))
+    ]
+    for ours, theirs in pairs(a, b):
+        endings = [f"{name} {words}" for name, group in (("A", ours), ("B", theirs)) if (words := in_words(group.rows))]
+        if endings:
+            found.append(f"{ours.label}: {'; '.join(endings)}. Flows that failed are in no mean.")
+    return [*found, method([cell.comparison for cell in cells])]
+
+
 def as_frame(cells: Sequence[Difference]) -> pl.DataFrame:
-    """Return the cells as a table: `group, quantity, unit, a, b, difference, percent, half_width_95, p`."""
+    """Return the cells as a table.
+
+    Its columns are `group, quantity, unit, a, b, difference, difference_percent, half_width_95, paired, values_a,
+    values_b, p` (of the t test), `p_holm` (the same, corrected for all cells), `p_wilcoxon, p_wilcoxon_holm, remark`.
+    """
     rows = [
         {
-            "group": cell.group,
+            "group": cell.groups[0].name,
             "quantity": cell.metric.name,
             "unit": cell.metric.unit,
             "a": cell.a,
@@ -106,20 +153,40 @@ def as_frame(cells: Sequence[Difference]) -> pl.DataFrame:
             "difference": cell.difference,
             "difference_percent": cell.percent,
             "half_width_95": cell.half_width,
-            "p": cell.p,
+            "paired": cell.comparison.is_paired,
+            "values_a": len(cell.comparison.second),
+            "values_b": len(cell.comparison.first),
+            "p": cell.comparison.contrast and cell.comparison.contrast.p,
+            "p_holm": cell.p,
+            "p_wilcoxon": cell.comparison.contrast and cell.comparison.contrast.p_wilcoxon,
+            "p_wilcoxon_holm": cell.p_wilcoxon,
+            "remark": cell.comparison.reason,
         }
         for cell in cells
     ]
     return pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None))
 
 
-def _groups(results: Results) -> dict[str, Group]:
-    """Return the groups of flows, those that shared a link too."""
-    context = Context(results)
-    found = {group.key: group for group in context.groups}
-    for (point, flow), part in context.shared.partition_by(
-        ["point", "flow"], as_dict=True, maintain_order=True
-    ).items():
-        key = f"{point} {flow}"
-        found.setdefault(key, Group(key, f"{part['cc'][0]} ({flow} of {point})", part, next(iter(found.values())).look))
-    return found
+def _matches(
+    ours: Sequence[Group], theirs: Sequence[Group], identity: Callable[[Group], Hashable]
+) -> Iterator[tuple[int, Group]]:
+    """Return the number of each of our groups and their group of the same identity, which no other has."""
+    counts = [Counter(identity(group) for group in groups) for groups in (ours, theirs)]
+    others = {identity(group): group for group in theirs}
+    for group in ours:
+        key = identity(group)
+        if key is not None and all(count[key] == 1 for count in counts):
+            yield group.number, others[key]
+
+
+def _point(group: Group) -> Hashable:
+    row = group.rows.row(0, named=True)
+    return row["point"], row["flow"]
+
+
+def _factors(group: Group) -> Hashable:
+    return tuple(sorted({**group.factors, "cc": group.cc}.items()))
+
+
+def _algorithm(group: Group) -> Hashable:
+    return group.cc or None

@@ -12,7 +12,7 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.results import Results
-from perigee.statistics import Array, time_of_size
+from perigee.statistics import Array, spread, time_of_size
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,10 @@ class Metric:
         unit: its unit, empty for a pure number.
         digits: decimals that mean something.
         higher_is_better: to mark the best; none: neither is.
-        parts: for a ratio of means: the columns of numerator and denominator; the value of a group is then the ratio of
-            the means, not the mean of the ratios.
+        parts: for a ratio: the columns of numerator and denominator, of each flow.
         scale: factor of a ratio.
+        of_means: the value of a group is the ratio of the means, not the mean of the flows' ratios; it then has neither
+            a spread nor a test, which would be those of another quantity.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Metric:
     higher_is_better: bool | None = None
     parts: tuple[str, str] | None = None
     scale: float = 1.0
+    of_means: bool = False
 
     @property
     def heading(self) -> str:
@@ -62,11 +64,11 @@ METRICS = {
         Metric("rtt_p99_ms", "99th percentile of round-trip time", "ms", 0, False),
         Metric("duration_s", "Duration", "s", 1, False),
         Metric("rto_count", "Retransmission timeouts", "", 2, False),
-        Metric("power", "Overall power", "Mbit/s per s", 0, True, ("goodput_mbps", "rtt_mean_ms"), 1e3),
+        Metric("power", "Overall power", "Mbit/s per s", 0, True, ("goodput_mbps", "rtt_mean_ms"), 1e3, of_means=True),
         Metric("steady_power", "Steady-state power", "Mbit/s per s", 0, True,
-               ("steady_goodput_mbps", "steady_rtt_mean_ms"), 1e3),
+               ("steady_goodput_mbps", "steady_rtt_mean_ms"), 1e3, of_means=True),
         Metric("startup_power", "Start-up power", "Mbit/s per s", 0, True,
-               ("startup_goodput_mbps", "startup_rtt_mean_ms"), 1e3),
+               ("startup_goodput_mbps", "startup_rtt_mean_ms"), 1e3, of_means=True),
         Metric("retransmitted_percent", "Retransmitted, overall", "%", 2, False,
                ("retransmitted_packets", "sent_packets"), 100),
         Metric("steady_retransmitted_percent", "Retransmitted, steady state", "%", 2, False,
@@ -193,14 +195,16 @@ def largest(values: pl.Series) -> float:
 
 
 def group_value(flows: pl.DataFrame, wanted: Metric) -> float:
-    """Return a metric of a group of flows: the mean, or the ratio of the means for a ratio; NaN where none has it.
+    """Return a metric of a group of flows that have it as a column; NaN where none has it.
+
+    It is the mean over the flows; of power, the ratio of the means.
 
     Examples:
         >>> flows = pl.DataFrame({"goodput_mbps": [100.0, 200.0], "rtt_mean_ms": [500.0, 1000.0]})
         >>> group_value(flows, METRICS["power"])
         200.0
     """
-    if wanted.parts is None:
+    if wanted.parts is None or not wanted.of_means:
         return mean(flows[wanted.name])
     top, bottom = wanted.parts
     both = flows.select(pl.col(part).cast(pl.Float64) for part in wanted.parts).drop_nulls()
@@ -208,6 +212,15 @@ def group_value(flows: pl.DataFrame, wanted: Metric) -> float:
         return float("nan")
     below = mean(both[bottom])
     return wanted.scale * mean(both[top]) / below if below else float("nan")
+
+
+def group_spread(flows: pl.DataFrame, wanted: Metric) -> float | None:
+    """Return the standard deviation over the flows of what `group_value` is the mean of.
+
+    None for a ratio of means, with fewer than two flows, and where they do not vary.
+    """
+    seen = sample(flows, wanted.name)
+    return None if wanted.of_means or len(seen) == 0 else spread(seen)
 
 
 def sample(flows: pl.DataFrame, name: str) -> Array:

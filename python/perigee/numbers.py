@@ -17,6 +17,16 @@ def number(value: float | None, digits: int = 1) -> str:
     return text.removeprefix("-") if float(f"{value:.{digits}f}") == 0 else text.replace("-", "−")
 
 
+def probability(p: float | None) -> str:
+    """Write the result of a test; a dash where there is none.
+
+    Examples:
+        >>> probability(0.0004), probability(0.0451), probability(None)
+        ('< 0.001', '0.045', '–')
+    """
+    return "< 0.001" if p is not None and p < 0.001 else number(p, 3)
+
+
 def signed(value: float | None, digits: int = 1) -> str:
     """Write a difference with its sign.
 

@@ -98,9 +98,14 @@ class Results:
         return [(path.name, text.decode("utf-8", errors="replace")) for path, text in zip(files, texts, strict=True)]
 
     def setup(self) -> dict[str, Any]:
-        """Return links, hosts and flows of the first run in words, as the engine resolved them."""
+        """Return links, hosts and flows of the first run in words, as the engine resolved them, and the networks."""
         kept = self.file("setup.json")
         return json.loads(kept[1]) if kept else {}
+
+    def files(self) -> list[dict[str, Any]]:
+        """Return of each file that was analysed its `name`, `kind` and `notes`; nothing of a study's results."""
+        kept = self.file("files.json")
+        return json.loads(kept[1]) if kept else []
 
     @staticmethod
     def _check(path: Path, sha256: str) -> None:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-import json
+import polars as pl
 
 from perigee.numbers import number
+from perigee.outcomes import INCOMPLETE, has_failed
+from perigee.pairing import is_one_sample
 from perigee.report import sections
 from perigee.report.context import Context
 from perigee.report.model import Fact, Report
@@ -21,18 +23,16 @@ def assemble(results: Results) -> Report:
     rounds = flows["round"].n_unique()
     carried = float(flows["received_bytes"].sum() if "received_bytes" in flows.columns else flows["bytes"].sum())
     runs = Fact(str(manifest["runs"]), f"runs in {rounds} round{'s' if rounds > 1 else ''}")
-    carried_where, incomplete_what = "carried over the links", "flows did not complete"
+    carried_where = "carried over the links"
     if results.is_analysis:
-        carried_where, incomplete_what = "of payload in them", "flows have no end in them"
+        carried_where = "of payload in them"
         runs = Fact(str(flows.height), f"flow{'s' if flows.height > 1 else ''} in the files")
     facts = [
         runs,
         Fact(f"{number(carried / 1e9, 0 if carried > 1e10 else 2)} GB", carried_where),
         *published_facts(context),
     ]
-    incomplete = flows.height - int(flows["completed"].sum())
-    if incomplete:
-        facts.append(Fact(f"{incomplete} of {flows.height}", incomplete_what))
+    facts += _endings(context)
     settings = ", ".join(manifest["settings"]) or "none"
     engine = {"sim": "simulated packet by packet", "emu": "emulated", "live": "measured"}.get(manifest["engine"], "")
     return Report(
@@ -40,6 +40,7 @@ def assemble(results: Results) -> Report:
         question=context.settings.question,
         facts=facts,
         sections=sections.build(context),
+        notes=notes(context),
         foot=_foot_of_files(results)
         if results.is_analysis
         else (
@@ -55,9 +56,30 @@ def assemble(results: Results) -> Report:
     )
 
 
+def notes(context: Context) -> list[str]:
+    """Return what is to be known of all numbers of a report."""
+    if not is_one_sample(context.rows):
+        return []
+    rounds = context.rows["round"].n_unique()
+    return [
+        f"All {rounds} rounds gave the same results: nothing random came to bear. They are one sample, so there are no "
+        "spreads, no confidence intervals and no tests."
+    ]
+
+
+def _endings(context: Context) -> list[Fact]:
+    """Return how many flows failed, and how many did not complete for another reason."""
+    rows = context.rows
+    counts = [(has_failed(), "flows failed")]
+    counts += [(pl.col("outcome") == name, f"flows were {what}") for name, what in INCOMPLETE.items()]
+    if context.results.is_analysis:
+        counts = [(~pl.col("completed"), "flows have no end in them")]
+    found = [(rows.filter(condition).height, what) for condition, what in counts]
+    return [Fact(f"{count} of {rows.height}", what) for count, what in found if count]
+
+
 def _foot_of_files(results: Results) -> tuple[str, ...]:
-    kept = results.file("files.json")
-    files = [f"{about['name']} ({about['kind']})" for about in json.loads(kept[1])] if kept else []
+    files = [f"{about['name']} ({about['kind']})" for about in results.files()]
     manifest = results.manifest
     settings = ", ".join(manifest["settings"])
     return (

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from perigee.metrics import Metric, group_value, metric, with_metric
+from perigee.outcomes import STOPPED, has_failed
+from perigee.report.names import distinct
+from perigee.report.network import Meeting, Network
 from perigee.report.settings import Published, ReportSettings, published, report_settings
 from perigee.report.style import Look, look
 from perigee.results import Results
@@ -20,19 +23,42 @@ from perigee.statistics import most_typical
 
 @dataclass(frozen=True)
 class Group:
-    """Flows that are shown together, one per run and round.
+    """Flows that are shown together, one per round: those of one name at one point of a study, or one flow of a file.
 
     Attributes:
-        key: what the data calls it: an algorithm, or the point and flow.
+        number: which it is; unique in a `Context`.
+        name: what `report.toml` and the data files call it; no other group that is shown has the same.
         label: what people call it.
-        flows: the rows of `flows`.
+        cc: its congestion control, empty without TCP.
+        factors: what varies between groups, and its value here; `cc` and `flow` are among them.
+        rows: its rows of `flows`.
         look: how it is drawn.
     """
 
-    key: str
+    number: int
+    name: str
     label: str
-    flows: pl.DataFrame
+    cc: str
+    factors: Mapping[str, str]
+    rows: pl.DataFrame
     look: Look
+
+    @functools.cached_property
+    def flows(self) -> pl.DataFrame:
+        """Those of its flows that means are taken over: all but the failed ones."""
+        return self.rows.filter(~has_failed())
+
+    @property
+    def legend(self) -> str:
+        """The label for a legend: matplotlib leaves out what begins with an underscore."""
+        return f" {self.label}" if self.label.startswith("_") else self.label
+
+    @property
+    def size(self) -> str:
+        """How many flows means are taken over, in words."""
+        if self.flows.height == self.rows.height:
+            return str(self.rows.height)
+        return f"{self.flows.height} of {self.rows.height}"
 
 
 class Context:
@@ -45,8 +71,7 @@ class Context:
         results: the same.
         settings: what to show.
         published: what was published, if anything.
-        flows: the bulk flows that were alone in their run if there are any, else all bulk flows (else all flows).
-        shared: bulk flows that shared their run with others.
+        network: the paths of the flows.
         found: how the numbers of the results came about, in a word: `simulated`, `emulated` or `measured`.
     """
 
@@ -55,50 +80,103 @@ class Context:
         self.found = {"emu": "emulated", "live": "measured"}.get(results.manifest["engine"], "simulated")
         self.settings: ReportSettings = report_settings(results)
         self.published: Published | None = published(results)
-        every = results.table("flows")
-        bulk = every.filter(pl.col("kind") == "bulk")
-        flows = every if bulk.is_empty() else bulk
-        flows = flows.with_columns(pl.len().over("run").alias("in_run"))
-        alone = flows.filter(pl.col("in_run") == 1)
-        self.shared = flows.filter(pl.col("in_run") > 1)
-        self._flows = flows if alone.is_empty() or results.is_analysis else alone
+        self.network = Network(results)
+
+    @functools.cached_property
+    def rows(self) -> pl.DataFrame:
+        """All rows of `flows`, with `group`, the number of the group of each."""
+        rows = self.results.table("flows")
+        if self.results.is_analysis:
+            # A capture that shows how a connection ended has its figures all the same, and each is a group of its own.
+            rows = rows.with_columns(outcome=pl.when(has_failed()).then(pl.lit(STOPPED)).otherwise("outcome"))
+        identity = ["run", "flow"] if self.results.is_analysis else ["point", "flow", "cc"]
+        numbers = rows.select(identity).unique(maintain_order=True).with_row_index("group")
+        return rows.join(numbers, on=identity, how="left", maintain_order="left")
+
+    @functools.cached_property
+    def bulk(self) -> pl.DataFrame:
+        """The rows of bulk transfers, else of all flows."""
+        bulk = self.rows.filter(pl.col("kind") == "bulk")
+        return self.rows if bulk.is_empty() else bulk
+
+    @property
+    def has_bulk(self) -> bool:
+        """Whether there are bulk transfers."""
+        return not self.rows.filter(pl.col("kind") == "bulk").is_empty()
+
+    @functools.cached_property
+    def meetings(self) -> list[Meeting]:
+        """Which bulk flows shared a link with each other, and when."""
+        return self.network.meetings(self.bulk.filter(~has_failed()), self.interval_s)
+
+    @functools.cached_property
+    def interval_s(self) -> float:
+        """The interval of the series; 0 without one."""
+        if not self.results.has("series"):
+            return 0.0
+        steps = self.results.table("series").select(pl.col("t_s").diff().over("run", "flow").median())
+        return float(steps.item() or 0.0)
 
     @functools.cached_property
     def groups(self) -> list[Group]:
-        """The groups in order: those the settings name first, then as the study has them."""
-        return self._grouped(self._flows)
+        """The groups, those the settings name first: of bulk flows that shared no link if there are any."""
+        return self._grouped(self.bulk if self._alone.is_empty() else self._alone)
+
+    @functools.cached_property
+    def all_groups(self) -> list[Group]:
+        """`groups`, and those of bulk flows that shared a link."""
+        numbers = [group.number for group in self.groups]
+        others = self.bulk.filter(~pl.col("group").is_in(numbers))
+        return self.groups + (self._grouped(others, in_full=True) if not others.is_empty() else [])
 
     def groups_of(self, *kinds: str) -> list[Group]:
         """Return groups of all flows of these kinds (`request`, `udp`, `ping`), in order."""
-        wanted = self.results.table("flows").filter(pl.col("kind").is_in(kinds))
+        wanted = self.rows.filter(pl.col("kind").is_in(kinds))
         return self._grouped(wanted) if not wanted.is_empty() else []
 
-    def _grouped(self, flows: pl.DataFrame) -> list[Group]:
-        keyed = flows.with_columns(pl.Series("group", self._keys(flows)))
-        keys = keyed["group"].unique(maintain_order=True).to_list()
-        named = [key for key in self.settings.order if key in keys]
-        ordered = named + [key for key in keys if key not in named]
-        parts = keyed.partition_by("group", as_dict=True)
+    @functools.cached_property
+    def _alone(self) -> pl.DataFrame:
+        together = [(meeting.run, flow) for meeting in self.meetings for flow in meeting.flows]
+        if not together:
+            return self.bulk
+        met = pl.DataFrame(together, schema={"run": self.bulk.schema["run"], "flow": pl.String}, orient="row")
+        numbers = self.bulk.join(met, on=["run", "flow"], how="semi")["group"].unique()
+        return self.bulk.filter(~pl.col("group").is_in(numbers.implode()))
+
+    def _grouped(self, rows: pl.DataFrame, *, in_full: bool = False) -> list[Group]:
+        parts = rows.partition_by("group", maintain_order=True)
+        names = _names([part.row(0, named=True) for part in parts], in_full=in_full)
+        order = {name: place for place, name in enumerate(self.settings.order)}
+        ordered = sorted(zip(names, parts, strict=True), key=lambda one: order.get(one[0], len(order)))
         return [
-            Group(key, self.label(key), parts[(key,)].sort("run", "flow"), look(number))
-            for number, key in enumerate(ordered)
+            Group(
+                number=int(part["group"][0]),
+                name=name,
+                label=self.label(name),
+                cc=str(part["cc"][0]),
+                factors=_factors(part.row(0, named=True)),
+                rows=part.sort("run", "flow"),
+                look=look(place),
+            )
+            for place, (name, part) in enumerate(ordered)
         ]
 
-    def group(self, key: str) -> Group | None:
-        """Return the group of that key."""
-        return next((group for group in self.groups if group.key == key), None)
+    def group(self, name: str) -> Group | None:
+        """Return the group of that name, as `report.toml` and `published.toml` have it."""
+        return next((group for group in self.groups if group.name == name), None)
 
-    def label(self, key: str) -> str:
-        """Return what people call a group."""
-        return self.settings.labels.get(key, key)
+    def label(self, name: str) -> str:
+        """Return what people call a group, an algorithm or a node."""
+        return self.settings.labels.get(name, name)
 
-    def look_of(self, cc: str) -> Look:
-        """Return how an algorithm is drawn, as its own group is if it has one."""
-        for group in self.groups:
-            if group.key == cc:
-                return group.look
-        names = sorted(set(self.results.table("flows")["cc"].to_list()))
-        return look(names.index(cc))
+    def look_of(self, row: Mapping[str, Any]) -> Look:
+        """Return how a flow is drawn: as its group, else as the first group of its algorithm."""
+        same = [group for group in self.groups if group.number == row["group"]]
+        alike = [group for group in self.groups if group.cc == row["cc"]]
+        if same or alike:
+            return (same or alike)[0].look
+        others = self.bulk.filter(~pl.col("cc").is_in([group.cc for group in self.groups]))["cc"].unique().sort()
+        return look(len(self.groups) + others.to_list().index(row["cc"]))
 
     def with_metric(self, group: Group, name: str) -> pl.DataFrame:
         """Return a group's flows with a metric as a column."""
@@ -114,18 +192,23 @@ class Context:
         return [one for one in found if any(self.with_metric(g, one.name)[one.name].count() for g in self.groups)]
 
     @functools.cached_property
-    def typical(self) -> dict[str, tuple[int, str]]:
-        """The run and flow of each group that is nearest to the group's median, by the group's key."""
+    def drawn(self) -> list[Group]:
+        """The groups that have a flow to draw."""
+        return [group for group in self.groups if not group.flows.is_empty()]
+
+    @functools.cached_property
+    def typical(self) -> dict[int, tuple[int, str]]:
+        """The run and flow of each group that is nearest to the group's median, by the group's number."""
         names = ("goodput_mbps", "startup_goodput_mbps", "rtt_mean_ms", "retransmitted_percent")
         chosen = {}
-        for group in self.groups:
+        for group in self.drawn:
             flows = group.flows
             for name in names:
                 flows = with_metric(flows, name, self.results)
             table = flows.select(pl.col(name).cast(pl.Float64).fill_null(float("nan")) for name in names)
             known = table.select(name for name in names if not table[name].is_nan().all())
             row = flows.row(most_typical(known.to_numpy()) if known.width else 0, named=True)
-            chosen[group.key] = (int(row["run"]), str(row["flow"]))
+            chosen[group.number] = (int(row["run"]), str(row["flow"]))
         return chosen
 
     def series(self, run: int, flow: str) -> pl.DataFrame:
@@ -151,30 +234,42 @@ class Context:
         step = pl.col("t_s").diff().fill_null(pl.col("t_s").first())
         return part.with_columns((pl.col("delivered_bytes") * 8e-6 / step).alias("delivered_mbps"))
 
-    def _keys(self, flows: pl.DataFrame) -> list[str]:
-        """Name each flow's group: by its algorithm where that tells them apart, else by what varies too."""
-        distinct = flows.select("cc", "point", "flow").unique()
-        if distinct.height == distinct["cc"].n_unique() and "" not in distinct["cc"]:
-            return flows["cc"].to_list()
-        points = {text: json.loads(text) if text else {} for text in flows["point"].unique().to_list()}
-        many = flows["flow"].n_unique() > 1
-        keys = []
-        for row in flows.select("point", "flow", "cc", "cc_params").iter_rows(named=True):
-            set_values = {} if row["cc_params"] in ("", "{}") else json.loads(row["cc_params"])
-            words = [row["flow"]] if many or not row["cc"] else []
-            words += [row["cc"]] if row["cc"] else []
-            words += [f"{key} = {_text(value)}" for key, value in set_values.items()]
-            for key, value in points[row["point"]].items():
-                if key == FILE:
-                    words.append(_text(value))
-                elif key not in ("flow.cc", f"flows.{row['flow'].split('.')[0]}.cc"):
-                    words.append(f"{_short(key)} = {_text(value)}")
-            keys.append(", ".join(words))
-        return keys
-
 
 FILE = "file"
 """Where results were measured from several files, this is what varies."""
+
+
+def _factors(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a flow's group differs in from others: what varied, and its flow and congestion control."""
+    own = {"flow": str(row["flow"]), "cc": f"{row['cc']} {row['cc_params']}"}
+    return own | {key: _text(value) for key, value in _varied(row)}
+
+
+def _varied(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Return what the point of a flow varies beside the flow's own congestion control."""
+    own = ("flow.cc", f"flows.{row['flow'].split('.')[0]}.cc")
+    point: dict[str, Any] = json.loads(row["point"]) if row["point"] else {}
+    return ((key, value) for key, value in point.items() if key not in own)
+
+
+def _names(rows: Sequence[Mapping[str, Any]], *, in_full: bool) -> list[str]:
+    """Name groups, of each of which a row of `flows` is given: by the algorithm where that tells them apart.
+
+    Otherwise (or `in_full`) by what varies too; groups that have the same words all the same are numbered.
+    """
+    algorithms = [str(row["cc"]) for row in rows]
+    if not in_full and all(algorithms) and len(set(algorithms)) == len(rows):
+        return algorithms
+    many = in_full or len({row["flow"] for row in rows}) > 1
+    names: list[str] = []
+    for row in rows:
+        words = [str(row["flow"])] if many or not row["cc"] else []
+        words += [str(row["cc"])] if row["cc"] else []
+        set_values = {} if row["cc_params"] in ("", "{}") else json.loads(row["cc_params"])
+        words += [f"{key} = {_text(value)}" for key, value in set_values.items()]
+        words += [_text(value) if key == FILE else f"{_short(key)} = {_text(value)}" for key, value in _varied(row)]
+        names.append(", ".join(words))
+    return distinct(names, lambda name, copy: f"{name} ({copy})")
 
 
 def _short(key: str) -> str:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import polars as pl
 from matplotlib.figure import Figure
+
+from perigee.report.names import file_names
 
 Mark = Literal["", "best", "good", "bad"]
 
@@ -31,7 +33,7 @@ class Table:
     """A table for people, and the same as plain data.
 
     Attributes:
-        name: for file names: letters, digits, hyphens.
+        name: for file names; `with_safe_names` makes it fit for one.
         caption: what it shows.
         head: column headings; the first column names the rows.
         rows: the cells.
@@ -58,7 +60,7 @@ class Plot:
     """A figure.
 
     Attributes:
-        name: for file names: letters, digits, hyphens.
+        name: for file names; `with_safe_names` makes it fit for one.
         caption: what it shows, one or two sentences under it.
         alt: what a reader who cannot see it should know.
         figure: the drawing.
@@ -133,6 +135,7 @@ class Report:
         facts: numbers at the head.
         sections: the parts.
         foot: how it was made.
+        notes: what to know of all that follows.
     """
 
     title: str
@@ -140,6 +143,11 @@ class Report:
     facts: Sequence[Fact]
     sections: Sequence[Section]
     foot: Sequence[str] = field(default_factory=tuple)
+    notes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Make the names of figures and of tables safe, and each its own."""
+        object.__setattr__(self, "sections", with_safe_names(self.sections))
 
     def plots(self) -> list[Plot]:
         """Return all figures in order."""
@@ -148,3 +156,18 @@ class Report:
     def tables(self) -> list[Table]:
         """Return all tables in order."""
         return [block for section in self.sections for block in section.blocks if isinstance(block, Table)]
+
+
+def with_safe_names(sections: Sequence[Section]) -> list[Section]:
+    """Return sections in which every figure's name, and every table's, is fit for a file and its own."""
+    blocks = [block for section in sections for block in section.blocks]
+    names: dict[int, str] = {}
+    for kind in (Plot, Table):
+        named = [(place, block) for place, block in enumerate(blocks) if isinstance(block, kind)]
+        free = file_names([block.name for _, block in named])
+        names |= {place: name for (place, _), name in zip(named, free, strict=True)}
+    renamed = iter(
+        replace(block, name=names[place]) if isinstance(block, Plot | Table) else block
+        for place, block in enumerate(blocks)
+    )
+    return [replace(section, blocks=[next(renamed) for _ in section.blocks]) for section in sections]

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import polars as pl
 
-from perigee.compare import Difference, as_frame, pairs
+from perigee.compare import Difference, as_frame, pairs, remarks
 from perigee.errors import InputError
-from perigee.numbers import number, signed
+from perigee.metrics import mean
+from perigee.numbers import number, probability, signed
 from perigee.report.context import Context, Group
 from perigee.report.html import write
 from perigee.report.model import Block, Cell, Fact, Plot, Report, Section, Table, Text
@@ -51,7 +52,7 @@ def write_overlay(a: Results, b: Results, cells: Sequence[Difference], out: Path
 def overlay(a: Results, b: Results, cells: Sequence[Difference]) -> Report:
     """Return the page of two results; figures are drawn, nothing is written."""
     names = (_name(a, "A"), _name(b, "B"))
-    sections = [Section("cells", "Cell by cell", [_table(cells, names)])]
+    sections = [Section("cells", "Cell by cell", [_table(cells, names, remarks(a, b, cells))])]
     if a.has("series") and b.has("series"):
         contexts = (Context(a), Context(b))
         note = Text(
@@ -141,31 +142,31 @@ def _plot(
     axes[-1].set_xlabel("Time since the flow began (s)")
     drawing.align_ylabels()
     legend_above(drawing, axes[0], 2)
-    means = [float(group.flows["goodput_mbps"].mean() or 0.0) for group in groups]  # type: ignore[arg-type]
+    means = [mean(group.flows["goodput_mbps"]) for group in groups]
     words = f"{groups[0].label}: {number(means[0])} Mbit/s in A, {number(means[1])} in B"
     rounds = " and ".join(str(group.flows.height) for group in groups)
     return Plot(f"overlay-{place}", f"{words} ({rounds} flows).", f"{words}, over time", drawing)
 
 
-def _table(cells: Sequence[Difference], names: tuple[str, str]) -> Table:
+def _table(cells: Sequence[Difference], names: tuple[str, str], remarks: Sequence[str]) -> Table:
     rows = []
     for cell in cells:
         digits = cell.metric.digits
         half = "" if cell.half_width != cell.half_width else f" ± {number(cell.half_width, digits)}"
-        p = "–" if cell.p is None else "< 0.001" if cell.p < 0.001 else number(cell.p, 3)
         texts = (
             cell.label, cell.metric.heading, number(cell.a, digits), number(cell.b, digits),
-            signed(cell.difference, digits) + half, signed(cell.percent), p,
+            signed(cell.difference, digits) + half, signed(cell.percent), cell.comparison.reason or probability(cell.p),
+            probability(cell.p_wilcoxon), cell.comparison.size,
         )  # fmt: skip
         rows.append([Cell(text) for text in texts])
     return Table(
         name="cells",
         caption="Means, and the difference B - A with its 95 % confidence interval",
-        head=["Flows", "Quantity", "A", "B", "B - A", "%", "p"],
+        head=["Flows", "Quantity", "A", "B", "B - A", "%", "p", "p (Wilcoxon)", "rounds"],
         rows=rows,
         data=as_frame(cells),
-        notes=[*names, "p: Welch's t test, two-tailed, not corrected for the number of cells."],
-        words=(1,),
+        notes=[*names, *remarks],
+        words=(1, 8),
     )
 
 

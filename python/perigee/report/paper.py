@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from perigee.csv_text import csv_text
 from perigee.files import atomic_file, storage_errors, write_atomically
 from perigee.report.model import Plot, Report, Table
 
@@ -35,7 +36,7 @@ def write(report: Report, folder: Path, formats: Sequence[str]) -> None:
                 _save(plot, folder / f"{plot.name}.{kind}", kind)
     for table in report.tables():
         if "csv" in formats:
-            write_atomically(folder / f"{table.name}.csv", table.data.write_csv().encode())
+            write_atomically(folder / f"{table.name}.csv", csv_text(table.data).encode())
         if "latex" in formats:
             write_atomically(folder / f"{table.name}.tex", latex(table).encode())
 
@@ -73,7 +74,7 @@ def latex(table: Table) -> str:
         lines.append(" & ".join(_spanning(text, span) for text, span in table.groups) + r" \\")
     lines += [" & ".join(_escape(head) for head in table.head) + r" \\", r"\midrule"]
     for row in table.rows:
-        lines.append(" & ".join(_bold(_escape(cell.text), cell.mark == "best") for cell in row) + r" \\")
+        lines.append(_begin(" & ".join(_bold(_escape(cell.text), cell.mark == "best") for cell in row)) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
     lines += [rf"\par\footnotesize {_escape(note)}" for note in table.notes]
     return "\n".join([*lines, r"\end{table}", ""])
@@ -87,5 +88,12 @@ def _bold(text: str, bold: bool) -> str:
     return rf"\textbf{{{text}}}" if bold else text
 
 
+def _begin(row: str) -> str:
+    """Return a row that the line break before it takes neither a star nor an optional argument from."""
+    return "{}" + row if row.lstrip().startswith(("[", "*")) else row
+
+
 def _escape(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)
+    """Return a text that LaTeX sets as it is; line breaks and other control characters are spaces."""
+    plain = "".join(letter if letter.isprintable() or letter == "\u202f" else " " for letter in text)
+    return "".join(_LATEX.get(letter, letter) for letter in plain)

@@ -16,6 +16,12 @@ from perigee.results import Results
 
 STATISTICS = ("mean", "zero_percent", "below_percent", "max")
 
+LARGEST = 1e15
+"""Numbers in these files are no larger."""
+
+LARGEST_MB = 1e9
+"""Sizes in these files are no larger, in MB."""
+
 
 @dataclass(frozen=True)
 class ReportSettings:
@@ -154,16 +160,19 @@ def report_settings(results: Results) -> ReportSettings:
         title=table.text("title", ""),
         question=table.text("question", ""),
         sections=table.texts("sections"),
-        labels={key: str(value) for key, value in table.take("labels", dict, {}).items()},
+        labels=table.words("labels"),
         order=table.texts("order"),
         reference=table.take("reference", str, None),
         link=table.take("link", str, None),
-        sizes_mb=tuple(float(size) for size in table.take("sizes_mb", list, [])),
+        sizes_mb=table.sizes("sizes_mb"),
         tests=table.texts("tests", ReportSettings.tests),
         summary=table.texts("summary", ReportSettings.summary),
     )
     for name in (*settings.tests, *settings.summary):
         table.guard(name, lambda name=name: metric(name))
+    for name in settings.tests:
+        if metric(name).of_means:
+            raise table.error(name, f"`{name}` is a ratio of means, which no flow has alone; take it out of `tests`")
     table.end()
     return settings
 
@@ -200,10 +209,10 @@ def _published_table(table: _Table) -> PublishedTable:
             PublishedValue(
                 metric=part.guard(name_of_metric, lambda name=name_of_metric: metric(name)),
                 statistic=statistic,
-                below=float(part.take("below", (int, float), 0.0)),
+                below=part.number("below", 0.0),
                 values=part.numbers("values"),
                 sd=part.numbers("sd"),
-                within=part.take("within", (int, float), None),
+                within=part.number("within", None),
                 note=part.text("note", ""),
             )
         )
@@ -215,17 +224,21 @@ def _published_table(table: _Table) -> PublishedTable:
 def _ordering(table: _Table) -> Ordering:
     name = table.text("metric")
     tiers = table.take("highest_first", list, None)
-    if not isinstance(tiers, list) or not all(isinstance(tier, list) and tier for tier in tiers) or len(tiers) < 2:
+    if not isinstance(tiers, list) or len(tiers) < 2 or not all(_is_tier(tier) for tier in tiers):
         raise table.error(
             "highest_first", '`highest_first` must be two or more lists of groups, as [["a"], ["b", "c"]]'
         )
     found = Ordering(
         claim=table.text("claim"),
         metric=table.guard(name, lambda: metric(name)),
-        tiers=tuple(tuple(str(group) for group in tier) for tier in tiers),
+        tiers=tuple(tuple(tier) for tier in tiers),
     )
     table.end()
     return found
+
+
+def _is_tier(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(group, str) for group in value)
 
 
 _KIND_WORDS = ((str, "a text"), (list, "a list"), (dict, "a table"))
@@ -245,7 +258,7 @@ class _Table:
     def parse(cls, path: Path, text: str) -> _Table:
         try:
             return cls(path, text, tomllib.loads(text))
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: {error}; correct the TOML there") from error
 
     def take(self, key: str, kind: type | tuple[type, ...], default: Any) -> Any:
@@ -265,14 +278,41 @@ class _Table:
         return str(value)
 
     def texts(self, key: str, default: Sequence[str] = ()) -> tuple[str, ...]:
-        return tuple(str(value) for value in self.take(key, list, list(default)))
+        values = self.take(key, list, list(default))
+        for place, value in enumerate(values):
+            if not isinstance(value, str):
+                raise self.error(key, f"`{key}` must be a list of texts")
+            if value in values[:place]:
+                raise self.error(key, f"`{key}` names `{value}` twice; keep one")
+        return tuple(values)
+
+    def words(self, key: str) -> dict[str, str]:
+        values = self.take(key, dict, {})
+        for name, value in values.items():
+            if not isinstance(value, str):
+                raise self.error(key, f"`{key}.{name}` must be a text")
+        return dict(values)
+
+    def number(self, key: str, default: float | None) -> Any:
+        value = self.take(key, (int, float), default)
+        return default if value is None else self._finite(key, value)
 
     def numbers(self, key: str) -> dict[str, float]:
-        values = self.take(key, dict, {})
-        for group, value in values.items():
-            if not isinstance(value, int | float):
-                raise self.error(key, f"`{key}.{group}` must be a number")
-        return {group: float(value) for group, value in values.items()}
+        return {name: self._finite(f"{key}.{name}", value) for name, value in self.take(key, dict, {}).items()}
+
+    def sizes(self, key: str) -> tuple[float, ...]:
+        sizes = [self._finite(key, size) for size in self.take(key, list, [])]
+        for size in sizes:
+            if not 1e-6 <= size <= LARGEST_MB:
+                raise self.error(key, f"`{key}` must be sizes from 1e-6 to {LARGEST_MB:g} MB, not {size:g}")
+        return tuple(sorted(set(sizes)))
+
+    def _finite(self, key: str, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.error(key.split(".")[0], f"`{key}` must be a number")
+        if not abs(value) <= LARGEST:
+            raise self.error(key.split(".")[0], f"`{key}` must be a finite number of at most {LARGEST:g}")
+        return float(value)
 
     def tables(self, key: str) -> list[_Table]:
         parts = self.take(key, list, [])

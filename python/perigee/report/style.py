@@ -10,7 +10,9 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 WIDTH_IN = 7.0
 """Width of a figure: the text width of an A4 or letter page."""
@@ -93,6 +95,8 @@ _STYLE: dict[str, Any] = {
     "svg.hashsalt": "perigee",
     "pdf.fonttype": 42,
     "figure.constrained_layout.w_pad": 0.08,
+    # Labels are data: a dollar sign in one is a dollar sign.
+    "text.parse_math": False,
     "path.simplify": True,
     "path.simplify_threshold": 0.2,
 }
@@ -117,6 +121,12 @@ def legend_above(owner: Figure, axes: Axes, columns: int) -> None:
     longest = max((len(label) for label in labels), default=0)
     fits = max(1, _LETTERS_PER_LINE // (longest + _LETTERS_OF_A_HANDLE))
     owner.legend(handles, labels, loc="outside upper center", ncols=min(columns, fits))
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Write the numbers of a logarithmic axis without powers, which would need mathematics in labels."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 _LETTERS_PER_LINE = 110

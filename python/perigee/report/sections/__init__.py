@@ -17,6 +17,7 @@ from perigee.report.sections import (
     exchanges,
     gallery,
     links,
+    outcomes,
     periods,
     power,
     published,
@@ -54,8 +55,8 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
 """By name, in the order of a report that does not choose."""
 
 BY_DEFAULT = (
-    "summary", "exchanges", "datagrams", "throughput", "delay", "retransmissions", "representative", "sharing", "links",
-    "setup",
+    "summary", "exchanges", "datagrams", "throughput", "delay", "retransmissions", "tests", "representative", "sharing",
+    "links", "setup",
 )  # fmt: skip
 """What a report shows where the study does not say."""
 
@@ -64,6 +65,9 @@ OF_FILES = ("capture", "short_time", "periods")
 
 MOST_DRAWN = 14
 """With more groups than this a figure is not readable: then the report is of tables only."""
+
+OF_NO_FLOW = ("exchanges", "datagrams", "capture", "setup")
+"""Sections that say something where each flow has failed."""
 
 TABLES = ("published", "orderings", "summary", "exchanges", "datagrams", "tests", "links", "capture", "setup")
 """Sections that say something without figures."""
@@ -74,7 +78,7 @@ DRAWS_MANY = ("gallery",)
 
 
 def build(context: Context) -> list[Section]:
-    """Make the sections that the study's report asks for and its data allows.
+    """Make the sections that the study's report asks for and its data allows; flows that failed always stand first.
 
     Raises:
         InputError: `report.toml` names a section that does not exist.
@@ -85,9 +89,12 @@ def build(context: Context) -> list[Section]:
     for name in names:
         if name not in SECTIONS:
             raise InputError(f"report.toml: `{name}` is no section; there are {', '.join(SECTIONS)}")
+    if not context.drawn:
+        names = [name for name in names if name in OF_NO_FLOW]
     if len(context.groups) > MOST_DRAWN:
         names = [name for name in names if name in TABLES + DRAWS_MANY]
-    made = [section for section in (SECTIONS[name](context) for name in names) if section is not None]
+    makers = [outcomes.section, *(SECTIONS[name] for name in names)]
+    made = [section for section in (make(context) for make in makers) if section is not None]
     if len(context.groups) > MOST_DRAWN:
         made = [one if one.name in DRAWS_MANY else _without_plots(one) for one in made]
     return made

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import polars as pl
 
 from perigee.numbers import number
@@ -43,9 +40,7 @@ def section(context: Context) -> Section | None:
 
 def notes(context: Context) -> list[str]:
     """Return what is to be known of each file, a sentence each."""
-    kept = context.results.file("files.json")
-    files: list[dict[str, Any]] = json.loads(kept[1]) if kept else []
-    return [f"{about['name']}: {note}." for about in files for note in about["notes"]]
+    return [f"{about['name']}: {note}." for about in context.results.files() for note in about["notes"]]
 
 
 def _table(context: Context) -> Table:

@@ -26,7 +26,7 @@ def section(context: Context) -> Section | None:
         shown = [(goodput, 2), (share, 3), (delay, 1), (jitter, 2)]
         rows.append([Cell(group.label), *(Cell(number(value, digits)) for value, digits in shown)])
         data.append(
-            {"group": group.key, "goodput_mbps": goodput, "lost_percent": share, "delay_mean_ms": delay,
+            {"group": group.name, "goodput_mbps": goodput, "lost_percent": share, "delay_mean_ms": delay,
              "jitter_ms": jitter}
         )  # fmt: skip
     table = Table(

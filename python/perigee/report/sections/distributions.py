@@ -39,7 +39,7 @@ def throughput(context: Context) -> Section | None:
         return None
     drawing = figure(3.3)
     axes = drawing.subplots()
-    groups = context.groups
+    groups = context.drawn
     width = 0.8 / len(groups)
     rows = []
     for place, (name, title) in enumerate(shown):
@@ -57,7 +57,7 @@ def throughput(context: Context) -> Section | None:
     axes.grid(visible=False, axis="x")
     from_zero([axes])
     handles = [
-        Patch(facecolor=g.look.color, edgecolor=INK, alpha=0.75, hatch=g.look.hatch, label=g.label) for g in groups
+        Patch(facecolor=g.look.color, edgecolor=INK, alpha=0.75, hatch=g.look.hatch, label=g.legend) for g in groups
     ]
     drawing.legend(handles=handles, loc="outside upper center", ncols=min(len(groups), 6))
     caption = (
@@ -78,7 +78,7 @@ def throughput(context: Context) -> Section | None:
         ],
         data=pl.DataFrame(
             [
-                {"group": g.key, "quantity": name, "unit": "Mbit/s", "whisker_low": b.low, "q1": b.q1,
+                {"group": g.name, "quantity": name, "unit": "Mbit/s", "whisker_low": b.low, "q1": b.q1,
                  "median": b.median, "q3": b.q3, "whisker_high": b.high, "outliers": len(b.outliers), "flows": n}
                 for g, name, _, b, n in rows
             ]
@@ -162,7 +162,7 @@ def retransmissions(context: Context) -> Section | None:
             mean, most = context.value(group, metric(name)), float(seen.max())
             cells += [Cell(number(mean, 2)), Cell(number(most, 2)), Cell(number(none, 0)), Cell(number(under, 0))]
             data.append(
-                {"group": group.key, "quantity": name, "unit": "%", "mean": mean, "max": most,
+                {"group": group.name, "quantity": name, "unit": "%", "mean": mean, "max": most,
                  "flows_with_none_percent": none, "flows_below_1_percent_percent": under, "flows": len(seen)}
             )  # fmt: skip
         rows.append(cells)
@@ -209,7 +209,7 @@ def _cumulative_plot(
     words = []
     for axes, (title, seen_of) in zip(all_axes, panels, strict=True):
         right = 0.0
-        for group in context.groups:
+        for group in context.drawn:
             seen = seen_of(group)
             if seen is None:
                 continue
@@ -217,7 +217,7 @@ def _cumulative_plot(
             low = 0.0 if x[0] >= 0 and unit == "%" else x[0]
             axes.step(
                 np.concatenate([[low], x]), np.concatenate([[0], share]), where="post", color=group.look.color,
-                ls=group.look.dash, label=group.label,
+                ls=group.look.dash, label=group.legend,
             )  # fmt: skip
             right = max(right, float(x[np.searchsorted(share, upper_share - 1e-9)]))
             median = float(x[np.searchsorted(share, 0.5)])
@@ -229,5 +229,5 @@ def _cumulative_plot(
         if unit == "%":
             axes.set_xlim(left=-0.01 * max(right, 1e-6))
     all_axes[0].set_ylabel(f"Share of {of}")
-    legend_above(drawing, all_axes[0], min(len(context.groups), 6))
+    legend_above(drawing, all_axes[0], min(len(context.drawn), 6))
     return Plot(name, caption, "; ".join(words), drawing)

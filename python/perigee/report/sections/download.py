@@ -25,7 +25,7 @@ def section(context: Context) -> Section | None:
     drawing = figure(3.3)
     axes = drawing.subplots()
     data, cells, highest = [], {}, 0.0
-    for group in context.groups:
+    for group in context.drawn:
         times = download_times(group.flows, sizes, context.results)
         mine = times.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
         found = {key[0]: part["t_s"].to_numpy() for key, part in mine.partition_by("bytes", as_dict=True).items()}
@@ -35,13 +35,13 @@ def section(context: Context) -> Section | None:
         x, mean, half = (np.array([point[column] for point in points]) for column in range(3))
         axes.plot(
             x, mean, color=group.look.color, ls=group.look.dash, marker=group.look.marker,
-            markevery=max(1, len(x) // 10), label=group.label,
+            markevery=max(1, len(x) // 10), label=group.legend,
         )  # fmt: skip
         axes.fill_between(x, mean - half, mean + half, color=group.look.color, alpha=0.2, lw=0)
         highest = max(highest, float(mean.max()))
         for megabytes, m, h, flows in points:
-            cells[group.key, megabytes] = (m, h)
-            data.append({"group": group.key, "size_mb": megabytes, "mean_s": m, "half_width_95_s": h, "flows": flows})
+            cells[group.number, megabytes] = (m, h)
+            data.append({"group": group.name, "size_mb": megabytes, "mean_s": m, "half_width_95_s": h, "flows": flows})
     if not data:
         return None
     axes.set_xlabel("Size of the object (MB)")
@@ -55,15 +55,15 @@ def section(context: Context) -> Section | None:
         caption="Time to download an object, mean ± half width of the 95 % confidence interval (s)",
         head=["", *(f"{size:g} MB" for size in shown)],
         rows=[
-            [Cell(group.label), *(_cell(cells.get((group.key, size))) for size in shown)] for group in context.groups
+            [Cell(group.label), *(_cell(cells.get((group.number, size))) for size in shown)] for group in context.groups
         ],
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
     )
     last = shown[-1]
     alt = "; ".join(
-        f"{group.label}: {number(cells[group.key, last][0])} s for {last:g} MB"
+        f"{group.label}: {number(cells[group.number, last][0])} s for {last:g} MB"
         for group in context.groups
-        if (group.key, last) in cells
+        if (group.number, last) in cells
     )
     plot = Plot(
         "download-time",

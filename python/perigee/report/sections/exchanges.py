@@ -34,7 +34,7 @@ def section(context: Context) -> Section | None:
         )
         mean, median, p95, p99 = numbers
         data.append(
-            {"group": group.key, "exchanges": own.height, "mean_ms": mean, "median_ms": median, "p95_ms": p95,
+            {"group": group.name, "exchanges": own.height, "mean_ms": mean, "median_ms": median, "p95_ms": p95,
              "p99_ms": p99, "unanswered": lost}
         )  # fmt: skip
         if len(took):
@@ -52,7 +52,7 @@ def section(context: Context) -> Section | None:
         axes = drawing.subplots()
         for group, took in curves:
             x, share = cumulative(took)
-            axes.step(x, share, where="post", color=group.look.color, ls=group.look.dash, label=group.label)
+            axes.step(x, share, where="post", color=group.look.color, ls=group.look.dash, label=group.legend)
         axes.set_xlabel("Duration (ms)")
         axes.set_ylabel("Share of exchanges")
         axes.set_ylim(0, 1.01)

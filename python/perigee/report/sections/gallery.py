@@ -16,6 +16,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from perigee.metrics import largest, mean, sample_of
 from perigee.numbers import number
+from perigee.outcomes import has_failed
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table, Text
 from perigee.report.sections.representative import rtt_of
@@ -113,7 +114,7 @@ def _introduction(context: Context, names: list[str]) -> str:
 
 
 def _paths(context: Context) -> list[Path]:
-    flows = context.results.table("flows").filter(pl.col("kind") == "bulk")
+    flows = context.rows.filter((pl.col("kind") == "bulk") & ~has_failed())
     flows = flows.with_columns(pl.len().over("run").alias("in_run"))
     alone = flows.filter(pl.col("in_run") == 1).join(_drops(context), on="run", how="left")
     main = alone["flow"].unique()

@@ -10,7 +10,7 @@ from perigee.metrics import mean, sample_of
 from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.style import figure, from_zero, legend_above
+from perigee.report.style import figure, from_zero, legend_above, plain_numbers
 
 REASONS = (
     ("dropped_queue_full_packets", "queue full"),
@@ -56,7 +56,7 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
                 f"{column.removesuffix('_packets')}_percent": d for (column, _), d in zip(reasons, drops, strict=True)
             }
             data.append(
-                {"link": name, "group": group.key, "offered_mb_per_run": offered / runs / 1e6, **shares,
+                {"link": name, "group": group.name, "offered_mb_per_run": offered / runs / 1e6, **shares,
                  "queue_mean_mb": queue, "queue_p95_mb": high, "rate_mean_mbps": rate, "runs": runs}
             )  # fmt: skip
     return Table(
@@ -75,14 +75,14 @@ def _queue(context: Context, link: str) -> Plot:
     drawing = figure(3.6)
     queue, drops = drawing.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     words = []
-    for group in context.groups:
-        run, _ = context.typical[group.key]
+    for group in context.drawn:
+        run, _ = context.typical[group.number]
         part = context.link_series(run, link)
         t, look = part["t_s"].to_numpy(), group.look
         dense = len(t) > 4000
         backlog = (part["queue_bytes"] / 1e6).to_numpy()
         lost = (part["dropped_packets"].cast(pl.Float64)).to_numpy()
-        queue.plot(t, backlog, color=look.color, ls=look.dash, lw=1.1, label=group.label, rasterized=dense)
+        queue.plot(t, backlog, color=look.color, ls=look.dash, lw=1.1, label=group.legend, rasterized=dense)
         drops.plot(t, lost, color=look.color, ls=look.dash, lw=1.1, rasterized=dense)
         words.append(
             f"{group.label}: largest queue {number(float(backlog.max()))} MB, {number(float(lost.sum()), 0)} drops"
@@ -90,11 +90,12 @@ def _queue(context: Context, link: str) -> Plot:
     queue.set_ylabel("Queue (MB)")
     drops.set_ylabel("Dropped packets\nper interval")
     drops.set_yscale("symlog", linthresh=10)
+    plain_numbers(drops.yaxis)
     drops.set_xlabel("Time (s)")
     drops.set_xlim(left=0)
     from_zero([queue, drops])
     drawing.align_ylabels()
-    legend_above(drawing, queue, min(len(context.groups), 6))
+    legend_above(drawing, queue, min(len(context.drawn), 6))
     return Plot(
         "queue",
         f"Queue of {link} and packets it dropped, over time, in the run of each group's representative flow.",

@@ -17,7 +17,7 @@ def section(context: Context) -> Section | None:
     """Return a table of periods and a figure per group; none where no flow is long enough and sends something again."""
     if not context.results.has("series"):
         return None
-    found = [(group, of_series(context.series(*context.typical[group.key]))) for group in context.groups]
+    found = [(group, of_series(context.series(*context.typical[group.number]))) for group in context.drawn]
     known = [(group, one) for group, one in found if one is not None]
     if not known:
         return None
@@ -41,7 +41,7 @@ def _table(known: list[tuple[Group, Periodicity]]) -> Table:
         period = "none" if one.period_s is None else number(one.period_s, 1)
         rows.append([Cell(group.label), Cell(period), Cell(number(one.strength, 2)), Cell(number(one.bound, 2))])
         data.append(
-            {"group": group.key, "period_s": one.period_s, "correlation": one.strength, "bound": one.bound,
+            {"group": group.name, "period_s": one.period_s, "correlation": one.strength, "bound": one.bound,
              "largest_lag_s": float(one.lags_s[-1])}
         )  # fmt: skip
     return Table(

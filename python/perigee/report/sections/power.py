@@ -18,12 +18,12 @@ def section(context: Context) -> Section | None:
     if not metrics:
         return None
     caption = (
-        "Power: mean throughput (Mbit/s) over mean round-trip time (s); spread over flows; the best of each phase ★"
+        "Power: mean throughput (Mbit/s) over mean round-trip time (s), which has no spread; the best of each phase ★"
     )
     table = metric_table(context, metrics, "power", caption)
     drawing = figure(2.8)
     axes = drawing.subplots()
-    groups = context.groups
+    groups = context.drawn
     width = 0.8 / len(groups)
     words = []
     for number_of_group, group in enumerate(groups):
@@ -31,7 +31,7 @@ def section(context: Context) -> Section | None:
         at = np.arange(len(metrics)) + (number_of_group - (len(groups) - 1) / 2) * width
         bars = axes.bar(
             at, power, width * 0.9, color=group.look.color, hatch=group.look.hatch, edgecolor=INK, lw=0.5, alpha=0.85,
-            label=group.label,
+            label=group.legend,
         )  # fmt: skip
         axes.bar_label(bars, [number(value, 0) for value in power], fontsize=7.5, padding=1)
         words += [f"{group.label} {one.title.lower()} {number(v, 0)}" for one, v in zip(metrics, power, strict=True)]

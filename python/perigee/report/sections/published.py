@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from matplotlib.lines import Line2D
 
-from perigee.metrics import sample
+from perigee.metrics import group_spread, sample
 from perigee.numbers import number, signed
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Cell, Fact, Mark, Plot, Section, Table, Text
@@ -55,7 +55,7 @@ class Comparison:
 def compare(context: Context, table: PublishedTable) -> list[list[Comparison]]:
     """Return the comparisons of a published table: a list per column, an entry per group that is published."""
     return [
-        [_compare(context, value, group) for group in context.groups if group.key in value.values]
+        [_compare(context, value, group) for group in context.groups if group.name in value.values]
         for value in table.values
     ]
 
@@ -74,9 +74,10 @@ def _compare(context: Context, value: PublishedValue, group: Group) -> Compariso
         simulated = float(seen.max())
     else:
         simulated = context.value(group, value.metric)
-        spread = float(seen.std(ddof=1)) if len(seen) > 1 else float("nan")
-    published = value.values[group.key]
-    return Comparison(value, group, published, value.sd.get(group.key, float("nan")), simulated, spread)
+        deviation = group_spread(flows, value.metric)
+        spread = float("nan") if deviation is None else deviation
+    published = value.values[group.name]
+    return Comparison(value, group, published, value.sd.get(group.name, float("nan")), simulated, spread)
 
 
 def facts(context: Context) -> list[Fact]:
@@ -122,22 +123,22 @@ def _changed(manifest: Mapping[str, Any]) -> str:
 
 
 def _table(context: Context, table: PublishedTable, columns: list[list[Comparison]]) -> Table:
-    by_group = [{one.group.key: one for one in column} for column in columns]
+    by_group = [{one.group.number: one for one in column} for column in columns]
     rows = []
     for group in context.groups:
         cells = [Cell(group.label)]
         for column in by_group:
-            cells += _cells(column.get(group.key))
-        if any(group.key in column for column in by_group):
+            cells += _cells(column.get(group.number))
+        if any(group.number in column for column in by_group):
             rows.append(cells)
     judged = any(column[0].value.within is not None for column in columns)
     notes = [one.note for one in table.values if one.note]
     if judged:
-        notes.insert(0, "✓ within the bound, ✗ outside it. Mean ± standard deviation over flows.")
+        notes.insert(0, "✓ within the bound, ✗ outside it. Mean ± standard deviation over flows, where they vary.")
     data = pl.DataFrame(
         [
             {
-                "group": one.group.key,
+                "group": one.group.name,
                 "quantity": one.value.metric.name,
                 "statistic": one.value.statistic,
                 "unit": one.value.unit,

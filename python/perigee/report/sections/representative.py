@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -20,7 +18,7 @@ def section(context: Context) -> Section | None:
     """Return a figure per group."""
     if not context.results.has("series"):
         return None
-    chosen = {group.key: context.series(*context.typical[group.key]) for group in context.groups}
+    chosen = {group.number: context.series(*context.typical[group.number]) for group in context.drawn}
     end = max(largest(part["t_s"]) for part in chosen.values())
     top_rate, top_rtt = _tops(list(chosen.values()))
     blocks: list[Block] = [
@@ -29,7 +27,7 @@ def section(context: Context) -> Section | None:
             "round-trip time and retransmitted share. The scales are the same in all."
         )
     ]
-    blocks += [_plot(context, group, chosen[group.key], (end, top_rate, top_rtt)) for group in context.groups]
+    blocks += [_plot(context, group, chosen[group.number], (end, top_rate, top_rtt)) for group in context.drawn]
     return Section("representative", "A representative flow of each", blocks)
 
 
@@ -37,7 +35,10 @@ def _tops(parts: list[pl.DataFrame]) -> tuple[float, float]:
     """Return the upper ends of the scales of throughput and round-trip time, over all but the rarest values."""
     rates = np.concatenate([sample_of(part["goodput_mbps"]) for part in parts])
     delays = np.concatenate([sample_of(rtt_of(part)) for part in parts])
-    return float(np.percentile(rates, 99.9)) * 1.08, float(np.percentile(delays, 99.8)) * 1.08 if len(delays) else 1.0
+    return (
+        float(np.percentile(rates, 99.9)) * 1.08 if len(rates) else 1.0,
+        float(np.percentile(delays, 99.8)) * 1.08 if len(delays) else 1.0,
+    )
 
 
 def rtt_of(series: pl.DataFrame) -> pl.Series:
@@ -75,24 +76,14 @@ def _plot(context: Context, group: Group, part: pl.DataFrame, tops: tuple[float,
     lost.set_ylim(0, max(1.0, largest(share) * 1.1))
     lost.set_xlim(0, end)
     drawing.align_ylabels()
-    run, flow = context.typical[group.key]
+    run, flow = context.typical[group.number]
     row = group.flows.filter((pl.col("run") == run) & (pl.col("flow") == flow)).row(0, named=True)
     mean = f"{number(row['goodput_mbps'])} Mbit/s over {number(row['duration_s'], 0)} s"
     return Plot(
-        name=_plain(f"representative-{group.key}".replace(" ", "").replace("=", "-").replace(",", "-")),
+        name=f"representative-{group.name}",
         caption=f"{group.label}: {mean} (run {run}).",
         alt=f"{group.label} over time: {mean}, mean round-trip time {number(row['rtt_mean_ms'], 0)} ms, "
         f"{row['retransmitted_packets']} packets retransmitted",
         figure=drawing,
         half=True,
     )
-
-
-def _plain(name: str) -> str:
-    """Return a name for a file and for places in a page.
-
-    Examples:
-        >>> _plain("representative-10.0.0.1:80>10.0.0.2:5000")
-        'representative-10.0.0.1-80-10.0.0.2-5000'
-    """
-    return re.sub(r"[^\w.-]+", "-", name)

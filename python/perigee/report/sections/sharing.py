@@ -1,105 +1,225 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Flows that shared the link: who got how much, and how fairly."""
+"""Flows that shared a link: who got how much, and how fairly, while all of them were under way."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import polars as pl
 from matplotlib.artist import Artist
 
-from perigee.metrics import mean, sample_of
+from perigee.metrics import mean
 from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.sections.timeline import capacity_area, utilisation
+from perigee.report.network import Meeting
+from perigee.report.sections.timeline import capacity_area
 from perigee.report.style import INK, figure
-from perigee.statistics import jain
+from perigee.report.utilisation import utilisation
+from perigee.statistics import Array, jain, most_typical, spread
 
 COLUMNS = 2
 
+SAME = 0.99
+"""A flow that has this share of its time in common with the others has all of it in common."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """The same flows sharing a link, round after round.
+
+    Attributes:
+        title: what people call it.
+        meetings: one per round.
+        rows: of each round and flow, its row of `flows`; a list per meeting.
+        goodputs_mbps: of each round and flow, over the time that all were under way, shape (rounds, flows).
+        link: the directed link they share; of several the one that is used most, none where none is known.
+        used_percent: how much of its capacity was in use in that time, mean over rounds; NaN where that is not known.
+    """
+
+    title: str
+    meetings: Sequence[Meeting]
+    rows: Sequence[Sequence[Mapping[str, Any]]]
+    goodputs_mbps: Array
+    link: str | None
+    used_percent: float
+
+    @property
+    def shares_percent(self) -> Array:
+        """What each flow had of the sum, shape (rounds, flows)."""
+        total = self.goodputs_mbps.sum(axis=1, keepdims=True)
+        return np.asarray(100 * self.goodputs_mbps / np.where(total > 0, total, np.nan), dtype=np.float64)
+
+    @property
+    def fairness(self) -> Array:
+        """Jain's index of each round, shape (rounds,)."""
+        return np.array([jain(rates) for rates in self.goodputs_mbps])
+
+    @property
+    def typical(self) -> int:
+        """The round that is nearest to the medians."""
+        return most_typical(np.column_stack([self.goodputs_mbps, self.fairness]))
+
 
 def section(context: Context) -> Section | None:
-    """Return a table of shares and fairness, and throughput over time of the first round of each combination."""
-    flows = context.shared
-    if flows.is_empty():
+    """Return a table of shares and fairness, and throughput over time of one round of each; none where none shared."""
+    found = combinations(context)
+    if not found:
         return None
-    link = context.main_link
-    use = utilisation(context, link) if link else None
-    rows, data, runs = [], [], []
-    for part in flows.partition_by(["point"], as_dict=True, maintain_order=True).values():
-        own = part.partition_by("flow", maintain_order=True)
-        goodputs = [mean(one["goodput_mbps"]) for one in own]
-        fair = [jain(one["goodput_mbps"].to_numpy()) for one in part.partition_by("run", maintain_order=True)]
-        fairness = sum(fair) / len(fair)
-        used = float("nan") if use is None else mean(part.join(use, on="run")["utilisation_percent"])
-        names = [context.label(one["cc"][0]) for one in own]
-        runs.append((int(sample_of(part["run"]).min()), " and ".join(names)))
-        for place, (one, name, goodput) in enumerate(zip(own, names, goodputs, strict=True)):
-            share = 100 * goodput / sum(goodputs) if sum(goodputs) else float("nan")
-            delay, high = mean(one["rtt_mean_ms"]), mean(one["rtt_p95_ms"])
-            together = [Cell(number(fairness, 2)), Cell(number(used))] if place == 0 else [Cell(""), Cell("")]
-            first = Cell(" and ".join(names)) if place == 0 else Cell("")
+    blocks: list[Block] = [_table(context, found)]
+    if context.results.has("series"):
+        blocks.append(_plot(context, found))
+    return Section("sharing", "Flows that share a link", blocks)
+
+
+def combinations(context: Context) -> list[Combination]:
+    """Return what flows met on a link, in the order of the study."""
+    flows = {(row["run"], row["flow"]): row for row in context.bulk.iter_rows(named=True)}
+    alike: dict[tuple[int, ...], list[Meeting]] = {}
+    for meeting in context.meetings:
+        numbers = tuple(flows[meeting.run, name]["group"] for name in meeting.flows)
+        alike.setdefault(numbers, []).append(meeting)
+    titles = _titles(context, [flows[one[0].run, name] for one in alike.values() for name in one[0].flows], alike)
+    made = []
+    for title, meetings in zip(titles, alike.values(), strict=True):
+        rows = [[flows[meeting.run, name] for name in meeting.flows] for meeting in meetings]
+        goodputs = np.array(
+            [
+                [_goodput(context, row, meeting) for row in of_round]
+                for meeting, of_round in zip(meetings, rows, strict=True)
+            ]
+        )
+        link, used = _busiest(context, meetings)
+        made.append(Combination(title, meetings, rows, goodputs, link, used))
+    return made
+
+
+def _titles(
+    context: Context, rows: Sequence[Mapping[str, Any]], alike: Mapping[tuple[int, ...], Sequence[Meeting]]
+) -> list[str]:
+    """Name combinations by their algorithms, and by what else varies where these do not tell them apart."""
+    of_group = {row["group"]: row for row in rows}
+    short = [[context.label(of_group[one]["cc"]) or of_group[one]["flow"] for one in numbers] for numbers in alike]
+    titles = [" and ".join(names) for names in short]
+    if len(set(titles)) == len(titles):
+        return titles
+    labels = {group.number: group.label for group in context.all_groups}
+    return [" and ".join(labels[one] for one in numbers) for numbers in alike]
+
+
+def _goodput(context: Context, row: Mapping[str, Any], meeting: Meeting) -> float:
+    """Return a flow's goodput while all were under way, in Mbit/s; NaN where nothing says what it was then."""
+    length = meeting.until_s - meeting.from_s
+    if not context.results.has("series"):
+        return float(row["goodput_mbps"]) if length >= SAME * row["duration_s"] else math.nan
+    series = context.series(row["run"], row["flow"])
+    if series.is_empty():
+        return math.nan
+    ends = series["t_s"].to_numpy() + row["start_s"]
+    begins = np.concatenate([[max(row["start_s"], ends[0] - context.interval_s)], ends[:-1]])
+    common = np.minimum(ends, meeting.until_s) - np.maximum(begins, meeting.from_s)
+    return float((series["goodput_mbps"].to_numpy() * np.maximum(common, 0.0)).sum() / length)
+
+
+def _busiest(context: Context, meetings: Sequence[Meeting]) -> tuple[str | None, float]:
+    """Return the link of those in common that is used most, or the one set, and how much of it was in use, in %."""
+    links = list(meetings[0].links) if context.results.has("links") else []
+    if context.settings.link in links:
+        links = [context.settings.link]
+    spans = [(meeting.run, meeting.from_s, meeting.until_s) for meeting in meetings]
+    used = {link: mean(utilisation(context, link, spans)) for link in links}
+    known = {link: percent for link, percent in used.items() if percent == percent}
+    busiest = max(known, key=lambda link: known[link], default=None)
+    return busiest, known[busiest] if busiest else math.nan
+
+
+def _table(context: Context, found: Sequence[Combination]) -> Table:
+    rows, data = [], []
+    for one in found:
+        shares, fairness = one.shares_percent, one.fairness
+        together = [Cell(_with_spread(fairness, 2)), Cell(number(one.used_percent)), Cell(str(len(one.meetings)))]
+        for place, row in enumerate(one.rows[0]):
+            own = [of_round[place] for of_round in one.rows]
+            delay, high = (_mean([flow[name] for flow in own]) for name in ("rtt_mean_ms", "rtt_p95_ms"))
+            name = context.label(row["cc"])
             rows.append(
-                [first, Cell(f"{name} ({one['flow'][0]})"), Cell(number(goodput)), Cell(number(share, 0)),
-                 Cell(number(delay)), Cell(number(high)), *together]
+                [Cell(one.title if place == 0 else ""), Cell(f"{name} ({row['flow']})" if name else row["flow"]),
+                 Cell(_with_spread(one.goodputs_mbps[:, place], 1)), Cell(_with_spread(shares[:, place], 0)),
+                 Cell(number(delay)), Cell(number(high)), *(together if place == 0 else [Cell("")] * 3)]
             )  # fmt: skip
             data.append(
-                {"together": " and ".join(one["cc"][0] for one in own), "flow": one["flow"][0], "cc": one["cc"][0],
-                 "goodput_mbps": goodput, "share_percent": share, "rtt_mean_ms": delay, "rtt_p95_ms": high,
-                 "jain": fairness, "utilisation_percent": used, "rounds": one.height}
+                {"together": one.title, "link": one.link, "flow": row["flow"], "cc": row["cc"],
+                 "goodput_mbps": float(one.goodputs_mbps[:, place].mean()),
+                 "goodput_sd_mbps": spread(one.goodputs_mbps[:, place]),
+                 "share_percent": float(shares[:, place].mean()), "share_sd_percent": spread(shares[:, place]),
+                 "rtt_mean_ms": delay, "rtt_p95_ms": high, "jain": float(fairness.mean()), "jain_sd": spread(fairness),
+                 "utilisation_percent": one.used_percent, "rounds": len(one.meetings)}
             )  # fmt: skip
-    table = Table(
+    return Table(
         name="sharing",
-        caption="Sharing the link: throughput and its share, Jain's fairness index (1: equal), capacity in use; means "
-        "over rounds",
+        caption="Flows that share a link, while all of them are under way: throughput and its share, Jain's fairness "
+        "index (1: equal), capacity of the link in use; means ± standard deviation over rounds, where they vary. "
+        "Round-trip times are of the whole flow",
         head=["Together", "", "Throughput (Mbit/s)", "Share (%)", "Mean RTT (ms)", "95th percentile (ms)", "Jain",
-              "Capacity in use (%)"],
+              "Capacity in use (%)", "Rounds"],
         rows=rows,
-        data=pl.DataFrame(data, infer_schema_length=None),
+        data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
         words=(1,),
     )  # fmt: skip
-    blocks: list[Block] = [table]
-    if context.results.has("series"):
-        blocks.append(_plot(context, runs, link))
-    return Section("sharing", "Flows that share the link", blocks)
 
 
-def _plot(context: Context, runs: list[tuple[int, str]], link: str | None) -> Plot:
-    height = math.ceil(len(runs) / COLUMNS)
+def _mean(values: Sequence[float | None]) -> float:
+    return mean(pl.Series(values, dtype=pl.Float64))
+
+
+def _with_spread(values: Array, digits: int) -> str:
+    deviation = spread(values)
+    return number(float(values.mean()), digits) + (f" ± {number(deviation, digits)}" if deviation is not None else "")
+
+
+def _plot(context: Context, found: Sequence[Combination]) -> Plot:
+    columns = min(COLUMNS, len(found))
+    height = math.ceil(len(found) / columns)
     drawing = figure(0.5 + 1.65 * height)
-    panels = drawing.subplots(height, COLUMNS, sharex=True, sharey=True, squeeze=False)
-    series = context.results.table("series")
-    for axes, (run, title) in zip(panels.flat, runs, strict=False):
-        if link:
-            capacity = context.link_series(run, link)
-            capacity_area(axes, capacity, 0.0)
-        flows = context.shared.filter(pl.col("run") == run)
-        for place, row in enumerate(flows.iter_rows(named=True)):
-            part = series.filter((pl.col("run") == run) & (pl.col("flow") == row["flow"])).sort("t_s")
-            look = context.look_of(row["cc"])
-            same = flows["cc"].n_unique() < flows.height and place > 0
-            label = "second of the same" if same else context.label(row["cc"])
+    panels = drawing.subplots(height, columns, sharex=True, sharey=True, squeeze=False)
+    for axes, one in zip(panels.flat, found, strict=False):
+        run = one.meetings[one.typical].run
+        if one.link:
+            capacity_area(axes, context.link_series(run, one.link), 0.0)
+        rows = one.rows[one.typical]
+        drawn: set[str] = set()
+        for row in rows:
+            part = context.series(run, row["flow"])
+            look = context.look_of(row)
+            same = row["cc"] in drawn
+            drawn.add(row["cc"])
+            label = "another of the same" if same else context.label(row["cc"]) or row["flow"]
             axes.plot(
-                part["t_s"].to_numpy(), part["goodput_mbps"].to_numpy(), color=INK if same else look.color,
-                ls=(0, (2, 1)) if same else look.dash, lw=1, label=label, rasterized=len(part) > 4000,
+                (part["t_s"] + row["start_s"]).to_numpy(), part["goodput_mbps"].to_numpy(),
+                color=INK if same else look.color, ls=(0, (2, 1)) if same else look.dash, lw=1,
+                label=label, rasterized=len(part) > 4000,
             )  # fmt: skip
-        axes.set_title(title, fontsize=8.5)
+        axes.set_title(one.title, fontsize=8.5)
         axes.set_ylim(bottom=0)
         axes.set_xlim(left=0)
-    for axes in panels.flat[len(runs) :]:
+    for axes in panels.flat[len(found) :]:
         axes.set_visible(False)
     seen: dict[str, Artist] = {}
-    for axes in panels.flat[: len(runs)]:
+    for axes in panels.flat[: len(found)]:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             seen.setdefault(label, handle)
     drawing.legend(list(seen.values()), list(seen), loc="outside upper center", ncols=min(len(seen), 6))
     drawing.supxlabel("Time (s)", fontsize=9)
     drawing.supylabel("Throughput (Mbit/s)", fontsize=9)
+    links = sorted({one.link for one in found if one.link})
     return Plot(
         "sharing",
-        "Throughput of flows that share the link, first round of each combination"
-        + (f"; grey: capacity of {link}." if link else "."),
-        "Throughput over time of: " + "; ".join(title for _, title in runs),
+        "Throughput of flows that share a link, in the round of each combination that is nearest to its medians"
+        + (f"; grey: capacity of {', '.join(links)}." if links else "."),
+        "Throughput over time of: " + "; ".join(one.title for one in found),
         drawing,
     )

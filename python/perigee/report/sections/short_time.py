@@ -22,11 +22,11 @@ def section(context: Context) -> Section | None:
     drawing = figure(3.2)
     axes = drawing.subplots()
     words = []
-    for group in context.groups:
-        t, goodput = short_time(context.series(*context.typical[group.key]))
+    for group in context.drawn:
+        t, goodput = short_time(context.series(*context.typical[group.number]))
         if not len(t):
             continue
-        axes.plot(t, goodput, color=group.look.color, ls=group.look.dash, label=group.label, rasterized=len(t) > 4000)
+        axes.plot(t, goodput, color=group.look.color, ls=group.look.dash, label=group.legend, rasterized=len(t) > 4000)
         words.append(f"{group.label}: {number(float(goodput.min()), 2)} to {number(float(goodput.max()), 2)} Mbit/s")
     if not words:
         return None

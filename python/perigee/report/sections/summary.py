@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from perigee.metrics import Metric, sample
+from perigee.metrics import Metric, group_spread
 from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.model import Cell, Section, Table
@@ -16,36 +16,32 @@ def section(context: Context) -> Section | None:
     metrics = context.metrics(context.settings.summary)
     if not metrics:
         return None
-    table = metric_table(
-        context, metrics, "summary", "Mean ± standard deviation over flows; the best of each column in bold with a star"
-    )
-    return Section("summary", "Summary", [table])
+    caption = "Mean ± standard deviation over flows, where they vary; the best of each column in bold with a star"
+    return Section("summary", "Summary", [metric_table(context, metrics, "summary", caption)])
 
 
 def metric_table(context: Context, metrics: list[Metric], name: str, caption: str) -> Table:
     """Return a table with a row per group and a column per metric."""
-    means = {(g.key, m.name): context.value(g, m) for g in context.groups for m in metrics}
-    best = {m.name: _best(m, [means[g.key, m.name] for g in context.groups]) for m in metrics}
+    means = {(g.number, m.name): context.value(g, m) for g in context.groups for m in metrics}
+    best = {m.name: _best(m, [means[g.number, m.name] for g in context.groups]) for m in metrics}
+    if any(group.flows.height < group.rows.height for group in context.groups):
+        caption += "; flows that failed are left out"
     rows, data = [], []
     for group in context.groups:
-        cells = [Cell(group.label), Cell(str(group.flows.height))]
+        cells = [Cell(group.label), Cell(group.size)]
         for one in metrics:
-            mean = means[group.key, one.name]
-            seen = sample(context.with_metric(group, one.name), one.name)
-            spread = float(seen.std(ddof=1)) if len(seen) > 1 else None
+            mean = means[group.number, one.name]
+            flows = context.with_metric(group, one.name)
+            spread, count = group_spread(flows, one), flows[one.name].count()
             is_best = mean == best[one.name] and len(context.groups) > 1
             text = number(mean, one.digits) + ("" if spread is None else f" ± {number(spread, one.digits)}")
+            if 0 < count < flows.height:
+                text += f" (of {count})"
             cells.append(Cell(text + (" ★" if is_best else ""), "best" if is_best else ""))
             data.append(
-                {
-                    "group": group.key,
-                    "quantity": one.name,
-                    "unit": one.unit,
-                    "mean": mean,
-                    "sd": spread,
-                    "flows": len(seen),
-                }
-            )
+                {"group": group.name, "quantity": one.name, "unit": one.unit, "mean": mean, "sd": spread,
+                 "flows": count}
+            )  # fmt: skip
         rows.append(cells)
     return Table(
         name=name,

@@ -1,72 +1,104 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""t tests of every group against the reference, with the size of each effect in words."""
+"""Tests of groups against a reference, with the size of each effect in words."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from perigee.metrics import sample
-from perigee.numbers import number, signed
-from perigee.report.context import Context
+from perigee.metrics import Metric
+from perigee.numbers import number, probability, signed
+from perigee.pairing import Comparison, compare_groups, corrected, method, share_draws
+from perigee.report.context import Context, Group
 from perigee.report.model import Cell, Section, Table
-from perigee.statistics import effect_word, t_test
+from perigee.statistics import effect_word
 
 ALPHA = 0.05
 
 
 def section(context: Context) -> Section | None:
-    """Return the tests, if there is a reference and more than one flow in a group."""
-    reference = context.group(context.settings.reference or "")
-    others = [group for group in context.groups if group is not reference]
-    if reference is None or not others:
-        return None
-    rows, data = [], []
+    """Return the tests, if there is a reference and a group to hold against it."""
+    pairs = against_reference(context)
+    made: list[tuple[Metric, Group, Group, Comparison]] = []
+    draws = share_draws(context.results, context.results)
     for metric in context.metrics(context.settings.tests):
-        theirs = sample(context.with_metric(reference, metric.name), metric.name)
-        for group in others:
-            seen = sample(context.with_metric(group, metric.name), metric.name)
-            test = t_test(seen, theirs, comparisons=len(others))
-            if test is None:
-                continue
-            difference = float(seen.mean() - theirs.mean())
-            significant = test.is_significant(ALPHA)
-            effect = effect_word(test.d)
-            p = "< 0.001" if test.p_adjusted < 0.001 else number(test.p_adjusted, 3)
-            rows.append(
-                [
-                    Cell(metric.title),
-                    Cell(group.label),
-                    Cell(f"{signed(difference, metric.digits)} {metric.unit}"),
-                    Cell(f"t({test.degrees:.0f}) = {number(test.t, 2)}"),
-                    Cell(p),
-                    Cell("significant" if significant else "not significant", "best" if significant else ""),
-                    Cell(f"{number(test.d, 2)} ({effect})"),
-                ]
-            )
-            data.append(
-                {
-                    "quantity": metric.name, "group": group.key, "reference": reference.key, "difference": difference,
-                    "unit": metric.unit, "t": test.t, "degrees": test.degrees, "p": test.p,
-                    "p_bonferroni": test.p_adjusted, "significant": significant, "cohens_d": test.d, "effect": effect,
-                }
-            )  # fmt: skip
-    if not rows:
+        for group, reference in pairs:
+            ours, theirs = (context.with_metric(one, metric.name) for one in (group, reference))
+            found = compare_groups(ours, theirs, metric.name, shared_draws=draws)
+            if found is not None:
+                made.append((metric, group, reference, found))
+    if not made:
         return None
+    name = context.label(context.settings.reference or "")
+    comparisons = [found for *_, found in made]
+    results = list(zip(made, corrected(comparisons), strict=True))
     table = Table(
         name="t-tests",
-        caption=f"Against {reference.label}: independent two-tailed t tests, α = {ALPHA}, p corrected for "
-        f"{len(others)} comparisons (Bonferroni); Cohen's d with its word (0.2 small, 0.5 medium, 0.8 large)",
-        head=[
-            "Quantity",
-            "",
-            f"difference from {reference.label}",
-            "t (degrees of freedom)",
-            "p, corrected",
-            "",
-            "Cohen's d",
-        ],
-        rows=rows,
-        data=pl.DataFrame(data),
-        words=(1, 5),
-    )
-    return Section("tests", f"Tests against {reference.label}", [table])
+        caption=f"Against {name}: differences of the means with their 95 % confidence intervals, and tests at "
+        f"α = {ALPHA}; Cohen's d with its word (0.2 small, 0.5 medium, 0.8 large)",
+        head=["Quantity", "", f"difference from {name}", "rounds", "t (degrees of freedom)", "p", "p (Wilcoxon)", "",
+              "Cohen's d"],
+        rows=[_row(*one, *p) for one, p in results],
+        data=pl.DataFrame([_fact(*one, *p) for one, p in results], infer_schema_length=None),
+        notes=[method(comparisons)],
+        words=(1, 3, 7),
+    )  # fmt: skip
+    return Section("tests", f"Tests against {name}", [table])
+
+
+def against_reference(context: Context) -> list[tuple[Group, Group]]:
+    """Return the groups to test, each with the one it is held against: the two differ in one thing only.
+
+    A reference that is an algorithm is, for each group, the group of that algorithm which is otherwise the same.
+    """
+    wanted = context.settings.reference
+    named = context.group(wanted or "")
+    references = [named] if named else [group for group in context.groups if group.cc == wanted]
+    pairs = []
+    for group in context.groups:
+        apart = [(reference, _differences(group, reference)) for reference in references]
+        if named is None:
+            apart = [(reference, keys) for reference, keys in apart if keys == {"cc"}]
+        pairs += [(group, reference) for reference, keys in apart if len(keys) == 1][:1]
+    return pairs
+
+
+def _differences(one: Group, other: Group) -> set[str]:
+    """Return the factors in which two groups differ."""
+    keys = one.factors.keys() | other.factors.keys()
+    return {key for key in keys if one.factors.get(key) != other.factors.get(key)}
+
+
+def _row(
+    metric: Metric, group: Group, _reference: Group, found: Comparison, p: float | None, ranks: float | None
+) -> list[Cell]:
+    test = found.contrast
+    difference = f"{signed(found.difference, metric.digits)} {metric.unit}"
+    cells = [Cell(metric.title), Cell(group.label)]
+    if test is None:
+        rest = [Cell("–")] * 3
+        return [*cells, Cell(difference), Cell(found.size), *rest, Cell(found.reason), Cell("–")]
+    is_significant = p is not None and p < ALPHA
+    return [
+        *cells,
+        Cell(f"{signed(found.difference, metric.digits)} ± {number(test.half_width, metric.digits)} {metric.unit}"),
+        Cell(found.size),
+        Cell(f"t({test.degrees:.{0 if found.is_paired else 1}f}) = {number(test.t, 2)}"),
+        Cell(probability(p)),
+        Cell(probability(ranks)),
+        Cell("significant" if is_significant else "not significant", "best" if is_significant else ""),
+        Cell(f"{number(test.d, 2)} ({effect_word(test.d)})"),
+    ]
+
+
+def _fact(
+    metric: Metric, group: Group, reference: Group, found: Comparison, p: float | None, ranks: float | None
+) -> dict[str, object]:
+    test = found.contrast
+    return {
+        "quantity": metric.name, "group": group.name, "reference": reference.name, "difference": found.difference,
+        "half_width_95": test and test.half_width, "unit": metric.unit, "paired": found.is_paired,
+        "values": len(found.first), "values_of_reference": len(found.second), "t": test and test.t,
+        "degrees": test and test.degrees, "p": test and test.p, "p_holm": p, "p_wilcoxon": test and test.p_wilcoxon,
+        "p_wilcoxon_holm": ranks, "significant": None if p is None else p < ALPHA, "cohens_d": test and test.d,
+        "effect": effect_word(test.d) if test else found.reason,
+    }  # fmt: skip

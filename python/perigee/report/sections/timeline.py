@@ -6,14 +6,15 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 
 from perigee.metrics import largest, mean, sample_of
 from perigee.numbers import number
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.sections.representative import line, rtt_of
-from perigee.report.style import FAINT, figure
+from perigee.report.style import FAINT, figure, plain_numbers
+from perigee.report.utilisation import utilisation
 
 LOG_FROM = 8
 """Delays that differ by more than this factor are shown on a logarithmic scale."""
@@ -25,7 +26,7 @@ def section(context: Context) -> Section | None:
     if link is None or not context.results.has("series"):
         return None
     table = _table(context, link)
-    shown = [(group, context.series(*context.typical[group.key])) for group in context.groups]
+    shown = [(group, context.series(*context.typical[group.number])) for group in context.drawn]
     delays = pl.concat([rtt_of(part).drop_nulls() for _, part in shown])
     known = sample_of(delays)
     scale = (float(known.min()) * 0.8, float(np.percentile(known, 99.8)) * 1.2) if len(known) else (0.0, 1.0)
@@ -35,50 +36,30 @@ def section(context: Context) -> Section | None:
 
 def _table(context: Context, link: str) -> Table:
     rows, data = [], []
-    use = utilisation(context, link)
     for group in context.groups:
-        own = group.flows.join(use, on="run", how="left")
+        own = group.flows
+        takes = [row for row in own.iter_rows(named=True) if context.network.takes(row, link)]
+        spans = [(row["run"], row["start_s"], row["start_s"] + row["duration_s"]) for row in takes]
         goodput = mean(own["goodput_mbps"])
-        used = mean(own["utilisation_percent"])
+        used = mean(utilisation(context, link, spans))
         shares = context.with_metric(group, "retransmitted_percent")
         delay, high = mean(own["rtt_mean_ms"]), mean(own["rtt_p95_ms"])
         lost = mean(shares["retransmitted_percent"])
         numbers = [(goodput, 1), (used, 1), (delay, 1), (high, 1), (lost, 2)]
         rows.append([Cell(group.label), *(Cell(number(value, digits)) for value, digits in numbers)])
         data.append(
-            {"group": group.key, "goodput_mbps": goodput, "utilisation_percent": used, "rtt_mean_ms": delay,
+            {"group": group.name, "goodput_mbps": goodput, "utilisation_percent": used, "rtt_mean_ms": delay,
              "rtt_p95_ms": high, "retransmitted_percent": lost, "flows": own.height}
         )  # fmt: skip
     return Table(
         name="timeline",
-        caption=f"Alone on the link: means over flows; capacity of {link} in use while the flow ran",
+        caption=f"Alone on the link: means over flows; capacity of {link} in use while the flow ran, by packets "
+        "and what the link adds to each",
         head=["", "Throughput (Mbit/s)", "Capacity in use (%)", "Mean round-trip time (ms)", "95th percentile (ms)",
               "Retransmitted (%)"],
         rows=rows,
-        data=pl.DataFrame(data, infer_schema_length=None),
+        data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
     )  # fmt: skip
-
-
-def utilisation(context: Context, link: str) -> pl.DataFrame:
-    """Return the mean capacity of the link while flows ran and the share of it that was used, a row per run.
-
-    Columns: `run, capacity_mbps, utilisation_percent`.
-    """
-    flows = context.results.table("flows").group_by("run").agg(
-        pl.col("start_s").min().alias("from_s"), (pl.col("start_s") + pl.col("duration_s")).max().alias("until_s")
-    )  # fmt: skip
-    rows = context.results.table("links").filter(pl.col("link") == link).join(flows, on="run").sort("run", "t_s")
-    step = pl.col("t_s").diff().over("run").fill_null(pl.col("t_s"))
-    during = rows.with_columns(step.alias("step_s")).filter(
-        (pl.col("t_s") > pl.col("from_s")) & (pl.col("t_s") - pl.col("step_s") < pl.col("until_s"))
-    )
-    could = (pl.col("rate_mbps") * pl.col("step_s")).sum()
-    # The table counts what arrived at the link; what is still queued at the end has not used it yet.
-    carried = pl.col("delivered_bytes").sum().cast(pl.Float64) - pl.col("queue_bytes").last().cast(pl.Float64)
-    return during.group_by("run", maintain_order=True).agg(
-        (could / pl.col("step_s").sum()).alias("capacity_mbps"),
-        (100 * carried * 8e-6 / could).alias("utilisation_percent"),
-    )
 
 
 def capacity_area(axes: Axes, series: pl.DataFrame, start_s: float, label: str | None = None) -> None:
@@ -89,12 +70,13 @@ def capacity_area(axes: Axes, series: pl.DataFrame, start_s: float, label: str |
 
 
 def _plot(context: Context, group: Group, part: pl.DataFrame, link: str, scale: tuple[float, float]) -> Plot:
-    run, flow = context.typical[group.key]
-    capacity = context.link_series(run, link)
-    start = group.flows.filter((pl.col("run") == run) & (pl.col("flow") == flow))["start_s"][0]
+    run, flow = context.typical[group.number]
+    row = group.flows.row(by_predicate=(pl.col("run") == run) & (pl.col("flow") == flow), named=True)
     drawing = figure(3.4)
     rate, delay = drawing.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    capacity_area(rate, capacity, start, f"capacity of {link}")
+    takes = context.network.takes(row, link)
+    if takes:
+        capacity_area(rate, context.link_series(run, link), row["start_s"], f"capacity of {link}")
     line(rate, part["t_s"], part["goodput_mbps"], group, label="throughput")
     line(delay, part["t_s"], rtt_of(part), group)
     rate.set_title(group.label)
@@ -106,7 +88,7 @@ def _plot(context: Context, group: Group, part: pl.DataFrame, link: str, scale: 
     if scale[1] > LOG_FROM * scale[0] > 0:
         delay.set_yscale("log")
         delay.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        delay.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        plain_numbers(delay.yaxis)
         delay.yaxis.set_minor_locator(NullLocator())
         delay.set_ylim(scale)
     else:
@@ -115,8 +97,9 @@ def _plot(context: Context, group: Group, part: pl.DataFrame, link: str, scale: 
     drawing.align_ylabels()
     goodput = mean(part["goodput_mbps"])
     return Plot(
-        name=f"timeline-{group.key}".replace(" ", "").replace("=", "-").replace(",", "-"),
-        caption=f"{group.label}: capacity of {link}, throughput and round-trip time (run {run}).",
-        alt=f"{group.label}: mean throughput {number(goodput)} Mbit/s over the capacity of the link, which varies",
+        name=f"timeline-{group.name}",
+        caption=f"{group.label}: {f'capacity of {link}, ' if takes else ''}throughput and round-trip time (run {run}).",
+        alt=f"{group.label}: mean throughput {number(goodput)} Mbit/s"
+        + (" over the capacity of the link, which varies" if takes else ""),
         figure=drawing,
     )

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A report claims no more than its data: spreads, tests and pairs, what is shared, what is in use, what failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from perigee.compare import as_frame, compare, pairs, remarks
+from perigee.engines import Simulator
+from perigee.metrics import with_metric
+from perigee.pairing import compare_groups
+from perigee.places import find_study
+from perigee.report import write_report
+from perigee.report.assemble import assemble
+from perigee.report.context import Context
+from perigee.report.html import render
+from perigee.report.model import Report, Table
+from perigee.report.style import styled
+from perigee.report.utilisation import utilisation
+from perigee.results import Results
+from perigee.runner import Job, carry_out
+from perigee.statistics import holm, jain
+from synthetic import Edit, SyntheticEngine
+
+ONE_LINK = """
+name = "claims"
+rounds = 3
+nodes = ["a", "b", "c"]
+[[links]]
+name = "first"
+between = ["a", "b"]
+rate = "10 Mbit/s"
+delay = "20 ms"
+queue = "100 kB"
+"""
+
+ANOTHER_LINK = """
+[[links]]
+name = "second"
+between = ["a", "c"]
+rate = "1 Mbit/s"
+delay = "20 ms"
+queue = "20 kB"
+"""
+
+
+def flow(name: str, to: str = "b", start_s: int = 0, duration_s: int = 10, cc: str = "cubic") -> str:
+    """A bulk flow from `a`."""
+    return f"""
+[[flows]]
+name = "{name}"
+from = "a"
+to = "{to}"
+cc = "{cc}"
+start = "{start_s} s"
+duration = "{duration_s} s"
+"""
+
+
+def simulated(study: str, folder: Path, report: str = "") -> Results:
+    """Results of the simulator, reported as `report` says."""
+    path = folder / "claims" / "study.toml"
+    path.parent.mkdir()
+    path.write_text(study)
+    path.with_name("report.toml").write_text(report)
+    out = folder / "results"
+    carry_out(Job(find_study(str(path)), Simulator(), out=out, workers=1))
+    return Results(out)
+
+
+def synthetic(folder: Path, engine: SyntheticEngine, report: str = "sections = ['summary']") -> Results:
+    """Results of the synthetic engine, reported as `report` says."""
+    path = folder / "invented" / "study.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text('name = "invented"\n')
+    path.with_name("report.toml").write_text(report)
+    carry_out(Job(find_study(str(path)), engine, out=folder / "results"))
+    return Results(folder / "results")
+
+
+def report_of(results: Results) -> Report:
+    with styled():
+        return assemble(results)
+
+
+def table(report: Report, name: str) -> Table:
+    return next(one for one in report.tables() if one.name == name)
+
+
+def of(results: Results, cc: str, column: str) -> np.ndarray[Any, Any]:
+    """A column of an algorithm's flows, in the order of the rounds."""
+    return results.table("flows").filter(pl.col("cc") == cc).sort("round")[column].to_numpy()
+
+
+def test_a_study_in_which_nothing_is_random_has_no_spread_and_no_test(tmp_path: Path) -> None:
+    study = ONE_LINK + flow("f", duration_s=5) + '[vary]\n"flow.cc" = ["cubic", "reno", "vegas"]\n'
+    results = simulated(study, tmp_path, 'reference = "cubic"\nsections = ["summary", "tests"]\n')
+    made = report_of(results)
+    assert table(made, "summary").data["sd"].null_count() == table(made, "summary").data.height
+    tests = table(made, "t-tests")
+    assert tests.data["p"].null_count() == tests.data.height > 0
+    assert tests.data["effect"].unique().to_list() == ["no variation"]
+    page = render(made)
+    assert page.count("nothing random came to bear") == 1
+    assert "±" not in "".join(cell.text for row in table(made, "summary").rows for cell in row)
+    assert "significant" not in "".join(cell.text for row in tests.rows for cell in row)
+    said = remarks(results, results, compare(results, results))
+    assert [one[:2] for one in said if "one sample" in one] == ["A:", "B:"]
+
+
+def test_groups_of_a_study_are_tested_in_pairs_by_round_and_corrected_for_all_tests(tmp_path: Path) -> None:
+    settings = "reference = 'cubic'\nsections = ['tests']\ntests = ['goodput_mbps', 'rtt_mean_ms']\n"
+    results = synthetic(tmp_path, SyntheticEngine(8), settings)
+    tests = table(report_of(results), "t-tests")
+    assert tests.data.height == 6
+    assert tests.data["p_holm"].to_list() == pytest.approx(holm(tests.data["p"].to_list()))
+    assert tests.data["p_wilcoxon_holm"].to_list() == pytest.approx(holm(tests.data["p_wilcoxon"].to_list()))
+    for row in tests.data.iter_rows(named=True):
+        ours, theirs = of(results, row["group"], row["quantity"]), of(results, "cubic", row["quantity"])
+        expected = stats.ttest_rel(ours, theirs)
+        assert row["paired"]
+        assert (row["t"], row["p"]) == pytest.approx((expected.statistic, expected.pvalue))
+        assert row["half_width_95"] == pytest.approx(expected.confidence_interval(0.95).high - row["difference"])
+        assert row["p_wilcoxon"] == pytest.approx(stats.wilcoxon(ours, theirs).pvalue)
+    assert "paired by round" in tests.notes[0]
+    assert "6 comparisons on this page (Holm)" in tests.notes[0]
+
+
+def test_each_group_is_held_against_the_reference_that_is_otherwise_the_same(tmp_path: Path) -> None:
+    study = ONE_LINK + flow("f", duration_s=3)
+    study += '[vary]\n"flow.cc" = ["cubic", "reno"]\n"links.first.delay" = ["20 ms", "40 ms"]\n'
+    report = 'sections = ["tests"]\ntests = ["goodput_mbps"]\nreference = '
+    results = simulated(study, tmp_path, report + '"cubic"')
+    data = table(report_of(results), "t-tests").data
+    assert data.select("group", "reference").rows() == [
+        (f"reno, first delay = {delay}", f"cubic, first delay = {delay}") for delay in ("20 ms", "40 ms")
+    ]
+    (results.path / "study" / "report.toml").write_text(report + '"cubic, first delay = 40 ms"')
+    data = table(report_of(results), "t-tests").data
+    assert set(data["group"]) == {"cubic, first delay = 20 ms", "reno, first delay = 40 ms"}
+
+
+def test_two_results_of_the_same_seeds_are_compared_in_pairs_and_others_are_not(tmp_path: Path) -> None:
+    def faster(row: dict[str, Any]) -> None:
+        row["goodput_mbps"] += 1 + 0.1 * (row["round"] % 3)
+
+    a = synthetic(tmp_path / "a", SyntheticEngine(6))
+    same_seeds = synthetic(tmp_path / "b", SyntheticEngine(6, edit=faster))
+    other_seeds = synthetic(tmp_path / "c", SyntheticEngine(6, first_seed=5000, edit=faster))
+    for b, is_paired in ((same_seeds, True), (other_seeds, False)):
+        cells = as_frame(compare(a, b))
+        row = cells.row(by_predicate=(pl.col("group") == "bbr") & (pl.col("quantity") == "goodput_mbps"), named=True)
+        ours, theirs = of(b, "bbr", "goodput_mbps"), of(a, "bbr", "goodput_mbps")
+        expected: Any = stats.ttest_rel(ours, theirs) if is_paired else stats.ttest_ind(ours, theirs, equal_var=False)
+        assert row["paired"] == is_paired
+        assert row["p"] == pytest.approx(expected.pvalue)
+        assert row["half_width_95"] == pytest.approx(expected.confidence_interval(0.95).high - row["difference"])
+        known = cells.filter(pl.col("p").is_not_null())
+        assert known["p_holm"].to_list() == pytest.approx(holm(known["p"].to_list()))
+        method = remarks(a, b, compare(a, b))[-1]
+        assert ("paired by round" in method, "Welch" in method) == (is_paired, not is_paired)
+
+
+def test_pairs_are_of_the_rounds_that_both_have_unless_these_are_few() -> None:
+    def values(rounds: range) -> pl.DataFrame:
+        rows = [{"round": number, "seed": 7 * number, "x": float(number**2 % 11)} for number in rounds]
+        return pl.DataFrame(rows, schema={"round": pl.UInt32, "seed": pl.UInt64, "x": pl.Float64})
+
+    most = compare_groups(values(range(10)), values(range(3, 12)), "x", shared_draws=True)
+    few = compare_groups(values(range(10)), values(range(8, 18)), "x", shared_draws=True)
+    assert most is not None
+    assert few is not None
+    assert (most.is_paired, most.size) == (True, "7 pairs")
+    assert most.first.tolist() == most.second.tolist()
+    assert (few.is_paired, few.size) == (False, "10 and 10")
+
+
+def test_flows_over_different_links_or_at_different_times_share_nothing(tmp_path: Path) -> None:
+    apart = {
+        "links": ONE_LINK + ANOTHER_LINK + flow("x") + flow("y", to="c"),
+        "times": ONE_LINK + flow("x") + flow("y", start_s=15),
+    }
+    for name, study in apart.items():
+        (tmp_path / name).mkdir()
+        results = simulated(study, tmp_path / name)
+        made = report_of(results)
+        assert "sharing" not in [section.name for section in made.sections]
+        assert [group.name for group in Context(results).groups] == ["x, cubic", "y, cubic"]
+
+
+def test_shares_are_those_of_the_time_that_flows_have_in_common(tmp_path: Path) -> None:
+    study = ONE_LINK + ANOTHER_LINK + flow("x", duration_s=40) + flow("y", start_s=10, duration_s=20, cc="reno")
+    results = simulated(study + flow("z", to="c"), tmp_path, 'sections = ["sharing", "summary"]')
+    made = report_of(results)
+    shared = table(made, "sharing").data
+    assert shared["flow"].to_list() == ["x", "y"]
+    assert shared["link"].unique().to_list() == ["first.down"]
+    series = results.table("series").filter((pl.col("run") == 0) & pl.col("t_s").is_between(10.5, 30.5))
+    expected = [float(np.mean(series.filter(pl.col("flow") == name)["goodput_mbps"].to_numpy())) for name in "xy"]
+    assert shared["goodput_mbps"].to_list() == pytest.approx(expected, rel=0.01)
+    assert shared["share_percent"].sum() == pytest.approx(100)
+    assert shared["jain"][0] == pytest.approx(jain(expected), rel=0.01)
+    assert 90 < shared["utilisation_percent"][0] < 100.5
+    assert table(made, "summary").data["group"].unique().to_list() == ["cubic"], "z shares nothing, so it is alone"
+
+
+def test_each_pair_that_meets_on_a_link_is_a_combination_of_its_own(tmp_path: Path) -> None:
+    study = ONE_LINK + flow("x", duration_s=8) + flow("y", start_s=5, duration_s=10) + flow("z", start_s=10)
+    found = Context(simulated(study, tmp_path)).meetings
+    assert [meeting.flows for meeting in found if meeting.run == 0] == [("x", "y"), ("y", "z")]
+    assert [one.from_s for one in found[:2]] == pytest.approx([5, 10])
+    assert [one.until_s for one in found[:2]] == pytest.approx([8, 15], abs=0.3)
+
+
+def test_the_sharing_figure_and_its_table_are_of_the_same_rounds(tmp_path: Path) -> None:
+    made = report_of(synthetic(tmp_path, SyntheticEngine(5, pairs=True), "sections = ['sharing']"))
+    shared = table(made, "sharing")
+    assert shared.data["rounds"].unique().to_list() == [5]
+    assert shared.data["share_sd_percent"].null_count() == 0
+    assert "±" in shared.rows[0][3].text
+    (plot,) = made.plots()
+    assert "nearest to its medians" in plot.caption
+
+
+UDP = """
+[[flows]]
+name = "u"
+kind = "udp"
+from = "a"
+to = "b"
+rate = "20 Mbit/s"
+packet = "1000 B"
+duration = "10 s"
+"""
+
+
+@pytest.mark.parametrize("extra", ["", 'overhead = "500 B"', 'loss = "10 %"', 'overhead = "38 B"\nloss = "1 %"'])
+def test_a_saturated_link_is_in_use_wholly(tmp_path: Path, extra: str) -> None:
+    context = Context(simulated(ONE_LINK + extra + "\n" + UDP, tmp_path))
+    used = utilisation(context, "first.down", [(0, 1.0, 9.0)])
+    assert used.to_list() == pytest.approx([100], abs=0.3)
+
+
+def test_a_gigabit_wire_that_is_full_is_in_use_wholly(tmp_path: Path) -> None:
+    wire = '[[links]]\nname = "wire"\nbetween = ["a", "b"]\nprofile = "gigabit"\n'
+    study = 'name = "claims"\nnodes = ["a", "b"]\n' + wire + UDP.replace("20 Mbit/s", "2 Gbit/s").replace("10 s", "2 s")
+    context = Context(simulated(study, tmp_path))
+    assert utilisation(context, "wire.down", [(0, 1.0, 2.0)]).to_list() == pytest.approx([100], abs=0.3)
+
+
+def test_overhead_that_varies_is_that_of_each_point(tmp_path: Path) -> None:
+    study = ONE_LINK.replace("rounds = 3", "rounds = 1") + UDP
+    results = simulated(study + '[vary]\n"links.first.overhead" = ["0 B", "500 B", "200 B"]\n', tmp_path)
+    used = utilisation(Context(results), "first.down", [(run, 1.0, 9.0) for run in range(3)])
+    assert used.to_list() == pytest.approx([100, 100, 100], abs=0.3)
+
+
+def test_the_retransmitted_share_is_one_quantity_everywhere(tmp_path: Path) -> None:
+    settings = "reference = 'cubic'\nlink = 'satellite.down'\n"
+    settings += "sections = ['summary', 'tests', 'retransmissions', 'timeline']\ntests = ['retransmitted_percent']\n"
+    results = synthetic(tmp_path, SyntheticEngine(7), settings)
+    flows = with_metric(results.table("flows"), "retransmitted_percent", results).filter(pl.col("cc") == "bbr")
+    shares = 100 * flows["retransmitted_packets"] / flows["sent_packets"]
+    made, mean = report_of(results), float(np.mean(shares.to_numpy()))
+    for name, column in (
+        ("summary", "mean"), ("retransmissions", "mean"), ("timeline", "retransmitted_percent"),
+    ):  # fmt: skip
+        data = table(made, name).data.filter(pl.col("group") == "bbr")
+        own = data.filter(pl.col("quantity") == "retransmitted_percent") if "quantity" in data.columns else data
+        assert own[column].to_list() == pytest.approx([mean]), name
+    summary = table(made, "summary").data.filter(
+        (pl.col("group") == "bbr") & (pl.col("quantity") == "retransmitted_percent")
+    )
+    assert summary["sd"][0] == pytest.approx(float(shares.std()))  # type: ignore[arg-type]
+    cells = as_frame(compare(results, results)).filter(
+        (pl.col("group") == "bbr") & (pl.col("quantity") == "retransmitted_percent")
+    )
+    assert cells["a"].to_list() == pytest.approx([mean])
+    tests = table(made, "t-tests").data.filter(pl.col("group") == "bbr")
+    assert tests["difference"][0] == pytest.approx(
+        mean - table(made, "summary").data.filter(
+            (pl.col("group") == "cubic") & (pl.col("quantity") == "retransmitted_percent")
+        )["mean"][0]
+    )  # fmt: skip
+
+
+def ending(of_round: dict[int, str], cc: str = "cubic") -> Edit:
+    """Makes flows of an algorithm end otherwise in some rounds."""
+
+    def edit(row: dict[str, Any]) -> None:
+        if row["cc"] == cc and (outcome := of_round.get(row["round"])):
+            row |= {"outcome": outcome, "completed": False, "goodput_mbps": 0.0}
+
+    return edit
+
+
+def test_flows_that_failed_are_told_and_in_no_mean(tmp_path: Path) -> None:
+    failing = SyntheticEngine(10, edit=ending({2: "timed_out", 5: "timed_out", 7: "timed_out", 8: "time_limit"}))
+    results = synthetic(tmp_path / "b", failing)
+    made = report_of(results)
+    assert made.sections[0].name == "outcomes"
+    told = {row[0].text: row[1].text for row in table(made, "outcomes").rows}
+    assert told == {"cubic": "Failed in 3 of 10 rounds (timed out), cut off by the time limit in 1 of 10 rounds"}
+    assert "flows that did not fail" in table(made, "outcomes").caption
+    assert {fact.label: fact.value for fact in made.facts}["flows failed"] == "3 of 40"
+    summary = table(made, "summary")
+    kept = [rate for number, rate in enumerate(of(results, "cubic", "goodput_mbps")) if number not in (2, 5, 7)]
+    mean = summary.data.filter((pl.col("group") == "cubic") & (pl.col("quantity") == "goodput_mbps"))["mean"]
+    assert mean.to_list() == pytest.approx([np.mean(kept)])
+    assert next(row[1].text for row in summary.rows if row[0].text == "cubic") == "7 of 10"
+    assert summary.caption.endswith("flows that failed are left out")
+    whole = synthetic(tmp_path / "a", SyntheticEngine(10))
+    (said,) = (one for one in remarks(whole, results, compare(whole, results)) if one.startswith("cubic"))
+    assert "B failed in 3 of 10 rounds (timed out)" in said
+    sizes = {(cell.label, cell.metric.name): cell.comparison.size for cell in compare(whole, results)}
+    assert sizes["cubic", "goodput_mbps"] == "7 pairs"
+    assert sizes["bbr", "goodput_mbps"] == "10 pairs"
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_a_group_of_which_every_flow_failed_is_reported_too(tmp_path: Path, everywhere: bool) -> None:
+    def edit(row: dict[str, Any]) -> None:
+        if everywhere or row["cc"] == "bbr":
+            row |= {"outcome": "refused", "completed": False}
+
+    settings = (
+        "reference = 'cubic'\nsections = ['summary', 'throughput', 'delay', 'retransmissions', 'tests', 'power', "
+    )
+    settings += "'representative', 'timeline', 'sharing', 'links', 'download', 'setup']\nsizes_mb = [1]\n"
+    results = synthetic(tmp_path, SyntheticEngine(2, edit=edit), settings)
+    write_report(results.path, tmp_path / "r.html", ["html", "csv", "latex"])
+    assert "Failed in 2 of 2 rounds (refused)" in (tmp_path / "r.html").read_text()
+
+
+def test_a_comparison_shows_each_group_once(tmp_path: Path) -> None:
+    study = ONE_LINK + ANOTHER_LINK + flow("x") + flow("y", to="c") + '[vary]\n"flow.cc" = ["cubic", "reno"]\n'
+    results = simulated(study, tmp_path)
+    labels = [ours.label for ours, _ in pairs(results, results)]
+    assert labels == ["x, cubic", "y, cubic", "x, reno", "y, reno"]
+    assert [ours.number for ours, _ in pairs(results, results)] == [
+        theirs.number for _, theirs in pairs(results, results)
+    ]
