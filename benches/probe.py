@@ -35,7 +35,7 @@ def main() -> None:
         port = free.getsockname()[1]
     done, limits = threading.Event(), Limits(rate_bps=MOST_MBPS * 1_000_000, total_bps=MOST_MBPS * 1_000_000)
     server = threading.Thread(
-        target=serve, args=("127.0.0.1", port, TOKEN, limits, lambda _answered, _clients: not done.is_set())
+        target=serve, args=("127.0.0.1", port, TOKEN, limits, lambda _answered, _clients, _older: not done.is_set())
     )
     server.start()
     steps = probe(Plan("127.0.0.1", TOKEN, rates, port=port, time_s=given.seconds))

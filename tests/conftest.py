@@ -114,11 +114,11 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def answering(token: bytes, limits: Limits, bind: str = "127.0.0.1") -> Iterator[int]:
+def answering(token: bytes, limits: Limits, bind: str = "127.0.0.1", port: int | None = None) -> Iterator[int]:
     """A server of pings and probes in a thread, and its port."""
-    chosen, ready, done = free_port(), threading.Event(), threading.Event()
+    chosen, ready, done = port or free_port(), threading.Event(), threading.Event()
 
-    def go_on(_answered: int, _clients: int) -> bool:
+    def go_on(_answered: int, _clients: int, _older: str | None) -> bool:
         ready.set()
         return not done.is_set()
 

@@ -375,6 +375,17 @@ def test_clocks_that_were_set_and_pauses_do_not_stop_it_and_are_told(tmp_path: P
     assert "1 pauses" in pings.notes[1]
 
 
+def test_pings_that_a_server_s_limit_left_without_an_answer_are_no_losses(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "l.csv", np.full(500, 600.0))
+    lines = log.read_text().splitlines(keepends=True)
+    for at in range(100, 110):
+        lines[at] = lines[at].partition(",")[0] + ",limited\n"
+    log.write_text("".join(lines))
+    pings = read_pings(log)
+    assert (len(pings.rtt_ms), bool(np.isfinite(pings.rtt_ms).all()), int(pings.place[-1])) == (490, True, 499)
+    assert [note for note in pings.notes if "10 pings reached the server over its limit" in note]
+
+
 def test_logs_that_say_too_little_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="all of the 500 pings were lost"):
         read_pings(write_log(tmp_path / "a.csv", np.full(500, np.nan)))

@@ -3,24 +3,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import os
+import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Self
 
 import pytest
 
 from conftest import answering, free_port
+from perigee.analysis import analyze
+from perigee.engines import native_core
 from perigee.errors import InputError
 from perigee.ping import Plan, ping, read_log
 from perigee.roundtrips import RoundTrips
 from perigee.serving import Limits
+from perigee.tokens import key_of
 
 Perigee = Callable[..., CompletedProcess[str]]
 TOKEN = b"correct-horse"
@@ -78,30 +85,155 @@ def test_who_does_not_know_the_token_gets_nothing(port: int) -> None:
     assert ping(Plan("127.0.0.1", b"wrong-horse", port=port, interval_s=0.02, timeout_s=0.2, count=3)).answered == 0
 
 
-def test_an_answer_is_as_large_as_the_question_and_there_are_no_more_than_the_limit(port: int) -> None:
-    head = struct.pack("!4sII", b"PGa1", 1, 2)
-    right = head + hmac.digest(TOKEN, head, "sha256")[:8]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        asker.connect(("127.0.0.1", port))
-        asker.settimeout(0.5)
-        answers = 0
-        for question in [right[:-1], b"", right.ljust(1401, b"\0"), right.replace(b"PGa1", b"PGb1")]:
-            asker.send(question)
-        for size in (20, 500):
-            asker.send(right.ljust(size, b"\0"))
-            answer = asker.recv(2000)
-            assert len(answer) == size
-            assert answer[:20] != right
-        for _ in range(500):
-            asker.send(right)
-        asker.settimeout(0.2)
-        try:
-            while asker.recv(2000):
-                answers += 1
-        except TimeoutError:
-            pass
-    # The allowance of a second at once, and what is allowed while they come.
-    assert 30 <= answers <= 120
+class Asker:
+    """A client that says what it likes: one session, and the datagrams that were sent in it."""
+
+    def __init__(self, port: int, token: bytes = TOKEN) -> None:
+        self.pinger = native_core().Pinger(7, key_of(token))
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.connect(("127.0.0.1", port))
+        self.socket.settimeout(0.3)
+
+    def ask(self, datagram: bytes) -> bytes:
+        """What is answered."""
+        self.socket.send(datagram)
+        return self.socket.recv(2000)
+
+    def open(self) -> None:
+        """Open the session."""
+        what, challenge = self.pinger.read(self.ask(self.pinger.hello()))
+        assert what == "challenge"
+        assert self.pinger.read(self.ask(self.pinger.open(challenge, 0)))[0] == "welcome"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.socket.close()
+
+
+def test_an_answer_is_as_large_as_the_question_and_no_number_has_two(port: int) -> None:
+    with Asker(port) as asker:
+        asker.open()
+        right = asker.pinger.ask(0, 20)
+        for question in [right[:-1], b"", right.ljust(1401, b"\0"), right.replace(b"PGa2", b"PGb2")]:
+            asker.socket.send(question)
+        for number, size in enumerate((20, 500)):
+            question = asker.pinger.ask(number, size)
+            answer = asker.ask(question)
+            assert (len(answer), answer[:20] == question[:20]) == (size, False)
+            assert asker.pinger.read(answer) == ("answer", number)
+            with pytest.raises(TimeoutError):
+                asker.ask(question)
+
+
+def test_a_recorded_ping_is_answered_to_nobody_and_takes_nothing_from_the_one_who_sent_it(port: int) -> None:
+    with Asker(port) as asker, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        asker.open()
+        recorded = asker.pinger.ask(0, 20)
+        asker.ask(recorded)
+        stranger.connect(("127.0.0.1", port))
+        for _ in range(5000):
+            stranger.send(recorded)
+            asker.socket.send(recorded)
+        for number in range(1, 40):
+            assert asker.pinger.read(asker.ask(asker.pinger.ask(number, 20))) == ("answer", number)
+        stranger.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            stranger.recv(2000)
+
+
+def test_what_the_server_s_limit_leaves_without_an_answer_is_not_counted_as_lost(
+    perigee: Perigee, port: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.csv"
+    counted = ping(plan(port, interval_s=0.004, count=250), log)
+    # A second's 50 at once, and 50 in the second that it takes.
+    assert (counted.sent, counted.lost) == (250, 0)
+    assert 60 <= counted.answered <= 140
+    assert counted.limited == 250 - counted.answered
+    assert "answers 50 pings a second of one address" in capsys.readouterr().err
+    assert read_log(log).limited == counted.limited
+    said = perigee("ping", "--summary", log).stdout
+    assert "250 sent, 0 lost (0.000 %) in 0 events" in said
+    assert f"{counted.limited} reached the server over its limit" in said
+    # Continued, and analysed, they are what they were.
+    again = ping(plan(port, interval_s=0.004, count=1), log)
+    assert (again.sent, again.limited - counted.limited) in ((251, 0), (251, 1))
+    analysed = analyze([log])
+    assert analysed is not None
+    (flow,) = analysed.table("flows").to_dicts()
+    assert (flow["sent_packets"], flow["lost_packets"]) == (again.answered, 0)
+    assert analysed.table("exchanges").height == again.answered
+
+
+def test_a_server_that_was_started_anew_answers_the_same_client_again() -> None:
+    chosen: list[int] = []
+    counted: list[RoundTrips] = []
+
+    def client() -> None:
+        wanted = plan(chosen[0], interval_s=0.05, timeout_s=4.0, count=160)
+        counted.append(ping(wanted))
+
+    with answering(TOKEN, Limits(pings=50)) as port:
+        chosen.append(port)
+        thread = threading.Thread(target=client)
+        thread.start()
+        time.sleep(1)
+    with answering(TOKEN, Limits(pings=50), port=chosen[0]):
+        thread.join(30)
+    # Silence is noticed after 3 s; the pings of that time are lost.
+    assert counted[0].sent == 160
+    assert 50 <= counted[0].lost <= 110
+    assert counted[0].events == 1
+
+
+def test_one_datagram_does_not_let_a_dictionary_be_tried_at_the_speed_of_a_hash() -> None:
+    pinged = native_core().Pinger(7, key_of(TOKEN)).ask(0, 20)
+    for hashed in (TOKEN, hashlib.sha256(TOKEN).digest()):
+        assert hmac.digest(hashed, pinged[:12], "sha256")[:8] != pinged[12:]
+    # RFC 7914 with 32 MiB, three times over.
+    stretched = hashlib.scrypt(TOKEN, salt=b"perigee ping and probe 2", n=32768, r=8, p=3, maxmem=1 << 27, dklen=32)
+    assert hmac.digest(stretched, pinged[:12], "sha256")[:8] == pinged[12:]
+
+
+def test_a_server_without_a_token_makes_one_and_a_file_of_it_is_nobody_else_s(perigee: Perigee, tmp_path: Path) -> None:
+    chosen = str(free_port())
+    command = [sys.executable, "-m", "perigee", "ping", "--serve", "--bind", "127.0.0.1", "--port", chosen]
+    environment = {name: value for name, value in os.environ.items() if name != "PERIGEE_TOKEN"}
+    for arguments in ([], ["--token-file", str(tmp_path / "token")]):
+        with subprocess.Popen([*command, *arguments], stderr=subprocess.PIPE, text=True, env=environment) as server:
+            assert server.stderr
+            said = server.stderr.readline()
+            assert "a token was made" in said
+            assert "answering at 127.0.0.1" in server.stderr.readline()
+            token = arguments or ["--token", said.strip().rpartition("PERIGEE_TOKEN=")[2]]
+            done = perigee("ping", "127.0.0.1", *token, "--port", chosen, "-c", "3", "--interval", "20 ms")
+            assert "3 sent, 0 lost" in done.stdout, done.stderr
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(10) == 0
+    made = tmp_path / "token"
+    assert made.stat().st_mode & 0o777 == 0o600
+    assert re.fullmatch("[a-z2-7]{26}\n", made.read_text())
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    refused = perigee("ping", "--serve", "--port", chosen, "--token-file", tmp_path / "link")
+    assert (refused.returncode, "cannot be read" in refused.stderr) == (2, True)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_client_of_an_older_version_is_named_where_the_server_runs(tmp_path: Path) -> None:
+    chosen = free_port()
+    command = [sys.executable, "-m", "perigee", "ping", "--serve", "--bind", "127.0.0.1", "--port", str(chosen)]
+    with subprocess.Popen([*command, "--token", "correct-horse"], stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr
+        assert "answering" in server.stderr.readline()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as old:
+            for _ in range(3):
+                old.sendto(b"PGa1" + bytes(16), ("127.0.0.1", chosen))
+            assert "127.0.0.1 speaks an older version" in server.stderr.readline()
+        server.send_signal(signal.SIGTERM)
+        assert server.stderr.read() == ""
+        assert server.wait(10) == 0
 
 
 def test_the_summary_needs_little_memory_whatever_it_counts() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What the commands that measure a real path have in common: quantities with units, the token, and when to stop."""
+"""What the commands that measure a real path have in common: their options, quantities with units, and when to stop."""
 
 from __future__ import annotations
 
@@ -14,39 +14,19 @@ import typer
 from perigee.errors import InputError
 
 Token = Annotated[
-    str | None, typer.Option(envvar="PERIGEE_TOKEN", help="The secret that both ends know, 8 letters or more.")
+    str | None, typer.Option(envvar="PERIGEE_TOKEN", help="The secret that both ends know; --serve makes one.")
 ]
-TokenFile = Annotated[Path | None, typer.Option(help="A file whose first line is the token.")]
+TokenFile = Annotated[
+    Path | None, typer.Option(help="A file whose first line is the token; --serve makes it if there is none.")
+]
 Bind = Annotated[str, typer.Option(help="With --serve: the address to listen at. \\[default: all]")]
-Limit = Annotated[int, typer.Option(min=1, help="With --serve: answers to pings in a second at the most.")]
+Limit = Annotated[int, typer.Option(min=1, help="With --serve: pings of one address answered in a second.")]
 MaxRate = Annotated[str, typer.Option(help="With --serve: rate of a probe at the most.")]
 MaxTotal = Annotated[str, typer.Option(help="With --serve: rate of all clients' probes together at the most.")]
 MaxTime = Annotated[str, typer.Option(help="With --serve: length of a probe at the most.")]
 
-_SHORTEST_TOKEN = 8
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _UNITS_BPS = {"bit/s": 1, "kbit/s": 1_000, "Mbit/s": 1_000_000, "Gbit/s": 1_000_000_000}
-
-
-def secret(token: str | None, token_file: Path | None = None) -> bytes:
-    """Return the token that both ends know, out of its file where there is one.
-
-    Raises:
-        InputError: there is none, or it is too short.
-    """
-    if token_file is not None:
-        try:
-            token = token_file.read_text(encoding="utf-8").partition("\n")[0].strip()
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "not a text file"
-            raise InputError(f"--token-file {token_file}: cannot be read: {why}") from error
-    if token is None:
-        raise InputError("no token is given; both ends take the same one with --token or the variable PERIGEE_TOKEN")
-    if len(token) < _SHORTEST_TOKEN:
-        raise InputError(
-            f"--token: {len(token)} letters are too few to keep others out; take {_SHORTEST_TOKEN} or more"
-        )
-    return token.encode()
 
 
 def seconds(option: str, text: str, least: float) -> float:

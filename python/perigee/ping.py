@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """The round trip of a real path, for days: small datagrams at a fixed pace, answered by a server of the same program.
 
-A datagram has four bytes that say what it is, its session, its number, and a message authentication code (HMAC-SHA256,
-cut to eight bytes); an answer has the same size and another code. The server (`perigee.serving`) answers what carries a
-right code, one datagram for one, and not more in a second than it was told to. So who does not know the token gets
-nothing, and nobody gets more than was sent.
+The datagrams are those of `crates/perigee-probe` (`ping.rs`): here are their timetable, the log, and what is counted. A
+session is opened first, so that the server knows that its answers arrive where the questions seem to come from; then it
+answers each number once, a datagram for a datagram. Where its limit is reached it says so, and the ping is not lost.
 """
 
 from __future__ import annotations
 
-import hmac
 import os
 import re
 import select
 import socket
-import struct
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -22,24 +19,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from perigee.console import say
+from perigee.engines import native_core
 from perigee.errors import InputError, RunError
 from perigee.files import storage_errors
-from perigee.roundtrips import RoundTrips
+from perigee.roundtrips import LIMITED, Outcome, RoundTrips
 from perigee.serving import PORT
+from perigee.tokens import key_of
 
 SIZE = 20
 """Bytes of a datagram, as in the campaign of Claypool et al. 2021."""
 LARGEST = 1400
 
-_HEAD = struct.Struct("!4sII")
-_ASK, _ANSWER = b"PGa1", b"PGb1"
-_CODE_BYTES = 8
+MOST_PINGS = 1 << 32
+"""Numbers of a session do not come twice: pings of one run at the most, 49 days of the shortest interval."""
 _LOG_HEAD = (
     "# perigee ping: to {host}, every {interval_us} us, {size} bytes, lost after {timeout_us} us\nunix_s,rtt_ms\n"
 )
-_LOG_LINE = re.compile(rb"[0-9]+\.[0-9]{3},([0-9]+\.[0-9]{3})?\n")
+_LOG_LINE = re.compile(rb"[0-9]+\.[0-9]{3},([0-9]+\.[0-9]{3}|limited)?\n")
 _LOOK_S = 0.1
 _FLUSH_S = 5.0
+_AGAIN_S = 1.0
+"""A question for a session is asked again after so long."""
+_RENEW_S = 3.0
+"""Without any answer for so long, the server may have been started anew: a session is asked for again."""
+_STALE_S = 300.0
+"""Sooner than a server forgets a session that is idle, it is asked for again before the next ping."""
 
 GoOn = Callable[[RoundTrips], bool]
 """Asked ten times a second, with what has been counted so far."""
@@ -119,24 +124,31 @@ class _Exchange:
         self._link = link
         self._counted = counted
         self._file = file
-        self._session = int.from_bytes(os.urandom(4))
+        self._pinger = native_core().Pinger(int.from_bytes(os.urandom(4)), key_of(plan.token))
+        self._count = min(plan.count or MOST_PINGS, MOST_PINGS)
         self._sent = 0
-        # By number: when it was sent, on the machine's clock and on the wall's, and its round trip once that is known.
-        self._open: OrderedDict[int, tuple[float, float, float | None]] = OrderedDict()
+        self._open = False
+        self._asked = -_AGAIN_S
+        self._heard = time.monotonic()
+        # By number: when it was sent, on the machine's clock and on the wall's, and what became of it once known.
+        self._under_way: OrderedDict[int, tuple[float, float, Outcome]] = OrderedDict()
 
     def run(self, go_on: GoOn) -> None:
+        if not self._begin(go_on):
+            return
         plan, start = self._plan, time.monotonic()
         flushed = looked = start
-        while plan.count is None or self._sent < plan.count or self._open:
+        while self._sent < self._count or self._under_way:
             now = time.monotonic()
             due = start + self._sent * plan.interval_s
-            if (plan.count is None or self._sent < plan.count) and now >= due:
+            if self._sent < self._count and now >= due:
                 if now - due > max(1.0, 10 * plan.interval_s):
                     # This machine slept: what was not sent is not lost.
                     start += now - due
-                self._send()
+                self._ping()
                 due += plan.interval_s
             self._settle(now)
+            self._keep_open(now, due)
             if now - looked >= _LOOK_S:
                 looked = now
                 if not go_on(self._counted):
@@ -144,21 +156,50 @@ class _Exchange:
             if self._file and now - flushed >= _FLUSH_S:
                 flushed = now
                 self._file.flush()
-            if select.select([self._link], [], [], max(0.0, min(due - now, _LOOK_S)))[0]:
-                self._receive()
+            self._wait(min(due - now, _LOOK_S))
         self._settle(time.monotonic())
 
-    def _send(self) -> None:
-        number = self._sent & 0xFFFFFFFF
-        self._open[number] = (time.monotonic(), time.time(), None)
+    def _begin(self, go_on: GoOn) -> bool:
+        """Ask for a session until there is one, or the path had its time: what is sent then is lost. False: stopped."""
+        began = time.monotonic()
+        while not self._open and (now := time.monotonic()) - began < self._plan.timeout_s:
+            self._hello(now)
+            self._wait(min(began + self._plan.timeout_s - now, _LOOK_S))
+            if not go_on(self._counted):
+                return False
+        return True
+
+    def _keep_open(self, now: float, due: float) -> None:
+        """Ask for the session again where the server may have forgotten it."""
+        silent = now - self._heard
+        first = next(iter(self._under_way.values()), None)
+        unanswered = first is not None and first[2] is None and now - first[0] > _RENEW_S
+        stale = silent > _STALE_S and self._sent < self._count and due - now < self._plan.timeout_s
+        if stale or (unanswered and silent > _RENEW_S):
+            self._hello(now)
+
+    def _hello(self, now: float) -> None:
+        if now - self._asked >= _AGAIN_S:
+            self._asked = now
+            self._send(self._pinger.hello())
+
+    def _ping(self) -> None:
+        self._under_way[self._sent] = (time.monotonic(), time.time(), None)
+        self._send(self._pinger.ask(self._sent, self._plan.size))
         self._sent += 1
+
+    def _send(self, datagram: bytes) -> None:
         try:
-            self._link.send(_datagram(_ASK, self._session, number, self._plan.token, self._plan.size))
+            self._link.send(datagram)
         except ConnectionRefusedError as error:
             self._refused(error)
         except OSError:
             # No way there at this moment: a loss like others, on a path that is watched for days.
             pass
+
+    def _wait(self, longest_s: float) -> None:
+        if select.select([self._link], [], [], max(0.0, longest_s))[0]:
+            self._receive()
 
     def _receive(self) -> None:
         try:
@@ -170,48 +211,57 @@ class _Exchange:
             # Nothing there after all, or news of a way that is not there at this moment.
             return
         now = time.monotonic()
-        read = _read_datagram(datagram, _ANSWER, self._plan.token)
-        if read is None or read[0] != self._session or read[1] not in self._open:
+        said = self._pinger.read(datagram)
+        if said is None:
             return
-        sent, wall, known = self._open[read[1]]
-        if known is None:
-            self._open[read[1]] = (sent, wall, (now - sent) * 1000)
+        self._heard = now
+        what, value = said
+        if what == "challenge":
+            self._send(self._pinger.open(value, min(self._sent, MOST_PINGS - 1)))
+        elif what == "welcome":
+            self._welcome(value)
+        elif what in ("answer", "too_many"):
+            sent, wall, known = self._under_way.get(value, (now, 0.0, LIMITED))
+            if known is None:
+                rtt_ms = (now - sent) * 1000
+                self._under_way[value] = (sent, wall, rtt_ms if what == "answer" else LIMITED)
+        elif not self._open:
+            raise RunError(f"{self._where}: {_NO_SESSION[what].format(limit=value)}")
+
+    def _welcome(self, limit: int) -> None:
+        if not self._open and self._plan.interval_s * limit < 1:
+            say(
+                f"note: the server answers {limit} pings a second of one address, and here are more; those over its "
+                "limit are counted apart from those lost"
+            )
+        self._open = True
 
     def _settle(self, now: float) -> None:
         """Count the oldest, once their round trips are known or their time is over."""
-        while self._open:
-            number, (sent, wall, rtt_ms) = next(iter(self._open.items()))
-            if rtt_ms is None and now - sent < self._plan.timeout_s:
+        while self._under_way:
+            number, (sent, wall, known) = next(iter(self._under_way.items()))
+            if known is None and now - sent < self._plan.timeout_s:
                 return
-            del self._open[number]
-            self._counted.add(rtt_ms)
+            del self._under_way[number]
+            self._counted.add(known)
             if self._file:
-                self._file.write(f"{wall:.3f},{'' if rtt_ms is None else f'{rtt_ms:.3f}'}\n".encode())
+                rtt_ms = f"{known:.3f}" if isinstance(known, float) else known or ""
+                self._file.write(f"{wall:.3f},{rtt_ms}\n".encode())
 
     def _refused(self, error: OSError) -> None:
         if not self._counted.answered:
-            where = f"{self._plan.host}, port {self._plan.port}"
-            raise RunError(f"{where}: nobody answers; start `perigee ping --serve` there") from error
+            raise RunError(f"{self._where}: nobody answers; start `perigee ping --serve` there") from error
+
+    @property
+    def _where(self) -> str:
+        return f"{self._plan.host}, port {self._plan.port}"
 
 
-def _datagram(kind: bytes, session: int, number: int, token: bytes, size: int) -> bytes:
-    head = _HEAD.pack(kind, session, number)
-    return (head + _code(head, token)).ljust(size, b"\0")
-
-
-def _read_datagram(datagram: bytes, kind: bytes, token: bytes) -> tuple[int, int] | None:
-    """Return session and number of a datagram of this kind with a right code."""
-    if not SIZE <= len(datagram) <= LARGEST or not datagram.startswith(kind):
-        return None
-    head, code = datagram[: _HEAD.size], datagram[_HEAD.size : SIZE]
-    if not hmac.compare_digest(code, _code(head, token)):
-        return None
-    _, session, number = _HEAD.unpack(head)
-    return session, number
-
-
-def _code(head: bytes, token: bytes) -> bytes:
-    return hmac.digest(token, head, "sha256")[:_CODE_BYTES]
+_NO_SESSION = {
+    "too_many_sessions": "this address has as many sessions as the server gives one ({limit}); end some, and try again "
+    "in 15 minutes",
+    "busy": "the server has as many sessions as it takes; try again in 15 minutes",
+}
 
 
 def read_log(log: Path) -> RoundTrips:
@@ -226,8 +276,8 @@ def read_log(log: Path) -> RoundTrips:
     return counted
 
 
-def entries(log: Path) -> Iterator[tuple[float, float | None]]:
-    """Yield of each datagram in a log when it was sent (s since 1970) and its round trip (ms), none where it was lost.
+def entries(log: Path) -> Iterator[tuple[float, Outcome]]:
+    """Yield of each datagram in a log when it was sent (s since 1970) and what became of it.
 
     Raises:
         InputError: it cannot be read, is no log of this program, or has a line that is wrong.
@@ -247,7 +297,13 @@ def entries(log: Path) -> Iterator[tuple[float, float | None]]:
                 return
             if found is None:
                 raise InputError(f"{log}:{place}: not a time and a round trip: {line[:40]!r}; remove the line")
-            yield float(line.partition(b",")[0]), None if found[1] is None else float(found[1])
+            yield float(line.partition(b",")[0]), _outcome(found[1])
+
+
+def _outcome(text: bytes | None) -> Outcome:
+    if text is None:
+        return None
+    return LIMITED if text == LIMITED.encode() else float(text)
 
 
 def _read(log: Path, plan: Plan, counted: RoundTrips) -> None:
@@ -266,7 +322,7 @@ def _read(log: Path, plan: Plan, counted: RoundTrips) -> None:
                 found = _LOG_LINE.fullmatch(line)
                 if found is None:
                     break
-                counted.add(None if found[1] is None else float(found[1]))
+                counted.add(_outcome(found[1]))
                 whole += len(line)
             file.seek(0, os.SEEK_END)
             if file.tell() - whole > len("1700000000.000,60000.000\n"):

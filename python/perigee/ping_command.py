@@ -25,12 +25,12 @@ from perigee.options import (
     TokenFile,
     host_and_port,
     seconds,
-    secret,
 )
 from perigee.ping import LARGEST, SIZE, Plan, read_log
 from perigee.ping import ping as send
 from perigee.roundtrips import RoundTrips
 from perigee.serving import PORT, allowed, serve_until_stopped
+from perigee.tokens import secret
 
 
 def ping(
@@ -62,18 +62,18 @@ def ping(
 
     Small UDP datagrams go to a server of the same program at a fixed pace, and come back. Memory is constant.
     Ctrl-C ends it with the summary; with --log the same command goes on later. The server answers only who knows the
-    token, a datagram for a datagram.
+    token, a datagram for a datagram; what its limit leaves without an answer is counted apart from what is lost.
 
     [bold]Examples[/bold]
 
-      perigee ping --serve --token correct-horse                 on a host beyond the link
+      perigee ping --serve --token-file token                    on a host beyond the link
       perigee ping example.org --token correct-horse --log baseline.csv
       perigee ping --summary baseline.csv --ccdf baseline-ccdf.csv
     """
     if summary is not None:
         _show(read_log(summary), ccdf)
         return
-    known = secret(token, token_file)
+    known = secret(token, token_file, make=server)
     if server:
         if host is not None:
             raise InputError(f"{host}: with --serve there is no host to ask; use --bind for the address to listen at")
@@ -90,13 +90,14 @@ def ping(
     with error_console.status("") as line:
 
         def watch(counted: RoundTrips) -> bool:
-            line.update(f"{counted.sent} sent, {counted.lost} lost, mean {number(counted.mean_ms, 1)} ms")
+            limited = f", {counted.limited} over the server's limit" if counted.limited else ""
+            line.update(f"{counted.sent} sent, {counted.lost} lost{limited}, mean {number(counted.mean_ms, 1)} ms")
             return not stopped
 
         counted = send(plan, log, watch)
     _show(counted, ccdf)
-    if counted.sent and not counted.answered:
-        say("no answer came: is the token the same, and UDP let through?")
+    if counted.sent and not counted.answered and not counted.limited:
+        say("no answer came: is the token the same, UDP let through, and the server of this version?")
         raise typer.Exit(EXIT_RUN_FAILED)
 
 
@@ -110,13 +111,18 @@ def _show(counted: RoundTrips, ccdf: Path | None) -> None:
         for name, value in [*rows, ("largest", counted.max_ms)]:
             table.add_row(name, number(value, 2))
     out_console.print(table)
-    share = 100 * counted.lost / max(counted.sent, 1)
     several = counted.events - counted.single_events
     out_console.print(
-        f"{counted.sent} sent, {counted.lost} lost ({number(share, 3)} %) in {counted.events} events, "
+        f"{counted.sent} sent, {counted.lost} lost ({number(100 * counted.loss, 3)} %) in {counted.events} events, "
         f"{several} of them of several in a row, {counted.longest_event} at the most",
         highlight=False,
     )
+    if counted.limited:
+        out_console.print(
+            f"{counted.limited} reached the server over its limit; they have no round trip and are not lost: take a "
+            "longer --interval, or raise its --limit",
+            highlight=False,
+        )
     if ccdf is not None:
         rows_ = (f"{rtt:.1f},{above:.9g}\n" for rtt, above in counted.above())
         write_atomically(ccdf, ("rtt_ms,share_above\n" + "".join(rows_)).encode())

@@ -13,10 +13,10 @@ import pyarrow as pa
 from perigee import observed
 from perigee.errors import InputError
 from perigee.ping import entries
-from perigee.roundtrips import RoundTrips
+from perigee.roundtrips import LIMITED, Outcome, RoundTrips
 
-Entry = tuple[float, float | None]
-"""When a ping was sent (s), and its round trip (ms); none: lost."""
+Entry = tuple[float, Outcome]
+"""When a ping was sent (s), and what became of it."""
 
 MOST_ROWS = 2_000_000
 """Pings that are written one by one: more than four days at five per second. Figures count all of them."""
@@ -54,7 +54,7 @@ def tables(path: Path, study: str) -> tuple[dict[str, pa.Table], tuple[str, ...]
         backwards += at < last
         last = at
         counted.add(rtt_ms)
-        if len(starts) < MOST_ROWS:
+        if rtt_ms != LIMITED and len(starts) < MOST_ROWS:
             starts.append(max(0.0, at - first))
             took.append(np.nan if rtt_ms is None else rtt_ms)
     if not counted.sent:
@@ -62,6 +62,8 @@ def tables(path: Path, study: str) -> tuple[dict[str, pa.Table], tuple[str, ...]
     notes = []
     if counted.sent > MOST_ROWS:
         notes.append(f"the first {MOST_ROWS} of {counted.sent} pings are written one by one; the figures count all")
+    if counted.limited:
+        notes.append(f"{counted.limited} pings reached the server over its limit; they are in no figure, nor lost")
     if backwards:
         notes.append(f"the clock was set back {backwards} times; instants behind that are wrong, round trips are not")
     if of_system and not counted.lost:
@@ -80,7 +82,7 @@ def _row(schema: pa.Schema, study: str, counted: RoundTrips, length: float) -> p
         "study": study, "point": "{}", "cc_params": "{}", "flow": "ping", "kind": "ping", "from_node": "here",
         "to_node": "there", "start_s": 0.0, "duration_s": length, "completed": True,
         "outcome": "completed", "goodput_mbps": 0.0,
-        "sent_packets": counted.sent, "lost_packets": counted.lost,
+        "sent_packets": counted.sent - counted.limited, "lost_packets": counted.lost,
     }  # fmt: skip
     if known:
         row |= {

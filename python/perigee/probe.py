@@ -23,6 +23,7 @@ from perigee.files import storage_errors
 from perigee.numbers import number
 from perigee.probed import Step
 from perigee.serving import PORT, prepare
+from perigee.tokens import key_of
 
 LEAST_PACKET, LARGEST_PACKET = 100, 9000
 HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}
@@ -208,8 +209,8 @@ def _measure(plan: Plan, link: socket.socket, direction: Direction, rate_bps: in
     title = f"{direction} {number(rate_bps / 1e6, 2)} Mbit/s"
     told: dict[str, Any] = json.loads(
         native_core().probe_once(
-            link.fileno(), plan.token, int.from_bytes(os.urandom(8)), direction == "down", rate_bps, plan.packet,
-            HEADERS[link.family], plan.time_s, plan.interval_s, lambda share: watch(title, share),
+            link.fileno(), key_of(plan.token), int.from_bytes(os.urandom(8)), direction == "down", rate_bps,
+            plan.packet, HEADERS[link.family], plan.time_s, plan.interval_s, lambda share: watch(title, share),
         )
     )  # fmt: skip
     if "failure" in told:
@@ -237,9 +238,10 @@ def _why(plan: Plan, title: str, told: dict[str, Any], link: socket.socket) -> E
     failed = {
         "nobody_listens": f"{where}: nobody answers; start `perigee probe --serve` there",
         "no_answer": f"{where}: no answer came: is the token the same, UDP let through, and `perigee probe --serve` "
-        "running there?",
+        "of this version running there?",
         "rate_of_all": f"{title}: other clients are at work, {mbps} Mbit/s are left for this one; try again later",
         "another_session": f"{title}: another probe from this address is at work; try again later",
+        "too_many": f"{title}: this address began {limit} probes within 20 s; try again later",
         "busy": f"{where}: as many clients as the server takes are at work; try again later",
         "fell_silent": f"{title}: the server was not heard for 15 s; the path or the server is gone",
         "silence": f"{title}: the server did not hear from here for 5 s, and stopped",

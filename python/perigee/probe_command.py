@@ -25,12 +25,12 @@ from perigee.options import (
     bits_per_second,
     host_and_port,
     seconds,
-    secret,
 )
 from perigee.probe import Direction, Plan, read_log, with_packet
 from perigee.probe import probe as measure
 from perigee.probed import Step, capacity_bps
 from perigee.serving import PORT, allowed, serve_until_stopped
+from perigee.tokens import secret
 
 _DIRECTIONS: dict[str, tuple[Direction, ...]] = {"up": ("up",), "down": ("down",), "both": ("up", "down")}
 
@@ -75,7 +75,7 @@ def probe(
 
     [bold]Examples[/bold]
 
-      perigee probe --serve --token correct-horse                 on a host beyond the link; it answers pings too
+      perigee probe --serve --token-file token                    on a host beyond the link; it answers pings too
       perigee probe example.org --rate "0.5 Mbit/s" --rate "1 Mbit/s" --rate "2 Mbit/s" --time "600 s" --log probe.jsonl
       perigee probe example.org --find --rate "5 Mbit/s" --time "10 s" --direction down
       perigee probe --summary probe.jsonl
@@ -83,7 +83,7 @@ def probe(
     if summary is not None:
         _show(read_log(summary))
         return
-    known = secret(token, token_file)
+    known = secret(token, token_file, make=server)
     if server:
         if host is not None:
             raise InputError(f"{host}: with --serve there is no host to ask; use --bind for the address to listen at")

@@ -5,11 +5,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Final, Literal
 
 import numpy as np
 
 BIN_MS = 0.1
 LARGEST_MS = 60_000.0
+LIMITED: Final = "limited"
+"""A datagram that came to the server, which said that its limit is reached: neither a round trip nor lost."""
+
+Outcome = float | Literal["limited"] | None
+"""What became of a datagram: its round trip (ms), `LIMITED`, or none: no answer came."""
 
 
 class RoundTrips:
@@ -18,6 +24,7 @@ class RoundTrips:
     Attributes:
         sent: datagrams sent.
         lost: those whose answer never came.
+        limited: those that the server's limit left without one.
         events: times that one or several in a row were lost.
         single_events: of these, the ones of a single datagram.
         longest_event: datagrams lost in a row at the most.
@@ -27,16 +34,19 @@ class RoundTrips:
 
     Examples:
         >>> counted = RoundTrips()
+        >>> counted.add(LIMITED)
         >>> for rtt in (600.0, None, None, 602.0, 601.0):
         ...     counted.add(rtt)
-        >>> counted.sent, counted.lost, counted.events, counted.longest_event, counted.mean_ms, counted.sd_ms
-        (5, 2, 1, 2, 601.0, 1.0)
+        >>> counted.sent, counted.lost, counted.limited, counted.loss
+        (6, 2, 1, 0.4)
+        >>> counted.events, counted.longest_event, counted.mean_ms, counted.sd_ms
+        (1, 2, 601.0, 1.0)
         >>> round(counted.quantile_ms(0.5), 2), [(round(rtt, 1), round(share, 2)) for rtt, share in counted.above()]
         (601.05, [(600.1, 0.67), (601.1, 0.33), (602.1, 0.0)])
     """
 
     def __init__(self) -> None:
-        self.sent = self.lost = self.events = self.single_events = self.longest_event = 0
+        self.sent = self.lost = self.limited = self.events = self.single_events = self.longest_event = 0
         self.mean_ms, self.min_ms, self.max_ms = 0.0, math.inf, 0.0
         self._squares = 0.0
         self._in_a_row = 0
@@ -45,16 +55,26 @@ class RoundTrips:
     @property
     def answered(self) -> int:
         """Datagrams whose answer came."""
-        return self.sent - self.lost
+        return self.sent - self.lost - self.limited
+
+    @property
+    def loss(self) -> float:
+        """Share lost of those that no limit was in the way of; 0 without any."""
+        return self.lost / max(self.sent - self.limited, 1)
 
     @property
     def sd_ms(self) -> float:
         """Standard deviation of the round trips; 0 with fewer than two."""
         return math.sqrt(self._squares / (self.answered - 1)) if self.answered > 1 else 0.0
 
-    def add(self, rtt_ms: float | None) -> None:
-        """Count a datagram: its round trip, or none where no answer came."""
+    def add(self, rtt_ms: Outcome) -> None:
+        """Count a datagram: its round trip, or what became of it."""
         self.sent += 1
+        if rtt_ms == LIMITED:
+            self.limited += 1
+            # The path carried it, and the word on the limit back.
+            self._in_a_row = 0
+            return
         if rtt_ms is None:
             self.lost += 1
             self._in_a_row += 1

@@ -13,10 +13,15 @@ from perigee.engines import native_core
 from perigee.errors import RunError
 from perigee.numbers import number
 from perigee.options import Stopped, bits_per_second, seconds
+from perigee.tokens import key_of
 
 PORT = 7301
 BUFFER_BYTES = 4 << 20
 """Of a socket, so that what comes while its program sleeps is not lost."""
+
+
+GoOn = Callable[[int, int, str | None], bool]
+"""Asked with the pings answered so far, the clients at a probe, and the last address that speaks an older version."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class Limits:
     """What a server allows.
 
     Attributes:
-        pings: answers to pings in a second.
+        pings: pings of one address answered in a second; all together have 16 times as many.
         rate_bps: rate of one client's probe.
         total_bps: rate of all clients' probes together.
         time_s: length of one probe.
@@ -43,7 +48,7 @@ def serve(
     port: int,
     token: bytes,
     limits: Limits = Limits(),
-    go_on: Callable[[int, int], bool] = lambda _answered, _clients: True,
+    go_on: GoOn = lambda _answered, _clients, _older: True,
 ) -> None:
     """Answer until told to stop.
 
@@ -52,7 +57,7 @@ def serve(
         port: the port.
         token: the secret that both ends know.
         limits: what is allowed.
-        go_on: asked ten times a second, with the pings answered so far and the clients at a probe, whether to go on.
+        go_on: asked ten times a second whether to.
 
     Raises:
         RunError: the port cannot be had.
@@ -63,7 +68,7 @@ def serve(
         raise RunError(f"{bind or 'all addresses'}, port {port}: {error.strerror or error}") from error
     with listening:
         native_core().probe_serve(
-            listening.fileno(), token, os.urandom(32), limits.rate_bps, limits.total_bps, limits.time_s,
+            listening.fileno(), key_of(token), os.urandom(32), limits.rate_bps, limits.total_bps, limits.time_s,
             limits.clients, limits.pings, go_on,
         )  # fmt: skip
 
@@ -72,10 +77,21 @@ def serve_until_stopped(bind: str, port: int, token: bytes, limits: Limits) -> N
     """As `serve`, until Ctrl-C or a termination, with a word on what is allowed."""
     stopped = Stopped()
     say(
-        f"answering at {bind or 'all addresses'}, UDP port {port}: up to {limits.pings} pings a second, and probes of "
-        f"up to {number(limits.rate_bps / 1e6, 1)} Mbit/s and {number(limits.time_s, 0)} s; Ctrl-C ends it"
+        f"answering at {bind or 'all addresses'}, UDP port {port}: {limits.pings} pings a second of one address, "
+        f"probes of up to {number(limits.rate_bps / 1e6, 1)} Mbit/s and {number(limits.time_s, 0)} s; Ctrl-C ends it"
     )
-    serve(bind, port, token, limits, lambda _answered, _clients: not stopped)
+    told: set[bool] = set()
+
+    def go_on(_answered: int, _clients: int, older: str | None) -> bool:
+        # Anybody can send such a datagram: one word is enough.
+        if older is not None and not told:
+            told.add(True)
+            say(
+                f"note: {older} speaks an older version, which has no answer; install this version of perigee there too"
+            )
+        return not stopped
+
+    serve(bind, port, token, limits, go_on)
 
 
 def allowed(limit: int, max_rate: str, max_total: str, max_time: str) -> Limits:

@@ -1,11 +1,14 @@
 //! The server's side: whom it listens to, what it agrees to, and when it stops.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 
 use perigee_units::{Rate, Time};
 
+use crate::bucket::{client, Shared};
 use crate::code::{Token, CODE};
+use crate::ping::Ping;
+use crate::ping_sessions::PingSessions;
 use crate::receiver::{Receiver, MOST_BLOCKS};
 use crate::sender::{Sender, Sent};
 use crate::wire::{self, Direction, Message, Refusal, Request, DATA_HEAD, MOST_BYTES, PART};
@@ -21,7 +24,7 @@ pub struct Limits {
     pub time: Time,
     /// Clients at a time, also those that fetch their reports.
     pub clients: usize,
-    /// Answers to `perigee ping` in a second.
+    /// Answers to pings of one client in a second; all together have 16 times as many.
     pub pings: u32,
 }
 
@@ -40,8 +43,8 @@ impl Default for Limits {
 /// A server of probes and pings, without a socket or a clock.
 ///
 /// To an address that has not shown that it receives, it never sends more than came from there: each datagram has one
-/// answer at the most, and that is no larger. Only a client that sent back the challenge is sent data, and only for as long
-/// as it goes on to say that it is there.
+/// answer at the most, and that is no larger. Only a client that sent back the challenge has pings answered or is sent
+/// data, and data only for as long as it goes on to say that it is there.
 #[derive(Debug)]
 pub struct Server {
     token: Token,
@@ -49,11 +52,12 @@ pub struct Server {
     own: Token,
     limits: Limits,
     sessions: Vec<Session>,
-    /// Names of sessions that were, for as long as their challenges could be sent once more.
-    spent: VecDeque<(u64, Time)>,
-    allowance: f64,
-    allowed_at: Time,
-    answered: u64,
+    /// Names of sessions that were, of whom and since when, for as long as their challenges could be sent once more.
+    spent: VecDeque<(u64, Ipv6Addr, Time)>,
+    pings: PingSessions,
+    /// Of answers to those who have shown nothing yet.
+    strangers: Shared,
+    older: Option<SocketAddr>,
     /// Whom the last packet of data went to.
     turn: usize,
 }
@@ -81,13 +85,13 @@ impl Server {
     pub fn new(token: Token, secret: [u8; 32], limits: Limits) -> Self {
         Self {
             token,
+            strangers: Shared::new(Token::new(&secret), STRANGERS_PER_S),
             own: Token::new(&secret),
+            pings: PingSessions::new(limits.pings),
             limits,
             sessions: Vec::new(),
             spent: VecDeque::new(),
-            allowance: f64::from(limits.pings),
-            allowed_at: Time::ZERO,
-            answered: 0,
+            older: None,
             turn: 0,
         }
     }
@@ -147,7 +151,12 @@ impl Server {
 
     /// Pings answered so far.
     pub fn answered(&self) -> u64 {
-        self.answered
+        self.pings.answered()
+    }
+
+    /// The last address that a datagram of an older version of the protocol came from. Anybody can have sent it.
+    pub fn older(&self) -> Option<SocketAddr> {
+        self.older
     }
 
     /// Clients at a probe, or at its report.
@@ -156,16 +165,32 @@ impl Server {
     }
 
     fn answer(&mut self, now: Time, from: SocketAddr, datagram: &[u8], out: &mut [u8]) -> Option<usize> {
-        if let Some(length) = wire::pong(datagram, &self.token, out) {
-            return self.may_pong(now).then_some(length);
+        if let Some(ping) = Ping::read(datagram) {
+            return self.pings.answer(now, from, (ping, datagram), &self.token, out);
+        }
+        if wire::is_older(datagram) {
+            self.older = Some(from);
         }
         let (name, message) = wire::read(datagram, &self.token)?;
         let say = |message: Message<'_>, out: &mut [u8]| Some(message.write(name, &self.token, 0, out));
         let known = self.sessions.iter().position(|session| session.name == name && session.peer == from);
         match (message, known) {
             (Message::Hello, _) => {
+                if !self.strangers.take(now, from) {
+                    return None;
+                }
                 let challenge = self.own.challenge(from, name, slot(now));
                 say(Message::Challenge(challenge), out)
+            }
+            (Message::Open { challenge, first }, _) => {
+                let session = u32::try_from(name).ok().filter(|_| self.has_seen(now, from, name, challenge))?;
+                say(
+                    match self.pings.open(now, from, session, first) {
+                        Ok(pings) => Message::Welcome { pings },
+                        Err(refusal) => Message::Answer(Some(refusal)),
+                    },
+                    out,
+                )
             }
             (Message::Start(..), Some(_)) => say(Message::Answer(None), out),
             (Message::Start(challenge, asked), None) => {
@@ -199,6 +224,9 @@ impl Server {
                 say(Message::Stopped { ended, sent: *sent, report }, out)
             }
             (Message::Stop { .. }, None) => {
+                if !self.strangers.take(now, from) {
+                    return None;
+                }
                 let unknown = Message::Stopped { ended: Some(Refusal::Unknown), sent: Sent::default(), report: 0 };
                 say(unknown, out)
             }
@@ -222,15 +250,18 @@ impl Server {
         self.expire(now);
         check(&asked, &self.limits)?;
         // A name is used once: who recorded how it began cannot begin it again.
-        if self.spent.iter().any(|&(spent, _)| spent == name) {
+        if self.spent.iter().any(|&(spent, ..)| spent == name) {
             return Err(Refusal::Unknown);
         }
-        let ip = address(from);
-        let others = |session: &Session| address(session.peer) == ip && session.is_at_work(now);
+        let own = client(from);
+        let others = |session: &Session| client(session.peer) == own && session.is_at_work(now);
         if self.sessions.iter().any(others) {
             return Err(Refusal::AnotherSession);
         }
-        self.sessions.retain(|session| address(session.peer) != ip);
+        if self.spent.iter().filter(|&&(_, whose, _)| whose == own).count() >= SPENT_OF_ONE {
+            return Err(Refusal::TooMany(SPENT_OF_ONE as u64));
+        }
+        self.sessions.retain(|session| client(session.peer) != own);
         if self.sessions.len() >= self.limits.clients || self.spent.len() >= MOST_SPENT {
             return Err(Refusal::Busy);
         }
@@ -240,7 +271,7 @@ impl Server {
         if asked.rate_bps > left {
             return Err(Refusal::RateOfAll(left));
         }
-        self.spent.push_back((name, now));
+        self.spent.push_back((name, own, now));
         let work = match asked.direction {
             Direction::Up => {
                 let receiver = Box::new(Receiver::new(asked));
@@ -260,22 +291,9 @@ impl Server {
             }
         }
         self.sessions.retain(|session| now - session.heard <= FORGOTTEN);
-        while self.spent.front().is_some_and(|&(_, then)| now - then > SLOT * 2) {
+        while self.spent.front().is_some_and(|&(.., then)| now - then > SLOT * 2) {
             self.spent.pop_front();
         }
-    }
-
-    /// A bucket of as many answers as a second has.
-    fn may_pong(&mut self, now: Time) -> bool {
-        let limit = f64::from(self.limits.pings);
-        self.allowance = limit.min(self.allowance + (now - self.allowed_at).as_secs_f64() * limit);
-        self.allowed_at = now;
-        if self.allowance < 1.0 {
-            return false;
-        }
-        self.allowance -= 1.0;
-        self.answered += 1;
-        true
     }
 }
 
@@ -318,11 +336,6 @@ fn check(asked: &Request, limits: &Limits) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// One client: an address, whatever form it has.
-fn address(peer: SocketAddr) -> IpAddr {
-    peer.ip().to_canonical()
-}
-
 fn slot(now: Time) -> u64 {
     now.as_nanos() / SLOT.as_nanos()
 }
@@ -338,7 +351,11 @@ const STATUS_EVERY: Time = Time::from_millis(500);
 /// Packets of a probe at the most.
 const MOST_PACKETS: u64 = 1 << 31;
 /// Names of past sessions that are remembered.
-const MOST_SPENT: usize = 256;
+const MOST_SPENT: usize = 512;
+/// And of one client.
+const SPENT_OF_ONE: usize = 32;
+/// Challenges, and words on sessions that are not known, to one address in a second: a client asks once a second.
+const STRANGERS_PER_S: u32 = 20;
 
 #[cfg(test)]
 mod tests {
@@ -415,24 +432,39 @@ mod tests {
         }
     }
 
+    const ASKED: Request = Request {
+        direction: Direction::Down,
+        packet: 1500,
+        headers: 28,
+        rate_bps: 1_000_000,
+        packets: 100,
+        per_block: 10,
+    };
+
+    #[test]
+    fn one_address_that_begins_many_probes_is_told_so_and_others_begin_theirs() {
+        let mut stranger = Stranger::new();
+        let mut begin = |from: SocketAddr, name| {
+            let begun = stranger.server.begin(stranger.now, from, name, ASKED);
+            stranger.server.sessions.clear();
+            begun
+        };
+        let begun = (0..1000).filter(|&name| begin(stranger.from, name).is_ok());
+        assert_eq!(begun.count(), SPENT_OF_ONE);
+        assert_eq!(begin(stranger.from, 1000), Err(Refusal::TooMany(SPENT_OF_ONE as u64)));
+        assert_eq!(begin(SocketAddr::from(([192, 0, 2, 2], 4000)), 1001), Ok(()));
+    }
+
     #[test]
     fn a_session_s_name_begins_one_session_only() {
         let mut stranger = Stranger::new();
-        let asked = Request {
-            direction: Direction::Down,
-            packet: 1500,
-            headers: 28,
-            rate_bps: 1_000_000,
-            packets: 100,
-            per_block: 10,
-        };
-        stranger.begin(asked);
+        stranger.begin(ASKED);
         assert_eq!(stranger.server.clients(), 1);
         // Its client is gone, and somebody sends what was recorded.
         stranger.now += PATIENCE + Time::from_secs(1);
         assert!(stranger.server.transmit(stranger.now, &mut vec![0; MOST_BYTES]).is_none());
         stranger.server.sessions.clear();
-        stranger.begin(asked);
+        stranger.begin(ASKED);
         assert_eq!(stranger.server.clients(), 0);
     }
 }

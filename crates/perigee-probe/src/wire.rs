@@ -12,6 +12,10 @@
 //! | `stop` | client | packets sent; filled up |
 //! | `stopped` | server | why it ended, what was sent, and the bytes of the report |
 //! | `get`, `part` | client, server | a place in the report, and its bytes from there; the question is filled up |
+//! | `open` | client | the challenge, and the number of the first ping: opens a session of pings |
+//! | `welcome` | server | pings that one address is answered in a second |
+//!
+//! Pings themselves are smaller: see `ping.rs`.
 //!
 //! Every one but `data` ends with a code (before the filling). A packet of data is known by its session, 64 random bits
 //! that only the two ends have seen, and by its address.
@@ -51,6 +55,8 @@ pub enum Refusal {
     Unknown,
     /// The numbers make no sense.
     Malformed,
+    /// The address has as many sessions as one may have, or began as many in a short time.
+    TooMany(u64),
 }
 
 impl Refusal {
@@ -65,6 +71,7 @@ impl Refusal {
             Self::Silence => (7, 0),
             Self::Unknown => (8, 0),
             Self::Malformed => (9, 0),
+            Self::TooMany(limit) => (10, limit),
         }
     }
 
@@ -79,6 +86,7 @@ impl Refusal {
             7 => Self::Silence,
             8 => Self::Unknown,
             9 => Self::Malformed,
+            10 => Self::TooMany(limit),
             _ => return None,
         })
     }
@@ -119,6 +127,8 @@ pub(crate) enum Message<'d> {
     Stopped { ended: Option<Refusal>, sent: Sent, report: u32 },
     Get(u32),
     Part(u32, &'d [u8]),
+    Open { challenge: [u8; CODE], first: u32 },
+    Welcome { pings: u32 },
 }
 
 impl Message<'_> {
@@ -135,6 +145,8 @@ impl Message<'_> {
             Self::Stopped { .. } => b'F',
             Self::Get(_) => b'G',
             Self::Part(..) => b'P',
+            Self::Open { .. } => b'O',
+            Self::Welcome { .. } => b'W',
         }
     }
 
@@ -161,6 +173,8 @@ impl Message<'_> {
             }
             Self::Get(place) => at.u32(place),
             Self::Part(place, bytes) => at.u32(place).bytes(bytes),
+            Self::Open { challenge, first } => at.bytes(&challenge).u32(first),
+            Self::Welcome { pings } => at.u32(pings),
         };
         if !matches!(self, Self::Data { .. }) {
             let code: [u8; CODE] = token.code(&at.out[..at.at]);
@@ -200,26 +214,17 @@ pub(crate) fn read<'d>(datagram: &'d [u8], token: &Token) -> Option<(u64, Messag
         b'G' => Message::Get(at.u32()?),
         // A part has no filling: all but the code is its content.
         b'P' => Message::Part(at.u32()?, at.bytes(at.0.len().checked_sub(CODE)?)?),
+        b'O' => Message::Open { challenge: at.array()?, first: at.u32()? },
+        b'W' => Message::Welcome { pings: at.u32()? },
         _ => return None,
     };
     let (covered, code) = (datagram.len() - at.0.len(), at.bytes(CODE)?);
     token.is_right(&datagram[..covered], code).then_some((session, message))
 }
 
-/// The answer to a datagram of `perigee ping`: the same size, session and number under another kind and code.
-pub(crate) fn pong(datagram: &[u8], token: &Token, out: &mut [u8]) -> Option<usize> {
-    if !(PING_LEAST..=PING_MOST).contains(&datagram.len()) || !datagram.starts_with(PING_ASK) {
-        return None;
-    }
-    if !token.is_right(&datagram[..PING_HEAD], &datagram[PING_HEAD..PING_LEAST]) {
-        return None;
-    }
-    out[..4].copy_from_slice(PING_ANSWER);
-    out[4..PING_HEAD].copy_from_slice(&datagram[4..PING_HEAD]);
-    let code: [u8; PING_LEAST - PING_HEAD] = token.code(&out[..PING_HEAD]);
-    out[PING_HEAD..PING_LEAST].copy_from_slice(&code);
-    out[PING_LEAST..datagram.len()].fill(0);
-    Some(datagram.len())
+/// Whether a datagram is of an older version of the probe or the ping.
+pub(crate) fn is_older(datagram: &[u8]) -> bool {
+    OLDER.iter().any(|magic| datagram.starts_with(magic))
 }
 
 struct Writer<'o> {
@@ -302,7 +307,9 @@ impl<'d> Reader<'d> {
 }
 
 /// First bytes of every datagram of this version of the probe.
-const MAGIC: [u8; 4] = *b"PGp1";
+const MAGIC: [u8; 4] = *b"PGp2";
+/// Those of version 1, with codes of the token as it was typed: probes, pings.
+const OLDER: [&[u8]; 2] = [b"PGp1", b"PGa1"];
 /// Kind, session, number and instant of a packet of data: the least payload.
 pub(crate) const DATA_HEAD: usize = MAGIC.len() + 1 + 8 + 8 + 8;
 /// Questions whose answer is larger than they need to be are filled up to this.
@@ -315,12 +322,6 @@ pub(crate) const FILLED_GET: usize = 1200;
 pub(crate) const PART: usize = FILLED_GET - MAGIC.len() - 1 - 8 - 4 - CODE;
 /// Largest datagram that is sent or read.
 pub const MOST_BYTES: usize = 9216;
-
-const PING_ASK: &[u8] = b"PGa1";
-const PING_ANSWER: &[u8] = b"PGb1";
-const PING_HEAD: usize = 12;
-const PING_LEAST: usize = 20;
-const PING_MOST: usize = 1400;
 
 #[cfg(test)]
 mod tests {
@@ -353,6 +354,9 @@ mod tests {
             Message::Stopped { ended: Some(Refusal::Silence), sent, report: 77 },
             Message::Get(1176),
             Message::Part(1176, b"what there is"),
+            Message::Open { challenge: [9; CODE], first: 77 },
+            Message::Welcome { pings: 1000 },
+            Message::Answer(Some(Refusal::TooMany(32))),
         ];
         for message in messages {
             let mut out = [0xff; 2000];
@@ -372,6 +376,9 @@ mod tests {
         let sent = Sent::default();
         assert!(size(Message::Challenge([0; CODE]), 0) <= size(Message::Hello, FILLED_HELLO));
         assert!(size(Message::Answer(Some(Refusal::Busy)), 0) <= size(Message::Start([0; CODE], ASKED), 0));
+        let open = size(Message::Open { challenge: [0; CODE], first: 0 }, 0);
+        assert!(size(Message::Welcome { pings: 0 }, 0) <= open);
+        assert!(size(Message::Answer(Some(Refusal::TooMany(1))), 0) <= open);
         let stopped = Message::Stopped { ended: None, sent, report: 0 };
         assert!(size(stopped, 0) <= size(Message::Stop { sent: 0 }, FILLED_STOP));
         assert_eq!(size(Message::Part(0, &[0; PART]), 0), size(Message::Get(0), FILLED_GET));
@@ -380,7 +387,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_that_arrives_makes_the_reader_panic(
-            kind in prop::sample::select(b"HCSADKTEFGPX".to_vec()),
+            kind in prop::sample::select(b"HCSADKTEFGPOWX".to_vec()),
             rest in prop::collection::vec(any::<u8>(), 0..300),
         ) {
             let token = Token::new(b"secret");
@@ -392,7 +399,6 @@ mod tests {
             let is_data = matches!(found, Some((_, Message::Data { .. })));
             prop_assert!(found.is_none() || is_data);
             read(&rest, &token);
-            pong(&rest, &token, &mut [0; 2000]);
         }
     }
 }

@@ -311,7 +311,7 @@ mod _core {
     #[pymodule_export]
     use super::observe::observed;
     #[pymodule_export]
-    use super::probe::{probe_once, probe_serve};
+    use super::probe::{probe_once, probe_serve, Pinger};
     #[pymodule_export]
     use super::{algorithm_of, algorithms, check_of, Plan, SimulationError, StudyError};
 }

@@ -3,7 +3,9 @@
 use std::net::UdpSocket;
 use std::os::fd::{BorrowedFd, RawFd};
 
-use perigee_probe::{Direction, Failure, Limits, Outcome, Plan, ProbeError, Refusal, Report, Server, Token};
+use perigee_probe::{
+    Direction, Failure, Limits, Outcome, PingReply, Plan, ProbeError, Refusal, Report, Server, Token, PING_MOST,
+};
 use perigee_units::{Rate, Time};
 use pyo3::prelude::*;
 use serde_json::{json, Value};
@@ -63,8 +65,62 @@ pub(crate) fn probe_once(
     Ok(told.to_string())
 }
 
+/// What a client of pings says, and what the server's answers mean: one session, without a socket.
+#[pyclass(frozen)]
+pub(crate) struct Pinger(perigee_probe::Pinger);
+
+#[pymethods]
+impl Pinger {
+    /// `session` is random, `key` the secret of both ends.
+    #[new]
+    #[allow(clippy::needless_pass_by_value, reason = "called by Python, with owned values")]
+    fn new(session: u32, key: Vec<u8>) -> Self {
+        Self(perigee_probe::Pinger::new(session, Token::new(&key)))
+    }
+
+    /// The question for a challenge.
+    fn hello(&self) -> Vec<u8> {
+        written(|out| self.0.hello(out))
+    }
+
+    /// What opens the session, with the challenge that came and the number of the next ping.
+    fn open(&self, challenge: [u8; 16], first: u32) -> Vec<u8> {
+        written(|out| self.0.open(challenge, first, out))
+    }
+
+    /// A ping of `size` bytes.
+    fn ask(&self, number: u32, size: usize) -> Vec<u8> {
+        written(|out| self.0.ask(number, size, out))
+    }
+
+    /// What a datagram of the server says: `challenge` and its bytes, `welcome` and the pings that are answered in a
+    /// second, `answer` or `too_many` and a number, `too_many_sessions` and a limit, or `busy`; none: it is nothing of ours.
+    #[allow(clippy::needless_pass_by_value, reason = "called by Python, with owned values")]
+    fn read(&self, py: Python<'_>, datagram: Vec<u8>) -> PyResult<Option<(&'static str, Py<PyAny>)>> {
+        let number = |value: u64| Ok::<_, PyErr>(value.into_pyobject(py)?.into_any().unbind());
+        Ok(Some(match self.0.read(&datagram) {
+            None => return Ok(None),
+            Some(PingReply::Challenge(challenge)) => {
+                ("challenge", pyo3::types::PyBytes::new(py, &challenge).into_any().unbind())
+            }
+            Some(PingReply::Welcome(pings)) => ("welcome", number(pings.into())?),
+            Some(PingReply::Answer(at)) => ("answer", number(at.into())?),
+            Some(PingReply::TooMany(at)) => ("too_many", number(at.into())?),
+            Some(PingReply::Refused(Refusal::TooMany(limit))) => ("too_many_sessions", number(limit)?),
+            Some(PingReply::Refused(_)) => ("busy", number(0)?),
+        }))
+    }
+}
+
+fn written(write: impl FnOnce(&mut [u8]) -> usize) -> Vec<u8> {
+    let mut out = vec![0; PING_MOST];
+    let length = write(&mut out);
+    out.truncate(length);
+    out
+}
+
 /// Answers probes and pings at a socket, given by its descriptor, that does not block. `go_on` is called ten times a second
-/// with the pings answered so far and the clients at a probe.
+/// with the pings answered so far, the clients at a probe, and the last address that spoke an older version, if any.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments, reason = "called by Python, with owned values")]
 pub(crate) fn probe_serve(
@@ -91,7 +147,7 @@ pub(crate) fn probe_serve(
     let mut raised = None;
     let served = py.detach(|| {
         perigee_probe::serve(&socket, &mut server, &mut |server| {
-            let told = (server.answered(), server.clients());
+            let told = (server.answered(), server.clients(), server.older().map(|older| older.ip().to_string()));
             let answer = Python::attach(|py| go_on.bind(py).call1(told)?.is_truthy());
             answer.unwrap_or_else(|error| {
                 raised = Some(error);
@@ -133,17 +189,6 @@ fn described(report: &Report) -> Value {
 }
 
 fn failed(error: &ProbeError) -> Value {
-    let refused = |refusal: Refusal| match refusal {
-        Refusal::RateOfOne(limit) => ("rate_of_one", limit),
-        Refusal::RateOfAll(limit) => ("rate_of_all", limit),
-        Refusal::Time(limit) => ("time", limit),
-        Refusal::AnotherSession => ("another_session", 0),
-        Refusal::Busy => ("busy", 0),
-        Refusal::TooLarge => ("too_large_there", 0),
-        Refusal::Silence => ("silence", 0),
-        Refusal::Unknown => ("forgotten", 0),
-        Refusal::Malformed => ("malformed", 0),
-    };
     let (failure, limit) = match error {
         ProbeError::Cancelled => ("cancelled", 0),
         ProbeError::NobodyListens => ("nobody_listens", 0),
@@ -155,4 +200,20 @@ fn failed(error: &ProbeError) -> Value {
         ProbeError::Network(_) => ("network", 0),
     };
     json!({"failure": failure, "limit": limit, "said": error.to_string()})
+}
+
+/// A refusal's name, and the limit that was in the way.
+fn refused(refusal: Refusal) -> (&'static str, u64) {
+    match refusal {
+        Refusal::RateOfOne(limit) => ("rate_of_one", limit),
+        Refusal::RateOfAll(limit) => ("rate_of_all", limit),
+        Refusal::Time(limit) => ("time", limit),
+        Refusal::AnotherSession => ("another_session", 0),
+        Refusal::Busy => ("busy", 0),
+        Refusal::TooLarge => ("too_large_there", 0),
+        Refusal::Silence => ("silence", 0),
+        Refusal::Unknown => ("forgotten", 0),
+        Refusal::Malformed => ("malformed", 0),
+        Refusal::TooMany(limit) => ("too_many", limit),
+    }
 }

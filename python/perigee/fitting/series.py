@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from perigee.errors import InputError
 from perigee.ping import entries
+from perigee.roundtrips import LIMITED
 
 Floats = npt.NDArray[np.float64]
 
@@ -71,7 +72,11 @@ def read_pings(log: Path) -> Pings:
     Raises:
         InputError: it is no such log, a line is wrong, or it says too little to fit anything to.
     """
-    pairs = [(at, np.nan if rtt is None else rtt) for at, rtt in entries(log)]
+    limited: list[bool] = []
+    pairs: list[tuple[float, float]] = []
+    for at, rtt_ms in entries(log):
+        limited.append(rtt_ms == LIMITED)
+        pairs.append((at, rtt_ms if isinstance(rtt_ms, float) else np.nan))
     unix, rtt = np.array(pairs, float).reshape(-1, 2).T
     with log.open("rb") as file:
         head = _HEAD.fullmatch(file.readline())
@@ -80,7 +85,10 @@ def read_pings(log: Path) -> Pings:
     _check(log, rtt)
     interval_s = int(head[2]) / 1e6
     place, notes = _places(log, unix, interval_s)
-    return Pings(log, interval_s, int(head[3]), rtt, place, notes)
+    if any(limited):
+        notes += (f"{log}: {sum(limited)} pings reached the server over its limit; they are left out, not lost",)
+    counted = ~np.array(limited, bool)
+    return Pings(log, interval_s, int(head[3]), rtt[counted], place[counted], notes)
 
 
 def _check(log: Path, rtt: Floats) -> None:

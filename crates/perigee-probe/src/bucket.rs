@@ -1,0 +1,111 @@
+//! Limits per second: token buckets, exact ones and a fixed number that addresses share by a keyed hash.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use perigee_units::Time;
+
+use crate::code::Token;
+
+/// At most `per_s` in a second, and as many at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    per_s: f64,
+    left: f64,
+    at: Time,
+}
+
+impl Bucket {
+    pub(crate) fn new(per_s: u32) -> Self {
+        let per_s = f64::from(per_s);
+        Self { per_s, left: per_s, at: Time::ZERO }
+    }
+
+    /// Whether there is one left at this instant.
+    pub(crate) fn has(&mut self, now: Time) -> bool {
+        self.left = self.per_s.min(self.left + (now - self.at).as_secs_f64() * self.per_s);
+        self.at = self.at.max(now);
+        self.left >= 1.0
+    }
+
+    /// Takes one of all these buckets, or of none where one of them is empty.
+    pub(crate) fn take<const N: usize>(mut buckets: [&mut Self; N], now: Time) -> bool {
+        // Each is brought up to date, also behind an empty one.
+        let all = buckets.iter_mut().fold(true, |all, bucket| bucket.has(now) && all);
+        if all {
+            buckets.iter_mut().for_each(|bucket| bucket.left -= 1.0);
+        }
+        all
+    }
+}
+
+/// Buckets of addresses that have shown nothing yet: who writes any address on a datagram can use up no more memory
+/// than this, and as the hash has a key, cannot choose whose bucket an address shares.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    key: Token,
+    buckets: Vec<Bucket>,
+}
+
+impl Shared {
+    pub(crate) fn new(key: Token, per_s: u32) -> Self {
+        Self { key, buckets: vec![Bucket::new(per_s); SHARED] }
+    }
+
+    pub(crate) fn take(&mut self, now: Time, from: SocketAddr) -> bool {
+        let hash = u64::from_be_bytes(self.key.code(&client(from).octets()));
+        let at = hash as usize % self.buckets.len();
+        Bucket::take([&mut self.buckets[at]], now)
+    }
+}
+
+/// What limits count as one client: an address of IPv4, whatever form it has, or a network of IPv6 of 64 bits, any address
+/// of which one host may have.
+pub(crate) fn client(peer: SocketAddr) -> Ipv6Addr {
+    match peer.ip().to_canonical() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)),
+    }
+}
+
+/// How many addresses have a bucket of their own, as a rule.
+const SHARED: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_gives_as_many_as_a_second_has_at_once_and_then_at_its_rate() {
+        let mut bucket = Bucket::new(10);
+        let mut taken = |at_ms: u64| (0..100).filter(|_| Bucket::take([&mut bucket], Time::from_millis(at_ms))).count();
+        assert_eq!((taken(5000), taken(5000), taken(5500), taken(65_500)), (10, 0, 5, 10));
+    }
+
+    #[test]
+    fn nothing_is_taken_of_one_where_the_other_is_empty() {
+        let (mut wide, mut narrow) = (Bucket::new(10), Bucket::new(1));
+        let now = Time::from_secs(9);
+        assert!(Bucket::take([&mut wide, &mut narrow], now));
+        assert!(!Bucket::take([&mut wide, &mut narrow], now));
+        assert_eq!((0..100).filter(|_| Bucket::take([&mut wide], now)).count(), 9);
+    }
+
+    #[test]
+    fn a_client_is_an_address_of_ipv4_or_a_network_of_ipv6() {
+        let of = |text: &str| client(text.parse().unwrap());
+        assert_eq!(of("192.0.2.1:1000"), of("[::ffff:192.0.2.1]:2000"));
+        assert_ne!(of("192.0.2.1:1000"), of("192.0.2.2:1000"));
+        assert_eq!(of("[2001:db8::1]:1"), of("[2001:db8::ffff:1:2:3]:1"));
+        assert_ne!(of("[2001:db8::1]:1"), of("[2001:db8:0:1::1]:1"));
+    }
+
+    #[test]
+    fn an_address_that_uses_its_share_up_leaves_the_others_theirs() {
+        let mut shared = Shared::new(Token::new(&[3; 32]), 5);
+        let now = Time::from_secs(9);
+        let greedy = "192.0.2.1:1".parse().unwrap();
+        assert_eq!((0..100).filter(|_| shared.take(now, greedy)).count(), 5);
+        let others = (1..=200u8).filter(|&n| shared.take(now, SocketAddr::from(([198, 51, 100, n], 1)))).count();
+        assert!(others >= 199, "{others} of 200");
+    }
+}

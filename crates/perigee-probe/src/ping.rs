@@ -1,0 +1,187 @@
+//! Datagrams of `perigee ping`, and the client's side of a session of them.
+//!
+//! A session is opened as a probe is (`hello`, `challenge`, `open`, `welcome` of `wire.rs`), so that the server knows that
+//! its address receives. Its pings have 20 bytes or more, big-endian:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 4 | `PGa2`: a ping; `PGb2`: its answer; `PGc2`: it came, but the server's limit is reached |
+//! | 4 | the session |
+//! | 4 | the number, which rises: the server answers none twice |
+//! | 8 | HMAC-SHA256 of the above, cut |
+//! | | zeros, up to the size |
+
+use crate::code::{Token, CODE};
+use crate::wire::{self, Message, Reader, Refusal, FILLED_HELLO};
+
+/// What a datagram of a session of pings is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Ask,
+    Answer,
+    TooMany,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Ask, Self::Answer, Self::TooMany];
+
+    const fn magic(self) -> [u8; 4] {
+        match self {
+            Self::Ask => *b"PGa2",
+            Self::Answer => *b"PGb2",
+            Self::TooMany => *b"PGc2",
+        }
+    }
+}
+
+/// A ping or an answer, as read; its code is not looked at yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ping {
+    pub(crate) kind: Kind,
+    pub(crate) session: u32,
+    pub(crate) number: u32,
+}
+
+impl Ping {
+    pub(crate) fn read(datagram: &[u8]) -> Option<Self> {
+        if !(PING_LEAST..=PING_MOST).contains(&datagram.len()) {
+            return None;
+        }
+        let mut at = Reader(datagram);
+        let magic = at.bytes(4)?;
+        let kind = Kind::ALL.into_iter().find(|kind| kind.magic() == magic)?;
+        Some(Self { kind, session: at.u32()?, number: at.u32()? })
+    }
+
+    /// Whether the datagram that this was read from has a right code.
+    pub(crate) fn is_right(datagram: &[u8], token: &Token) -> bool {
+        token.is_right(&datagram[..PING_HEAD], &datagram[PING_HEAD..PING_LEAST])
+    }
+
+    /// Writes the datagram, filled up to `size`, and returns its length.
+    pub(crate) fn write(self, token: &Token, size: usize, out: &mut [u8]) -> usize {
+        out[..4].copy_from_slice(&self.kind.magic());
+        out[4..8].copy_from_slice(&self.session.to_be_bytes());
+        out[8..PING_HEAD].copy_from_slice(&self.number.to_be_bytes());
+        let code: [u8; PING_LEAST - PING_HEAD] = token.code(&out[..PING_HEAD]);
+        out[PING_HEAD..PING_LEAST].copy_from_slice(&code);
+        let size = size.clamp(PING_LEAST, PING_MOST);
+        out[PING_LEAST..size].fill(0);
+        size
+    }
+}
+
+/// The client's side of one session: what it says, and what the answers mean. It has no socket and no clock.
+#[derive(Clone, Debug)]
+pub struct Pinger {
+    token: Token,
+    session: u32,
+}
+
+/// What a server said to a client of pings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PingReply {
+    /// Send these bytes back, with [`Pinger::open`].
+    Challenge([u8; CODE]),
+    /// The session is open; one address is answered so many pings in a second.
+    Welcome(u32),
+    /// The session is not opened.
+    Refused(Refusal),
+    /// The answer to the ping of this number.
+    Answer(u32),
+    /// The ping of this number came, and the server's limit is reached.
+    TooMany(u32),
+}
+
+impl Pinger {
+    /// `session` is random.
+    pub fn new(session: u32, token: Token) -> Self {
+        Self { token, session }
+    }
+
+    /// Writes the question for a challenge.
+    pub fn hello(&self, out: &mut [u8]) -> usize {
+        Message::Hello.write(u64::from(self.session), &self.token, FILLED_HELLO, out)
+    }
+
+    /// Writes what opens the session; `first` is the number of the next ping.
+    pub fn open(&self, challenge: [u8; CODE], first: u32, out: &mut [u8]) -> usize {
+        Message::Open { challenge, first }.write(u64::from(self.session), &self.token, 0, out)
+    }
+
+    /// Writes a ping of `size` bytes, within [`PING_LEAST`] and [`PING_MOST`].
+    pub fn ask(&self, number: u32, size: usize, out: &mut [u8]) -> usize {
+        Ping { kind: Kind::Ask, session: self.session, number }.write(&self.token, size, out)
+    }
+
+    /// What a datagram of the server says; none: it is not of this session, or has no right code.
+    pub fn read(&self, datagram: &[u8]) -> Option<PingReply> {
+        if let Some(ping) = Ping::read(datagram) {
+            let own = ping.session == self.session && Ping::is_right(datagram, &self.token);
+            return match ping.kind {
+                Kind::Answer if own => Some(PingReply::Answer(ping.number)),
+                Kind::TooMany if own => Some(PingReply::TooMany(ping.number)),
+                _ => None,
+            };
+        }
+        match wire::read(datagram, &self.token)? {
+            (session, _) if session != u64::from(self.session) => None,
+            (_, Message::Challenge(challenge)) => Some(PingReply::Challenge(challenge)),
+            (_, Message::Welcome { pings }) => Some(PingReply::Welcome(pings)),
+            (_, Message::Answer(Some(refusal))) => Some(PingReply::Refused(refusal)),
+            _ => None,
+        }
+    }
+}
+
+const PING_HEAD: usize = 12;
+/// Bytes of a ping at the least.
+pub const PING_LEAST: usize = 20;
+/// And at the most.
+pub const PING_MOST: usize = 1400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_ping_is_read_as_it_was_written_and_only_with_the_token() {
+        let token = Token::new(b"secret");
+        for kind in Kind::ALL {
+            let ping = Ping { kind, session: 0x0102_0304, number: u32::MAX };
+            let mut out = [0xff; PING_MOST];
+            let length = ping.write(&token, 500, &mut out);
+            assert_eq!((length, Ping::read(&out[..length])), (500, Some(ping)));
+            assert!(Ping::is_right(&out[..length], &token));
+            assert!(!Ping::is_right(&out[..length], &Token::new(b"another")));
+            out[9] ^= 1;
+            assert!(!Ping::is_right(&out[..length], &token));
+        }
+    }
+
+    #[test]
+    fn a_client_takes_no_answer_of_another_session() {
+        let token = Token::new(b"secret");
+        let pinger = Pinger::new(7, token.clone());
+        let mut out = [0; PING_MOST];
+        for (session, expected) in [(7, Some(PingReply::TooMany(3))), (8, None)] {
+            let length = Ping { kind: Kind::TooMany, session, number: 3 }.write(&token, 20, &mut out);
+            assert_eq!(pinger.read(&out[..length]), expected);
+            let length = Message::Welcome { pings: 5 }.write(u64::from(session), &token, 0, &mut out);
+            assert_eq!(pinger.read(&out[..length]), expected.map(|_| PingReply::Welcome(5)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_arrives_makes_the_client_panic(
+            kind in prop::sample::select(vec![*b"PGa2", *b"PGb2", *b"PGc2", *b"PGp2"]),
+            rest in prop::collection::vec(any::<u8>(), 0..1500),
+        ) {
+            let pinger = Pinger::new(7, Token::new(b"secret"));
+            prop_assert_eq!(pinger.read(&[&kind[..], &rest[..]].concat()), None);
+            pinger.read(&rest);
+        }
+    }
+}
