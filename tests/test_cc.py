@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -310,3 +311,105 @@ def test_a_kernel_without_type_information_is_told_what_it_lacks() -> None:
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
     assert "no /sys/kernel/btf/vmlinux; it needs CONFIG_DEBUG_INFO_BTF=y" in done.stderr
+
+
+class Shared:
+    """A BPF file system in which everybody may write, as /tmp, in a mount namespace of its own."""
+
+    def __init__(self) -> None:
+        command = ["unshare", "--mount", "--propagation", "private", "sh", "-c"]
+        script = "mount -t bpf -o mode=1777 bpf /sys/fs/bpf && echo && exec cat"
+        self.holder = subprocess.Popen([*command, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self.holder.stdout is not None
+        assert self.holder.stdout.readline() == b"\n"
+
+    def run(self, script: str, *, nobody: bool = False) -> subprocess.CompletedProcess[str]:
+        """Run a script there, as root or as nobody."""
+        user = ["--setuid=65534", "--setgid=65534"] if nobody else []
+        command = ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", *user, "sh", "-c", script]
+        environ = {**environment(), "PERIGEE": f"{sys.executable} -m perigee"}
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environ, timeout=60)
+
+    def close(self) -> None:
+        """Leave nothing."""
+        self.run("rm -rf /sys/fs/bpf/perigee")
+        self.holder.communicate()
+
+
+@pytest.fixture
+def shared(machine: None) -> Iterator[Shared]:
+    """Where others may write beside what is loaded."""
+    if not shutil.which("nsenter"):
+        pytest.skip("needs nsenter")
+    world = Shared()
+    yield world
+    world.close()
+
+
+def test_what_is_loaded_is_in_a_folder_that_nobody_else_can_open_or_lock(shared: Shared) -> None:
+    name = own("s")
+    assert shared.run(f"$PERIGEE cc load hybla --as {name}").returncode == 0
+    assert shared.run("stat -c '%a %u' /sys/fs/bpf/perigee /sys/fs/bpf/perigee/*").stdout == "700 0\n700 0\n"
+    locked = shared.run("flock --nonblock --shared /sys/fs/bpf/perigee true", nobody=True)
+    assert (locked.returncode == 0, "Permission denied" in locked.stderr) == (False, True)
+    renamed = shared.run("mv /sys/fs/bpf/perigee /sys/fs/bpf/elsewhere", nobody=True)
+    assert renamed.returncode != 0
+    # As an earlier version made it: readable. What it holds is taken over, and closed.
+    assert shared.run(f"chmod 755 /sys/fs/bpf/perigee; $PERIGEE cc unload {name}").returncode == 0
+    assert shared.run("test -e /sys/fs/bpf/perigee").returncode == 1
+
+
+def test_a_folder_that_another_user_made_is_not_trusted_and_what_it_leads_to_is_left_alone(
+    shared: Shared, tmp_path: Path
+) -> None:
+    name = own("t")
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    for file in ("link", "record"):
+        (precious / file).write_text("precious")
+    made = shared.run(f"mkdir /sys/fs/bpf/perigee && ln -s {precious} /sys/fs/bpf/perigee/x", nobody=True)
+    assert made.returncode == 0, made.stderr
+    before = status()["default"]
+    for command in (f"load hybla --default --as {name}", f"unload {name}", "unload --all", "status"):
+        done = shared.run(f"$PERIGEE cc {command}")
+        assert (done.returncode, "it belongs to user 65534; perigee did not make it so" in done.stderr) == (1, True), (
+            command,
+            done.stderr,
+        )
+    assert (name in registered(), status()["default"]) == (False, before)
+    assert [path.read_text() for path in precious.iterdir()] == ["precious", "precious"]
+    assert shared.run("ls /sys/fs/bpf/perigee").stdout == "x\n"
+    # Nor one of root's that others may write in, or that leads elsewhere.
+    for made_as, said in (("mkdir -m 777", "can be written by others"), (f"ln -s {precious}", "is no folder")):
+        shared.run(f"rm -r /sys/fs/bpf/perigee; {made_as} /sys/fs/bpf/perigee")
+        done = shared.run(f"$PERIGEE cc load hybla --as {name}")
+        assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+    assert len(list(precious.iterdir())) == 2
+
+
+def test_a_sweep_removes_what_is_ours_and_follows_nothing(shared: Shared, tmp_path: Path) -> None:
+    name = own("w")
+    (tmp_path / "link").write_text("precious")
+    script = (
+        "mkdir -m 700 /sys/fs/bpf/perigee; cd /sys/fs/bpf/perigee\n"
+        f"mkdir -m 700 left; mkdir -m 700 theirs; chown 65534 theirs; ln -s {tmp_path} away\n"
+        f"$PERIGEE cc load hybla --as {name} && $PERIGEE cc unload {name}\n"
+        "ls -A /sys/fs/bpf/perigee"
+    )
+    done = shared.run(script)
+    assert (done.returncode, done.stdout) == (0, f"{name}\naway\ntheirs\n"), done.stderr
+    assert (tmp_path / "link").read_text() == "precious"
+
+
+@pytest.mark.usefixtures("machine")
+def test_what_was_given_to_load_is_what_unload_takes(perigee: Perigee, half: Path) -> None:
+    if any(entry["name"] == "p_reno" for entry in status()["loaded"]):
+        pytest.skip("something is loaded on this machine that is not a test's")
+    # Every kernel has a reno of its own.
+    assert perigee("cc", "load", "reno").stdout == "p_reno\n"
+    done = perigee("cc", "unload", "reno")
+    assert (done.returncode, "p_reno unloaded" in done.stderr) == (0, True), done.stderr
+    assert "p_reno" not in registered()
+    assert perigee("cc", "load", half, "--as", own("g")).returncode == 0
+    done = perigee("cc", "unload", half)
+    assert (done.returncode, f"{own('g')} unloaded" in done.stderr) == (0, True), done.stderr

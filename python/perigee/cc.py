@@ -193,7 +193,9 @@ def load(
 
 @app.command()
 def unload(
-    name: Annotated[str | None, typer.Argument(help="What it was loaded as, see `perigee cc status`.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="What it was loaded as, see `perigee cc status`, or what `load` was given.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that was loaded.")] = False,
     wait: Annotated[
         float | None, typer.Option("--wait", metavar="SECONDS", min=0, help="Wait for sockets that use it to end.")

@@ -51,7 +51,7 @@ def unload(name: str, *, wait_s: float | None = None, force: bool = False) -> di
     """Take an algorithm out of the kernel, and put the defaults back where they still are this one.
 
     Args:
-        name: what it was loaded as.
+        name: what it was loaded as; or what `load` was given, where it became `p_NAME` or is a C file.
         wait_s: wait so long for the end of sockets that use it.
         force: unload it in any case; sockets that use it keep it until they close.
 

@@ -16,6 +16,7 @@ mod error;
 mod held;
 pub mod kernel;
 mod load;
+mod lock;
 mod namespaces;
 mod object;
 mod program;

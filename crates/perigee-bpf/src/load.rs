@@ -140,13 +140,18 @@ fn choose_name(store: &Store, algorithm: &str, asked: Option<&str>) -> Result<St
     };
     let mut name = asked.unwrap_or(algorithm).to_owned();
     if asked.is_none() && taken(&name)? {
-        name.insert_str(0, "p_");
+        name = beside_the_kernels(&name);
     }
     check_name(&name)?;
     if taken(&name)? {
         return Err(LoadError::NameOfTheKernel { name });
     }
     Ok(name)
+}
+
+/// The name of an algorithm where the kernel has one of its own name.
+pub(crate) fn beside_the_kernels(algorithm: &str) -> String {
+    format!("p_{algorithm}")
 }
 
 fn check_name(name: &str) -> Result<(), LoadError> {

@@ -3,20 +3,25 @@
 //! `/sys/fs/bpf/perigee/NAME/link` holds the algorithm in the kernel; `record` is a map with one element, JSON that says
 //! what it is. Both go with the machine, and neither can be there without the other's folder. The link is pinned last:
 //! a folder without one is what a load left that did not come to its end, and [`Store::sweep`] removes it.
+//!
+//! Where others may write in the BPF file system, they could have made any of it. So each folder is opened once, without
+//! following links, by its parent's descriptor, and taken for ours only where it belongs to this user or to root and
+//! nobody else may write in it; what is in it is then reached by that descriptor alone.
 
-use std::fs::{self, File};
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::PathBuf;
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle, MapType};
-use rustix::fs::{flock, FlockOperation};
+use rustix::fs::{
+    fchmod, fstat, mkdirat, open, openat, statat, unlinkat, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat,
+};
+use rustix::io::Errno;
 use rustix::mount::{mount, MountFlags};
 use serde::{Deserialize, Serialize};
 
 use crate::error::SystemError;
-use crate::kernel;
+use crate::{kernel, lock};
 
 /// What was loaded under a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,10 +40,17 @@ pub struct Record {
     pub default_before: Option<String>,
 }
 
-/// The folder of everything that is loaded, locked against other processes.
+/// The folder of everything that is loaded, locked against other processes by its descriptor.
 pub(crate) struct Store {
-    folder: &'static Path,
-    _lock: OwnedFd,
+    root: OwnedFd,
+    folder: OwnedFd,
+}
+
+/// The folder of one name, open, and ours.
+struct Place {
+    folder: OwnedFd,
+    /// For messages.
+    shown: String,
 }
 
 impl Store {
@@ -49,56 +61,45 @@ impl Store {
                 mount("bpf", ROOT, "bpf", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, c"mode=700");
             done.map_err(|error| SystemError::new(format!("mount the BPF file system at {ROOT}"), error))?;
         }
+        let root = root()?;
         loop {
-            match fs::create_dir(FOLDER) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(SystemError::new(format!("make {FOLDER}"), error));
-                }
-                _ => {}
+            match mkdirat(&root, NAME, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(SystemError::new(format!("make {FOLDER}"), error)),
             }
-            if let Some(store) = Self::lock(FlockOperation::LockExclusive)? {
-                return Ok(store);
+            if let Some(folder) = lock_in(&root, FlockOperation::NonBlockingLockExclusive)? {
+                return Ok(Self { root, folder });
             }
         }
     }
 
     /// Opens it to look at it. `None`: nothing was ever loaded.
     pub(crate) fn view() -> Result<Option<Self>, SystemError> {
-        Self::lock(FlockOperation::LockShared)
-    }
-
-    /// `None`: the folder is not there, or was removed by whoever had the lock.
-    fn lock(operation: FlockOperation) -> Result<Option<Self>, SystemError> {
-        let wrong = |error: io::Error| SystemError::new(format!("lock {FOLDER}"), error);
-        let folder = match File::open(FOLDER) {
-            Ok(folder) => folder,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(wrong(error)),
-        };
-        flock(&folder, operation).map_err(|error| wrong(error.into()))?;
-        let removed = folder.metadata().map_err(wrong)?.nlink() < 2;
-        Ok((!removed).then(|| Self { folder: Path::new(FOLDER), _lock: folder.into() }))
+        let root = root()?;
+        let folder = lock_in(&root, FlockOperation::NonBlockingLockShared)?;
+        Ok(folder.map(|folder| Self { root, folder }))
     }
 
     /// What is loaded, by name, in order.
     pub(crate) fn records(&self) -> Result<Vec<(String, Record)>, SystemError> {
-        let names = self.names()?.into_iter().filter(|name| self.path(name).join(LINK).exists());
-        names.map(|name| Ok((name.clone(), self.record(&name)?))).collect()
+        let mut records = Vec::new();
+        for (name, place) in self.places()? {
+            if place.has(LINK) {
+                records.push((name, place.record()?));
+            }
+        }
+        Ok(records)
     }
 
     /// What is loaded under this name.
     pub(crate) fn find(&self, name: &str) -> Result<Option<Record>, SystemError> {
-        if self.path(name).join(LINK).exists() {
-            self.record(name).map(Some)
-        } else {
-            Ok(None)
-        }
+        self.place(name)?.filter(|place| place.has(LINK)).map(|place| place.record()).transpose()
     }
 
     /// The link of what is loaded under this name.
     pub(crate) fn link(&self, name: &str) -> Result<Link, SystemError> {
-        let path = self.path(name).join(LINK);
-        Link::open(&path).map_err(|error| SystemError::new(format!("open {}", path.display()), error))
+        let place = self.known(name)?;
+        Link::open(place.path(LINK)).map_err(|error| SystemError::new(format!("open {}/{LINK}", place.shown), error))
     }
 
     /// Keeps the link, and with it the algorithm, beyond the end of this process.
@@ -108,12 +109,13 @@ impl Store {
         record: &Record,
         link: impl FnOnce() -> Result<Link, crate::ObjectError>,
     ) -> Result<(), crate::LoadError> {
-        let folder = self.path(name);
-        let doing = |what: &str| format!("{what} {}", folder.display());
-        fs::create_dir(&folder).map_err(|error| SystemError::new(doing("make"), error))?;
-        let kept = self.write(name, record).map_err(crate::LoadError::from).and_then(|()| {
+        let wrong =
+            |what: &str, error: &dyn std::fmt::Display| SystemError::new(format!("{what} {FOLDER}/{name}"), error);
+        mkdirat(&self.folder, name, Mode::RWXU).map_err(|error| wrong("make", &error))?;
+        let kept = self.known(name).map_err(crate::LoadError::from).and_then(|place| {
+            place.write(record)?;
             let mut link = link()?;
-            link.pin(folder.join(LINK)).map_err(|error| SystemError::new(doing("pin the link in"), error))?;
+            link.pin(place.path(LINK)).map_err(|error| wrong("pin the link in", &error))?;
             Ok(())
         });
         if kept.is_err() {
@@ -124,47 +126,28 @@ impl Store {
 
     /// Writes the record anew.
     pub(crate) fn write(&self, name: &str, record: &Record) -> Result<(), SystemError> {
-        let path = self.path(name).join(RECORD);
-        let wrong = |error: libbpf_rs::Error| SystemError::new(format!("write {}", path.display()), error);
-        let map = if path.exists() {
-            MapHandle::from_pinned_path(&path).map_err(wrong)?
-        } else {
-            let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
-                sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
-                ..Default::default()
-            };
-            let made = MapHandle::create(MapType::Array, Some("perigee_record"), 4, RECORD_BYTES as u32, 1, &options);
-            let mut map = made.map_err(wrong)?;
-            map.pin(&path).map_err(wrong)?;
-            map
-        };
-        let mut value = serde_json::to_vec(record).map_err(|error| SystemError::new("write a record", error))?;
-        if value.len() > RECORD_BYTES {
-            let error = io::Error::other("the text of its parameters and origin is too long");
-            return Err(SystemError::new(format!("write {}", path.display()), error));
-        }
-        value.resize(RECORD_BYTES, 0);
-        map.update(&FIRST, &value, MapFlags::ANY).map_err(wrong)
+        self.known(name)?.write(record)
     }
 
     /// Removes a name's pins; what its link held is then up to whoever else holds it.
     pub(crate) fn remove(&self, name: &str) -> Result<(), SystemError> {
-        let folder = self.path(name);
-        let wrong = |error: io::Error| SystemError::new(format!("remove {}", folder.display()), error);
-        for pin in [folder.join(LINK), folder.join(RECORD)] {
-            match fs::remove_file(pin) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(wrong(error)),
-                _ => {}
+        let wrong = |error: Errno| SystemError::new(format!("remove {FOLDER}/{name}"), error);
+        let place = self.known(name)?;
+        for pin in [LINK, RECORD] {
+            match unlinkat(&place.folder, pin, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(wrong(error)),
             }
         }
-        fs::remove_dir(&folder).map_err(wrong)
+        unlinkat(&self.folder, name, AtFlags::REMOVEDIR).map_err(wrong)
     }
 
-    /// Removes what interrupted commands left: folders without a link, and links that hold nothing any more.
+    /// Removes what interrupted commands left: folders without a link, and links that hold nothing any more. What is not
+    /// ours is left alone.
     pub(crate) fn sweep(&self) -> Result<(), SystemError> {
         let registered = kernel::registered()?;
-        for name in self.names()? {
-            if !self.path(&name).join(LINK).exists() || !registered.contains(&name) {
+        for (name, place) in self.places()? {
+            if !place.has(LINK) || !registered.contains(&name) {
                 self.remove(&name)?;
             }
         }
@@ -174,38 +157,146 @@ impl Store {
     /// Leaves nothing behind where nothing is loaded.
     pub(crate) fn close(self) {
         // It is not empty, then, or gone already.
-        let _ = fs::remove_dir(self.folder);
+        let _ = unlinkat(&self.root, NAME, AtFlags::REMOVEDIR);
     }
 
-    fn record(&self, name: &str) -> Result<Record, SystemError> {
-        let path = self.path(name).join(RECORD);
-        let doing = || format!("read {}", path.display());
-        let map = MapHandle::from_pinned_path(&path).map_err(|error| SystemError::new(doing(), error))?;
+    /// The folders in it that are ours, by name, in order.
+    fn places(&self) -> Result<Vec<(String, Place)>, SystemError> {
+        let wrong = |error| SystemError::new(format!("list {FOLDER}"), error);
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.folder).map_err(wrong)? {
+            names.extend(entry.map_err(wrong)?.file_name().to_str().map(str::to_owned));
+        }
+        names.sort();
+        let places = names.into_iter().map(|name| Ok(self.place(&name)?.map(|place| (name, place))));
+        places.filter_map(Result::transpose).collect()
+    }
+
+    /// The folder of a name; `None`: there is none that is ours.
+    fn place(&self, name: &str) -> Result<Option<Place>, SystemError> {
+        if matches!(name, "" | "." | "..") || name.contains('/') {
+            return Ok(None);
+        }
+        let shown = format!("{FOLDER}/{name}");
+        let folder = match openat(&self.folder, name, FOLDER_FLAGS, Mode::empty()) {
+            Ok(folder) => folder,
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(None),
+            Err(error) => return Err(SystemError::new(format!("open {shown}"), error)),
+        };
+        let found = fstat(&folder).map_err(|error| SystemError::new(format!("open {shown}"), error))?;
+        let ours = belongs_to_us(&found) && !Mode::from_raw_mode(found.st_mode).intersects(WRITABLE_BY_OTHERS);
+        Ok(ours.then_some(Place { folder, shown }))
+    }
+
+    fn known(&self, name: &str) -> Result<Place, SystemError> {
+        let gone = || SystemError::new(format!("open {FOLDER}/{name}"), "it is not there, or is not a folder of ours");
+        self.place(name)?.ok_or_else(gone)
+    }
+}
+
+impl Place {
+    /// Whether there is such a pin, and it is ours.
+    fn has(&self, pin: &str) -> bool {
+        let found = statat(&self.folder, pin, AtFlags::SYMLINK_NOFOLLOW);
+        found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file() && belongs_to_us(&found))
+    }
+
+    /// A path for libbpf, which takes no descriptors: it leads through this one.
+    fn path(&self, pin: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}/{}", self.folder.as_raw_fd(), pin))
+    }
+
+    fn record(&self) -> Result<Record, SystemError> {
+        let doing = || format!("read {}/record", self.shown);
+        let map = MapHandle::from_pinned_path(self.path(RECORD)).map_err(|error| SystemError::new(doing(), error))?;
         let value =
             map.lookup(&FIRST, MapFlags::ANY).map_err(|error| SystemError::new(doing(), error))?.unwrap_or_default();
         let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
         serde_json::from_slice(&value[..end]).map_err(|error| SystemError::new(doing(), error))
     }
 
-    fn names(&self) -> Result<Vec<String>, SystemError> {
-        let wrong = |error| SystemError::new(format!("list {FOLDER}"), error);
-        let entries = fs::read_dir(self.folder).map_err(wrong)?.collect::<io::Result<Vec<_>>>().map_err(wrong)?;
-        let mut names: Vec<_> = entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort();
-        Ok(names)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+    fn write(&self, record: &Record) -> Result<(), SystemError> {
+        let doing = || format!("write {}/record", self.shown);
+        let wrong = |error: libbpf_rs::Error| SystemError::new(doing(), error);
+        let map = if self.has(RECORD) {
+            MapHandle::from_pinned_path(self.path(RECORD)).map_err(wrong)?
+        } else {
+            let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
+                sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
+                ..Default::default()
+            };
+            let made = MapHandle::create(MapType::Array, Some("perigee_record"), 4, RECORD_BYTES as u32, 1, &options);
+            let mut map = made.map_err(wrong)?;
+            map.pin(self.path(RECORD)).map_err(wrong)?;
+            map
+        };
+        let mut value = serde_json::to_vec(record).map_err(|error| SystemError::new(doing(), error))?;
+        if value.len() > RECORD_BYTES {
+            let error = io::Error::other("the text of its parameters and origin is too long");
+            return Err(SystemError::new(doing(), error));
+        }
+        value.resize(RECORD_BYTES, 0);
+        map.update(&FIRST, &value, MapFlags::ANY).map_err(wrong)
     }
 }
 
+/// The root of the BPF file system, where nobody but its owner can put another folder in the place of ours.
+fn root() -> Result<OwnedFd, SystemError> {
+    let wrong = |error: Errno| SystemError::new(format!("open {ROOT}"), error);
+    let root = open(ROOT, FOLDER_FLAGS | OFlags::PATH, Mode::empty()).map_err(wrong)?;
+    let found = fstat(&root).map_err(wrong)?;
+    let mode = Mode::from_raw_mode(found.st_mode);
+    if !belongs_to_us(&found) || (mode.intersects(WRITABLE_BY_OTHERS) && !mode.contains(Mode::SVTX)) {
+        let reason = "others may rename what is in it; mount it with mode=1777 or less";
+        return Err(SystemError::new(format!("trust {ROOT}"), reason));
+    }
+    Ok(root)
+}
+
+/// Our folder, locked. `None`: it is not there, or was removed by whoever had the lock.
+fn lock_in(root: &OwnedFd, operation: FlockOperation) -> Result<Option<OwnedFd>, SystemError> {
+    let wrong = |error: Errno| SystemError::new(format!("open {FOLDER}"), error);
+    let folder = match openat(root, NAME, FOLDER_FLAGS, Mode::empty()) {
+        Ok(folder) => folder,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP | Errno::NOTDIR) => return Err(foreign("is no folder")),
+        Err(error) => return Err(wrong(error)),
+    };
+    let found = fstat(&folder).map_err(wrong)?;
+    if !belongs_to_us(&found) {
+        return Err(foreign(&format!("belongs to user {}", found.st_uid)));
+    }
+    if Mode::from_raw_mode(found.st_mode).intersects(WRITABLE_BY_OTHERS) {
+        return Err(foreign("can be written by others"));
+    }
+    // One made by an earlier version: whoever could open it could also lock it.
+    if operation == FlockOperation::NonBlockingLockExclusive {
+        fchmod(&folder, Mode::RWXU).map_err(wrong)?;
+    }
+    lock::take(&folder, operation, FOLDER)?;
+    let removed = fstat(&folder).map_err(wrong)?.st_nlink < 2;
+    Ok((!removed).then_some(folder))
+}
+
+/// Root's, or this user's own.
+fn belongs_to_us(found: &Stat) -> bool {
+    found.st_uid == 0 || found.st_uid == rustix::process::geteuid().as_raw()
+}
+
+fn foreign(what: &str) -> SystemError {
+    let fix = "perigee did not make it so: look at what is in it, move it away, and try again";
+    SystemError::new(format!("trust {FOLDER}"), format!("it {what}; {fix}"))
+}
+
 const ROOT: &str = "/sys/fs/bpf";
+const NAME: &str = "perigee";
 /// Where the links of loaded algorithms are.
 pub(crate) const FOLDER: &str = "/sys/fs/bpf/perigee";
 const LINK: &str = "link";
 const RECORD: &str = "record";
 const RECORD_BYTES: usize = 4096;
 const FIRST: [u8; 4] = [0; 4];
+const FOLDER_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const WRITABLE_BY_OTHERS: Mode = Mode::WGRP.union(Mode::WOTH);
 /// `linux/magic.h`.
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;

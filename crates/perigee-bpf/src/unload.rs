@@ -33,7 +33,8 @@ pub struct Unloaded {
     pub sockets_left: usize,
 }
 
-/// Takes an algorithm that [`crate::load`] loaded out of the kernel.
+/// Takes an algorithm that [`crate::load`] loaded out of the kernel. `name` is what it was loaded as, or what `load` was
+/// given where the kernel's own algorithm of that name made it `p_NAME`; or the path of an author's file.
 ///
 /// The machine's default is put back where it still is this algorithm, and so is that of each namespace which
 /// inherited it.
@@ -63,9 +64,7 @@ pub fn names() -> Result<Vec<String>, UnloadError> {
 fn unload_from(store: &Store, name: &str, in_use: InUse) -> Result<Unloaded, UnloadError> {
     store.sweep()?;
     let records = store.records()?;
-    let Some((_, record)) = records.iter().find(|(known, _)| known == name) else {
-        return Err(not_loaded(name, &records));
-    };
+    let Some((name, record)) = meant(name, &records) else { return Err(not_loaded(name, &records)) };
     let mut users = users_of(name)?;
     let mut restored = None;
     if !users.is_empty() {
@@ -156,8 +155,26 @@ fn users_of(name: &str) -> Result<Vec<SocketUse>, SystemError> {
     Ok(found.0)
 }
 
+/// What somebody means who names what `load` was given: the name itself, the one that stands in for a name of the
+/// kernel's, or the only one that came of a file.
+fn meant<'r>(given: &str, records: &'r [(String, Record)]) -> Option<(&'r str, &'r Record)> {
+    let found = |is_meant: &dyn Fn(&str, &Record) -> bool| {
+        let mut all = records.iter().filter(|(name, record)| is_meant(name, record));
+        all.next().filter(|_| all.next().is_none()).map(|(name, record)| (name.as_str(), record))
+    };
+    let stand_in = crate::load::beside_the_kernels(given);
+    let path = std::path::Path::new(given).canonicalize().ok();
+    found(&|name, _| name == given)
+        .or_else(|| found(&|name, record| name == stand_in && record.algorithm == given))
+        .or_else(|| found(&|_, record| path.as_ref().is_some_and(|path| path.as_os_str() == record.origin.as_str())))
+}
+
 fn not_loaded(name: &str, records: &[(String, Record)]) -> UnloadError {
-    let names: Vec<_> = records.iter().map(|(name, _)| name.as_str()).collect();
+    let described = |(name, record): &(String, Record)| match &record.algorithm {
+        own if own == name => name.clone(),
+        another => format!("{name} ({another})"),
+    };
+    let names: Vec<_> = records.iter().map(described).collect();
     let known =
         if names.is_empty() { "nothing is loaded".to_owned() } else { format!("loaded are {}", names.join(", ")) };
     UnloadError::NotLoaded { name: name.to_owned(), known }
@@ -166,3 +183,43 @@ fn not_loaded(name: &str, records: &[(String, Record)]) -> UnloadError {
 /// Every kernel has it, and every namespace may use it.
 const ALWAYS_THERE: &str = "reno";
 const PAUSE: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(name: &str, algorithm: &str, origin: &str) -> (String, Record) {
+        let record = Record {
+            algorithm: algorithm.to_owned(),
+            parameters: String::new(),
+            origin: origin.to_owned(),
+            source_sha256: String::new(),
+            loaded_s: 0,
+            default_before: None,
+        };
+        (name.to_owned(), record)
+    }
+
+    #[test]
+    fn what_load_was_given_is_found_whatever_it_was_loaded_as() {
+        let file = tempfile::NamedTempFile::with_suffix(".c").unwrap();
+        let path = file.path().to_str().unwrap();
+        let mut records =
+            vec![record("p_reno", "reno", "built in"), record("fast", "hybla", "built in"), record("my", "my", path)];
+        let name = |given: &str, records: &[(String, Record)]| meant(given, records).map(|(name, _)| name.to_owned());
+        for (given, expected) in [
+            ("reno", Some("p_reno")),
+            ("p_reno", Some("p_reno")),
+            ("fast", Some("fast")),
+            ("hybla", None),
+            (path, Some("my")),
+        ] {
+            assert_eq!(name(given, &records).as_deref(), expected, "{given}");
+        }
+        // A name of its own comes first; of two versions of a file neither is meant.
+        records.extend([record("reno", "reno", "built in"), record("my2", "my", path)]);
+        assert_eq!((name("reno", &records).as_deref(), name(path, &records)), (Some("reno"), None));
+        let said = not_loaded("hybla", &records).to_string();
+        assert!(said.contains("loaded are p_reno (reno), fast (hybla), my, reno, my2 (my)"), "{said}");
+    }
+}
