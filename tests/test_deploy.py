@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, environment, own
 from perigee.kernel import status
 
 PAGE = ROOT / "docs" / "guide" / "deploy-congestion-control.md"
@@ -68,3 +68,36 @@ def test_systemd_finds_no_fault_with_the_unit(unit: str, tmp_path: Path) -> None
     command = ["systemd-analyze", "verify", "--man=no", str(installed)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_unit_is_exposed_to_little_and_cannot_hold_up_the_boot(unit: str) -> None:
+    path = ROOT / "packaging" / unit
+    assert re.search(r"^TimeoutStartSec=\d+(s|min)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("needs systemd-analyze")
+    # In tenths of what systemd calls exposure, from 0 to 10.
+    command = ["systemd-analyze", "security", "--offline=true", "--threshold=35", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "unrecognized option" in done.stderr:
+        pytest.skip("this systemd-analyze is older than 250")
+    assert done.returncode == 0, done.stdout.splitlines()[-1:]
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_unit_s_capabilities_suffice_to_load_and_unload(unit: str, tmp_path: Path) -> None:
+    if not shutil.which("setpriv"):
+        pytest.skip("needs setpriv")
+    (given,) = re.findall(
+        r"^CapabilityBoundingSet=(.*)$", (ROOT / "packaging" / unit).read_text(encoding="utf-8"), re.MULTILINE
+    )
+    held = "-all," + ",".join(f"+{name.removeprefix('CAP_').lower()}" for name in given.split())
+    name = own("u")
+    for arguments in (["load", "hybla", "--as", name], ["load", "hybla", "--as", name], ["unload", name, "--force"]):
+        command = ["setpriv", f"--bounding-set={held}", f"--inh-caps={held}", "--no-new-privs", sys.executable]
+        done = subprocess.run(
+            [*command, "-m", "perigee", "cc", *arguments],
+            cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr

@@ -49,6 +49,7 @@ def serve(
     token: bytes,
     limits: Limits = Limits(),
     go_on: GoOn = lambda _answered, _clients, _older: True,
+    begun: Callable[[], None] = lambda: None,
 ) -> None:
     """Answer until told to stop.
 
@@ -58,17 +59,20 @@ def serve(
         token: the secret that both ends know.
         limits: what is allowed.
         go_on: asked ten times a second whether to.
+        begun: called when the port is open.
 
     Raises:
         RunError: the port cannot be had.
     """
+    key = key_of(token)
     try:
         listening = _listening(bind, port)
     except OSError as error:
         raise RunError(f"{bind or 'all addresses'}, port {port}: {error.strerror or error}") from error
     with listening:
+        begun()
         native_core().probe_serve(
-            listening.fileno(), key_of(token), os.urandom(32), limits.rate_bps, limits.total_bps, limits.time_s,
+            listening.fileno(), key, os.urandom(32), limits.rate_bps, limits.total_bps, limits.time_s,
             limits.clients, limits.pings, go_on,
         )  # fmt: skip
 
@@ -76,11 +80,13 @@ def serve(
 def serve_until_stopped(bind: str, port: int, token: bytes, limits: Limits) -> None:
     """As `serve`, until Ctrl-C or a termination, with a word on what is allowed."""
     stopped = Stopped()
-    say(
-        f"answering at {bind or 'all addresses'}, UDP port {port}: {limits.pings} pings a second of one address, "
-        f"probes of up to {number(limits.rate_bps / 1e6, 1)} Mbit/s and {number(limits.time_s, 0)} s; Ctrl-C ends it"
-    )
     told: set[bool] = set()
+
+    def begun() -> None:
+        say(
+            f"answering at {bind or 'all addresses'}, UDP port {port}: {limits.pings} pings a second of one address, "
+            f"probes of up to {number(limits.rate_bps / 1e6, 1)} Mbit/s and {number(limits.time_s, 0)} s; Ctrl-C ends it"
+        )
 
     def go_on(_answered: int, _clients: int, older: str | None) -> bool:
         # Anybody can send such a datagram: one word is enough.
@@ -91,7 +97,7 @@ def serve_until_stopped(bind: str, port: int, token: bytes, limits: Limits) -> N
             )
         return not stopped
 
-    serve(bind, port, token, limits, go_on)
+    serve(bind, port, token, limits, go_on, begun)
 
 
 def allowed(limit: int, max_rate: str, max_total: str, max_time: str) -> Limits:

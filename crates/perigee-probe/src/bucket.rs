@@ -29,10 +29,9 @@ impl Bucket {
 
     /// Takes one of all these buckets, or of none where one of them is empty.
     pub(crate) fn take<const N: usize>(mut buckets: [&mut Self; N], now: Time) -> bool {
-        // Each is brought up to date, also behind an empty one.
-        let all = buckets.iter_mut().fold(true, |all, bucket| bucket.has(now) && all);
-        if all {
-            buckets.iter_mut().for_each(|bucket| bucket.left -= 1.0);
+        let all = buckets.iter_mut().all(|bucket| bucket.has(now));
+        for bucket in buckets.iter_mut().filter(|_| all) {
+            bucket.left -= 1.0;
         }
         all
     }
