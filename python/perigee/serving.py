@@ -85,7 +85,7 @@ def serve_until_stopped(bind: str, port: int, token: bytes, limits: Limits) -> N
     def begun() -> None:
         say(
             f"answering at {bind or 'all addresses'}, UDP port {port}: {limits.pings} pings a second of one address, "
-            f"probes of up to {number(limits.rate_bps / 1e6, 1)} Mbit/s and {number(limits.time_s, 0)} s; Ctrl-C ends it"
+            f"probes of up to {number(limits.rate_bps / 1e6, 1)} Mbit/s and {number(limits.time_s, 0)} s; Ctrl-C ends"
         )
 
     def go_on(_answered: int, _clients: int, older: str | None) -> bool:
