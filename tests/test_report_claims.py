@@ -226,6 +226,12 @@ def test_the_sharing_figure_and_its_table_are_of_the_same_rounds(tmp_path: Path)
     assert "±" in shared.rows[0][3].text
     (plot,) = made.plots()
     assert "nearest to its medians" in plot.caption
+    panels = [axes for axes in plot.figure.axes if axes.lines]
+    assert len(panels) == 6
+    for axes in panels:
+        for line in axes.lines:
+            assert float(np.max(line.get_ydata())) <= axes.get_ylim()[1]
+            assert float(np.max(line.get_xdata())) <= axes.get_xlim()[1]
 
 
 UDP = """

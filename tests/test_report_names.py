@@ -60,7 +60,9 @@ def test_two_captures_of_the_same_name_are_two_groups(tmp_path: Path) -> None:
     found = analyze(paths)
     assert found is not None
     keep(found, paths, tmp_path / "kept")
-    groups = Context(Results(tmp_path / "kept")).groups
+    context = Context(Results(tmp_path / "kept"))
+    assert context.meetings == [], "nothing says which links the flows of captures took"
+    groups = context.groups
     assert [group.flows.height for group in groups] == [1, 1]
     assert [group.label.split(", ")[1] for group in groups] == ["monday/x.pcapng", "tuesday/x.pcapng"]
     write_report(tmp_path / "kept", formats=["csv"])

@@ -204,8 +204,9 @@ def _plot(context: Context, found: Sequence[Combination]) -> Plot:
                 label=label, rasterized=len(part) > 4000,
             )  # fmt: skip
         axes.set_title(one.title, fontsize=8.5)
-        axes.set_ylim(bottom=0)
-        axes.set_xlim(left=0)
+    # The panels share their scales, which end where the largest of all is.
+    panels.flat[0].set_ylim(bottom=0)
+    panels.flat[0].set_xlim(left=0)
     for axes in panels.flat[len(found) :]:
         axes.set_visible(False)
     seen: dict[str, Artist] = {}
