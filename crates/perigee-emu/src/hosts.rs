@@ -49,8 +49,9 @@ impl Hosts {
             namespace.enter(|| set(config).and(quiet(has_v6)))?;
         }
         let mut devices = Vec::with_capacity(scenario.links.len());
-        for pair in scenario.links.chunks(2) {
-            let name: String = pair[0].name.split('.').next().unwrap_or_default().chars().take(15).collect();
+        for (number, pair) in scenario.links.chunks(2).enumerate() {
+            // Not the link's name: the kernel has devices and settings called `lo`, `all`, `default`, and cuts after 15 letters.
+            let name = format!("link{number}");
             for node in [pair[0].from, pair[0].to] {
                 let mtu = pair[0].mtu.map_or(mtu, |own| mtu.min(u32::from(own)));
                 devices.push(namespaces[node as usize].enter(|| device(&name, mtu))?);

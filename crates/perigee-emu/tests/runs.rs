@@ -4,7 +4,7 @@ mod common;
 
 use std::ops::ControlFlow;
 
-use common::{alone, can_emulate, download, emulate, no_captures, simulate};
+use common::{alone, can_emulate, download, emulate, no_captures, plan, simulate};
 use perigee_emu::{check, Namespace};
 use perigee_study::results::Tables;
 use perigee_study::Run;
@@ -112,3 +112,28 @@ fn what_the_kernel_cannot_do_is_said_before_the_run() {
 
 /// Half of the tolerance on a round trip of 202 ms.
 const LATEST_US: f64 = 1_000.0 * 202.0 * 0.05 / 2.0;
+
+#[test]
+fn links_may_be_called_what_devices_cannot() {
+    let names = ["lo", "all", "default", "satellite-link-1", "satellite-link-2"];
+    let link = |(number, name): (usize, &str)| {
+        format!(
+            "[[links]]\nname = \"{name}\"\nbetween = [\"n{number}\", \"n{}\"]\nrate = \"100 Mbit/s\"\ndelay = \"1 ms\"\n",
+            // The last two begin at one node, which has both devices.
+            if number == 4 { 3 } else { number + 1 }
+        )
+    };
+    let links: String = names.into_iter().enumerate().map(link).collect();
+    let run = plan(&format!(
+        "name = \"names\"\nnodes = [\"n0\", \"n1\", \"n2\", \"n3\", \"n4\"]\n{links}\
+         [[flows]]\nname = \"download\"\nfrom = \"n0\"\nto = \"n3\"\nsize = \"10 kB\"\ncc = \"reno\"\n"
+    ));
+    if !can_emulate(&run) {
+        return;
+    }
+    let _alone = alone();
+    let tables = emulate(&run).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(tables.flows.received_bytes[0], 10_000);
+    let carried = |name: &str| tables.releases.link.iter().any(|link| link.starts_with(name));
+    assert!(names.into_iter().all(carried), "{:?}", tables.releases.link);
+}
