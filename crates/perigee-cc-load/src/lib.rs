@@ -12,6 +12,7 @@
 //! ```
 
 mod check;
+mod scratch;
 
 use std::ffi::{c_void, CStr};
 use std::fs;
@@ -23,10 +24,10 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use perigee_cc::{Algorithm, File, Refused};
 use perigee_cc_build::BuildError;
-use tempfile::TempDir;
 use thiserror::Error;
 
 pub use check::{check, Checked, ForKernel};
+pub use scratch::{scratch, scratch_prefix, started, sweep};
 
 /// Loads files, each once.
 #[derive(Debug)]
@@ -121,41 +122,6 @@ impl Loader {
     pub fn warnings(&self) -> &str {
         &self.warnings
     }
-}
-
-/// A folder for what a compiler makes. Its name has our process number: [`sweep`] finds what killed processes have left.
-///
-/// # Errors
-/// Where there is no room for it.
-pub fn scratch() -> io::Result<TempDir> {
-    tempfile::Builder::new().prefix(&format!("{}{}-", prefix(), std::process::id())).tempdir()
-}
-
-/// Removes the folders of [`scratch`] whose process is gone; those that were removed.
-///
-/// # Errors
-/// Where the folder of temporary files cannot be read.
-pub fn sweep() -> io::Result<Vec<PathBuf>> {
-    let (prefix, mut removed) = (prefix(), Vec::new());
-    for entry in fs::read_dir(std::env::temp_dir())? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(&prefix)?.split_once('-')?.0.parse::<u32>().ok());
-        let is_left = owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists());
-        // What somebody else has under such a name is not removed: it is not ours, or it is no folder.
-        if is_left && entry.file_type()?.is_dir() && fs::remove_dir_all(entry.path()).is_ok() {
-            removed.push(entry.path());
-        }
-    }
-    removed.sort();
-    Ok(removed)
-}
-
-/// How folders of temporary files are called by those to whom process numbers mean the same: containers may share them.
-fn prefix() -> String {
-    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    let number: String = namespace.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-    format!("perigee-cc-{number}-")
 }
 
 /// Loads a library for good.

@@ -265,18 +265,33 @@ fn what_only_the_simulator_has_does_not_compile_for_the_kernel() {
 }
 
 #[test]
-fn folders_of_processes_that_are_gone_are_removed_and_no_others() {
+fn own_folders_of_processes_that_are_gone_are_removed_and_no_others() {
     let ours = perigee_cc_load::scratch().expect("a folder");
     let name = ours.path().file_name().expect("a name").to_string_lossy().into_owned();
-    let pid = format!("-{}-", std::process::id());
-    assert!(name.contains(&pid), "{name}");
-    // Linux gives no process number 0, so that nobody is its owner. The first number is of another namespace.
-    let left = std::env::temp_dir().join(name.replacen(&pid, "-0-", 1));
-    let other = std::env::temp_dir().join(format!("perigee-cc-1-0-{}", std::process::id()));
-    for folder in [&left, &other] {
+    let (pid, parts) = (std::process::id(), name.split('-').collect::<Vec<_>>());
+    let [_, _, namespace, maker, start, _] = parts[..] else { panic!("{name}") };
+    assert_eq!(maker, pid.to_string());
+    let other_start = start.parse::<u64>().expect("a number") + 1;
+    let named = |kind: &str, rest: String| std::env::temp_dir().join(format!("perigee-{kind}-{rest}-t{pid}"));
+    // Linux gives no process number 0, so that nobody made the first; the second's number is that of a later process.
+    let left = [named("cc", format!("{namespace}-0-1")), named("fit", format!("{namespace}-{pid}-{other_start}"))];
+    // Of another namespace; somebody else's; a symbolic link to a folder; a file.
+    let foreign = named("cc", "1-0-1".into());
+    let other_users = named("fit", format!("{namespace}-0-2"));
+    let link = named("cc", format!("{namespace}-0-3"));
+    let file = named("cc", format!("{namespace}-0-4"));
+    for folder in left.iter().chain([&foreign, &other_users]) {
         std::fs::create_dir(folder).expect("a folder");
     }
-    assert!(perigee_cc_load::sweep().expect("a folder of temporary files").contains(&left));
-    assert!(!left.exists() && ours.path().exists() && other.exists());
-    std::fs::remove_dir(other).expect("ours");
+    let is_root = std::os::unix::fs::chown(&other_users, Some(65_534), None).is_ok();
+    std::os::unix::fs::symlink(&foreign, &link).expect("a link");
+    std::fs::write(&file, "").expect("a file");
+    let removed = perigee_cc_load::sweep().expect("a folder of temporary files");
+    assert!(left.iter().all(|folder| removed.contains(folder) && !folder.exists()), "{removed:?}");
+    assert!(ours.path().exists() && foreign.exists() && link.is_symlink() && file.exists());
+    assert_eq!(other_users.exists(), is_root, "a folder of another user");
+    std::fs::remove_file(link).expect("ours");
+    std::fs::remove_file(file).expect("ours");
+    std::fs::remove_dir(foreign).expect("ours");
+    let _ = std::fs::remove_dir(other_users);
 }
