@@ -70,6 +70,68 @@ def test_a_signal_that_ends_the_program_is_seen_as_by_a_shell() -> None:
     assert inside(f"{PERIGEE} exec --quiet --link leo -- sh -c 'kill -TERM $$'").returncode == 128 + signal.SIGTERM
 
 
+def _signalled(program: str, signals: str, options: str = "--link leo") -> subprocess.CompletedProcess[str]:
+    """Run a shell program behind a link, and send signals to `perigee exec` once it has written `ready`."""
+    return inside(
+        f"folder=$(mktemp -d); {PERIGEE} exec {options} -- sh -c {shlex.quote(program)} > $folder/said & emulator=$!\n"
+        "for _ in $(seq 300); do grep -q ready $folder/said && break; sleep 0.1; done\n"
+        f"{signals}\nwait $emulator; code=$?; rm -r $folder; exit $code"
+    )
+
+
+def test_a_signal_to_the_command_is_the_programs_and_so_is_the_exit_code() -> None:
+    trapped = _signalled("trap 'exit 7' TERM; echo ready; sleep 60 & wait", "kill -TERM $emulator")
+    assert trapped.returncode == 7, trapped.stderr
+    assert "note: ended what the program had left running: sleep (process " in trapped.stderr
+    for name in ("TERM", "HUP"):
+        ended = _signalled("echo ready; exec sleep 60", f"kill -{name} $emulator")
+        assert ended.returncode == 128 + signal.Signals[f"SIG{name}"], ended.stderr
+        assert "ended what" not in ended.stderr
+
+
+def test_what_a_program_has_sent_arrives_after_its_end_and_a_second_signal_gives_it_up() -> None:
+    # The other end accepts and reads nothing, so that the program's data never is acknowledged as a whole.
+    deaf = "import socket, time\ns = socket.create_server(('', 8080), backlog=1)\nc, _ = s.accept()\ntime.sleep(60)"
+    send = (
+        f"import socket, time\nc = socket.create_connection(('{NEAR}', 8080), 20)\nc.setblocking(False)\n"
+        "for _ in range(20):\n"
+        "    try: c.send(bytes(1_000_000))\n"
+        "    except BlockingIOError: time.sleep(0.05)\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)"
+    )
+    python = shlex.quote(sys.executable)
+    begun = time.monotonic()
+    done = inside(
+        f"{python} -c {shlex.quote(deaf)} & server=$!; exec 3>&1\n"
+        f"folder=$(mktemp -d); sleep 1; {PERIGEE} exec --link leo -- {python} -c {shlex.quote(send)} "
+        "> $folder/said 2> $folder/errors & emulator=$!\n"
+        "for _ in $(seq 300); do grep -q ready $folder/said && break; sleep 0.1; done\n"
+        "kill -TERM $emulator\n"
+        "for _ in $(seq 300); do grep -q 'has ended' $folder/errors && break; sleep 0.1; done\n"
+        "kill -TERM $emulator; wait $emulator; code=$?\n"
+        "kill $server; cat $folder/errors >&2; rm -r $folder; exit $code"
+    )
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 128 + signal.SIGTERM, said
+    assert "note: the program has ended; " in said
+    assert "waiting for 30 s at the most (--drain)" in said
+    assert "note: given up before all had arrived: " in said
+    assert time.monotonic() - begun < 28
+
+
+def test_names_need_no_temporary_file_and_are_for_every_user() -> None:
+    if not any(line.startswith("nameserver ") for line in Path("/etc/resolv.conf").read_text().splitlines()):
+        pytest.skip("/etc/resolv.conf names no server")
+    script = "setpriv --reuid 65534 --clear-groups cat /etc/resolv.conf; grep -c ' /etc/resolv.conf ' /proc/mounts"
+    nested = f"{PERIGEE} exec --quiet --link leo -- sh -c {shlex.quote(script)}"
+    done = inside(f"export TMPDIR=/nonexistent; umask 077; {PERIGEE} exec --quiet --link leo -- {nested}")
+    lines = done.stdout.splitlines()
+    assert "nameserver 100.64.0.5" in lines, done.stdout + done.stderr
+    # Neither the file nor anything else of the mount is left outside.
+    assert " /etc/resolv.conf tmpfs" not in Path("/proc/mounts").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -78,6 +140,7 @@ def test_a_signal_that_ends_the_program_is_seen_as_by_a_shell() -> None:
         ("--link geo --set down.colour=red -- true", "unknown key `down.colour`"),
         ("--link geo --set down -- true", "there is no key or no `=`"),
         ("--link geo --trace no-such-file -- true", "cannot read `no-such-file`"),
+        ("--link geo --drain 10 -- true", '--drain 10: not a time with a unit; write "200 ms"'),
         ("--link geo -- no-such-program", "`no-such-program` does not start"),
         ("--link geo", "COMMAND"),
     ],
@@ -123,6 +186,24 @@ def _ends(pid: int) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def test_a_folder_of_a_fit_that_was_killed_is_removed_and_one_at_work_stays(tmp_path: Path) -> None:
+    make = (
+        "import os, tempfile\nfrom perigee.engines import native_core\n"
+        "print(tempfile.mkdtemp(prefix=native_core().scratch_prefix('fit')), flush=True)\n"
+    )
+    python = shlex.quote(sys.executable)
+    done = inside(
+        f"export TMPDIR={tmp_path}\n{python} -c {shlex.quote(make + 'os._exit(9)')} > {tmp_path}/left\n"
+        f"{python} -c {shlex.quote(make + 'import time; time.sleep(60)')} > {tmp_path}/kept & working=$!\n"
+        f"for _ in $(seq 300); do [ -s {tmp_path}/kept ] && break; sleep 0.1; done\n"
+        f"{PERIGEE} emu clean; kill $working"
+    )
+    left, kept = ((tmp_path / name).read_text().strip() for name in ("left", "kept"))
+    assert done.stdout.strip() == f"removed {left}", done.stderr
+    assert not Path(left).exists()
+    assert Path(kept).exists()
 
 
 def test_a_clean_machine_stays_as_it_is() -> None:

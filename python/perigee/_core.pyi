@@ -78,10 +78,12 @@ def run_behind(
     search: Sequence[str],
     seed: int,
     mtu: int,
+    drain_s: float,
     begun: Callable[[str, str | None], None],
-    go_on: Callable[[], bool],
+    draining: Callable[[str], None],
 ) -> str: ...
 def emu_clean() -> str: ...
+def scratch_prefix(kind: str) -> str: ...
 def probe_once(
     socket: int,
     token: bytes,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from perigee import emulation
 from perigee.console import result, say
 from perigee.errors import InputError
 from perigee.numbers import number
+from perigee.options import seconds
 from perigee.places import find_profile
 
 app = typer.Typer(help="Emulated links: tidy up.", no_args_is_help=True, rich_markup_mode="rich")
@@ -21,8 +23,8 @@ def clean() -> None:
     """End what emulators that were killed have left.
 
     Namespaces, devices and translated addresses vanish with the process that made them. What can be left are children
-    of the program that ran behind a link, which are ended, and folders in which an author's algorithm was being
-    compiled, which are removed. Emulators at work, and everything else, are not touched.
+    of the program that ran behind a link, which are ended, and your folders of temporary files (of compilations and
+    fits), which are removed. Emulators at work, and everything else, are not touched.
 
     [bold]Example[/bold]
 
@@ -57,14 +59,19 @@ def run_behind(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the link's random processes.")] = 1,
     mtu: Annotated[int, typer.Option(min=1280, max=65535, help="Largest packet, bytes.")] = 1500,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line at the end.")] = False,
+    drain: Annotated[
+        str, typer.Option(help="How long, at the most, to carry what is still under way when the program has ended.")
+    ] = f"{emulation.DRAIN_S:g} s",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> None:
     """Run any program behind an emulated satellite link.
 
-    The program has this terminal; its exit code is ours. Everything it sends and receives crosses the link, between
-    this machine's own TCP/IP and itself. It reaches this host at the address that is printed when no other can be
-    reached, and the outside world where this host forwards packets. Nothing of this host is changed. Links nest.
-    Needs root.
+    The program has this terminal; its exit code is ours, and signals to this command are passed on to it. When it has
+    ended, processes that it left are ended, and what it has sent is carried to its end.
+
+    Everything it sends and receives crosses the link, between this machine's own TCP/IP and itself. It reaches this
+    host at the address that is printed when no other can be reached, and the outside world where this host forwards
+    packets. Nothing of this host is changed. Links nest. Needs root.
 
     [bold]Examples[/bold]
 
@@ -77,8 +84,11 @@ def run_behind(
         pairs.append(("down.rate.trace", trace))
     down = find_profile(link)
     done = emulation.run_behind(
-        command, down, down if up is None else find_profile(up), settings=pairs, seed=seed, mtu=mtu, begun=_tell
-    )
+        command, down, down if up is None else find_profile(up), settings=pairs, seed=seed, mtu=mtu,
+        drain_s=seconds("--drain", drain, 0.0), begun=_tell, draining=partial(_tell_draining, drain=drain),
+    )  # fmt: skip
+    for note in notes(done):
+        say(note)
     if not quiet:
         say(summary(done))
     raise typer.Exit(done["exit_code"])
@@ -101,6 +111,33 @@ queue up to 2.5 MB; round trip of the link 600 ms on average; releases up to 80 
         f"perigee: {number(done['duration_s'], 1)} s; down {_way(down)}; up {_way(up)}; "
         f"round trip of the link {number(trip, 0)} ms on average; releases up to {number(late, 0)} us late (p99)"
     )
+
+
+def notes(done: dict[str, Any]) -> list[str]:
+    """Return what did not end by itself, a line each.
+
+    Examples:
+        >>> left = {"connections": 2, "bytes": 51_300, "packets": 40}
+        >>> for note in notes({"ended": [{"pid": 7, "command": "sleep"}], "undelivered": left}):
+        ...     print(note)
+        note: ended what the program had left running: sleep (process 7)
+        note: given up before all had arrived: 51.3 kB of 2 connections not acknowledged, 40 packets on the link
+        >>> notes({"ended": [], "undelivered": {"connections": 0, "bytes": 0, "packets": 0}})
+        []
+    """
+    said = []
+    if done["ended"]:
+        names = ", ".join(f"{process['command']} (process {process['pid']})" for process in done["ended"])
+        said.append(f"note: ended what the program had left running: {names}")
+    if any(done["undelivered"].values()):
+        said.append(f"note: given up before all had arrived: {_left(done['undelivered'])}")
+    return said
+
+
+def _left(left: dict[str, int]) -> str:
+    connections = "1 connection" if left["connections"] == 1 else f"{left['connections']} connections"
+    packets = "1 packet" if left["packets"] == 1 else f"{left['packets']} packets"
+    return f"{_size(left['bytes'])} of {connections} not acknowledged, {packets} on the link"
 
 
 def _way(way: dict[str, Any]) -> str:
@@ -127,6 +164,10 @@ def _size(count: int) -> str:
 def _tell(near: str, closed: str | None) -> None:
     if closed is not None:
         say(f"note: only this host can be reached, at {near}: {closed}")
+
+
+def _tell_draining(left: dict[str, int], *, drain: str) -> None:
+    say(f"note: the program has ended; {_left(left)}; waiting for {drain} at the most (--drain), or until Ctrl-C")
 
 
 def _pair(setting: str) -> tuple[str, str]:

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from perigee.engines import native_core
@@ -15,6 +13,10 @@ from perigee.places import ProfileFile
 
 Begun = Callable[[str, str | None], None]
 """Called before the program starts: this host's address as the program sees it, and why it reaches no other, if so."""
+Draining = Callable[[dict[str, int]], None]
+"""Called where something has not arrived a second after the program's end: `connections`, `bytes` and `packets`."""
+DRAIN_S = 30.0
+"""How long, at the most, a link is driven on after the program's end."""
 
 
 def run_behind(
@@ -25,9 +27,14 @@ def run_behind(
     settings: Sequence[tuple[str, str]] = (),
     seed: int = 1,
     mtu: int = 1500,
+    drain_s: float = DRAIN_S,
     begun: Begun = lambda _near, _closed: None,
+    draining: Draining = lambda _left: None,
 ) -> dict[str, Any]:
     """Run a program behind an emulated link; it shares our terminal, and Ctrl-C is its own.
+
+    SIGTERM, SIGHUP and SIGINT that are sent to this process are passed on to the program. After its end, the processes
+    that it left are ended, and the link is driven until what was sent has arrived; a signal ends that at once.
 
     Args:
         command: the program and its arguments.
@@ -36,12 +43,15 @@ def run_behind(
         settings: keys of the profile with their values as text, such as `("down.rate", "50 Mbit/s")`.
         seed: of the link's random processes.
         mtu: the largest packet, bytes.
+        drain_s: how long, at the most, the link is driven on after the program's end.
         begun: told what the program can reach.
+        draining: told what is on its way still, where it takes longer than a second.
 
     Returns:
-        `exit_code` (128 and more: the signal that ended it), `duration_s`, and for `down` and `up` each `packets`,
-        `bytes`, `dropped` by reason, `largest_queue_bytes`, `delay_mean_ms`, `delay_p95_ms`, and the `lateness_...` of
-        releases in us.
+        `exit_code` (128 and more: the signal that ended it), `duration_s`, the processes `ended` after the program
+        (`pid` and `command`), what was `undelivered` (`connections`, `bytes`, `packets`), and for `down` and `up` each
+        `packets`, `bytes`, `dropped` by reason, `largest_queue_bytes`, `delay_mean_ms`, `delay_p95_ms`, and the
+        `lateness_...` of releases in us.
 
     Raises:
         InputError: the link or the command is wrong, or this machine or process cannot emulate.
@@ -50,11 +60,10 @@ def run_behind(
     native = native_core()
     search = list(dict.fromkeys(str(folder) for profile in (down, up) for folder in profile.search))
     try:
-        with _interrupts_left_to_the_program():
-            done = native.run_behind(
-                list(command), (down.text, str(down.path)), (up.text, str(up.path)), list(settings), search, seed, mtu,
-                begun, lambda: True,
-            )  # fmt: skip
+        done = native.run_behind(
+            list(command), (down.text, str(down.path)), (up.text, str(up.path)), list(settings), search, seed, mtu,
+            drain_s, begun, lambda left: draining(json.loads(left)),
+        )  # fmt: skip
     except native.LinkError as error:
         raise InputError(str(error)) from error
     except native.EmulationError as error:
@@ -75,13 +84,3 @@ def clean() -> list[dict[str, Any]]:
     except native.EmulationError as error:
         raise RunError(str(error)) from error
     return ended
-
-
-@contextmanager
-def _interrupts_left_to_the_program() -> Iterator[None]:
-    # A handler, not SIG_IGN, which the program would inherit.
-    before = signal.signal(signal.SIGINT, lambda _signal, _frame: None)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

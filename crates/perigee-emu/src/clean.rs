@@ -1,13 +1,14 @@
 //! What is left of emulations whose process was killed.
 //!
 //! Devices, namespaces and tables of nftables vanish with the process that made them, and so does the program that it
-//! started. What can be left are that program's own children: they carry a mark in their environment; and folders in which
-//! authors' algorithms were being compiled.
+//! started. What can be left are that program's own children: they carry a mark in their environment; and folders of temporary
+//! files (`perigee_cc_load::scratch_prefix`), which have their maker in their name.
 
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use perigee_cc_load::started;
 use rustix::io::Errno;
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 
@@ -15,25 +16,37 @@ use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Leftover {
     /// A process that was ended.
-    Process {
-        /// Its number.
-        pid: u32,
-        /// Its name.
-        command: String,
-    },
+    Process(Process),
     /// A folder of temporary files that was removed.
     Folder(PathBuf),
+}
+
+/// A process that was ended.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub command: String,
+}
+
+impl Process {
+    /// The one of this number.
+    pub(crate) fn of(pid: u32) -> Self {
+        let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned();
+        Self { pid, command }
+    }
 }
 
 /// The mark of programs that this process puts behind links: a name and a value for their environment.
 pub(crate) fn mark() -> io::Result<(&'static str, String)> {
     let pid = std::process::id();
-    let started = start_of(pid).ok_or_else(|| io::Error::other("/proc/self/stat has no start time"))?;
-    Ok((MARK, format!("{pid}/{started}")))
+    let start = started(pid).ok_or_else(|| io::Error::other("/proc/self/stat has no start time"))?;
+    Ok((MARK, format!("{pid}/{start}")))
 }
 
-/// Ends every process that runs behind a link whose emulator is gone, and removes the folders of compilers that are gone. Processes of emulators that are at work, and
-/// those without a mark, are not touched.
+/// Ends every process that runs behind a link whose emulator is gone, and removes this user's folders of temporary files
+/// whose process is gone. Processes of emulators that are at work, and those without a mark, are not touched.
 ///
 /// # Errors
 /// Where `/proc` cannot be read, or the process may not end them.
@@ -49,9 +62,9 @@ pub fn clean() -> io::Result<Vec<Leftover>> {
         if is_alive(owner) {
             continue;
         }
-        let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned();
+        let process = Process::of(pid);
         match pidfd_send_signal(&held, Signal::KILL) {
-            Ok(()) => ended.push(Leftover::Process { pid, command }),
+            Ok(()) => ended.push(Leftover::Process(process)),
             Err(Errno::SRCH) => {}
             Err(error) => return Err(error.into()),
         }
@@ -65,20 +78,13 @@ pub fn clean() -> io::Result<Vec<Leftover>> {
 fn owner_in(environment: &[u8]) -> Option<(u32, u64)> {
     let prefix = format!("{MARK}=");
     let value = environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(prefix.as_bytes()))?;
-    let (pid, started) = std::str::from_utf8(value).ok()?.split_once('/')?;
-    Some((pid.parse().ok()?, started.parse().ok()?))
+    let (pid, start) = std::str::from_utf8(value).ok()?.split_once('/')?;
+    Some((pid.parse().ok()?, start.parse().ok()?))
 }
 
 /// Whether the process of this number is the one that started then.
-fn is_alive((pid, started): (u32, u64)) -> bool {
-    start_of(pid) == Some(started)
-}
-
-/// When a process began, in ticks since the machine did (proc(5), field 22 of `stat`).
-fn start_of(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may hold blanks and brackets.
-    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+fn is_alive((pid, start): (u32, u64)) -> bool {
+    started(pid) == Some(start)
 }
 
 const MARK: &str = "PERIGEE_LINK";
@@ -111,7 +117,7 @@ mod tests {
             assert!((0..1_000_000).any(|_| marked()), "process {pid} has no mark");
         }
         let ended = clean().expect("a clean machine");
-        assert!(ended.contains(&Leftover::Process { pid: orphan.id(), command: "sleep".into() }), "{ended:?}");
+        assert!(ended.contains(&Leftover::Process(Process { pid: orphan.id(), command: "sleep".into() })), "{ended:?}");
         assert!(!orphan.wait().expect("its end").success());
         assert_eq!(ours.try_wait().expect("its state"), None, "one whose emulator lives was ended");
         ours.kill().expect("it lives");

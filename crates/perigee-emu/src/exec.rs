@@ -6,27 +6,29 @@ use std::os::fd::AsFd as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use perigee_link::LinkSpec;
 use perigee_units::Time;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::io::Errno;
-use rustix::mount::{mount_bind, mount_change, unmount, MountPropagationFlags, UnmountFlags};
-use rustix::process::{pidfd_open, set_parent_process_death_signal, Pid, PidfdFlags, Signal};
+use rustix::fs::{fchmod, open, Mode, OFlags};
+use rustix::io::write;
+use rustix::mount::{mount, mount_bind, mount_change, unmount, MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::process::{pidfd_open, pidfd_send_signal, set_parent_process_death_signal, Pid, PidfdFlags, Signal};
 use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceType, UnshareFlags};
 use thiserror::Error;
 
-use crate::clean::mark;
+use crate::clean::{mark, Process};
 use crate::clock::monotonic;
-use crate::driver::{Driver, Report, Way, Wire as _};
+use crate::driver::{Driver, Report, Way};
+use crate::ending::{drain, end_processes, Progress, Undelivered};
 use crate::endpoint::Endpoint;
 use crate::names::{Names, RESOLV_CONF};
 use crate::namespace::Namespace;
 use crate::outside::{Closed, Translation};
+use crate::signals::Signals;
 use crate::tun::Tun;
 use crate::wire::TunWire;
 
@@ -41,6 +43,8 @@ pub struct Exec {
     pub seed: u64,
     /// Largest packet, bytes.
     pub mtu: u32,
+    /// How long, at the most, the link is driven on after the program's end, so that what it has sent arrives.
+    pub drain: Time,
 }
 
 /// What is known before the program runs.
@@ -52,7 +56,7 @@ pub struct Surroundings {
     pub closed: Option<Closed>,
 }
 
-/// Who looks on while a program runs.
+/// Is told what happens while a program runs.
 pub trait Watcher {
     /// The program is about to start.
     fn begun(&mut self, _surroundings: &Surroundings) {}
@@ -61,9 +65,12 @@ pub trait Watcher {
     fn go_on(&mut self) -> bool {
         true
     }
+
+    /// The program has ended a second ago, and this has not arrived yet.
+    fn draining(&mut self, _left: &Undelivered) {}
 }
 
-/// Nobody looks on.
+/// Is not told.
 impl Watcher for () {}
 
 /// What a program did behind a link.
@@ -73,6 +80,11 @@ pub struct Outcome {
     pub status: ExitStatus,
     /// From its start to its end.
     pub duration: Time,
+    /// Processes that it left running, and that were ended.
+    pub ended: Vec<Process>,
+    /// What had not arrived when the link was given up: nothing, unless that took longer than [`Exec::drain`], or a signal
+    /// ended it.
+    pub undelivered: Undelivered,
     /// What the link did towards it.
     pub down: Report,
     /// What the link did away from it.
@@ -115,46 +127,66 @@ impl Exec {
     /// Runs a program in a network namespace of its own, whose only way out is the link to where we are. The program
     /// shares our terminal.
     ///
+    /// SIGHUP, SIGINT and SIGTERM that a process sends to us meanwhile are the program's. After its end the processes that it left are ended, and the link is driven until what was sent has
+    /// arrived; a signal ends that at once.
+    ///
     /// All that was made is gone when this returns, and also when this process is killed: devices, addresses, the
     /// namespace and the translation of addresses have no names that outlive us.
     ///
     /// # Errors
     /// Where the process may not do so, or the program does not start.
     pub fn run(&self, command: &mut Command, watcher: &mut impl Watcher) -> Result<Outcome, ExecError> {
+        let mut signals = Signals::new().map_err(failed("receiving signals"))?;
         let outer = Namespace::current().map_err(failed("looking for our namespace"))?;
         let inner = Namespace::new().map_err(failed("making a namespace"))?;
         let (network, _claim) = claim_network()?;
         let devices = self.devices(network, &outer, &inner)?;
-        let near = Ipv4Addr::from(u32::from(network) + NEAR);
+        let [near, far] = [NEAR, FAR].map(|host| Ipv4Addr::from(u32::from(network) + host));
         let translation = Translation::new(&outer, network);
-        let names = Names::new(near).map_err(failed("passing on names"))?;
+        let names = Names::new(devices.0.name(), near, far).map_err(failed("passing on names"))?;
         watcher.begun(&Surroundings { near, closed: translation.as_ref().err().cloned() });
-        let stop = AtomicBool::new(false);
+        let progress = Progress::default();
         thread::scope(|scope| {
             if let Some(names) = &names {
-                scope.spawn(|| names.serve(scope, &stop));
+                scope.spawn(|| names.serve(scope, &progress.stop));
             }
-            let driving = scope.spawn(|| self.drive(devices, &stop));
-            let child = start(command, &inner, names.as_ref().map(Names::file));
-            if let Some(names) = &names {
-                names.unlink();
-            }
-            let ended = child.and_then(|child| wait(child, watcher));
-            stop.store(true, Ordering::Relaxed);
-            let Ok((duration, reports, done)) = driving.join() else { unreachable!("the driver does not panic") };
-            let status = ended?;
+            let driving = scope.spawn(|| self.drive(devices, &progress));
+            let begun = monotonic();
+            let ended = start(command, &inner, names.as_ref().map(Names::resolv_conf)).and_then(|child| {
+                let status = wait(child, &mut signals, watcher)?;
+                let duration = monotonic().checked_sub(begun).unwrap_or_default();
+                let left = self.finish(&inner, &progress, &mut signals, watcher).map_err(failed("ending"));
+                Ok((status, duration, left?))
+            });
+            progress.stop.store(true, Ordering::Relaxed);
+            let Ok((reports, done)) = driving.join() else { unreachable!("the driver does not panic") };
+            let (status, duration, (ended, undelivered)) = ended?;
             done.map_err(failed("moving packets"))?;
-            Ok(Outcome { status, duration, down: reports[0], up: reports[1] })
+            Ok(Outcome { status, duration, ended, undelivered, down: reports[0], up: reports[1] })
         })
     }
 
-    fn drive(&self, (ours, theirs): (Tun, Tun), stop: &AtomicBool) -> (Time, Vec<Report>, io::Result<()>) {
+    /// After the program's end: ends the processes that it left, and lets what was sent arrive.
+    fn finish(
+        &self,
+        inner: &Namespace,
+        progress: &Progress,
+        signals: &mut Signals,
+        watcher: &mut impl Watcher,
+    ) -> io::Result<(Vec<Process>, Undelivered)> {
+        let (ended, is_hurried) = end_processes(inner, signals)?;
+        let bound = if is_hurried { Time::ZERO } else { self.drain };
+        let undelivered = drain(inner, progress, signals, bound, &mut |left| watcher.draining(left))?;
+        Ok((ended, undelivered))
+    }
+
+    fn drive(&self, (ours, theirs): (Tun, Tun), mut progress: &Progress) -> (Vec<Report>, io::Result<()>) {
         let down = Way { from: 0, to: 1, spec: &self.down, name: "exec.down" };
         let up = Way { from: 1, to: 0, spec: &self.up, name: "exec.up" };
         let mut driver = Driver::new(&[down, up], self.seed, self.mtu as usize);
         let mut wire = TunWire::new(vec![ours, theirs], monotonic());
-        let done = driver.run(&mut wire, &mut || !stop.load(Ordering::Relaxed));
-        (wire.now(), driver.reports(), done)
+        let done = driver.run(&mut wire, &mut progress);
+        (driver.reports(), done)
     }
 
     /// The two devices, with the addresses of a network.
@@ -172,30 +204,19 @@ impl Exec {
             mtu: self.mtu,
         };
         let ours = end("perigee%d", NEAR, Vec::new()).create(outer).map_err(failed("making a device"))?;
-        let theirs =
-            end("link", NEAR + 1, everything).create(inner).map_err(failed("making a device in the namespace"))?;
+        let theirs = end("link", FAR, everything).create(inner).map_err(failed("making a device in the namespace"))?;
         Ok((ours, theirs))
     }
 }
 
-/// Starts the program in the namespace, with names resolved as `names` says. It ends with us, whatever ends us.
-fn start(command: &mut Command, inner: &Namespace, names: Option<&Path>) -> Result<Child, ExecError> {
+/// Starts the program in the namespace, with this `resolv.conf`. It ends with us, whatever ends us.
+fn start(command: &mut Command, inner: &Namespace, resolv_conf: Option<&str>) -> Result<Child, ExecError> {
     let namespace = inner.descriptor().try_clone_to_owned().map_err(failed("keeping the namespace"))?;
-    let names = names.map(Path::to_owned);
+    let resolv_conf = resolv_conf.map(str::to_owned);
     let prepare = move || {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-        if let Some(names) = &names {
-            // SAFETY: only this process, which has one thread, changes what it sees mounted.
-            unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
-            mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
-            match mount_bind(names, RESOLV_CONF) {
-                // Behind another link that link's file is mounted there, which has no name and takes no mount any more.
-                Err(Errno::NOENT) => {
-                    unmount(RESOLV_CONF, UnmountFlags::DETACH)?;
-                    mount_bind(names, RESOLV_CONF)?;
-                }
-                done => done?,
-            }
+        if let Some(text) = &resolv_conf {
+            replace_resolv_conf(text)?;
         }
         set_parent_process_death_signal(Some(Signal::KILL))?;
         Ok(())
@@ -210,13 +231,36 @@ fn start(command: &mut Command, inner: &Namespace, names: Option<&Path>) -> Resu
     })
 }
 
-/// Waits for the program's end.
-fn wait(mut child: Child, watcher: &mut impl Watcher) -> Result<ExitStatus, ExecError> {
+/// Mounts another `resolv.conf` for the calling process and what it starts. The file is in memory, in a file system that
+/// is mounted nowhere else: nothing is left of it, whenever the process ends.
+fn replace_resolv_conf(text: &str) -> io::Result<()> {
+    // SAFETY: only this process, which has one thread, changes what it sees mounted.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
+    mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
+    // A folder that is always there, and that a `resolv.conf` which is a symbolic link does not lead to; only for a moment.
+    mount("perigee", "/proc", "tmpfs", MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::NOSUID, None)?;
+    let file =
+        open("/proc/resolv.conf", OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::from_raw_mode(0o644))?;
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        rest = &rest[write(&file, rest)?..];
+    }
+    // The process's umask may have taken the right to read from others.
+    fchmod(&file, Mode::from_raw_mode(0o644))?;
+    mount_bind("/proc/resolv.conf", RESOLV_CONF)?;
+    unmount("/proc", UnmountFlags::DETACH)?;
+    Ok(())
+}
+
+/// Waits for the program's end. Signals that a process sent to us are passed on to it.
+fn wait(mut child: Child, signals: &mut Signals, watcher: &mut impl Watcher) -> Result<ExitStatus, ExecError> {
     let pid = Pid::from_child(&child);
     let descriptor =
         pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed("waiting for the program")(error.into()))?;
     loop {
         if let Some(status) = child.try_wait().map_err(failed("waiting for the program"))? {
+            // Those that came before its end are not for what follows.
+            signals.arrived();
             return Ok(status);
         }
         if !watcher.go_on() {
@@ -226,6 +270,10 @@ fn wait(mut child: Child, watcher: &mut impl Watcher) -> Result<ExitStatus, Exec
         let tenth = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         // Early or interrupted: the loop looks again.
         let _ = poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&tenth));
+        for arrived in signals.arrived().into_iter().filter(|arrived| arrived.is_from_process) {
+            // As above.
+            let _ = pidfd_send_signal(&descriptor, arrived.signal);
+        }
     }
 }
 
@@ -277,8 +325,9 @@ fn unique_local(network: Ipv4Addr) -> Ipv6Addr {
     Ipv6Addr::new(0xfd70, 0x6572, 0x6967, u16::from(b) << 8 | u16::from(c), u16::from(d) << 8, 0, 0, 0)
 }
 
-/// Of the four addresses of a link's network, the near end's; the far end's follows.
+/// Of the four addresses of a link's network, those of its ends.
 const NEAR: u32 = 1;
+const FAR: u32 = 2;
 
 #[cfg(test)]
 mod tests {

@@ -1,12 +1,14 @@
 //! Network namespaces that live as long as somebody holds them.
 
 use std::fs::File;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::{fs, io, thread};
 
+use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceType, UnshareFlags};
 
+use crate::clean::Process;
 use crate::netlink::{index, Netlink};
 
 /// A network namespace without a name: it is gone when this is, and the last process in it.
@@ -64,6 +66,29 @@ impl Namespace {
     /// Its number, by which BPF programs know it: the inode of its file.
     pub(crate) fn number(&self) -> io::Result<u32> {
         Ok(self.0.metadata()?.ino() as u32)
+    }
+
+    /// The processes in it, held so that a number cannot pass to another process meanwhile. One that has ended and that
+    /// its parent has not waited for is in no namespace.
+    pub(crate) fn processes(&self) -> io::Result<Vec<(OwnedFd, Process)>> {
+        let own = self.0.metadata()?;
+        let is_inside = |pid: u32| {
+            fs::metadata(format!("/proc/{pid}/ns/net"))
+                .is_ok_and(|other| (other.dev(), other.ino()) == (own.dev(), own.ino()))
+        };
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            let Some(held) = Pid::from_raw(pid as i32).map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
+                continue;
+            };
+            match held {
+                Ok(held) if pid != std::process::id() && is_inside(pid) => found.push((held, Process::of(pid))),
+                // It has ended.
+                _ => {}
+            }
+        }
+        Ok(found)
     }
 
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {

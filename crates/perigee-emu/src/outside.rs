@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
 use rustix::pipe::{pipe_with, PipeFlags};
@@ -66,6 +67,8 @@ fn start(commands: &str) -> io::Result<Translation> {
     let (said, says) = pipe_with(PipeFlags::CLOEXEC)?;
     let errors = says.try_clone()?;
     let mut nft = Command::new("nft");
+    // Ctrl-C ends the program, not the way out of what it has sent: terminals do not signal other groups of processes.
+    nft.process_group(0);
     nft.arg("-i").stdin(Stdio::piped()).stdout(says).stderr(errors);
     let mut maker = Translation(nft.spawn()?);
     // Our copies of what it writes to are closed, so that its end is the end of what we read.

@@ -1,12 +1,15 @@
 //! Programs behind an emulated link. Each test has a host of its own: a namespace that plays this machine.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use perigee_emu::{Driver, Endpoint, Exec, ExecError, Namespace, Outcome, Surroundings, TunWire, Watcher, Way};
+use perigee_emu::dns::name_server;
+use perigee_emu::{
+    Driver, Endpoint, Exec, ExecError, Namespace, Outcome, Surroundings, TunWire, Undelivered, Watcher, Way,
+};
 use perigee_link::LinkSpec;
 use perigee_units::{Rate, Time};
 
@@ -31,7 +34,7 @@ fn constant(mbps: f64, delay_ms: u64) -> LinkSpec {
 
 /// 20 Mbit/s and 30 ms each way.
 fn link() -> Exec {
-    Exec { down: constant(20.0, 30), up: constant(20.0, 30), seed: 1, mtu: 1500 }
+    Exec { down: constant(20.0, 30), up: constant(20.0, 30), seed: 1, mtu: 1500, drain: Time::from_secs(10) }
 }
 
 struct Seen(Option<Surroundings>);
@@ -206,4 +209,118 @@ fn two_links_at_once_do_not_disturb_each_other() {
     assert!(slow.status.success() && fast.status.success());
     assert_ne!(near_slow.near, near_fast.near);
     assert!(fast.up.delay_mean < Time::from_millis(10) && slow.up.delay_mean >= Time::from_millis(30));
+}
+
+/// A Python program that connects to a server at the link's near end, sends so many bytes, and ends at once.
+fn upload(bytes: usize) -> String {
+    format!(
+        "import socket\n\
+         s = socket.create_connection(('100.64.0.1', 8080), 20)\n\
+         s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, {bytes})\n\
+         s.sendall(bytes({bytes}))\n"
+    )
+}
+
+#[test]
+fn what_a_program_has_sent_arrives_after_its_end() {
+    let Some(host) = host() else { return };
+    let bytes = 500_000;
+    let work = || {
+        let listener = TcpListener::bind(("0.0.0.0", 8080))?;
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept()?;
+            socket.set_read_timeout(Some(std::time::Duration::from_secs(10)))?;
+            // Until the connection's end: without it, this is an error.
+            io::copy(&mut socket, &mut io::sink())
+        });
+        let (outcome, _) = python(&link(), &upload(bytes)).map_err(io::Error::other)?;
+        Ok((outcome, server.join().expect("the server")))
+    };
+    let (outcome, received) = host.enter(work).expect("a run");
+    assert!(outcome.status.success(), "{outcome:?}");
+    assert_eq!(received.expect("the connection's end"), bytes as u64);
+    assert_eq!(outcome.undelivered, Undelivered::default());
+    // At 20 Mbit/s it takes 0.2 s, and the program does not wait for it.
+    assert!(outcome.up.counters.delivered_bytes > bytes as u64, "{outcome:?}");
+}
+
+#[test]
+fn what_does_not_arrive_in_time_is_given_up_and_told() {
+    let Some(host) = host() else { return };
+    let work = || {
+        // Nobody reads: the kernel takes what fits into its buffers.
+        let _listener = TcpListener::bind(("0.0.0.0", 8080))?;
+        let exec = Exec { drain: Time::from_millis(300), ..link() };
+        python(&exec, &upload(20_000_000).replace("sendall", "setblocking(False) or s.send")).map_err(io::Error::other)
+    };
+    let (outcome, _) = host.enter(work).expect("a run");
+    assert!(outcome.status.success(), "{outcome:?}");
+    assert_eq!(outcome.undelivered.connections, 1, "{outcome:?}");
+    assert!(outcome.undelivered.bytes > 100_000, "{outcome:?}");
+}
+
+#[test]
+fn processes_that_a_program_leaves_are_ended_and_named() {
+    let Some(host) = host() else { return };
+    let work = || {
+        let program = "setsid sleep 60 & setsid sh -c 'trap \"exit 0\" TERM; sleep 61 & wait' & sleep 0.3";
+        link().run(Command::new("sh").args(["-c", program]), &mut ()).map_err(io::Error::other)
+    };
+    let outcome = host.enter(work).expect("a run");
+    let mut names: Vec<_> = outcome.ended.iter().map(|process| process.command.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["sh", "sleep", "sleep"]);
+    for process in outcome.ended {
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
+        // One that nobody has waited for has ended.
+        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    }
+}
+
+/// Asks the name server at the link's near end from this host.
+struct Neighbour(UdpSocket);
+
+impl Watcher for Neighbour {
+    fn begun(&mut self, surroundings: &Surroundings) {
+        self.0.connect((surroundings.near, 53)).expect("an address");
+        self.0.send(&[0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1]).expect("a question is sent");
+    }
+}
+
+#[test]
+fn nobody_but_the_program_has_its_names_resolved() {
+    let Some(host) = host() else { return };
+    let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let Some(address @ IpAddr::V4(_)) = name_server(&text) else {
+        return println!("skipped: /etc/resolv.conf names no server with an IPv4 address");
+    };
+    let ask = "import socket, sys\n\
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(5); s.connect(('100.64.0.1', 53))\n\
+        s.send(bytes([0, 2, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1]))\n\
+        sys.exit(s.recv(100)[:3] != bytes([0, 2, 0x81]))";
+    let work = || {
+        // The host's name server is this one.
+        let _ = Command::new("ip").args(["address", "add", &format!("{address}/32"), "dev", "lo"]).output()?;
+        let server = UdpSocket::bind((address, 53))?;
+        server.set_read_timeout(Some(std::time::Duration::from_secs(5)))?;
+        let serve = thread::spawn(move || {
+            let mut asked = Vec::new();
+            let mut message = [0; 100];
+            while let Ok((size, asker)) = server.recv_from(&mut message) {
+                asked.push(message[1]);
+                message[2] |= 0x80;
+                server.send_to(&message[..size], asker)?;
+            }
+            Ok::<_, io::Error>(asked)
+        });
+        let mut neighbour = Neighbour(UdpSocket::bind(("0.0.0.0", 0))?);
+        neighbour.0.set_nonblocking(true)?;
+        let outcome =
+            link().run(Command::new("python3").args(["-c", ask]), &mut neighbour).map_err(io::Error::other)?;
+        Ok((outcome, neighbour.0.recv(&mut [0; 100]), serve.join().expect("the server")?))
+    };
+    let (outcome, answer, asked) = host.enter(work).expect("a run");
+    assert!(outcome.status.success(), "the program's question has no answer: {outcome:?}");
+    assert!(answer.is_err(), "this host was answered at another device than the link's");
+    assert_eq!(asked, [2], "questions that were passed on");
 }

@@ -4,10 +4,11 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
-use perigee_emu::{Exec, ExecError, Leftover, Report, Surroundings, Watcher};
+use perigee_emu::{Exec, ExecError, Leftover, Process, Report, Surroundings, Undelivered, Watcher};
 use perigee_link::profile::{self, Profile};
 use perigee_link::strict::{parse, parse_value, Node, Origin, StrictError};
 use perigee_link::DropReason;
+use perigee_units::Time;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -21,10 +22,13 @@ create_exception!(_core, EmulationError, PyRuntimeError, "An emulation failed.")
 /// Runs a program behind a link: one profile's `down`, another's `up`, each given as its text and its file, and settings
 /// over both. Recordings are looked for in the folders of `search`.
 ///
-/// `begun` is called with our address at the link, and why only this host can be reached, or `None`; `go_on` is called
-/// ten times a second and says whether to. JSON: `exit_code`, `duration_s`, and what the link did `down` and `up`.
+/// After the program's end the link is driven until what was sent has arrived, for `drain_s` at the most.
+///
+/// `begun` is called with our address at the link, and why only this host can be reached, or `None`; `draining` with what
+/// has not arrived a second after the program's end. JSON: `exit_code`, `duration_s`, processes `ended` after the program, what
+/// was `undelivered`, and what the link did `down` and `up`.
 #[pyfunction]
-#[pyo3(signature = (command, down, up, settings, search, seed, mtu, begun, go_on))]
+#[pyo3(signature = (command, down, up, settings, search, seed, mtu, drain_s, begun, draining))]
 #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments, reason = "called by Python, with owned values")]
 pub(crate) fn run_behind(
     py: Python<'_>,
@@ -35,13 +39,14 @@ pub(crate) fn run_behind(
     search: Vec<PathBuf>,
     seed: u64,
     mtu: u32,
+    drain_s: f64,
     begun: Py<PyAny>,
-    go_on: Py<PyAny>,
+    draining: Py<PyAny>,
 ) -> PyResult<String> {
     let link = link(&down, &up, &settings, &search).map_err(|error| LinkError::new_err(error.to_string()))?;
     let (program, arguments) = command.split_first().ok_or_else(|| LinkError::new_err("there is no command to run"))?;
-    let exec = Exec { down: link.down, up: link.up, seed, mtu };
-    let mut caller = Caller { begun, go_on, raised: None };
+    let exec = Exec { down: link.down, up: link.up, seed, mtu, drain: Time::from_secs_f64(drain_s) };
+    let mut caller = Caller { begun, draining, raised: None };
     let outcome = py.detach(|| exec.run(Command::new(program).args(arguments), &mut caller));
     if let Some(error) = caller.raised {
         return Err(error);
@@ -53,6 +58,8 @@ pub(crate) fn run_behind(
     let done = json!({
         "exit_code": exit_code(outcome.status),
         "duration_s": outcome.duration.as_secs_f64(),
+        "ended": outcome.ended.iter().map(process).collect::<Vec<_>>(),
+        "undelivered": undelivered(&outcome.undelivered),
         "down": report(&outcome.down),
         "up": report(&outcome.up),
     });
@@ -64,16 +71,22 @@ pub(crate) fn run_behind(
 pub(crate) fn emu_clean() -> PyResult<String> {
     let ended = perigee_emu::clean().map_err(|error| EmulationError::new_err(error.to_string()))?;
     let ended = ended.into_iter().map(|left| match left {
-        Leftover::Process { pid, command } => json!({"pid": pid, "command": command}),
+        Leftover::Process(ended) => process(&ended),
         Leftover::Folder(folder) => json!({"folder": folder}),
     });
     Ok(Value::Array(ended.collect()).to_string())
 }
 
+/// How names of folders of temporary files begin that `emu_clean` removes once this process is gone; `kind` has letters only.
+#[pyfunction]
+pub(crate) fn scratch_prefix(kind: &str) -> PyResult<String> {
+    Ok(perigee_cc_load::scratch_prefix(kind)?)
+}
+
 /// Python's side of a run.
 struct Caller {
     begun: Py<PyAny>,
-    go_on: Py<PyAny>,
+    draining: Py<PyAny>,
     raised: Option<PyErr>,
 }
 
@@ -85,13 +98,13 @@ impl Watcher for Caller {
     }
 
     fn go_on(&mut self) -> bool {
-        if self.raised.is_some() {
-            return false;
-        }
-        Python::attach(|py| self.go_on.bind(py).call0()?.is_truthy()).unwrap_or_else(|error| {
-            self.raised = Some(error);
-            false
-        })
+        self.raised.is_none()
+    }
+
+    fn draining(&mut self, left: &Undelivered) {
+        let left = undelivered(left).to_string();
+        let told = Python::attach(|py| self.draining.call1(py, (left,)).map(drop));
+        self.raised = self.raised.take().or(told.err());
     }
 }
 
@@ -121,6 +134,14 @@ fn setting(key: &str, value: &str) -> Node {
 /// As a shell has it: 128 and the number of the signal where one ended the program.
 fn exit_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+fn process(process: &Process) -> Value {
+    json!({"pid": process.pid, "command": process.command})
+}
+
+fn undelivered(left: &Undelivered) -> Value {
+    json!({"connections": left.connections, "bytes": left.bytes, "packets": left.packets})
 }
 
 fn report(report: &Report) -> Value {

@@ -305,7 +305,7 @@ mod _core {
     #[pymodule_export]
     use super::captures::{analyze_captures, CaptureError};
     #[pymodule_export]
-    use super::emulate::{emu_clean, run_behind, EmulationError, LinkError};
+    use super::emulate::{emu_clean, run_behind, scratch_prefix, EmulationError, LinkError};
     #[pymodule_export]
     use super::kernel::{cc_load, cc_status, cc_unload, CcInUseError, CcInputError, KernelError};
     #[pymodule_export]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from perigee.engines import Output, Simulator
+from perigee.engines import Output, Simulator, native_core
 from perigee.fitting.fit import Measured
 from perigee.fitting.loss import runs_of
 from perigee.fitting.profile import Fitted, quoted
@@ -108,7 +108,7 @@ def _step(fitted: Fitted, step: Step) -> Iterator[Row]:
 
 def _run(profile: str, flow: str, seed: int) -> Output:
     """Carry one flow out over a profile, in a folder that is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="perigee-fit-") as folder:
+    with tempfile.TemporaryDirectory(prefix=native_core().scratch_prefix("fit")) as folder:
         path = Path(folder) / "fitted.toml"
         path.write_text(profile, encoding="utf-8")
         text = (
