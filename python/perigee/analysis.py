@@ -16,6 +16,7 @@ import pyarrow as pa
 from perigee import iperf3, pings, probe_tables
 from perigee.engines import arrow_table, core_fingerprint, native_core
 from perigee.errors import InputError
+from perigee.files import DOCUMENT_BYTES, printable, read_bounded
 from perigee.folder import Identity, ResultsFolder
 from perigee.numbers import number
 
@@ -109,9 +110,9 @@ def analyze(
     options = options or Options()
     if not files:
         raise InputError("no file is given; `perigee analyze FILE...` takes captures, iperf3's JSON and ping logs")
-    study = study or files[0].name.split(".")[0] or "analysis"
+    study = study or printable(files[0].name).split(".")[0] or "analysis"
     kinds = {path: kind_of(path) for path in files}
-    names = dict(zip(files, names_of(files), strict=True))
+    names = dict(zip(files, map(printable, names_of(files)), strict=True))
     runs: list[Run] = []
     if captures := [path for path in files if kinds[path] == "capture"]:
         found = _captures(captures, [names[path] for path in captures], study, options, go_on)
@@ -239,7 +240,7 @@ def _captures(
 
 
 def _iperf3(path: Path, called: str, study: str) -> list[Run]:
-    tests = iperf3.read(path.read_bytes(), path.name)
+    tests = iperf3.read(read_bounded(path, DOCUMENT_BYTES, "iperf3's JSON"), printable(path.name))
     runs = []
     for place, test in enumerate(tests, 1):
         name = called if len(tests) == 1 else f"{called}, test {place}"
@@ -328,7 +329,7 @@ def _shown(value: object) -> str:
 
 def _fingerprint(files: Sequence[Path], options: Mapping[str, Any]) -> str:
     """Return what changes where a file or an option does."""
-    stamps = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    stamps = [(printable(path.name), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return hashlib.sha256(json.dumps([stamps, options], sort_keys=True).encode()).hexdigest()
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import signal
@@ -67,6 +68,9 @@ app.command()(fit_command.fit)
 def main() -> NoReturn:
     """Run the command line and end the process with its exit code."""
     signal.signal(signal.SIGTERM, _as_interrupt)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # The names of files come out as they went in, also where they are no UTF-8.
+        sys.stdout.reconfigure(errors="surrogateescape")
     try:
         app(standalone_mode=True)
     except PerigeeError as error:

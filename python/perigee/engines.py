@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from perigee.errors import InputError, RunError, StorageError
+from perigee.files import printable
 from perigee.places import headers
 from perigee.real_time import foresee
 from perigee.runs import Runs
@@ -194,7 +195,7 @@ def native_plan(study: StudyFile, settings: Sequence[str], reduced: bool, *, rea
     core = native_core()
     try:
         search = [str(folder) for folder in study.search]
-        return core.Plan(study.text, str(study.path), list(settings), reduced, search, str(headers()), real)
+        return core.Plan(study.text, printable(study.path), list(settings), reduced, search, str(headers()), real)
     except core.StudyError as error:
         raise InputError(str(error)) from error
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import itertools
 import os
 import secrets
 import stat
@@ -131,15 +132,16 @@ def read_bounded(path: Path, most: int, kind: str) -> bytes:
     raise InputError(f"{path}: {has}{limit}; give another file")
 
 
-def lines_of(file: BinaryIO, name: object) -> Iterator[bytes]:
-    """Yield the lines of a log, each with its line break.
+def lines_of(file: BinaryIO, name: object, number: int = 1) -> Iterator[bytes]:
+    """Yield the lines of a log, each with its line break; the first of them is line `number`.
 
     Raises:
         InputError: a line is longer than any of a log.
     """
-    number = 0
-    while line := file.readline(LINE_BYTES + 1):
-        number += 1
+    for number in itertools.count(number):  # noqa: B020 - it goes on from the number given
+        line = file.readline(LINE_BYTES + 1)
+        if not line:
+            return
         if len(line) > LINE_BYTES:
             limit = f"longer than {shown_bytes(LINE_BYTES)}"
             raise InputError(f"{name}:{number}: {limit}, so this is no log; give another file")

@@ -8,7 +8,6 @@ writes, and of TCP on Linux the window, the smoothed round trip and the retransm
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -397,7 +396,7 @@ def _list(value: object) -> Sequence[Any]:
 def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) and 0 <= value < 1e18 else None
+    return float(value) if 0 <= value < LARGEST else None
 
 
 def _whole(value: object) -> int | None:
@@ -407,4 +406,6 @@ def _whole(value: object) -> int | None:
 
 TIMESTAMPS = 12
 """Bytes of each packet that the option takes (RFC 7323), padded."""
+LARGEST = 1e18
+"""No number of iperf3 is larger; JSON has integers of any size, and infinity."""
 LONGEST_NS = 400 * 86_400 * 10**9

@@ -22,7 +22,7 @@ from typing import BinaryIO
 from perigee.console import say
 from perigee.engines import native_core
 from perigee.errors import InputError, RunError
-from perigee.files import storage_errors
+from perigee.files import LINE_BYTES, lines_of, storage_errors
 from perigee.roundtrips import LIMITED, Outcome, RoundTrips
 from perigee.serving import PORT
 from perigee.tokens import key_of
@@ -36,7 +36,8 @@ MOST_PINGS = 1 << 32
 _LOG_HEAD = (
     "# perigee ping: to {host}, every {interval_us} us, {size} bytes, lost after {timeout_us} us\nunix_s,rtt_ms\n"
 )
-_LOG_LINE = re.compile(rb"[0-9]+\.[0-9]{3},([0-9]+\.[0-9]{3}|limited)?\n")
+_LOG_LINE = re.compile(rb"[0-9]{1,12}\.[0-9]{3},([0-9]{1,9}\.[0-9]{3}|limited)?\n")
+_CUT_OFF = re.compile(rb"[0-9.,a-z]{0,40}")
 _LOOK_S = 0.1
 _FLUSH_S = 5.0
 _AGAIN_S = 1.0
@@ -287,12 +288,12 @@ def entries(log: Path) -> Iterator[tuple[float, Outcome]]:
     except OSError as error:
         raise InputError(f"{log}: cannot be read: {error.strerror}") from error
     with opened as file:
-        head = file.readline() + file.readline()
+        head = file.readline(LINE_BYTES) + file.readline(LINE_BYTES)
         if not head.startswith(b"# perigee ping: ") or not head.endswith(b"\nunix_s,rtt_ms\n"):
             raise InputError(f"{log}:1: this is no log of `perigee ping`")
-        for place, line in enumerate(file, 3):
+        for place, line in enumerate(lines_of(file, log, 3), 3):
             found = _LOG_LINE.fullmatch(line)
-            if not line.endswith(b"\n"):
+            if _CUT_OFF.fullmatch(line):
                 # A crash cut it off, or it is being written.
                 return
             if found is None:
@@ -313,12 +314,12 @@ def _read(log: Path, plan: Plan, counted: RoundTrips) -> None:
             log.write_bytes(plan.log_head)
             return
         with log.open("r+b") as file:
-            head = file.readline() + file.readline()
+            head = file.readline(LINE_BYTES) + file.readline(LINE_BYTES)
             if head != plan.log_head:
                 said = head.partition(b"\n")[0].decode(errors="replace")[:120]
                 raise InputError(f"{log}: holds something else ({said}); give another file, or the same options")
             whole = file.tell()
-            for line in file:
+            for line in lines_of(file, log, 3):
                 found = _LOG_LINE.fullmatch(line)
                 if found is None:
                     break

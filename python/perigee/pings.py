@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from perigee import observed
 from perigee.errors import InputError
+from perigee.files import lines_of
 from perigee.ping import entries
 from perigee.roundtrips import LIMITED, Outcome, RoundTrips
 
@@ -22,7 +23,8 @@ MOST_ROWS = 2_000_000
 """Pings that are written one by one: more than four days at five per second. Figures count all of them."""
 
 _SYSTEM_HEAD = re.compile(rb"^PING \S+ .*bytes of data", re.MULTILINE)
-_SYSTEM_LINE = re.compile(r"(?:^\[(?P<at>[0-9.]+)\] )?.*\bicmp_seq=(?P<seq>[0-9]+)\b.*\btime=(?P<ms>[0-9.]+) ms")
+_SYSTEM_LINE = re.compile(rb"(?:^\[(?P<at>[0-9.]+)\] )?.*\bicmp_seq=(?P<seq>[0-9]+)\b.*\btime=(?P<ms>[0-9.]+) ms")
+_NUMBER = re.compile(rb"[0-9]{1,12}(\.[0-9]{1,9})?")
 
 
 def is_of_system(head: bytes) -> bool:
@@ -119,11 +121,13 @@ def _of_system(path: Path) -> Iterator[Entry]:
     """Yield the pings of a log of the system's `ping`, one a second where it has no times (`-D`); gaps are losses."""
     next_number: int | None = None
     at = 0.0
-    with path.open("r", encoding="utf-8", errors="replace") as file:
-        for line in file:
+    with path.open("rb") as file:
+        for place, line in enumerate(lines_of(file, path), 1):
             found = _SYSTEM_LINE.search(line)
             if found is None:
                 continue
+            if wrong := [text for text in found.groups() if text is not None and not _NUMBER.fullmatch(text)]:
+                raise InputError(f"{path}:{place}: not a number of a ping: {wrong[0][:40]!r}; remove the line")
             seq = int(found["seq"])
             # A number of 16 bits; one from before is an answer that came twice or late.
             ahead = 0 if next_number is None else (seq - next_number) % 65536

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perigee.errors import InputError
+from perigee.files import TEXT_BYTES, read_bounded
 
 COMPANIONS = ("published.toml", "report.toml")
 """Files beside a `study.toml` that the report reads; they travel with its results."""
@@ -31,7 +32,7 @@ class StudyFile:
         if self.path.name != "study.toml":
             return {}
         found = {name: self.path.parent / name for name in COMPANIONS}
-        return {name: path.read_bytes() for name, path in found.items() if path.is_file()}
+        return {name: read_bounded(path, TEXT_BYTES, name) for name, path in found.items() if path.is_file()}
 
 
 def data_roots() -> tuple[Path, ...]:
@@ -112,11 +113,9 @@ def find_profile(name_or_path: str) -> ProfileFile:
 
 def _text_of(path: Path, kind: str) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
+        return read_bounded(path, TEXT_BYTES, f"a {kind}").decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file (byte {error.start} is no UTF-8); give a {kind} in TOML") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _near(path: Path) -> Path:

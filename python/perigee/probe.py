@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from perigee.engines import native_core
 from perigee.errors import InputError, InterruptedRunError, RunError
-from perigee.files import storage_errors
+from perigee.files import PROBE_LOG_BYTES, read_bounded, storage_errors
 from perigee.numbers import number
 from perigee.probed import Step
 from perigee.serving import PORT, prepare
@@ -135,15 +135,17 @@ def read_log(log: Path) -> list[Step]:
     Raises:
         InputError: it cannot be read, is no log of this program, or is damaged.
     """
-    try:
-        lines = log.read_bytes().splitlines()
-    except OSError as error:
-        raise InputError(f"{log}: cannot be read: {error.strerror}") from error
+    lines = read_bounded(log, PROBE_LOG_BYTES, "a log of a probe").splitlines()
     head = _record(lines[0]) if lines else None
     if head is None or "perigee_probe" not in head:
         raise InputError(f"{log}:1: this is no log of `perigee probe`")
     if head["perigee_probe"] != VERSION:
-        raise InputError(f"{log}:1: a log of version {head['perigee_probe']}; this program reads version {VERSION}")
+        said = str(head["perigee_probe"])[:40]
+        raise InputError(f"{log}:1: a log of version {said}; this program reads version {VERSION}")
+    packet = head.get("packet")
+    if type(packet) is not int or not LEAST_PACKET <= packet <= LARGEST_PACKET:
+        limits = f"between {LEAST_PACKET} and {LARGEST_PACKET} bytes"
+        raise InputError(f"{log}:1: `packet` is no size of a packet {limits}; restore the line")
     return list(_steps(log, head, lines[1:]))
 
 
@@ -162,7 +164,7 @@ def _steps(log: Path, head: dict[str, Any], lines: list[bytes]) -> Iterator[Step
 def _record(line: bytes) -> dict[str, Any] | None:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
 
@@ -177,7 +179,7 @@ def _continued(log: Path, plan: Plan) -> list[Step]:
         if not log.exists() or log.stat().st_size == 0:
             log.write_bytes(_line(plan.log_head))
             return []
-        lines = log.read_bytes().splitlines(keepends=True)
+        lines = read_bounded(log, PROBE_LOG_BYTES, "a log of a probe").splitlines(keepends=True)
         if _record(lines[0]) != plan.log_head:
             said = lines[0].decode(errors="replace").strip()[:120]
             raise InputError(f"{log}: holds something else ({said}); give another file, or the same options")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -44,6 +45,7 @@ class Step:
     """
 
     def __init__(self, record: dict[str, Any], packet: int, log: str = "probe") -> None:
+        check(record)
         sent, report = record["sent"], record["report"]
         self.record = record
         self.log = log
@@ -106,7 +108,7 @@ class Step:
         t_s = (np.arange(len(least)) + 0.5) * self.interval_s
         drift = self._drift(t_s, least)
         least, mean, most = (values - drift * 1000 * t_s for values in (least, mean, most))
-        base = np.nanmin(least) if self.received else 0.0
+        base = np.nanmin(least) if np.isfinite(least).any() else 0.0
         return {"t_s": t_s, "least": least - base, "mean": mean - base, "most": most - base}
 
     @cached_property
@@ -136,7 +138,7 @@ class Step:
     def delay_variation_ms(self) -> tuple[float, float]:
         """Mean and largest one-way delay over the shortest one."""
         delays = self.delays_ms
-        if not self.received:
+        if not np.isfinite(delays["most"]).any():
             return float("nan"), float("nan")
         received = np.array(self.record["report"]["blocks"]["received"], float)
         mean = float(np.nansum(delays["mean"] * received) / max(received.sum(), 1))
@@ -154,8 +156,9 @@ class Step:
         return self.received_bps < FULL_BELOW * expected and (bool(lower) or self._queued())
 
     def _queued(self) -> bool:
-        delays = self.delays_ms
-        return bool(self.received) and float(np.nanmedian(delays["mean"])) > 2 * self.packet * 8e3 / self.offered_bps
+        mean = self.delays_ms["mean"]
+        packet_ms = self.packet * 8e3 / self.offered_bps
+        return bool(np.isfinite(mean).any()) and float(np.nanmedian(mean)) > 2 * packet_ms
 
     def _rate(self, packets: int, ns: int) -> float:
         return (packets - 1) * self.packet * 8e9 / ns if packets > 1 and ns > 0 else 0.0
@@ -176,6 +179,69 @@ class Step:
         (t0, y0), (t1, y1) = hull[at - 1], hull[at]
         slope = float((y1 - y0) / (t1 - t0) / 1000)
         return slope if abs(slope) <= MOST_SKEW else 0.0
+
+
+def check(record: dict[str, Any]) -> None:
+    """Refuse a record of a log unless all that is computed with has its type and a size that numbers here may have.
+
+    Raises:
+        ValueError: it has not; says which.
+    """
+    report, sent = record.get("report"), record.get("sent")
+    if not isinstance(report, dict) or not isinstance(sent, dict) or not isinstance(report.get("blocks"), dict):
+        raise ValueError("`sent` or `report` is missing")  # noqa: TRY004 - what is wrong is a file, not a call
+    blocks = report["blocks"]
+    pairs = report.get("runs")
+    is_right = {
+        "direction": record.get("direction") in ("up", "down"),
+        "offered_bps": _is_count(record.get("offered_bps")) and record["offered_bps"] > 0,
+        "headers": _is_count(record.get("headers", 28)),
+        "began_unix_s": _is_number(record.get("began_unix_s")),
+        "rtt_s": _is_number(record.get("rtt_s")),
+        "per_block": _is_count(report.get("per_block")) and report["per_block"] > 0,
+        "arrivals": _is_list(report.get("arrivals"), _is_count),
+        "runs": _is_list(pairs, lambda pair: _is_list(pair, _is_count) and len(pair) == len(("length", "count"))),
+        **{name: _is_count(sent.get(name)) for name in ("packets", "refused", "first_ns", "last_ns", "slipped_ns")},
+        **{f"report.{name}": _is_count(report.get(name)) for name in _COUNTS},
+        **{f"blocks.{name}": _is_list(blocks.get(name), _is_number_or_none) for name in _BLOCKS},
+    }
+    wrong = [name for name, right in is_right.items() if not right]
+    if not wrong and not _is_whole([blocks[name] for name in _BLOCKS]):
+        wrong = ["blocks"]
+    if wrong:
+        raise ValueError(f"`{wrong[0]}` is missing or no such value")
+
+
+def _is_whole(blocks: list[list[float | None]]) -> bool:
+    """Whether each block of time has a count, and delays exactly where something was received."""
+    if len({len(column) for column in blocks}) > 1:
+        return False
+    columns = zip(*blocks, strict=True)
+    return all(
+        count is not None and all((delay is not None) == (count > 0) for delay in delays) for count, *delays in columns
+    )
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MOST
+
+
+def _is_number_or_none(value: object) -> bool:
+    return value is None or _is_number(value)
+
+
+def _is_list(value: object, check: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(check, value))
+
+
+_COUNTS = ("received", "lost", "reordered", "duplicates", "first_ns", "last_ns")
+_BLOCKS = ("received", "least_us", "mean_us", "most_us")
+_MOST = 1e15
+"""No time of a probe is longer, in any unit."""
 
 
 def _turns_right(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:

@@ -69,7 +69,9 @@ class Results:
     def _read(self, name: str) -> pl.DataFrame:
         if name not in self.manifest["tables"]:
             return pl.DataFrame()
-        return pl.read_parquet(self.path / f"{name}.parquet")
+        # Opened here: polars takes names of files in UTF-8 only.
+        with (self.path / f"{name}.parquet").open("rb") as file:
+            return pl.read_parquet(file)
 
     def has(self, name: str) -> bool:
         """Whether a table is there and has rows."""

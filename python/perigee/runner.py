@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Protocol
 
 from perigee.engines import Engine, Plan, Timed
-from perigee.errors import InterruptedRunError
+from perigee.errors import InputError, InterruptedRunError
+from perigee.files import printable
 from perigee.folder import Identity, ResultsFolder
 from perigee.places import StudyFile
 
@@ -43,6 +44,9 @@ class Job:
             that size.
         workers: how many runs at a time; none: as many as there are cores.
         fresh: begin anew where results are there already.
+
+    Raises:
+        InputError: a setting is not text.
     """
 
     study: StudyFile
@@ -52,6 +56,12 @@ class Job:
     out: Path | None = None
     workers: int | None = None
     fresh: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse settings that no file of results could hold."""
+        for setting in self.settings:
+            if printable(setting) != setting:
+                raise InputError(f"--set {printable(setting)}: is no UTF-8; rename the file, or write it in UTF-8")
 
 
 @dataclass(frozen=True)

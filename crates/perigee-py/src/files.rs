@@ -1,15 +1,17 @@
 //! Profiles, recordings and authors' algorithms by the name a study has for them.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use perigee_cc::Algorithm;
 use perigee_cc_load::Loader;
 use perigee_study::{Outside, Place, Unusable};
 
-/// More than any profile or recording has; a study that names a device or a disk image is told so.
-const MOST_BYTES: u64 = 1 << 30;
+/// More than any recording has: an hour of 100 Mbit/s, a line for each packet, is some 230 MB.
+const MOST_BYTES_OF_RECORDING: u64 = 256 << 20;
+/// More than any profile has.
+const MOST_BYTES_OF_PROFILE: u64 = 16 << 20;
 
 /// What is outside of a study on this machine.
 pub(crate) struct Disk<'a> {
@@ -48,11 +50,21 @@ pub(crate) fn load(name: &str, search: &[PathBuf]) -> Result<Vec<u8>, String> {
         let folders: Vec<_> = search.iter().map(|folder| folder.display().to_string()).collect();
         return Err(format!("there is no such file, neither here nor in {}", folders.join(", ")));
     }
-    let file = File::open(&path).map_err(|error| error.to_string())?;
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(format!("it is larger than {} MiB", MOST_BYTES >> 20));
+    let is_profile = path.extension().is_some_and(|extension| extension == "toml");
+    let most = if is_profile { MOST_BYTES_OF_PROFILE } else { MOST_BYTES_OF_RECORDING };
+    read_bounded(&path, most).map_err(|error| error.to_string())
+}
+
+/// Reads a file of so many bytes at the most. It is not read at all where it says that it is larger, and no further than
+/// that where it says nothing true of its size, as files of `/proc` do.
+fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let (says, mut bytes) = (file.metadata()?.len(), Vec::new());
+    if says <= most {
+        file.take(most + 1).read_to_end(&mut bytes)?;
+    }
+    if says.max(bytes.len() as u64) > most {
+        return Err(io::Error::other(format!("it is larger than {} MiB", most >> 20)));
     }
     Ok(bytes)
 }
