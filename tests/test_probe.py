@@ -141,6 +141,7 @@ def step(offered_mbps: float, received_mbps: float, loss: float, **changes: Any)
         {
             "direction": "up",
             "offered_bps": round(offered),
+            "began_unix_s": 1.7e9,
             "rtt_s": 0.6,
             "sent": {
                 "packets": sent, "first_ns": 0, "last_ns": 100_000_000_000, "refused": 0, "slips": 0, "slipped_ns": 0,

@@ -158,7 +158,7 @@ def run(
     file = job.study.path.resolve()
     title = file.parent.name if file.name == "study.toml" else file.stem
     with progress.bar(error_console, title) as watch:
-        done = carry_out(job, watch)
+        done = carry_out(job, watch, say)
     if done.warnings:
         error_console.print(escape(done.warnings.rstrip()), highlight=False, soft_wrap=True)
     if done.resumed == done.runs:

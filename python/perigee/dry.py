@@ -14,8 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from perigee.engines import Plan, describe
+from perigee.files import shown_bytes
 from perigee.live.engine import LivePlan
 from perigee.live.timetable import time_of_day
+from perigee.memory import Roomy
 from perigee.runs import Runs
 
 ALL_SHOWN = 100
@@ -43,7 +45,7 @@ def listing(plan: Plan, now: float) -> tuple[Table, str]:
         run = plan.runs[index]
         flows, links = (", ".join(map(str, run.get(key, ()))) for key in ("flows", "links"))
         table.add_row(str(index), escape(describe(run)), escape(flows), escape(links))
-    return table, f"{_counted(plan.runs)}; nothing was run"
+    return table, f"{_counted(plan.runs)}{_size(plan)}; nothing was run"
 
 
 def _of_hosts(plan: LivePlan, now: float) -> tuple[Table, str]:
@@ -85,6 +87,14 @@ def _shown(count: int) -> Iterator[int | None]:
     yield from range(FIRST_SHOWN)
     yield None
     yield from range(count - LAST_SHOWN, count)
+
+
+def _size(plan: Plan) -> str:
+    """Say how much a plan writes at the most, where it knows."""
+    if not isinstance(plan, Roomy):
+        return ""
+    size = plan.runs.rounds * sum(part["file"] for parts in plan.rooms for part in parts)
+    return f"; results of at most about {shown_bytes(size)} before they are compressed"
 
 
 def _counted(runs: Runs) -> str:

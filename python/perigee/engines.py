@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from perigee.errors import InputError, RunError, StorageError
 from perigee.files import printable
+from perigee.memory import Room
 from perigee.places import headers
 from perigee.real_time import foresee
 from perigee.runs import Runs
@@ -211,6 +212,11 @@ class NativePlan:
         points: list[dict[str, Any]] = laid_out["points"]
         self.runs = Runs(points, laid_out["rounds"], lambda round_: int(plan.seed(round_ * len(points))))
         self.setup: dict[str, Any] = json.loads(plan.setup_json())
+        rooms = json.loads(plan.room_json())
+        # The emulator writes captures straight to the disk.
+        self.rooms: list[Room] = [
+            [part for part in parts if engine == "sim" or part["name"] != "captures"] for parts in rooms
+        ]
         self.warnings: str = plan.warnings
         self.sources: dict[str, bytes] = plan.sources()
 

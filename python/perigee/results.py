@@ -49,7 +49,7 @@ class Results:
             if name not in COMPANIONS:
                 self._check(path / "study" / name, sha256)
         if self.table("flows").is_empty():
-            raise InputError(f"{path}: the study has no flows, so there is nothing to report")
+            raise InputError(f"{path}: the study has no flows, so there is nothing to report; run one that has")
 
     @property
     def study(self) -> str:

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +19,7 @@ from perigee.engines import Engine, Plan, Timed
 from perigee.errors import InputError, InterruptedRunError
 from perigee.files import printable
 from perigee.folder import Identity, ResultsFolder
+from perigee.memory import Roomy, available_bytes, workers_that_fit
 from perigee.places import StudyFile
 
 POLL_S = 0.1
@@ -88,21 +89,31 @@ class Watch(Protocol):
         """The work done so far and all of it, in runs, parts of runs counted; of a plan that knows: its outlook."""
 
 
-def carry_out(job: Job, watch: Watch = lambda _done, _total, outlook=None: None) -> Done:
+def carry_out(
+    job: Job,
+    watch: Watch = lambda _done, _total, outlook=None: None,
+    say: Callable[[str], None] = lambda _text: None,
+) -> Done:
     """Do all runs of a study that are not done yet, then merge their tables.
 
     Args:
         job: what to run.
         watch: told of the progress, on the calling thread.
+        say: told what is not as it was asked for.
 
     Raises:
-        InputError: the study, a setting or the folder is wrong; nothing was changed.
+        InputError: the study, a setting or the folder is wrong, or a run does not fit into this machine's memory;
+            nothing was changed.
         RunError: a run failed; those done before are kept.
         StorageError: the disk is full; runs done before are kept.
         InterruptedRunError: the user stopped it; runs done before are kept.
     """
     plan = job.engine.plan(job.study, job.settings, job.reduced)
     total = len(plan.runs)
+    most = job.engine.most_at_once or job.workers or os.cpu_count() or 1
+    workers = min(job.workers or most, most, total)
+    if isinstance(plan, Roomy):
+        workers = workers_that_fit(plan.rooms, plan.runs, workers, available_bytes(), say)
     identity = Identity(
         study=plan.study,
         engine=job.engine.name,
@@ -131,8 +142,7 @@ def carry_out(job: Job, watch: Watch = lambda _done, _total, outlook=None: None)
         if isinstance(plan, Timed):
             since = datetime.fromisoformat(manifest.content["started"]).timestamp()
             plan.begin(since, resumed=len(missing) < total)
-        workers = job.workers or os.cpu_count() or 1
-        _Crew(plan, folder, min(workers, job.engine.most_at_once or workers)).do(missing, total, watch)
+        _Crew(plan, folder, workers).do(missing, total, watch)
         folder.finish(manifest)
         return Done(out, total, total - len(missing), plan.warnings)
 

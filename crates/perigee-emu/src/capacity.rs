@@ -6,7 +6,6 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use perigee_link::{LinkSpec, RateSpec};
 use perigee_study::{Amount, App, FlowSpec, Overrides, Run, Scenario, Study, Traffic};
 use perigee_units::Time;
 
@@ -51,7 +50,7 @@ impl Capacity {
     pub fn outlook(&self, run: &Run) -> Outlook {
         let scenario = &*run.scenario;
         let packet_bits = 8.0 * f64::from(crate::hosts::settings(scenario).map_or(1500, |(_, mtu)| mtu));
-        let peaks: Vec<f64> = scenario.links.iter().map(|link| peak_bps(&link.spec)).collect();
+        let peaks: Vec<f64> = scenario.links.iter().map(|link| link.spec.rate.peak_bps()).collect();
         let (mut offered, mut ending) = (vec![0.0; peaks.len()], vec![0.0; peaks.len()]);
         for flow in &scenario.flows {
             let rate = flow.forward.iter().map(|link| peaks[*link as usize]).fold(asked_bps(flow), f64::min);
@@ -102,53 +101,6 @@ fn plan(links: u32) -> Run {
     study.expect("a study that is right").remove(0)
 }
 
-/// The rate that a link can hold for a second.
-fn peak_bps(spec: &LinkSpec) -> f64 {
-    match &spec.rate {
-        RateSpec::Constant(rate) => rate.as_bps() as f64,
-        RateSpec::Fluctuating(f) => {
-            let wide = f.mean.as_bps() + 3 * (f.sd.as_bps() + f.mood.as_bps());
-            wide.min(f.max.as_bps()) as f64
-        }
-        RateSpec::Trace(steps) => seconds(steps).into_iter().fold(0.0, f64::max),
-    }
-}
-
-/// The rate of a link over a long time.
-fn mean_bps(spec: &LinkSpec) -> f64 {
-    match &spec.rate {
-        RateSpec::Constant(rate) => rate.as_bps() as f64,
-        RateSpec::Fluctuating(f) => f.mean.as_bps() as f64,
-        RateSpec::Trace(steps) => {
-            let seconds = seconds(steps);
-            seconds.iter().sum::<f64>() / seconds.len().max(1) as f64
-        }
-    }
-}
-
-/// The mean rate of each whole second of a recording, and of what is left if there is none.
-fn seconds(steps: &perigee_link::Steps<perigee_units::Rate>) -> Vec<f64> {
-    let points: Vec<_> = steps.iter().map(|(at, rate)| (at.as_secs_f64(), rate.as_bps() as f64)).collect();
-    let last = points.last().map_or(0.0, |point| point.0 + 1.0);
-    let end = steps.period().map_or(last, Time::as_secs_f64);
-    let mut bits = vec![0.0; (end.floor() as usize).max(1)];
-    let ends = points.iter().skip(1).map(|point| point.0).chain([end]);
-    for ((start, rate), end) in points.iter().zip(ends) {
-        let mut from = *start;
-        while from < end {
-            let until = (from.floor() + 1.0).min(end);
-            if let Some(bits) = bits.get_mut(from as usize) {
-                *bits += rate * (until - from);
-            }
-            from = until;
-        }
-    }
-    if end < 1.0 {
-        bits[0] /= end.max(1e-9);
-    }
-    bits
-}
-
 /// The rate that a flow asks for.
 fn asked_bps(flow: &FlowSpec) -> f64 {
     match &flow.traffic {
@@ -182,12 +134,12 @@ fn least(run: &Run) -> Time {
         for link in &flow.forward {
             let link = *link as usize;
             bytes[link] += data;
-            let rate = mean_bps(&scenario.links[link].spec).max(1.0);
+            let rate = scenario.links[link].spec.rate.mean_bps().max(1.0);
             end = end.max(start + length + data as f64 * 8.0 / rate);
         }
     }
     let shared =
-        bytes.iter().zip(&scenario.links).map(|(bytes, link)| *bytes as f64 * 8.0 / mean_bps(&link.spec).max(1.0));
+        bytes.iter().zip(&scenario.links).map(|(bytes, link)| *bytes as f64 * 8.0 / link.spec.rate.mean_bps().max(1.0));
     Time::from_secs_f64(shared.fold(end, f64::max))
 }
 
@@ -273,8 +225,8 @@ mod tests {
         let points = [(0, 10.0), (500, 1000.0), (600, 10.0), (1000, 50.0)];
         let points = points.map(|(ms, mbps)| (Time::from_millis(ms), rate(mbps)));
         let steps = perigee_link::Steps::new(points, Some(Time::from_secs(3))).expect("steps");
-        let found = seconds(&steps);
-        assert!(near(found[0], 109e6) && near(found[1], 50e6) && near(found[2], 50e6), "{found:?}");
+        let recorded = perigee_link::RateSpec::Trace(steps.into());
+        assert!(near(recorded.peak_bps(), 109e6) && near(recorded.mean_bps(), 209e6 / 3.0));
     }
 
     #[test]

@@ -340,7 +340,9 @@ fn create(path: &Path) -> io::Result<(File, Option<PathBuf>)> {
         Ok(file) => Ok((file, None)),
         Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => {
             let temporary = beside(path);
-            Ok((File::create(&temporary)?, Some(temporary)))
+            // A link that stands in its place is removed, not followed.
+            let _ = fs::remove_file(&temporary);
+            Ok((File::create_new(&temporary)?, Some(temporary)))
         }
         Err(error) => Err(error),
     }

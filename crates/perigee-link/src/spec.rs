@@ -103,6 +103,55 @@ pub enum RateSpec {
     Fluctuating(Fluctuation),
 }
 
+impl RateSpec {
+    /// The rate that it can hold for a second, bit/s.
+    pub fn peak_bps(&self) -> f64 {
+        match self {
+            Self::Constant(rate) => rate.as_bps() as f64,
+            Self::Fluctuating(f) => {
+                let wide = f.mean.as_bps() + 3 * (f.sd.as_bps() + f.mood.as_bps());
+                wide.min(f.max.as_bps()) as f64
+            }
+            Self::Trace(steps) => seconds(steps).into_iter().fold(0.0, f64::max),
+        }
+    }
+
+    /// The rate over a long time, bit/s.
+    pub fn mean_bps(&self) -> f64 {
+        match self {
+            Self::Constant(rate) => rate.as_bps() as f64,
+            Self::Fluctuating(f) => f.mean.as_bps() as f64,
+            Self::Trace(steps) => {
+                let seconds = seconds(steps);
+                seconds.iter().sum::<f64>() / seconds.len().max(1) as f64
+            }
+        }
+    }
+}
+
+/// The mean rate of each whole second of a recording, and of what is left if there is none.
+fn seconds(steps: &Steps<Rate>) -> Vec<f64> {
+    let points: Vec<_> = steps.iter().map(|(at, rate)| (at.as_secs_f64(), rate.as_bps() as f64)).collect();
+    let last = points.last().map_or(0.0, |point| point.0 + 1.0);
+    let end = steps.period().map_or(last, Time::as_secs_f64);
+    let mut bits = vec![0.0; (end.floor() as usize).max(1)];
+    let ends = points.iter().skip(1).map(|point| point.0).chain([end]);
+    for ((start, rate), end) in points.iter().zip(ends) {
+        let mut from = *start;
+        while from < end {
+            let until = (from.floor() + 1.0).min(end);
+            if let Some(bits) = bits.get_mut(from as usize) {
+                *bits += rate * (until - from);
+            }
+            from = until;
+        }
+    }
+    if end < 1.0 {
+        bits[0] /= end.max(1e-9);
+    }
+    bits
+}
+
 /// A rate that wanders around its mean: a new value each `every`, autocorrelated (a first-order autoregression),
 /// plus an offset drawn once per run, the link's mood of the day.
 #[derive(Clone, Debug, PartialEq)]

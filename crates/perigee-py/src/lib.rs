@@ -18,7 +18,7 @@ use perigee_cc_load::{ForKernel, Loader};
 use perigee_emu::{Capacity, CaptureError, CaptureFiles};
 use perigee_sim::SimError;
 use perigee_study::results::Tables;
-use perigee_study::{plan_json, Live, Overrides, Run, Study};
+use perigee_study::{plan_json, Live, Overrides, Part, Run, Study};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -100,6 +100,16 @@ impl Plan {
     /// The seed of the run of this index.
     fn seed(&self, index: usize) -> PyResult<u64> {
         Ok(self.at(index)?.seed)
+    }
+
+    /// The room that results take at the most, of each run of the first round, as JSON: a list of parts, the largest
+    /// first, each with `name`, `rows`, and the bytes `memory` and `file`, see `perigee_study::Room`.
+    fn room_json(&self) -> String {
+        let room = |run: &Run| {
+            let part = |Part { name, rows, memory, file }: Part| json!({"name": name, "rows": rows, "memory": memory, "file": file});
+            run.scenario.room().parts.into_iter().map(part).collect::<serde_json::Value>()
+        };
+        self.points().map(room).collect::<serde_json::Value>().to_string()
     }
 
     /// Links, hosts and flows of the first run in words, and the networks of all points, as JSON.

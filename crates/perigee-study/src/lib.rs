@@ -13,6 +13,7 @@ mod plan;
 mod read;
 mod reader;
 pub mod results;
+mod room;
 mod run;
 pub mod schema;
 mod study;
@@ -20,5 +21,6 @@ mod topology;
 
 pub use live::Live;
 pub use outside::{Outside, Place, Unusable};
+pub use room::{Part, Room};
 pub use run::{Amount, App, FlowSpec, IpVersion, Measure, Opener, Run, RunLink, Scenario, Startup, Tcp, Traffic};
 pub use study::{plan_json, Overrides, Study, StudyError};

@@ -1,0 +1,145 @@
+//! How much room the results of a run take, reckoned before it begins.
+//!
+//! Series, exchanges and milestones have a bound: a row per interval, request or size. The log of events and captures
+//! depend on what is lost; for them the data is taken twice, as if each packet had to be sent again once. A flow of a
+//! given duration is taken to need twice that and a minute, for what is under way when its sender stops.
+
+use perigee_units::Time;
+
+use crate::results::{CellType, Column, Events, Exchanges, Flows, Links, Milestones, Series, Table};
+use crate::run::{Amount, App, FlowSpec, Measure, Scenario, Traffic};
+
+/// What takes room in the results of a run, the largest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Tables by name, `captures`, and `goodput_bins`, which become percentiles.
+    pub parts: Vec<Part>,
+}
+
+/// One of the things that take room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Name of the table.
+    pub name: &'static str,
+    /// Most rows.
+    pub rows: u64,
+    /// Most bytes of memory while the run hands them over.
+    pub memory: u64,
+    /// Most bytes of them in a file, before compression.
+    pub file: u64,
+}
+
+impl Scenario {
+    /// The room that the results of a run take at the most.
+    pub fn room(&self) -> Room {
+        let measure = &self.measure;
+        let flows = &self.flows;
+        let spans: Vec<Time> = flows.iter().map(|flow| span(flow, self.time_limit)).collect();
+        let run = flows.iter().zip(&spans).map(|(flow, span)| flow.start + flow.start_jitter + *span);
+        let run = run.max().unwrap_or_default().min(self.time_limit);
+        let ticks = |of: Option<Time>, over: Time| of.map_or(0, |every| over.as_nanos() / every.as_nanos().max(1) + 2);
+        let per_flow = |of: Option<Time>| spans.iter().map(|span| ticks(of, *span)).sum::<u64>();
+        let packets: u64 = flows.iter().map(|flow| 2 * self.packets(flow)).sum();
+        let text = self.longest_name();
+        let table = |table: &dyn Table, rows: u64| part(table, rows, text);
+        let bins = per_flow(Some(measure.goodput_bin));
+        let seen = packets * CAPTURED_PER_PACKET * measure.pcap.len() as u64;
+        let mut parts = vec![
+            table(&Flows::default(), flows.len() as u64),
+            table(&Series::default(), per_flow(measure.series)),
+            table(&Links::default(), ticks(measure.series, run) * self.links.len() as u64),
+            table(&Exchanges::default(), flows.iter().map(exchanges).sum()),
+            table(&Milestones::default(), milestones(measure, flows)),
+            // Rows are collected by flow before they are a table.
+            twice(table(&Events::default(), if measure.events { EVENTS_PER_PACKET * packets } else { 0 })),
+            Part { name: "goodput_bins", rows: bins, memory: bins * BYTES_OF_BIN, file: 0 },
+            Part { name: "captures", rows: seen, memory: seen * BYTES_CAPTURED, file: seen * BYTES_CAPTURED },
+        ];
+        parts.retain(|part| part.rows > 0);
+        parts.sort_by_key(|part| std::cmp::Reverse(part.memory));
+        Room { parts }
+    }
+
+    /// Packets with data of a flow over TCP that loses none.
+    fn packets(&self, flow: &FlowSpec) -> u64 {
+        let Traffic::Tcp { tcp, app } = &flow.traffic else { return exchanges(flow) };
+        let bytes = match app {
+            App::Bulk(Amount::Size(size)) => size.as_u64(),
+            App::Bulk(Amount::Duration(length)) => {
+                let rates = flow.forward.iter().filter_map(|link| self.links.get(*link as usize));
+                let least = rates.map(|link| link.spec.rate.mean_bps()).fold(f64::INFINITY, f64::min);
+                // Without links nobody knows.
+                if least.is_finite() {
+                    (least / 8.0 * length.as_secs_f64()) as u64
+                } else {
+                    0
+                }
+            }
+            App::Request { request, response, count, .. } => {
+                (request.as_u64() + response.as_u64()).saturating_mul(u64::from(*count))
+            }
+        };
+        bytes / u64::from(flow.segment(tcp.from.mss)).max(1) + 1
+    }
+
+    fn longest_name(&self) -> u64 {
+        let names = self.flows.iter().map(|flow| &flow.name).chain(self.links.iter().map(|link| &link.name));
+        names.map(|name| name.len() as u64).max().unwrap_or_default()
+    }
+}
+
+/// How long a flow lasts at the most.
+fn span(flow: &FlowSpec, limit: Time) -> Time {
+    let length = match &flow.traffic {
+        Traffic::Tcp { app: App::Bulk(Amount::Duration(length)), .. } | Traffic::Udp { duration: length, .. } => {
+            *length
+        }
+        Traffic::Ping { interval, count, .. } => *interval * u64::from(*count),
+        Traffic::Tcp { .. } => return limit,
+    };
+    (length * 2 + LAST_PACKETS).min(limit)
+}
+
+fn exchanges(flow: &FlowSpec) -> u64 {
+    match &flow.traffic {
+        Traffic::Tcp { app: App::Request { count, .. }, .. } | Traffic::Ping { count, .. } => u64::from(*count),
+        Traffic::Tcp { .. } | Traffic::Udp { .. } => 0,
+    }
+}
+
+fn milestones(measure: &Measure, flows: &[FlowSpec]) -> u64 {
+    (measure.milestones.len() * flows.len()) as u64
+}
+
+fn part(table: &dyn Table, rows: u64, text: u64) -> Part {
+    let (stored, file) =
+        table.columns().iter().map(|column| cell(column, text)).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+    Part { name: table.name(), rows, memory: rows.saturating_mul(stored + file), file: rows.saturating_mul(file) }
+}
+
+/// Bytes of a cell in its column here, and in Arrow's, into which it is copied while the first is still there.
+fn cell(column: &Column, text: u64) -> (u64, u64) {
+    let plain = match column.cell {
+        CellType::Text => return (16, 8 + text),
+        CellType::Bool => 1,
+        CellType::U32 => 4,
+        CellType::U64 | CellType::F64 => 8,
+    };
+    (if column.nullable { 2 * plain } else { plain }, plain)
+}
+
+fn twice(mut part: Part) -> Part {
+    part.memory = part.memory.saturating_mul(2);
+    part
+}
+
+/// After a flow's sender has stopped, this is enough for what is under way.
+const LAST_PACKETS: Time = Time::from_secs(60);
+/// A packet is sent and acknowledged, each a row.
+const EVENTS_PER_PACKET: u64 = 2;
+/// A packet and its acknowledgement are seen twice at a node between.
+const CAPTURED_PER_PACKET: u64 = 4;
+/// Headers of a packet in a capture, with the block around them.
+const BYTES_CAPTURED: u64 = 128;
+/// A bin's bytes, sorted in a copy.
+const BYTES_OF_BIN: u64 = 16;

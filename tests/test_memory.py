@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What runs take of the memory is known before they begin, and no more is begun than fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from perigee import runner
+from perigee.engines import Simulator
+from perigee.errors import InputError
+from perigee.memory import available_bytes
+from perigee.places import find_study
+from perigee.runner import Job, carry_out
+
+GIB = 1 << 30
+
+
+class StopError(Exception):
+    """Nothing is to be run."""
+
+
+STUDY = """
+name = "room"
+time_limit = "2 min"
+nodes = ["a", "m", "b"]
+[measure]
+series = "10 ms"
+goodput_bin = "100 ms"
+events = true
+pcap = true
+milestones = { every = "100 kB", upto = "1 MB" }
+[[links]]
+name = "near"
+between = ["a", "m"]
+rate = "50 Mbit/s"
+delay = "1 ms"
+[[links]]
+name = "far"
+between = ["m", "b"]
+rate = "10 Mbit/s"
+delay = "20 ms"
+queue = { bytes = "50 kB" }
+loss = "1 %"
+[[flows]]
+name = "sized"
+from = "a"
+to = "b"
+size = "2 MB"
+[[flows]]
+name = "timed"
+from = "a"
+to = "b"
+duration = "5 s"
+[[flows]]
+name = "pages"
+kind = "request"
+from = "a"
+to = "b"
+request = "1 kB"
+response = "20 kB"
+repeat = 5
+[[flows]]
+name = "beats"
+kind = "ping"
+from = "a"
+to = "b"
+interval = "100 ms"
+packet = "64 B"
+repeat = 30
+[[flows]]
+name = "packets"
+kind = "udp"
+from = "a"
+to = "b"
+rate = "1 Mbit/s"
+packet = "1000 B"
+duration = "3 s"
+"""
+DEAD = """
+name = "dead"
+time_limit = "720 h"
+nodes = ["a", "b"]
+[[links]]
+name = "l"
+between = ["a", "b"]
+rate = "10 Mbit/s"
+delay = "1 ms"
+loss = "100 %"
+[[flows]]
+name = "f"
+from = "a"
+to = "b"
+size = "10 MB"
+[vary]
+"flow.cc" = ["reno", "cubic"]
+"""
+
+
+def study(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "invented.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_run_writes_no_more_rows_than_were_reckoned_and_not_far_fewer(tmp_path: Path) -> None:
+    job = Job(find_study(str(study(tmp_path, STUDY))), Simulator(), out=tmp_path / "out")
+    plan = Simulator().plan(job.study, (), False)
+    reckoned = {part["name"]: part for part in plan.rooms[0]}  # type: ignore[attr-defined]
+    folder = carry_out(job).folder
+    # Of those that last until they are done the bound is the time limit.
+    loose = {"series": 40, "links": 40, "events": 6, "milestones": 3, "exchanges": 1, "flows": 1}
+    for name, most in loose.items():
+        rows = pq.ParquetFile(folder / f"{name}.parquet").metadata.num_rows
+        assert rows <= reckoned[name]["rows"] <= most * rows, (name, rows, reckoned[name])
+    captured = sum(path.stat().st_size for path in (folder / "captures").iterdir())
+    assert captured <= reckoned["captures"]["file"] <= 10 * captured
+
+
+def test_a_run_that_does_not_fit_is_refused_before_anything_is_laid_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "available_bytes", lambda: GIB)
+    job = Job(find_study(str(study(tmp_path, DEAD))), Simulator(), out=tmp_path / "out")
+    said = r"run 0: its results take up to 1.8 GiB of memory \(table links: 5,184,004 rows\), and 1 GiB are free; raise"
+    with pytest.raises(InputError, match=said):
+        carry_out(job)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("free", "settings", "said"), [
+    (3 * GIB, (), "1 run at a time instead of 2: the results of one take up to 1.8 GiB of memory, and 3 GiB are free"),
+    (4 * GIB, (), None),
+    (GIB, ("measure.series=1 h", "measure.goodput_bin=1 h"), None),
+    (1, ("time_limit=1 min",), None),
+])  # fmt: skip
+def test_fewer_runs_go_at_a_time_where_not_all_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, settings: tuple[str, ...], said: str | None
+) -> None:
+    monkeypatch.setattr(runner, "available_bytes", lambda: free)
+    workers: list[int] = []
+
+    class Idle(runner._Crew):
+        def __init__(self, plan: object, folder: object, count: int) -> None:
+            workers.append(count)
+            raise StopError
+
+    monkeypatch.setattr(runner, "_Crew", Idle)
+    heard: list[str] = []
+    job = Job(find_study(str(study(tmp_path, DEAD))), Simulator(), settings, out=tmp_path / "out", workers=2)
+    with pytest.raises(StopError):
+        carry_out(job, say=heard.append)
+    assert workers == [1 if said else 2]
+    assert heard == ([said] if said else [])
+
+
+def machine(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_the_memory_that_is_free_is_the_machines_or_what_its_cgroups_leave(tmp_path: Path) -> None:
+    free = {"proc/meminfo": "MemTotal: 9000 kB\nMemAvailable:    4096 kB\n"}
+    assert available_bytes(machine(tmp_path / "none", free)) == 4096 * 1024
+    assert available_bytes(tmp_path / "nothing") is None
+    second = {
+        "proc/self/cgroup": "0::/outer/inner\n",
+        "sys/fs/cgroup/outer/memory.max": "2000000\n",
+        "sys/fs/cgroup/outer/memory.current": "1500000\n",
+        "sys/fs/cgroup/outer/memory.stat": "anon 5\ninactive_file 300000\n",
+        "sys/fs/cgroup/outer/inner/memory.max": "max\n",
+        "sys/fs/cgroup/outer/inner/memory.current": "1\n",
+    }
+    assert available_bytes(machine(tmp_path / "v2", free | second)) == 800_000
+    first = {
+        "proc/self/cgroup": "5:cpu:/\n4:memory:/elsewhere\n0::/\n",
+        "sys/fs/cgroup/memory/memory.limit_in_bytes": "1000000\n",
+        "sys/fs/cgroup/memory/memory.usage_in_bytes": "1200000\n",
+    }
+    assert available_bytes(machine(tmp_path / "v1", free | first)) == 0
