@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from perigee.engines import Engine, Output, Progress
+from perigee.isolated import CodeLimits
 from perigee.places import StudyFile
 from perigee.runs import Run, Runs
 
@@ -205,7 +206,13 @@ def main() -> None:
 
     from perigee import cli, engines
 
-    def engine(name: str, say: Callable[[str], None] = lambda _text: None, *, force: bool = False) -> Engine:
+    def engine(
+        name: str,
+        say: Callable[[str], None] = lambda _text: None,
+        *,
+        force: bool = False,
+        limits: CodeLimits = engines.DEFAULT_LIMITS,
+    ) -> Engine:
         assert name == "sim"
         return SyntheticEngine(pause_s=float(os.environ.get("PAUSE_S", "0")))
 

@@ -183,8 +183,8 @@ def test_check_says_what_is_right_and_what_is_not(perigee: Perigee, own: Path) -
     path.write_text(right.replace("return max32(", "return min32("), encoding="utf-8")
     done = perigee("cc", "check", "cc/half.c", cwd=own)
     assert done.returncode == 1
-    assert "cc/half.c: a window of one packet, from " in done.stderr
-    assert done.stderr.rstrip().endswith("Loss")
+    assert "cc/half.c: a threshold of 1 packets, after a handshake of " in done.stderr
+    assert done.stderr.rstrip().endswith("and then\n  Loss\n  Timeout")
     path.write_text(right.replace("->snd_cwnd", "->snd_cwmd"), encoding="utf-8")
     assert perigee("cc", "check", "cc/half.c", cwd=own).returncode == 2
 

@@ -14,7 +14,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from perigee import engines, kernel
+from perigee import engines, kernel, options
 from perigee.cc_new import create
 from perigee.console import out_console, result, say
 from perigee.errors import InputError, PerigeeError, RunError
@@ -115,19 +115,21 @@ def new(
 def check(
     file: Annotated[Path, typer.Argument(help="A C file.")],
     sequences: Annotated[int, typer.Option(min=1, help="How many random sequences of events.")] = 2000,
+    cc_stall: options.CcStall = options.DEFAULT_STALL,
+    cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
 ) -> None:
     """Check a congestion control of your own, without a study and without the kernel.
 
     Compiles it for the simulator and for the kernel, and does random things to it: acknowledgements, losses, timeouts,
     idle times, in sequences of up to 400. None may leave a window of zero, of one where no timeout was, or of over 2^31
     packets. An algorithm that owns its window (cong_control) may go down to one. What breaks it is printed without
-    the events that need not be.
+    the events that need not be. The events are tried in another process: a crash or a loop without end is found too.
 
     [bold]Example[/bold]
 
       perigee cc check ./mycc.c
     """
-    found = engines.check_of(file, sequences)
+    found = engines.check_of(file, sequences, options.code_limits(cc_stall, cc_memory))
     if found["warnings"]:
         say(found["warnings"].rstrip())
     beyond = f" and {found['storage_bytes']} beyond" if found["storage_bytes"] else ""

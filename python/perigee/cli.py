@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import shlex
@@ -19,7 +20,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from perigee import __version__, analyze_command, cc, emu, engines, ping_command, probe_command, progress
+from perigee import __version__, analyze_command, cc, emu, engines, options, ping_command, probe_command, progress
 from perigee.console import error_console, out_console, say
 from perigee.dry import listing
 from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
@@ -71,6 +72,9 @@ def main() -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The names of files come out as they went in, also where they are no UTF-8.
         sys.stdout.reconfigure(errors="surrogateescape")
+    with contextlib.suppress(PerigeeError):
+        # What cannot go on at the first signal ends at the second. Without the compiled module nothing hangs.
+        engines.native_core().end_at_second_signal()
     try:
         app(standalone_mode=True)
     except PerigeeError as error:
@@ -124,6 +128,8 @@ def run(
     force: Annotated[
         bool, typer.Option("--force", help="Emulated runs: begin also where this machine is too slow for real time.")
     ] = False,
+    cc_stall: options.CcStall = options.DEFAULT_STALL,
+    cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only list the runs; of real hosts also when they begin, and the data.")
     ] = False,
@@ -132,6 +138,7 @@ def run(
 
     Ctrl-C leaves a folder that the same command resumes. The tables are the same, byte for byte, however many
     runs go at a time. A folder with other results, or with anything else in it, is never written to.
+    Congestion controls of your own run in processes of their own, with limits of time and memory.
 
     [bold]Examples[/bold]
 
@@ -143,7 +150,7 @@ def run(
     """
     job = Job(
         study=find_study(study),
-        engine=engines.engine(engine, say, force=force),
+        engine=engines.engine(engine, say, force=force, limits=options.code_limits(cc_stall, cc_memory)),
         settings=settings or (),
         reduced=reduced,
         out=out,

@@ -15,12 +15,14 @@ import pyarrow as pa
 
 from perigee.errors import InputError, RunError, StorageError
 from perigee.files import printable
+from perigee.isolated import CodeLimits
 from perigee.memory import Room
 from perigee.places import headers
 from perigee.real_time import foresee
 from perigee.runs import Runs
 
 if TYPE_CHECKING:
+    from perigee.isolated_runs import OwnRuns
     from perigee.places import StudyFile
 
 Progress = Callable[[float], bool]
@@ -108,6 +110,14 @@ class Engine(Protocol):
 
 
 @runtime_checkable
+class Closing(Protocol):
+    """A plan that has processes of its own."""
+
+    def close(self) -> None:
+        """End them."""
+
+
+@runtime_checkable
 class Timed(Protocol):
     """A plan whose runs have their times."""
 
@@ -118,10 +128,19 @@ class Timed(Protocol):
         """Return what goes on, and how many seconds are left; none: nobody knows."""
 
 
-def engine(name: str, say: Callable[[str], None] = lambda _text: None, *, force: bool = False) -> Engine:
+DEFAULT_LIMITS = CodeLimits()
+
+
+def engine(
+    name: str,
+    say: Callable[[str], None] = lambda _text: None,
+    *,
+    force: bool = False,
+    limits: CodeLimits = DEFAULT_LIMITS,
+) -> Engine:
     """Return the engine called `name`; it says with `say` what happens while it works.
 
-    With `force` it begins what this machine is too slow for.
+    With `force` it begins what this machine is too slow for; `limits` are those of authors' code in simulated runs.
 
     Raises:
         InputError: there is no such engine.
@@ -136,7 +155,7 @@ def engine(name: str, say: Callable[[str], None] = lambda _text: None, *, force:
     """
     from perigee.live import Live
 
-    known: dict[str, Engine] = {"sim": Simulator(), "emu": Emulator(say, force=force), "live": Live(say)}
+    known: dict[str, Engine] = {"sim": Simulator(limits), "emu": Emulator(say, force=force), "live": Live(say)}
     if name in known:
         return known[name]
     raise InputError(f"--engine {name}: there is no such engine; the engines are: {', '.join(known)}")
@@ -148,6 +167,9 @@ class Simulator:
     name = "sim"
     most_at_once: int | None = None
 
+    def __init__(self, limits: CodeLimits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+
     @property
     def build(self) -> str:
         """Fingerprint of the simulator's binary."""
@@ -155,7 +177,11 @@ class Simulator:
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
         """Read a study and lay out its runs, see `Engine.plan`."""
-        return NativePlan(native_plan(study, settings, reduced), self.name)
+        from perigee.isolated_runs import OwnRuns
+
+        plan = native_plan(study, settings, reduced)
+        arguments = plan_arguments(study, settings, reduced)
+        return NativePlan(plan, self.name, OwnRuns(native_core(), plan, arguments, self._limits))
 
 
 class Emulator:
@@ -195,18 +221,30 @@ def native_plan(study: StudyFile, settings: Sequence[str], reduced: bool, *, rea
     """
     core = native_core()
     try:
-        search = [str(folder) for folder in study.search]
-        return core.Plan(study.text, printable(study.path), list(settings), reduced, search, str(headers()), real)
+        return core.Plan(*plan_arguments(study, settings, reduced), real)
     except core.StudyError as error:
         raise InputError(str(error)) from error
 
 
-class NativePlan:
-    """A plan held by the Rust core: parsed once, run from as many threads as the engine may have."""
+def plan_arguments(study: StudyFile, settings: Sequence[str], reduced: bool) -> tuple[Any, ...]:
+    """Return what the core's `Plan` takes first."""
+    search = [str(folder) for folder in study.search]
+    return study.text, printable(study.path), list(settings), reduced, search, str(headers())
 
-    def __init__(self, plan: Any, engine: str) -> None:
+
+class NativePlan:
+    """A plan held by the Rust core: parsed once, run from as many threads as the engine may have.
+
+    Args:
+        plan: the core's.
+        engine: what carries it out.
+        own: does the runs that execute authors' code, of the simulator; in the emulator the kernel executes it.
+    """
+
+    def __init__(self, plan: Any, engine: str, own: OwnRuns | None = None) -> None:
         self._plan = plan
         self._engine = engine
+        self._own = own
         self.study: str = plan.study
         laid_out = json.loads(plan.plan_json())
         points: list[dict[str, Any]] = laid_out["points"]
@@ -224,17 +262,24 @@ class NativePlan:
         """Carry out one run with the interpreter's lock released, see `Plan.execute`."""
         core = native_core()
         try:
+            if self._own and self._own.has(index):
+                return self._own.execute(index, progress)
             result = self._plan.run(index, self._engine, str(captures), progress)
         except core.LinkError as error:
             raise InputError(f"--engine {self._engine}: {error}") from error
         except OSError as error:
             raise StorageError.from_os(error, Path(error.filename)) from error
-        except core.SimulationError as error:
+        except (core.SimulationError, RunError) as error:
             raise RunError(f"run {index} ({describe(self.runs[index])}): {error}") from error
         if result is None:
             return None
         tables, captured = result
         return Output({name: arrow_table(rows, columns) for name, (rows, columns) in tables.items()}, captured)
+
+    def close(self) -> None:
+        """End the processes of authors' code."""
+        if self._own:
+            self._own.close()
 
 
 _CELLS = {
@@ -247,7 +292,10 @@ _CELLS = {
 """Arrow's types by the schema's names."""
 
 
-def arrow_table(rows: int, columns: Sequence[tuple[str, str, bytes | None, bytes | None, bytes]]) -> pa.Table:
+Buffer = bytes | memoryview
+
+
+def arrow_table(rows: int, columns: Sequence[tuple[str, str, Buffer | None, Buffer | None, Buffer]]) -> pa.Table:
     """Make an Arrow table of columns in Arrow's memory layout, without a copy.
 
     Args:
@@ -297,7 +345,7 @@ def algorithms() -> list[dict[str, Any]]:
 
 
 def algorithm_of(path: Path) -> tuple[dict[str, Any], str]:
-    """Compile the congestion control of an author's file and take it into this process.
+    """Compile the congestion control of an author's file; nothing of it is executed.
 
     Returns:
         What `algorithms` says of one, and what the compiler warned of.
@@ -313,27 +361,33 @@ def algorithm_of(path: Path) -> tuple[dict[str, Any], str]:
     return json.loads(found), warnings
 
 
-def check_of(path: Path, sequences: int) -> dict[str, Any]:
+def check_of(path: Path, sequences: int, limits: CodeLimits = DEFAULT_LIMITS) -> dict[str, Any]:
     """Check an author's file: compile it for the simulator and the kernel, and try random sequences of events on it.
+
+    The events are tried in another process.
 
     Args:
         path: the C file.
         sequences: how many sequences.
+        limits: what the code may take.
 
     Returns:
         What `algorithms` says of one; `warnings` of the compilers; `kernel_error`, what the compiler for the kernel
         says, and `kernel_unknown`, why it was not asked (both none where the file compiles); `wrong`, what the events
-        did to a window (none: nothing).
+        did to a window, or that the code crashed or never returned (none: nothing).
 
     Raises:
         InputError: the simulator is not built, or the file is no algorithm; the message has the compiler's words.
     """
+    from perigee.cc_check import trial
+
     core = native_core()
     try:
-        found: dict[str, Any] = json.loads(core.check_of(str(path), str(headers()), sequences))
+        text, library = core.check_of(str(path), str(headers()))
     except core.StudyError as error:
         raise InputError(str(error)) from error
-    return found
+    found: dict[str, Any] = json.loads(text)
+    return {**found, "wrong": trial(core, library, sequences, limits)}
 
 
 def native_core() -> Any:

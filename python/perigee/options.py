@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What the commands that measure a real path have in common: their options, quantities with units, and when to stop."""
+"""What commands have in common: their options, quantities with units, limits of authors' code, and when to stop."""
 
 from __future__ import annotations
 
@@ -12,6 +12,19 @@ from typing import Annotated
 import typer
 
 from perigee.errors import InputError
+from perigee.isolated import CodeLimits
+
+CcStall = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME", help="Of your own congestion controls: processor time without progress until a run is ended."
+    ),
+]
+CcMemory = Annotated[
+    str, typer.Option(metavar="SIZE", help="Of your own congestion controls: address space of each process.")
+]
+DEFAULT_STALL = "10 s"
+DEFAULT_MEMORY = "4 GiB"
 
 Token = Annotated[
     str | None, typer.Option(envvar="PERIGEE_TOKEN", help="The secret that both ends know; --serve makes one.")
@@ -26,6 +39,8 @@ MaxTotal = Annotated[str, typer.Option(help="With --serve: rate of all clients' 
 MaxTime = Annotated[str, typer.Option(help="With --serve: length of a probe at the most.")]
 
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS_BYTES = {"MB": 10**6, "GB": 10**9, "MiB": 1 << 20, "GiB": 1 << 30}
+_LEAST_MEMORY = "512 MiB"
 _UNITS_BPS = {"bit/s": 1, "kbit/s": 1_000, "Mbit/s": 1_000_000, "Gbit/s": 1_000_000_000}
 
 
@@ -43,6 +58,26 @@ def seconds(option: str, text: str, least: float) -> float:
     if value < least:
         raise InputError(f"{option} {text}: less than {least * 1000:g} ms")
     return value
+
+
+def code_limits(stall: str, memory: str) -> CodeLimits:
+    """Read the limits of authors' code.
+
+    Examples:
+        >>> code_limits(DEFAULT_STALL, DEFAULT_MEMORY) == CodeLimits()
+        True
+        >>> code_limits("2 s", "100 MB")
+        Traceback (most recent call last):
+        ...
+        perigee.errors.InputError: --cc-memory 100 MB: less than 512 MiB, which the simulator itself needs
+    """
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(MB|GB|MiB|GiB)\s*", memory)
+    if found is None:
+        raise InputError(f'--cc-memory {memory}: not a size with a unit; write "{DEFAULT_MEMORY}"')
+    memory_bytes = round(float(found[1]) * _UNITS_BYTES[found[2]])
+    if memory_bytes < 512 << 20:
+        raise InputError(f"--cc-memory {memory}: less than {_LEAST_MEMORY}, which the simulator itself needs")
+    return CodeLimits(stall_s=seconds("--cc-stall", stall, 0.1), memory_bytes=memory_bytes)
 
 
 def bits_per_second(option: str, text: str) -> int:

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from perigee.engines import Engine, Plan, Timed
+from perigee.engines import Closing, Engine, Plan, Timed
 from perigee.errors import InputError, InterruptedRunError
 from perigee.files import printable
 from perigee.folder import Identity, ResultsFolder
@@ -109,6 +109,14 @@ def carry_out(
         InterruptedRunError: the user stopped it; runs done before are kept.
     """
     plan = job.engine.plan(job.study, job.settings, job.reduced)
+    try:
+        return _carry_out(plan, job, watch, say)
+    finally:
+        if isinstance(plan, Closing):
+            plan.close()
+
+
+def _carry_out(plan: Plan, job: Job, watch: Watch, say: Callable[[str], None]) -> Done:
     total = len(plan.runs)
     most = job.engine.most_at_once or job.workers or os.cpu_count() or 1
     workers = min(job.workers or most, most, total)

@@ -94,15 +94,16 @@ impl Program {
 
     /// An author's file, compiled now; `headers` is the folder of `tcp.h`.
     ///
-    /// Its parameters are asked of its native build, which is loaded into this process: such code is trusted.
+    /// Its parameters are read out of its native build, which is not executed.
     ///
     /// # Errors
     /// Where the file does not compile for both homes, or has no such parameter or value.
     pub fn file(path: &Path, settings: &[(&str, &str)], headers: &Path) -> Result<Self, ProgramError> {
         let mut loader = Loader::new(headers.to_owned());
         let shown = path.to_string_lossy();
-        let algorithm =
-            loader.load(path, &shown).map_err(|error| ProgramError::File { path: path.to_owned(), error })?;
+        let algorithm = loader
+            .load(path, &shown, &mut || true)
+            .map_err(|error| ProgramError::File { path: path.to_owned(), error })?;
         Self::of(Selected::of(algorithm, settings)?)
     }
 

@@ -1,7 +1,8 @@
 //! Turns one file of `algorithms/`, or an author's own, into an object, with the compilers of the host.
 //!
 //! [`shared_library`] makes what the simulator loads, [`kernel_object`] what the running kernel loads. Both need a folder
-//! that holds `tcp.h`. What the compiler warned of is returned, not printed: the caller decides who reads it.
+//! that holds `tcp.h`. What the compiler warned of is returned, not printed: the caller decides who reads it. A compiler has
+//! limits of time, memory and output, see [`bounded`].
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -10,12 +11,16 @@
 //! # Ok::<(), perigee_cc_build::BuildError>(())
 //! ```
 
+pub mod bounded;
+
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
 
 use thiserror::Error;
+
+use bounded::{Ending, Outcome};
 
 /// Why there is no object.
 #[derive(Debug, Error)]
@@ -55,7 +60,22 @@ pub enum BuildError {
         /// Why.
         error: io::Error,
     },
+    /// The compiler did not come to an end.
+    #[error(
+        "`{compiler}` had not ended after {} s, and was ended; look for an #include of a device or a pipe, or for macros without end",
+        bounded::LONGEST.as_secs()
+    )]
+    TooLong {
+        /// The command.
+        compiler: String,
+    },
+    /// The caller asked for an end.
+    #[error("the compilation was stopped")]
+    Stopped,
 }
+
+/// Asked some hundred times a second while a compiler runs: whether to go on.
+pub type GoOn<'a> = dyn FnMut() -> bool + 'a;
 
 /// Compiles an algorithm for the simulator: a shared library that exports `perigee_cc_NAME`.
 ///
@@ -63,10 +83,10 @@ pub enum BuildError {
 /// Returns what it warned of.
 ///
 /// # Errors
-/// Where there is no compiler, or the file does not compile.
-pub fn shared_library(source: &Path, include: &Path, out: &Path) -> Result<String, BuildError> {
+/// Where there is no compiler, the file does not compile, or `go_on` says no.
+pub fn shared_library(source: &Path, include: &Path, out: &Path, go_on: &mut GoOn<'_>) -> Result<String, BuildError> {
     let compilers = candidates("CC", &["cc", "gcc", "clang"]);
-    compile("C", "gcc", &compilers, &[NATIVE, COMMON].concat(), source, include, out)
+    compile(&C, &compilers, [source, include, out], go_on)
 }
 
 /// Compiles an algorithm for the kernel: a relocatable BPF object with its types.
@@ -77,46 +97,68 @@ pub fn shared_library(source: &Path, include: &Path, out: &Path) -> Result<Strin
 /// Where there is no clang, it cannot compile for BPF, libbpf's headers are missing, or the file does not compile.
 pub fn kernel_object(source: &Path, include: &Path, out: &Path) -> Result<String, BuildError> {
     let compilers = candidates("CLANG", CLANGS);
-    compile("BPF", "clang", &compilers, &[KERNEL, COMMON].concat(), source, include, out)
+    compile(&BPF, &compilers, [source, include, out], &mut || true)
+}
+
+/// What a kind of object is made with.
+struct Kind {
+    name: &'static str,
+    /// The Debian package that has a compiler for it.
+    package: &'static str,
+    options: &'static [&'static str],
 }
 
 fn compile(
-    kind: &'static str,
-    package: &'static str,
+    kind: &Kind,
     compilers: &[OsString],
-    options: &[&str],
-    source: &Path,
-    include: &Path,
-    out: &Path,
+    [source, include, out]: [&Path; 3],
+    go_on: &mut GoOn<'_>,
 ) -> Result<String, BuildError> {
     for compiler in compilers {
         let name = compiler.to_string_lossy();
         let mut words = name.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());
-        command.args(words).args(options).arg("-I").arg(include).arg("-o").arg(out).arg(source);
+        command.args(words).args(kind.options).args(COMMON);
+        command.arg("-I").arg(include).arg("-o").arg(out).arg(no_option(source));
         // Its messages are searched below, and read by whoever reads ours.
-        command.env("LC_ALL", "C").stdin(Stdio::null());
-        match command.output() {
-            Ok(output) => return judge(&name, source, &output),
+        command.env("LC_ALL", "C");
+        match bounded::run(&mut command, go_on) {
+            Ok(outcome) => return judge(&name, source, outcome),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(BuildError::Io { compiler: name.into_owned(), error }),
         }
     }
     let tried: Vec<_> = compilers.iter().map(|compiler| compiler.to_string_lossy()).collect();
-    Err(BuildError::CompilerMissing { kind, tried: tried.join(", "), package })
+    Err(BuildError::CompilerMissing { kind: kind.name, tried: tried.join(", "), package: kind.package })
 }
 
-fn judge(compiler: &str, source: &Path, output: &Output) -> Result<String, BuildError> {
-    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.success() {
-        return Ok(messages);
+/// The same file by a name that no compiler takes for an option (`-oX.c`) or a file of options (`@X.c`).
+fn no_option(source: &Path) -> PathBuf {
+    match source.components().next() {
+        Some(Component::Normal(first)) if matches!(first.as_encoded_bytes().first(), Some(b'-' | b'@')) => {
+            Path::new(".").join(source)
+        }
+        _ => source.to_owned(),
     }
+}
+
+fn judge(compiler: &str, source: &Path, outcome: Outcome) -> Result<String, BuildError> {
+    let Outcome { ending, mut messages } = outcome;
+    let status = match ending {
+        Ending::Itself(status) if status.success() => return Ok(messages),
+        Ending::Itself(status) => status,
+        Ending::TooLong => return Err(BuildError::TooLong { compiler: compiler.to_owned() }),
+        Ending::Stopped => return Err(BuildError::Stopped),
+    };
     let header_missing = |line: &str| line.contains("fatal error: ") && line.contains("bpf/bpf_");
     if messages.lines().any(header_missing) {
         return Err(BuildError::HeadersMissing);
     }
     if messages.contains("unable to create target") || messages.contains("unknown target triple") {
         return Err(BuildError::NoBpfTarget { compiler: compiler.to_owned() });
+    }
+    if messages.is_empty() {
+        messages = format!("`{compiler}` ended with {status}, and said nothing\n");
     }
     Err(BuildError::Compile { source_file: source.to_owned(), messages })
 }
@@ -129,6 +171,8 @@ fn candidates(variable: &str, usual: &[&str]) -> Vec<OsString> {
     }
 }
 
+const C: Kind = Kind { name: "C", package: "gcc", options: NATIVE };
+const BPF: Kind = Kind { name: "BPF", package: "clang", options: KERNEL };
 /// Callbacks have the kernel's signature whether or not they use each argument.
 const COMMON: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter"];
 /// As the kernel is built: overflow wraps, and the private area is bytes to be viewed as any struct.
@@ -143,11 +187,14 @@ const CLANGS: &[&str] =
 mod tests {
     use super::*;
 
+    fn compiled(compilers: &[OsString], source: &str) -> Result<String, BuildError> {
+        let path = Path::new(source);
+        compile(&C, compilers, [path, path, Path::new("/dev/null")], &mut || true)
+    }
+
     #[test]
     fn a_missing_compiler_is_answered_with_the_package_to_install() {
-        let compilers = ["no-such-cc".into(), "nor-this-one".into()];
-        let path = Path::new("x.c");
-        let error = compile("C", "gcc", &compilers, COMMON, path, path, path).unwrap_err();
+        let error = compiled(&["no-such-cc".into(), "nor-this-one".into()], "x.c").unwrap_err();
         assert_eq!(
             error.to_string(),
             "no C compiler is installed (looked for no-such-cc, nor-this-one); install the package `gcc`"
@@ -156,17 +203,41 @@ mod tests {
 
     #[test]
     fn a_compiler_is_found_behind_one_that_is_not_there() {
-        let compilers = ["no-such-cc".into(), "true --with arguments".into()];
-        let path = Path::new("x.c");
-        assert_eq!(compile("C", "gcc", &compilers, COMMON, path, path, path).unwrap(), "");
+        assert_eq!(compiled(&["no-such-cc".into(), "true --with arguments".into()], "x.c").unwrap(), "");
+    }
+
+    #[test]
+    fn a_file_whose_name_looks_like_an_option_is_a_file_all_the_same() {
+        for (name, given) in [
+            ("-oX.c", "./-oX.c"),
+            ("@X.c", "./@X.c"),
+            ("-o/X.c", "./-o/X.c"),
+            ("./-oX.c", "./-oX.c"),
+            ("X.c", "X.c"),
+            ("../-oX.c", "../-oX.c"),
+            ("/-oX.c", "/-oX.c"),
+        ] {
+            assert_eq!(no_option(Path::new(name)), Path::new(given));
+        }
+        // The file is not there, so that a compiler that takes it for one says so.
+        for name in ["-oX.c", "@X.c"] {
+            let error = compiled(&["cc".into()], name).unwrap_err().to_string();
+            assert!(error.contains(&format!("./{name}: No such file")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_compiler_that_was_ended_by_a_signal_is_an_error_with_its_reason() {
+        let error = compiled(&["tests/ended".into()], "x.c").unwrap_err().to_string();
+        assert!(error.contains("`tests/ended` ended with signal: 9 (SIGKILL)"), "{error}");
     }
 
     #[test]
     fn a_header_or_a_target_that_is_missing_is_told_from_an_error_of_the_author() {
         let failed = |said: &str| {
-            let mut output = Command::new("false").output().unwrap();
-            output.stderr = said.into();
-            judge("clang", Path::new("mycc.c"), &output).unwrap_err()
+            let status = Command::new("false").status().unwrap();
+            let outcome = Outcome { ending: Ending::Itself(status), messages: said.to_owned() };
+            judge("clang", Path::new("mycc.c"), outcome).unwrap_err()
         };
         let header = "algorithms/tcp.h:44:10: fatal error: 'bpf/bpf_helpers.h' file not found";
         assert!(matches!(failed(header), BuildError::HeadersMissing));

@@ -22,7 +22,7 @@ fn machine(object: &Path) -> u16 {
 #[test]
 fn a_file_becomes_a_shared_library_without_a_warning() {
     let out = scratch("reno.so");
-    assert_eq!(shared_library(&algorithms().join("reno.c"), &algorithms(), &out).unwrap(), "");
+    assert_eq!(shared_library(&algorithms().join("reno.c"), &algorithms(), &out, &mut || true).unwrap(), "");
     assert!(String::from_utf8_lossy(&std::fs::read(out).unwrap()).contains("perigee_cc_reno"));
 }
 
@@ -48,7 +48,7 @@ fn a_file_becomes_an_object_for_the_kernel_without_a_warning() {
 fn an_error_shows_the_line_and_column_of_the_author() {
     let source = scratch("wrong.c");
     std::fs::write(&source, "#include \"tcp.h\"\n\nint f(void) { return colour; }\n").unwrap();
-    let error = shared_library(&source, &algorithms(), &scratch("wrong.so")).unwrap_err();
+    let error = shared_library(&source, &algorithms(), &scratch("wrong.so"), &mut || true).unwrap_err();
     assert!(matches!(error, BuildError::Compile { .. }));
     let said = error.to_string();
     assert!(said.contains(&format!("{}:3:22: error: ", source.display())) && said.contains("colour"), "{said}");
@@ -59,6 +59,6 @@ fn an_error_shows_the_line_and_column_of_the_author() {
 fn a_warning_is_returned_and_is_no_error() {
     let source = scratch("doubtful.c");
     std::fs::write(&source, "#include \"tcp.h\"\nint f(int unused) { int other; return unused; }\n").unwrap();
-    let said = shared_library(&source, &algorithms(), &scratch("doubtful.so")).unwrap();
+    let said = shared_library(&source, &algorithms(), &scratch("doubtful.so"), &mut || true).unwrap();
     assert!(said.contains("unused variable"), "{said}");
 }

@@ -1,11 +1,11 @@
-//! What can be said of an author's file before a study or the kernel has it.
+//! What can be said of an author's file without a call of it.
 
 use std::path::Path;
 
-use perigee_cc::{trial, Algorithm};
-use perigee_cc_build::{kernel_object, BuildError};
+use perigee_cc::Algorithm;
+use perigee_cc_build::{kernel_object, BuildError, GoOn};
 
-use crate::{LoadError, Loader};
+use crate::{Compiled, LoadError, Loader};
 
 /// What came of a check of a file that compiles for the simulator.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ pub struct Checked {
     pub warnings: String,
     /// Whether it compiles for the kernel.
     pub kernel: ForKernel,
-    /// What is wrong after which random events, see [`trial::trial`].
-    pub trial: Result<(), String>,
+    /// What a process takes that is to try it.
+    pub compiled: Vec<Compiled>,
 }
 
 /// Whether a file compiles for the kernel.
@@ -31,15 +31,14 @@ pub enum ForKernel {
     Unknown(String),
 }
 
-/// Checks the file at `path`, which includes the `tcp.h` of the folder `headers`: compiled for the simulator and for
-/// the kernel, and tried with `sequences` random sequences of events.
+/// Compiles the file at `path`, which includes the `tcp.h` of the folder `headers`, for the simulator and for the kernel.
 ///
 /// # Errors
-/// Where it is no algorithm for the simulator.
-pub fn check(path: &Path, headers: &Path, sequences: u32) -> Result<Checked, LoadError> {
+/// Where it is no algorithm for the simulator, or `go_on` says no.
+pub fn check(path: &Path, headers: &Path, go_on: &mut GoOn<'_>) -> Result<Checked, LoadError> {
     let folder = crate::scratch().map_err(LoadError::Temporary)?;
     let mut loader = Loader::new(headers.to_owned());
-    let algorithm = loader.load(path, &path.display().to_string())?;
+    let algorithm = loader.load(path, &path.display().to_string(), go_on)?;
     let mut warnings = loader.warnings().to_owned();
     let kernel = match kernel_object(path, headers, &folder.path().join("algorithm.o")) {
         Ok(said) => {
@@ -49,5 +48,5 @@ pub fn check(path: &Path, headers: &Path, sequences: u32) -> Result<Checked, Loa
         Err(BuildError::Compile { messages, .. }) => ForKernel::Fails(messages.trim_end().to_owned()),
         Err(missing) => ForKernel::Unknown(missing.to_string()),
     };
-    Ok(Checked { algorithm, warnings, kernel, trial: trial::trial(algorithm, sequences) })
+    Ok(Checked { algorithm, warnings, kernel, compiled: loader.compiled() })
 }

@@ -1,32 +1,34 @@
-//! Takes an author's C file into the running process: compiled by the host's compiler, loaded, and from then on an
-//! algorithm like those that are built in.
+//! Compiles an author's C file with the host's compiler, says what is in it, and loads it into a process that is there for
+//! nothing else.
 //!
-//! The code is trusted: it runs in the process, with all the rights of its user.
+//! Name, parameters and sizes are read out of the compiled file; nothing of it is executed. What executes it is a process of
+//! its own with limits ([`confine`]), which gets the compiled file from the one that compiled it ([`Loader::confined`]).
 //!
 //! ```no_run
 //! use std::path::Path;
 //! let mut loader = perigee_cc_load::Loader::new(Path::new("algorithms").into());
-//! let algorithm = loader.load(Path::new("mycc.c"), "mycc.c")?;
+//! let algorithm = loader.load(Path::new("mycc.c"), "mycc.c", &mut || true)?;
 //! let selected = perigee_cc::Selected::of(algorithm, &[("beta", "70 %")]);
 //! # Ok::<(), perigee_cc_load::LoadError>(())
 //! ```
 
 mod check;
+mod confined;
+mod image;
 mod scratch;
 
-use std::ffi::{c_void, CStr};
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
-use perigee_cc::{Algorithm, File, Refused};
-use perigee_cc_build::BuildError;
+use perigee_cc::{Algorithm, File, Refused, Underway};
+use perigee_cc_build::{BuildError, GoOn};
 use thiserror::Error;
 
 pub use check::{check, Checked, ForKernel};
+pub use confined::{confine, Compiled};
 pub use scratch::{scratch, scratch_prefix, started, sweep};
 
 /// Loads files, each once.
@@ -35,6 +37,8 @@ pub struct Loader {
     headers: PathBuf,
     loaded: Vec<&'static Algorithm>,
     warnings: String,
+    /// Of a process that was made to run them: the files that there are, and where calls are noted.
+    confined: Option<(Vec<Compiled>, &'static Underway)>,
 }
 
 /// Why a file is no algorithm; prints what is wrong, `; `, and what to do.
@@ -48,6 +52,12 @@ pub enum LoadError {
         /// Why.
         error: io::Error,
     },
+    /// It is no text that a person wrote.
+    #[error("is larger than {} MiB; name a C file", MOST_SOURCE_BYTES >> 20)]
+    TooLarge,
+    /// It is a folder, a device or a pipe.
+    #[error("is no regular file; name a C file")]
+    NoFile,
     /// The compiler refuses it.
     #[error("does not compile; correct what the compiler says:\n{0}")]
     Compile(String),
@@ -62,8 +72,17 @@ pub enum LoadError {
         "keeps state in `{0}`, which all flows of all runs would share; keep it in the socket (CC_STATE, CC_STORAGE), or make it const"
     )]
     Global(String),
+    /// The caller asked for an end.
+    #[error("was not compiled: it was stopped; give the same command again")]
+    Stopped,
+    /// It is not among the files that were compiled for this process.
+    #[error("is another file than when it was compiled; give the same command again")]
+    Changed,
+    /// What the compiler made is no library.
+    #[error("cannot be run: what the compiler made is no ELF library; name another compiler in the variable CC")]
+    NoLibrary,
     /// The system does not load what the compiler made.
-    #[error("cannot be loaded: {0}; where temporary files may not be executed, name another folder in TMPDIR")]
+    #[error("cannot be loaded: {0}; correct what it says")]
     Library(libloading::Error),
     /// The host does not take it.
     #[error("cannot be run: {0}")]
@@ -71,46 +90,81 @@ pub enum LoadError {
 }
 
 impl Loader {
-    /// A loader for files that include the `tcp.h` of this folder.
+    /// A loader for files that include the `tcp.h` of this folder. It compiles them; nothing of them is executed.
     pub fn new(headers: PathBuf) -> Self {
-        Self { headers, loaded: Vec::new(), warnings: String::new() }
+        Self { headers, loaded: Vec::new(), warnings: String::new(), confined: None }
     }
 
-    /// The algorithm of the file at `path`, which the user wrote as `shown`.
+    /// A loader of files that another process has compiled, which loads them into this one: only for a process that was
+    /// made for it, see [`confine`]. What the algorithms do is noted there.
+    pub fn confined(compiled: Vec<Compiled>, note: &'static Underway) -> Self {
+        Self { confined: Some((compiled, note)), ..Self::new(PathBuf::new()) }
+    }
+
+    /// The algorithm of the file at `path`, which the user wrote as `shown`: described, or loaded where the loader is
+    /// [`Loader::confined`].
     ///
     /// Results call it by the name it registers; where a built-in algorithm or another file has that name already, by
     /// `NAME (SHOWN)`. The same path gives the same algorithm, even where the file has changed since.
     ///
     /// # Errors
-    /// Where it does not compile, or registers no algorithm that this host can run.
-    pub fn load(&mut self, path: &Path, shown: &str) -> Result<&'static Algorithm, LoadError> {
-        let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
-        let real = path.canonicalize().map_err(unreadable)?;
+    /// Where it does not compile, `go_on` says no meanwhile, or it registers no algorithm that this host can run.
+    pub fn load(&mut self, path: &Path, shown: &str, go_on: &mut GoOn<'_>) -> Result<&'static Algorithm, LoadError> {
+        let real = path.canonicalize().map_err(|error| LoadError::Unreadable { path: path.to_owned(), error })?;
         if let Some(known) = self.loaded.iter().find(|known| known.file().is_some_and(|file| file.path == real)) {
             return Ok(known);
         }
-        let source = fs::read(&real).map_err(unreadable)?;
-        let folder = scratch().map_err(LoadError::Temporary)?;
-        let object = folder.path().join("algorithm.so");
-        self.warnings +=
-            &perigee_cc_build::shared_library(path, &self.headers, &object).map_err(|error| match error {
-                BuildError::Compile { messages, .. } => LoadError::Compile(messages.trim_end().to_owned()),
-                other => LoadError::Compiler(other),
-            })?;
-        let library = fs::read(&object).map_err(LoadError::Temporary)?;
-        if let Some(name) = global(&library) {
-            return Err(LoadError::Global(name));
-        }
-        let algorithm = open(&object)?;
+        let (compiled, algorithm) = match &self.confined {
+            None => {
+                let compiled = self.compile(path, real, go_on)?;
+                let described = describe(&compiled.library)?;
+                (compiled, described)
+            }
+            Some((files, note)) => {
+                let compiled = files.iter().find(|file| file.path == real).cloned().ok_or(LoadError::Changed)?;
+                let loaded = confined::open(&compiled.library)?.noted(note);
+                (compiled, loaded)
+            }
+        };
         let name = algorithm.name();
         let taken = perigee_cc::find(name).is_some() || self.loaded.iter().any(|other| other.name() == name);
         let name = if taken { format!("{name} ({shown})") } else { name.to_owned() };
+        let Compiled { path, source, library } = compiled;
         // Headers of the author's own are in the library only, comments in the source only.
         let digest = digest(&[&source, &library]);
-        let file = File { path: real, headers: self.headers.clone(), source, kernel: OnceLock::new() };
+        let file = File { path, headers: self.headers.clone(), source, library, kernel: OnceLock::new() };
         let algorithm: &'static Algorithm = Box::leak(Box::new(algorithm.from_file(name, digest, file)));
         self.loaded.push(algorithm);
         Ok(algorithm)
+    }
+
+    /// Compiles a file.
+    fn compile(&mut self, path: &Path, real: PathBuf, go_on: &mut GoOn<'_>) -> Result<Compiled, LoadError> {
+        let source = source_of(path)?;
+        let folder = scratch().map_err(LoadError::Temporary)?;
+        let object = folder.path().join("algorithm.so");
+        let said = perigee_cc_build::shared_library(path, &self.headers, &object, go_on);
+        self.warnings += &said.map_err(|error| match error {
+            BuildError::Compile { messages, .. } => LoadError::Compile(messages.trim_end().to_owned()),
+            BuildError::Stopped => LoadError::Stopped,
+            other => LoadError::Compiler(other),
+        })?;
+        let library = fs::read(&object).map_err(LoadError::Temporary)?;
+        match global(&library) {
+            Some(name) => Err(LoadError::Global(name)),
+            None => Ok(Compiled { path: real, source, library }),
+        }
+    }
+
+    /// The files so far, as a process that is to run them takes them.
+    pub fn compiled(&self) -> Vec<Compiled> {
+        let files = self.loaded.iter().filter_map(|one| one.file());
+        let copy = |file: &File| Compiled {
+            path: file.path.clone(),
+            source: file.source.clone(),
+            library: file.library.clone(),
+        };
+        files.map(copy).collect()
     }
 
     /// What results call each algorithm so far, and the text of its file.
@@ -124,19 +178,26 @@ impl Loader {
     }
 }
 
-/// Loads a library for good.
-fn open(object: &Path) -> Result<Algorithm, LoadError> {
-    // SAFETY: the author's code is trusted, see the head of this file.
-    let library = unsafe { Library::open(Some(object), RTLD_NOW | RTLD_LOCAL) }.map_err(LoadError::Library)?;
-    let symbol = |name: &CStr| {
-        // SAFETY: only the address is taken.
-        let symbol = unsafe { library.get::<*const c_void>(name.to_bytes_with_nul()) };
-        symbol.ok().map(|symbol| symbol.into_raw().cast_const())
-    };
-    // SAFETY: compiled with CC_LIBRARY; the library is kept loaded below, where anything of it is used.
-    let algorithm = unsafe { perigee_cc::admit(&symbol) }.map_err(LoadError::Refused)?;
-    std::mem::forget(library);
-    Ok(algorithm)
+/// The text of an author's file.
+fn source_of(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
+    // A pipe would be waited for, and a device has no end.
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(LoadError::NoFile);
+    }
+    let mut source = Vec::new();
+    let file = fs::File::open(path).map_err(unreadable)?;
+    file.take(MOST_SOURCE_BYTES + 1).read_to_end(&mut source).map_err(unreadable)?;
+    if source.len() as u64 > MOST_SOURCE_BYTES {
+        return Err(LoadError::TooLarge);
+    }
+    Ok(source)
+}
+
+/// The algorithm of a library, which is not loaded.
+fn describe(library: &[u8]) -> Result<Algorithm, LoadError> {
+    let image = image::Elf::new(library).ok_or(LoadError::NoLibrary)?;
+    perigee_cc::describe(&image).map_err(LoadError::Refused)
 }
 
 /// A variable of the library that is not constant: runs go at the same time, and must give the same each time.
@@ -155,6 +216,8 @@ fn global(library: &[u8]) -> Option<String> {
     name
 }
 
+/// More than any algorithm has.
+const MOST_SOURCE_BYTES: u64 = 16 << 20;
 /// Sections whose content may change.
 const WRITABLE: [&str; 4] = [".data", ".bss", ".tdata", ".tbss"];
 /// What every shared library has there, from the compiler's own start-up code.

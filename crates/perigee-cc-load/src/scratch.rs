@@ -2,17 +2,18 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-/// A folder for what a compiler makes.
+/// A folder for what a compiler makes, which nobody else may enter.
 ///
 /// # Errors
 /// Where there is no room for it.
 pub fn scratch() -> io::Result<TempDir> {
-    tempfile::Builder::new().prefix(&scratch_prefix("cc")?).tempdir()
+    let permissions = fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix(&scratch_prefix("cc")?).permissions(permissions).tempdir()
 }
 
 /// How this process's folders of a kind (letters only) begin; letters of one's own follow. The name says whose folder it is, so that

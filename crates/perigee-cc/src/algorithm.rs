@@ -8,18 +8,37 @@ use thiserror::Error;
 
 use crate::parameter::Param;
 use crate::raw::{Ops, RawAlgorithm};
+use crate::underway::Underway;
 
 /// A congestion control.
 #[derive(Clone)]
 pub struct Algorithm {
-    pub(crate) ops: Ops,
-    name: String,
-    title: &'static str,
-    params: Vec<Param>,
-    state_bytes: u32,
-    storage_bytes: u32,
+    /// `None`: it is only described.
+    pub(crate) ops: Option<Ops>,
+    pub(crate) about: About,
     digest: u64,
     file: Option<Arc<File>>,
+    note: Option<&'static Underway>,
+}
+
+/// What is known of an algorithm without a call of it.
+#[derive(Clone)]
+pub(crate) struct About {
+    pub(crate) name: String,
+    pub(crate) title: &'static str,
+    pub(crate) params: Vec<Param>,
+    pub(crate) state_bytes: u32,
+    pub(crate) storage_bytes: u32,
+    pub(crate) slots: Slots,
+}
+
+/// Which of the callbacks that a host asks for are there.
+#[derive(Clone, Copy)]
+pub(crate) struct Slots {
+    pub(crate) ssthresh: bool,
+    pub(crate) cong_avoid: bool,
+    pub(crate) cong_control: bool,
+    pub(crate) undo_cwnd: bool,
 }
 
 /// The file of an author's algorithm, and what was made of it for the kernel.
@@ -29,8 +48,10 @@ pub struct File {
     pub path: PathBuf,
     /// The folder of the `tcp.h` that it includes.
     pub headers: PathBuf,
-    /// Its text when it was compiled for this process.
+    /// Its text when it was compiled.
     pub source: Vec<u8>,
+    /// The shared library that was made of it.
+    pub library: Vec<u8>,
     /// The kernel's object and what its compiler warned of: for whoever asks first to make it.
     pub kernel: OnceLock<(Vec<u8>, String)>,
 }
@@ -38,19 +59,23 @@ pub struct File {
 impl Algorithm {
     /// What results call it: the name that its file registers, unless [`Algorithm::from_file`] gave it another.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.about.name
     }
     /// Its name and source in one line.
     pub fn title(&self) -> &'static str {
-        self.title
+        self.about.title
     }
     /// Its parameters, in the order of [`crate::TcpSock::cc_params`].
     pub fn params(&self) -> &[Param] {
-        &self.params
+        &self.about.params
     }
-    /// Its callbacks.
-    pub fn ops(&self) -> &Ops {
-        &self.ops
+    /// Its callbacks; `None`: it is only described.
+    pub fn ops(&self) -> Option<&Ops> {
+        self.ops.as_ref()
+    }
+    /// Whether it can be called: an author's file is loaded only in a process of its own, and described elsewhere.
+    pub fn is_loaded(&self) -> bool {
+        self.ops.is_some()
     }
     /// The same name and parameters with other callbacks: to watch an algorithm at work, or to put another build of it
     /// in its place. It lives as long as the program.
@@ -58,21 +83,33 @@ impl Algorithm {
     /// # Safety
     /// Each callback must be sound for any [`crate::TcpSock`], as [`Ops`] says.
     pub unsafe fn with_ops(&self, ops: Ops) -> &'static Self {
-        Box::leak(Box::new(Self { ops, ..self.clone() }))
+        Box::leak(Box::new(Self { ops: Some(ops), ..self.clone() }))
     }
     /// Size of its state in the socket's private area, at most [`crate::CA_PRIV_BYTES`].
     pub fn state_bytes(&self) -> u32 {
-        self.state_bytes
+        self.about.state_bytes
     }
     /// Size of its state in per-socket storage beyond the private area; 0: it needs none.
     pub fn storage_bytes(&self) -> u32 {
-        self.storage_bytes
+        self.about.storage_bytes
     }
     /// The same algorithm as one of an author's files: results call it `name`, and what differs by `digest` is not the
     /// same algorithm.
     #[must_use]
     pub fn from_file(self, name: String, digest: u64, file: File) -> Self {
-        Self { name, digest, file: Some(Arc::new(file)), ..self }
+        Self { about: About { name, ..self.about }, digest, file: Some(Arc::new(file)), ..self }
+    }
+    /// The same algorithm with its calls noted there, see [`Underway`].
+    #[must_use]
+    pub fn noted(self, note: &'static Underway) -> Self {
+        Self { note: Some(note), ..self }
+    }
+    pub(crate) fn note(&self) -> Option<&'static Underway> {
+        self.note
+    }
+    /// An algorithm that is not loaded.
+    pub(crate) fn described(about: About) -> Self {
+        Self { ops: None, about, digest: 0, file: None, note: None }
     }
     /// The author's file that it is of; `None`: it is part of this program.
     pub fn file(&self) -> Option<&File> {
@@ -80,14 +117,17 @@ impl Algorithm {
     }
     /// It owns window and pacing rate; otherwise the host reduces the window and paces, if it does.
     pub fn has_cong_control(&self) -> bool {
-        self.ops.cong_control.is_some()
+        self.about.slots.cong_control
     }
 }
 
 impl std::fmt::Debug for Algorithm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // What a plan's fingerprint is made of: a change of the program changes the built-in ones.
-        f.debug_struct("Algorithm").field("name", &self.name).field("digest", &self.digest).finish_non_exhaustive()
+        f.debug_struct("Algorithm")
+            .field("name", &self.about.name)
+            .field("digest", &self.digest)
+            .finish_non_exhaustive()
     }
 }
 
@@ -100,7 +140,7 @@ pub fn algorithms() -> &'static [Algorithm] {
 
 /// The algorithm of this name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {
-    algorithms().iter().find(|a| a.name == name)
+    algorithms().iter().find(|a| a.name() == name)
 }
 
 /// Why a library is not taken.
@@ -128,6 +168,12 @@ pub enum Refused {
         /// The parameter.
         parameter: String,
     },
+    /// What it registers is not what the macros of `tcp.h` write.
+    #[error("its {what} cannot be read; register it with CC_REGISTER, its parameters with CC_PARAMETERS")]
+    Unreadable {
+        /// What of it.
+        what: &'static str,
+    },
 }
 
 /// The algorithm of a library; `symbol` gives the address of what the library exports under a name.
@@ -143,23 +189,29 @@ pub unsafe fn admit(symbol: &dyn Fn(&CStr) -> Option<*const c_void>) -> Result<A
         return Err(Refused::Unregistered);
     };
     // SAFETY: CC_EXPORT defines it as a u64, in every version.
-    if unsafe { *layout.cast::<u64>() } != LAYOUT {
+    if !is_our_layout(unsafe { *layout.cast::<u64>() }) {
         return Err(Refused::OtherLayout);
     }
     // SAFETY: CC_EXPORT makes it the address of a constant; the layout is ours.
     let algorithm = load(unsafe { &**algorithm.cast::<*const RawAlgorithm>() });
-    let ops = &algorithm.ops;
+    check(&algorithm.about)?;
+    Ok(algorithm)
+}
+
+/// Refuses what Linux would refuse, and defaults that could never be set.
+pub(crate) fn check(about: &About) -> Result<(), Refused> {
+    let slots = about.slots;
     let callbacks = [
-        ("ssthresh", ops.ssthresh.is_some()),
-        ("cong_avoid or cong_control", ops.cong_avoid.is_some() || ops.cong_control.is_some()),
-        ("undo_cwnd", ops.undo_cwnd.is_some()),
+        ("ssthresh", slots.ssthresh),
+        ("cong_avoid or cong_control", slots.cong_avoid || slots.cong_control),
+        ("undo_cwnd", slots.undo_cwnd),
     ];
     if let Some((callback, _)) = callbacks.into_iter().find(|(_, is_there)| !is_there) {
-        return Err(Refused::Callback { name: algorithm.name, callback });
+        return Err(Refused::Callback { name: about.name.clone(), callback });
     }
-    match algorithm.params.iter().find(|p| !(p.min..=p.max).contains(&p.default)) {
+    match about.params.iter().find(|p| !(p.min..=p.max).contains(&p.default)) {
         Some(param) => Err(Refused::Default { parameter: param.name.to_owned() }),
-        None => Ok(algorithm),
+        None => Ok(()),
     }
 }
 
@@ -174,8 +226,7 @@ fn load(raw: &'static RawAlgorithm) -> Algorithm {
         max: p.high,
         doc: text(p.doc),
     });
-    Algorithm {
-        ops: raw.ops,
+    let about = About {
         name: text(raw.ops.name.as_ptr()).to_owned(),
         title: text(raw.title),
         params: params.collect(),
@@ -183,9 +234,14 @@ fn load(raw: &'static RawAlgorithm) -> Algorithm {
         state_bytes: unsafe { *raw.state_bytes },
         // SAFETY: as above.
         storage_bytes: unsafe { *raw.storage_bytes },
-        digest: 0,
-        file: None,
-    }
+        slots: Slots {
+            ssthresh: raw.ops.ssthresh.is_some(),
+            cong_avoid: raw.ops.cong_avoid.is_some(),
+            cong_control: raw.ops.cong_control.is_some(),
+            undo_cwnd: raw.ops.undo_cwnd.is_some(),
+        },
+    };
+    Algorithm { ops: Some(raw.ops), about, digest: 0, file: None, note: None }
 }
 
 /// A string literal of the C file.
@@ -206,6 +262,11 @@ impl Exported {
         // SAFETY: a constant of the linked object; the build compared its layout.
         unsafe { &*self.0 }
     }
+}
+
+/// Whether structs of this digest are ours.
+pub(crate) fn is_our_layout(layout: u64) -> bool {
+    layout == LAYOUT
 }
 
 include!(concat!(env!("OUT_DIR"), "/registry.rs"));

@@ -17,15 +17,19 @@
 //! ```
 
 mod algorithm;
+mod described;
 pub mod fixed_point;
 mod parameter;
 mod raw;
 mod sock;
 mod socket;
 pub mod trial;
+mod underway;
 
 pub use algorithm::{admit, algorithms, find, Algorithm, File, Refused};
+pub use described::{describe, Image};
 pub use parameter::{CcError, Param, Selected};
 pub use raw::Ops;
 pub use sock::*;
 pub use socket::Socket;
+pub use underway::{Callback, Noted, Underway};

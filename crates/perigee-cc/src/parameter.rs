@@ -61,6 +61,7 @@ pub enum CcError {
 pub struct Selected {
     algorithm: &'static Algorithm,
     values: [u64; MAX_PARAMS],
+    flow: u32,
 }
 
 impl Param {
@@ -103,7 +104,7 @@ impl Selected {
         for (value, param) in values.iter_mut().zip(algorithm.params()) {
             *value = param.default;
         }
-        Self { algorithm, values }
+        Self { algorithm, values, flow: 0 }
     }
 
     /// The algorithm with values in the order of [`Algorithm::params`], as [`Selected::values`] gives them; those that
@@ -114,6 +115,16 @@ impl Selected {
             *value = *given;
         }
         selected
+    }
+
+    /// The same choice, made by the flow of this number: the calls of an author's code are noted with it.
+    #[must_use]
+    pub fn of_flow(self, number: u32) -> Self {
+        Self { flow: number, ..self }
+    }
+
+    pub(crate) fn flow(&self) -> u32 {
+        self.flow
     }
 
     /// The algorithm.

@@ -8,6 +8,7 @@ use crate::algorithm::Algorithm;
 use crate::parameter::Selected;
 use crate::raw::Ops;
 use crate::sock::{AckSample, CaEvent, CaState, RateSample, TcpSock};
+use crate::underway::{Callback, Underway};
 
 /// The kernel's view of a connection, and its congestion control.
 ///
@@ -19,18 +20,24 @@ pub struct Socket {
     sock: Box<TcpSock>,
     ops: &'static Ops,
     algorithm: &'static Algorithm,
+    /// Where calls are noted, and as whose.
+    note: Option<(&'static Underway, u32)>,
 }
 
 impl Socket {
     /// A socket as it is before its first packet. [`Socket::init`] follows when the handshake is complete, with its
     /// round trip in `srtt_us`.
+    ///
+    /// # Panics
+    /// Where the algorithm is only described, see [`Algorithm::is_loaded`]: an engine refuses such a run.
     pub fn new(selected: &Selected, mss: u32, initial_window: u32, seed: u64) -> Self {
         let mut sock = Box::new(TcpSock::new(mss, initial_window));
         sock.cc_params = *selected.values();
         // A generator of the xorshift kind never leaves zero.
         sock.cc_random = Stream::new(seed, "cc").next_u64() | 1;
         let algorithm = selected.algorithm();
-        Self { sock, ops: &algorithm.ops, algorithm }
+        let ops = algorithm.ops.as_ref().expect("an engine simulates no algorithm that is only described");
+        Self { sock, ops, algorithm, note: algorithm.note().map(|note| (note, selected.flow())) }
     }
 
     /// The algorithm that governs this socket.
@@ -42,16 +49,16 @@ impl Socket {
     pub fn init(&mut self) {
         self.sock.inet_conn.icsk_ca_priv.fill(0);
         if let Some(init) = self.ops.init {
-            // SAFETY: see `sk`.
-            unsafe { init(self.sk()) }
+            // SAFETY: see `call`.
+            self.call(Callback::Init, |sk| unsafe { init(sk) });
         }
     }
 
     /// The connection ends.
     pub fn release(&mut self) {
         if let Some(release) = self.ops.release {
-            // SAFETY: see `sk`.
-            unsafe { release(self.sk()) }
+            // SAFETY: see `call`.
+            self.call(Callback::Release, |sk| unsafe { release(sk) });
         }
     }
 
@@ -59,8 +66,8 @@ impl Socket {
     #[inline]
     pub fn ssthresh(&mut self) -> u32 {
         match self.ops.ssthresh {
-            // SAFETY: see `sk`.
-            Some(ssthresh) => unsafe { ssthresh(self.sk()) },
+            // SAFETY: see `call`.
+            Some(ssthresh) => self.call(Callback::Ssthresh, |sk| unsafe { ssthresh(sk) }),
             None => (self.sock.snd_cwnd / 2).max(2),
         }
     }
@@ -69,8 +76,8 @@ impl Socket {
     #[inline]
     pub fn cong_avoid(&mut self, ack: u32, acked: u32) {
         if let Some(cong_avoid) = self.ops.cong_avoid {
-            // SAFETY: see `sk`.
-            unsafe { cong_avoid(self.sk(), ack, acked) }
+            // SAFETY: see `call`.
+            self.call(Callback::CongAvoid, |sk| unsafe { cong_avoid(sk, ack, acked) });
         }
     }
 
@@ -78,8 +85,8 @@ impl Socket {
     #[inline]
     pub fn set_state(&mut self, state: CaState) {
         if let Some(set_state) = self.ops.set_state {
-            // SAFETY: see `sk`.
-            unsafe { set_state(self.sk(), state as u8) }
+            // SAFETY: see `call`.
+            self.call(Callback::SetState, |sk| unsafe { set_state(sk, state as u8) });
         }
         self.sock.inet_conn.icsk_ca_state = state as u8;
     }
@@ -88,8 +95,8 @@ impl Socket {
     #[inline]
     pub fn cwnd_event(&mut self, event: CaEvent) {
         if let Some(cwnd_event) = self.ops.cwnd_event {
-            // SAFETY: see `sk`.
-            unsafe { cwnd_event(self.sk(), event as u32) }
+            // SAFETY: see `call`.
+            self.call(Callback::CwndEvent, |sk| unsafe { cwnd_event(sk, event as u32) });
         }
     }
 
@@ -97,8 +104,8 @@ impl Socket {
     #[inline]
     pub fn in_ack_event(&mut self, flags: u32) {
         if let Some(in_ack_event) = self.ops.in_ack_event {
-            // SAFETY: see `sk`.
-            unsafe { in_ack_event(self.sk(), flags) }
+            // SAFETY: see `call`.
+            self.call(Callback::InAckEvent, |sk| unsafe { in_ack_event(sk, flags) });
         }
     }
 
@@ -106,24 +113,25 @@ impl Socket {
     #[inline]
     pub fn pkts_acked(&mut self, sample: &AckSample) {
         if let Some(pkts_acked) = self.ops.pkts_acked {
-            // SAFETY: see `sk`.
-            unsafe { pkts_acked(self.sk(), sample) }
+            // SAFETY: see `call`.
+            self.call(Callback::PktsAcked, |sk| unsafe { pkts_acked(sk, sample) });
         }
     }
 
     /// The smallest burst the algorithm wants sent at once, packets.
     #[inline]
     pub fn min_tso_segs(&mut self) -> Option<u32> {
-        // SAFETY: see `sk`.
-        self.ops.min_tso_segs.map(|min_tso_segs| unsafe { min_tso_segs(self.sk()) })
+        let min_tso_segs = self.ops.min_tso_segs?;
+        // SAFETY: see `call`.
+        Some(self.call(Callback::MinTsoSegs, |sk| unsafe { min_tso_segs(sk) }))
     }
 
     /// An ACK was processed; the algorithm sets window and pacing rate.
     #[inline]
     pub fn cong_control(&mut self, ack: u32, flag: u32, sample: &RateSample) {
         if let Some(cong_control) = self.ops.cong_control {
-            // SAFETY: see `sk`.
-            unsafe { cong_control(self.sk(), ack, flag as i32, sample) }
+            // SAFETY: see `call`.
+            self.call(Callback::CongControl, |sk| unsafe { cong_control(sk, ack, flag as i32, sample) });
         }
     }
 
@@ -131,8 +139,8 @@ impl Socket {
     #[inline]
     pub fn undo_cwnd(&mut self) -> u32 {
         match self.ops.undo_cwnd {
-            // SAFETY: see `sk`.
-            Some(undo_cwnd) => unsafe { undo_cwnd(self.sk()) },
+            // SAFETY: see `call`.
+            Some(undo_cwnd) => self.call(Callback::UndoCwnd, |sk| unsafe { undo_cwnd(sk) }),
             None => self.sock.snd_cwnd.max(self.sock.prior_cwnd),
         }
     }
@@ -140,8 +148,11 @@ impl Socket {
     /// How many windows the send buffer should hold.
     #[inline]
     pub fn sndbuf_expand(&mut self) -> u32 {
-        // SAFETY: see `sk`.
-        self.ops.sndbuf_expand.map_or(2, |sndbuf_expand| unsafe { sndbuf_expand(self.sk()) })
+        match self.ops.sndbuf_expand {
+            // SAFETY: see `call`.
+            Some(sndbuf_expand) => self.call(Callback::SndbufExpand, |sk| unsafe { sndbuf_expand(sk) }),
+            None => 2,
+        }
     }
 
     /// The algorithm sets window and pacing rate itself.
@@ -162,13 +173,17 @@ impl Socket {
         self.ops.in_ack_event.is_some()
     }
 
-    /// The address C callbacks take.
+    /// Calls a callback, with the address it takes.
     ///
     /// Calls through it are sound: the layout is C's (compared by the build), the address is exclusive for the call,
     /// and an algorithm keeps no pointer beyond it.
     #[inline]
-    fn sk(&mut self) -> *mut TcpSock {
-        &raw mut *self.sock
+    fn call<R>(&mut self, callback: Callback, call: impl FnOnce(*mut TcpSock) -> R) -> R {
+        let Some((note, flow)) = self.note else { return call(&raw mut *self.sock) };
+        note.enter(callback, flow, self.sock.tcp_clock_cache);
+        let result = call(&raw mut *self.sock);
+        note.leave();
+        result
     }
 }
 

@@ -1,7 +1,8 @@
 //! A trial of an algorithm: whatever a host does to it, its windows stay sane.
 //!
-//! [`trial`] is what `perigee cc check` does to an author's file; the tests of this crate do the same to all that are
-//! built in, with a generator that looks for the shortest sequence of events.
+//! [`trial`] is what `perigee cc check` does to an author's file, in a process that may crash or hang: the event under way is
+//! noted where its caller can read it (see [`crate::Underway`]). [`attempt`] is for the caller that then looks for the
+//! events that need not be. The tests of this crate do the same to all that are built in.
 
 use perigee_units::Stream;
 
@@ -181,52 +182,73 @@ impl Host {
     }
 }
 
+/// Where a window broke.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The number of the sequence.
+    pub sequence: u32,
+    /// The place of the event in it.
+    pub event: usize,
+    /// What is wrong.
+    pub wrong: String,
+}
+
+/// A connection's beginning and what happens to it then, made of its number.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    /// Round trip of the handshake.
+    pub rtt_us: u32,
+    epoch_us: u64,
+    /// The events.
+    pub ops: Vec<Op>,
+}
+
+impl Sequence {
+    /// The sequence of this number.
+    pub fn of(number: u32) -> Self {
+        let mut draws = Stream::new(u64::from(number), "trial");
+        Self {
+            rtt_us: [0, 40_000, 600_000, 60_000_000][draws.below(4) as usize],
+            epoch_us: [0, (1 << 32) - 1_000_000, ((1 << 32) - 1_000) * 1000][draws.below(3) as usize],
+            ops: (0..=draws.below(MOST_EVENTS)).map(|_| draw(&mut draws)).collect(),
+        }
+    }
+}
+
 /// Tries random sequences of events, each with a first round trip and a time of its own; the same ones each time.
 ///
 /// # Errors
-/// Where one breaks a window: what is wrong, and the events that lead there, without those that need not be.
-pub fn trial(algorithm: &'static Algorithm, sequences: u32) -> Result<(), String> {
-    for number in 0..sequences {
-        let mut draws = Stream::new(u64::from(number), "trial");
-        let rtt_us = [0, 40_000, 600_000, 60_000_000][draws.below(4) as usize];
-        let epoch_us = [0, (1 << 32) - 1_000_000, ((1 << 32) - 1_000) * 1000][draws.below(3) as usize];
-        let start = Start { algorithm, rtt_us, epoch_us };
-        let mut ops: Vec<Op> = (0..=draws.below(MOST_EVENTS)).map(|_| draw(&mut draws)).collect();
-        let Some((at, _)) = start.first_wrong(&ops) else { continue };
-        ops.truncate(at + 1);
-        for removed in (0..at).rev() {
-            let mut shorter = ops.clone();
-            shorter.remove(removed);
-            if let Some((at, _)) = start.first_wrong(&shorter) {
-                shorter.truncate(at + 1);
-                ops = shorter;
-            }
+/// Where one breaks a window.
+pub fn trial(algorithm: &'static Algorithm, sequences: u32) -> Result<(), Broken> {
+    (0..sequences).try_for_each(|number| first_wrong(algorithm, number, &Sequence::of(number)))
+}
+
+/// Tries some events of a sequence: those of these places, in this order.
+///
+/// # Errors
+/// Where they break a window; the event's place is that in `places`.
+pub fn attempt(algorithm: &'static Algorithm, number: u32, places: &[usize]) -> Result<(), Broken> {
+    let whole = Sequence::of(number);
+    let ops = places.iter().filter_map(|place| whole.ops.get(*place).cloned()).collect();
+    first_wrong(algorithm, number, &Sequence { ops, ..whole })
+}
+
+fn first_wrong(algorithm: &'static Algorithm, number: u32, sequence: &Sequence) -> Result<(), Broken> {
+    let rules = if algorithm.has_cong_control() { Rules::Lenient } else { Rules::Strict };
+    let note = |event: Option<usize>| {
+        if let Some(note) = algorithm.note() {
+            note.event(number, event.map(|event| event as u32));
         }
-        let wrong = start.first_wrong(&ops).map_or_else(String::new, |(_, wrong)| wrong);
-        let events: Vec<_> = ops.iter().map(|op| format!("  {op:?}")).collect();
-        return Err(format!("{wrong}, after a handshake of {rtt_us} us and then\n{}", events.join("\n")));
+    };
+    note(None);
+    let mut host = Host::new(&Selected::with_defaults(algorithm), sequence.rtt_us, sequence.epoch_us);
+    for (event, op) in sequence.ops.iter().enumerate() {
+        note(Some(event));
+        let before = host.socket.snd_cwnd;
+        host.apply(op);
+        host.check(rules, before, op).map_err(|wrong| Broken { sequence: number, event, wrong })?;
     }
     Ok(())
-}
-
-/// Where a sequence begins.
-struct Start {
-    algorithm: &'static Algorithm,
-    rtt_us: u32,
-    epoch_us: u64,
-}
-
-impl Start {
-    /// The first event after which something is wrong, and what.
-    fn first_wrong(&self, ops: &[Op]) -> Option<(usize, String)> {
-        let rules = if self.algorithm.has_cong_control() { Rules::Lenient } else { Rules::Strict };
-        let mut host = Host::new(&Selected::with_defaults(self.algorithm), self.rtt_us, self.epoch_us);
-        ops.iter().enumerate().find_map(|(at, op)| {
-            let before = host.socket.snd_cwnd;
-            host.apply(op);
-            host.check(rules, before, op).err().map(|wrong| (at, wrong))
-        })
-    }
 }
 
 /// A random event, as the tests of this crate weigh them.

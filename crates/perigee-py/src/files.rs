@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use perigee_cc::Algorithm;
 use perigee_cc_load::Loader;
 use perigee_study::{Outside, Place, Unusable};
+use pyo3::prelude::*;
 
 /// More than any recording has: an hour of 100 Mbit/s, a line for each packet, is some 230 MB.
 const MOST_BYTES_OF_RECORDING: u64 = 256 << 20;
@@ -20,6 +21,8 @@ pub(crate) struct Disk<'a> {
     /// The study's own folder.
     pub(crate) folder: &'a Path,
     pub(crate) loader: Loader,
+    /// What Python raised while a compiler ran.
+    pub(crate) raised: Option<PyErr>,
 }
 
 impl Outside for Disk<'_> {
@@ -34,12 +37,25 @@ impl Outside for Disk<'_> {
         };
         // Without the `.` in `study/./mycc.c`, which the compiler would repeat in every line.
         let at: PathBuf = at.components().collect();
-        self.loader.load(&at, path).map_err(|error| {
+        let mut go_on = || go_on(&mut self.raised);
+        self.loader.load(&at, path, &mut go_on).map_err(|error| {
             let text = error.to_string();
             let (message, fix) = text.split_once("; ").unwrap_or((&text, "correct it"));
             Unusable { message: message.to_owned(), fix: fix.to_owned() }
         })
     }
+}
+
+/// Whether a compiler may go on: no signal has come that Python answers with an exception, such as Ctrl-C.
+pub(crate) fn go_on(raised: &mut Option<PyErr>) -> bool {
+    if raised.is_none() {
+        *raised = Python::attach(|py| {
+            py.check_signals()?;
+            Ok(())
+        })
+        .err();
+    }
+    raised.is_none()
 }
 
 /// Looks a file up in the folders given, then from the working directory, and reads it.

@@ -1,6 +1,7 @@
 //! The Python module `perigee._core`: study text in, Arrow tables out, the interpreter's lock released. No logic.
 
 mod captures;
+mod confined;
 mod emulate;
 mod files;
 mod kernel;
@@ -8,13 +9,14 @@ mod live;
 mod observe;
 mod probe;
 mod setup;
+mod signals;
 mod tables;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use perigee_cc::Algorithm;
-use perigee_cc_load::{ForKernel, Loader};
+use perigee_cc_load::{Compiled, Loader};
 use perigee_emu::{Capacity, CaptureError, CaptureFiles};
 use perigee_sim::SimError;
 use perigee_study::results::Tables;
@@ -25,6 +27,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde_json::json;
 
+use confined::{compiled, libraries, numbered, own_flows, Library, Note};
 use emulate::LinkError as EmulationInputError;
 use files::Disk;
 use tables::Buffers;
@@ -40,6 +43,9 @@ struct Plan {
     live: Live,
     warnings: String,
     sources: Vec<(&'static str, Vec<u8>)>,
+    compiled: Vec<Compiled>,
+    /// Whether this process was made to run the authors' algorithms of the plan.
+    confined: bool,
 }
 
 #[pymethods]
@@ -47,9 +53,13 @@ impl Plan {
     /// Reads a study and lays out its runs. `path` names it in errors; profiles and recordings are looked for in the
     /// folders of `search`, and `headers` is the folder of `tcp.h`, for authors' algorithms. Where paths are `real`, the
     /// runs have no links.
+    ///
+    /// Authors' algorithms are compiled and described, and nothing of them is executed: `run` of the engine `sim` refuses
+    /// them. In a process that was made to run them, `confined` has what `compiled` of the same plan gave, and the note.
     #[new]
-    #[pyo3(signature = (text, path, settings, reduced, search, headers, real=false))]
+    #[pyo3(signature = (text, path, settings, reduced, search, headers, real=false, confined=None))]
     #[allow(clippy::needless_pass_by_value, reason = "lists from Python arrive as owned vectors")]
+    #[allow(clippy::too_many_arguments, reason = "called by Python, by keyword")]
     fn new(
         text: &str,
         path: &str,
@@ -58,17 +68,51 @@ impl Plan {
         search: Vec<PathBuf>,
         headers: PathBuf,
         real: bool,
+        confined: Option<(Vec<Library>, PyRef<'_, Note>)>,
     ) -> PyResult<Self> {
         let wrong = |error: perigee_study::StudyError| StudyError::new_err(error.to_string());
         let study = Study::parse(text, path).map_err(wrong)?;
         let overrides = Overrides::new(&settings, reduced).map_err(wrong)?;
         let folder = Path::new(path).parent().unwrap_or(Path::new(""));
-        let mut disk = Disk { search: &search, folder, loader: Loader::new(headers) };
+        let is_confined = confined.is_some();
+        let loader = match confined {
+            Some((libraries, note)) => Loader::confined(compiled(libraries), note.0),
+            None => Loader::new(headers),
+        };
+        let mut disk = Disk { search: &search, folder, loader, raised: None };
         let runs =
             if real { study.plan_without_links(&overrides, &mut disk) } else { study.plan(&overrides, &mut disk) };
+        if let Some(raised) = disk.raised {
+            return Err(raised);
+        }
         let (runs, live) = (runs.map_err(wrong)?, study.live(&overrides).map_err(wrong)?);
         let sources = disk.loader.sources().map(|(name, text)| (name, text.to_vec())).collect();
-        Ok(Self { study: study.name().to_owned(), runs, live, warnings: disk.loader.warnings().to_owned(), sources })
+        Ok(Self {
+            study: study.name().to_owned(),
+            runs,
+            live,
+            warnings: disk.loader.warnings().to_owned(),
+            sources,
+            compiled: disk.loader.compiled(),
+            confined: is_confined,
+        })
+    }
+
+    /// The authors' files as a process that is to run them takes them: of each its path, its text, and the library.
+    fn compiled(&self) -> Vec<Library> {
+        libraries(self.compiled.clone())
+    }
+
+    /// The number and the name of each flow of a run with an author's algorithm, and the algorithm's file; none: the run
+    /// executes nothing that is not part of this program.
+    fn own_flows(&self, index: usize) -> PyResult<Vec<(u32, String, PathBuf)>> {
+        Ok(own_flows(self.at(index)?))
+    }
+
+    /// Differs where any setting of a run, any byte of a recording or an author's algorithm differs.
+    fn fingerprint(&self, index: usize) -> PyResult<(u64, u64)> {
+        let run = self.at(index)?;
+        Ok((run.scenario.fingerprint, run.seed))
     }
 
     /// The study's name.
@@ -204,10 +248,14 @@ impl Plan {
                     error => Some(SimulationError::new_err(error.to_string())),
                 });
             }
-            let result = perigee_sim::run(run, &mut tell).map(|result| (columns(&result.tables), result.captures));
+            let own = self.confined.then(|| numbered(run));
+            let result = perigee_sim::run(own.as_ref().unwrap_or(run), &mut tell)
+                .map(|result| (columns(&result.tables), result.captures));
             result.map_err(|error| match error {
                 SimError::Cancelled => None,
-                error @ SimError::NoWay { .. } => Some(SimulationError::new_err(error.to_string())),
+                error @ (SimError::NoWay { .. } | SimError::NotLoaded { .. }) => {
+                    Some(SimulationError::new_err(error.to_string()))
+                }
             })
         });
         if let Some(error) = raised {
@@ -262,40 +310,6 @@ fn algorithms() -> String {
     serde_json::Value::Array(perigee_cc::algorithms().iter().map(described).collect()).to_string()
 }
 
-/// The congestion control of an author's file, as those of `algorithms`, and what the compiler warned of; `headers` is
-/// the folder of `tcp.h`.
-#[pyfunction]
-#[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
-fn algorithm_of(path: PathBuf, headers: PathBuf) -> PyResult<(String, String)> {
-    let mut loader = Loader::new(headers);
-    let shown = path.display().to_string();
-    match loader.load(&path, &shown) {
-        Ok(algorithm) => Ok((described(algorithm).to_string(), loader.warnings().to_owned())),
-        Err(error) => Err(StudyError::new_err(format!("{shown}: {error}"))),
-    }
-}
-
-/// Checks an author's file: as JSON what `algorithm_of` says of it, `warnings`, `kernel_error` (none where it compiles
-/// for the kernel), `kernel_unknown` (why that could not be tried), and `wrong` (what random events did to it).
-#[pyfunction]
-#[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
-fn check_of(py: Python<'_>, path: PathBuf, headers: PathBuf, sequences: u32) -> PyResult<String> {
-    let checked = py
-        .detach(|| perigee_cc_load::check(&path, &headers, sequences))
-        .map_err(|error| StudyError::new_err(format!("{}: {error}", path.display())))?;
-    let (error, unknown) = match &checked.kernel {
-        ForKernel::Compiles => (None, None),
-        ForKernel::Fails(said) => (Some(said), None),
-        ForKernel::Unknown(why) => (None, Some(why)),
-    };
-    let mut found = described(checked.algorithm);
-    found["warnings"] = json!(checked.warnings);
-    found["kernel_error"] = json!(error);
-    found["kernel_unknown"] = json!(unknown);
-    found["wrong"] = json!(checked.trial.err());
-    Ok(found.to_string())
-}
-
 fn described(algorithm: &Algorithm) -> serde_json::Value {
     let params = algorithm.params().iter().map(|param| {
         json!({
@@ -315,6 +329,8 @@ mod _core {
     #[pymodule_export]
     use super::captures::{analyze_captures, CaptureError};
     #[pymodule_export]
+    use super::confined::{algorithm_of, check_of, confine, note_bytes, noted, trial_events, Note, Trial};
+    #[pymodule_export]
     use super::emulate::{emu_clean, run_behind, scratch_prefix, EmulationError, LinkError};
     #[pymodule_export]
     use super::kernel::{cc_load, cc_status, cc_unload, CcInUseError, CcInputError, KernelError};
@@ -323,5 +339,7 @@ mod _core {
     #[pymodule_export]
     use super::probe::{probe_once, probe_serve, Pinger};
     #[pymodule_export]
-    use super::{algorithm_of, algorithms, check_of, Plan, SimulationError, StudyError};
+    use super::signals::end_at_second_signal;
+    #[pymodule_export]
+    use super::{algorithms, Plan, SimulationError, StudyError};
 }

@@ -53,7 +53,7 @@ impl<'a> Engine<'a> {
     /// The run before its first event.
     pub(crate) fn new(run: &'a Run, options: Options) -> Result<Self, SimError> {
         let scenario = &*run.scenario;
-        scenario.flows.iter().try_for_each(|flow| check_ways(scenario, flow))?;
+        scenario.flows.iter().try_for_each(|flow| check_ways(scenario, flow).and_then(|()| check_loaded(flow)))?;
         let network = Network::new(scenario, run.seed, options);
         let flows = scenario.flows.len();
         let (links, flow_count) = (network.links() as u32, flows as u32);
@@ -271,6 +271,16 @@ fn check_ways(scenario: &Scenario, flow: &FlowSpec) -> Result<(), SimError> {
         }
     }
     Ok(())
+}
+
+/// An algorithm that is only described has nothing to call.
+fn check_loaded(flow: &FlowSpec) -> Result<(), SimError> {
+    match &flow.traffic {
+        Traffic::Tcp { tcp, .. } if !tcp.cc.algorithm().is_loaded() => {
+            Err(SimError::NotLoaded { flow: flow.name.to_string(), cc: tcp.cc.algorithm().name().to_owned() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// About ten milliseconds of work.

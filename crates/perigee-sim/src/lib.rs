@@ -64,6 +64,14 @@ pub enum SimError {
         /// Name of the node where it should end.
         to: String,
     },
+    /// A flow's congestion control is an author's, and this process has only its description.
+    #[error("flow `{flow}`: `{cc}` is not loaded; its code runs in a process of its own")]
+    NotLoaded {
+        /// Name of the flow.
+        flow: String,
+        /// Name of the algorithm.
+        cc: String,
+    },
 }
 
 /// Carries out one run.
@@ -71,7 +79,8 @@ pub enum SimError {
 /// `progress` is called with the share done, from 0 to 1, every few milliseconds of work; it may cancel the run.
 ///
 /// # Errors
-/// [`SimError::Cancelled`] where `progress` says so; [`SimError::NoWay`] where a flow cannot reach its other end.
+/// [`SimError::Cancelled`] where `progress` says so; [`SimError::NoWay`] where a flow cannot reach its other end, [`SimError::NotLoaded`]
+/// where its congestion control is only described.
 pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Result<RunResult, SimError> {
     engine::Engine::new(run, network::Options::default())?.run(progress)
 }

@@ -68,7 +68,7 @@ pub(crate) fn pair(
     let callbacks = link(object, &params, &memory);
     host::LAYOUT.set(Some(layout));
     host::STORAGE.set(storage.as_ptr() as u64);
-    let native = *algorithm.ops();
+    let native = *algorithm.ops().expect("it is built in");
     TWIN.set(Some(Twin { native, callbacks, layout, sock, storage, sample, seen: Seen::default() }));
     // SAFETY: each callback passes its socket to the algorithm's own, and to a copy of it.
     unsafe { algorithm.with_ops(watched(&native)) }

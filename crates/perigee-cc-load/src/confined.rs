@@ -1,0 +1,81 @@
+//! The process in which an author's code runs: it has limits, it ends with the process that started it, and its memory has
+//! a note that survives it.
+//!
+//! This is no jail: the code may do what its user may do. It protects from mistakes, not from malice.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, IntoRawFd as _};
+use std::path::PathBuf;
+
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use perigee_cc::{Algorithm, Underway};
+use rustix::fs::{memfd_create, MemfdFlags};
+use rustix::mm::{mmap, MapFlags, ProtFlags};
+use rustix::process::{getppid, set_parent_process_death_signal, setrlimit, Pid, Resource, Rlimit, Signal};
+
+use crate::LoadError;
+
+/// An author's file as another process has compiled it.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its text when it was compiled.
+    pub source: Vec<u8>,
+    /// The shared library that was made of it.
+    pub library: Vec<u8>,
+}
+
+/// Gives this process its limits, for good: `memory` bytes of address space, few files and no core dumps. It is killed when
+/// the thread that started it, of the process `parent`, ends. Returns the note in the shared memory `note`.
+///
+/// # Errors
+/// Where the system does not do it, or the parent is gone already.
+pub fn confine(memory: u64, parent: u32, note: impl AsFd) -> io::Result<&'static Underway> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // One that ended before that sends nothing any more.
+    if getppid().map(Pid::as_raw_nonzero).map(|pid| pid.get() as u32) != Some(parent) {
+        return Err(io::Error::other("the process that started this one is gone"));
+    }
+    let limits = [
+        (Resource::As, memory),
+        (Resource::Core, 0),
+        (Resource::Fsize, MOST_FILE_BYTES),
+        (Resource::Nofile, MOST_FILES),
+    ];
+    for (resource, most) in limits {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    // SAFETY: a new mapping, of memory that is large enough (or else a signal ends this process), never unmapped.
+    let at = unsafe {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        mmap(std::ptr::null_mut(), Underway::BYTES, access, MapFlags::SHARED, note, 0)?
+    };
+    // SAFETY: aligned to a page, all bits are valid, and all access is atomic.
+    Ok(unsafe { &*at.cast::<Underway>() })
+}
+
+/// Loads a library for good, which executes its constructors: only for a process that was made for it.
+pub(crate) fn open(library: &[u8]) -> Result<Algorithm, LoadError> {
+    let file = memfd_create("perigee-cc", MemfdFlags::CLOEXEC).map_err(|error| LoadError::Temporary(error.into()))?;
+    // Never closed: the system's loader tells libraries by their paths, and the next file would get this one's number.
+    let path = format!("/proc/self/fd/{}", file.into_raw_fd());
+    fs::write(&path, library).map_err(LoadError::Temporary)?;
+    // SAFETY: the author's code, in a process that was made for it.
+    let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) }.map_err(LoadError::Library)?;
+    let symbol = |name: &std::ffi::CStr| {
+        // SAFETY: only the address is taken.
+        let symbol = unsafe { library.get::<*const std::ffi::c_void>(name.to_bytes_with_nul()) };
+        symbol.ok().map(|symbol| symbol.into_raw().cast_const())
+    };
+    // SAFETY: compiled with CC_LIBRARY; the library is kept loaded below, where anything of it is used.
+    let algorithm = unsafe { perigee_cc::admit(&symbol) }.map_err(LoadError::Refused)?;
+    std::mem::forget(library);
+    Ok(algorithm)
+}
+
+/// Size of each file that may be written; a library of an author's file is smaller.
+const MOST_FILE_BYTES: u64 = 64 << 20;
+/// Its pipes, its note, and a library for each of an author's files.
+const MOST_FILES: u64 = 256;
