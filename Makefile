@@ -13,6 +13,7 @@ export VIRTUAL_ENV := $(CURDIR)/.venv
 PYTHON ?= python3
 BIN := .venv/bin
 STUDY ?= claypool-2021
+MINUTES ?= 30
 RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 PACKAGES := ca-certificates clang curl gcc git iperf3 iproute2 iputils-ping libbpf-dev libc6-dev libelf-dev \
@@ -23,7 +24,7 @@ BENCH_PACKAGES := g++ libns3-dev ns2 time tshark valgrind
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study gallery test lint bench bench-long bench-analyze bench-kernel bench-emu clean bench-packages validate
+.PHONY: help setup study gallery test torture lint bench bench-long bench-analyze bench-kernel bench-emu clean bench-packages validate
 
 help: ## this menu
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -40,6 +41,9 @@ gallery: .venv/core.made ## every congestion control on four links: the study `g
 
 test: .venv/core.made ## all tests; closes with N passed, N failed, N skipped
 	$(BIN)/python tools/test.py
+
+torture: .venv/torture.made ## half an hour of trying to break it: random inputs, kills, lies, fuzz targets (MINUTES=30)
+	$(BIN)/python tools/torture.py --minutes $(MINUTES)
 
 lint: .venv/core.made ## formatting, clippy, rustdoc, ruff, mypy, C warnings, file lengths, links
 	cargo fmt --all --check
@@ -72,6 +76,12 @@ clean: ## everything that was built; results/ stays
 	rm -rf target .venv .make benches/peers/build fuzz/target
 	find python tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 	rm -f python/perigee/_core*.so
+
+# libFuzzer is C++; atheris is there for some versions of Python only, and left out where it is not.
+.venv/torture.made: .venv/core.made
+	@tools/packages.sh g++
+	$(BIN)/pip install --quiet --disable-pip-version-check --only-binary :all: 'atheris>=2.3' || true
+	@touch $@
 
 bench-packages:
 	@tools/packages.sh $(BENCH_PACKAGES)

@@ -131,3 +131,9 @@ def answering(token: bytes, limits: Limits, bind: str = "127.0.0.1", port: int |
         done.set()
         thread.join(5)
     assert not thread.is_alive()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the adversary's tests."""
+    parser.addoption("--torture", type=float, default=0.0, metavar="MINUTES", help="minutes for tests/adversary")
+    parser.addoption("--torture-seed", type=int, metavar="SEED", help="repeat one attempt of a test of tests/adversary")

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Tests that try to break what stands; see README.md."""

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What an adversary's tests share: their time and their seeds, a command under limits, and random changes of a file."""
+
+from __future__ import annotations
+
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import environment
+
+CHEAP_S = 1.0
+"""What a test of this folder may take where nobody asks for more."""
+MEMORY = 3 << 30
+"""Address space of a command under test, bytes."""
+
+Limited = Callable[..., subprocess.CompletedProcess[str]]
+
+
+class Attempts:
+    """Seeds to try, as long as there is time; each is printed, so that a failure names its own.
+
+    Args:
+        seconds: the time there is; one attempt is made in any case.
+        first: the first seed.
+        only: the only seed, where one is to be repeated.
+    """
+
+    def __init__(self, seconds: float, first: int, only: int | None) -> None:
+        self._seconds = seconds
+        self._first = first
+        self._only = only
+
+    def __iter__(self) -> Iterator[random.Random]:
+        """Yield a source of random numbers for each attempt."""
+        until = time.monotonic() + self._seconds
+        seed = self._first if self._only is None else self._only
+        while True:
+            print(f"seed {seed}; to repeat it: --torture-seed {seed}")
+            yield random.Random(seed)  # noqa: S311 - no secret is made of it
+            seed += 1
+            if self._only is not None or time.monotonic() >= until:
+                return
+
+
+@pytest.fixture
+def attempts(request: pytest.FixtureRequest) -> Attempts:
+    """The attempts of this test."""
+    minutes = float(request.config.getoption("--torture"))
+    only = request.config.getoption("--torture-seed")
+    if minutes == 0:
+        return Attempts(CHEAP_S, 1, only)
+    tests = max(request.session.testscollected, 1)
+    return Attempts(minutes * 60 / tests, int(time.time()) % 10**9 * 1000, only)
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> Limited:
+    """The command `perigee` with little memory and little time; a run that is not done by then is interrupted."""
+
+    def start(*arguments: object, seconds: float = 20, memory: int = MEMORY) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "perigee", *map(str, arguments)]
+        with subprocess.Popen(
+            command, cwd=tmp_path, env=environment() | {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="surrogateescape",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory)),
+        ) as process:  # fmt: skip
+            try:
+                out, error = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGINT)
+                try:
+                    out, error = process.communicate(timeout=20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.communicate()
+                    raise
+        return subprocess.CompletedProcess(command, process.returncode, out, error)
+
+    return start
+
+
+def answered(done: subprocess.CompletedProcess[str]) -> str:
+    """Hold what is true of every end of a command, a documented code and no traceback; return its errors."""
+    assert done.returncode in (0, 1, 2, 130), (done.args, done.returncode, done.stderr[-2000:])
+    assert "Traceback" not in done.stderr, (done.args, done.stderr[-4000:])
+    assert "MemoryError" not in done.stderr, (done.args, done.stderr[-2000:])
+    if done.returncode in (1, 2):
+        assert "error: " in done.stderr or "Usage: " in done.stderr, (done.args, done.stderr[-2000:])
+    return done.stderr
+
+
+def damaged(content: bytes, chance: random.Random) -> bytes:
+    """Return a file's content with something wrong: bits, cuts, repeats, other numbers, other text."""
+    data = bytearray(content)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(data) + 1)
+        span = chance.randint(0, min(40, len(data) - at))
+        piece = chance.choice(PIECES) if chance.random() < 0.5 else chance.randbytes(span)
+        match chance.randrange(5):
+            case 0 if data:
+                data[min(at, len(data) - 1)] ^= 1 << chance.randrange(8)
+            case 1:
+                del data[at:]
+            case 2:
+                data[at : at + span] = piece
+            case 3:
+                data[at:at] = data[at : at + span] * chance.randint(1, 30)
+            case _:
+                data[at:at] = piece
+    return bytes(data)
+
+
+PIECES = [
+    b"0", b"-1", b"9" * 400, b"1e999", b"nan", b"null", b"true", b'""', b"[]", b"{}", b"[" * 2000, b"\0", b"\xff\xfe",
+    b"\n", b'"', b"\xf0\x9f\x9b\xb0", b"../../x", b"$", b"%s", b"<script>", b"=1+1", b"18446744073709551616", b"-0.0",
+    b"\xff" * 8, b"\0" * 16,
+]  # fmt: skip

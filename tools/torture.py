@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Half an hour of trying to break what stands: the adversary's tests from new seeds, then every fuzz target.
+
+Bounded by `--minutes`: half of them are the tests', half the fuzz targets'. Exits with 1 if anything was found; seeds
+and inputs are printed. Closes with `N passed, N failed, N skipped`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FUZZ = ROOT / "fuzz"
+BUILD = ROOT / "target" / "fuzz"
+
+# What libFuzzer needs of the compiler; `cargo fuzz` gives the same, but takes a nightly compiler for its sanitizers.
+COVERAGE = (
+    "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 "
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table "
+    "-Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks"
+)
+MEMORY_MB = 2048
+
+
+def tests(minutes: float) -> bool:
+    """Run the adversary's tests; true if they found nothing."""
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "tests/adversary", f"--torture={minutes}"]
+    print("==", *command, flush=True)
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def native_targets() -> dict[str, list[str]]:
+    """Build the fuzz targets of the crates; their commands by name."""
+    names = sorted(path.stem for path in (FUZZ / "fuzz_targets").glob("*.rs"))
+    target = subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout
+    host = next(line.split()[1] for line in target.splitlines() if line.startswith("host:"))
+    build = ["cargo", "build", "--release", "--quiet", "--bins", "--target", host, "--target-dir", str(BUILD)]
+    print("==", *build, flush=True)
+    # With a target of its own, the flags are not those of build scripts.
+    subprocess.run(build, cwd=FUZZ, env=os.environ | {"RUSTFLAGS": COVERAGE}, check=True)
+    return {name: [str(BUILD / host / "release" / name)] for name in names}
+
+
+def python_targets() -> dict[str, list[str]]:
+    """The fuzz targets of Python's readers; none where there is no atheris for this Python."""
+    if importlib.util.find_spec("atheris") is None:
+        return {}
+    sys.path.insert(0, str(FUZZ / "python"))
+    from readers import TARGETS
+
+    return {name: [sys.executable, str(FUZZ / "python" / "run.py"), name] for name in TARGETS}
+
+
+def fuzz(name: str, command: list[str], seconds: float, seed: int) -> bool:
+    """Run a fuzz target on a copy of its corpus; true if it found nothing."""
+    with tempfile.TemporaryDirectory(prefix="perigee-fuzz-") as found:
+        options = [
+            f"-max_total_time={max(1, round(seconds))}", f"-seed={seed}", f"-rss_limit_mb={MEMORY_MB}", "-timeout=10",
+            "-max_len=8192", f"-artifact_prefix={found}/", "-print_final_stats=0", "-verbosity=0",
+        ]  # fmt: skip
+        print(f"== {name}: {seconds:.0f} s, -seed={seed}", flush=True)
+        grown = Path(found) / "grown"
+        grown.mkdir()
+        done = subprocess.run(
+            [*command, *options, str(grown), str(FUZZ / "corpus" / name)],
+            cwd=ROOT, env=os.environ | {"RUST_BACKTRACE": "1"}, capture_output=True, text=True, errors="replace",
+            timeout=seconds + 300, check=False,
+        )  # fmt: skip
+        if done.returncode == 0:
+            return True
+        print(done.stderr[-4000:])
+        for artifact in Path(found).glob("[a-z]*-*"):
+            print(f"{name}: input {artifact.read_bytes()!r}")
+        return False
+
+
+def main() -> int:
+    """Try everything."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30, help="about how long [30]")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the fuzz targets")
+    given = parser.parse_args()
+    outcomes = {"tests/adversary": tests(given.minutes / 2)}
+    natives, pythons = native_targets(), python_targets()
+    targets = natives | pythons
+    for name, command in targets.items():
+        outcomes[f"fuzz target {name}"] = fuzz(name, command, given.minutes * 30 / len(targets), given.seed)
+    skipped = 0 if pythons else 1
+    if skipped:
+        print("skipped: fuzz targets of Python's readers: atheris is not installed (pip install atheris)")
+    failed = [name for name, well in outcomes.items() if not well]
+    for name in failed:
+        print(f"found something: {name}, see above")
+    print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
