@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import polars as pl
@@ -114,11 +114,12 @@ def started(folder: Path, *arguments: str, **variables: str) -> Iterator[subproc
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started, with what they have started."""
+    """The processes that a process has started, with what they have started; one may end while it is looked at."""
     found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in map(int, (task / "children").read_text().split()):
-            found += [child, *children(child)]
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                found += [child, *children(child)]
     return found
 
 
@@ -127,8 +128,10 @@ def wait_for_child(pid: int, name: str) -> int:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         for child in children(pid):
-            command = Path(f"/proc/{child}/cmdline").read_bytes()
-            busy = sum(map(int, Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13]))
+            command, busy = b"", 0
+            with suppress(OSError):
+                command = Path(f"/proc/{child}/cmdline").read_bytes()
+                busy = sum(map(int, Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13]))
             if name.encode() in command and (busy > 30 or name != "isolated_child"):
                 return child
         time.sleep(0.02)
@@ -139,8 +142,11 @@ def is_gone(pid: int) -> bool:
     """Whether a process ends within seconds."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        stat = Path(f"/proc/{pid}/stat")
-        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state == "Z":
             return True
         time.sleep(0.02)
     return False
