@@ -194,6 +194,42 @@ def test_flows_over_different_links_or_at_different_times_share_nothing(tmp_path
         assert [group.name for group in Context(results).groups] == ["x, cubic", "y, cubic"]
 
 
+def test_links_are_shown_for_the_groups_whose_flows_take_them(tmp_path: Path) -> None:
+    study = ONE_LINK + ANOTHER_LINK + flow("x") + flow("y", to="c")
+    made = report_of(simulated(study, tmp_path, 'sections = ["links"]\n'))
+    rows = [(row["link"], row["group"]) for one in made.tables() for row in one.data.iter_rows(named=True)]
+    assert sorted(rows) == [
+        ("first.down", "x, cubic"), ("first.up", "x, cubic"), ("second.down", "y, cubic"), ("second.up", "y, cubic"),
+    ]  # fmt: skip
+    queue = next(plot for plot in made.plots() if plot.name == "queue")
+    assert [text.get_text() for text in queue.figure.legends[0].get_texts()] == ["y, cubic"]
+
+
+def test_the_setup_names_what_varies(tmp_path: Path) -> None:
+    study = 'title = "Rates & losses"\n' + ONE_LINK + flow("f", duration_s=2)
+    study += '[vary]\n"flow.cc" = ["cubic", "reno"]\n"links.first.rate" = ["1 Mbit/s", "2 Mbit/s"]\n'
+    made = report_of(simulated(study, tmp_path, 'sections = ["setup"]\n'))
+    assert made.title == "Rates & losses"
+    rows = [[cell.text for cell in row] for row in table(made, "setup-varied").rows]
+    assert rows == [["flow.cc", "cubic; reno"], ["links.first.rate", "1 Mbit/s; 2 Mbit/s"]]
+    assert table(made, "setup-links").caption == "The links, each direction, in the first run; see what varies"
+
+
+def test_a_difference_that_a_test_finds_is_no_zero_in_the_table(tmp_path: Path) -> None:
+    slow = ONE_LINK.replace('"10 Mbit/s"', '"1 Mbit/s"').replace('"20 ms"', '"50 ms"').replace('"100 kB"', '"10 kB"')
+    study = slow + flow("f").replace('duration = "10 s"', 'size = "1 MB"')
+    study += '[vary]\n"flow.cc" = ["cubic", "bbr"]\n'
+    results = simulated(study, tmp_path, 'reference = "cubic"\nsections = ["summary", "tests"]\n')
+    tests = table(report_of(results), "t-tests")
+    fact = tests.data.row(0, named=True)
+    assert 0 < abs(fact["difference"]) < 0.05
+    shown = tests.rows[0][2].text
+    assert shown.startswith("−" if fact["difference"] < 0 else "+")
+    assert any(digit in "123456789" for digit in shown)
+    difference = next(one for one in compare(results, results) if one.metric.name == "goodput_mbps")
+    assert difference.digits == 2
+
+
 def test_shares_are_those_of_the_time_that_flows_have_in_common(tmp_path: Path) -> None:
     study = ONE_LINK + ANOTHER_LINK + flow("x", duration_s=40) + flow("y", start_s=10, duration_s=20, cc="reno")
     results = simulated(study + flow("z", to="c"), tmp_path, 'sections = ["sharing", "summary"]')

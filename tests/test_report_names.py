@@ -113,6 +113,26 @@ def test_values_that_vary_make_names_that_every_file_system_takes(tmp_path: Path
     assert "timeline-cubic-l-rate-1-Mbit-s-l-loss-0.1.pdf" in names
 
 
+def test_a_legend_of_long_names_is_not_wider_than_its_figure(tmp_path: Path) -> None:
+    varied = '[vary]\n"links.l.rate" = ["1 Mbit/s", "2 Mbit/s"]\n"links.l.loss" = ["0 %", "0.1 %", "1 %"]\n'
+    with styled():
+        made = assemble(Results(simulated(STUDY + varied, tmp_path)))
+        assert len(made.plots()) > 3
+        for plot in made.plots():
+            plot.figure.draw_without_rendering()
+            for legend in plot.figure.legends:
+                assert legend.get_window_extent().width <= plot.figure.bbox.width, plot.name
+
+
+def test_a_link_in_the_place_of_the_folder_of_figures_is_refused(results: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "page-files").symlink_to(outside)
+    with pytest.raises(InputError, match=r"page-files: is a symbolic link, .*; remove it, or give --out"):
+        write_report(results, tmp_path / "page.html", ["csv"])
+    assert not list(outside.iterdir())
+
+
 def test_nothing_is_written_outside_the_folder_of_the_report(results: Path, tmp_path: Path) -> None:
     published = "source = 'x'\n"
     for name in ("x/../../../../pwned", "x-pwned", "", "Ä" * 300):

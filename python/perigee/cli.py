@@ -249,7 +249,7 @@ def compare(
         table.add_column(heading, justify="right")
     last = ""
     for cell in cells:
-        digits = cell.metric.digits
+        digits = cell.digits
         interval = "-" if cell.half_width != cell.half_width else f"± {number(cell.half_width, digits)}"
         tests = (cell.comparison.reason or probability(cell.p), probability(cell.p_wilcoxon), cell.comparison.size)
         table.add_row(

@@ -11,6 +11,7 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.metrics import Metric, metric, with_metric
+from perigee.numbers import decimals
 from perigee.outcomes import in_words
 from perigee.pairing import Comparison, compare_groups, corrected, is_one_sample, method, share_draws
 from perigee.report.context import Context, Group
@@ -64,6 +65,13 @@ class Difference:
     def half_width(self) -> float:
         """Of the difference's 95 % confidence interval; NaN where there is no test."""
         return self.comparison.contrast.half_width if self.comparison.contrast else float("nan")
+
+    @property
+    def digits(self) -> int:
+        """With how many decimals it is written, so that both means and the difference can be read."""
+        least = self.metric.digits
+        values = (decimals(least, self.a), decimals(least, self.b))
+        return max(*values, decimals(least, self.difference, self.half_width))
 
     @property
     def percent(self) -> float:

@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import math
+
+MOST_FURTHER = 3
+"""Decimals that `decimals` adds at the most."""
+
 
 def number(value: float | None, digits: int = 1) -> str:
     """Write a number for a table; a dash where there is none.
@@ -17,6 +22,38 @@ def number(value: float | None, digits: int = 1) -> str:
     return text.removeprefix("-") if float(f"{value:.{digits}f}") == 0 else text.replace("-", "−")
 
 
+def decimals(least: int, value: float | None, spread: float | None = None) -> int:
+    """Return with how many decimals to write a value, so that small ones do not all become zero.
+
+    They are as many as show the spread, or of a value without one two digits; `least` of them, or up to three more.
+
+    Examples:
+        >>> decimals(1, 130.1, 17.2), decimals(1, 0.93512, 0.0075), decimals(1, 0.93512), decimals(0, -0.0689)
+        (1, 3, 2, 3)
+        >>> decimals(1, 0.0), decimals(1, 1e-12), decimals(2, 4e-5, float("nan"))
+        (1, 1, 5)
+    """
+    has_spread = bool(spread and math.isfinite(spread))
+    shown, digits = (spread, 1) if has_spread else (value, 2)
+    if not shown or not math.isfinite(shown):
+        return least
+    wanted = digits - 1 - math.floor(math.log10(abs(shown)))
+    most = least + MOST_FURTHER
+    is_zero = not has_spread and round(shown, most) == 0
+    return least if is_zero else min(max(least, wanted), most)
+
+
+def with_spread(value: float, spread: float | None, least: int = 1) -> str:
+    """Write a mean with its standard deviation, where it has one.
+
+    Examples:
+        >>> with_spread(0.93012, 0.0076), with_spread(130.12, None)
+        ('0.930 ± 0.008', '130.1')
+    """
+    digits = decimals(least, value, spread)
+    return number(value, digits) + ("" if spread is None else f" ± {number(spread, digits)}")
+
+
 def probability(p: float | None) -> str:
     """Write the result of a test; a dash where there is none.
 
@@ -28,11 +65,12 @@ def probability(p: float | None) -> str:
 
 
 def signed(value: float | None, digits: int = 1) -> str:
-    """Write a difference with its sign.
+    """Write a difference with its sign, which a zero has not.
 
     Examples:
-        >>> signed(3.14159), signed(-2.0, 0)
-        ('+3.1', '−2')
+        >>> signed(3.14159), signed(-2.0, 0), signed(-0.04)
+        ('+3.1', '−2', '0.0')
     """
     text = number(value, digits)
-    return text if value is None or value != value or text.startswith("−") else "+" + text
+    is_positive = value is not None and float(f"{value:.{digits}f}") > 0
+    return "+" + text if is_positive else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,16 @@ class Results:
     def study(self) -> str:
         """The study's name."""
         return str(self.manifest["study"])
+
+    @property
+    def title(self) -> str:
+        """The study's title; empty where it has none."""
+        kept = self.file("study.toml")
+        try:
+            title = tomllib.loads(kept[1]).get("title", "") if kept else ""
+        except tomllib.TOMLDecodeError:
+            return ""
+        return title if isinstance(title, str) else ""
 
     @property
     def is_analysis(self) -> bool:

@@ -36,7 +36,7 @@ def assemble(results: Results) -> Report:
     settings = ", ".join(manifest["settings"]) or "none"
     engine = {"sim": "simulated packet by packet", "emu": "emulated", "live": "measured"}.get(manifest["engine"], "")
     return Report(
-        title=context.settings.title or results.study,
+        title=context.settings.title or results.title or results.study,
         question=context.settings.question,
         facts=facts,
         sections=sections.build(context),

@@ -94,6 +94,16 @@ class Context:
         return rows.join(numbers, on=identity, how="left", maintain_order="left")
 
     @functools.cached_property
+    def varied(self) -> dict[str, list[str]]:
+        """The keys that vary between the points of a study, each with its values, in the order of the study."""
+        if self.results.is_analysis:
+            return {}
+        points = [json.loads(point) for point in self.rows["point"].unique(maintain_order=True) if point]
+        keys = dict.fromkeys(key for point in points for key in point)
+        values = {key: [_in_full(point[key]) for point in points if key in point] for key in keys}
+        return {key: list(dict.fromkeys(seen)) for key, seen in values.items()}
+
+    @functools.cached_property
     def bulk(self) -> pl.DataFrame:
         """The rows of bulk transfers, else of all flows."""
         bulk = self.rows.filter(pl.col("kind") == "bulk")
@@ -281,6 +291,10 @@ def _short(key: str) -> str:
     """
     parts = key.split(".")
     return " ".join(parts[1:] if parts[0] in ("flow", "flows", "link", "links", "hosts") and len(parts) > 1 else parts)
+
+
+def _in_full(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _text(value: Any) -> str:

@@ -61,6 +61,11 @@ class Network:
         path = self._path(row)
         return link in path or not any(isinstance(one, str) for one in path)
 
+    def uses(self, row: Mapping[str, Any], link: str) -> bool:
+        """Whether a flow's data or, on the way back, its acknowledgements take a directed link, as far as is known."""
+        name = link.rpartition(".")[0]
+        return self.takes(row, link) or any(self.takes(row, f"{name}.{direction}") for direction in ("down", "up"))
+
     def meetings(self, flows: pl.DataFrame, least_s: float) -> list[Meeting]:
         """Return the largest sets of flows that meet on a link.
 

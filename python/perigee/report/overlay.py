@@ -151,7 +151,7 @@ def _plot(
 def _table(cells: Sequence[Difference], names: tuple[str, str], remarks: Sequence[str]) -> Table:
     rows = []
     for cell in cells:
-        digits = cell.metric.digits
+        digits = cell.digits
         half = "" if cell.half_width != cell.half_width else f" ± {number(cell.half_width, digits)}"
         texts = (
             cell.label, cell.metric.heading, number(cell.a, digits), number(cell.b, digits),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perigee.csv_text import csv_text
+from perigee.errors import InputError
 from perigee.files import atomic_file, storage_errors, write_atomically
 from perigee.report.model import Plot, Report, Table
 
@@ -26,8 +27,11 @@ def write(report: Report, folder: Path, formats: Sequence[str]) -> None:
         formats: any of `pdf`, `png` (figures), `csv`, `latex` (tables).
 
     Raises:
+        InputError: `folder` is a symbolic link.
         StorageError: it cannot be written.
     """
+    if folder.is_symlink():
+        raise InputError(f"{folder}: is a symbolic link, and nothing is written through one; remove it, or give --out")
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     for plot in report.plots():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -116,11 +117,15 @@ def figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
 
 
 def legend_above(owner: Figure, axes: Axes, columns: int) -> None:
-    """Put the legend of `axes` above the whole figure, in one or more rows, in fewer columns where texts are long."""
-    handles, labels = axes.get_legend_handles_labels()
+    """Put the legend of `axes` above the whole figure, as `legend_of` does."""
+    legend_of(owner, *axes.get_legend_handles_labels(), columns)
+
+
+def legend_of(owner: Figure, handles: Sequence[Artist], labels: Sequence[str], columns: int) -> None:
+    """Put a legend above the whole figure, in one or more rows, in fewer columns where texts are long."""
     longest = max((len(label) for label in labels), default=0)
     fits = max(1, _LETTERS_PER_LINE // (longest + _LETTERS_OF_A_HANDLE))
-    owner.legend(handles, labels, loc="outside upper center", ncols=min(columns, fits))
+    owner.legend(handles, labels, loc="outside upper center", ncols=min(columns, fits, max(1, len(labels))))
 
 
 def plain_numbers(axis: Axis) -> None:

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from perigee.metrics import metric, sample
-from perigee.numbers import number
+from perigee.numbers import decimals, number
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.style import INK, figure, from_zero, legend_above
+from perigee.report.style import INK, figure, from_zero, legend_above, legend_of
 from perigee.statistics import WHISKER_IQR, Array, Box, box, cumulative
 
 Curve = tuple[Array, Array]
@@ -56,10 +56,10 @@ def throughput(context: Context) -> Section | None:
     axes.set_ylabel("Throughput (Mbit/s)")
     axes.grid(visible=False, axis="x")
     from_zero([axes])
-    handles = [
-        Patch(facecolor=g.look.color, edgecolor=INK, alpha=0.75, hatch=g.look.hatch, label=g.legend) for g in groups
-    ]
-    drawing.legend(handles=handles, loc="outside upper center", ncols=min(len(groups), 6))
+    # A box of equal values is a line, which the edge of the figure would cut.
+    axes.set_ylim(top=1.03 * axes.get_ylim()[1])
+    handles = [Patch(facecolor=g.look.color, edgecolor=INK, alpha=0.75, hatch=g.look.hatch) for g in groups]
+    legend_of(drawing, handles, [group.legend for group in groups], 6)
     caption = (
         "Distribution over flows of each flow's 10th, 50th and 90th percentile and mean of throughput. Boxes: "
         f"quartiles and median; whiskers: last value within {WHISKER_IQR} interquartile ranges of the box; circles: "
@@ -72,8 +72,7 @@ def throughput(context: Context) -> Section | None:
         head=["", "of each flow", "lower whisker", "lower quartile", "median", "upper quartile", "upper whisker",
               "outliers"],
         rows=[
-            [Cell(g.label), Cell(title), *(Cell(number(v)) for v in (b.low, b.q1, b.median, b.q3, b.high)),
-             Cell(str(len(b.outliers)))]
+            [Cell(g.label), Cell(title), *_numbers_of(b), Cell(str(len(b.outliers)))]
             for g, _, title, b, _ in rows
         ],
         data=pl.DataFrame(
@@ -87,6 +86,11 @@ def throughput(context: Context) -> Section | None:
         folded=True,
     )  # fmt: skip
     return Section("throughput", "Throughput", [Plot("throughput-boxes", caption, alt, drawing), table])
+
+
+def _numbers_of(one: Box) -> list[Cell]:
+    digits = decimals(1, one.median)
+    return [Cell(number(value, digits)) for value in (one.low, one.q1, one.median, one.q3, one.high)]
 
 
 def _draw_box(axes: Axes, numbers: Box, at: float, width: float, group: Group) -> None:

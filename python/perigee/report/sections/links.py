@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 
 from perigee.metrics import mean, sample_of
 from perigee.numbers import number
-from perigee.report.context import Context
+from perigee.report.context import Context, Group
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.style import figure, from_zero, legend_above, plain_numbers
 
@@ -40,7 +42,7 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
     packets = "offered_packets" if "offered_packets" in links.columns else None
     rows, data = [], []
     for name in names:
-        for group in context.groups:
+        for group in _using(context, name, context.groups):
             own = links.filter(pl.col("link") == name).join(group.flows.select("run").unique(), on="run", how="semi")
             if own.is_empty():
                 continue
@@ -71,11 +73,17 @@ def _table(context: Context, names: list[str], slug: str, caption: str, *, folde
     )  # fmt: skip
 
 
+def _using(context: Context, link: str, groups: Sequence[Group]) -> Sequence[Group]:
+    """Return the groups with flows over a link; of a link that only other traffic takes, all."""
+    return [one for one in groups if context.network.uses(one.rows.row(0, named=True), link)] or groups
+
+
 def _queue(context: Context, link: str) -> Plot:
     drawing = figure(3.6)
     queue, drops = drawing.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     words = []
-    for group in context.drawn:
+    groups = _using(context, link, context.drawn)
+    for group in groups:
         run, _ = context.typical[group.number]
         part = context.link_series(run, link)
         t, look = part["t_s"].to_numpy(), group.look
@@ -95,7 +103,7 @@ def _queue(context: Context, link: str) -> Plot:
     drops.set_xlim(left=0)
     from_zero([queue, drops])
     drawing.align_ylabels()
-    legend_above(drawing, queue, min(len(context.drawn), 6))
+    legend_above(drawing, queue, min(len(groups), 6))
     return Plot(
         "queue",
         f"Queue of {link} and packets it dropped, over time, in the run of each group's representative flow.",

@@ -9,7 +9,7 @@ from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section
 from perigee.report.sections.summary import metric_table
-from perigee.report.style import INK, figure, from_zero
+from perigee.report.style import INK, figure, from_zero, legend_above
 
 
 def section(context: Context) -> Section | None:
@@ -39,7 +39,6 @@ def section(context: Context) -> Section | None:
     axes.set_ylabel("Power (Mbit/s per s)")
     axes.grid(visible=False, axis="x")
     from_zero([axes])
-    handles, labels = axes.get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside upper center", ncols=min(len(groups), 6))
+    legend_above(drawing, axes, 6)
     plot = Plot("power", "Power by phase.", "; ".join(words), drawing)
     return Section("power", "Power", [table, plot])

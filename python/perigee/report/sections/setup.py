@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -15,11 +16,26 @@ def section(context: Context) -> Section | None:
     """Return the links and hosts as the engine resolved them, and the study file."""
     setup = context.results.setup()
     captions = (("links", "The links, each direction"), ("hosts", "The hosts' TCP"), ("flows", "The flows"))
-    blocks: list[Block] = [_properties(kind, caption, setup[kind]) for kind, caption in captions if setup.get(kind)]
+    varied = context.varied
+    where = ", in the first run; see what varies" if varied else ""
+    blocks: list[Block] = [_varied(varied)] if varied else []
+    blocks += [_properties(kind, caption + where, setup[kind]) for kind, caption in captions if setup.get(kind)]
     if kept := context.results.file("study.toml"):
         blocks.append(Listing("study.toml", kept[1]))
     blocks += [Listing(name, text) for name, text in context.results.authored()]
     return Section("setup", "Links, hosts and flows", blocks) if blocks else None
+
+
+def _varied(varied: Mapping[str, Sequence[str]]) -> Table:
+    """Return a table with a row per key that varies, and its values in the order of the study."""
+    return Table(
+        name="setup-varied",
+        caption="What varies",
+        head=["", "values"],
+        rows=[[Cell(key), Cell("; ".join(values))] for key, values in varied.items()],
+        data=pl.DataFrame([{"key": key, "value": value} for key, values in varied.items() for value in values]),
+        words=(1,),
+    )
 
 
 def _properties(kind: str, caption: str, things: list[dict[str, Any]]) -> Table:

@@ -13,12 +13,12 @@ import polars as pl
 from matplotlib.artist import Artist
 
 from perigee.metrics import mean
-from perigee.numbers import number
+from perigee.numbers import number, with_spread
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.network import Meeting
 from perigee.report.sections.timeline import capacity_area
-from perigee.report.style import INK, figure
+from perigee.report.style import INK, figure, legend_of
 from perigee.report.utilisation import utilisation
 from perigee.statistics import Array, jain, most_typical, spread
 
@@ -177,8 +177,7 @@ def _mean(values: Sequence[float | None]) -> float:
 
 
 def _with_spread(values: Array, digits: int) -> str:
-    deviation = spread(values)
-    return number(float(values.mean()), digits) + (f" ± {number(deviation, digits)}" if deviation is not None else "")
+    return with_spread(float(values.mean()), spread(values), digits)
 
 
 def _plot(context: Context, found: Sequence[Combination]) -> Plot:
@@ -204,16 +203,17 @@ def _plot(context: Context, found: Sequence[Combination]) -> Plot:
                 label=label, rasterized=len(part) > 4000,
             )  # fmt: skip
         axes.set_title(one.title, fontsize=8.5)
-    # The panels share their scales, which end where the largest of all is.
+    # The panels share their scales, which begin with the first flow and end where the largest of all is.
     panels.flat[0].set_ylim(bottom=0)
-    panels.flat[0].set_xlim(left=0)
+    panels.flat[0].margins(x=0)
+    panels.flat[0].set_xlim(left=math.floor(min(row["start_s"] for one in found for row in one.rows[one.typical])))
     for axes in panels.flat[len(found) :]:
         axes.set_visible(False)
     seen: dict[str, Artist] = {}
     for axes in panels.flat[: len(found)]:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             seen.setdefault(label, handle)
-    drawing.legend(list(seen.values()), list(seen), loc="outside upper center", ncols=min(len(seen), 6))
+    legend_of(drawing, list(seen.values()), list(seen), 6)
     drawing.supxlabel("Time (s)", fontsize=9)
     drawing.supylabel("Throughput (Mbit/s)", fontsize=9)
     links = sorted({one.link for one in found if one.link})

@@ -6,7 +6,7 @@ from __future__ import annotations
 import polars as pl
 
 from perigee.metrics import Metric, group_spread
-from perigee.numbers import number
+from perigee.numbers import with_spread
 from perigee.report.context import Context
 from perigee.report.model import Cell, Section, Table
 
@@ -34,7 +34,7 @@ def metric_table(context: Context, metrics: list[Metric], name: str, caption: st
             flows = context.with_metric(group, one.name)
             spread, count = group_spread(flows, one), flows[one.name].count()
             is_best = mean == best[one.name] and len(context.groups) > 1
-            text = number(mean, one.digits) + ("" if spread is None else f" ± {number(spread, one.digits)}")
+            text = with_spread(mean, spread, one.digits)
             if 0 < count < flows.height:
                 text += f" (of {count})"
             cells.append(Cell(text + (" ★" if is_best else ""), "best" if is_best else ""))

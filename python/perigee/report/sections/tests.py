@@ -6,7 +6,7 @@ from __future__ import annotations
 import polars as pl
 
 from perigee.metrics import Metric
-from perigee.numbers import number, probability, signed
+from perigee.numbers import decimals, number, probability, signed
 from perigee.pairing import Comparison, compare_groups, corrected, method, share_draws
 from perigee.report.context import Context, Group
 from perigee.report.model import Cell, Section, Table
@@ -72,15 +72,16 @@ def _row(
     metric: Metric, group: Group, _reference: Group, found: Comparison, p: float | None, ranks: float | None
 ) -> list[Cell]:
     test = found.contrast
-    difference = f"{signed(found.difference, metric.digits)} {metric.unit}"
+    digits = decimals(metric.digits, found.difference, test.half_width if test else None)
+    difference = signed(found.difference, digits)
     cells = [Cell(metric.title), Cell(group.label)]
     if test is None:
         rest = [Cell("–")] * 3
-        return [*cells, Cell(difference), Cell(found.size), *rest, Cell(found.reason), Cell("–")]
+        return [*cells, Cell(f"{difference} {metric.unit}"), Cell(found.size), *rest, Cell(found.reason), Cell("–")]
     is_significant = p is not None and p < ALPHA
     return [
         *cells,
-        Cell(f"{signed(found.difference, metric.digits)} ± {number(test.half_width, metric.digits)} {metric.unit}"),
+        Cell(f"{difference} ± {number(test.half_width, digits)} {metric.unit}"),
         Cell(found.size),
         Cell(f"t({test.degrees:.{0 if found.is_paired else 1}f}) = {number(test.t, 2)}"),
         Cell(probability(p)),
