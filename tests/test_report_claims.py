@@ -167,6 +167,19 @@ def test_two_results_of_the_same_seeds_are_compared_in_pairs_and_others_are_not(
         assert ("paired by round" in method, "Welch" in method) == (is_paired, not is_paired)
 
 
+def test_a_comparison_names_both_algorithms_and_the_settings_that_differ(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(ONE_LINK + flow("f", duration_s=2))
+    study = find_study(str(path))
+    carry_out(Job(study, Simulator(), out=tmp_path / "a", workers=1))
+    carry_out(Job(study, Simulator(), settings=("flow.cc=reno",), out=tmp_path / "b", workers=1))
+    a, b = Results(tmp_path / "a"), Results(tmp_path / "b")
+    cells = compare(a, b)
+    assert {cell.label for cell in cells} == {"cubic in A, reno in B"}
+    assert as_frame(cells).select("group", "group_b").unique().row(0) == ("cubic", "reno")
+    assert remarks(a, b, cells)[0] == "Settings changed: none in A; flow.cc=reno in B."
+
+
 def test_pairs_are_of_the_rounds_that_both_have_unless_these_are_few() -> None:
     def values(rounds: range) -> pl.DataFrame:
         rows = [{"round": number, "seed": 7 * number, "x": float(number**2 % 11)} for number in rounds]

@@ -43,8 +43,8 @@ class Difference:
 
     @property
     def label(self) -> str:
-        """What people call the group."""
-        return self.groups[0].label
+        """What people call the group, or both where they are not called the same."""
+        return label_of(self.groups)
 
     @property
     def a(self) -> float:
@@ -131,9 +131,17 @@ def pairs(a: Results, b: Results) -> list[tuple[Group, Group]]:
     return common
 
 
+def label_of(groups: tuple[Group, Group]) -> str:
+    """Return what people call a group in A and in B."""
+    ours, theirs = (group.label for group in groups)
+    return ours if ours == theirs else f"{ours} in A, {theirs} in B"
+
+
 def remarks(a: Results, b: Results, cells: Sequence[Difference]) -> list[str]:
     """Return what is to be known of the cells, a sentence or two each."""
-    found = [
+    settings = [", ".join(one.manifest["settings"]) or "none" for one in (a, b)]
+    found = [f"Settings changed: {settings[0]} in A; {settings[1]} in B."] if settings[0] != settings[1] else []
+    found += [
         f"{name}: all rounds gave the same results, nothing random came to bear: they are one sample, without a spread."
         for name, one in (("A", a), ("B", b))
         if is_one_sample(one.table("flows"))
@@ -141,15 +149,16 @@ def remarks(a: Results, b: Results, cells: Sequence[Difference]) -> list[str]:
     for ours, theirs in pairs(a, b):
         endings = [f"{name} {words}" for name, group in (("A", ours), ("B", theirs)) if (words := in_words(group.rows))]
         if endings:
-            found.append(f"{ours.label}: {'; '.join(endings)}. Flows that failed are in no mean.")
+            found.append(f"{label_of((ours, theirs))}: {'; '.join(endings)}. Flows that failed are in no mean.")
     return [*found, method([cell.comparison for cell in cells])]
 
 
 def as_frame(cells: Sequence[Difference]) -> pl.DataFrame:
     """Return the cells as a table.
 
-    Its columns are `group, quantity, unit, a, b, difference, difference_percent, half_width_95, paired, values_a,
-    values_b, p` (of the t test), `p_holm` (the same, corrected for all cells), `p_wilcoxon, p_wilcoxon_holm, remark`.
+    Its columns are `group` (its name in A), `quantity, unit, a, b, difference, difference_percent, half_width_95,
+    paired, values_a, values_b, p` (of the t test), `p_holm` (the same, corrected for all cells), `p_wilcoxon,
+    p_wilcoxon_holm, remark, group_b` (its name in B).
     """
     rows = [
         {
@@ -169,6 +178,7 @@ def as_frame(cells: Sequence[Difference]) -> pl.DataFrame:
             "p_wilcoxon": cell.comparison.contrast and cell.comparison.contrast.p_wilcoxon,
             "p_wilcoxon_holm": cell.p_wilcoxon,
             "remark": cell.comparison.reason,
+            "group_b": cell.groups[1].name,
         }
         for cell in cells
     ]

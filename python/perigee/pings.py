@@ -127,7 +127,7 @@ def _of_system(path: Path) -> Iterator[Entry]:
             if found is None:
                 continue
             if wrong := [text for text in found.groups() if text is not None and not _NUMBER.fullmatch(text)]:
-                raise InputError(f"{path}:{place}: not a number of a ping: {wrong[0][:40]!r}; remove the line")
+                raise InputError(f"{path}:{place}: not a number of a ping: {wrong[0][:40].decode()}; remove the line")
             seq = int(found["seq"])
             # A number of 16 bits; one from before is an answer that came twice or late.
             ahead = 0 if next_number is None else (seq - next_number) % 65536

@@ -404,7 +404,7 @@ pub(crate) static LIVE: Section = Section {
         key("for", Kind::TimeOrOff { min: Time::from_secs(1), max: DAYS_30 }, "off", "No run begins so long after the first, or later; what is left of the study is left out."),
         key("retries", Kind::Integer { min: 0, max: 1000 }, "3", "How often a run that failed is tried again, after 2 s, 4 s, 8 s and so on."),
         key("backoff", Kind::Time { min: Time::from_secs(1), max: DAYS_30 }, "5 min", "Longest pause before it is tried again; pauses grow, from run to run too, until one comes through."),
-        key("failed", Kind::Word(&["skip", "again"]), "skip", "A run that keeps failing: `skip` leaves it out and says so; `again` leaves it for the next time that the same command is given."),
+        key("failed", Kind::Word(&["skip", "again"]), "skip", "A run that keeps failing: `skip` keeps its flows as failed and goes on; `again` leaves it for the next time that the same command is given."),
         key("timeout", Kind::Time { min: Time::from_secs(1), max: DAYS_30 }, "30 s", "A run is given up so long after its flows should have ended; of flows with a `size`, `time_limit` ends it."),
         key("connect_timeout", Kind::Time { min: Time::from_millis(100), max: Time::from_secs(3600) }, "10 s", "Longest wait for a server to answer."),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from perigee.compare import Difference, as_frame, pairs, remarks
+from perigee.compare import Difference, as_frame, label_of, pairs, remarks
 from perigee.errors import InputError
 from perigee.metrics import mean
 from perigee.numbers import number, probability, signed
@@ -135,7 +135,7 @@ def _plot(
                 lw=0, rasterized=dense,
             )  # fmt: skip
             axis.set_ylabel(label)
-    axes[0].set_title(groups[0].label)
+    axes[0].set_title(label_of(groups))
     for axis in axes:
         axis.set_ylim(bottom=0)
     axes[-1].set_xlim(left=0)
@@ -143,7 +143,7 @@ def _plot(
     drawing.align_ylabels()
     legend_above(drawing, axes[0], 2)
     means = [mean(group.flows["goodput_mbps"]) for group in groups]
-    words = f"{groups[0].label}: {number(means[0])} Mbit/s in A, {number(means[1])} in B"
+    words = f"{label_of(groups)}: {number(means[0])} Mbit/s in A, {number(means[1])} in B"
     rounds = " and ".join(str(group.flows.height) for group in groups)
     return Plot(f"overlay-{place}", f"{words} ({rounds} flows).", f"{words}, over time", drawing)
 
