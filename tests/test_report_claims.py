@@ -218,6 +218,15 @@ def test_links_are_shown_for_the_groups_whose_flows_take_them(tmp_path: Path) ->
     assert [text.get_text() for text in queue.figure.legends[0].get_texts()] == ["y, cubic"]
 
 
+def test_a_reference_or_link_that_the_results_lack_is_said(tmp_path: Path) -> None:
+    study = ONE_LINK + flow("f", duration_s=2) + '[vary]\n"flow.cc" = ["cubic", "reno"]\n'
+    made = report_of(simulated(study, tmp_path, 'reference = "cubc"\nlink = "frist.down"\n'))
+    assert made.notes[:2] == [
+        "The reference of report.toml, cubc, is not in these results (they have cubic, reno): no tests.",
+        "The link of report.toml, frist.down, is not in these results; they have first.down, first.up.",
+    ]
+
+
 def test_the_setup_names_what_varies(tmp_path: Path) -> None:
     study = 'title = "Rates & losses"\n' + ONE_LINK + flow("f", duration_s=2)
     study += '[vary]\n"flow.cc" = ["cubic", "reno"]\n"links.first.rate" = ["1 Mbit/s", "2 Mbit/s"]\n'

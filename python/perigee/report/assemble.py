@@ -58,13 +58,32 @@ def assemble(results: Results) -> Report:
 
 def notes(context: Context) -> list[str]:
     """Return what is to be known of all numbers of a report."""
+    missing = _missing(context)
     if not is_one_sample(context.rows):
-        return []
+        return missing
     rounds = context.rows["round"].n_unique()
     return [
+        *missing,
         f"All {rounds} rounds gave the same results: nothing random came to bear. They are one sample, so there are no "
-        "spreads, no confidence intervals and no tests."
+        "spreads, no confidence intervals and no tests.",
     ]
+
+
+def _missing(context: Context) -> list[str]:
+    """Return which settings of `report.toml` name something that these results do not have."""
+    reference, link = context.settings.reference, context.settings.link
+    found = []
+    if reference and not any(reference in (group.name, group.cc) for group in context.all_groups):
+        names = ", ".join(dict.fromkeys(group.cc or group.name for group in context.all_groups))
+        found.append(
+            f"The reference of report.toml, {reference}, is not in these results (they have {names}): no tests."
+        )
+    links: list[str] = []
+    if context.results.has("links"):
+        links = context.results.table("links")["link"].unique().sort().to_list()
+    if link and links and link not in links:
+        found.append(f"The link of report.toml, {link}, is not in these results; they have {', '.join(links)}.")
+    return found
 
 
 def _endings(context: Context) -> list[Fact]:
