@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -207,6 +208,18 @@ def test_code_that_ends_the_process_is_told_so(perigee: Perigee, folder: Path) -
     done = perigee("run", "own.toml", "--jobs", "1")
     assert done.returncode == 1
     assert "ended the process (exit code 3)" in done.stderr
+
+
+@pytest.mark.parametrize("head", [b"\xff" * 9, b'{"sizes": [9999999999999]}', b"[1, 2]", b"{"])
+def test_code_that_writes_to_file_descriptors_of_ours_is_told_so(perigee: Perigee, folder: Path, head: bytes) -> None:
+    message = head if head[0] == 255 else struct.pack("<Q", len(head)) + head
+    content = ", ".join(map(str, message))
+    loss = f"static const unsigned char text[] = {{ {content} }}; "
+    loss += "for (int i = 3; i < 64; i++) write(i, text, sizeof(text));"
+    write(folder, top="extern long write(int, const void *, unsigned long);", loss=loss)
+    done = perigee("run", "own.toml", "--jobs", "1")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    assert "wrote to a file descriptor that is not its own; its answer cannot be read" in done.stderr
 
 
 def test_constructors_run_in_the_other_process_and_only_where_runs_do(perigee: Perigee, folder: Path) -> None:

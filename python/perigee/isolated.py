@@ -28,6 +28,8 @@ IDLE_FACTOR = 10
 LOADING_FACTOR = 6
 """Reading a large study takes longer than any callback."""
 SAID_BYTES = 2000
+HEAD_BYTES = 16 << 20
+"""The head of an answer is shorter: it names tables, columns and captures."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,9 @@ class Child:
         except BrokenPipeError:
             raise self._lost() from None
         (length,) = LENGTH.unpack(self._read(LENGTH.size, still, watch))
-        answer: dict[str, Any] = json.loads(bytes(self._read(length, still, watch)))
+        if length > HEAD_BYTES:
+            raise self._garbled()
+        answer = self._head(bytes(self._read(length, still, watch)))
         parts = [self._read(size, still, watch) for size in answer["sizes"]]
         if "wrong_input" in answer:
             raise InputError(answer["wrong_input"])
@@ -187,6 +191,22 @@ class Child:
                 self._process.kill()
                 raise LostError(why, noted, stalled=True)
         return content
+
+    def _head(self, text: bytes) -> dict[str, Any]:
+        """Read the head of an answer, which announces no more than the process could have held."""
+        try:
+            answer: dict[str, Any] = json.loads(text)
+            sizes = answer["sizes"]
+            if min(sizes, default=0) >= 0 and sum(sizes) <= self._limits.memory_bytes:
+                return answer
+        except (ValueError, TypeError, KeyError):
+            pass
+        raise self._garbled()
+
+    def _garbled(self) -> LostError:
+        """Say that there is no answer to be found in what came."""
+        self._process.kill()
+        return LostError("wrote to a file descriptor that is not its own; its answer cannot be read", self.noted())
 
     def _lost(self) -> LostError:
         """Say how the process ended."""
