@@ -222,6 +222,22 @@ def test_code_that_writes_to_file_descriptors_of_ours_is_told_so(perigee: Perige
     assert "wrote to a file descriptor that is not its own; its answer cannot be read" in done.stderr
 
 
+def test_code_makes_no_processes_that_would_outlive_it(perigee: Perigee, folder: Path) -> None:
+    write(folder, top="extern int fork(void), pause(void);", init="if (fork() == 0) for (;;) pause();")
+    before = orphans()
+    for command in (["run", "own.toml", "--jobs", "1"], ["cc", "check", "own.c"]):
+        done = perigee(*command)
+        assert done.returncode == 0, done.stderr
+    assert orphans() - before == set()
+
+
+def orphans() -> set[str]:
+    """Processes for authors' code that nobody waits for."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True)  # noqa: S607
+    lines = (line.split() for line in listed.stdout.splitlines() if "isolated_child.py" in line)
+    return {pid for pid, parent, *_ in lines if parent == "1"}
+
+
 def test_constructors_run_in_the_other_process_and_only_where_runs_do(perigee: Perigee, folder: Path) -> None:
     mark = folder / "mark"
     top = f'__attribute__((constructor)) static void on_load(void) {{ creat("{mark}", 0600); }}'

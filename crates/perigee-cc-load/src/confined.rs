@@ -14,6 +14,7 @@ use rustix::fs::{memfd_create, MemfdFlags};
 use rustix::mm::{mmap, MapFlags, ProtFlags};
 use rustix::process::{getppid, set_parent_process_death_signal, setrlimit, Pid, Resource, Rlimit, Signal};
 
+use crate::alone::stay_alone;
 use crate::LoadError;
 
 /// An author's file as another process has compiled it.
@@ -27,8 +28,8 @@ pub struct Compiled {
     pub library: Vec<u8>,
 }
 
-/// Gives this process its limits, for good: `memory` bytes of address space, few files and no core dumps. It is killed when
-/// the thread that started it, of the process `parent`, ends. Returns the note in the shared memory `note`.
+/// Gives this process its limits, for good: `memory` bytes of address space, few files, no core dumps, and no processes of its
+/// own. It is killed when the thread that started it, of the process `parent`, ends. Returns the note in the shared memory `note`.
 ///
 /// # Errors
 /// Where the system does not do it, or the parent is gone already.
@@ -47,6 +48,7 @@ pub fn confine(memory: u64, parent: u32, note: impl AsFd) -> io::Result<&'static
     for (resource, most) in limits {
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
+    stay_alone()?;
     // SAFETY: a new mapping, of memory that is large enough (or else a signal ends this process), never unmapped.
     let at = unsafe {
         let access = ProtFlags::READ | ProtFlags::WRITE;

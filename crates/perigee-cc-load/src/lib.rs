@@ -12,6 +12,7 @@
 //! # Ok::<(), perigee_cc_load::LoadError>(())
 //! ```
 
+mod alone;
 mod check;
 mod confined;
 mod image;
