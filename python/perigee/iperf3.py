@@ -227,10 +227,21 @@ def _test(document: Mapping[str, Any], name: str) -> Measured | str:
             notes[MUTE] = True
     if not flows:
         return said or ""
+    for flow in flows:
+        _check(flow.seen, name)
     if said:
         notes = {f"ended early: {said}": True, **notes}
     began = _number(_table(start.get("timestamp")).get("timesecs"))
     return Measured(str(start.get("version", "iperf3")), began, tuple(flows), said, tuple(notes))
+
+
+def _check(seen: Seen, name: str) -> None:
+    """Refuse sums that no transfer has: each number was below `LARGEST`, and a file may hold any number of them."""
+    counts = [seen.duration_ns, seen.size, seen.length_ns, seen.sent_packets, seen.retransmitted_packets]
+    counts += [count for pair in seen.arrivals[-1:] for count in pair]
+    counts += [again for _, again, _, _ in seen.samples[-1:]]
+    if any(count is not None and count >= LARGEST for count in counts):
+        raise InputError(f"{name}: holds sums that no transfer has; take the file that iperf3 wrote, whole")
 
 
 def _sides(document: Mapping[str, Any]) -> dict[int, _Side]:

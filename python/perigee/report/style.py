@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -107,7 +108,9 @@ _STYLE: dict[str, Any] = {
 def styled() -> Iterator[None]:
     """Make figures within the block look so."""
     context: Any = mpl.rc_context
-    with context(_STYLE):
+    with context(_STYLE), warnings.catch_warnings():
+        # A letter that the font lacks is a box in the figure, and itself in the page's text.
+        warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from font", UserWarning)
         yield
 
 
