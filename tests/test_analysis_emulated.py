@@ -22,6 +22,7 @@ from perigee.results import Results
 STUDY = """
 name = "seen"
 nodes = ["server", "client"]
+hosts.mss = "1397 B"
 [measure]
 rtt = true
 [[links]]
@@ -39,7 +40,8 @@ cc = "cubic"
 start = "8 s"
 duration = "12 s"
 """
-LINK = "overhead"
+DEVICES = "mtu 1437"
+"""No other study, and no trial of the emulator, has packets of this size."""
 FIRST_NODE = "10.71.0.1"
 SECOND_NODE = "10.71.0.2"
 
@@ -60,13 +62,13 @@ def namespaces(pid: int) -> Iterator[Path]:
 def namespace_of(pid: int, address: str, until: float) -> Path:
     """The namespace of the node that has an address, once the devices of the study are there.
 
-    Before the study the emulator tries itself out, with nodes of the same addresses but other links.
+    Before the study the emulator tries itself out, with nodes of the same addresses but packets of other sizes.
     """
     while time.monotonic() < until:
         for entry in namespaces(pid):
             command = ["nsenter", f"--net={entry}", "sh", "-c", "ip -o link show; ip -o addr show"]
             shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-            if f" {address}/32 " in shown and f" {LINK}: " in shown:
+            if f" {address}/32 " in shown and f" {DEVICES} " in shown:
                 return entry
         time.sleep(0.05)
     raise AssertionError(f"no namespace with {address}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -213,6 +214,17 @@ def test_unload_waits_for_the_last_socket() -> None:
     assert (process.returncode, name in registered()) == (0, False), said
 
 
+def wait_until_ready(pid: int) -> None:
+    """Wait until a command has taken its signals over: before that, Python ends it by itself."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        caught = re.search(r"^SigCgt:\s+([0-9a-f]+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+        if caught and int(caught[1], 16) >> (signal.SIGTERM - 1) & 1:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the command was not ready")
+
+
 @pytest.mark.usefixtures("machine")
 def test_a_wait_that_is_interrupted_leaves_it_loaded() -> None:
     name = own("i")
@@ -220,9 +232,9 @@ def test_a_wait_that_is_interrupted_leaves_it_loaded() -> None:
     client, server = connection(name)
     command = [sys.executable, "-m", "perigee", "cc", "unload", name, "--wait", "60"]
     with client, server, subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL) as process:
-        time.sleep(1)
+        wait_until_ready(process.pid)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=5) == 130
+        assert process.wait(timeout=20) == 130
     assert name in registered()
 
 

@@ -209,7 +209,7 @@ def test_a_connection_that_fails_is_a_row_and_the_other_runs_go_on(
     (tmp_path / "dead.toml").write_text(dead + "[hosts]\nsyn_retries = 1\n")
     done = perigee("run", tmp_path / "dead.toml", "--engine", engine, "--out", tmp_path / "dead")
     assert done.returncode == 0, done.stderr
-    assert "not completed: 1 of 2 flows, in 1 runs: timed out" in done.stderr
+    assert "not completed: 1 of 2 flows, in 1 run: timed out" in done.stderr
     flows = pl.read_parquet(tmp_path / "dead" / "flows.parquet").sort("run")
     assert flows["outcome"].to_list() == ["timed_out", "completed"]
     assert flows["duration_s"][0] == pytest.approx(3.0, abs=0.5)

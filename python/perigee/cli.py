@@ -26,6 +26,7 @@ from perigee.dry import listing
 from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
 from perigee.fitting import command as fit_command
 from perigee.numbers import number, probability, signed
+from perigee.outcomes import FAILED, INCOMPLETE
 from perigee.places import find_study
 from perigee.runner import Job, carry_out
 
@@ -305,9 +306,10 @@ def _say_failures(folder: Path) -> None:
     flows = Results(folder).table("flows")
     ends = flows.filter(~pl.col("completed")).group_by("outcome").agg(pl.len(), pl.n_unique("run")).sort("outcome")
     for outcome, count, runs in ends.iter_rows():
-        said = outcome.replace("_", " ")
+        said = (FAILED | INCOMPLETE).get(outcome, outcome)
+        where = f"{runs} run" if runs == 1 else f"{runs} runs"
         error_console.print(
-            f"[bold red]not completed:[/bold red] {count} of {flows.height} flows, in {runs} runs: {said} "
+            f"[bold red]not completed:[/bold red] {count} of {flows.height} flows, in {where}: {escape(said)} "
             "(table flows, column outcome)",
             highlight=False,
             soft_wrap=True,
