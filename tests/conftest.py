@@ -29,6 +29,21 @@ settings.load_profile("here")
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL = Path("/sys/kernel/btf")
 Perigee = Callable[..., subprocess.CompletedProcess[str]]
+SMALL_STUDY = """
+name = "small"
+nodes = ["a", "b"]
+[[links]]
+name = "l"
+between = ["a", "b"]
+rate = "10 Mbit/s"
+delay = "1 ms"
+[[flows]]
+name = "f"
+from = "a"
+to = "b"
+size = "10 kB"
+"""
+"""A study of one short transfer."""
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import environment
+from conftest import SMALL_STUDY, environment
 from perigee import files, iperf3, pings, probe_tables
 from perigee.analysis import analyze
 from perigee.engines import Simulator
@@ -28,20 +28,6 @@ from perigee.probe import read_log as read_probe
 
 PING_HEAD = b"# perigee ping: to x, every 200000 us, 20 bytes, lost after 10000000 us\nunix_s,rtt_ms\n"
 SYSTEM_HEAD = b"PING x (192.0.2.1) 56(84) bytes of data.\n"
-STUDY = """
-name = "named"
-nodes = ["a", "b"]
-[[links]]
-name = "l"
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "1 ms"
-[[flows]]
-name = "f"
-from = "a"
-to = "b"
-size = "10 kB"
-"""
 EDITS = 400
 
 
@@ -131,7 +117,7 @@ def test_a_number_that_is_none_in_a_log_of_the_systems_ping_is_an_error_with_its
     [('rate = { trace = "bw.txt" }', "bw.txt", "256 MiB"), ('profile = "./p.toml"', "p.toml", "16 MiB")],
 )
 def test_a_recording_and_a_profile_have_a_limit(tmp_path: Path, key: str, name: str, limit: str) -> None:
-    (tmp_path / "study.toml").write_text(STUDY.replace('rate = "10 Mbit/s"', key))
+    (tmp_path / "study.toml").write_text(SMALL_STUDY.replace('rate = "10 Mbit/s"', key))
     sparse(tmp_path / name, 1 << 40)
     with pytest.raises(InputError, match=f"{name}.*it is larger than {limit}"):
         Simulator().plan(find_study(str(tmp_path)), (), False)
@@ -239,7 +225,7 @@ def perigee(folder: Path, *arguments: object) -> subprocess.CompletedProcess[byt
 def test_names_of_files_that_are_no_utf_8_work_in_every_command(tmp_path: Path) -> None:
     bad = os.fsdecode(b"bad\xff")
     (tmp_path / f"{bad}.csv").write_bytes(PING_HEAD + b"1.000,2.000\n1.200,3.000\n")
-    (tmp_path / f"{bad}.toml").write_text(STUDY)
+    (tmp_path / f"{bad}.toml").write_text(SMALL_STUDY)
     assert perigee(tmp_path, "ping", "--summary", f"{bad}.csv").returncode == 0
     answer = perigee(tmp_path, "run", f"{bad}.toml", "--out", f"{bad}-results")
     assert (answer.returncode, answer.stdout) == (0, b"bad\xff-results\n"), answer.stderr
@@ -260,7 +246,7 @@ def test_names_of_files_that_are_no_utf_8_work_in_every_command(tmp_path: Path) 
 
 
 def test_a_capture_of_a_name_that_is_no_utf_8_is_analysed(tmp_path: Path) -> None:
-    (tmp_path / "study.toml").write_text(STUDY + "[measure]\npcap = true\n")
+    (tmp_path / "study.toml").write_text(SMALL_STUDY + "[measure]\npcap = true\n")
     assert perigee(tmp_path, "run", "study.toml", "--out", "results").returncode == 0
     capture = next((tmp_path / "results" / "captures").iterdir())
     named = tmp_path / os.fsdecode(b"caught\xff.pcapng")

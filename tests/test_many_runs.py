@@ -12,27 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from conftest import Perigee
+from conftest import SMALL_STUDY, Perigee
 from perigee import runner, shards
 from perigee.places import find_study
 from perigee.runner import Job, carry_out
 from perigee.shards import merge_shards, shard_path, write_shard
 from synthetic import SyntheticEngine
-
-STUDY = """
-name = "many"
-nodes = ["a", "b"]
-[[links]]
-name = "l"
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "1 ms"
-[[flows]]
-name = "f"
-from = "a"
-to = "b"
-size = "10 kB"
-"""
 
 
 def test_no_more_runs_are_submitted_than_two_of_each_worker(
@@ -80,7 +65,7 @@ def test_tables_are_joined_once_and_cut_into_row_groups_of_one_size(
 
 
 def test_a_million_runs_are_listed_by_their_number(perigee: Perigee, tmp_path: Path) -> None:
-    (tmp_path / "many.toml").write_text(STUDY)
+    (tmp_path / "many.toml").write_text(SMALL_STUDY)
     answer = perigee("run", "many.toml", "--set", "rounds=1000000", "--dry-run")
     assert answer.returncode == 0, answer.stderr
     assert "1000000 runs: 1 point in 1000000 rounds" in answer.stderr
@@ -90,7 +75,7 @@ def test_a_million_runs_are_listed_by_their_number(perigee: Perigee, tmp_path: P
 
 
 def test_more_than_a_million_runs_are_refused(perigee: Perigee, tmp_path: Path) -> None:
-    (tmp_path / "many.toml").write_text(STUDY + '[vary]\n"flow.size" = ["10 kB", "20 kB"]\n')
+    (tmp_path / "many.toml").write_text(SMALL_STUDY + '[vary]\n"flow.size" = ["10 kB", "20 kB"]\n')
     answer = perigee("run", "many.toml", "--set", "rounds=500001", "--dry-run")
     assert answer.returncode == 2
     assert "500001 rounds of 2 points are too many runs; lower `rounds`, down to 1000000 runs" in answer.stderr
