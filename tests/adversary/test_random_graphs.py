@@ -63,9 +63,9 @@ def flow(chance: random.Random, name: str, nodes: list[str]) -> str:
         f'kind = "request"\nrequest = "{chance.randint(1, 3000)} B"\nresponse = "{number(chance, 1, 1e5):.0f} B"\n'
         f'repeat = {chance.randint(1, 9)}\nthink = "{chance.randint(0, 900)} ms"',
         f'kind = "udp"\nrate = "{number(chance, 1e3, 3e6):.0f} bit/s"\nduration = "5 s"\n'
-        f'packet = "{chance.randint(28, 1500)} B"',
+        f'packet = "{chance.randint(28, 576)} B"',
         f'kind = "ping"\ninterval = "{chance.randint(1, 900)} ms"\nrepeat = {chance.randint(1, 60)}\n'
-        f'packet = "{chance.randint(28, 1500)} B"',
+        f'packet = "{chance.randint(28, 576)} B"',
     ]))  # fmt: skip
     if "kind" not in lines[-1] or "request" in lines[-1]:
         algorithms = ("reno", "cubic", "bbr", "hybla", "vivace", "vegas", "compound", "westwood", "bic", "htcp", "sicc")
