@@ -52,7 +52,9 @@ lint: .venv/core.made ## formatting, clippy, rustdoc, ruff, mypy, C warnings, fi
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest perigee._core
 	$(BIN)/python tools/lint.py
+	$(BIN)/python tools/architecture.py --check
 
 bench: .venv/core.made bench-packages ## speed, memory and instructions per packet, beside ns-2 and ns-3 (ten minutes)
 	$(PYTHON) benches/run.py

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Compound: a window of Reno's, and beside it one that fills large paths as long as no queue builds up.
+ * Compound: Reno's window, and a second one that fills large paths as long as no queue builds up.
  *
  * Tan, Song, Zhang, Sridharan: "A Compound TCP Approach for High-speed and Long Distance Networks", Infocom 2006;
- * draft-sridharan-tcpm-ctcp-02 (2008), whose names and numbers these are.
+ * draft-sridharan-tcpm-ctcp-02 (2008), which the names and numbers are from.
  *
  *   W = cwnd + dwnd;   cwnd: one packet per round trip, halved on a loss;   dwnd, once per round trip:
  *   dwnd += (alpha W^k - 1)+     diff < gamma       diff = W (RTT - baseRTT) / RTT: packets of ours in the queue

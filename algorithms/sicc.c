@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * SICC, Space Internet Congestion Control: CUBIC that knows a link's periodic losses.
+ * SICC, Space Internet Congestion Control: CUBIC that tells a link's periodic losses from congestion.
  *
  * Pawirotaroeno: "Space Internet Congestion Control", MSc thesis, University of Twente, 2022.
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * PCC Vivace: try rates, keep to the one whose outcome is most useful.
+ * PCC Vivace: tries rates and moves towards the one of highest utility.
  *
  * Dong, Meng, Zarchy, Arslan, Gilad, Godfrey, Schapira: "PCC Vivace: Online-Learning Congestion Control", NSDI 2018.
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Westwood with ABSE: after a loss the window is what the path is measured to carry, not half of what was sent.
+ * Westwood with ABSE: a loss sets the window to the measured bandwidth times the least round trip, not to a half.
  *
  * Casetti, Gerla, Mascolo, Sanadidi, Wang: "TCP Westwood: End-to-End Congestion Control for Wired/Wireless Networks",
  * Wireless Networks 8, 2002; Wang, Valla, Sanadidi, Gerla: "Adaptive Bandwidth Share Estimation in TCP Westwood",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Westwood+: Reno, but after a loss the window is what the path was measured to carry.
+ * Westwood+: Reno, but a loss sets the window to the measured bandwidth times the least round trip.
  *
  * Grieco, Mascolo: "Performance evaluation and comparison of Westwood+, New Reno, and Vegas TCP congestion control",
  * ACM SIGCOMM CCR 34(2), 2004; Mascolo, Casetti, Gerla, Sanadidi, Wang: "TCP Westwood: Bandwidth Estimation for Enhanced

@@ -16,8 +16,8 @@ import threading
 
 import numpy as np
 
-from perigee.probe import Plan, probe
-from perigee.serving import Limits, serve
+from perigee.measuring.probe import ProbePlan, probe
+from perigee.measuring.server import Limits, serve
 
 TOKEN = b"correct-horse"
 MOST_MBPS = 2000
@@ -38,7 +38,7 @@ def main() -> None:
         target=serve, args=("127.0.0.1", port, TOKEN, limits, lambda _answered, _clients, _older: not done.is_set())
     )
     server.start()
-    steps = probe(Plan("127.0.0.1", TOKEN, rates, port=port, time_s=given.seconds))
+    steps = probe(ProbePlan("127.0.0.1", TOKEN, rates, port=port, time_s=given.seconds))
     done.set()
     server.join()
     print(f"load {os.getloadavg()[0]:.1f}")

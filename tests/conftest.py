@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from perigee.cc.kernel import load, status, unload
+from perigee.engines.job import Job
+from perigee.engines.runner import carry_out
 from perigee.errors import InputError
-from perigee.kernel import load, status, unload
+from perigee.measuring.server import Limits, serve
 from perigee.places import find_study
-from perigee.runner import Job, carry_out
-from perigee.serving import Limits, serve
 from synthetic import SyntheticEngine
 
 settings.register_profile("here", deadline=None, print_blob=True)

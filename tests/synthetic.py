@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perigee.engines import Engine, Output, Progress
-from perigee.isolated import CodeLimits
+from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
+from perigee.engines.contract import Engine, Output, Progress
+from perigee.engines.runs import Run, Runs
 from perigee.places import StudyFile
-from perigee.runs import Run, Runs
 
 ALGORITHMS = {"bbr": (96.0, 23.0, 827.0, 2.0), "cubic": (91.0, 16.6, 806.0, 1.5)}
 ALGORITHMS |= {"hybla": (112.0, 40.8, 906.0, 0.4), "vivace": (92.0, 20.3, 722.0, 0.6)}
@@ -204,20 +204,21 @@ def main() -> None:
     """Run the command line with this engine in the simulator's place; `PAUSE_S` says how long a run takes."""
     import os
 
-    from perigee import cli, engines
+    from perigee.commands import app
+    from perigee.engines import choice
 
     def engine(
         name: str,
         say: Callable[[str], None] = lambda _text: None,
         *,
         force: bool = False,
-        limits: CodeLimits = engines.DEFAULT_LIMITS,
+        limits: CodeLimits = DEFAULT_LIMITS,
     ) -> Engine:
         assert name == "sim"
         return SyntheticEngine(pause_s=float(os.environ.get("PAUSE_S", "0")))
 
-    engines.engine = engine
-    cli.main()
+    choice.engine = engine
+    app.main()
 
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ import polars as pl
 import pytest
 
 from conftest import Perigee
-from perigee.analysis import Options, analyze, keep, kind_of
+from perigee.analysis.recordings import Options, analyze, keep, kind_of
+from perigee.engines.job import Job
+from perigee.engines.runner import carry_out
 from perigee.errors import InputError
-from perigee.periodicity import periodicity
 from perigee.places import find_study
-from perigee.results import Results
-from perigee.runner import Job, carry_out
+from perigee.statistics.periodicity import periodicity
+from perigee.store.results import Results
 
 STUDY = """
 name = "two-ends"
@@ -42,7 +43,7 @@ duration = "20 s"
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of a simulated run with captures at both ends."""
-    from perigee.engines import Simulator
+    from perigee.engines.native import Simulator
 
     folder = tmp_path_factory.mktemp("analysis")
     (folder / "study.toml").write_text(STUDY)
@@ -171,6 +172,29 @@ def test_logs_of_pings_are_runs_like_others(tmp_path: Path) -> None:
     assert found.table("rtt").group_by("run").agg(pl.col("count").sum()).sort("run")["count"].to_list() == [9, 4]
     keep(found, [ours, system], tmp_path / "out")
     assert Results(tmp_path / "out").table("flows").height == 2
+
+
+def test_a_log_of_a_probe_is_measured_by_the_definitions_of_every_engine(tmp_path: Path) -> None:
+    blocks: dict[str, list[float]] = {"received": [], "least_us": [], "mean_us": [], "most_us": []}
+    report = {"received": 2000, "lost": 500, "reordered": 0, "duplicates": 0, "runs": [[500, 1]], "per_block": 500,
+              "first_ns": 7, "last_ns": 2_500_000_007, "blocks": blocks,
+              "arrivals": [500, 500, 250, 250, 500]}  # fmt: skip
+    sent = {"packets": 2500, "first_ns": 0, "last_ns": 2_500_000_000, "refused": 0, "slipped_ns": 0}
+    step = {"direction": "up", "offered_bps": 8_000_000, "headers": 28, "rtt_s": 0.1, "sent": sent, "report": report}
+    lines = [{"perigee_probe": 1, "packet": 1000}, *({**step, "began_unix_s": at} for at in (100.0, 110.5))]
+    log = tmp_path / "probe.jsonl"
+    log.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    found = analyze([log])
+    assert found is not None
+    flows = found.table("flows")
+    assert flows["goodput_mbps"].to_list() == pytest.approx([2000 * 972 * 8e-6 / 2.5] * 2)
+    # Whole seconds have 1000 and 500 packets; the last half second is no whole bin.
+    assert flows["goodput_p50_mbps"].to_list() == pytest.approx([750 * 972 * 8e-6] * 2)
+    assert flows["goodput_p10_mbps"].to_list() == pytest.approx([550 * 972 * 8e-6] * 2)
+    series = found.table("series")
+    assert series["t_s"].to_list() == pytest.approx([1, 2, 2.5, 11, 12, 13])
+    packets_per_s = [1000, 500, 1000, 1000, 750, 750]
+    assert series["goodput_mbps"].to_list() == pytest.approx([packets * 972 * 8e-6 for packets in packets_per_s])
 
 
 IPERF3 = {

@@ -16,8 +16,8 @@ import polars as pl
 import pytest
 
 from conftest import environment
-from perigee.analysis import analyze
-from perigee.results import Results
+from perigee.analysis.recordings import analyze
+from perigee.store.results import Results
 
 STUDY = """
 name = "seen"
@@ -116,6 +116,7 @@ def captured(tmp_path: Path) -> tuple[Path, Path, Path]:
     return out, *files
 
 
+@pytest.mark.alone  # a rate of a second is as exact as threads are woken
 def test_a_capture_taken_with_tcpdump_agrees_with_the_engine(captured: tuple[Path, Path, Path]) -> None:
     out, server, client = captured
     engine = Results(out)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, environment, own
-from perigee.kernel import status
+from perigee.cc.kernel import status
 
 PAGE = ROOT / "docs" / "guide" / "deploy-congestion-control.md"
 UNITS = ["perigee-cc@.service"]

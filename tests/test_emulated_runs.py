@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from subprocess import CompletedProcess
 import polars as pl
 import pytest
 
-from perigee.engines import native_plan
+from perigee.engines.native import native_plan
 from perigee.places import find_study
 
 Perigee = Callable[..., CompletedProcess[str]]
@@ -158,8 +157,8 @@ def test_an_emulated_study_says_how_long_it_takes(perigee: Perigee, study: Path,
 @pytest.mark.parametrize(("cost_us", "load"), [((0.0, 1.0), 0.00167), ((500.0, 500.0), 1.667)])
 def test_the_load_follows_from_what_packets_cost(study: Path, cost_us: tuple[float, float], load: float) -> None:
     core = native_plan(find_study(str(study)), [], reduced=False)
-    outlook = json.loads(core.outlook_emulated(cost_us))
-    assert [run["load"] for run in outlook["runs"]] == pytest.approx([load, load], rel=0.01)
+    outlook = core.outlook_emulated(cost_us)
+    assert [run.load for run in outlook.runs] == pytest.approx([load, load], rel=0.01)
 
 
 def test_an_authors_file_is_loaded_for_the_run_and_gone_after_it(

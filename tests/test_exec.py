@@ -156,6 +156,7 @@ def test_without_root_it_says_so() -> None:
     assert (done.returncode, "run it with sudo" in done.stderr) == (2, True), done.stderr
 
 
+@pytest.mark.alone  # `emu clean` removes what another test has left for it
 def test_a_kill_leaves_no_device_and_what_the_program_started_is_found_and_ended(tmp_path: Path) -> None:
     # The program's own child, in a session of its own, outlives it.
     child = f"sh -c 'echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; exec sleep 600'"
@@ -188,10 +189,11 @@ def _ends(pid: int) -> bool:
     return False
 
 
+@pytest.mark.alone  # `emu clean` removes what another test has left for it
 def test_a_folder_of_a_fit_that_was_killed_is_removed_and_one_at_work_stays(tmp_path: Path) -> None:
     make = (
-        "import os, tempfile\nfrom perigee.engines import native_core\n"
-        "print(tempfile.mkdtemp(prefix=native_core().scratch_prefix('fit')), flush=True)\n"
+        "import os, tempfile\nfrom perigee.core import native\n"
+        "print(tempfile.mkdtemp(prefix=native.scratch_prefix('fit')), flush=True)\n"
     )
     python = shlex.quote(sys.executable)
     done = inside(
@@ -206,6 +208,7 @@ def test_a_folder_of_a_fit_that_was_killed_is_removed_and_one_at_work_stays(tmp_
     assert Path(kept).exists()
 
 
+@pytest.mark.alone  # `emu clean` removes what another test has left for it
 def test_a_clean_machine_stays_as_it_is() -> None:
     done = inside(f"{PERIGEE} emu clean")
     assert (done.returncode, done.stdout, done.stderr.strip()) == (0, "", "nothing was left")

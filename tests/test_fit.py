@@ -23,8 +23,8 @@ from perigee.fitting.loss import bursty, fit_bursts, fit_outages, runs_of
 from perigee.fitting.period import find_period, steps_of, window_of
 from perigee.fitting.rate import fit_queue, fit_rate
 from perigee.fitting.series import read_pings
-from perigee.probe import VERSION, read_log
-from perigee.probed import Step
+from perigee.measuring.probe import VERSION, read_log
+from perigee.measuring.probe_steps import Step
 from test_probe import PERIGEE, behind
 
 Perigee = Callable[..., CompletedProcess[str]]

@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 from conftest import ROOT, environment
-from perigee.engines import Output, Progress
+from perigee.engines.contract import Output, Progress
+from perigee.engines.job import Job
+from perigee.engines.runner import carry_out
 from perigee.errors import InputError, InterruptedRunError, RunError, StorageError
 from perigee.places import StudyFile, find_study
-from perigee.results import Results
-from perigee.runner import Job, carry_out
+from perigee.store.results import Results
 from synthetic import SyntheticEngine, SyntheticPlan
 
 

@@ -17,14 +17,15 @@ from typing import Any
 import pytest
 
 from conftest import ROOT, environment
-from perigee.compare import compare
+from perigee.engines.job import Job
+from perigee.engines.runner import carry_out
 from perigee.errors import InputError
 from perigee.files import atomic_file
-from perigee.manifest import read_manifest, write_manifest
 from perigee.places import find_study
-from perigee.report import write_report
-from perigee.results import Results
-from perigee.runner import Job, carry_out
+from perigee.report.comparison import compare
+from perigee.report.writer import write_report
+from perigee.store.manifest import read_manifest, write_manifest
+from perigee.store.results import Results
 from synthetic import SyntheticEngine
 
 EDITS = 200

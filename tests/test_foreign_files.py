@@ -16,15 +16,16 @@ from typing import Any
 import pytest
 
 from conftest import SMALL_STUDY, environment
-from perigee import files, iperf3, pings, probe_tables
-from perigee.analysis import analyze
-from perigee.engines import Simulator
+from perigee import files
+from perigee.analysis import iperf3, ping_logs, probe_logs
+from perigee.analysis.recordings import analyze
+from perigee.engines.native import Simulator
 from perigee.errors import InputError
 from perigee.files import read_bounded
 from perigee.fitting.series import read_pings
-from perigee.ping import read_log
+from perigee.measuring.ping import read_log
+from perigee.measuring.probe import read_log as read_probe
 from perigee.places import find_profile, find_study
-from perigee.probe import read_log as read_probe
 
 PING_HEAD = b"# perigee ping: to x, every 200000 us, 20 bytes, lost after 10000000 us\nunix_s,rtt_ms\n"
 SYSTEM_HEAD = b"PING x (192.0.2.1) 56(84) bytes of data.\n"
@@ -71,7 +72,7 @@ def test_a_device_and_a_pipe_are_read_no_further_than_the_limit(tmp_path: Path) 
 
 
 def test_iperf3s_json_and_a_log_of_a_probe_have_a_limit(tmp_path: Path) -> None:
-    for name, head in (("a.json", b'{"start": {}'), ("a.log", probe_tables.MAGIC)):
+    for name, head in (("a.json", b'{"start": {}'), ("a.log", probe_logs.MAGIC)):
         path = sparse(tmp_path / name, 1 << 40)
         with path.open("r+b") as file:
             file.write(head)
@@ -84,7 +85,7 @@ def test_a_log_without_line_breaks_is_refused_by_the_length_of_its_line(tmp_path
     path = sparse(tmp_path / "zeros.csv", 1 << 40)
     with path.open("r+b") as file:
         file.write(head)
-    readers = [pings.tables] if head == SYSTEM_HEAD else [lambda path, _study: read_log(path), pings.tables]
+    readers = [ping_logs.tables] if head == SYSTEM_HEAD else [lambda path, _study: read_log(path), ping_logs.tables]
     for read in readers:
         with pytest.raises(InputError, match=r"zeros.csv:[1-4]: (this is no log|longer than 64 KiB)"):
             read(path, "x")
@@ -94,7 +95,7 @@ def test_a_log_without_line_breaks_is_refused_by_the_length_of_its_line(tmp_path
 def test_a_number_of_400_digits_in_a_log_of_pings_is_an_error_with_its_line(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "long.csv"
     path.write_bytes(PING_HEAD + b"1.000,2.000\n" + line)
-    for read in (read_log, read_pings, lambda path: pings.tables(path, "x")):
+    for read in (read_log, read_pings, lambda path: ping_logs.tables(path, "x")):
         with pytest.raises(InputError, match=r"long.csv:4: not a time and a round trip: b'.{40,200}'; remove the line"):
             read(path)
 
@@ -109,7 +110,7 @@ def test_a_number_that_is_none_in_a_log_of_the_systems_ping_is_an_error_with_its
     path = tmp_path / "ping.txt"
     path.write_bytes(SYSTEM_HEAD + line % wrong)
     with pytest.raises(InputError, match=r"ping.txt:2: not a number of a ping: "):
-        pings.tables(path, "x")
+        ping_logs.tables(path, "x")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_every_edit_of_a_log_of_a_probe_is_worked_with_or_refused(tmp_path: Path
         changed, said = edited(step() if number % 8 else head, draws)
         write(head if number % 8 else changed, changed if number % 8 else step())
         try:
-            made, _ = probe_tables.tables(path, "x")
+            made, _ = probe_logs.tables(path, "x")
             assert made["flows"].num_rows in (1, 2), said
             for found in read_probe(path):
                 assert found.loss <= 1
@@ -253,7 +254,7 @@ def test_a_capture_of_a_name_that_is_no_utf_8_is_analysed(tmp_path: Path) -> Non
     capture.rename(named)
     answer = perigee(tmp_path, "analyze", named)
     assert answer.returncode == 0, answer.stderr
-    assert b"10.0.0.1:5201" in answer.stdout
+    assert b"10.71.0.1:5201" in answer.stdout
 
 
 def test_limits_are_those_that_the_documentation_names() -> None:

@@ -9,14 +9,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from perigee.engines import algorithms, engine
+from perigee.cc.catalog import algorithms
+from perigee.engines.choice import engine
+from perigee.engines.job import Job
+from perigee.engines.runner import carry_out
 from perigee.places import find_study
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section, Table
 from perigee.report.sections import build, gallery
 from perigee.report.style import styled
-from perigee.results import Results
-from perigee.runner import Job, carry_out
+from perigee.store.results import Results
 
 ROOT = Path(__file__).resolve().parent.parent
 PATHS = ["geo-100", "geo-10", "leo-100", "wired-100"]
@@ -51,7 +53,7 @@ def test_each_path_has_a_table_and_a_figure_with_every_algorithm(drawn: tuple[Re
 
 def test_every_algorithm_is_in_the_gallery_and_has_a_name_for_people(drawn: tuple[Results, Section]) -> None:
     results, _ = drawn
-    every = {one["name"] for one in algorithms()}
+    every = {one.name for one in algorithms()}
     assert set(results.table("flows")["cc"]) == every, "add it to studies/gallery/study.toml and report.toml"
     assert every <= set(Context(results).settings.labels)
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from perigee.cli import app
+from perigee.commands.app import command_line
 
 GOLDEN = Path(__file__).parent.parent / "crates/perigee-sim/tests/golden"
 
@@ -22,7 +22,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for workers in ("1", "2"):
         out = tmp_path_factory.mktemp("golden") / workers
         arguments = ["run", "claypool-2021", "--reduced", "--set", "rounds=1", "--jobs", workers, "--out", str(out)]
-        answer = CliRunner().invoke(app, arguments)
+        answer = CliRunner().invoke(command_line("run"), arguments)
         assert answer.exit_code == 0, answer.output
         folders.append(out)
     return folders

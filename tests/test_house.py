@@ -3,11 +3,17 @@
 
 from __future__ import annotations
 
+import ast
+import graphlib
 import importlib.util
 import os
 import re
 import subprocess
 import sys
+import threading
+import time
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -30,7 +36,10 @@ def tool(name: str) -> ModuleType:
 
 RUST = """\
 running 3 tests
-...
+test kernel::every_cell_is_within_its_bound ... ok <0.100s>
+test other::prints_a_table ... ok <12.345s>
+test other::panics - should panic ... FAILED <0.020s>
+
 successes:
 
 ---- kernel::every_cell_is_within_its_bound stdout ----
@@ -48,8 +57,10 @@ test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; 
 def test_a_rust_test_that_says_it_was_skipped_is_counted_once_and_not_as_passed() -> None:
     tally = tool("test").Tally()
     for line in RUST.splitlines():
-        tally.read(line)
+        tally.read(line, "crate/test")
     assert (tally.passed, tally.failed, tally.skipped) == (3, 2, 2)
+    assert max(tally.times) == (12.345, "crate/test other::prints_a_table")
+    assert (0.02, "crate/test other::panics") in tally.times
     assert tally.reasons == ["kernel::every_cell_is_within_its_bound: no recorded data in ../shared"]
 
 
@@ -68,6 +79,47 @@ def test_the_closing_line_of_pytest_is_counted(line: str, counts: tuple[int, int
     assert (tally.passed, tally.failed, tally.skipped) == counts
 
 
+def rust_program(folder: Path, said: str) -> Path:
+    """What looks like a program of Rust tests, with one test that passed."""
+    path = folder / "program"
+    result = "test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s"
+    path.write_text(f"#!/bin/sh\necho '---- a stdout ----'\n{said}\necho '{result}'\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_program_for_which_the_machine_was_too_busy_counts_as_it_comes_out_the_second_time(tmp_path: Path) -> None:
+    test = tool("test")
+    suite = test.Suite()
+    program = test.Program("a", str(rust_program(tmp_path, f"echo '{test.TOO_BUSY} for it'")), tmp_path)
+    assert suite.rust(program)
+    assert (suite.tallies["a"].passed, suite.tallies["a"].skipped) == (0, 1)
+    rust_program(tmp_path, "true")
+    assert not suite.rust(program)
+    assert (suite.tallies["a"].passed, suite.tallies["a"].skipped, suite.broken) == (1, 0, {})
+    rust_program(tmp_path, "exit 3")
+    suite.rust(program)
+    assert suite.broken == {"a": 3}
+
+
+def test_an_interrupt_ends_what_runs_and_what_it_has_started(tmp_path: Path) -> None:
+    test = tool("test")
+    suite = test.Suite()
+    program = rust_program(tmp_path, "sh -c 'echo $$ > new; mv new pid; exec sleep 60'")
+    running = threading.Thread(target=suite.rust, args=[test.Program("a", str(program), tmp_path)])
+    running.start()
+    for _ in range(600):
+        if (tmp_path / "pid").exists():
+            break
+        time.sleep(0.05)
+    child = Path("/proc") / (tmp_path / "pid").read_text().strip()
+    assert child.exists()
+    suite.interrupt()
+    running.join(10)
+    assert not running.is_alive()
+    assert not child.exists() or "\nState:\tZ" in (child / "status").read_text()
+
+
 def test_lint_finds_a_link_to_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lint = tool("lint")
     (tmp_path / "a.md").write_text("# Head\n[b](b.md) [c](a.md#head) [d](a.md#tail)\n```\n[e](e.md)\n```\n")
@@ -75,6 +127,21 @@ def test_lint_finds_a_link_to_nowhere(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list(lint.broken_links([lint.PurePosixPath("a.md")])) == [
         "a.md: links to b.md, which is not there",
         "a.md: links to a.md#tail, which has no such heading",
+    ]
+
+
+def test_lint_finds_a_core_crate_that_could_reach_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint = tool("lint")
+    for name, dependencies in (("units", "rustix = '1'"), ("emu", "rustix = '1'")):
+        folder = tmp_path / "crates" / f"perigee-{name}"
+        folder.mkdir(parents=True)
+        (folder / "Cargo.toml").write_text(f"[dependencies]\n{dependencies}\n[dev-dependencies]\nperigee-sim = '1'\n")
+    (tmp_path / "crates/layers.toml").write_text("[core]\nunits = []\n[machine]\nemu = ['units']\n")
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    known = [lint.PurePosixPath(f"crates/perigee-{name}/Cargo.toml") for name in ("units", "emu")]
+    assert list(lint.impure_core(known)) == [
+        "crates/perigee-units/Cargo.toml: depends on rustix; core crates do not reach the machine",
+        "crates/perigee-units/clippy.toml: does not link to ../core.clippy.toml, which core crates are checked by",
     ]
 
 
@@ -104,3 +171,96 @@ def test_every_command_of_the_guide_works(page: str, tmp_path: Path) -> None:
             command, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{content}\n{done.stdout}\n{done.stderr}"
+
+
+PACKAGE = ROOT / "python" / "perigee"
+ROOMS = ("", "cc", "store", "measuring", "analysis", "statistics", "engines", "fitting", "report", "commands")
+"""Each imports itself and those before it only; the first are the modules of `perigee` itself."""
+SLOW = ("matplotlib", "numpy", "polars", "pyarrow", "scipy")
+
+
+def modules() -> dict[str, Path]:
+    """The package's modules by name, without data that only looks like modules."""
+    files = [path for path in PACKAGE.rglob("*.py") if "data" not in path.relative_to(PACKAGE).parts]
+    return {".".join(path.relative_to(ROOT / "python").with_suffix("").parts): path for path in files}
+
+
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All below a node that is executed; what stands under `if TYPE_CHECKING` is not."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            continue
+        yield child
+        yield from statements(child)
+
+
+def imports(path: Path, known: dict[str, Path]) -> set[str]:
+    """The modules of the package that a file imports, at its head or within a function."""
+    found = set()
+    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "perigee":
+            for name in (f"{node.module}.{alias.name}" for alias in node.names):
+                found.add(next((each for each in (name, f"{name}.__init__", node.module) if each in known), ""))
+    return found - {""}
+
+
+def room(module: str) -> str:
+    """The package within `perigee` that a module belongs to."""
+    parts = module.removesuffix(".__init__").split(".")
+    return parts[1] if len(parts) > 2 or (PACKAGE / parts[-1]).is_dir() else ""
+
+
+def test_results_and_the_analysis_of_captures_depend_on_no_engine() -> None:
+    def below(crate: str) -> set[str]:
+        """The crates of the workspace that a crate is made of."""
+        manifest = tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text())
+        own = {name for name in manifest.get("dependencies", {}) if name.startswith("perigee-")}
+        return own.union(*map(below, own))
+
+    assert below("perigee-results") == {"perigee-units"}
+    assert below("perigee-analyze") == {"perigee-results", "perigee-wire", "perigee-units"}
+
+
+def test_the_package_has_no_circular_imports() -> None:
+    known = modules()
+    graph = {name: imports(path, known) for name, path in known.items()}
+    assert sum(map(len, graph.values())) > len(graph), "the graph is empty"
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_each_room_of_the_package_imports_only_those_below_it() -> None:
+    known = modules()
+    wrong = [
+        f"{name} imports {other}"
+        for name, path in known.items()
+        if name not in ("perigee.__main__", "perigee.__init__")
+        for other in imports(path, known)
+        if ROOMS.index(room(other)) > ROOMS.index(room(name))
+    ]
+    assert not wrong
+
+
+def test_commands_that_need_no_tables_import_none_of_the_slow_libraries() -> None:
+    listed = "import sys; from perigee.commands.app import main\ntry: main()\nfinally: print(*sys.modules, sep='\\n')"
+    for arguments in (["--version"], ["--help"], ["run", "claypool-2021", "--dry-run"]):
+        done = subprocess.run(
+            [sys.executable, "-c", listed, *arguments], capture_output=True, text=True, check=True, cwd=ROOT
+        )
+        loaded = done.stdout.split()
+        assert "perigee.commands.app" in loaded
+        assert not set(SLOW) & set(loaded)
+
+
+def test_the_map_of_the_crates_is_what_cargo_and_the_sources_say() -> None:
+    drawing = tool("architecture")
+    architecture = drawing.Architecture.load()
+    assert list(drawing.findings(architecture, drawing.linked())) == []
+
+
+def test_the_map_names_a_dependency_that_is_not_allowed_and_one_that_is_gone() -> None:
+    drawing = tool("architecture")
+    code = drawing.linked()
+    code["perigee-link"] = {"perigee-study"}
+    findings = list(drawing.findings(drawing.Architecture.load(), code))
+    assert any("perigee-link may not depend on perigee-study" in finding for finding in findings)
+    assert any("perigee-link does not depend on perigee-units" in finding for finding in findings)

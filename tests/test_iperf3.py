@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from perigee.analysis.iperf3 import BLIND, MUTE, WRITTEN, Measured, read, tables
 from perigee.errors import InputError
-from perigee.iperf3 import BLIND, MUTE, WRITTEN, Measured, read, tables
 
 SECOND = 1_000_050
 """Intervals end a little late, us."""

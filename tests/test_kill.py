@@ -160,6 +160,7 @@ def _links(paths: Iterator[Path] | list[Path]) -> Iterator[str]:
             continue
 
 
+@pytest.mark.alone  # `emu clean` removes what another test has left for it
 def test_a_kill_at_any_moment_leaves_nothing_and_touches_nothing_else(
     host: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import polars as pl
 import pytest
 
-from conftest import environment
+from conftest import ROOT, environment
 
 PERIGEE = [sys.executable, "-m", "perigee"]
 NEAR = "100.64.0.1"
@@ -135,6 +136,7 @@ def begun(lab: Lab, run: int, flow: str = "download") -> int:
     return int(json.loads(text)["start"]["timestamp"]["timesecs"])
 
 
+@pytest.mark.alone  # a rate of half a second is as exact as threads are woken
 def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported_and_compared(lab: Lab) -> None:
     if not Path("/dev/net/tun").exists():
         pytest.skip("no /dev/net/tun")
@@ -470,6 +472,41 @@ def test_what_cannot_be_carried_is_refused_by_name_with_the_setting_that_helps(
     done = perigee("run", folder / "between.toml", "--engine", "live", *given)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     assert not (folder / "results").exists()
+
+
+def test_every_tcp_setting_that_iperf3_cannot_carry_is_refused_by_name(
+    perigee: Callable[..., CompletedProcess[str]], folder: Path
+) -> None:
+    schema = json.loads((ROOT / "schema" / "study.json").read_text())
+    settings = {
+        name: _another(about)
+        for name, about in schema["properties"]["hosts"]["properties"].items()
+        if name != "mss"  # --set-mss
+    }
+    given = [part for name, value in settings.items() for part in ("--set", f"hosts.{name}={value}")]
+    done = perigee("run", "between.toml", "--engine", "live", "--set", "live.servers.server=a", *given, cwd=folder)
+    assert done.returncode == 2, done.stderr
+    names = ", ".join(f"`{name}`" for name in sorted(settings))
+    assert f"TCP settings of `client` ({names})" in done.stderr
+
+
+def _another(key: dict[str, Any]) -> str:
+    """Return a value that is not the key's default, as `--set` takes it."""
+    default = key["default"]
+    if key.get("type") == "boolean":
+        return str(not default).lower()
+    if key.get("type") == "integer":
+        return str(key["minimum"] if default == key["maximum"] else key["maximum"])
+    if key.get("type") == "array":
+        return str([_next(size) for size in default])
+    if "enum" in key:
+        return str(next(word for word in key["enum"] if word != default))
+    return _next(default)
+
+
+def _next(quantity: str) -> str:
+    number, unit = quantity.split()
+    return f"{int(number) + 1} {unit}"
 
 
 def test_a_study_of_a_recorded_link_asks_for_hosts_and_for_no_recording(

@@ -13,10 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from conftest import SMALL_STUDY, Perigee
-from perigee import runner, shards
+from perigee.engines import runner
+from perigee.engines.job import Job
+from perigee.engines.runner import carry_out
 from perigee.places import find_study
-from perigee.runner import Job, carry_out
-from perigee.shards import merge_shards, shard_path, write_shard
+from perigee.store import shards
+from perigee.store.shards import merge_shards, shard_path, write_shard
 from synthetic import SyntheticEngine
 
 

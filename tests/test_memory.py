@@ -8,12 +8,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from perigee import runner
-from perigee.engines import Simulator
+from perigee.engines import runner
+from perigee.engines.job import Job
+from perigee.engines.memory import available_bytes
+from perigee.engines.native import Simulator
+from perigee.engines.runner import carry_out
 from perigee.errors import InputError
-from perigee.memory import available_bytes
 from perigee.places import find_study
-from perigee.runner import Job, carry_out
 
 GIB = 1 << 30
 
@@ -108,15 +109,15 @@ def study(tmp_path: Path, text: str) -> Path:
 def test_a_run_writes_no_more_rows_than_were_reckoned_and_not_far_fewer(tmp_path: Path) -> None:
     job = Job(find_study(str(study(tmp_path, STUDY))), Simulator(), out=tmp_path / "out")
     plan = Simulator().plan(job.study, (), False)
-    reckoned = {part["name"]: part for part in plan.rooms[0]}  # type: ignore[attr-defined]
+    reckoned = {part.name: part for part in plan.rooms[0]}  # type: ignore[attr-defined]
     folder = carry_out(job).folder
     # Of those that last until they are done the bound is the time limit.
     loose = {"series": 40, "links": 40, "events": 6, "milestones": 3, "exchanges": 1, "flows": 1}
     for name, most in loose.items():
         rows = pq.ParquetFile(folder / f"{name}.parquet").metadata.num_rows
-        assert rows <= reckoned[name]["rows"] <= most * rows, (name, rows, reckoned[name])
+        assert rows <= reckoned[name].rows <= most * rows, (name, rows, reckoned[name])
     captured = sum(path.stat().st_size for path in (folder / "captures").iterdir())
-    assert captured <= reckoned["captures"]["file"] <= 10 * captured
+    assert captured <= reckoned["captures"].file <= 10 * captured
 
 
 def test_a_run_that_does_not_fit_is_refused_before_anything_is_laid_out(

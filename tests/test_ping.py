@@ -21,13 +21,13 @@ from typing import Self
 import pytest
 
 from conftest import answering, free_port
-from perigee.analysis import analyze
-from perigee.engines import native_core
+from perigee.analysis.recordings import analyze
+from perigee.core import native
 from perigee.errors import InputError
-from perigee.ping import Plan, ping, read_log
-from perigee.roundtrips import RoundTrips
-from perigee.serving import Limits
-from perigee.tokens import key_of
+from perigee.measuring.ping import PingPlan, ping, read_log
+from perigee.measuring.round_trips import RoundTrips
+from perigee.measuring.server import Limits
+from perigee.measuring.tokens import key_of
 
 Perigee = Callable[..., CompletedProcess[str]]
 TOKEN = b"correct-horse"
@@ -40,9 +40,9 @@ def port() -> Iterator[int]:
         yield chosen
 
 
-def plan(port: int, **changes: object) -> Plan:
+def plan(port: int, **changes: object) -> PingPlan:
     settings: dict[str, object] = {"interval_s": 0.02, "timeout_s": 0.5, "count": 10}
-    return Plan("127.0.0.1", TOKEN, port=port, **(settings | changes))  # type: ignore[arg-type]
+    return PingPlan("127.0.0.1", TOKEN, port=port, **(settings | changes))  # type: ignore[arg-type]
 
 
 def test_every_datagram_comes_back_and_the_log_says_when(port: int, tmp_path: Path) -> None:
@@ -82,14 +82,14 @@ def test_losses_in_a_row_are_one_event(tmp_path: Path) -> None:
 
 
 def test_who_does_not_know_the_token_gets_nothing(port: int) -> None:
-    assert ping(Plan("127.0.0.1", b"wrong-horse", port=port, interval_s=0.02, timeout_s=0.2, count=3)).answered == 0
+    assert ping(PingPlan("127.0.0.1", b"wrong-horse", port=port, interval_s=0.02, timeout_s=0.2, count=3)).answered == 0
 
 
 class Asker:
     """A client that says what it likes: one session, and the datagrams that were sent in it."""
 
     def __init__(self, port: int, token: bytes = TOKEN) -> None:
-        self.pinger = native_core().Pinger(7, key_of(token))
+        self.pinger = native.Pinger(7, key_of(token))
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.connect(("127.0.0.1", port))
         self.socket.settimeout(0.3)
@@ -101,9 +101,16 @@ class Asker:
 
     def open(self) -> None:
         """Open the session."""
-        what, challenge = self.pinger.read(self.ask(self.pinger.hello()))
-        assert what == "challenge"
-        assert self.pinger.read(self.ask(self.pinger.open(challenge, 0)))[0] == "welcome"
+        asked = self.pinger.read(self.ask(self.pinger.hello()))
+        assert asked is not None
+        assert asked.kind == "challenge"
+        assert self.reply(self.pinger.open(asked.challenge, 0))[0] == "welcome"
+
+    def reply(self, datagram: bytes) -> tuple[str, int]:
+        """Kind and number of the answer."""
+        reply = self.pinger.read(self.ask(datagram))
+        assert reply is not None
+        return reply.kind, reply.number
 
     def __enter__(self) -> Self:
         return self
@@ -122,7 +129,9 @@ def test_an_answer_is_as_large_as_the_question_and_no_number_has_two(port: int) 
             question = asker.pinger.ask(number, size)
             answer = asker.ask(question)
             assert (len(answer), answer[:20] == question[:20]) == (size, False)
-            assert asker.pinger.read(answer) == ("answer", number)
+            reply = asker.pinger.read(answer)
+            assert reply is not None
+            assert (reply.kind, reply.number) == ("answer", number)
             with pytest.raises(TimeoutError):
                 asker.ask(question)
 
@@ -137,7 +146,7 @@ def test_a_recorded_ping_is_answered_to_nobody_and_takes_nothing_from_the_one_wh
             stranger.send(recorded)
             asker.socket.send(recorded)
         for number in range(1, 40):
-            assert asker.pinger.read(asker.ask(asker.pinger.ask(number, 20))) == ("answer", number)
+            assert asker.reply(asker.pinger.ask(number, 20)) == ("answer", number)
         stranger.setblocking(False)
         with pytest.raises(BlockingIOError):
             stranger.recv(2000)
@@ -189,7 +198,7 @@ def test_a_server_that_was_started_anew_answers_the_same_client_again() -> None:
 
 
 def test_one_datagram_does_not_let_a_dictionary_be_tried_at_the_speed_of_a_hash() -> None:
-    pinged = native_core().Pinger(7, key_of(TOKEN)).ask(0, 20)
+    pinged = native.Pinger(7, key_of(TOKEN)).ask(0, 20)
     for hashed in (TOKEN, hashlib.sha256(TOKEN).digest()):
         assert hmac.digest(hashed, pinged[:12], "sha256")[:8] != pinged[12:]
     # RFC 7914 with 32 MiB, three times over.

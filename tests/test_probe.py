@@ -17,17 +17,17 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from conftest import answering, free_port
-from perigee.analysis import analyze, keep
+from perigee.analysis.recordings import analyze, keep
 from perigee.errors import InputError, InterruptedRunError, RunError
-from perigee.ping import Plan as PingPlan
-from perigee.ping import ping
-from perigee.probe import Plan, probe, read_log
-from perigee.probed import Step, capacity_bps
-from perigee.results import Results
-from perigee.serving import Limits
+from perigee.measuring.ping import PingPlan, ping
+from perigee.measuring.probe import ProbePlan, probe, read_log
+from perigee.measuring.probe_steps import Step, capacity_bps
+from perigee.measuring.server import Limits
+from perigee.store.results import Results
 
 Perigee = Callable[..., CompletedProcess[str]]
 TOKEN = b"correct-horse"
@@ -42,9 +42,9 @@ def port() -> Iterator[int]:
         yield chosen
 
 
-def plan(port: int, *rates_mbps: float, **changes: Any) -> Plan:
+def plan(port: int, *rates_mbps: float, **changes: Any) -> ProbePlan:
     rates = tuple(round(rate * 1e6) for rate in rates_mbps)
-    return replace(Plan("127.0.0.1", TOKEN, rates, port=port, time_s=0.5), **changes)
+    return replace(ProbePlan("127.0.0.1", TOKEN, rates, port=port, time_s=0.5), **changes)
 
 
 def test_each_rate_goes_both_ways_and_one_server_answers_pings_too(port: int) -> None:
@@ -302,6 +302,10 @@ def test_a_log_is_analysed_as_flows_of_datagrams(port: int, tmp_path: Path) -> N
     assert flows["sent_packets"].to_list() == [step.sent for step in steps]
     assert flows["lost_packets"].to_list() == [0] * 4
     assert flows["goodput_mbps"].to_list() == pytest.approx([2 * 1472 / 1500, 10 * 1472 / 1500] * 2, rel=0.02)
-    assert found.table("series").height == 8
+    series = found.table("series")
+    for flow in flows.iter_rows(named=True):
+        own = series.filter(pl.col("flow") == flow["flow"])
+        assert own["acked_bytes"].to_list()[-1] == flow["received_bytes"]
+        assert own["t_s"].to_list()[-1] == pytest.approx(flow["start_s"] + flow["duration_s"])
     keep(found, [log], tmp_path / "out")
     assert Results(tmp_path / "out").table("flows").height == 4

@@ -13,19 +13,20 @@ import polars as pl
 import pytest
 
 from conftest import ROOT
-from perigee.compare import as_frame, compare
+from perigee.engines.job import Job
+from perigee.engines.runner import carry_out
 from perigee.errors import InputError
-from perigee.metrics import METRICS, download_times, group_value, metric, with_metric
 from perigee.places import find_study
-from perigee.report import write_report
 from perigee.report.assemble import assemble
+from perigee.report.comparison import as_frame, compare
 from perigee.report.context import Context
 from perigee.report.model import Report
 from perigee.report.overlay import over_time, write_overlay
 from perigee.report.sections import SECTIONS
 from perigee.report.style import styled
-from perigee.results import Results
-from perigee.runner import Job, carry_out
+from perigee.report.writer import write_report
+from perigee.statistics.metrics import METRICS, download_times, group_value, metric, with_metric
+from perigee.store.results import Results
 from synthetic import SyntheticEngine
 
 

@@ -11,21 +11,22 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from perigee.compare import as_frame, compare, pairs, remarks
-from perigee.engines import Simulator
-from perigee.metrics import with_metric
-from perigee.pairing import compare_groups
+from perigee.engines.job import Job
+from perigee.engines.native import Simulator
+from perigee.engines.runner import carry_out
 from perigee.places import find_study
-from perigee.report import write_report
 from perigee.report.assemble import assemble
+from perigee.report.comparison import as_frame, compare, pairs, remarks
 from perigee.report.context import Context
 from perigee.report.html import render
 from perigee.report.model import Report, Table
 from perigee.report.style import styled
 from perigee.report.utilisation import utilisation
-from perigee.results import Results
-from perigee.runner import Job, carry_out
-from perigee.statistics import holm, jain
+from perigee.report.writer import write_report
+from perigee.statistics.estimates import holm, jain
+from perigee.statistics.metrics import with_metric
+from perigee.statistics.pairing import compare_groups
+from perigee.store.results import Results
 from synthetic import Edit, SyntheticEngine
 
 ONE_LINK = """

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from pathlib import Path
@@ -11,18 +12,21 @@ import polars as pl
 import pytest
 from matplotlib.text import Text
 
-from conftest import Perigee
-from perigee.analysis import analyze, keep
-from perigee.engines import Simulator
+from conftest import ROOT, Perigee
+from perigee.analysis.recordings import analyze, keep
+from perigee.engines.job import Job
+from perigee.engines.native import Simulator
+from perigee.engines.runner import carry_out
 from perigee.errors import InputError
 from perigee.places import find_study
-from perigee.report import write_report
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
 from perigee.report.names import LONGEST, file_names, slug
 from perigee.report.style import styled
-from perigee.results import Results
-from perigee.runner import Job, carry_out
+from perigee.report.writer import write_report
+from perigee.store.manifest import ENGINES
+from perigee.store.outcomes import FAILED, INCOMPLETE
+from perigee.store.results import Results
 
 STUDY = """
 name = "names"
@@ -245,3 +249,11 @@ def test_no_damage_to_a_file_beside_the_study_is_a_traceback(results: Path, name
             assert context.groups
         except InputError as error:
             assert name in str(error)
+
+
+def test_reports_have_words_for_every_outcome_and_every_engine_of_the_tables() -> None:
+    tables = json.loads((ROOT / "schema" / "results.json").read_text())["tables"]
+    flows = next(table for table in tables if table["name"] == "flows")
+    meaning = {column["name"]: column["meaning"] for column in flows["columns"]}
+    assert set(re.findall("`([a-z_]+)`", meaning["outcome"])) == {"completed", *FAILED, *INCOMPLETE}
+    assert set(re.findall("`([a-z_]+)`", meaning["engine"])) == set(ENGINES)

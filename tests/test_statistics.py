@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from perigee import statistics
+from perigee.statistics import estimates
 
 VALUES = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 3))
 SAMPLES = st.lists(VALUES, min_size=1, max_size=60)
@@ -24,15 +24,15 @@ B = [90.1, 85.0, 99.9, 88.7]
 
 def test_a_box_has_quartiles_and_whiskers_as_computed_by_hand() -> None:
     # Quartiles 3, 5, 7: an interquartile range of 4, so whiskers reach to 3 - 5.6 and 7 + 5.6.
-    found = statistics.box([1, 3, 5, 7, 12.7])
+    found = estimates.box([1, 3, 5, 7, 12.7])
     assert (found.low, found.q1, found.median, found.q3, found.high) == (1, 3, 5, 7, 7)
     assert found.outliers == (12.7,)
-    assert statistics.box([1, 3, 5, 7, 12.6]).outliers == ()
+    assert estimates.box([1, 3, 5, 7, 12.6]).outliers == ()
 
 
 @given(SAMPLES)
 def test_a_box_holds_every_value_either_between_its_whiskers_or_as_an_outlier(sample: list[float]) -> None:
-    found = statistics.box(sample)
+    found = estimates.box(sample)
     assert found.q1 <= found.median <= found.q3
     inside = [value for value in sample if found.low <= value <= found.high]
     assert sorted([*inside, *found.outliers]) == sorted(sample)
@@ -40,7 +40,7 @@ def test_a_box_holds_every_value_either_between_its_whiskers_or_as_an_outlier(sa
 
 @given(SAMPLES)
 def test_quartiles_split_a_sample_into_quarters(sample: list[float]) -> None:
-    found = statistics.box(sample)
+    found = estimates.box(sample)
     n = len(sample)
     for quantile, share in ((found.q1, 0.25), (found.median, 0.5), (found.q3, 0.75)):
         slack = 1e-9 * (1 + abs(quantile))
@@ -50,7 +50,7 @@ def test_quartiles_split_a_sample_into_quarters(sample: list[float]) -> None:
 
 @given(SAMPLES)
 def test_a_cumulative_distribution_rises_to_one_and_counts_what_is_at_or_below(sample: list[float]) -> None:
-    x, share = statistics.cumulative(sample)
+    x, share = estimates.cumulative(sample)
     assert share[-1] == 1
     assert (np.diff(x) > 0).all()
     assert (np.diff(share) > 0).all()
@@ -59,11 +59,11 @@ def test_a_cumulative_distribution_rises_to_one_and_counts_what_is_at_or_below(s
 
 
 def test_weights_of_a_cumulative_distribution_are_counts() -> None:
-    assert statistics.cumulative([2, 1], [1, 3])[1].tolist() == [0.75, 1.0]
+    assert estimates.cumulative([2, 1], [1, 3])[1].tolist() == [0.75, 1.0]
 
 
 def test_the_unpaired_test_is_the_one_of_scipy_with_its_interval() -> None:
-    ours = statistics.welch(A, B)
+    ours = estimates.welch(A, B)
     theirs = stats.ttest_ind(A, B, equal_var=False)
     interval = theirs.confidence_interval(0.95)
     assert ours is not None
@@ -76,7 +76,7 @@ def test_the_unpaired_test_is_the_one_of_scipy_with_its_interval() -> None:
 
 def test_the_paired_tests_are_those_of_scipy_with_their_interval() -> None:
     first, second = A, [90.1, 95.0, 99.9, 88.7, 100.0]
-    ours = statistics.paired(first, second)
+    ours = estimates.paired(first, second)
     theirs = stats.ttest_rel(first, second)
     interval = theirs.confidence_interval(0.95)
     assert ours is not None
@@ -93,7 +93,7 @@ def test_wilcoxons_p_is_the_share_of_signs_that_give_a_rank_sum_as_extreme() -> 
     seen = float(ranks[differences > 0].sum())
     middle = ranks.sum() / 2
     extreme = np.mean([abs(one - middle) >= abs(seen - middle) for one in sums])
-    ours = statistics.paired(10 + differences, np.full(6, 10.0))
+    ours = estimates.paired(10 + differences, np.full(6, 10.0))
     assert ours is not None
     assert ours.p_wilcoxon == pytest.approx(extreme)
 
@@ -101,7 +101,7 @@ def test_wilcoxons_p_is_the_share_of_signs_that_give_a_rank_sum_as_extreme() -> 
 def test_pairs_find_a_difference_that_the_variation_between_rounds_hides() -> None:
     moods = np.array([50.0, 80.0, 120.0, 60.0, 95.0, 140.0])
     better = moods + np.array([2.0, 2.5, 1.8, 2.2, 2.1, 2.4])
-    in_pairs, independent = statistics.paired(better, moods), statistics.welch(better, moods)
+    in_pairs, independent = estimates.paired(better, moods), estimates.welch(better, moods)
     assert in_pairs is not None
     assert independent is not None
     assert in_pairs.p < 0.001 < 0.5 < independent.p
@@ -115,20 +115,20 @@ def test_rounding_is_no_variation() -> None:
     assert any(float(sample.var(ddof=1)) > 0 for sample in rounded)
     for sample in rounded:
         other = sample * 0.98
-        assert statistics.spread(sample) is None
-        assert statistics.welch(sample, other) is None
-        assert statistics.paired(sample, other) is None
-        assert math.isnan(statistics.mean_interval(sample)[1])
+        assert estimates.spread(sample) is None
+        assert estimates.welch(sample, other) is None
+        assert estimates.paired(sample, other) is None
+        assert math.isnan(estimates.mean_interval(sample)[1])
 
 
 def test_a_variation_of_a_millionth_is_one() -> None:
-    assert statistics.spread([1e6, 1e6 + 1]) == pytest.approx(math.sqrt(0.5))
-    assert statistics.welch([1e6, 1e6 + 1], [1e6, 1e6 + 3]) is not None
+    assert estimates.spread([1e6, 1e6 + 1]) == pytest.approx(math.sqrt(0.5))
+    assert estimates.welch([1e6, 1e6 + 1], [1e6, 1e6 + 3]) is not None
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_a_correction_lies_between_p_and_bonferronis_and_keeps_the_order(p: list[float]) -> None:
-    corrected = statistics.holm(p)
+    corrected = estimates.holm(p)
     for before, after in zip(p, corrected, strict=True):
         assert before <= after <= min(1.0, len(p) * before) + 1e-12
     ranks = np.argsort(p, kind="stable")
@@ -137,27 +137,27 @@ def test_a_correction_lies_between_p_and_bonferronis_and_keeps_the_order(p: list
 
 def test_the_correction_is_holms_as_computed_by_hand() -> None:
     # Sorted: 0.005 x 4, 0.01 x 3, then 0.03 x 2 = 0.06, which the last (0.04 x 1) may not fall below.
-    assert statistics.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert estimates.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
 def test_cohens_d_is_the_difference_over_the_pooled_deviation() -> None:
     # Both samples have a variance of 1; their means differ by 2.
-    for found in (statistics.welch([3, 4, 5], [1, 2, 3]), statistics.paired([3, 4, 5], [1, 3, 2])):
+    for found in (estimates.welch([3, 4, 5], [1, 2, 3]), estimates.paired([3, 4, 5], [1, 3, 2])):
         assert found is not None
         assert found.d == pytest.approx(2)
 
 
 def test_a_single_value_cannot_be_tested() -> None:
-    assert statistics.welch([1], [2, 3]) is None
-    assert statistics.paired([1], [2]) is None
+    assert estimates.welch([1], [2, 3]) is None
+    assert estimates.paired([1], [2]) is None
 
 
 @given(PAIRS, PAIRS)
 def test_swapping_the_samples_turns_the_sign_and_nothing_else(a: list[float], b: list[float]) -> None:
     shorter = min(len(a), len(b))
     for one, other in (
-        (statistics.welch(a, b), statistics.welch(b, a)),
-        (statistics.paired(a[:shorter], b[:shorter]), statistics.paired(b[:shorter], a[:shorter])),
+        (estimates.welch(a, b), estimates.welch(b, a)),
+        (estimates.paired(a[:shorter], b[:shorter]), estimates.paired(b[:shorter], a[:shorter])),
     ):
         assert (one is None) == (other is None)
         if one is not None and other is not None:
@@ -166,21 +166,21 @@ def test_swapping_the_samples_turns_the_sign_and_nothing_else(a: list[float], b:
 
 
 def test_the_interval_of_a_mean_is_the_one_of_scipy() -> None:
-    mean, half = statistics.mean_interval(A)
+    mean, half = estimates.mean_interval(A)
     low, high = stats.t.interval(0.95, len(A) - 1, loc=np.mean(A), scale=stats.sem(A))
     assert mean - half == pytest.approx(low)
     assert mean + half == pytest.approx(high)
 
 
 def test_one_value_has_no_interval() -> None:
-    mean, half = statistics.mean_interval([7.0])
+    mean, half = estimates.mean_interval([7.0])
     assert mean == 7
     assert math.isnan(half)
 
 
 def test_equal_means_have_the_degrees_of_welch_too() -> None:
     first, second = [1, 3], [1.9, 2.1, 1.8, 2.2, 2, 2, 2, 2, 2, 2]
-    found = statistics.welch(first, second)
+    found = estimates.welch(first, second)
     interval = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
     assert found is not None
     assert found.difference == 0
@@ -190,20 +190,20 @@ def test_equal_means_have_the_degrees_of_welch_too() -> None:
 
 @given(st.lists(st.floats(0.001, 1e3), min_size=1, max_size=20))
 def test_fairness_lies_between_one_nth_and_one(rates: list[float]) -> None:
-    assert 1 / len(rates) - 1e-9 <= statistics.jain(rates) <= 1 + 1e-9
+    assert 1 / len(rates) - 1e-9 <= estimates.jain(rates) <= 1 + 1e-9
 
 
 def test_a_download_reaches_a_size_between_the_points_of_its_series() -> None:
-    times = statistics.time_of_size([1, 2, 3], [0, 1000, 1000], [0, 250, 1000, 1001])
+    times = estimates.time_of_size([1, 2, 3], [0, 1000, 1000], [0, 250, 1000, 1001])
     assert times[1] == pytest.approx(1.25)
     assert times[2] <= 3
     assert math.isnan(times[3])
 
 
 def test_the_most_typical_flow_is_the_one_nearest_to_the_medians() -> None:
-    assert statistics.most_typical([[1, 100], [5, 500], [9, 900], [5, 100]]) == 1
+    assert estimates.most_typical([[1, 100], [5, 500], [9, 900], [5, 100]]) == 1
 
 
 def test_an_empty_sample_is_an_error_that_says_so() -> None:
     with pytest.raises(ValueError, match="the sample is empty"):
-        statistics.box([])
+        estimates.box([])

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from perigee.live import Live
-from perigee.live.client import TroubleError
-from perigee.live.timetable import Schedule, Timetable, beginnings
+from perigee.engines.live.client import TroubleError
+from perigee.engines.live.engine import Live
+from perigee.engines.live.timetable import Schedule, Timetable, beginnings
 from perigee.places import find_study
 
 MIDNIGHT = 1_700_006_400.0
@@ -173,7 +173,7 @@ def test_pauses_grow_from_run_to_run_until_one_comes_through(tmp_path: Path, mon
             raise TroubleError("f", "unable to connect to server: No route to host", lasting=False, outputs={})
         return {"f": answer}
 
-    monkeypatch.setattr("perigee.live.engine.carry", carry)
+    monkeypatch.setattr("perigee.engines.live.engine.carry", carry)
     outcomes: list[str] = []
     for run in range(4):
         output = plan.execute(run, lambda _share: True, tmp_path)

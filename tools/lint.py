@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What no linter checks: lengths of files, READMEs of folders, links of the documentation, the C for both targets."""
+"""What no linter checks: lengths, READMEs, links of the documentation, purity of the core, the C for both targets."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -21,11 +22,19 @@ DESCRIBED_ABOVE = re.compile(
     r"|^tests\b|(^|/)(images|data)$"
 )
 
-C_FLAGS = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-I", "algorithms"]
+# What says that something is not finished.
+UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
+
+# Libraries through which a core crate could reach the machine past clippy's list of what it may not call.
+MACHINE_LIBRARIES = {"getrandom", "libbpf-rs", "libc", "libloading", "nix", "rand", "rustix", "tempfile", "tokio"}
+CORE_CLIPPY = "../core.clippy.toml"
+
+C_FLAGS = [*(ROOT / "algorithms/compile_flags.txt").read_text(encoding="utf-8").split(), "-Werror", "-I", "algorithms"]
+BPF_FLAGS = (ROOT / "algorithms/compile_flags_bpf.txt").read_text(encoding="utf-8").split()
 C_TARGETS = {
     "this machine, gcc": ["gcc", *C_FLAGS, "-c", "-o", "/dev/null"],
     "this machine, clang": ["clang", *C_FLAGS, "-c", "-o", "/dev/null"],
-    "bpf": ["clang", "-target", "bpf", "-g", *C_FLAGS, "-c", "-o", "/dev/null"],
+    "bpf": ["clang", *BPF_FLAGS, *C_FLAGS, "-c", "-o", "/dev/null"],
 }
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -54,6 +63,16 @@ def too_long(known: list[PurePosixPath]) -> Iterator[str]:
         lines = (ROOT / path).read_text(encoding="utf-8").count("\n")
         if lines > most:
             yield f"{path}: {lines} lines; at most {most}: split it"
+
+
+def unfinished(known: list[PurePosixPath]) -> Iterator[str]:
+    """Lines that say of themselves that they are not finished."""
+    for path in known:
+        if path.suffix not in CODE | {".md", ".toml"} or (ROOT / path).resolve() == Path(__file__).resolve():
+            continue
+        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+            if found := UNFINISHED.search(line):
+                yield f"{path}:{number}: {found[0]}; finish it, or leave it out"
 
 
 def without_readme(known: list[PurePosixPath]) -> Iterator[str]:
@@ -91,6 +110,21 @@ def broken_links(known: list[PurePosixPath]) -> Iterator[str]:
                     yield f"{path}: links to {link}, which has no such heading"
 
 
+def impure_core(known: list[PurePosixPath]) -> Iterator[str]:
+    """Core crates that could reach the machine. `architecture.py` compares dependencies with crates/layers.toml."""
+    layers = tomllib.loads((ROOT / "crates/layers.toml").read_text(encoding="utf-8"))
+    core = {f"perigee-{crate}" for crate in layers["core"]}
+    found = {path.parent.name: path for path in known if path.match("crates/*/Cargo.toml")}
+    for crate, path in found.items():
+        dependencies = set(tomllib.loads((ROOT / path).read_text(encoding="utf-8")).get("dependencies", ()))
+        if crate in core:
+            for library in sorted(dependencies & MACHINE_LIBRARIES):
+                yield f"{path}: depends on {library}; core crates do not reach the machine"
+            clippy = ROOT / path.parent / "clippy.toml"
+            if not clippy.is_symlink() or str(clippy.readlink()) != CORE_CLIPPY:
+                yield f"{path.parent}/clippy.toml: does not link to {CORE_CLIPPY}, which core crates are checked by"
+
+
 def c_warnings(known: list[PurePosixPath]) -> Iterator[str]:
     """Algorithms that do not compile without a warning for each target."""
     for path in known:
@@ -105,7 +139,8 @@ def c_warnings(known: list[PurePosixPath]) -> Iterator[str]:
 def main() -> int:
     """Print every finding. 1 if there is one."""
     known = files()
-    findings = [finding for check in (too_long, without_readme, broken_links, c_warnings) for finding in check(known)]
+    checks = (too_long, unfinished, without_readme, broken_links, impure_core, c_warnings)
+    findings = [finding for check in checks for finding in check(known)]
     for finding in findings:
         print(finding)
     return 1 if findings else 0

@@ -1,35 +1,59 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""All tests, one after the other; lists what was skipped and why; closes with `N passed, N failed, N skipped`.
+"""All tests; lists the slowest, what was skipped and why; closes with `N passed, N failed, N skipped`.
 
-A Rust test that cannot run prints a line `skipped: REASON` and returns. Cargo counts it as passed; here it is counted
-as skipped. Exits with 1 if anything failed or did not compile.
+Builds the Rust tests first. Then runs most tests side by side, more of them than there are cores, since most wait for a
+link or a timer. Tests that others would disturb run alone after them: those with pytest's mark `alone`, the Rust
+programs in `ALONE`, and Rust programs that said `skipped: this machine is too busy` the first time.
+
+A Rust test that cannot run prints a line `skipped: REASON` and returns. Rust counts it as passed; here it is counted
+as skipped. Exits with 1 if anything failed or did not compile, with 130 if it was interrupted.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+CORES = os.cpu_count() or 1
 
 # perigee-py has no logic and no Rust tests: the Python tests run it. Leaving it out spares a second build of Arrow.
-CARGO = ["cargo", "test", "--workspace", "--exclude", "perigee-py", "--no-fail-fast", "--quiet"]
-STEPS = {
-    "Rust": [*CARGO, "--", "--show-output"],
-    "Python": [".venv/bin/python", "-m", "pytest", "-q", "-rs"],
-}
+CARGO = ["cargo", "test", "--workspace", "--exclude", "perigee-py"]
+BUILD = [*CARGO, "--no-run", "--quiet", "--message-format", "json-render-diagnostics"]
+DOC_TESTS = [*CARGO, "--doc", "--no-fail-fast", "--", "--show-output"]
+# Stable Rust has the times of tests behind a flag of nightly's; RUSTC_BOOTSTRAP lets it be given.
+REPORT = ["--show-output", "-Z", "unstable-options", "--report-time"]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-rs", "--durations=10", "--durations-min=1"]
+SIDE_BY_SIDE = ["-m", "not alone", "-n"]
 
-CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;")
+# Programs of Rust tests that others would disturb: it counts the objects in the kernel.
+ALONE = {"crates/perigee-bpf/tests/kernel/main.rs"}
+TOO_BUSY = "skipped: this machine is too busy"
+PROGRAMS_AT_ONCE = CORES
+PYTEST_WORKERS = CORES + 4
+SLOWEST = 10
+
+RUST_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;")
+RUST_TIME = re.compile(r"^test (.*?)(?: - should panic)? \.\.\. .*<([\d.]+)s>$")
+RUST_TEST = re.compile(r"^---- (.*) stdout ----$")
+RUST_SKIP = re.compile(r"^\s*skipped: (.*)")
+RUST_FAILURES = re.compile(r"^failures:$.*", re.MULTILINE | re.DOTALL)
 PYTEST_RESULT = re.compile(r"(\d+) (passed|failed|error|errors|skipped|xfailed|xpassed)\b")
 PYTEST_CLOSING = re.compile(r"^=* ?\d+ (passed|failed|errors?|skipped|deselected|xfailed|xpassed)\b.* in [\d.:]+s")
 PYTEST_SKIP = re.compile(r"^SKIPPED \[\d+\] (.*)")
-RUST_TEST = re.compile(r"^---- (.*) stdout ----$")
-RUST_SKIP = re.compile(r"^\s*skipped: (.*)")
+PYTEST_TIME = re.compile(r"^([\d.]+)s (?:setup|call|teardown) +(\S.*)$")
 
 
 @dataclasses.dataclass
@@ -40,16 +64,20 @@ class Tally:
     failed: int = 0
     skipped: int = 0
     reasons: list[str] = dataclasses.field(default_factory=list)
+    times: list[tuple[float, str]] = dataclasses.field(default_factory=list)
+    """Seconds of a test, and its name."""
     test: str | None = None
     """The Rust test whose output is being read, as long as it has not said that it was skipped."""
 
-    def read(self, line: str) -> None:
+    def read(self, line: str, program: str = "") -> None:
         """Count what a line of output says."""
-        if found := CARGO_RESULT.match(line):
+        if found := RUST_RESULT.match(line):
             passed, failed, ignored = map(int, found.groups())
             self.passed += passed
             self.failed += failed
             self.skipped += ignored
+        elif found := RUST_TIME.match(line):
+            self.times.append((float(found[2]), f"{program} {found[1]}"))
         elif found := RUST_TEST.match(line):
             self.test = found[1]
         elif (found := RUST_SKIP.match(line)) and self.test:
@@ -59,6 +87,8 @@ class Tally:
             self.test = None
         elif found := PYTEST_SKIP.match(line):
             self.reasons.append(found[1])
+        elif found := PYTEST_TIME.match(line):
+            self.times.append((float(found[1]), found[2]))
         elif PYTEST_CLOSING.match(line):
             for count, word in PYTEST_RESULT.findall(line):
                 if word in ("passed", "xfailed"):
@@ -69,37 +99,174 @@ class Tally:
                     self.failed += int(count)
 
 
-def run(name: str, command: list[str], tally: Tally) -> bool:
-    """Run one step, showing its output as it comes. True if it went well."""
-    print(f"\n== {name}: {' '.join(command)}", flush=True)
-    started = time.monotonic()
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        for line in process.stdout or ():
-            print(line, end="", flush=True)
-            tally.read(line)
-    print(f"== {name}: {time.monotonic() - started:.0f} s", flush=True)
-    return process.returncode == 0
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A compiled program of Rust tests."""
+
+    name: str
+    """Its source, from the root of the repository."""
+    path: str
+    folder: Path
+    """Of its crate, where Cargo runs it."""
+
+
+class Suite:
+    """The tests while they run: what each part came to, and the processes to end if it is interrupted."""
+
+    def __init__(self) -> None:
+        self.tallies: dict[str, Tally] = {}
+        self.broken: dict[str, int] = {}
+        """The exit code of each part that failed."""
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._interrupted = False
+
+    def build(self) -> list[Program]:
+        """Compile the Rust tests."""
+        print("== Rust: build", flush=True)
+        started = time.monotonic()
+        with self._process(BUILD, stderr=None) as process:
+            said = [json.loads(line) for line in process.stdout or () if line.startswith("{")]
+        self._end("Rust: build", Tally(), process.returncode, started)
+        built = [one for one in said if one.get("executable") and one["profile"]["test"]]
+        return [
+            Program(str(Path(one["target"]["src_path"]).relative_to(ROOT)), one["executable"], folder)
+            for one in built
+            for folder in [Path(one["manifest_path"]).parent]
+        ]
+
+    def rust(self, program: Program) -> bool:
+        """Run a program of Rust tests. Whether this machine was too busy for one of them."""
+        environment = {**os.environ, "CARGO_MANIFEST_DIR": str(program.folder), "RUSTC_BOOTSTRAP": "1"}
+        return TOO_BUSY in self._rust(program.name, [program.path, *REPORT], program.folder, environment)
+
+    def doc_tests(self) -> None:
+        """Compile and run the examples of Rust's documentation."""
+        self._rust("doc-tests", DOC_TESTS, ROOT, dict(os.environ))
+
+    def _rust(self, name: str, command: list[str], folder: Path, environment: dict[str, str]) -> str:
+        """Run Rust tests; the output, which is shown if they fail."""
+        tally, started = Tally(), time.monotonic()
+        with self._process(command, cwd=folder, env=environment) as process:
+            output = process.communicate()[0]
+        for line in output.splitlines():
+            tally.read(line, name)
+        failures = RUST_FAILURES.search(output)
+        shown = (failures[0] if failures else output) if process.returncode else ""
+        self._end(name, tally, process.returncode, started, shown)
+        return output
+
+    def pytest(self, name: str, *options: str) -> None:
+        """Run Python tests, and show the output as it comes."""
+        tally, started = Tally(), time.monotonic()
+        with self._process([*PYTEST, *options]) as process:
+            for line in process.stdout or ():
+                tally.read(line)
+                with self._lock:
+                    print(line, end="", flush=True)
+        self._end(name, tally, process.returncode, started)
+
+    def interrupt(self) -> None:
+        """End all that runs, with what it has started."""
+        self._interrupted = True
+        for number, patience_s in ((signal.SIGINT, 10.0), (signal.SIGKILL, 1.0)):
+            for process in list(self._running):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+            until = time.monotonic() + patience_s
+            while self._running and time.monotonic() < until:
+                time.sleep(0.05)
+
+    @contextlib.contextmanager
+    def _process(
+        self,
+        command: list[str],
+        *,
+        cwd: Path = ROOT,
+        env: dict[str, str] | None = None,
+        stderr: int | None = subprocess.STDOUT,
+    ) -> Iterator[subprocess.Popen[str]]:
+        """A process in a group of its own, with its output as a pipe."""
+        if self._interrupted:
+            raise KeyboardInterrupt
+        with subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+            process_group=0,
+        ) as process:
+            self._running.add(process)
+            yield process
+        self._running.discard(process)
+
+    def _end(self, name: str, tally: Tally, code: int, started: float, shown: str = "") -> None:
+        """Keep what a part came to, instead of what it came to before."""
+        with self._lock:
+            self.tallies[name] = tally
+            self.broken.pop(name, None)
+            if code:
+                self.broken[name] = code
+            outcome = "FAILED" if code else "ok"
+            if not self._interrupted:
+                print(f"{shown}== {name}: {outcome}, {time.monotonic() - started:.1f} s", flush=True)
+
+
+def run(suite: Suite) -> None:
+    """Build, and run every test, also after one that failed."""
+    programs = suite.build()
+    with ThreadPoolExecutor(PROGRAMS_AT_ONCE + 1) as pool:
+        try:
+            python = pool.submit(suite.pytest, "Python", *SIDE_BY_SIDE, str(PYTEST_WORKERS))
+            rust = {program: pool.submit(suite.rust, program) for program in programs if program.name not in ALONE}
+            pool.submit(suite.doc_tests).result()
+            python.result()
+            alone = [program for program in programs if program not in rust or rust[program].result()]
+        except KeyboardInterrupt:
+            suite.interrupt()
+            pool.shutdown(cancel_futures=True)
+            raise
+    for program in alone:
+        suite.rust(program)
+    suite.pytest("Python, alone", "-m", "alone")
+
+
+def report(suite: Suite, seconds: float) -> None:
+    """Print what came of it."""
+    tallies = suite.tallies.values()
+    times = [length for tally in tallies for length in tally.times]
+    print(f"\nAll took {seconds:.0f} s; the slowest:")
+    for length_s, test in sorted(times, reverse=True)[:SLOWEST]:
+        print(f"  {length_s:5.1f} s  {test}")
+    if reasons := [reason for tally in tallies for reason in tally.reasons]:
+        print("Skipped:", *reasons, sep="\n  ")
+    for name in suite.broken:
+        print(f"{name}: failed, see above")
+    # A part can fail without a failed test: a test that does not compile, no test found.
+    failed = sum(tally.failed for tally in tallies) or len(suite.broken)
+    passed, skipped = sum(tally.passed for tally in tallies), sum(tally.skipped for tally in tallies)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
 
 
 def main() -> int:
-    """Run every step, also after one that failed."""
-    tally = Tally()
-    went_well = [run(name, command, tally) for name, command in STEPS.items()]
-    broken = [name for name, well in zip(STEPS, went_well, strict=True) if not well]
-    # A step can fail without a failed test: a test that does not compile, no test found.
-    if broken and not tally.failed:
-        tally.failed = len(broken)
-    print()
-    if tally.reasons:
-        print("Skipped:")
-        for reason in tally.reasons:
-            print(f"  {reason}")
-    for name in broken:
-        print(f"{name}: failed, see above")
-    print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
-    return 1 if broken else 0
+    """Run every test; the exit code."""
+    suite, started = Suite(), time.monotonic()
+    # What a shell starts in the background ignores some signals, and tests of signals would too.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        run(suite)
+    except KeyboardInterrupt:
+        suite.interrupt()
+        print("interrupted")
+        return 130
+    report(suite, time.monotonic() - started)
+    return 1 if suite.broken else 0
 
 
 if __name__ == "__main__":

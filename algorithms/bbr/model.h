@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * BBR: the state, and what follows from the model of the path alone: bandwidth, inflight, bursts.
+ * BBR: the state, and the quantities of the path's model: bandwidth, inflight, bursts.
  *
  * Units: see bbr.c.
  */

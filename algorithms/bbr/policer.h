@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * BBR: long-term bandwidth, what a token-bucket policer lets through.
+ * BBR: the long-term bandwidth of a path with a token-bucket policer.
  *
  * Between losses that are 4 to 16 rounds apart the delivery rate is averaged. Two such rates in a row that agree are the
  * policer's: the sender then holds their mean instead of probing, and looks again after 48 rounds.

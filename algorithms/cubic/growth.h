@@ -2,8 +2,8 @@
 /*
  * CUBIC's growth: the window as a cubic function of the time since the last reduction, never slower than Reno's.
  *
- * What differs from RFC 9438, and the units: see cubic.c. Whoever includes this has the parameters CUBIC_GROWTH(P), says
- * itself what a loss does, and calls cubic_forget() at the beginning.
+ * Differences from RFC 9438, and units: see cubic.c. A file that includes this declares the parameters CUBIC_GROWTH(P),
+ * defines the reduction after a loss, and calls cubic_forget() at the beginning.
  */
 #ifndef PERIGEE_CUBIC_GROWTH_H
 #define PERIGEE_CUBIC_GROWTH_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What can be set of CUBIC's growth and of HyStart: part of a PARAMETERS list, before growth.h and hystart.h. */
+/* Parameters of CUBIC's growth and of HyStart: part of a PARAMETERS list, before growth.h and hystart.h. */
 #ifndef PERIGEE_CUBIC_PARAMETERS_H
 #define PERIGEE_CUBIC_PARAMETERS_H
 

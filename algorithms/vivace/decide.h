@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * PCC Vivace: what probes and moves say, and the step that follows.
+ * PCC Vivace: results of probes and moves, and the step that follows.
  *
  * Units: see vivace.c.
  */

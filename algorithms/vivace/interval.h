@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * PCC Vivace: a monitor interval, what its ACKs told, and which of that is noise.
+ * PCC Vivace: a monitor interval, its measurements, and the noise in them.
  *
  * Units: see vivace.c.
  */

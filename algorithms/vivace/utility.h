@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * PCC Vivace: its state, the utility of an interval, and what of a gradient is noise.
+ * PCC Vivace: the state, the utility of an interval, and the noise in a gradient.
  *
  * Units: see vivace.c.
  */

@@ -1,21 +1,27 @@
 //! Compiles every `algorithms/*.c`, writes the registry, and fails where C and Rust disagree about a struct.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a build reads the C files and writes the registry"
+)]
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 // The very files of the crate, so that the offsets compared are those of the crate.
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, reason = "only offsets are taken")]
 #[path = "src/raw.rs"]
 mod raw;
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code, unreachable_pub, reason = "only offsets are taken")]
 #[path = "src/sock.rs"]
 mod sock;
 
 /// One `_Static_assert` per field. The pattern names every field, so that one that is missing here is an error.
 macro_rules! layout {
     ($out:ident, $c:literal, $rust:path { $($field:ident),* $(,)? }) => {{
-        #[allow(unused)]
+        #[allow(unused, reason = "it has to compile, not to run")]
         fn every_field_is_compared(value: $rust) {
             let $rust { $($field: _),* } = value;
         }
@@ -33,7 +39,7 @@ fn assert_field(out: &mut String, c: &str, field: &str, offset: usize) {
 }
 
 /// The comparison as a C file: it compiles where the layouts agree.
-#[allow(clippy::too_many_lines)] // a list: one line per field
+#[allow(clippy::too_many_lines, reason = "a list: one line per field")]
 fn layout_check() -> String {
     let mut out = String::from("#include \"tcp.h\"\n");
     layout!(
@@ -151,11 +157,6 @@ fn layout_check() -> String {
     out
 }
 
-/// What `CC_LAYOUT` of `tcp.h` has to be (64-bit FNV-1a).
-fn digest(layout: &str) -> u64 {
-    layout.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
 /// `algorithms/*.c` by name, in order.
 fn sources(folder: &Path) -> Vec<(String, PathBuf)> {
     let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
@@ -188,7 +189,8 @@ fn main() {
     let found = sources(&folder);
     assert!(!found.is_empty(), "no algorithms in {}", folder.display());
     let mut layout = layout_check();
-    let digest = digest(&layout);
+    // What `CC_LAYOUT` of `tcp.h` has to be.
+    let digest = perigee_units::fnv1a(layout.bytes());
     let _ = writeln!(
         layout,
         "_Static_assert(CC_LAYOUT == {digest:#x}ULL, \"the structs have changed: CC_LAYOUT in tcp.h is {digest:#x}ULL\");"
@@ -200,18 +202,13 @@ fn main() {
     fs::write(&check, layout).expect("OUT_DIR is writable");
 
     let mut build = cc::Build::new();
-    build.include(&folder).std("gnu11").opt_level(2).warnings(true).extra_warnings(true).warnings_into_errors(true);
-    // Callbacks have the kernel's signature whether or not they use each argument.
-    build.flag("-Wno-unused-parameter");
-    // As the kernel is built: overflow wraps, and the private area is bytes to be viewed as any struct.
-    build.flag("-fwrapv").flag("-fno-strict-aliasing");
-    build.file("src/fixed_point.c");
+    build.include(&folder).opt_level(2).warnings(false).warnings_into_errors(true);
+    build.flags(include_str!("../../algorithms/compile_flags.txt").lines());
     build.file(&check).files(found.iter().map(|(_, path)| path)).compile("perigee_algorithms");
     // For the build of whoever depends on this crate: DEP_PERIGEE_ALGORITHMS_NAMES.
     println!("cargo:names={}", found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(","));
     println!("cargo:rerun-if-changed={}", folder.display());
     println!("cargo:rerun-if-changed=src/sock.rs");
     println!("cargo:rerun-if-changed=src/raw.rs");
-    println!("cargo:rerun-if-changed=src/fixed_point.c");
     println!("cargo:rerun-if-changed=build.rs");
 }

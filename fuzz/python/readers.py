@@ -11,13 +11,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from perigee import iperf3
-from perigee.analysis import analyze
+from perigee.analysis import iperf3
+from perigee.analysis.recordings import analyze
 from perigee.errors import InputError
 from perigee.fitting.series import read_pings
-from perigee.manifest import read_manifest
-from perigee.probe import read_log
-from perigee.shards import read_shard
+from perigee.measuring.probe import read_log
+from perigee.store.manifest import read_manifest
+from perigee.store.shards import read_shard
 
 Reader = Callable[[Path], object]
 

@@ -1,10 +1,11 @@
-//! What each fuzz target of the link's readers does with its input. The plain tests of `perigee-link` replay the corpus
+//! What each fuzz target of the link's readers does with its input. The plain tests of `perigee-study` replay the corpus
 //! through the same functions.
 
 #![allow(dead_code, reason = "each fuzz target is a program of its own and uses one of these")]
 
-use perigee_link::strict::StrictError;
-use perigee_link::{profile, trace, Ecn, Link, LinkSpec};
+use perigee_link::{Ecn, Exit, Link, LinkSpec, Packet};
+use perigee_study::strict::StrictError;
+use perigee_study::{profile, trace};
 use perigee_units::Time;
 
 /// A profile; the recordings it names are short ones.
@@ -62,10 +63,13 @@ fn drive(spec: &LinkSpec) {
     for i in 0..200u64 {
         let gap = if i % 50 == 49 { Time::from_secs(100_000) } else { Time::from_micros(300) };
         let now = gap * (i + 1);
-        link.transit(now, 1500, 0, &mut Ecn::Capable);
+        link.offer(now, Packet { bytes: 1500, flow: 0, ecn: Ecn::Capable, token: () });
         link.queue_bytes(now);
         link.rate_at(now);
     }
+    let exits: Vec<Exit<()>> = std::iter::from_fn(|| link.poll(Time::MAX)).collect();
     let counters = link.counters();
     assert_eq!(counters.offered_packets, counters.delivered_packets + counters.dropped.iter().sum::<u64>());
+    let delivered = exits.iter().filter(|exit| matches!(exit, Exit::Delivered(_))).count() as u64;
+    assert_eq!((delivered, link.in_flight()), (counters.delivered_packets, 0));
 }

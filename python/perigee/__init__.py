@@ -12,11 +12,18 @@ Examples:
 
 from __future__ import annotations
 
-from importlib import metadata as _metadata
-
-try:
-    __version__ = _metadata.version("perigee")
-except _metadata.PackageNotFoundError:  # read from a checkout that is not installed
-    __version__ = "0.0.0"
-
 __all__ = ["__version__"]
+
+__version__: str
+
+
+def __getattr__(name: str) -> str:
+    """Return the version of the installed package; its metadata is slow to read, so nobody waits for it in vain."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import metadata
+
+    try:
+        return metadata.version("perigee")
+    except metadata.PackageNotFoundError:  # read from a checkout that is not installed
+        return "0.0.0"

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXIT_RUN_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -14,11 +17,25 @@ EXIT_INTERRUPTED = 130
 class PerigeeError(Exception):
     """A failure with one clear line for the user.
 
+    Args:
+        message: what is wrong, with its fix where that is not given apart.
+        fix: what to do about it; it follows the message.
+
     Attributes:
         exit_code: what the command line ends with.
+        fix: what to do about it, where it was given apart.
+
+    Examples:
+        >>> error = PerigeeError("study.toml:3: there is no `rond`", "did you mean `rounds`?")
+        >>> str(error), error.fix
+        ('study.toml:3: there is no `rond`; did you mean `rounds`?', 'did you mean `rounds`?')
     """
 
     exit_code = EXIT_RUN_FAILED
+
+    def __init__(self, message: str, fix: str | None = None) -> None:
+        super().__init__(message if fix is None else f"{message}; {fix}")
+        self.fix = fix
 
 
 class InputError(PerigeeError):
@@ -36,6 +53,22 @@ class RunError(PerigeeError):
     """The input was right, but a run failed."""
 
 
+class KernelError(RunError):
+    """The kernel refused it.
+
+    Attributes:
+        log: all that the kernel said, where it said more than the message.
+    """
+
+    def __init__(self, message: str, log: str | None = None) -> None:
+        super().__init__(message)
+        self.log = log
+
+
+class InUseError(KernelError):
+    """Sockets use the congestion control."""
+
+
 class StorageError(PerigeeError):
     """The results could not be written (disk full, no permission); what was complete is kept."""
 
@@ -44,6 +77,7 @@ class StorageError(PerigeeError):
         """Turn an operating system's error into a sentence with its fix.
 
         Examples:
+            >>> from pathlib import Path
             >>> str(StorageError.from_os(OSError(28, "No space left on device"), Path("out/a")))
             'out/a: the disk is full; free some space, then give the same command again to resume'
         """

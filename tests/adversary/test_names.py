@@ -13,7 +13,7 @@ from pathlib import Path
 
 from adversary.conftest import Attempts, Limited, answered
 from conftest import ROOT
-from perigee.report import write_report
+from perigee.report.writer import write_report
 
 PARTS = [
     "$", "$\\frac{1$", "/", "../", "\n", "%", "%s", "%n", "=", "=cmd|x!A1", "+1", "-1", "@x", "<",

@@ -8,7 +8,7 @@ import socket
 
 from adversary.conftest import Attempts, damaged
 from conftest import answering
-from perigee.serving import Limits
+from perigee.measuring.server import Limits
 
 TOKEN = b"a token of more than sixteen bytes"
 

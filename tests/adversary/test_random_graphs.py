@@ -9,11 +9,13 @@ from pathlib import Path
 import polars as pl
 
 from adversary.conftest import Attempts, damaged
-from perigee.engines import engine, native_plan
+from perigee.engines.choice import engine
+from perigee.engines.job import Job
+from perigee.engines.native import native_plan
+from perigee.engines.runner import carry_out
 from perigee.errors import PerigeeError
 from perigee.places import find_study
-from perigee.results import Results
-from perigee.runner import Job, carry_out
+from perigee.store.results import Results
 
 OUTCOMES = {"completed", "time_limit", "stalled", "reset", "refused", "timed_out"}
 

@@ -12,7 +12,7 @@ import pytest
 from adversary.conftest import Attempts, damaged
 from conftest import ROOT
 from perigee.errors import PerigeeError
-from perigee.report import write_report
+from perigee.report.writer import write_report
 
 sys.path.insert(0, str(ROOT / "fuzz" / "python"))
 from readers import TARGETS, feed
@@ -49,7 +49,7 @@ def test_a_report_of_changed_settings_is_made_or_refused_and_stays_in_its_folder
 
 
 def test_a_capture_that_lies_about_its_size_takes_no_memory_for_it(attempts: Attempts, tmp_path: Path) -> None:
-    from perigee.analysis import analyze
+    from perigee.analysis.recordings import analyze
 
     for chance in attempts:
         kind = chance.choice(("good-pcap", "good-pcapng"))

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use perigee_analyze::{analyze, Options, Part, Source};
 
-#[allow(clippy::disallowed_methods)] // measuring wall clock is what this program is for
+#[allow(clippy::disallowed_methods, reason = "measuring wall clock is what this program is for")]
 fn main() -> ExitCode {
     let files: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let sources: Vec<_> = files

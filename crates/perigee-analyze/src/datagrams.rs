@@ -1,7 +1,6 @@
 //! One flow of a capture: datagrams of UDP that go one way.
 
-use perigee_measure::{Meter, Of, Sent, State};
-use perigee_study::results::{Name, SeriesRow};
+use perigee_results::{FlowId, Meter, Name, SenderCounts, SenderState, SeriesRow};
 use perigee_units::Time;
 
 /// What is followed of a flow of UDP: how much passes.
@@ -28,7 +27,7 @@ impl Datagrams {
         self.last = now;
         if self.meter.deliver(now, self.bytes, self.bytes) {
             let sent = self.sent();
-            self.meter.pass(now, sent);
+            self.meter.record_progress(now, sent);
         }
     }
 
@@ -40,10 +39,8 @@ impl Datagrams {
             self.finish();
         }
         self.told = self.meter.end().is_some();
-        let state = State { acked_bytes: self.bytes, ..State::default() };
-        let mut row = self.meter.series_row(now, Of { run: self.run, flow: &self.name }, self.sent(), state)?;
-        (row.inflight_packets, row.retransmitted_packets) = (None, None);
-        Some(row)
+        let state = SenderState { acked_bytes: self.bytes, ..SenderState::default() };
+        self.meter.series_row(now, FlowId { run: self.run, flow: &self.name }, self.sent(), state)
     }
 
     pub(crate) fn finish(&mut self) {
@@ -56,7 +53,7 @@ impl Datagrams {
         self.told
     }
 
-    pub(crate) fn sent(&self) -> Sent {
-        Sent { packets: self.packets, retransmitted: 0 }
+    pub(crate) fn sent(&self) -> SenderCounts {
+        SenderCounts { packets: Some(self.packets), retransmitted: None }
     }
 }

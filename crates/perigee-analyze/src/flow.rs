@@ -1,23 +1,23 @@
-//! One flow of a capture: the data of one way of a connection, and what comes back for them.
+//! One flow of a capture: the data of one direction of a connection, and their acknowledgements.
 
 use std::collections::VecDeque;
 
-use perigee_capture::{Receiver, Sender, Tcp};
-use perigee_measure::{Meter, Of, Sent, State};
-use perigee_study::results::{ConnectionRow, LossRow, Losses, Name, SeriesRow};
+use perigee_results::{ConnectionRow, FlowId, LossRow, Losses, Meter, Name, SenderCounts, SenderState, SeriesRow};
 use perigee_units::Time;
+use perigee_wire::{ReceiverView, SenderView, Tcp};
 
-use crate::passed::{Passed, Piece};
-use crate::place::{RoundTrips, Side};
+use crate::sequence_history::{Piece, SequenceHistory};
+use crate::vantage::{RoundTrips, Side};
 
-/// What is followed of a flow of TCP.
+/// A flow of TCP.
 pub(crate) struct Flow {
     pub(crate) about: About,
     pub(crate) meter: Meter,
-    sender: Sender,
-    receiver: Receiver,
-    passed: Passed,
-    sent: Sent,
+    sender: SenderView,
+    receiver: ReceiverView,
+    history: SequenceHistory,
+    sent_packets: u64,
+    retransmitted_packets: u64,
     /// When something last arrived that had not before.
     last_arrival: Time,
     last_packet: Time,
@@ -26,10 +26,10 @@ pub(crate) struct Flow {
     /// Counts of the row of `connections`.
     pub(crate) counts: Counts,
     losses: LossRuns,
-    told: bool,
+    is_written: bool,
 }
 
-/// What is counted of a flow beyond what every engine counts.
+/// Counts of a flow that only captures have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) merged: u64,
@@ -108,7 +108,7 @@ pub(crate) struct About {
 impl Flow {
     pub(crate) fn new(about: About, meter: Meter) -> Self {
         let syn = Tcp { syn: true, sequence: about.beginning, ..Tcp::default() };
-        let (mut sender, mut receiver) = (Sender::default(), Receiver::default());
+        let (mut sender, mut receiver) = (SenderView::default(), ReceiverView::default());
         sender.sent(meter.start(), &syn);
         receiver.segment(&syn);
         Self {
@@ -118,13 +118,14 @@ impl Flow {
             meter,
             sender,
             receiver,
-            passed: Passed::default(),
-            sent: Sent::default(),
+            history: SequenceHistory::default(),
+            sent_packets: 0,
+            retransmitted_packets: 0,
             smoothed: None,
             echo: Echo::default(),
             counts: Counts::default(),
             losses: LossRuns::default(),
-            told: false,
+            is_written: false,
         }
     }
 
@@ -135,7 +136,7 @@ impl Flow {
             self.finish();
         }
         if self.meter.next_instant() <= now {
-            self.meter.pass(self.meter.next_instant(), self.sent);
+            self.meter.record_progress(self.meter.next_instant(), self.sent());
         }
         if way == self.about.way {
             self.data(now, tcp, identification, losses);
@@ -156,7 +157,7 @@ impl Flow {
         if tcp.payload == 0 || tcp.syn {
             return;
         }
-        if self.passed.is_duplicate(now, tcp, identification) {
+        if self.history.is_duplicate(now, tcp, identification) {
             self.counts.duplicated += 1;
             return;
         }
@@ -190,11 +191,11 @@ impl Flow {
             let number = tcp.sequence.wrapping_add(tcp.payload);
             self.sender.received(now, &Tcp { acknowledgement: Some(number), ..Tcp::default() });
         }
-        self.sent.packets += 1;
-        match self.passed.piece(start, end, (now, tcp, identification), self.about.shortest) {
+        self.sent_packets += 1;
+        match self.history.piece(start, end, (now, tcp, identification), self.about.shortest) {
             Piece::New => {}
-            Piece::Again { first } => {
-                self.sent.retransmitted += 1;
+            Piece::Retransmitted { first } => {
+                self.retransmitted_packets += 1;
                 let silence = now.checked_sub(self.last_packet).unwrap_or_default();
                 self.counts.timeouts += u64::from(start <= acknowledged && silence >= TIMEOUT);
                 if first {
@@ -207,8 +208,8 @@ impl Flow {
             }
             Piece::Lost(since) => {
                 // The first sending did not come by here.
-                self.sent.packets += 1;
-                self.sent.retransmitted += 1;
+                self.sent_packets += 1;
+                self.retransmitted_packets += 1;
                 self.counts.lost_before += 1;
                 self.lost((since, start, end), "gap", losses);
             }
@@ -247,11 +248,11 @@ impl Flow {
     }
 
     fn unseen_acknowledged(&mut self, acknowledged: u64) {
-        let bytes = self.passed.acknowledged(acknowledged) + self.passed.give_up();
+        let bytes = self.history.acknowledged(acknowledged) + self.history.give_up();
         if bytes > 0 {
             let packets = bytes.div_ceil(u64::from(self.about.segment));
             self.counts.unseen += packets;
-            self.sent.packets += packets;
+            self.sent_packets += packets;
         }
     }
 
@@ -265,7 +266,7 @@ impl Flow {
             start.wrapping_sub(*first) as i32 >= 0 && after.wrapping_sub(end) as i32 >= 0
         });
         let bytes = end.wrapping_sub(start);
-        let is_sane = bytes as i32 > 0 && u64::from(bytes) <= self.passed.next();
+        let is_sane = bytes as i32 > 0 && u64::from(bytes) <= self.history.next();
         if (is_before || is_within) && is_sane {
             u64::from(bytes.div_ceil(self.about.segment))
         } else {
@@ -281,8 +282,8 @@ impl Flow {
         }
         self.end_losses(losses);
         // How many were sent before it: what is behind it does not count.
-        let behind = self.passed.next().saturating_sub(start) / u64::from(self.about.segment);
-        let sent = self.sent.packets.saturating_sub(behind);
+        let behind = self.history.next().saturating_sub(start) / u64::from(self.about.segment);
+        let sent = self.sent_packets.saturating_sub(behind);
         self.losses.open = Some(Run { at, start, end, packets: 1, sent, how });
     }
 
@@ -317,7 +318,7 @@ impl Flow {
             self.last_arrival = now;
         }
         if self.meter.deliver(now, received, arrived) {
-            self.meter.pass(now, self.sent);
+            self.meter.record_progress(now, self.sent());
         }
     }
 
@@ -328,30 +329,25 @@ impl Flow {
 
     /// The row of its series that ends at `now`.
     pub(crate) fn series_row(&mut self, now: Time) -> Option<SeriesRow> {
-        if self.told || now <= self.meter.start() {
+        if self.is_written || now <= self.meter.start() {
             return None;
         }
         if now > self.about.until {
             self.finish();
         }
-        self.told = self.meter.end().is_some();
+        self.is_written = self.meter.end().is_some();
         let packets = u32::try_from(self.inflight() / u64::from(self.about.segment)).unwrap_or(u32::MAX);
-        let state = State {
+        let state = SenderState {
             acked_bytes: if self.about.by_acknowledgements {
                 self.sender.acknowledged()
             } else {
                 self.receiver.received()
             },
             srtt_ms: self.smoothed.map(|smoothed| smoothed.mean_ns / 1e6),
-            inflight_packets: packets,
-            ..State::default()
+            inflight_packets: self.about.by_acknowledgements.then_some(packets),
+            ..SenderState::default()
         };
-        let mut row =
-            self.meter.series_row(now, Of { run: self.about.run, flow: &self.about.name }, self.sent, state)?;
-        if !self.about.by_acknowledgements {
-            row.inflight_packets = None;
-        }
-        Some(row)
+        self.meter.series_row(now, FlowId { run: self.about.run, flow: &self.about.name }, self.sent(), state)
     }
 
     /// The flow is over: it ended with its last byte's arrival.
@@ -361,14 +357,14 @@ impl Flow {
         }
     }
 
-    /// What was sent.
-    pub(crate) fn sent(&self) -> Sent {
-        self.sent
+    /// Data packets sent so far.
+    pub(crate) fn sent(&self) -> SenderCounts {
+        SenderCounts::counted(self.sent_packets, self.retransmitted_packets)
     }
 
     /// Whether its last row was written.
     pub(crate) fn is_told(&self) -> bool {
-        self.told
+        self.is_written
     }
 
     /// Bytes that the receiver has in order.

@@ -1,8 +1,8 @@
-//! What tells connections apart.
+//! The key that distinguishes connections.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use perigee_capture::{Packet, Transport};
+use perigee_wire::{Packet, Transport};
 
 /// Two ends and a protocol, the same for both ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ impl Key {
         let (source, destination, is_udp) = match packet.transport {
             Transport::Tcp(tcp) => (tcp.source_port, tcp.destination_port, false),
             Transport::Udp { source_port, destination_port, .. } => (source_port, destination_port, true),
-            Transport::Other => return None,
+            Transport::Echo { .. } | Transport::Other => return None,
         };
         let (from, to) = ((number(packet.source), source), (number(packet.destination), destination));
         let way = usize::from(from > to);

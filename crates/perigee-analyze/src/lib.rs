@@ -2,7 +2,7 @@
 //! captures have.
 //!
 //! [`analyze`] reads each capture twice in constant memory: first which connections are in it (`survey`), then what the
-//! largest of them did (`measure`), by the meters of `perigee-measure`. What the figures mean stands in
+//! largest of them did (`measure`), by the meters of `perigee-results`. What the figures mean stands in
 //! `docs/models/analysis.md`.
 
 mod clock;
@@ -14,18 +14,18 @@ mod frame;
 mod key;
 mod measure;
 mod pairs;
-mod passed;
-mod place;
+mod sequence_history;
 mod stream;
 mod survey;
+mod vantage;
 
 use std::ops::ControlFlow;
 
-use perigee_study::results::{CaptureTables, Name, Tables};
+use perigee_results::{CaptureTables, Name, Tables};
 
 pub use error::AnalyzeError;
 pub use file::Broken;
-pub use measure::Options;
+pub use measure::{OptionError, Options};
 pub use stream::{Counts, Part, Source};
 
 /// What one capture gave.

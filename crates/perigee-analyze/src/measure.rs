@@ -2,20 +2,21 @@
 
 use std::collections::hash_map::Entry;
 
-use perigee_capture::Transport;
-use perigee_measure::{steady_of_size, Meter};
-use perigee_study::results::{CaptureTables, ConnectionRow, FlowRow, Name, Outcome, Tables};
-use perigee_study::{Measure, Startup};
-use perigee_units::{Bytes, Ratio, Time};
+use perigee_results::{
+    Amount, CaptureTables, ConnectionRow, FlowRow, Measure, Meter, Name, Outcome, SeriesRow, Startup, Tables,
+};
+use perigee_units::{Bytes, Ratio, Time, UnitError};
+use perigee_wire::Transport;
 use rustc_hash::{FxHashMap, FxHashSet};
+use thiserror::Error;
 
 use crate::datagrams::Datagrams;
 use crate::error::AnalyzeError;
 use crate::flow::{About, Flow};
 use crate::key::Key;
-use crate::place::{segment, RoundTrips, Side};
 use crate::stream::{Item, Source, Stream, Watch};
-use crate::survey::{Seen, Survey};
+use crate::survey::{ConnectionSummary, Survey};
+use crate::vantage::{segment, RoundTrips, Side};
 
 /// What to write down.
 #[derive(Clone, Debug)]
@@ -35,6 +36,57 @@ impl Default for Options {
         Self { series: Time::from_secs(1), startup: None, steady: Ratio::new(0.5), most: 100 }
     }
 }
+
+/// An option that cannot be; prints its name, the value, and what to write.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum OptionError {
+    /// It is no quantity of its kind.
+    #[error("--{option}: {error}")]
+    Quantity {
+        /// Its name.
+        option: &'static str,
+        /// Why.
+        error: UnitError,
+    },
+    /// The interval is too short.
+    #[error("--series: `{0}` is below 1 ms; write \"1 s\"")]
+    TooShort(String),
+}
+
+impl Options {
+    /// Reads options as a user writes them; `startup` and `steady` may be `off`.
+    ///
+    /// ```
+    /// use perigee_analyze::Options;
+    /// assert_eq!(Options::read("100 ms", "off", "50 %", 100).unwrap().startup, None);
+    /// assert!(Options::read("100", "off", "50 %", 100).is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// If one of them is not a quantity of its kind, or `series` is below 1 ms.
+    pub fn read(series: &str, startup: &str, steady: &str, most: usize) -> Result<Self, OptionError> {
+        let interval: Time = series.parse().map_err(|error| OptionError::Quantity { option: "series", error })?;
+        if interval < LEAST_INTERVAL {
+            return Err(OptionError::TooShort(series.to_owned()));
+        }
+        let startup = match startup {
+            "off" => None,
+            text => Some(match text.parse().map(Startup::Bytes) {
+                Ok(startup) => startup,
+                Err(_) => {
+                    Startup::Time(text.parse().map_err(|error| OptionError::Quantity { option: "startup", error })?)
+                }
+            }),
+        };
+        let steady = match steady {
+            "off" => None,
+            text => Some(text.parse().map_err(|error| OptionError::Quantity { option: "steady", error })?),
+        };
+        Ok(Self { series: interval, startup, steady, most })
+    }
+}
+
+const LEAST_INTERVAL: Time = Time::from_millis(1);
 
 /// The flows of a capture.
 pub(crate) struct Measured {
@@ -101,10 +153,10 @@ impl Plan {
     fn new(survey: &Survey, options: &Options, run: u32) -> Self {
         let mut plan = Self { by_key: FxHashMap::default(), flows: Vec::new(), of: Vec::new() };
         let mut names = FxHashSet::default();
-        for (place, seen) in survey.chosen.iter().enumerate() {
+        for (place, summary) in survey.chosen.iter().enumerate() {
             let mut flows = Vec::new();
-            for way in ways(seen) {
-                let plain = format!("{} > {}", seen.key.source(way), seen.key.source(1 - way));
+            for way in ways(summary) {
+                let plain = format!("{} > {}", summary.key.source(way), summary.key.source(1 - way));
                 let mut name: Name = plain.as_str().into();
                 let mut number = 1;
                 while !names.insert(name.clone()) {
@@ -112,12 +164,12 @@ impl Plan {
                     name = format!("{plain} ({number})").into();
                 }
                 flows.push(plan.flows.len());
-                plan.flows.push(Followed::new(seen, way, name, options, run));
+                plan.flows.push(Followed::new(summary, way, name, options, run));
                 plan.of.push((place, way));
             }
-            let views = [seen.view(0), seen.view(1)];
-            let connection = Connection { numbers: seen.numbers, views, flows };
-            match plan.by_key.entry(seen.key) {
+            let views = [summary.view(0), summary.view(1)];
+            let connection = Connection { numbers: summary.numbers, views, flows };
+            match plan.by_key.entry(summary.key) {
                 Entry::Occupied(mut known) => known.get_mut().push(connection),
                 Entry::Vacant(new) => drop(new.insert(vec![connection])),
             }
@@ -172,78 +224,69 @@ impl Plan {
     /// Writes the rows of flows and connections.
     fn write(self, survey: &Survey, (study, run): (&Name, u32), source: &Source, measured: &mut Measured) {
         for (mut followed, (place, way)) in self.flows.into_iter().zip(self.of) {
-            let seen = &survey.chosen[place];
-            let node = |way: usize| seen.key.source(way).ip().to_string().into();
+            let summary = &survey.chosen[place];
+            let node = |way: usize| summary.key.source(way).ip().to_string().into();
+            let name = followed.name().clone();
+            measured.flows.push((name.clone(), place, way));
             let mut row = FlowRow {
                 study: study.clone(),
                 engine: ENGINE.into(),
-                run,
-                point: "{}".into(),
                 from_node: node(way),
                 to_node: node(1 - way),
-                cc_params: "{}".into(),
-                ..FlowRow::default()
+                ..FlowRow::new(run, name)
             };
             match &mut followed {
                 Followed::Tcp(flow) => {
-                    row.flow = flow.about.name.clone();
                     row.kind = "bulk".into();
-                    write_tcp(flow, seen, &mut row);
-                    let mut connection = connection_row(flow, seen, survey);
+                    write_tcp(flow, summary, &mut row);
+                    let mut connection = connection_row(flow, summary, survey);
                     connection.capture = source.name.as_str().into();
                     flow.fill(&mut connection, &mut measured.captured.losses);
                     measured.captured.connections.push(connection);
-                    flow.meter.write_round_trips(run, &row.flow, &mut measured.tables.rtt);
+                    flow.meter.write_flow(row, &mut measured.tables);
                 }
                 Followed::Udp(flow) => {
-                    row.flow = flow.name.clone();
                     row.kind = "udp".into();
+                    row.set_outcome(Outcome::Completed);
                     let end = flow.meter.end().unwrap_or(flow.until);
                     flow.meter.fill(&mut row, end, flow.sent());
-                    row.retransmitted_packets = None;
-                    row.steady_retransmitted_packets = None;
-                    row.startup_retransmitted_packets = None;
-                    row.set_outcome(Outcome::Completed);
+                    flow.meter.write_flow(row, &mut measured.tables);
                 }
             }
-            measured.flows.push((row.flow.clone(), place, way));
-            measured.tables.flows.push(row);
         }
     }
 }
 
 impl Followed {
-    fn new(seen: &Seen, way: usize, name: Name, options: &Options, run: u32) -> Self {
-        let data = &seen.ways[way];
-        let side = Side::of(seen, way);
-        let by_acknowledgements = data.has_acknowledgements && !side.is_nearer_to_receiver(seen, way);
+    fn new(summary: &ConnectionSummary, way: usize, name: Name, options: &Options, run: u32) -> Self {
+        let data = &summary.ways[way];
+        let side = Side::of(summary, way);
+        let by_acknowledgements = data.has_acknowledgements && !side.is_nearer_to_receiver(summary, way);
         let until = if by_acknowledgements { data.last_acknowledged } else { data.last_payload };
-        let size = if seen.key.is_udp() { data.payload } else { data.length };
+        let size = if summary.key.is_udp() { data.payload } else { data.length };
         let measure = Measure {
             series: Some(options.series),
             startup: options.startup,
             steady: options.steady,
             goodput_bin: Time::from_secs(1),
             rtt_bin: Some(Time::from_millis(1)),
-            milestones: Vec::new(),
-            events: false,
-            pcap: Vec::new(),
+            ..Measure::default()
         };
-        let steady = options.steady.map(|share| steady_of_size(Bytes::new(size), share.as_f64()));
-        let meter = Meter::new(seen.opening.first_syn.unwrap_or(seen.first), &measure, steady);
-        if seen.key.is_udp() {
+        let start = summary.opening.first_syn.unwrap_or(summary.first);
+        let meter = Meter::new(start, &measure, Some(Amount::Size(Bytes::new(size))));
+        if summary.key.is_udp() {
             return Self::Udp(Datagrams::new(name, run, way, until, meter));
         }
-        let shortest = seen.reach(way).zip(seen.reach(1 - way)).map(|(there, back)| there + back);
+        let shortest = summary.reach(way).zip(summary.reach(1 - way)).map(|(there, back)| there + back);
         let about = About {
             name,
             run,
             way,
             side,
-            round_trips: RoundTrips::of(seen, way, side),
-            segment: segment(seen, way),
+            round_trips: RoundTrips::of(summary, way, side),
+            segment: segment(summary, way),
             shortest,
-            window_scale: seen.ways[1 - way].window_scale.unwrap_or_default(),
+            window_scale: summary.ways[1 - way].window_scale.unwrap_or_default(),
             by_acknowledgements,
             has_acknowledgements: data.has_acknowledgements,
             until,
@@ -252,10 +295,17 @@ impl Followed {
         Self::Tcp(Flow::new(about, meter))
     }
 
-    fn series_row(&mut self, now: Time) -> Option<perigee_study::results::SeriesRow> {
+    fn series_row(&mut self, now: Time) -> Option<SeriesRow> {
         match self {
             Self::Tcp(flow) => flow.series_row(now),
             Self::Udp(flow) => flow.series_row(now),
+        }
+    }
+
+    fn name(&self) -> &Name {
+        match self {
+            Self::Tcp(flow) => &flow.about.name,
+            Self::Udp(flow) => &flow.name,
         }
     }
 
@@ -275,19 +325,19 @@ impl Followed {
 }
 
 /// The ways of a connection that are flows: the one with most data, and the other where it has much too.
-fn ways(seen: &Seen) -> impl Iterator<Item = usize> + '_ {
-    let main = usize::from(seen.ways[1].payload > seen.ways[0].payload);
+fn ways(summary: &ConnectionSummary) -> impl Iterator<Item = usize> + '_ {
+    let main = usize::from(summary.ways[1].payload > summary.ways[0].payload);
     [main, 1 - main].into_iter().filter(move |way| {
-        let (own, most) = (seen.ways[*way].payload, seen.ways[main].payload);
+        let (own, most) = (summary.ways[*way].payload, summary.ways[main].payload);
         *way == main || (own >= MUCH && own * 10 >= most)
     })
 }
 
-fn write_tcp(flow: &mut Flow, seen: &Seen, row: &mut FlowRow) {
+fn write_tcp(flow: &mut Flow, summary: &ConnectionSummary, row: &mut FlowRow) {
     let end = flow.meter.end().unwrap_or(flow.about.until);
     flow.meter.fill(row, end, flow.sent());
-    row.handshake_ms = seen.opening.length().map(Time::as_millis_f64);
-    row.set_outcome(outcome(flow, seen));
+    row.handshake_ms = summary.opening.length().map(Time::as_millis_f64);
+    row.set_outcome(outcome(flow, summary));
     if flow.about.round_trips == RoundTrips::Handshake {
         let ms = row.handshake_ms;
         (row.rtt_min_ms, row.rtt_mean_ms, row.rtt_p50_ms) = (ms, ms, ms);
@@ -295,21 +345,21 @@ fn write_tcp(flow: &mut Flow, seen: &Seen, row: &mut FlowRow) {
 }
 
 /// How a connection ended, as far as its capture shows it.
-fn outcome(flow: &Flow, seen: &Seen) -> Outcome {
-    let data = &seen.ways[flow.about.way];
+fn outcome(flow: &Flow, summary: &ConnectionSummary) -> Outcome {
+    let data = &summary.ways[flow.about.way];
     if data.has_fin && flow.received() >= data.length {
         Outcome::Completed
-    } else if seen.reset {
+    } else if summary.reset {
         Outcome::Reset
     } else {
         Outcome::Stopped
     }
 }
 
-fn connection_row(flow: &Flow, seen: &Seen, survey: &Survey) -> ConnectionRow {
+fn connection_row(flow: &Flow, summary: &ConnectionSummary, survey: &Survey) -> ConnectionRow {
     let about = &flow.about;
-    let (data, back) = (&seen.ways[about.way], &seen.ways[1 - about.way]);
-    let opening = &seen.opening;
+    let (data, back) = (&summary.ways[about.way], &summary.ways[1 - about.way]);
+    let opening = &summary.opening;
     let by_data_sender = opening.way.map(|way| way == about.way);
     let ms = |time: Option<Time>| time.map(Time::as_millis_f64);
     let (to_sender, to_receiver) = match by_data_sender {
@@ -327,14 +377,14 @@ fn connection_row(flow: &Flow, seen: &Seen, survey: &Survey) -> ConnectionRow {
         syn_packets: opening.syns,
         handshake_from_ms: ms(to_sender),
         handshake_to_ms: ms(to_receiver),
-        mss_bytes: seen.ways.iter().filter_map(|way| way.mss).min().map(u32::from),
+        mss_bytes: summary.ways.iter().filter_map(|way| way.mss).min().map(u32::from),
         window_scale: back.window_scale.map(u32::from),
         has_sack: data.sack_permitted && back.sack_permitted,
         has_timestamps: data.has_timestamps && back.has_timestamps,
         captured_packets: data.packets + back.packets,
         ended_by: match () {
-            () if seen.reset => "reset",
-            () if seen.is_closed() => "fin",
+            () if summary.reset => "reset",
+            () if summary.is_closed() => "fin",
             () => "",
         }
         .into(),

@@ -6,17 +6,17 @@
 //! is told apart by how often it was seen. What was sent before the first packet that both show, or behind the last, is not
 //! counted.
 
-use perigee_capture::{Tcp, Transport};
-use perigee_study::results::{CaptureTables, LossRow, Name};
+use perigee_results::{CaptureTables, LossRow, Name};
 use perigee_units::Time;
+use perigee_wire::{Tcp, Transport};
 use rustc_hash::FxHashMap;
 
 use crate::error::AnalyzeError;
 use crate::measure::Measured;
-use crate::passed::Passed;
-use crate::place::segment;
+use crate::sequence_history::SequenceHistory;
 use crate::stream::{Item, Source, Stream, Watch};
-use crate::survey::{Seen, Survey};
+use crate::survey::{ConnectionSummary, Survey};
+use crate::vantage::segment;
 
 /// Captures that show the same connections.
 pub(crate) struct Pair {
@@ -28,12 +28,12 @@ pub(crate) struct Pair {
 
 /// One connection in two captures.
 struct Connection<'a> {
-    seen: [&'a Seen; 2],
+    summaries: [&'a ConnectionSummary; 2],
     /// Which capture is nearer to the beginning of each way.
     near: [usize; 2],
     /// Payload of one packet, by way.
     segment: [u32; 2],
-    passed: [[Passed; 2]; 2],
+    history: [[SequenceHistory; 2]; 2],
     ways: [Way; 2],
 }
 
@@ -95,27 +95,27 @@ pub(crate) fn find(surveys: &[Survey]) -> Vec<Pair> {
     pairs
 }
 
-fn common(first: &[Seen], second: &[Seen]) -> Vec<[usize; 2]> {
+fn common(first: &[ConnectionSummary], second: &[ConnectionSummary]) -> Vec<[usize; 2]> {
     let mut by_key: FxHashMap<_, Vec<usize>> = FxHashMap::default();
-    for (place, seen) in second.iter().enumerate().filter(|(_, seen)| !seen.key.is_udp()) {
-        by_key.entry(seen.key).or_default().push(place);
+    for (place, summary) in second.iter().enumerate().filter(|(_, summary)| !summary.key.is_udp()) {
+        by_key.entry(summary.key).or_default().push(place);
     }
-    let found = first.iter().enumerate().filter_map(|(place, seen)| {
-        let same = |other: &&usize| is_same(seen, &second[**other]) && near(seen, &second[**other]).is_some();
-        by_key.get(&seen.key)?.iter().find(same).map(|other| [place, *other])
+    let found = first.iter().enumerate().filter_map(|(place, summary)| {
+        let same = |other: &&usize| is_same(summary, &second[**other]) && near(summary, &second[**other]).is_some();
+        by_key.get(&summary.key)?.iter().find(same).map(|other| [place, *other])
     });
     found.collect()
 }
 
 /// Whether two captures show the same connection.
-fn is_same(first: &Seen, second: &Seen) -> bool {
+fn is_same(first: &ConnectionSummary, second: &ConnectionSummary) -> bool {
     let ways = first.ways.iter().zip(&second.ways);
     ways.clone().all(|(a, b)| !(a.has_syn && b.has_syn) || a.beginning == b.beginning)
         && ways.clone().any(|(a, b)| a.has_syn && b.has_syn || a.payload > 0 && a.overlaps(b))
 }
 
 /// By way, which of two captures is nearer to where it begins; `None` where they were taken at one place.
-fn near(first: &Seen, second: &Seen) -> Option<[usize; 2]> {
+fn near(first: &ConnectionSummary, second: &ConnectionSummary) -> Option<[usize; 2]> {
     // One and the same packets tell best: the answer to a SYN comes sooner where it was given.
     let handshakes = [first.opening.to_responder(), second.opening.to_responder()];
     if let ([Some(a), Some(b)], Some(way)) = (handshakes, first.opening.way) {
@@ -196,20 +196,21 @@ impl<'a> Comparison<'a> {
             .connections
             .iter()
             .filter_map(|places| {
-                let seen = [&chosen[0][places[0]], &chosen[1][places[1]]];
-                let near = near(seen[0], seen[1])?;
+                let summaries = [&chosen[0][places[0]], &chosen[1][places[1]]];
+                let near = near(summaries[0], summaries[1])?;
                 // Segments are as large as they leave their sender.
-                let segment = [0, 1].map(|way: usize| segment(seen[near[way]], way));
-                Some(Connection { seen, near, segment, passed: Default::default(), ways: Default::default() })
+                let segment = [0, 1].map(|way: usize| segment(summaries[near[way]], way));
+                Some(Connection { summaries, near, segment, history: Default::default(), ways: Default::default() })
             })
             .collect();
         let mut by_key: FxHashMap<_, Vec<u32>> = FxHashMap::default();
         for (number, connection) in (0..).zip(&connections) {
-            by_key.entry(connection.seen[0].key).or_default().push(number);
+            by_key.entry(connection.summaries[0].key).or_default().push(number);
         }
         let shift_ns = connections.first().map_or(0, |connection| {
-            let [first, second] = connection.seen;
-            let begin = |seen: &Seen| seen.opening.first_syn.unwrap_or(seen.first).as_nanos() as i64;
+            let [first, second] = connection.summaries;
+            let begin =
+                |summary: &ConnectionSummary| summary.opening.first_syn.unwrap_or(summary.first).as_nanos() as i64;
             begin(second) - begin(first)
         });
         let (open, before) = (FxHashMap::default(), FxHashMap::default());
@@ -225,7 +226,7 @@ impl<'a> Comparison<'a> {
         let Transport::Tcp(tcp) = item.packet.transport else { return };
         let Some(numbers) = self.by_key.get(&item.key) else { return };
         let within = |number: &&u32| {
-            let (first, last) = self.connections[**number as usize].seen[side].numbers;
+            let (first, last) = self.connections[**number as usize].summaries[side].numbers;
             first <= item.number && item.number <= last
         };
         let Some(number) = numbers.iter().find(within).copied() else { return };
@@ -235,10 +236,11 @@ impl<'a> Comparison<'a> {
             self.settle();
         }
         let connection = &mut self.connections[number as usize];
-        if connection.seen[side].view(item.way).is_some_and(|view| view != item.view) {
+        if connection.summaries[side].view(item.way).is_some_and(|view| view != item.view) {
             return;
         }
-        if tcp.payload > 0 && connection.passed[side][item.way].is_duplicate(item.now, &tcp, item.packet.identification)
+        if tcp.payload > 0
+            && connection.history[side][item.way].is_duplicate(item.now, &tcp, item.packet.identification)
         {
             return;
         }
@@ -282,6 +284,7 @@ impl<'a> Comparison<'a> {
     /// What was seen at one place only, two turns ago, will not be seen at the other.
     fn settle(&mut self) {
         let settled = std::mem::replace(&mut self.before, std::mem::take(&mut self.open));
+        #[allow(clippy::iter_over_hash_type, reason = "Matches::lost sorts what is pushed here")]
         for (mark, open) in settled {
             let Ok(times) = u64::try_from(open.balance) else { continue };
             let way = &mut self.connections[mark.connection as usize].ways[usize::from(mark.way)];
@@ -321,7 +324,7 @@ impl Connection<'_> {
         if !is_near {
             return;
         }
-        let beginning = self.seen[self.near[way]].ways[way].beginning.unwrap_or_default();
+        let beginning = self.summaries[self.near[way]].ways[way].beginning.unwrap_or_default();
         let mut then = data.data.known.map_or(0, |(first, _)| first);
         for event in lost.chunk_by(|a, b| a.number + 1 == b.number) {
             let first = event[0];

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use perigee_capture::Packet;
 use perigee_units::Time;
+use perigee_wire::Packet;
 
 use crate::clock::Clock;
 use crate::error::AnalyzeError;

@@ -1,24 +1,24 @@
-//! The first reading of a capture: which connections are in it, how large they are, and from where they are seen.
+//! The first reading of a capture: its connections, their sizes, and the place of the capture on their paths.
 //!
-//! What is measured of a flow depends on what only its end tells: how much it carried (phases are shares of it), which way
-//! carries the data, and whether the capture was taken near the sender. So a capture is read twice, and measured for the
-//! largest connections only. Memory is bounded: a connection is a few hundred bytes while it is open, and those that have
-//! ended are kept only as long as they are among the largest.
+//! The measurements of a flow depend on facts that only its end tells: how much it carried (phases are shares of it), which
+//! direction carries the data, and whether the capture was taken near the sender. So a capture is read twice, and only the
+//! largest connections are measured. Memory is bounded: an open connection takes a few hundred bytes, and one that has
+//! ended is kept only as long as it is among the largest.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use perigee_capture::{Tcp, Transport};
 use perigee_units::Time;
+use perigee_wire::{Tcp, Transport};
 use rustc_hash::FxHashMap;
 
 use crate::error::AnalyzeError;
 use crate::key::Key;
 use crate::stream::{Counts, Item, Source, Stream, Watch};
 
-/// A connection, as the first reading found it.
+/// A connection as the first reading finds it.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ConnectionSummary {
     pub(crate) key: Key,
     /// Its first and last packet's numbers in the capture.
     pub(crate) numbers: (u64, u64),
@@ -37,11 +37,11 @@ pub(crate) struct Seen {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Way {
     pub(crate) packets: u64,
-    /// Bytes of payload, each time that they were seen.
+    /// Bytes of payload in all packets, retransmissions included.
     pub(crate) payload: u64,
     /// Largest payload of a packet.
     pub(crate) largest: u32,
-    /// The number before its first byte: that of its SYN, or before the lowest seen.
+    /// The number before its first byte: that of its SYN, or the one before the lowest in the capture.
     pub(crate) beginning: Option<u32>,
     /// The number behind its last byte.
     end: u32,
@@ -63,7 +63,7 @@ pub(crate) struct Way {
     pub(crate) reach: Option<Time>,
     waiting: Option<(u32, Time)>,
     echo_waiting: Option<(u32, Time)>,
-    /// Packets by the place where they were seen.
+    /// Packets by the place where the capture saw them.
     views: [(u32, u64); VIEWS],
 }
 
@@ -84,13 +84,13 @@ pub(crate) struct Handshake {
 pub(crate) struct Survey {
     pub(crate) counts: Counts,
     /// The largest connections, in the order in which they begin.
-    pub(crate) chosen: Vec<Seen>,
+    pub(crate) chosen: Vec<ConnectionSummary>,
     /// How many there are, and of them those of UDP.
     pub(crate) connections: u64,
     pub(crate) udp: u64,
     /// Payload of those that are not among the chosen.
     pub(crate) other_payload: u64,
-    /// Connections that were taken as ended for want of room.
+    /// Connections that were given up because there were too many at a time.
     pub(crate) pushed_out: u64,
 }
 
@@ -107,14 +107,14 @@ pub(crate) fn survey(source: &Source, most: usize, watch: &mut Watch<'_>) -> Res
 /// Connections that are open, and the largest of those that have ended.
 struct Table {
     places: FxHashMap<Key, usize>,
-    open: Vec<Seen>,
+    open: Vec<ConnectionSummary>,
     last: Option<(Key, usize)>,
     ended: BinaryHeap<Reverse<BySize>>,
     most: usize,
     survey: Survey,
 }
 
-struct BySize(Box<Seen>);
+struct BySize(Box<ConnectionSummary>);
 
 impl Table {
     fn new(most: usize) -> Self {
@@ -141,7 +141,7 @@ impl Table {
     #[cold]
     fn begin(&mut self, item: &Item, place: Option<usize>) -> usize {
         if let Some(place) = place {
-            let old = std::mem::replace(&mut self.open[place], Seen::new(item));
+            let old = std::mem::replace(&mut self.open[place], ConnectionSummary::new(item));
             self.end(old);
             return place;
         }
@@ -149,30 +149,30 @@ impl Table {
             self.make_room();
         }
         let place = self.open.len();
-        self.open.push(Seen::new(item));
+        self.open.push(ConnectionSummary::new(item));
         self.places.insert(item.key, place);
         place
     }
 
-    /// Ends the half of the connections that were silent for longest.
+    /// Ends the half of the connections with the longest silence.
     fn make_room(&mut self) {
         let mut open = std::mem::take(&mut self.open);
-        open.sort_unstable_by_key(|seen| seen.numbers.1);
+        open.sort_unstable_by_key(|summary| summary.numbers.1);
         let kept = open.split_off(MOST_OPEN / 2);
-        let still_open = open.iter().filter(|seen| !seen.is_closed()).count();
+        let still_open = open.iter().filter(|summary| !summary.is_closed()).count();
         self.survey.pushed_out += still_open as u64;
-        for seen in open {
-            self.end(seen);
+        for summary in open {
+            self.end(summary);
         }
-        self.places = kept.iter().enumerate().map(|(place, seen)| (seen.key, place)).collect();
+        self.places = kept.iter().enumerate().map(|(place, summary)| (summary.key, place)).collect();
         self.open = kept;
         self.last = None;
     }
 
-    fn end(&mut self, seen: Seen) {
+    fn end(&mut self, summary: ConnectionSummary) {
         self.survey.connections += 1;
-        self.survey.udp += u64::from(seen.key.is_udp());
-        self.ended.push(Reverse(BySize(Box::new(seen))));
+        self.survey.udp += u64::from(summary.key.is_udp());
+        self.ended.push(Reverse(BySize(Box::new(summary))));
         if self.ended.len() > self.most {
             if let Some(Reverse(BySize(least))) = self.ended.pop() {
                 self.survey.other_payload += least.payload();
@@ -181,16 +181,16 @@ impl Table {
     }
 
     fn finish(mut self, counts: Counts) -> Survey {
-        for seen in std::mem::take(&mut self.open) {
-            self.end(seen);
+        for summary in std::mem::take(&mut self.open) {
+            self.end(summary);
         }
-        self.survey.chosen = self.ended.into_iter().map(|Reverse(BySize(seen))| *seen).collect();
-        self.survey.chosen.sort_unstable_by_key(|seen| seen.numbers.0);
+        self.survey.chosen = self.ended.into_iter().map(|Reverse(BySize(summary))| *summary).collect();
+        self.survey.chosen.sort_unstable_by_key(|summary| summary.numbers.0);
         Survey { counts, ..self.survey }
     }
 }
 
-impl Seen {
+impl ConnectionSummary {
     fn new(item: &Item) -> Self {
         Self {
             key: item.key,
@@ -234,7 +234,7 @@ impl Seen {
         match item.packet.transport {
             Transport::Tcp(tcp) => self.segment(item.now, item.way, &tcp),
             Transport::Udp { payload, .. } => self.ways[item.way].payload(item.now, payload),
-            Transport::Other => {}
+            Transport::Echo { .. } | Transport::Other => {}
         }
     }
 
@@ -275,8 +275,8 @@ impl Seen {
         }
     }
 
-    /// Where the packets of a way are to be taken from; none: from everywhere. Several places that show as many packets
-    /// either show the same ones - then there is twice the data - or share them.
+    /// The place with the packets of a direction that count; `None`: those of all places. Several places with as many packets either
+    /// have the same packets, and then there is twice the data, or share them.
     pub(crate) fn view(&self, way: usize) -> Option<u32> {
         let own = &self.ways[way];
         let with_data = if own.payload > 0 { own } else { &self.ways[1 - way] };
@@ -284,7 +284,7 @@ impl Seen {
         (own.has_like_views() && is_twice).then(|| own.main_view())
     }
 
-    /// What is known of the time from here to a way's receiver and back.
+    /// The shortest known time from here to a direction's receiver and back.
     pub(crate) fn reach(&self, way: usize) -> Option<Time> {
         let opening = &self.opening;
         let by_handshake = match opening.way {
@@ -334,7 +334,7 @@ impl Way {
         }
     }
 
-    /// Learns where it begins and ends.
+    /// Updates where the direction begins and ends.
     fn sequence(&mut self, tcp: &Tcp) {
         if tcp.syn {
             return;
@@ -390,17 +390,17 @@ impl Handshake {
         }
     }
 
-    /// From here to the end that was called, and back.
+    /// From here to the end that listens, and back.
     pub(crate) fn to_responder(self) -> Option<Time> {
         self.answer?.checked_sub(self.last_syn?)
     }
 
-    /// From here to the end that called, and back.
+    /// From here to the end that opens the connection, and back.
     pub(crate) fn to_opener(self) -> Option<Time> {
         self.done?.checked_sub(self.answer?)
     }
 
-    /// From the first SYN to the end of the handshake at the end that called.
+    /// From the first SYN to the end of the handshake, at the end that opens the connection.
     pub(crate) fn length(self) -> Option<Time> {
         Some(self.answer?.checked_sub(self.first_syn?)? + self.to_opener()?)
     }
@@ -408,7 +408,7 @@ impl Handshake {
 
 impl Ord for BySize {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let by = |seen: &Seen| (seen.payload(), Reverse(seen.numbers.0));
+        let by = |summary: &ConnectionSummary| (summary.payload(), Reverse(summary.numbers.0));
         by(&self.0).cmp(&by(&other.0))
     }
 }
@@ -429,9 +429,9 @@ impl Eq for BySize {}
 
 /// Connections followed at a time.
 pub(crate) const MOST_OPEN: usize = 1 << 17;
-/// Without a packet for so long a connection is over.
+/// A connection is over after this time without a packet.
 const SILENCE: Time = Time::from_secs(3600);
-/// Where the beginning is not seen, packets out of order may be before what seemed to be it, as long as few have passed.
+/// Where the capture lacks the beginning, the first packets of a connection, reordered, may still move it back.
 const EARLY: u64 = 1000;
 /// Places in one capture where packets of a way are seen.
 const VIEWS: usize = 4;

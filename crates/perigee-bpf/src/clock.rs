@@ -1,4 +1,4 @@
-//! The wall clock, for records and for waiting.
+//! The wall clock, for records and deadlines.
 
 #![allow(clippy::disallowed_methods, reason = "a loader acts on the machine, in the machine's time")]
 
@@ -13,7 +13,7 @@ pub(crate) fn pause(length: Duration) {
     thread::sleep(length);
 }
 
-/// An instant to wait for. `None`: further away than the clock can say.
+/// A deadline; `None` if it is beyond the range of the clock.
 pub(crate) struct Deadline(Option<Instant>);
 
 impl Deadline {

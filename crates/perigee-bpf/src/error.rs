@@ -1,4 +1,4 @@
-//! Why a command did not do what was asked.
+//! Errors of the commands.
 
 use std::fmt::Display;
 
@@ -8,7 +8,7 @@ use crate::object::ObjectError;
 use crate::requirements::{self, Missing};
 use crate::sockets::SocketUse;
 
-/// The system refused a step that should always work for root.
+/// A system call failed that should succeed for root.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("cannot {doing}: {reason}")]
 pub struct SystemError {
@@ -18,50 +18,50 @@ pub struct SystemError {
 
 impl SystemError {
     pub(crate) fn new(doing: impl Into<String>, error: impl Display) -> Self {
-        // The alternate form of libbpf's errors names their causes.
+        // The alternate form of libbpf's errors includes their causes.
         Self { doing: doing.into(), reason: format!("{error:#}") }
     }
 }
 
-/// Why nothing was loaded.
+/// Why a load failed.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// The kernel or the process lacks something.
+    /// The kernel or the process lacks a requirement.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// The name cannot be one.
+    /// The name is invalid.
     #[error("`{name}` cannot name a congestion control: {reason}")]
     BadName {
         /// The name.
         name: String,
-        /// What is wrong and what to write.
+        /// The reason and the fix.
         reason: String,
     },
-    /// The name belongs to an algorithm that was not loaded by us.
+    /// The name belongs to an algorithm that Perigee did not load.
     #[error("the kernel has a `{name}` already that perigee did not load; choose another name: --as p_{name}")]
     NameOfTheKernel {
         /// The name.
         name: String,
     },
-    /// Another algorithm was loaded under the name.
+    /// The name belongs to a different loaded algorithm.
     #[error(
         "`{name}` is loaded already, and is the algorithm `{algorithm}`; unload it first, or choose another name: --as"
     )]
     NameOfAnother {
         /// The name.
         name: String,
-        /// What it is.
+        /// Description of that algorithm.
         algorithm: String,
     },
-    /// The object is not right, or the kernel says so.
+    /// The object is malformed, or the kernel refused it.
     #[error(transparent)]
     Object(#[from] ObjectError),
-    /// It could not be made the default; it was taken out again.
+    /// It could not become the default, and was unloaded again.
     #[error("`{name}` cannot be the system's default: {reason}; it was unloaded again")]
     Default {
         /// The name.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         reason: String,
     },
     /// Another step failed.
@@ -70,7 +70,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// What was asked for is wrong or cannot be done on this machine; otherwise the kernel did not do it.
+    /// True if the request is invalid or this machine cannot serve it; false if the kernel failed.
     pub fn is_wrong_input(&self) -> bool {
         match self {
             Self::Missing(_) | Self::BadName { .. } | Self::NameOfTheKernel { .. } | Self::NameOfAnother { .. } => true,
@@ -79,7 +79,7 @@ impl LoadError {
         }
     }
 
-    /// All that the kernel said, where it refused the object.
+    /// The whole log of the kernel, if it refused the object.
     pub fn log(&self) -> Option<&str> {
         match self {
             Self::Object(ObjectError::Refused { log, .. }) => Some(log),
@@ -88,21 +88,21 @@ impl LoadError {
     }
 }
 
-/// Why nothing was unloaded.
+/// Why an unload failed.
 #[derive(Debug, Error)]
 pub enum UnloadError {
-    /// The process lacks something.
+    /// The process lacks a requirement.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// Nothing of ours has the name.
+    /// Perigee has loaded nothing under the name.
     #[error("`{name}` was not loaded by perigee; {known}")]
     NotLoaded {
         /// The name.
         name: String,
-        /// What was.
+        /// The names that are loaded.
         known: String,
     },
-    /// Sockets use it.
+    /// Sockets use the algorithm.
     #[error(
         "`{name}` is in use by {}; --wait SECONDS waits for their end, --force unloads and leaves them working",
         in_words(sockets)
@@ -119,16 +119,16 @@ pub enum UnloadError {
 }
 
 impl UnloadError {
-    /// What was asked for is wrong or cannot be done by this process; otherwise the machine stands in the way.
+    /// True if the request is invalid or beyond this process's rights; false if the machine failed.
     pub fn is_wrong_input(&self) -> bool {
         matches!(self, Self::Missing(_) | Self::NotLoaded { .. })
     }
 }
 
-/// Why the machine could not be looked at.
+/// Why the status could not be read.
 #[derive(Debug, Error)]
 pub enum StatusError {
-    /// The process lacks something.
+    /// The process lacks a requirement.
     #[error(transparent)]
     Missing(#[from] Missing),
     /// A step failed.
@@ -138,7 +138,7 @@ pub enum StatusError {
 
 impl From<SystemError> for StatusError {
     fn from(error: SystemError) -> Self {
-        // What fails for want of rights is better told by the rights.
+        // A step that failed for lack of rights is better reported as the missing right.
         requirements::check_process().err().map_or(Self::System(error), Self::Missing)
     }
 }

@@ -1,7 +1,8 @@
 //! Loads the congestion controls of `algorithms/` into the running Linux kernel, as BPF `struct_ops`.
 //!
-//! [`load`] verifies an object, registers it under a name and pins it, so that it outlives the process; [`unload`] takes
-//! it out again; [`status`] says what is loaded and which sockets use it. All act on the whole machine and need root.
+//! [`load`] verifies an object, registers it under a name and pins it, so that it outlives the process; [`unload`]
+//! removes it; [`status`] lists loaded algorithms and the sockets that use them. All act on the whole machine and need
+//! root.
 //!
 //! ```no_run
 //! use perigee_bpf::{load, unload, InUse, Options, Program};
@@ -13,7 +14,6 @@
 
 mod clock;
 mod error;
-mod held;
 pub mod kernel;
 mod load;
 mod lock;
@@ -26,9 +26,9 @@ mod status;
 mod store;
 mod tcp_log;
 mod unload;
+mod unpinned;
 
 pub use error::{LoadError, StatusError, SystemError, UnloadError};
-pub use held::{hold, Held};
 pub use load::{load, Loaded, Options};
 pub use object::ObjectError;
 pub use program::{Program, ProgramError};
@@ -38,3 +38,4 @@ pub use status::{status, Entry, Status};
 pub use store::Record;
 pub use tcp_log::{Logged, LoggedEnd, TcpEvent, TcpLog, TcpLogError, What};
 pub use unload::{names, unload, InUse, Unloaded};
+pub use unpinned::{load_unpinned, Unpinned};

@@ -1,4 +1,4 @@
-//! Loading: from an object to an algorithm that sockets can ask for.
+//! Loading: from an object to an algorithm that sockets can select.
 
 use std::io;
 
@@ -13,36 +13,36 @@ use crate::{kernel, namespaces, requirements, sockets};
 /// How to load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options<'a> {
-    /// The name that sockets ask for. `None`: the algorithm's own, or `p_` and that where the kernel has one of its own.
+    /// The name to register. `None`: the algorithm's own, or `p_NAME` if the kernel has an algorithm of that name.
     pub name: Option<&'a str>,
-    /// Make it the machine's default.
+    /// Make it the default of the machine.
     pub make_default: bool,
 }
 
-/// What was loaded.
+/// Result of a load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loaded {
-    /// The name that sockets ask for.
+    /// The registered name.
     pub name: String,
     /// The algorithm.
     pub algorithm: String,
     /// Its parameters that differ from their defaults.
     pub parameters: String,
-    /// It took the place of an earlier version under this name.
+    /// It replaced an earlier version under this name.
     pub replaced: bool,
-    /// Sockets that keep that earlier version until they close.
+    /// Sockets that keep the earlier version until they close.
     pub sockets_on_earlier: usize,
-    /// What was the machine's default before; `None`: it was not made the default.
+    /// The machine's default before; `None` if it did not become the default.
     pub default_before: Option<String>,
 }
 
-/// Loads an algorithm, or puts a new version in the place of the one that has the name.
+/// Loads an algorithm, or replaces the version that has the name.
 ///
-/// It outlives the process. Until the last step, which pins it, the end of the process for whatever reason leaves
-/// nothing in the kernel.
+/// It outlives the process. The last step pins it: a process that ends before, for whatever reason, leaves nothing in
+/// the kernel.
 ///
 /// # Errors
-/// Where the machine lacks something, the name is taken, or the kernel refuses the object. Nothing is loaded then.
+/// If the machine lacks a requirement, the name is taken, or the kernel refuses the object. Nothing is loaded then.
 pub fn load(program: &Program, options: Options<'_>) -> Result<Loaded, LoadError> {
     if let Some(name) = options.name {
         check_name(name)?;
@@ -99,11 +99,12 @@ fn load_into(store: &Store, program: &Program, opened: Opened, options: Options<
     Ok(Loaded { name, algorithm, parameters, replaced, sockets_on_earlier, default_before })
 }
 
-/// What a new version does not take over by itself: who may use it, and the defaults, which still are the earlier one.
+/// Transfers what a new version does not inherit by itself: the permission to use it, and defaults that still point to
+/// the old one.
 fn hand_over(name: &str, allowed: io::Result<String>) -> Result<(), SystemError> {
     let wrong =
         |error: io::Error| SystemError::new(format!("make the new `{name}` the default where the earlier was"), error);
-    // Namespaces other than the first do not have the list.
+    // Only the first namespace has the list.
     if let Some(names) = allowed.ok().filter(|names| names.split_whitespace().any(|known| known == name)) {
         kernel::set_allowed(&names).map_err(wrong)?;
     }
@@ -113,7 +114,7 @@ fn hand_over(name: &str, allowed: io::Result<String>) -> Result<(), SystemError>
             _ => Ok(()),
         });
         match done {
-            // It ended meanwhile, or is not ours to change.
+            // The namespace is gone, or not ours to change.
             Err(_) if !namespace.name.is_empty() => {}
             done => done.map_err(wrong)?,
         }
@@ -121,7 +122,7 @@ fn hand_over(name: &str, allowed: io::Result<String>) -> Result<(), SystemError>
     Ok(())
 }
 
-/// The record says what was before first, so that an interruption leaves a default that `unload` can undo.
+/// Records the previous default before changing it, so that `unload` can restore it after an interruption.
 fn become_default(store: &Store, name: &str, record: &mut Record) -> Result<(), String> {
     let before = kernel::default_here().map_err(|error| error.to_string())?;
     if before != name {
@@ -132,7 +133,7 @@ fn become_default(store: &Store, name: &str, record: &mut Record) -> Result<(), 
     Ok(())
 }
 
-/// The name asked for; or the algorithm's own, unless the kernel has an algorithm of that name.
+/// The requested name, or the algorithm's own unless the kernel has an algorithm of that name.
 fn choose_name(store: &Store, algorithm: &str, asked: Option<&str>) -> Result<String, LoadError> {
     let registered = kernel::registered()?;
     let taken = |name: &str| -> Result<bool, LoadError> {
@@ -149,7 +150,7 @@ fn choose_name(store: &Store, algorithm: &str, asked: Option<&str>) -> Result<St
     Ok(name)
 }
 
-/// The name of an algorithm where the kernel has one of its own name.
+/// The name of an algorithm that shares its name with one of the kernel.
 pub(crate) fn beside_the_kernels(algorithm: &str) -> String {
     format!("p_{algorithm}")
 }

@@ -1,4 +1,4 @@
-//! A lock between processes that is waited for no longer than a limit, and that says who holds it.
+//! A lock between processes, with a time-out and the name of its holder.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::clock::{self, Deadline};
 use crate::error::SystemError;
 
-/// Locks a file or folder; `operation` does not block by itself.
+/// Locks a file or folder; `operation` must be non-blocking.
 pub(crate) fn take(file: &OwnedFd, operation: FlockOperation, shown: &str) -> Result<(), SystemError> {
     take_within(LONGEST, file, operation, shown)
 }
@@ -34,7 +34,7 @@ fn take_within(longest: Duration, file: &OwnedFd, operation: FlockOperation, sho
     }
 }
 
-/// Who has locked it, by the kernel's list, which names files by device and inode.
+/// The holder, by the kernel's lock list, which names files by device and inode.
 fn holder(found: &Stat) -> Option<String> {
     let file = format!("{:02x}:{:02x}:{}", major(found.st_dev), minor(found.st_dev), found.st_ino);
     let locks = fs::read_to_string("/proc/locks").ok()?;
@@ -47,7 +47,7 @@ fn holder(found: &Stat) -> Option<String> {
     Some(program.map_or_else(|| format!("process {pid}"), |program| format!("process {pid} ({})", program.trim())))
 }
 
-/// A command holds the lock for a second or two, at the most.
+/// A command holds the lock for a second or two at most.
 const LONGEST: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 

@@ -1,6 +1,6 @@
 //! The network namespaces of the machine.
 //!
-//! Found are those that a process is in and those that `ip netns` named. One that nothing but an open descriptor keeps
+//! They are found through processes and through the names of `ip netns`. A namespace that only an open descriptor keeps
 //! alive is not found.
 
 use std::collections::BTreeMap;
@@ -12,15 +12,15 @@ use std::{io, thread};
 
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 
-/// A network namespace, held open.
+/// An open network namespace.
 pub(crate) struct Namespace {
-    /// What to call it: empty for the one we are in, the name that `ip netns` gave it, or a process in it.
+    /// Its label: empty for the current one, the name of `ip netns`, or a process in it.
     pub(crate) name: String,
     file: File,
 }
 
 impl Namespace {
-    /// Does something in it, in a thread of its own: a thread that has moved does not come back.
+    /// Runs a function in the namespace, in a thread of its own, since a thread that moved does not return.
     pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         let here = self.name.is_empty();
         thread::scope(|scope| {
@@ -35,19 +35,19 @@ impl Namespace {
     }
 }
 
-/// Every namespace there is, ours first, and how many processes may not be looked into.
+/// All namespaces, the current one first, and the number of processes that may not be inspected.
 pub(crate) fn all() -> (Vec<Namespace>, usize) {
     let mut found = BTreeMap::new();
     let mut unseen = 0;
     let mut add = |name: String, path: PathBuf| {
-        // By device and inode. The first name is kept.
+        // Keyed by device and inode; the first label is kept.
         let opened = File::open(&path).and_then(|file| Ok((file.metadata()?, file)));
         match opened {
             Ok((data, file)) => {
                 let order = found.len();
                 found.entry((data.st_dev(), data.st_ino())).or_insert((order, Namespace { name, file }));
             }
-            // A process that has ended meanwhile, or one of the kernel's.
+            // The process has ended, or is a kernel thread.
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {}
             Err(_) => unseen += 1,
         }

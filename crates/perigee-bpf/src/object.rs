@@ -1,4 +1,4 @@
-//! A BPF object on its way into the kernel: its parameters, its name, and what the verifier says.
+//! A BPF object before it is registered: parameters, name, verification.
 
 use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,24 +8,24 @@ use libbpf_rs::{AsRawLibbpf as _, Link, MapCore as _, MapType, Object, ObjectBui
 use perigee_cc::Selected;
 use thiserror::Error;
 
-/// Why an object did not get into the kernel.
+/// Why an object was not registered.
 #[derive(Debug, Error)]
 pub enum ObjectError {
-    /// It is not what a file with `CC_REGISTER` compiles to.
+    /// It is not compiled from a file with `CC_REGISTER`.
     #[error("the object is no congestion control: {reason}; compile the file with algorithms/tcp.h")]
     Foreign {
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
-    /// The verifier, or the loader before it, refused it.
+    /// The verifier, or libbpf before it, refused it.
     #[error("the kernel refused it: {reason}\n{}", last_lines(log))]
     Refused {
         /// The error of the system call.
         reason: String,
-        /// All that libbpf and the verifier said.
+        /// The log of libbpf and the verifier.
         log: String,
     },
-    /// The kernel took the programs but not the algorithm.
+    /// The kernel accepted the programs but not the algorithm.
     #[error("the kernel did not register it: {reason}")]
     NotRegistered {
         /// The error of the system call.
@@ -33,17 +33,17 @@ pub enum ObjectError {
     },
 }
 
-/// An object that was read; the kernel has nothing of it.
+/// An opened object; nothing of it is in the kernel.
 pub(crate) struct Opened {
     object: OpenObject,
     name: String,
 }
 
 impl Opened {
-    /// Reads an object.
+    /// Opens an object.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, ObjectError> {
         let said = Listening::start();
-        // What other tools show its maps as.
+        // The name that other tools show for its maps.
         let opened = ObjectBuilder::default().name("perigee").and_then(|builder| builder.open_memory(bytes));
         let mut object = opened.map_err(|error| foreign(&format!("{error}\n{}", said.text())))?;
         let name = with_name(&mut object, |field| {
@@ -58,7 +58,7 @@ impl Opened {
         &self.name
     }
 
-    /// Sets parameters and the name that sockets ask for, and has the programs verified.
+    /// Sets the parameters and the registered name, and verifies the programs.
     pub(crate) fn verify(mut self, selected: &Selected, name: &str) -> Result<Verified, ObjectError> {
         set_parameters(&mut self.object, selected)?;
         with_name(&mut self.object, |field| {
@@ -73,13 +73,13 @@ impl Opened {
     }
 }
 
-/// An object whose programs the verifier has accepted; nothing is registered yet.
+/// An object with verified programs; nothing is registered yet.
 pub(crate) struct Verified {
     object: Object,
 }
 
 impl Verified {
-    /// Makes the algorithm known to the kernel, for as long as the link lives.
+    /// Registers the algorithm for the lifetime of the link.
     pub(crate) fn register(&mut self) -> Result<Link, ObjectError> {
         let said = Listening::start();
         let mut map = self.object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
@@ -91,12 +91,12 @@ impl Verified {
         })
     }
 
-    /// Puts this version in the place of the one that the link holds.
+    /// Replaces the version that the link holds with this one.
     pub(crate) fn replace(&mut self, link: &Link) -> Result<(), ObjectError> {
         use std::os::fd::{AsFd as _, AsRawFd as _};
 
-        // Registering hands the kernel the table of callbacks. It then finds the name taken, which is what is expected:
-        // the table is complete, and the link can be turned to it.
+        // Registration passes the table of callbacks to the kernel, and fails because the name is taken. That is
+        // expected: the table is complete, and the link can be updated to it.
         match self.register() {
             Ok(_) => {
                 return Err(ObjectError::NotRegistered { reason: "the earlier version was not registered".into() })
@@ -106,7 +106,7 @@ impl Verified {
         }
         let map = self.object.maps().find(|map| map.map_type() == MapType::StructOps);
         let map = map.ok_or_else(|| foreign("it has no .struct_ops"))?;
-        // SAFETY: both descriptors are open for the length of the call, and it takes no other memory.
+        // SAFETY: both descriptors are open for the call, which accesses no other memory.
         let code = unsafe {
             libbpf_rs::libbpf_sys::bpf_link_update(link.as_fd().as_raw_fd(), map.as_fd().as_raw_fd(), std::ptr::null())
         };
@@ -118,7 +118,7 @@ impl Verified {
     }
 }
 
-/// `const volatile u64 param_NAME` of the object get the values of `selected`.
+/// Sets the object's `const volatile u64 param_NAME` to the values of `selected`.
 fn set_parameters(opened: &mut OpenObject, selected: &Selected) -> Result<(), ObjectError> {
     let params = selected.algorithm().params();
     let places = params.iter().map(|param| place(opened, param.name)).collect::<Result<Vec<_>, _>>()?;
@@ -134,7 +134,7 @@ fn set_parameters(opened: &mut OpenObject, selected: &Selected) -> Result<(), Ob
     Ok(())
 }
 
-/// Where in the constants a parameter lies.
+/// Offset of a parameter in the constants.
 fn place(opened: &OpenObject, parameter: &str) -> Result<usize, ObjectError> {
     let wanted = format!("param_{parameter}");
     let found = with_types(opened, |btf| {
@@ -148,7 +148,7 @@ fn place(opened: &OpenObject, parameter: &str) -> Result<usize, ObjectError> {
     found.ok_or_else(|| foreign(&format!("it has no parameter `{parameter}`")))
 }
 
-/// Looks at the name in the table of callbacks, or changes it.
+/// Calls `work` on the name in the table of callbacks.
 fn with_name<T>(opened: &mut OpenObject, work: impl FnOnce(&mut [u8]) -> T) -> Result<T, ObjectError> {
     let bits = with_types(opened, |btf| {
         let ops: types::Struct<'_> = btf.type_by_name("tcp_congestion_ops")?;
@@ -163,7 +163,8 @@ fn with_name<T>(opened: &mut OpenObject, work: impl FnOnce(&mut [u8]) -> T) -> R
     let [table] = tables.as_mut_slice() else {
         return Err(foreign(&format!("it registers {} algorithms instead of one", tables.len())));
     };
-    // A link can be pinned, updated in place and detached at once; without it the kernel keeps the algorithm by itself.
+    // A link can be pinned, updated in place and detached; without one, the kernel keeps the algorithm until it is
+    // deleted.
     table.set_map_flags(BPF_F_LINK).map_err(|error| foreign(&error.to_string()))?;
     let data = table.initial_value_mut().ok_or_else(|| foreign("its table of callbacks is empty"))?;
     let field = data.get_mut(at..at + NAME_BYTES).ok_or_else(|| foreign("its table of callbacks ends early"))?;
@@ -172,7 +173,7 @@ fn with_name<T>(opened: &mut OpenObject, work: impl FnOnce(&mut [u8]) -> T) -> R
 
 fn with_types<T>(opened: &OpenObject, look: impl FnOnce(&Btf<'_>) -> T) -> Result<T, ObjectError> {
     let object = opened.as_libbpf_object();
-    // SAFETY: the object is open, and outlives the view of its types.
+    // SAFETY: the object is open, and outlives this view of its types.
     let btf = Btf::from_bpf_object(unsafe { object.as_ref() });
     let btf = btf.map_err(|error| foreign(&error.to_string()))?;
     Ok(look(&btf.ok_or_else(|| foreign("it has no type information"))?))
@@ -182,7 +183,7 @@ fn foreign(reason: &str) -> ObjectError {
     ObjectError::Foreign { reason: reason.trim().to_owned() }
 }
 
-/// The end of a log, which is where the verifier says what is wrong.
+/// The last lines of a log, where the verifier states the error.
 pub(crate) fn last_lines(log: &str) -> String {
     let lines: Vec<_> = log.lines().collect();
     let mut text = String::new();
@@ -192,7 +193,7 @@ pub(crate) fn last_lines(log: &str) -> String {
     text.trim_end().to_owned()
 }
 
-/// libbpf hands its messages to one function per process: they are collected for as long as this lives.
+/// libbpf has one print function per process; this collects its messages as long as it lives.
 pub(crate) struct Listening {
     heard: &'static Mutex<String>,
     _alone: MutexGuard<'static, ()>,

@@ -1,4 +1,4 @@
-//! What can be loaded: an algorithm with its parameters, compiled for the kernel.
+//! Programs to load: an algorithm with parameters, compiled for the kernel.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use perigee_cc_load::Loader;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-/// An algorithm with its parameters as the kernel takes it.
+/// An algorithm with parameters, as a BPF object.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub(crate) selected: Selected,
@@ -20,21 +20,21 @@ pub struct Program {
     warnings: String,
 }
 
-/// Why there is nothing to load.
+/// Why there is no program.
 #[derive(Debug, Error)]
 pub enum ProgramError {
-    /// No such algorithm, parameter or value.
+    /// Unknown algorithm, parameter or value.
     #[error(transparent)]
     Choice(#[from] CcError),
-    /// There is no object of the built-in algorithm.
+    /// The object of the built-in algorithm was not built.
     #[error("`{algorithm}` was not compiled for the kernel when Perigee was built: {reason}")]
     NotCompiled {
         /// Its name.
         algorithm: String,
-        /// What was missing then.
+        /// What its build lacked.
         reason: &'static str,
     },
-    /// The file is no algorithm, or its parameters cannot be asked for.
+    /// The file is no algorithm, or its parameters cannot be read.
     #[error("{}: {error}", path.display())]
     File {
         /// The file.
@@ -42,7 +42,7 @@ pub enum ProgramError {
         /// Why.
         error: perigee_cc_load::LoadError,
     },
-    /// The file is not what it was.
+    /// The file has changed.
     #[error("{} has changed since it was read; run it again", path.display())]
     Changed {
         /// The file.
@@ -51,7 +51,7 @@ pub enum ProgramError {
     /// The file compiles for this machine, but not for the kernel.
     #[error("for the kernel, {0}")]
     Build(#[from] BuildError),
-    /// No room for what the compiler makes, or it cannot be read.
+    /// The object cannot be written or read.
     #[error("{}: {error}", path.display())]
     Io {
         /// The file.
@@ -62,19 +62,19 @@ pub enum ProgramError {
 }
 
 impl Program {
-    /// One of the algorithms that are part of Perigee, by name; `settings` as in a study.
+    /// A built-in algorithm by name; `settings` as in a study.
     ///
     /// # Errors
-    /// Where there is no such algorithm, parameter or value, or clang was missing when Perigee was built.
+    /// If the algorithm, a parameter or a value is unknown, or clang was missing when Perigee was built.
     pub fn built_in(algorithm: &str, settings: &[(&str, &str)]) -> Result<Self, ProgramError> {
         Self::of(Selected::parse(algorithm, settings)?)
     }
 
-    /// An algorithm with the values that were chosen. An author's file is compiled for the kernel now, if it was not yet.
+    /// An algorithm with selected values. An author's file is compiled for the kernel now, unless it already was.
     ///
     /// # Errors
-    /// Where the file does not compile for the kernel, or, of one that is part of Perigee, clang was missing when Perigee
-    /// was built.
+    /// If the file does not compile for the kernel or, for a built-in algorithm, clang was missing when Perigee was
+    /// built.
     pub fn of(selected: Selected) -> Result<Self, ProgramError> {
         if let Some(file) = selected.algorithm().file() {
             return Self::compiled(selected, file);
@@ -92,12 +92,12 @@ impl Program {
         })
     }
 
-    /// An author's file, compiled now; `headers` is the folder of `tcp.h`.
+    /// An author's file, compiled now; `headers` is the folder with `tcp.h`.
     ///
-    /// Its parameters are read out of its native build, which is not executed.
+    /// Its parameters are read from its native build, which is not executed.
     ///
     /// # Errors
-    /// Where the file does not compile for both homes, or has no such parameter or value.
+    /// If the file does not compile for both targets, or lacks a parameter or value.
     pub fn file(path: &Path, settings: &[(&str, &str)], headers: &Path) -> Result<Self, ProgramError> {
         let mut loader = Loader::new(headers.to_owned());
         let shown = path.to_string_lossy();
@@ -116,7 +116,7 @@ impl Program {
             let folder = perigee_cc_load::scratch().map_err(wrong)?;
             let object = folder.path().join("algorithm.o");
             let warnings = perigee_cc_build::kernel_object(&file.path, &file.headers, &object)?;
-            // Who else was at it has the same.
+            // A concurrent caller has the same result.
             let _ = file.kernel.set((fs::read(object).map_err(wrong)?, warnings));
         }
         let (object, warnings) = file.kernel.get().ok_or_else(|| wrong(io::ErrorKind::NotFound.into()))?;
@@ -129,7 +129,7 @@ impl Program {
         })
     }
 
-    /// What the compiler warned of; empty where it had nothing to say.
+    /// The compiler's warnings; empty if there are none.
     pub fn warnings(&self) -> &str {
         &self.warnings
     }

@@ -1,4 +1,4 @@
-//! What a kernel and a process must have before anything is tried; each thing that is missing says what to do.
+//! Requirements on kernel and process; each missing one is an error with its fix.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use libbpf_rs::ReferencesType;
 use rustix::thread::{capabilities, CapabilitySet};
 use thiserror::Error;
 
-/// What is missing on this machine or to this process.
+/// A missing requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Missing {
     /// The kernel is older than [`OLDEST`].
@@ -17,10 +17,10 @@ pub enum Missing {
         /// Its release.
         found: String,
     },
-    /// The kernel does not describe its types.
+    /// The kernel has no BTF.
     #[error("this kernel has no {BTF}; it needs CONFIG_DEBUG_INFO_BTF=y, as distributions set it")]
     Btf,
-    /// The kernel takes no TCP congestion controls written in BPF.
+    /// The kernel takes no TCP congestion controls in BPF.
     #[error(
         "this kernel takes no congestion control from BPF: its BTF has no {STRUCT_OPS}; it needs CONFIG_BPF_JIT=y"
     )]
@@ -30,10 +30,10 @@ pub enum Missing {
         "this kernel's cong_control has {found} arguments instead of 4 (Linux 6.10 and newer): boot a newer kernel"
     )]
     CongControl {
-        /// How many it has.
+        /// The number of its arguments.
         found: usize,
     },
-    /// The process may not.
+    /// The process lacks capabilities.
     #[error(
         "this process lacks {capabilities}: run the command as root, or with these capabilities (`sudo`, setpriv)"
     )]
@@ -43,16 +43,16 @@ pub enum Missing {
     },
 }
 
-/// Whether this process on this kernel can load congestion controls.
+/// Checks that this process on this kernel can load congestion controls.
 ///
 /// # Errors
-/// The first thing that is missing.
+/// The first missing requirement.
 pub fn check() -> Result<(), Missing> {
     check_process()?;
     check_kernel()
 }
 
-/// Whether this process may load and unload.
+/// Checks that this process may load and unload.
 ///
 /// # Errors
 /// [`Missing::Capabilities`].
@@ -65,12 +65,12 @@ pub fn check_process() -> Result<(), Missing> {
     Err(Missing::Capabilities { capabilities: lacking.join(", ") })
 }
 
-/// Whether the kernel can.
+/// Checks the kernel.
 ///
 /// # Errors
-/// What it lacks.
+/// The first missing requirement.
 pub fn check_kernel() -> Result<(), Missing> {
-    // Its types are megabytes, and the kernel that runs stays the same.
+    // Cached: the types are megabytes, and the running kernel does not change.
     static ANSWER: OnceLock<Result<(), Missing>> = OnceLock::new();
     ANSWER.get_or_init(read_kernel).clone()
 }
@@ -110,7 +110,7 @@ fn arguments_of_cong_control(btf: &Btf<'_>) -> Option<usize> {
     Some(function.iter().count())
 }
 
-/// Programs of `struct_ops` read kernel memory, hence `CAP_PERFMON`; `CAP_SYS_ADMIN` stands for it and for `CAP_BPF`.
+/// `struct_ops` programs read kernel memory, hence `CAP_PERFMON`; `CAP_SYS_ADMIN` implies it and `CAP_BPF`.
 fn lacking(held: CapabilitySet) -> Vec<&'static str> {
     let admin = held.contains(CapabilitySet::SYS_ADMIN);
     let needed = [
@@ -121,7 +121,7 @@ fn lacking(held: CapabilitySet) -> Vec<&'static str> {
     needed.iter().filter(|(_, present)| !present).map(|(name, _)| *name).collect()
 }
 
-/// The oldest kernel that is promised to work.
+/// The oldest supported kernel.
 pub const OLDEST: (u32, u32) = (6, 12);
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 const STRUCT_OPS: &str = "bpf_struct_ops_tcp_congestion_ops";
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// The types of a C file in the place of the kernel's; `None` where clang is missing.
+    /// The types of a C file instead of the kernel's; `None` without clang.
     fn types_of(name: &str, text: &str) -> Option<Result<(), Missing>> {
         let folder = tempfile::tempdir().unwrap();
         let (source, object) = (folder.path().join(format!("{name}.c")), folder.path().join("types.o"));

@@ -1,4 +1,4 @@
-//! The TCP sockets of every network namespace, with their congestion control and its figures, from `sock_diag`.
+//! TCP sockets of all network namespaces, with congestion control and TCP_INFO, from `sock_diag`.
 //!
 //! The layouts are those of `linux/netlink.h`, `linux/sock_diag.h`, `linux/inet_diag.h` and `linux/tcp.h`.
 
@@ -7,45 +7,46 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::{fs, io};
 
+use perigee_cc::INFINITE_SSTHRESH;
 use rustix::net::{netlink, recv, send, socket, AddressFamily, RecvFlags, SendFlags, SocketType};
 use serde::Serialize;
 
 use crate::namespaces;
 
-/// A TCP socket and what its congestion control does.
+/// A TCP socket and the state of its congestion control.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SocketUse {
     /// Its congestion control.
     pub cc: String,
-    /// The network namespace: empty for ours, a name of `ip netns`, or a process in it.
+    /// The network namespace: empty for the current one, the name of `ip netns`, or a process in it.
     pub namespace: String,
-    /// Its own address and port.
+    /// Local address and port.
     pub local: String,
-    /// The other end.
+    /// Remote address and port.
     pub peer: String,
     /// `ESTABLISHED`, `LISTEN`, ...
     pub state: &'static str,
-    /// A process that holds it; `None`: none does any more, or we may not see it.
+    /// A process that holds it; `None` if there is none, or it is not visible to us.
     pub pid: Option<u32>,
-    /// That process's name.
+    /// Name of that process.
     pub process: Option<String>,
     /// Congestion window, packets.
     pub cwnd_packets: u32,
-    /// Slow start threshold, packets; `None`: not reached yet.
+    /// Slow start threshold, packets; `None` before it is set.
     pub ssthresh_packets: Option<u32>,
     /// Smoothed round-trip time, us.
     pub srtt_us: u32,
-    /// Smallest round-trip time, us; `None`: no sample yet.
+    /// Minimum round-trip time, us; `None` before the first sample.
     pub min_rtt_us: Option<u32>,
-    /// Pacing rate, bit/s; `None`: not paced.
+    /// Pacing rate, bit/s; `None` without pacing.
     pub pacing_bps: Option<u64>,
     /// Delivery rate of the newest sample, bit/s.
     pub delivery_bps: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmissions: u32,
     /// Bytes acknowledged.
     pub acked_bytes: u64,
-    /// Bytes sent, those sent again included.
+    /// Bytes sent, retransmissions included.
     pub sent_bytes: u64,
     #[serde(skip)]
     inode: u32,
@@ -64,7 +65,7 @@ impl fmt::Display for SocketUse {
     }
 }
 
-/// The sockets whose congestion control is `wanted`, and how many processes could not be looked into.
+/// The sockets with a congestion control of `wanted`, and the number of processes that may not be inspected.
 pub(crate) fn using(wanted: impl Fn(&str) -> bool + Sync) -> io::Result<(Vec<SocketUse>, usize)> {
     let (namespaces, mut unseen) = namespaces::all();
     let mut found = Vec::new();
@@ -83,7 +84,7 @@ pub(crate) fn using(wanted: impl Fn(&str) -> bool + Sync) -> io::Result<(Vec<Soc
     Ok((found, unseen))
 }
 
-/// The sockets of the namespace that the calling thread is in.
+/// The sockets of the calling thread's namespace.
 fn dump(wanted: impl Fn(&str) -> bool) -> io::Result<Vec<SocketUse>> {
     let netlink = socket(AddressFamily::NETLINK, SocketType::RAW, Some(netlink::SOCK_DIAG))?;
     let mut buffer = vec![0; 1 << 16];
@@ -98,7 +99,7 @@ fn dump(wanted: impl Fn(&str) -> bool) -> io::Result<Vec<SocketUse>> {
     Ok(found)
 }
 
-/// Asks for all TCP sockets of a family, with their figures and the name of their congestion control.
+/// Requests all TCP sockets of a family, with TCP_INFO and congestion control.
 fn request(family: u8) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(REQUEST_BYTES);
     bytes.extend((REQUEST_BYTES as u32).to_ne_bytes());
@@ -112,7 +113,7 @@ fn request(family: u8) -> Vec<u8> {
     bytes
 }
 
-/// Reads what one `recv` gave. Whether there is more to come.
+/// Parses one received buffer; whether more will follow.
 fn read_messages(mut bytes: &[u8], wanted: impl Fn(&str) -> bool, found: &mut Vec<SocketUse>) -> io::Result<bool> {
     while bytes.len() >= NLMSG_HDRLEN {
         let length = u32_at(bytes, 0) as usize;
@@ -129,7 +130,7 @@ fn read_messages(mut bytes: &[u8], wanted: impl Fn(&str) -> bool, found: &mut Ve
     Ok(true)
 }
 
-/// A `struct inet_diag_msg` and its attributes, where the congestion control is one that is wanted.
+/// Parses a `struct inet_diag_msg` and its attributes, if its congestion control is wanted.
 fn read_socket(message: &[u8], wanted: impl Fn(&str) -> bool) -> Option<SocketUse> {
     let mut attributes = message.get(INET_DIAG_MSG_BYTES..)?;
     let (mut cc, mut info) = (None, &[][..]);
@@ -154,7 +155,7 @@ fn read_socket(message: &[u8], wanted: impl Fn(&str) -> bool) -> Option<SocketUs
         pid: None,
         process: None,
         cwnd_packets: u32_at(info, 80),
-        ssthresh_packets: Some(u32_at(info, 76)).filter(|packets| *packets < TCP_INFINITE_SSTHRESH),
+        ssthresh_packets: Some(u32_at(info, 76)).filter(|packets| *packets < INFINITE_SSTHRESH),
         srtt_us: u32_at(info, 68),
         min_rtt_us: Some(u32_at(info, 148)).filter(|us| *us != u32::MAX),
         pacing_bps: Some(u64_at(info, 104)).filter(|rate| *rate != u64::MAX).map(bits),
@@ -182,7 +183,7 @@ fn address(family: u8, ip: &[u8], port: &[u8]) -> String {
     SocketAddr::new(ip, port).to_string()
 }
 
-/// Finds a process for each socket, among the open files of all that we may look into.
+/// Finds a process for each socket, in the open files of all visible processes.
 fn name_processes(sockets: &mut [SocketUse]) {
     if sockets.is_empty() {
         return;
@@ -206,7 +207,7 @@ fn name_processes(sockets: &mut [SocketUse]) {
     }
 }
 
-/// Numbers that older kernels do not have are zero.
+/// Fields that older kernels lack are zero.
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).map_or(0, |b| u16::from_ne_bytes([b[0], b[1]]))
 }
@@ -232,7 +233,6 @@ const INET_DIAG_CONG: u16 = 4;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 const IPPROTO_TCP: u8 = 6;
-const TCP_INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 const STATES: [&str; 13] = [
     "?",
     "ESTABLISHED",

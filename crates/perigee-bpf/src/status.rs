@@ -1,4 +1,4 @@
-//! What is loaded, and who uses it.
+//! Loaded algorithms and the sockets that use them.
 
 use serde::Serialize;
 
@@ -7,15 +7,15 @@ use crate::kernel;
 use crate::sockets::{self, SocketUse};
 use crate::store::{Record, Store};
 
-/// An algorithm that is loaded.
+/// A loaded algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// The name that sockets ask for.
+    /// The registered name.
     pub name: String,
-    /// What it is.
+    /// Its record.
     #[serde(flatten)]
     pub record: Record,
-    /// It is the machine's default now.
+    /// Whether it is the default of the machine now.
     pub is_default: bool,
     /// The sockets that use it.
     pub sockets: Vec<SocketUse>,
@@ -24,22 +24,22 @@ pub struct Entry {
 /// The state of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {
-    /// What we loaded, by name.
+    /// The algorithms loaded by Perigee, by name.
     pub loaded: Vec<Entry>,
-    /// The other algorithms that sockets can ask for.
+    /// The other algorithms that sockets can select.
     pub others: Vec<String>,
     /// The machine's default.
     pub default: String,
-    /// Sockets with an algorithm that is not registered any more: it was unloaded with `--force`.
+    /// Sockets with an unregistered algorithm, unloaded with `--force`.
     pub detached: Vec<SocketUse>,
-    /// Processes that we may not look into; the sockets of a namespace of their own are not listed.
+    /// Processes that may not be inspected; sockets of namespaces that only they are in are not listed.
     pub unseen_processes: usize,
 }
 
-/// Looks at the machine and changes nothing.
+/// Reads the state, without changing it.
 ///
 /// # Errors
-/// Where the links cannot be read: that takes root.
+/// If the links cannot be read, which needs root.
 pub fn status() -> Result<Status, StatusError> {
     let store = Store::view()?;
     let records = store.as_ref().map_or_else(|| Ok(Vec::new()), Store::records)?;
@@ -51,7 +51,7 @@ pub fn status() -> Result<Status, StatusError> {
         sockets::using(of_interest).map_err(|error| SystemError::new("list the sockets", error))?;
     drop(store);
     let others = registered.iter().filter(|name| !is_ours(name)).cloned().collect();
-    // An entry whose link holds nothing any more is what an interrupted unload left; the next load removes it.
+    // An interrupted unload leaves an entry with an empty link; the next load removes it.
     let present = records.into_iter().filter(|(name, _)| registered.contains(name));
     let loaded = present.map(|(name, record)| {
         let (its, rest) = std::mem::take(&mut sockets).into_iter().partition(|socket| socket.cc == name);

@@ -1,12 +1,12 @@
-//! What is loaded, kept in the BPF file system: a folder per algorithm with its pinned link and a record.
+//! Loaded algorithms in the BPF file system: a folder per algorithm with its pinned link and a record.
 //!
-//! `/sys/fs/bpf/perigee/NAME/link` holds the algorithm in the kernel; `record` is a map with one element, JSON that says
-//! what it is. Both go with the machine, and neither can be there without the other's folder. The link is pinned last:
-//! a folder without one is what a load left that did not come to its end, and [`Store::sweep`] removes it.
+//! `/sys/fs/bpf/perigee/NAME/link` keeps the algorithm in the kernel; `record` is a map with one element, JSON that
+//! describes it. Both are in one folder and vanish at a reboot. The link is pinned last: a folder without one is left
+//! by an interrupted load, and [`Store::sweep`] removes it.
 //!
-//! Where others may write in the BPF file system, they could have made any of it. So each folder is opened once, without
-//! following links, by its parent's descriptor, and taken for ours only where it belongs to this user or to root and
-//! nobody else may write in it; what is in it is then reached by that descriptor alone.
+//! Other users that can write in the BPF file system could have made any of it. So each folder is opened once, relative
+//! to its parent's descriptor and without following links, and accepted only if it belongs to this user or root and
+//! nobody else can write in it; its content is then reached through that descriptor only.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -23,30 +23,30 @@ use serde::{Deserialize, Serialize};
 use crate::error::SystemError;
 use crate::{kernel, lock};
 
-/// What was loaded under a name.
+/// Record of a loaded algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// The algorithm's own name.
     pub algorithm: String,
     /// Its parameters that differ from their defaults, as `key=value, ...`.
     pub parameters: String,
-    /// `built in`, or the C file it was compiled from.
+    /// `built in`, or the path of its C file.
     pub origin: String,
     /// SHA-256 of that C file.
     pub source_sha256: String,
-    /// When, in seconds since 1970.
+    /// Time of the load, seconds since 1970.
     pub loaded_s: u64,
-    /// The machine's default before this one was made it; `None`: it was not made the default.
+    /// The machine's default before this algorithm became it; `None` if it did not.
     pub default_before: Option<String>,
 }
 
-/// The folder of everything that is loaded, locked against other processes by its descriptor.
+/// The folder of all loaded algorithms, locked against other processes through its descriptor.
 pub(crate) struct Store {
     root: OwnedFd,
     folder: OwnedFd,
 }
 
-/// The folder of one name, open, and ours.
+/// The open, trusted folder of one name.
 struct Place {
     folder: OwnedFd,
     /// For messages.
@@ -54,7 +54,7 @@ struct Place {
 }
 
 impl Store {
-    /// Opens it to change it, mounting the BPF file system and making the folder where that was not done yet.
+    /// Opens it for changes; mounts the BPF file system and creates the folder if necessary.
     pub(crate) fn open() -> Result<Self, SystemError> {
         if rustix::fs::statfs(ROOT).map(|found| found.f_type as u64) != Ok(BPF_FS_MAGIC) {
             let done =
@@ -73,14 +73,14 @@ impl Store {
         }
     }
 
-    /// Opens it to look at it. `None`: nothing was ever loaded.
+    /// Opens it read-only; `None` if nothing was ever loaded.
     pub(crate) fn view() -> Result<Option<Self>, SystemError> {
         let root = root()?;
         let folder = lock_in(&root, FlockOperation::NonBlockingLockShared)?;
         Ok(folder.map(|folder| Self { root, folder }))
     }
 
-    /// What is loaded, by name, in order.
+    /// Names and records of all loaded algorithms, sorted by name.
     pub(crate) fn records(&self) -> Result<Vec<(String, Record)>, SystemError> {
         let mut records = Vec::new();
         for (name, place) in self.places()? {
@@ -91,18 +91,18 @@ impl Store {
         Ok(records)
     }
 
-    /// What is loaded under this name.
+    /// The record of a name.
     pub(crate) fn find(&self, name: &str) -> Result<Option<Record>, SystemError> {
         self.place(name)?.filter(|place| place.has(LINK)).map(|place| place.record()).transpose()
     }
 
-    /// The link of what is loaded under this name.
+    /// The link of a name.
     pub(crate) fn link(&self, name: &str) -> Result<Link, SystemError> {
         let place = self.known(name)?;
         Link::open(place.path(LINK)).map_err(|error| SystemError::new(format!("open {}/{LINK}", place.shown), error))
     }
 
-    /// Keeps the link, and with it the algorithm, beyond the end of this process.
+    /// Pins the link, so that the algorithm outlives this process.
     pub(crate) fn keep(
         &self,
         name: &str,
@@ -124,12 +124,12 @@ impl Store {
         kept
     }
 
-    /// Writes the record anew.
+    /// Replaces the record.
     pub(crate) fn write(&self, name: &str, record: &Record) -> Result<(), SystemError> {
         self.known(name)?.write(record)
     }
 
-    /// Removes a name's pins; what its link held is then up to whoever else holds it.
+    /// Removes the pins of a name; the link lives on while other descriptors hold it.
     pub(crate) fn remove(&self, name: &str) -> Result<(), SystemError> {
         let wrong = |error: Errno| SystemError::new(format!("remove {FOLDER}/{name}"), error);
         let place = self.known(name)?;
@@ -142,8 +142,8 @@ impl Store {
         unlinkat(&self.folder, name, AtFlags::REMOVEDIR).map_err(wrong)
     }
 
-    /// Removes what interrupted commands left: folders without a link, and links that hold nothing any more. What is not
-    /// ours is left alone.
+    /// Removes leftovers of interrupted commands: folders without a link, and links without an algorithm. Folders that
+    /// are not trusted stay.
     pub(crate) fn sweep(&self) -> Result<(), SystemError> {
         let registered = kernel::registered()?;
         for (name, place) in self.places()? {
@@ -154,13 +154,13 @@ impl Store {
         Ok(())
     }
 
-    /// Leaves nothing behind where nothing is loaded.
+    /// Removes the folder if nothing is loaded.
     pub(crate) fn close(self) {
-        // It is not empty, then, or gone already.
+        // It is not empty, or already gone.
         let _ = unlinkat(&self.root, NAME, AtFlags::REMOVEDIR);
     }
 
-    /// The folders in it that are ours, by name, in order.
+    /// The trusted folders in it, sorted by name.
     fn places(&self) -> Result<Vec<(String, Place)>, SystemError> {
         let wrong = |error| SystemError::new(format!("list {FOLDER}"), error);
         let mut names = Vec::new();
@@ -172,7 +172,7 @@ impl Store {
         places.filter_map(Result::transpose).collect()
     }
 
-    /// The folder of a name; `None`: there is none that is ours.
+    /// The folder of a name; `None` if there is no trusted one.
     fn place(&self, name: &str) -> Result<Option<Place>, SystemError> {
         if matches!(name, "" | "." | "..") || name.contains('/') {
             return Ok(None);
@@ -195,13 +195,13 @@ impl Store {
 }
 
 impl Place {
-    /// Whether there is such a pin, and it is ours.
+    /// Whether a trusted pin of that name exists.
     fn has(&self, pin: &str) -> bool {
         let found = statat(&self.folder, pin, AtFlags::SYMLINK_NOFOLLOW);
         found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode).is_file() && belongs_to_us(&found))
     }
 
-    /// A path for libbpf, which takes no descriptors: it leads through this one.
+    /// A path through the descriptor, for libbpf, which takes no descriptors.
     fn path(&self, pin: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{}", self.folder.as_raw_fd(), pin))
     }
@@ -240,7 +240,7 @@ impl Place {
     }
 }
 
-/// The root of the BPF file system, where nobody but its owner can put another folder in the place of ours.
+/// The root of the BPF file system, where only its owner can replace our folder.
 fn root() -> Result<OwnedFd, SystemError> {
     let wrong = |error: Errno| SystemError::new(format!("open {ROOT}"), error);
     let root = open(ROOT, FOLDER_FLAGS | OFlags::PATH, Mode::empty()).map_err(wrong)?;
@@ -253,7 +253,7 @@ fn root() -> Result<OwnedFd, SystemError> {
     Ok(root)
 }
 
-/// Our folder, locked. `None`: it is not there, or was removed by whoever had the lock.
+/// Our folder, locked; `None` if it does not exist, or the previous holder of the lock removed it.
 fn lock_in(root: &OwnedFd, operation: FlockOperation) -> Result<Option<OwnedFd>, SystemError> {
     let wrong = |error: Errno| SystemError::new(format!("open {FOLDER}"), error);
     let folder = match openat(root, NAME, FOLDER_FLAGS, Mode::empty()) {
@@ -269,7 +269,7 @@ fn lock_in(root: &OwnedFd, operation: FlockOperation) -> Result<Option<OwnedFd>,
     if Mode::from_raw_mode(found.st_mode).intersects(WRITABLE_BY_OTHERS) {
         return Err(foreign("can be written by others"));
     }
-    // One made by an earlier version: whoever could open it could also lock it.
+    // An earlier version made it: a user who can open it could also lock it.
     if operation == FlockOperation::NonBlockingLockExclusive {
         fchmod(&folder, Mode::RWXU).map_err(wrong)?;
     }
@@ -278,7 +278,7 @@ fn lock_in(root: &OwnedFd, operation: FlockOperation) -> Result<Option<OwnedFd>,
     Ok((!removed).then_some(folder))
 }
 
-/// Root's, or this user's own.
+/// Whether it belongs to root or to this user.
 fn belongs_to_us(found: &Stat) -> bool {
     found.st_uid == 0 || found.st_uid == rustix::process::geteuid().as_raw()
 }
@@ -290,7 +290,7 @@ fn foreign(what: &str) -> SystemError {
 
 const ROOT: &str = "/sys/fs/bpf";
 const NAME: &str = "perigee";
-/// Where the links of loaded algorithms are.
+/// Where the links of loaded algorithms are pinned.
 pub(crate) const FOLDER: &str = "/sys/fs/bpf/perigee";
 const LINK: &str = "link";
 const RECORD: &str = "record";

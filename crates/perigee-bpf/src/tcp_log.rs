@@ -1,4 +1,4 @@
-//! The log of TCP senders in the kernel: `bpf/tcp_log.c` writes it, a thread of this process reads it.
+//! The log of TCP senders in the kernel: `bpf/tcp_log.c` writes it, and a thread of this process reads it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -16,13 +16,13 @@ use crate::requirements::{self, Missing};
 /// Why there is no log.
 #[derive(Debug, Error)]
 pub enum TcpLogError {
-    /// The machine lacks something.
+    /// The machine lacks a requirement.
     #[error(transparent)]
     Missing(#[from] Missing),
     /// Perigee was built without the program.
     #[error("this perigee was built without the program that logs the kernel's TCP: {0}; build it again with that")]
     NotBuilt(&'static str),
-    /// The kernel does not take the programs.
+    /// The kernel refused the programs.
     #[error(
         "this kernel's TCP cannot be logged: {reason}; it needs CONFIG_DEBUG_INFO_BTF, CONFIG_BPF_EVENTS and \
          CONFIG_FUNCTION_TRACER\n{}",
@@ -31,88 +31,88 @@ pub enum TcpLogError {
     Refused {
         /// The error of the system call.
         reason: String,
-        /// All that libbpf and the verifier said.
+        /// The log of libbpf and the verifier.
         log: String,
     },
 }
 
-/// A sender whose log is asked for: the end of a connection in a network namespace.
+/// A sender to log: one end of a connection in a network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoggedEnd {
-    /// Number of the namespace: the inode of its file.
+    /// The namespace: inode of its file.
     pub namespace: u32,
-    /// The port that listens.
+    /// The listening port of the connection.
     pub port: u16,
-    /// Whether that is this end's own port; otherwise it is the other end's.
+    /// Whether the listening port is this end's own.
     pub is_local: bool,
-    /// What the events of this end shall be called.
+    /// Label of the events of this end.
     pub flow: u32,
 }
 
-/// What happened to a sender.
+/// An event of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A segment leaves for the device.
     Sent {
         /// Sequence number of the first byte.
         seq: u32,
-        /// Payload.
+        /// Payload, bytes.
         bytes: u32,
     },
-    /// An acknowledgement comes from the device.
+    /// An acknowledgement arrives from the device.
     Ack {
-        /// The number acknowledged.
+        /// The acknowledgement number.
         seq: u32,
     },
     /// A timer fires: retransmission, loss probe or reordering.
     Timer,
 }
 
-/// An event and the sender's state before it: what it changed, the sender's next event begins with.
+/// An event and the sender's state before it; the effect of an event is the state before the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpEvent {
-    /// When, on the machine's monotonic clock, ns.
+    /// Time of the event, on the machine's monotonic clock, ns.
     pub at_ns: u64,
-    /// As [`LoggedEnd::flow`] says.
+    /// Label, from [`LoggedEnd::flow`].
     pub flow: u32,
-    /// What happened.
+    /// The event.
     pub what: What,
-    /// First byte that is not acknowledged.
+    /// First unacknowledged byte.
     pub una: u32,
-    /// Window the receiver advertised, bytes.
+    /// Window advertised by the receiver, bytes.
     pub window: u32,
     /// Congestion window, packets.
     pub cwnd: u32,
     /// Slow start threshold, packets.
     pub ssthresh: u32,
-    /// Packets sent and not acknowledged.
+    /// Packets sent and not yet acknowledged.
     pub packets_out: u32,
     /// Of these, selectively acknowledged.
     pub sacked: u32,
-    /// Of these, taken for lost.
+    /// Of these, marked lost.
     pub lost: u32,
-    /// Of these, sent again.
+    /// Of these, retransmitted.
     pub retrans: u32,
-    /// Smoothed round trip, us; 0: no sample.
+    /// Smoothed round trip, us; 0 before the first sample.
     pub srtt_us: u32,
     /// Retransmission timeout, us.
     pub rto_us: u64,
-    /// Pacing rate, bytes/s; `None`: not paced.
+    /// Pacing rate, bytes/s; `None` without pacing.
     pub pacing_rate: Option<u64>,
     /// State of congestion avoidance.
     pub ca_state: CaState,
 }
 
-/// What was logged.
+/// A finished log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Logged {
-    /// The events, in the order of time for each sender.
+    /// The events, in order of time for each sender.
     pub events: Vec<TcpEvent>,
-    /// How many more there were, for which there was no room.
+    /// Events dropped because the buffer was full.
     pub missing: u64,
 }
 
-/// A log that is being written. Nothing of it outlives this process.
+/// A running log. Nothing of it outlives this process.
 pub struct TcpLog {
     // The programs must outlive their links.
     links: Vec<Link>,
@@ -122,10 +122,10 @@ pub struct TcpLog {
 }
 
 impl TcpLog {
-    /// Begins to log these senders.
+    /// Starts to log these senders.
     ///
     /// # Errors
-    /// Where the machine lacks something, or the kernel refuses the programs.
+    /// If the machine lacks a requirement, or the kernel refuses the programs.
     pub fn start(ends: &[LoggedEnd]) -> Result<Self, TcpLogError> {
         requirements::check_process()?;
         let bytes = OBJECT.map_err(TcpLogError::NotBuilt)?;
@@ -157,10 +157,10 @@ impl TcpLog {
         Ok(Self { links, object, stop, reading: Some(reading) })
     }
 
-    /// Whether this machine logs: nothing where it does. Of a machine that does it is asked once.
+    /// Checks that this machine can log; a success is cached.
     ///
     /// # Errors
-    /// Those of [`TcpLog::start`].
+    /// As [`TcpLog::start`].
     pub fn check() -> Result<(), TcpLogError> {
         static PASSED: AtomicBool = AtomicBool::new(false);
         if !PASSED.load(Ordering::Relaxed) {
@@ -170,7 +170,7 @@ impl TcpLog {
         Ok(())
     }
 
-    /// Ends the log.
+    /// Stops the log.
     pub fn finish(mut self) -> Logged {
         self.links.clear();
         let events = self.stop();
@@ -196,14 +196,14 @@ impl Drop for TcpLog {
     }
 }
 
-/// Reads until told to stop and nothing is left.
+/// Reads until told to stop and the ring is empty.
 fn read(records: &MapHandle, stop: &AtomicBool) -> Vec<TcpEvent> {
     let tick_us = tick_us();
     let (told, events) = channel();
     let mut read = Vec::new();
     let mut builder = RingBufferBuilder::new();
     let added = builder.add(records, move |bytes: &[u8]| {
-        // Whoever listens lives as long as the ring does.
+        // The reader lives as long as the ring.
         let _ = event(bytes, tick_us).map(|event| told.send(event));
         0
     });
@@ -246,17 +246,11 @@ fn event(record: &[u8], tick_us: u64) -> Option<TcpEvent> {
         srtt_us: four(60) >> 3,
         rto_us: u64::from(four(64)) * tick_us,
         pacing_rate: (pacing > 0 && pacing < u64::MAX).then_some(pacing),
-        ca_state: match record[69] {
-            0 => CaState::Open,
-            1 => CaState::Disorder,
-            2 => CaState::Cwr,
-            3 => CaState::Recovery,
-            _ => CaState::Loss,
-        },
+        ca_state: CaState::try_from(record[69]).unwrap_or(CaState::Loss),
     })
 }
 
-/// The kernel's tick (1/HZ): the clock that only ticks has that resolution.
+/// The kernel's tick (1/HZ), the resolution of the coarse clock.
 fn tick_us() -> u64 {
     let tick = clock_getres(ClockId::MonotonicCoarse);
     tick.tv_sec as u64 * 1_000_000 + tick.tv_nsec as u64 / 1000
@@ -265,7 +259,7 @@ fn tick_us() -> u64 {
 static OBJECT: Result<&[u8], &str> = include!(concat!(env!("OUT_DIR"), "/tcp_log.rs"));
 /// Bytes of a `struct record`.
 const RECORD: usize = 72;
-/// How long records wait to be read: 16 MB of them come in a second at the most.
+/// Interval of reads: records fill at most 16 MB per second.
 const PAUSE_NS: i64 = 5_000_000;
 
 #[cfg(test)]

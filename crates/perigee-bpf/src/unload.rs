@@ -1,4 +1,4 @@
-//! Unloading: only what we loaded, only when nobody is hurt, and with everything as it was before.
+//! Unloading: only what Perigee loaded, only if no socket is affected, with all previous settings restored.
 
 use std::time::Duration;
 
@@ -9,38 +9,37 @@ use crate::sockets::{self, SocketUse};
 use crate::store::{Record, Store};
 use crate::{clock, kernel, namespaces, requirements};
 
-/// What to do about sockets that use it.
+/// What to do about sockets that use the algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InUse {
     /// Unload nothing.
     Refuse,
-    /// Wait for their end for so long; new ones cannot come by way of the default, which is restored at once.
+    /// Wait until they close, for so long; the default is restored at once, so that no new socket inherits it.
     Wait(Duration),
-    /// Unload; they keep working with it until they close.
+    /// Unload; the sockets keep it until they close.
     Leave,
 }
 
-/// What was unloaded.
+/// Result of an unload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unloaded {
     /// The name.
     pub name: String,
-    /// The default that was put back, where it had been made the default.
+    /// The restored default, if it had become the default.
     pub default: Option<String>,
-    /// Namespaces whose default it was, and what their default is now.
+    /// Namespaces that had it as default, and their default now.
     pub namespaces: Vec<(String, String)>,
     /// Sockets that keep it until they close.
     pub sockets_left: usize,
 }
 
-/// Takes an algorithm that [`crate::load`] loaded out of the kernel. `name` is what it was loaded as, or what `load` was
-/// given where the kernel's own algorithm of that name made it `p_NAME`; or the path of an author's file.
+/// Removes an algorithm that [`crate::load`] loaded. `name` is the registered name, the algorithm's name if it was
+/// registered as `p_NAME`, or the path of an author's file.
 ///
-/// The machine's default is put back where it still is this algorithm, and so is that of each namespace which
-/// inherited it.
+/// Restores the machine's default if it still is this algorithm, and that of each namespace that inherited it.
 ///
 /// # Errors
-/// Where it was not loaded by us, or sockets use it and they are not to be left with it.
+/// If Perigee did not load it, or sockets use it and `in_use` does not allow that.
 pub fn unload(name: &str, in_use: InUse) -> Result<Unloaded, UnloadError> {
     requirements::check_process()?;
     let Some(store) = Store::view()? else { return Err(not_loaded(name, &[])) };
@@ -51,10 +50,10 @@ pub fn unload(name: &str, in_use: InUse) -> Result<Unloaded, UnloadError> {
     done
 }
 
-/// The names of all that is loaded, for one who wants to unload it all.
+/// The names of all loaded algorithms.
 ///
 /// # Errors
-/// Where they cannot be read.
+/// If they cannot be read.
 pub fn names() -> Result<Vec<String>, UnloadError> {
     requirements::check_process()?;
     let Some(store) = Store::view()? else { return Ok(Vec::new()) };
@@ -89,14 +88,14 @@ fn unload_from(store: &Store, name: &str, in_use: InUse) -> Result<Unloaded, Unl
     Ok(Unloaded { name: name.to_owned(), default, namespaces, sockets_left: users.len() })
 }
 
-/// Unregisters it and removes its pins. Sockets that have it keep it.
+/// Unregisters it and removes its pins. Open sockets keep it.
 pub(crate) fn take_out(store: &Store, name: &str) -> Result<(), SystemError> {
-    // Detaching unregisters before it returns; removing the pin alone would leave that to the kernel's leisure.
+    // Detaching unregisters synchronously; removing the pin alone would leave it to the kernel's deferred work.
     store.link(name)?.detach().map_err(|error| SystemError::new(format!("detach `{name}`"), error))?;
     store.remove(name)
 }
 
-/// Where this one was the default before another of ours, that one now restores what was before this one.
+/// If this one was the default before another loaded one, that one now restores the default before this one.
 fn inherit(store: &Store, name: &str, record: &Record, records: &[(String, Record)]) -> Result<(), SystemError> {
     for (other, theirs) in records {
         if other != name && theirs.default_before.as_deref() == Some(name) {
@@ -108,10 +107,10 @@ fn inherit(store: &Store, name: &str, record: &Record, records: &[(String, Recor
 
 type Restored = (Option<String>, Vec<(String, String)>);
 
-/// Puts the default back in every namespace where it is this algorithm.
+/// Restores the default in every namespace where it is this algorithm.
 fn restore_defaults(name: &str, record: &Record) -> Result<Restored, SystemError> {
     let wrong = |error: std::io::Error| SystemError::new("restore the default congestion control", error);
-    // Where it is the default of a namespace only, the machine's is what that would have had.
+    // A namespace that changed its default itself gets the machine's.
     let machines = kernel::default_here().map_err(wrong)?;
     let machines = Some(machines.as_str()).filter(|default| *default != name);
     let before = record.default_before.as_deref().or(machines).unwrap_or(ALWAYS_THERE);
@@ -121,7 +120,7 @@ fn restore_defaults(name: &str, record: &Record) -> Result<Restored, SystemError
             if kernel::default_here()? != name {
                 return Ok(None);
             }
-            // What was before may be gone, or be reserved to the first namespace.
+            // The previous one may be gone, or reserved to the first namespace.
             for candidate in [before, ALWAYS_THERE] {
                 if kernel::set_default_here(candidate).is_ok() {
                     break;
@@ -133,7 +132,7 @@ fn restore_defaults(name: &str, record: &Record) -> Result<Restored, SystemError
             Ok(None) => {}
             Ok(Some(now)) if namespace.name.is_empty() => default = Some(now),
             Ok(Some(now)) => others.push((namespace.name, now)),
-            // It ended meanwhile, or has no TCP of its own that we may change.
+            // The namespace is gone, or its TCP is not ours to change.
             Err(_) if !namespace.name.is_empty() => {}
             Err(error) => return Err(wrong(error)),
         }
@@ -155,8 +154,8 @@ fn users_of(name: &str) -> Result<Vec<SocketUse>, SystemError> {
     Ok(found.0)
 }
 
-/// What somebody means who names what `load` was given: the name itself, the one that stands in for a name of the
-/// kernel's, or the only one that came of a file.
+/// Resolves a name given to `load`: the registered name itself, the `p_NAME` of a name of the kernel, or the only
+/// algorithm compiled from a file.
 fn meant<'r>(given: &str, records: &'r [(String, Record)]) -> Option<(&'r str, &'r Record)> {
     let found = |is_meant: &dyn Fn(&str, &Record) -> bool| {
         let mut all = records.iter().filter(|(name, record)| is_meant(name, record));
@@ -216,7 +215,7 @@ mod tests {
         ] {
             assert_eq!(name(given, &records).as_deref(), expected, "{given}");
         }
-        // A name of its own comes first; of two versions of a file neither is meant.
+        // An exact name takes precedence; of two versions of one file neither is meant.
         records.extend([record("reno", "reno", "built in"), record("my2", "my", path)]);
         assert_eq!((name("reno", &records).as_deref(), name(path, &records)), (Some("reno"), None));
         let said = not_loaded("hybla", &records).to_string();

@@ -1,4 +1,4 @@
-//! A compiler with limits: of its time, and of the memory and the output of each of its processes.
+//! Runs a compiler with limits of its time, and of the memory and the output of each of its processes.
 #![allow(clippy::disallowed_methods, reason = "a compiler runs in the machine's time")]
 
 use std::io::{self, Read};
@@ -9,23 +9,23 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{kill_process_group, setrlimit, Pid, Resource, Rlimit, Signal};
 
-/// What came of a compiler.
+/// Outcome of a compiler's run.
 #[derive(Debug)]
 pub struct Outcome {
     /// How it ended.
     pub ending: Ending,
-    /// What it said on its error stream, from the beginning.
+    /// Its error stream, from the beginning.
     pub messages: String,
 }
 
 /// How a compiler ended.
 #[derive(Debug)]
 pub enum Ending {
-    /// By itself, or one of its limits ended it.
+    /// By itself, or by one of its limits.
     Itself(ExitStatus),
-    /// It had not ended after [`LONGEST`], and was ended.
+    /// By force, after [`LONGEST`].
     TooLong,
-    /// The caller asked for its end.
+    /// By force, at the caller's request.
     Stopped,
 }
 
@@ -66,7 +66,7 @@ fn wait(child: &mut Child, go_on: &mut dyn FnMut() -> bool) -> io::Result<Ending
     }
 }
 
-/// Reads all, so that the writer goes on, and keeps the beginning.
+/// Reads the whole stream, so that its writer never blocks, and keeps the beginning.
 fn beginning_of(mut stream: ChildStderr) -> Vec<u8> {
     let (mut kept, mut block) = (Vec::new(), [0; 4096]);
     while let Ok(read @ 1..) = stream.read(&mut block) {

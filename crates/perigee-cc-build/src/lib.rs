@@ -1,7 +1,7 @@
 //! Turns one file of `algorithms/`, or an author's own, into an object, with the compilers of the host.
 //!
 //! [`shared_library`] makes what the simulator loads, [`kernel_object`] what the running kernel loads. Both need a folder
-//! that holds `tcp.h`. What the compiler warned of is returned, not printed: the caller decides who reads it. A compiler has
+//! that holds `tcp.h`. Warnings are returned, not printed. A compiler has
 //! limits of time, memory and output, see [`bounded`].
 //!
 //! ```no_run
@@ -14,73 +14,109 @@
 pub mod bounded;
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-use thiserror::Error;
-
 use bounded::{Ending, Outcome};
 
 /// Why there is no object.
-#[derive(Debug, Error)]
+#[derive(Debug)]
 pub enum BuildError {
-    /// None of the compilers is installed.
-    #[error("no {kind} compiler is installed (looked for {tried}); install the package `{package}`")]
+    /// No compiler is installed.
     CompilerMissing {
-        /// What it compiles.
+        /// What the compiler makes: `C` or `BPF`.
         kind: &'static str,
         /// The commands that were looked for.
         tried: String,
         /// The Debian package that has one.
         package: &'static str,
     },
-    /// `bpf/bpf_helpers.h` and its kin are not there.
-    #[error("the headers of libbpf are not installed; install the package `libbpf-dev` (or `libbpf-devel`)")]
+    /// libbpf's headers are missing.
     HeadersMissing,
     /// The compiler was built without BPF.
-    #[error("`{compiler}` has no bpf target; install the package `clang`, or name another in the variable CLANG")]
     NoBpfTarget {
         /// The command.
         compiler: String,
     },
     /// The file has errors.
-    #[error("{} does not compile:\n{messages}", source_file.display())]
     Compile {
         /// The file.
         source_file: PathBuf,
-        /// What the compiler said, whole: file, line and column are the author's.
+        /// The compiler's messages, whole: file, line and column are the author's.
         messages: String,
     },
     /// The compiler could not be run.
-    #[error("`{compiler}` cannot be run: {error}")]
     Io {
         /// The command.
         compiler: String,
         /// Why.
         error: io::Error,
     },
-    /// The compiler did not come to an end.
-    #[error(
-        "`{compiler}` had not ended after {} s, and was ended; look for an #include of a device or a pipe, or for macros without end",
-        bounded::LONGEST.as_secs()
-    )]
+    /// The compiler exceeded its time.
     TooLong {
         /// The command.
         compiler: String,
     },
-    /// The caller asked for an end.
-    #[error("the compilation was stopped")]
+    /// The caller stopped the compilation.
     Stopped,
 }
 
-/// Asked some hundred times a second while a compiler runs: whether to go on.
+impl BuildError {
+    /// What is wrong, without the fix.
+    pub fn message(&self) -> String {
+        match self {
+            Self::CompilerMissing { kind, tried, .. } => {
+                format!("no {kind} compiler is installed (looked for {tried})")
+            }
+            Self::HeadersMissing => "the headers of libbpf are not installed".to_owned(),
+            Self::NoBpfTarget { compiler } => format!("`{compiler}` has no bpf target"),
+            Self::Compile { source_file, messages } => {
+                format!("{} does not compile:\n{messages}", source_file.display())
+            }
+            Self::Io { compiler, error } => format!("`{compiler}` cannot be run: {error}"),
+            Self::TooLong { compiler } => {
+                let longest_s = bounded::LONGEST.as_secs();
+                format!("`{compiler}` had not ended after {longest_s} s, and was ended")
+            }
+            Self::Stopped => "the compilation was stopped".to_owned(),
+        }
+    }
+
+    /// What to do about it, where the message does not say it.
+    pub fn fix(&self) -> Option<String> {
+        match self {
+            Self::CompilerMissing { package, .. } => Some(format!("install the package `{package}`")),
+            Self::HeadersMissing => Some("install the package `libbpf-dev` (or `libbpf-devel`)".to_owned()),
+            Self::NoBpfTarget { .. } => {
+                Some("install the package `clang`, or name another in the variable CLANG".to_owned())
+            }
+            Self::TooLong { .. } => {
+                Some("look for an #include of a device or a pipe, or for macros without end".to_owned())
+            }
+            Self::Compile { .. } | Self::Io { .. } | Self::Stopped => None,
+        }
+    }
+}
+
+/// `message; fix`, or the message alone.
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message())?;
+        self.fix().map_or(Ok(()), |fix| write!(f, "; {fix}"))
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// Called some hundred times a second while a compiler runs; `false` stops it.
 pub type GoOn<'a> = dyn FnMut() -> bool + 'a;
 
 /// Compiles an algorithm for the simulator: a shared library that exports `perigee_cc_NAME`.
 ///
 /// The compiler is `$CC` (with arguments, if it has any), or else the first of `cc`, `gcc` and `clang` that is there.
-/// Returns what it warned of.
+/// Returns its warnings.
 ///
 /// # Errors
 /// Where there is no compiler, the file does not compile, or `go_on` says no.
@@ -91,7 +127,7 @@ pub fn shared_library(source: &Path, include: &Path, out: &Path, go_on: &mut GoO
 
 /// Compiles an algorithm for the kernel: a relocatable BPF object with its types.
 ///
-/// The compiler is `$CLANG`, or else `clang`, alone or with a version in its name. Returns what it warned of.
+/// The compiler is `$CLANG`, or else `clang`, alone or with a version in its name. Returns its warnings.
 ///
 /// # Errors
 /// Where there is no clang, it cannot compile for BPF, libbpf's headers are missing, or the file does not compile.
@@ -100,11 +136,12 @@ pub fn kernel_object(source: &Path, include: &Path, out: &Path) -> Result<String
     compile(&BPF, &compilers, [source, include, out], &mut || true)
 }
 
-/// What a kind of object is made with.
+/// Compilers and options of a kind of object.
 struct Kind {
     name: &'static str,
     /// The Debian package that has a compiler for it.
     package: &'static str,
+    /// Its own options, those of a text a line each.
     options: &'static [&'static str],
 }
 
@@ -118,9 +155,9 @@ fn compile(
         let name = compiler.to_string_lossy();
         let mut words = name.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());
-        command.args(words).args(kind.options).args(COMMON);
+        command.args(words).args(kind.options.iter().flat_map(|options| options.lines())).args(common());
         command.arg("-I").arg(include).arg("-o").arg(out).arg(no_option(source));
-        // Its messages are searched below, and read by whoever reads ours.
+        // Its messages are searched below, so that they are in one language.
         command.env("LC_ALL", "C");
         match bounded::run(&mut command, go_on) {
             Ok(outcome) => return judge(&name, source, outcome),
@@ -132,7 +169,7 @@ fn compile(
     Err(BuildError::CompilerMissing { kind: kind.name, tried: tried.join(", "), package: kind.package })
 }
 
-/// The same file by a name that no compiler takes for an option (`-oX.c`) or a file of options (`@X.c`).
+/// The same path in a form that no compiler takes for an option (`-oX.c`) or a file of options (`@X.c`).
 fn no_option(source: &Path) -> PathBuf {
     match source.components().next() {
         Some(Component::Normal(first)) if matches!(first.as_encoded_bytes().first(), Some(b'-' | b'@')) => {
@@ -171,15 +208,18 @@ fn candidates(variable: &str, usual: &[&str]) -> Vec<OsString> {
     }
 }
 
+/// The options of every build of an algorithm. As the kernel is built, overflow wraps, and the private area is bytes to be
+/// viewed as any struct. Callbacks have the kernel's signature whether or not they use each argument.
+fn common() -> impl Iterator<Item = &'static str> {
+    include_str!("../../../algorithms/compile_flags.txt").lines()
+}
+
 const C: Kind = Kind { name: "C", package: "gcc", options: NATIVE };
 const BPF: Kind = Kind { name: "BPF", package: "clang", options: KERNEL };
-/// Callbacks have the kernel's signature whether or not they use each argument.
-const COMMON: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter"];
-/// As the kernel is built: overflow wraps, and the private area is bytes to be viewed as any struct.
-/// `CC_LIBRARY`: `tcp.h` exports the algorithm. What is nowhere defined is an error here, at the author's line.
-const NATIVE: &[&str] = &["-DCC_LIBRARY", "-fPIC", "-shared", "-Wl,-z,defs", "-fwrapv", "-fno-strict-aliasing"];
+/// `CC_LIBRARY`: `host/native.h` exports the algorithm. An undefined name is an error here, at the author's line.
+const NATIVE: &[&str] = &["-DCC_LIBRARY", "-fPIC", "-shared", "-Wl,-z,defs"];
 /// The third instruction set has arithmetic and jumps of 32 bits, which windows are; every kernel since 5.1 has it.
-const KERNEL: &[&str] = &["-target", "bpf", "-mcpu=v3", "-g", "-fno-strict-aliasing", "-fwrapv", "-c"];
+const KERNEL: &[&str] = &[include_str!("../../../algorithms/compile_flags_bpf.txt"), "-c"];
 const CLANGS: &[&str] =
     &["clang", "clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14"];
 

@@ -1,4 +1,4 @@
-//! What can be said of an author's file without a call of it.
+//! Checks an author's file without executing it.
 
 use std::path::Path;
 
@@ -7,16 +7,16 @@ use perigee_cc_build::{kernel_object, BuildError, GoOn};
 
 use crate::{Compiled, LoadError, Loader};
 
-/// What came of a check of a file that compiles for the simulator.
+/// Report on a file that compiles for the simulator.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckReport {
     /// The algorithm.
     pub algorithm: &'static Algorithm,
-    /// What the compilers warned of; empty where they had nothing to say.
+    /// Warnings of the compilers; empty: none.
     pub warnings: String,
     /// Whether it compiles for the kernel.
     pub kernel: ForKernel,
-    /// What a process takes that is to try it.
+    /// The compiled files that the process of a trial takes.
     pub compiled: Vec<Compiled>,
 }
 
@@ -25,9 +25,9 @@ pub struct Checked {
 pub enum ForKernel {
     /// It does.
     Compiles,
-    /// It does not; what the compiler says.
+    /// It does not; the compiler's messages.
     Fails(String),
-    /// This host cannot tell; why.
+    /// This host cannot compile for the kernel; the reason.
     Unknown(String),
 }
 
@@ -35,7 +35,7 @@ pub enum ForKernel {
 ///
 /// # Errors
 /// Where it is no algorithm for the simulator, or `go_on` says no.
-pub fn check(path: &Path, headers: &Path, go_on: &mut GoOn<'_>) -> Result<Checked, LoadError> {
+pub fn check(path: &Path, headers: &Path, go_on: &mut GoOn<'_>) -> Result<CheckReport, LoadError> {
     let folder = crate::scratch().map_err(LoadError::Temporary)?;
     let mut loader = Loader::new(headers.to_owned());
     let algorithm = loader.load(path, &path.display().to_string(), go_on)?;
@@ -48,5 +48,5 @@ pub fn check(path: &Path, headers: &Path, go_on: &mut GoOn<'_>) -> Result<Checke
         Err(BuildError::Compile { messages, .. }) => ForKernel::Fails(messages.trim_end().to_owned()),
         Err(missing) => ForKernel::Unknown(missing.to_string()),
     };
-    Ok(Checked { algorithm, warnings, kernel, compiled: loader.compiled() })
+    Ok(CheckReport { algorithm, warnings, kernel, compiled: loader.compiled() })
 }

@@ -1,7 +1,7 @@
-//! The process in which an author's code runs: it has limits, it ends with the process that started it, and its memory has
-//! a note that survives it.
+//! Limits of the process in which an author's code runs. It ends with the process that started it, and a note of its progress
+//! survives it.
 //!
-//! This is no jail: the code may do what its user may do. It protects from mistakes, not from malice.
+//! The limits protect from mistakes, not from malice: the code has all the rights of its user.
 
 use std::fs;
 use std::io;
@@ -9,12 +9,12 @@ use std::os::fd::{AsFd, IntoRawFd as _};
 use std::path::PathBuf;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use perigee_cc::{Algorithm, Underway};
+use perigee_cc::{Algorithm, ProgressNote};
 use rustix::fs::{memfd_create, MemfdFlags};
 use rustix::mm::{mmap, MapFlags, ProtFlags};
 use rustix::process::{getppid, set_parent_process_death_signal, setrlimit, Pid, Resource, Rlimit, Signal};
 
-use crate::alone::stay_alone;
+use crate::seccomp::stay_alone;
 use crate::LoadError;
 
 /// An author's file as another process has compiled it.
@@ -33,7 +33,7 @@ pub struct Compiled {
 ///
 /// # Errors
 /// Where the system does not do it, or the parent is gone already.
-pub fn confine(memory: u64, parent: u32, note: impl AsFd) -> io::Result<&'static Underway> {
+pub fn confine(memory: u64, parent: u32, note: impl AsFd) -> io::Result<&'static ProgressNote> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // One that ended before that sends nothing any more.
     if getppid().map(Pid::as_raw_nonzero).map(|pid| pid.get() as u32) != Some(parent) {
@@ -52,10 +52,10 @@ pub fn confine(memory: u64, parent: u32, note: impl AsFd) -> io::Result<&'static
     // SAFETY: a new mapping, of memory that is large enough (or else a signal ends this process), never unmapped.
     let at = unsafe {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        mmap(std::ptr::null_mut(), Underway::BYTES, access, MapFlags::SHARED, note, 0)?
+        mmap(std::ptr::null_mut(), ProgressNote::BYTES, access, MapFlags::SHARED, note, 0)?
     };
     // SAFETY: aligned to a page, all bits are valid, and all access is atomic.
-    Ok(unsafe { &*at.cast::<Underway>() })
+    Ok(unsafe { &*at.cast::<ProgressNote>() })
 }
 
 /// Loads a library for good, which executes its constructors: only for a process that was made for it.

@@ -1,4 +1,4 @@
-//! A shared library as it would be in memory, read out of its file: nothing of it is executed.
+//! The memory image of a shared library, read from its file; none of its code is executed.
 
 use std::collections::BTreeMap;
 

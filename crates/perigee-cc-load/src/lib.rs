@@ -1,8 +1,7 @@
-//! Compiles an author's C file with the host's compiler, says what is in it, and loads it into a process that is there for
-//! nothing else.
+//! Compiles an author's C file with the host's compiler, describes it, and loads it into a process of its own.
 //!
-//! Name, parameters and sizes are read out of the compiled file; nothing of it is executed. What executes it is a process of
-//! its own with limits ([`confine`]), which gets the compiled file from the one that compiled it ([`Loader::confined`]).
+//! Name, parameters and sizes are read from the compiled file; none of its code is executed. A process of its own executes it,
+//! with limits ([`confine`]), which gets the compiled file from the one that compiled it ([`Loader::confined`]).
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -12,23 +11,25 @@
 //! # Ok::<(), perigee_cc_load::LoadError>(())
 //! ```
 
-mod alone;
 mod check;
 mod confined;
 mod image;
 mod scratch;
+mod seccomp;
+pub mod trial;
 
+use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
-use perigee_cc::{Algorithm, File, Refused, Underway};
+use perigee_cc::{Algorithm, File, ProgressNote, Refusal};
 use perigee_cc_build::{BuildError, GoOn};
-use thiserror::Error;
+use perigee_units::fnv1a;
 
-pub use check::{check, Checked, ForKernel};
+pub use check::{check, CheckReport, ForKernel};
 pub use confined::{confine, Compiled};
 pub use scratch::{scratch, scratch_prefix, started, sweep};
 
@@ -38,57 +39,100 @@ pub struct Loader {
     headers: PathBuf,
     loaded: Vec<&'static Algorithm>,
     warnings: String,
-    /// Of a process that was made to run them: the files that there are, and where calls are noted.
-    confined: Option<(Vec<Compiled>, &'static Underway)>,
+    /// In a process that runs them: the compiled files, and where calls are noted.
+    confined: Option<(Vec<Compiled>, &'static ProgressNote)>,
 }
 
 /// Why a file is no algorithm; prints what is wrong, `; `, and what to do.
-#[derive(Debug, Error)]
+#[derive(Debug)]
 pub enum LoadError {
     /// It cannot be read.
-    #[error("cannot be read: {error}; check the path `{}`", path.display())]
     Unreadable {
         /// Where it was looked for.
         path: PathBuf,
         /// Why.
         error: io::Error,
     },
-    /// It is no text that a person wrote.
-    #[error("is larger than {} MiB; name a C file", MOST_SOURCE_BYTES >> 20)]
+    /// It is too large for a source file.
     TooLarge,
     /// It is a folder, a device or a pipe.
-    #[error("is no regular file; name a C file")]
     NoFile,
     /// The compiler refuses it.
-    #[error("does not compile; correct what the compiler says:\n{0}")]
     Compile(String),
     /// The compiler is missing, or cannot be run.
-    #[error("cannot be compiled: {0}")]
     Compiler(BuildError),
     /// There is no room for what the compiler makes.
-    #[error("cannot be compiled: no temporary folder: {0}; make room there, or name another in TMPDIR")]
     Temporary(io::Error),
     /// It has memory that no socket owns.
-    #[error(
-        "keeps state in `{0}`, which all flows of all runs would share; keep it in the socket (CC_STATE, CC_STORAGE), or make it const"
-    )]
     Global(String),
     /// The caller asked for an end.
-    #[error("was not compiled: it was stopped; give the same command again")]
     Stopped,
     /// It is not among the files that were compiled for this process.
-    #[error("is another file than when it was compiled; give the same command again")]
     Changed,
     /// What the compiler made is no library.
-    #[error("cannot be run: what the compiler made is no ELF library; name another compiler in the variable CC")]
     NoLibrary,
     /// The system does not load what the compiler made.
-    #[error("cannot be loaded: {0}; correct what it says")]
     Library(libloading::Error),
     /// The host does not take it.
-    #[error("cannot be run: {0}")]
-    Refused(Refused),
+    Refused(Refusal),
 }
+
+impl LoadError {
+    fn parts(&self) -> (String, String) {
+        const AGAIN: &str = "give the same command again";
+        let (message, fix): (_, &str) = match self {
+            Self::Unreadable { path, error } => {
+                return (format!("cannot be read: {error}"), format!("check the path `{}`", path.display()));
+            }
+            Self::Compile(messages) => {
+                return ("does not compile".to_owned(), format!("correct what the compiler says:\n{messages}"));
+            }
+            Self::Compiler(error) => {
+                let fix = error.fix().unwrap_or_else(|| "correct it".to_owned());
+                return (format!("cannot be compiled: {}", error.message()), fix);
+            }
+            Self::Refused(refused) => return (format!("cannot be run: {}", refused.message()), refused.fix()),
+            Self::TooLarge => (format!("is larger than {} MiB", MOST_SOURCE_BYTES >> 20), "name a C file"),
+            Self::NoFile => ("is no regular file".to_owned(), "name a C file"),
+            Self::Temporary(error) => (
+                format!("cannot be compiled: no temporary folder: {error}"),
+                "make room there, or name another in TMPDIR",
+            ),
+            Self::Global(name) => (
+                format!("keeps state in `{name}`, which all flows of all runs would share"),
+                "keep it in the socket (CC_STATE, CC_STORAGE), or make it const",
+            ),
+            Self::Stopped => ("was not compiled: it was stopped".to_owned(), AGAIN),
+            Self::Changed => ("is another file than when it was compiled".to_owned(), AGAIN),
+            Self::NoLibrary => (
+                "cannot be run: what the compiler made is no ELF library".to_owned(),
+                "name another compiler in the variable CC",
+            ),
+            Self::Library(error) => (format!("cannot be loaded: {error}"), "correct what it says"),
+        };
+        (message, fix.to_owned())
+    }
+
+    /// What is wrong, without the fix.
+    pub fn message(&self) -> String {
+        self.parts().0
+    }
+
+    /// What to do about it.
+    pub fn fix(&self) -> String {
+        self.parts().1
+    }
+}
+
+/// `message; fix`.
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (message, fix) = self.parts();
+        write!(f, "{message}; {fix}")
+    }
+}
+
+impl std::error::Error for LoadError {}
 
 impl Loader {
     /// A loader for files that include the `tcp.h` of this folder. It compiles them; nothing of them is executed.
@@ -98,7 +142,7 @@ impl Loader {
 
     /// A loader of files that another process has compiled, which loads them into this one: only for a process that was
     /// made for it, see [`confine`]. What the algorithms do is noted there.
-    pub fn confined(compiled: Vec<Compiled>, note: &'static Underway) -> Self {
+    pub fn confined(compiled: Vec<Compiled>, note: &'static ProgressNote) -> Self {
         Self { confined: Some((compiled, note)), ..Self::new(PathBuf::new()) }
     }
 
@@ -132,7 +176,7 @@ impl Loader {
         let name = if taken { format!("{name} ({shown})") } else { name.to_owned() };
         let Compiled { path, source, library } = compiled;
         // Headers of the author's own are in the library only, comments in the source only.
-        let digest = digest(&[&source, &library]);
+        let digest = fnv1a(source.iter().chain(&library).copied());
         let file = File { path, headers: self.headers.clone(), source, library, kernel: OnceLock::new() };
         let algorithm: &'static Algorithm = Box::leak(Box::new(algorithm.from_file(name, digest, file)));
         self.loaded.push(algorithm);
@@ -223,9 +267,3 @@ const MOST_SOURCE_BYTES: u64 = 16 << 20;
 const WRITABLE: [&str; 4] = [".data", ".bss", ".tdata", ".tbss"];
 /// What every shared library has there, from the compiler's own start-up code.
 const OF_THE_COMPILER: [&str; 3] = ["completed.0", "__dso_handle", "__TMC_END__"];
-
-/// 64-bit FNV-1a.
-fn digest(parts: &[&[u8]]) -> u64 {
-    let bytes = parts.iter().flat_map(|part| part.iter());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
-}

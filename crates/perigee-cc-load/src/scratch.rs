@@ -1,4 +1,4 @@
-//! Folders of temporary files, and those that killed processes have left.
+//! Makes folders of temporary files, and removes those that killed processes have left.
 
 use std::fs;
 use std::io;
@@ -28,7 +28,7 @@ pub fn scratch_prefix(kind: &str) -> io::Result<String> {
     Ok(format!("perigee-{kind}-{}-{pid}-{start}-", pid_namespace()))
 }
 
-/// Removes this user's folders of temporary files whose process is gone; those that were removed. Other users' folders,
+/// Removes this user's folders of temporary files whose process is gone; returns those removed. Other users' folders,
 /// symbolic links, and folders of processes in other namespaces of process numbers are not touched.
 ///
 /// # Errors

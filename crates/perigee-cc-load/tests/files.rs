@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use perigee_cc::{Algorithm, Selected, Socket, Underway};
-use perigee_cc_load::{check, Checked, ForKernel, Loader};
+use perigee_cc::{Algorithm, ProgressNote, Selected, Socket};
+use perigee_cc_load::{check, CheckReport, ForKernel, Loader};
 use tempfile::TempDir;
 
 /// An algorithm that keeps a settable share of the window.
@@ -37,7 +37,7 @@ fn headers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../algorithms")
 }
 
-fn note() -> &'static Underway {
+fn note() -> &'static ProgressNote {
     Box::leak(Box::default())
 }
 
@@ -251,7 +251,7 @@ fn a_file_that_is_not_there_is_named() {
     );
 }
 
-fn checked(text: &str) -> Checked {
+fn checked(text: &str) -> CheckReport {
     let desk = Desk::new();
     check(&desk.write("mycc.c", text), &headers(), &mut || true).expect("it compiles for the simulator")
 }

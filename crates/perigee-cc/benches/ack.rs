@@ -1,5 +1,5 @@
 //! Cost of one ACK in each algorithm: round-trip sample, window or rate update, in avoidance on a long path.
-#![allow(missing_docs)] // criterion's macros write functions without docs
+#![allow(missing_docs, reason = "criterion's macros write functions without docs")]
 
 use criterion::{criterion_group, criterion_main, Criterion};
 use perigee_cc::{algorithms, AckSample, RateSample, Selected, Socket};

@@ -1,14 +1,13 @@
-//! The registry: one entry per file of `algorithms/`, and what a library of an author's file exports.
+//! The registry: one entry per file of `algorithms/`, and the algorithms of authors' libraries.
 
 use std::ffi::{c_char, c_void, CStr};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use thiserror::Error;
-
 use crate::parameter::Param;
+use crate::progress::ProgressNote;
 use crate::raw::{Ops, RawAlgorithm};
-use crate::underway::Underway;
 
 /// A congestion control.
 #[derive(Clone)]
@@ -18,10 +17,10 @@ pub struct Algorithm {
     pub(crate) about: About,
     digest: u64,
     file: Option<Arc<File>>,
-    note: Option<&'static Underway>,
+    note: Option<&'static ProgressNote>,
 }
 
-/// What is known of an algorithm without a call of it.
+/// The description of an algorithm: all but its callbacks.
 #[derive(Clone)]
 pub(crate) struct About {
     pub(crate) name: String,
@@ -32,7 +31,7 @@ pub(crate) struct About {
     pub(crate) slots: Slots,
 }
 
-/// Which of the callbacks that a host asks for are there.
+/// Presence of the callbacks that a host requires or asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct Slots {
     pub(crate) ssthresh: bool,
@@ -41,7 +40,7 @@ pub(crate) struct Slots {
     pub(crate) undo_cwnd: bool,
 }
 
-/// The file of an author's algorithm, and what was made of it for the kernel.
+/// The file of an author's algorithm, with its compiled forms.
 #[derive(Debug)]
 pub struct File {
     /// Where it is.
@@ -52,12 +51,12 @@ pub struct File {
     pub source: Vec<u8>,
     /// The shared library that was made of it.
     pub library: Vec<u8>,
-    /// The kernel's object and what its compiler warned of: for whoever asks first to make it.
+    /// The kernel's object and its compiler's warnings, made at the first request.
     pub kernel: OnceLock<(Vec<u8>, String)>,
 }
 
 impl Algorithm {
-    /// What results call it: the name that its file registers, unless [`Algorithm::from_file`] gave it another.
+    /// Its name in results: the one that its file registers, unless [`Algorithm::from_file`] gave it another.
     pub fn name(&self) -> &str {
         &self.about.name
     }
@@ -99,17 +98,22 @@ impl Algorithm {
     pub fn from_file(self, name: String, digest: u64, file: File) -> Self {
         Self { about: About { name, ..self.about }, digest, file: Some(Arc::new(file)), ..self }
     }
-    /// The same algorithm with its calls noted there, see [`Underway`].
+    /// The same algorithm with its calls noted there, see [`ProgressNote`].
     #[must_use]
-    pub fn noted(self, note: &'static Underway) -> Self {
+    pub fn noted(self, note: &'static ProgressNote) -> Self {
         Self { note: Some(note), ..self }
     }
-    pub(crate) fn note(&self) -> Option<&'static Underway> {
+    /// Where its calls are noted, if they are.
+    pub fn note(&self) -> Option<&'static ProgressNote> {
         self.note
     }
     /// An algorithm that is not loaded.
     pub(crate) fn described(about: About) -> Self {
         Self { ops: None, about, digest: 0, file: None, note: None }
+    }
+    /// Of the program in its file; 0 for one that is part of this program, whose build results name.
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest
     }
     /// The author's file that it is of; `None`: it is part of this program.
     pub fn file(&self) -> Option<&File> {
@@ -123,7 +127,6 @@ impl Algorithm {
 
 impl std::fmt::Debug for Algorithm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // What a plan's fingerprint is made of: a change of the program changes the built-in ones.
         f.debug_struct("Algorithm")
             .field("name", &self.about.name)
             .field("digest", &self.digest)
@@ -143,19 +146,14 @@ pub fn find(name: &str) -> Option<&'static Algorithm> {
     algorithms().iter().find(|a| a.name() == name)
 }
 
-/// Why a library is not taken.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refused {
+/// Why the host refuses a library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
     /// It exports no algorithm.
-    #[error("it registers no algorithm; end it with CC_REGISTER, or begin with what `perigee cc new` writes")]
     Unregistered,
-    /// It was compiled with a `tcp.h` of other structs.
-    #[error(
-        "it was compiled with another version's tcp.h, whose sockets are not this one's; remove the copy of tcp.h beside it"
-    )]
+    /// It was compiled with another layout of the structs in `tcp.h`.
     OtherLayout,
     /// Linux refuses an algorithm that lacks it, and so does this host.
-    #[error("`{name}` has no `{callback}`; add it to CC_REGISTER")]
     Callback {
         /// The algorithm.
         name: String,
@@ -163,18 +161,61 @@ pub enum Refused {
         callback: &'static str,
     },
     /// A default outside its bounds could never be set.
-    #[error("the default of `{parameter}` is not between its bounds; correct its line in the list of parameters")]
     Default {
         /// The parameter.
         parameter: String,
     },
-    /// What it registers is not what the macros of `tcp.h` write.
-    #[error("its {what} cannot be read; register it with CC_REGISTER, its parameters with CC_PARAMETERS")]
+    /// Its tables are not those that the macros of `tcp.h` write.
     Unreadable {
         /// What of it.
         what: &'static str,
     },
 }
+
+impl Refusal {
+    fn parts(&self) -> (String, String) {
+        let (message, fix) = match self {
+            Self::Unregistered => (
+                "it registers no algorithm".into(),
+                "end it with CC_REGISTER, or begin with what `perigee cc new` writes",
+            ),
+            Self::OtherLayout => (
+                "it was compiled with another version's tcp.h, whose sockets are not this one's".into(),
+                "remove the copy of tcp.h beside it",
+            ),
+            Self::Callback { name, callback } => (format!("`{name}` has no `{callback}`"), "add it to CC_REGISTER"),
+            Self::Default { parameter } => (
+                format!("the default of `{parameter}` is not between its bounds"),
+                "correct its line in the list of parameters",
+            ),
+            Self::Unreadable { what } => (
+                format!("its {what} cannot be read"),
+                "register it with CC_REGISTER, its parameters with CC_PARAMETERS",
+            ),
+        };
+        (message, fix.to_owned())
+    }
+
+    /// What is wrong, without the fix.
+    pub fn message(&self) -> String {
+        self.parts().0
+    }
+
+    /// What to do about it.
+    pub fn fix(&self) -> String {
+        self.parts().1
+    }
+}
+
+/// `message; fix`.
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (message, fix) = self.parts();
+        write!(f, "{message}; {fix}")
+    }
+}
+
+impl std::error::Error for Refusal {}
 
 /// The algorithm of a library; `symbol` gives the address of what the library exports under a name.
 ///
@@ -184,13 +225,13 @@ pub enum Refused {
 ///
 /// # Errors
 /// Where the library exports no algorithm, or one that this host cannot run.
-pub unsafe fn admit(symbol: &dyn Fn(&CStr) -> Option<*const c_void>) -> Result<Algorithm, Refused> {
+pub unsafe fn admit(symbol: &dyn Fn(&CStr) -> Option<*const c_void>) -> Result<Algorithm, Refusal> {
     let (Some(layout), Some(algorithm)) = (symbol(c"perigee_cc_layout"), symbol(c"perigee_cc_algorithm")) else {
-        return Err(Refused::Unregistered);
+        return Err(Refusal::Unregistered);
     };
     // SAFETY: CC_EXPORT defines it as a u64, in every version.
     if !is_our_layout(unsafe { *layout.cast::<u64>() }) {
-        return Err(Refused::OtherLayout);
+        return Err(Refusal::OtherLayout);
     }
     // SAFETY: CC_EXPORT makes it the address of a constant; the layout is ours.
     let algorithm = load(unsafe { &**algorithm.cast::<*const RawAlgorithm>() });
@@ -199,7 +240,7 @@ pub unsafe fn admit(symbol: &dyn Fn(&CStr) -> Option<*const c_void>) -> Result<A
 }
 
 /// Refuses what Linux would refuse, and defaults that could never be set.
-pub(crate) fn check(about: &About) -> Result<(), Refused> {
+pub(crate) fn check(about: &About) -> Result<(), Refusal> {
     let slots = about.slots;
     let callbacks = [
         ("ssthresh", slots.ssthresh),
@@ -207,10 +248,10 @@ pub(crate) fn check(about: &About) -> Result<(), Refused> {
         ("undo_cwnd", slots.undo_cwnd),
     ];
     if let Some((callback, _)) = callbacks.into_iter().find(|(_, is_there)| !is_there) {
-        return Err(Refused::Callback { name: about.name.clone(), callback });
+        return Err(Refusal::Callback { name: about.name.clone(), callback });
     }
     match about.params.iter().find(|p| !(p.min..=p.max).contains(&p.default)) {
-        Some(param) => Err(Refused::Default { parameter: param.name.to_owned() }),
+        Some(param) => Err(Refusal::Default { parameter: param.name.to_owned() }),
         None => Ok(()),
     }
 }
@@ -251,7 +292,7 @@ fn text(literal: *const c_char) -> &'static str {
     literal.to_str().unwrap_or("(not UTF-8)")
 }
 
-/// The address of what one object file exports.
+/// Address of an object file's registration.
 struct Exported(*const RawAlgorithm);
 
 // SAFETY: the address is of constant data.
@@ -277,6 +318,13 @@ mod tests {
 
     fn sizes(name: &str) -> Option<(u32, u32)> {
         find(name).map(|algorithm| (algorithm.state_bytes(), algorithm.storage_bytes()))
+    }
+
+    #[test]
+    fn every_algorithm_has_the_callbacks_that_linux_requires() {
+        for algorithm in algorithms() {
+            assert_eq!(check(&algorithm.about), Ok(()), "{}", algorithm.name());
+        }
     }
 
     #[test]

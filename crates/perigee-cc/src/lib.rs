@@ -17,19 +17,17 @@
 //! ```
 
 mod algorithm;
-mod described;
-pub mod fixed_point;
+mod description;
 mod parameter;
+mod progress;
 mod raw;
 mod sock;
 mod socket;
-pub mod trial;
-mod underway;
 
-pub use algorithm::{admit, algorithms, find, Algorithm, File, Refused};
-pub use described::{describe, Image};
+pub use algorithm::{admit, algorithms, find, Algorithm, File, Refusal};
+pub use description::{describe, Image};
 pub use parameter::{CcError, Param, Selected};
+pub use progress::{Callback, Progress, ProgressNote};
 pub use raw::Ops;
 pub use sock::*;
 pub use socket::Socket;
-pub use underway::{Callback, Noted, Underway};

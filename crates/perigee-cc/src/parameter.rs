@@ -1,7 +1,8 @@
-//! An algorithm's parameters, and an algorithm chosen with values for them.
+//! Parameters of algorithms, and the choice of an algorithm with values for them.
 
-use perigee_units::{Rate, Ratio, Time};
-use thiserror::Error;
+use std::fmt;
+
+use perigee_units::{Encode, Rate, Ratio, Time, UnitError};
 
 use crate::algorithm::{algorithms, find, Algorithm};
 use crate::sock::MAX_PARAMS;
@@ -13,7 +14,7 @@ pub struct Param {
     pub name: &'static str,
     /// The unit of the values: `us`, `bit/s`, `packets`, `switch` (0 or 1), `1/N` (parts of N) or `1` (a plain number).
     pub unit: &'static str,
-    /// The value where a study says nothing.
+    /// The value that holds unless a study sets another.
     pub default: u64,
     /// The smallest value.
     pub min: u64,
@@ -23,38 +24,73 @@ pub struct Param {
     pub doc: &'static str,
 }
 
-/// Why a choice of algorithm and parameters is none.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+/// Why a choice of algorithm and parameters is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CcError {
     /// No file of that name.
-    #[error("no congestion control `{name}`; there are {known}")]
     UnknownAlgorithm {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
     /// The algorithm has no such parameter.
-    #[error("`{algorithm}` has no parameter `{key}`; {known}")]
     UnknownParameter {
         /// The algorithm.
         algorithm: String,
-        /// What was set.
+        /// The key that was set.
         key: String,
-        /// What can be set.
+        /// The keys that exist.
         known: String,
     },
     /// The text is no value of the parameter's unit.
-    #[error("`{key}` of `{algorithm}`: {reason}")]
     BadValue {
         /// The algorithm.
         algorithm: String,
         /// The parameter.
         key: String,
-        /// What is wrong and what to write.
-        reason: String,
+        /// What is wrong.
+        message: String,
+        /// What to write.
+        fix: String,
     },
 }
+
+impl CcError {
+    fn parts(&self) -> (String, String) {
+        match self {
+            Self::UnknownAlgorithm { name, known } => {
+                (format!("no congestion control `{name}`"), format!("there are {known}"))
+            }
+            Self::UnknownParameter { algorithm, key, known } => {
+                (format!("`{algorithm}` has no parameter `{key}`"), known.clone())
+            }
+            Self::BadValue { algorithm, key, message, fix } => {
+                (format!("`{key}` of `{algorithm}`: {message}"), fix.clone())
+            }
+        }
+    }
+
+    /// What is wrong, without the fix.
+    pub fn message(&self) -> String {
+        self.parts().0
+    }
+
+    /// What to do about it.
+    pub fn fix(&self) -> String {
+        self.parts().1
+    }
+}
+
+/// `message; fix`.
+impl fmt::Display for CcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (message, fix) = self.parts();
+        write!(f, "{message}; {fix}")
+    }
+}
+
+impl std::error::Error for CcError {}
 
 /// An algorithm with a value for each of its parameters.
 #[derive(Clone, Debug)]
@@ -62,6 +98,13 @@ pub struct Selected {
     algorithm: &'static Algorithm,
     values: [u64; MAX_PARAMS],
     flow: u32,
+}
+
+/// The algorithm by its name and the digest of its program, and its values. Not the flow, which plans do not choose.
+impl Encode for Selected {
+    fn encode(&self, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
+        ((self.algorithm.name(), self.algorithm.digest()), &self.values[..]).encode(out)
+    }
 }
 
 impl Param {
@@ -152,44 +195,69 @@ impl Selected {
             return Err(CcError::UnknownParameter { algorithm: algorithm(), key: key.to_owned(), known });
         };
         let param = &params[at];
-        let bad = |reason| CcError::BadValue { algorithm: algorithm(), key: key.to_owned(), reason };
+        let bad = |Unreadable { message, fix }| CcError::BadValue {
+            algorithm: algorithm(),
+            key: key.to_owned(),
+            message,
+            fix,
+        };
         let value = read(param.unit, text).map_err(bad)?;
         if value < param.min || value > param.max {
             let (low, high) = (param.text(param.min), param.text(param.max));
-            return Err(bad(format!("`{text}` is out of range; use {low} to {high}")));
+            return Err(bad(Unreadable::new(format!("`{text}` is out of range"), format!("use {low} to {high}"))));
         }
         self.values[at] = value;
         Ok(())
     }
 }
 
+/// Why a text is no value, and what to write.
+#[derive(Debug, PartialEq, Eq)]
+struct Unreadable {
+    message: String,
+    fix: String,
+}
+
+impl Unreadable {
+    fn new(message: String, fix: impl Into<String>) -> Self {
+        Self { message, fix: fix.into() }
+    }
+}
+
+impl From<UnitError> for Unreadable {
+    fn from(error: UnitError) -> Self {
+        Self::new(error.message(), error.fix())
+    }
+}
+
 /// A value of this unit from text.
-fn read(unit: &str, text: &str) -> Result<u64, String> {
+fn read(unit: &str, text: &str) -> Result<u64, Unreadable> {
     let text = text.trim();
     if let Some(scale) = unit.strip_prefix("1/").and_then(|n| n.parse::<u64>().ok()) {
         return read_ratio(text, scale);
     }
     match unit {
-        "us" => text.parse().map(Time::as_micros).map_err(|e| e.to_string()),
-        "bit/s" => text.parse().map(Rate::as_bps).map_err(|e| e.to_string()),
+        "us" => text.parse().map(Time::as_micros).map_err(Unreadable::from),
+        "bit/s" => text.parse().map(Rate::as_bps).map_err(Unreadable::from),
         "switch" => match text {
             "on" | "true" => Ok(1),
             "off" | "false" => Ok(0),
-            _ => Err(format!("`{text}` is neither on nor off; write true or false")),
+            _ => Err(Unreadable::new(format!("`{text}` is neither on nor off"), "write true or false")),
         },
         _ => {
             let number = text.strip_suffix(unit).map_or(text, str::trim_end);
             let example = if unit == "1" { String::from("10") } else { format!("\"10 {unit}\"") };
-            number.parse().map_err(|_| format!("`{text}` is not a whole number; write {example}"))
+            let wrong = |_| Unreadable::new(format!("`{text}` is not a whole number"), format!("write {example}"));
+            number.parse().map_err(wrong)
         }
     }
 }
 
 /// Parts of `scale`, rounded to nearest: a percentage, a decimal number, or a fraction `a/b`.
-fn read_ratio(text: &str, scale: u64) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is not a ratio; write \"70 %\", 0.7 or \"717/1024\"");
+fn read_ratio(text: &str, scale: u64) -> Result<u64, Unreadable> {
+    let wrong = || Unreadable::new(format!("`{text}` is not a ratio"), "write \"70 %\", 0.7 or \"717/1024\"");
     let ratio = if text.ends_with('%') || text.ends_with("ppm") {
-        text.parse::<Ratio>().map_err(|e| e.to_string())?.as_f64()
+        text.parse::<Ratio>().map_err(Unreadable::from)?.as_f64()
     } else if let Some((a, b)) = text.split_once('/') {
         let part = |t: &str| t.trim().parse::<u32>().map(f64::from).map_err(|_| wrong());
         part(a)? / part(b)?
@@ -247,10 +315,11 @@ mod tests {
 
     #[test]
     fn a_value_without_its_unit_says_what_to_write() {
-        assert_eq!(read("us", "25"), Err("`25` has no unit; write \"600 ms\"".to_owned()));
-        assert!(read("switch", "1").is_err_and(|e| e.contains("write true or false")));
+        let unreadable = Unreadable::new("`25` has no unit".to_owned(), "write \"600 ms\"");
+        assert_eq!(read("us", "25"), Err(unreadable));
+        assert!(read("switch", "1").is_err_and(|e| e.fix.contains("write true or false")));
         assert!(read("1/1024", "1/0").is_err());
-        assert!(read("packets", "ten").is_err_and(|e| e.contains("write \"10 packets\"")));
+        assert!(read("packets", "ten").is_err_and(|e| e.fix.contains("write \"10 packets\"")));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What an algorithm's object file exports: the Rust side of `struct cc_algorithm` in `algorithms/tcp.h`.
+//! Exports of an algorithm's object file: the Rust side of `struct cc_algorithm` in `algorithms/host/native.h`.
 
 use std::ffi::c_char;
 
@@ -6,8 +6,8 @@ use crate::sock::{AckSample, RateSample, TcpSock};
 
 /// `struct tcp_congestion_ops`. C's `struct sock *` is the address of the whole [`TcpSock`], whose first member it is.
 ///
-/// A callback takes the address of a socket that nobody else uses during the call, and keeps none of it.
-#[allow(missing_docs)] // the names are the kernel's
+/// A callback has exclusive use of the socket during the call, and keeps no pointer beyond it.
+#[allow(missing_docs, reason = "the names are the kernel's")]
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Ops {

@@ -1,4 +1,4 @@
-//! The socket as a congestion control sees it: the Rust side of `algorithms/tcp.h`.
+//! The socket of the contract with algorithms: the Rust side of `algorithms/tcp.h`.
 //!
 //! Layouts are shared with C (`#[repr(C)]`); the build compares every offset. Field names are the kernel's.
 
@@ -14,7 +14,7 @@ pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 pub const UNLIMITED_PACING: u64 = u64::MAX;
 
 /// `enum tcp_ca_state`.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the kernel's")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum CaState {
@@ -26,8 +26,34 @@ pub enum CaState {
     Loss = 4,
 }
 
+impl CaState {
+    /// Every state, by its number.
+    pub const ALL: [Self; 5] = [Self::Open, Self::Disorder, Self::Cwr, Self::Recovery, Self::Loss];
+
+    /// The name in results.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Disorder => "disorder",
+            Self::Cwr => "cwr",
+            Self::Recovery => "recovery",
+            Self::Loss => "loss",
+        }
+    }
+}
+
+impl TryFrom<u8> for CaState {
+    /// The number that stands for no state.
+    type Error = u8;
+
+    #[inline]
+    fn try_from(number: u8) -> Result<Self, u8> {
+        Self::ALL.get(usize::from(number)).copied().ok_or(number)
+    }
+}
+
 /// `enum tcp_ca_event`.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the kernel's")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum CaEvent {
@@ -39,16 +65,16 @@ pub enum CaEvent {
     EcnIsCe = 5,
 }
 
-/// `enum sk_pacing`: who paces, if anyone.
+/// `enum sk_pacing`: whether TCP paces.
 pub mod pacing {
-    /// Nobody: windows are sent as they open.
+    /// No pacing: segments leave as the window opens.
     pub const NONE: u32 = 0;
-    /// The algorithm asked for pacing by TCP itself.
+    /// TCP paces by itself, as the algorithm or the host's settings ask.
     pub const NEEDED: u32 = 1;
 }
 
 /// `struct sock`, the part algorithms use. (The prefix is the kernel's.)
-#[allow(missing_docs, clippy::struct_field_names)]
+#[allow(missing_docs, clippy::struct_field_names, reason = "the names are the kernel's")]
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub struct Sock {
@@ -63,7 +89,7 @@ pub struct Sock {
 }
 
 /// `struct inet_connection_sock`, the part algorithms use.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the kernel's")]
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub struct InetConnectionSock {
@@ -75,7 +101,7 @@ pub struct InetConnectionSock {
 }
 
 /// `struct tcp_sock`, the part algorithms use, followed by what only the native host has.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the kernel's")]
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct TcpSock {
@@ -143,7 +169,7 @@ pub struct TcpSock {
 }
 
 /// `struct rate_sample` (see `tcp_rate.c` of Linux; Cheng, Cardwell: draft-cheng-iccrg-delivery-rate-estimation).
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the kernel's")]
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct RateSample {
@@ -175,7 +201,7 @@ pub struct RateSample {
 }
 
 /// `struct ack_sample`.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the kernel's")]
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct AckSample {

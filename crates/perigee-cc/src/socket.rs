@@ -1,4 +1,4 @@
-//! A connection's socket with the algorithm that governs it.
+//! The socket of a connection, with its congestion control.
 
 use std::ops::{Deref, DerefMut};
 
@@ -6,22 +6,22 @@ use perigee_units::Stream;
 
 use crate::algorithm::Algorithm;
 use crate::parameter::Selected;
+use crate::progress::{Callback, ProgressNote};
 use crate::raw::Ops;
 use crate::sock::{AckSample, CaEvent, CaState, RateSample, TcpSock};
-use crate::underway::{Callback, Underway};
 
 /// The kernel's view of a connection, and its congestion control.
 ///
-/// The host fills the fields of [`TcpSock`] as Linux would and calls the methods where Linux would; a callback that
-/// the algorithm does not have does nothing, or what Linux does in its place.
+/// The host fills the fields of [`TcpSock`] as Linux would and calls the methods where Linux would. A callback that the
+/// algorithm does not have does nothing.
 #[derive(Clone)]
 pub struct Socket {
     // Boxed: the algorithm's C code holds its address during a call, and a connection moves cheaply.
     sock: Box<TcpSock>,
     ops: &'static Ops,
     algorithm: &'static Algorithm,
-    /// Where calls are noted, and as whose.
-    note: Option<(&'static Underway, u32)>,
+    /// Where calls are noted, and the flow's number there.
+    note: Option<(&'static ProgressNote, u32)>,
 }
 
 impl Socket {
@@ -40,7 +40,7 @@ impl Socket {
         Self { sock, ops, algorithm, note: algorithm.note().map(|note| (note, selected.flow())) }
     }
 
-    /// The algorithm that governs this socket.
+    /// The congestion control of this socket.
     pub fn algorithm(&self) -> &'static Algorithm {
         self.algorithm
     }
@@ -63,13 +63,14 @@ impl Socket {
     }
 
     /// The slow start threshold after a loss; called before the state changes.
+    ///
+    /// # Panics
+    /// Never: no algorithm is registered without it.
     #[inline]
     pub fn ssthresh(&mut self) -> u32 {
-        match self.ops.ssthresh {
-            // SAFETY: see `call`.
-            Some(ssthresh) => self.call(Callback::Ssthresh, |sk| unsafe { ssthresh(sk) }),
-            None => (self.sock.snd_cwnd / 2).max(2),
-        }
+        let ssthresh = self.ops.ssthresh.expect(REQUIRED);
+        // SAFETY: see `call`.
+        self.call(Callback::Ssthresh, |sk| unsafe { ssthresh(sk) })
     }
 
     /// `acked` packets were acknowledged, up to sequence number `ack`: grow the window.
@@ -81,7 +82,7 @@ impl Socket {
         }
     }
 
-    /// Tells the algorithm, which still sees the old state, and then changes the state.
+    /// Calls the algorithm, which still sees the old state, and then changes the state.
     #[inline]
     pub fn set_state(&mut self, state: CaState) {
         if let Some(set_state) = self.ops.set_state {
@@ -118,7 +119,7 @@ impl Socket {
         }
     }
 
-    /// The smallest burst the algorithm wants sent at once, packets.
+    /// Smallest burst that the algorithm asks for, packets.
     #[inline]
     pub fn min_tso_segs(&mut self) -> Option<u32> {
         let min_tso_segs = self.ops.min_tso_segs?;
@@ -136,23 +137,14 @@ impl Socket {
     }
 
     /// The window after a reduction that turned out to be wrong.
+    ///
+    /// # Panics
+    /// Never: no algorithm is registered without it.
     #[inline]
     pub fn undo_cwnd(&mut self) -> u32 {
-        match self.ops.undo_cwnd {
-            // SAFETY: see `call`.
-            Some(undo_cwnd) => self.call(Callback::UndoCwnd, |sk| unsafe { undo_cwnd(sk) }),
-            None => self.sock.snd_cwnd.max(self.sock.prior_cwnd),
-        }
-    }
-
-    /// How many windows the send buffer should hold.
-    #[inline]
-    pub fn sndbuf_expand(&mut self) -> u32 {
-        match self.ops.sndbuf_expand {
-            // SAFETY: see `call`.
-            Some(sndbuf_expand) => self.call(Callback::SndbufExpand, |sk| unsafe { sndbuf_expand(sk) }),
-            None => 2,
-        }
+        let undo_cwnd = self.ops.undo_cwnd.expect(REQUIRED);
+        // SAFETY: see `call`.
+        self.call(Callback::UndoCwnd, |sk| unsafe { undo_cwnd(sk) })
     }
 
     /// The algorithm sets window and pacing rate itself.
@@ -167,7 +159,7 @@ impl Socket {
         self.ops.pkts_acked.is_some()
     }
 
-    /// The algorithm wants to hear of every ACK.
+    /// The algorithm is called on every ACK.
     #[inline]
     pub fn has_in_ack_event(&self) -> bool {
         self.ops.in_ack_event.is_some()
@@ -210,3 +202,6 @@ impl std::fmt::Debug for Socket {
             .finish_non_exhaustive()
     }
 }
+
+/// Why `ssthresh` and `undo_cwnd` are there: Linux and [`crate::admit`] refuse an algorithm without them.
+const REQUIRED: &str = "no algorithm is registered without ssthresh and undo_cwnd";

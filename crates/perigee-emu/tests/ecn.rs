@@ -3,7 +3,7 @@
 mod common;
 
 use common::{alone, can_emulate, emulate, emulate_in_time, plan, simulate};
-use perigee_study::results::Tables;
+use perigee_results::Tables;
 use perigee_study::Run;
 
 fn study(ecn: bool, ip: &str) -> Run {

@@ -8,7 +8,8 @@ use std::thread::{self, JoinHandle};
 
 use perigee_emu::dns::name_server;
 use perigee_emu::{
-    Driver, Endpoint, Exec, ExecError, Namespace, Outcome, Surroundings, TunWire, Undelivered, Watcher, Way,
+    DirectedLink, Driver, Endpoint, Exec, ExecError, ExecObserver, ExecReport, Namespace, Reachability, TunWire,
+    Undelivered,
 };
 use perigee_link::LinkSpec;
 use perigee_units::{Rate, Time};
@@ -37,10 +38,10 @@ fn link() -> Exec {
     Exec { down: constant(20.0, 30), up: constant(20.0, 30), seed: 1, mtu: 1500, drain: Time::from_secs(10) }
 }
 
-struct Seen(Option<Surroundings>);
+struct Seen(Option<Reachability>);
 
-impl Watcher for Seen {
-    fn begun(&mut self, surroundings: &Surroundings) {
+impl ExecObserver for Seen {
+    fn begun(&mut self, surroundings: &Reachability) {
         self.0 = Some(surroundings.clone());
     }
 }
@@ -48,7 +49,7 @@ impl Watcher for Seen {
 /// Lets a program live so many tenths of a second.
 struct Patience(u32);
 
-impl Watcher for Patience {
+impl ExecObserver for Patience {
     fn go_on(&mut self) -> bool {
         self.0 = self.0.saturating_sub(1);
         self.0 > 0
@@ -56,7 +57,7 @@ impl Watcher for Patience {
 }
 
 /// Runs a Python program behind a link, in this thread's namespace.
-fn python(exec: &Exec, program: &str) -> Result<(Outcome, Surroundings), ExecError> {
+fn python(exec: &Exec, program: &str) -> Result<(ExecReport, Reachability), ExecError> {
     let mut seen = Seen(None);
     let outcome = exec.run(Command::new("python3").args(["-c", program]), &mut seen)?;
     Ok((outcome, seen.0.expect("told before the program began")))
@@ -145,7 +146,7 @@ fn a_program_reaches_what_its_host_reaches() {
     thread::scope(|scope| {
         scope.spawn(|| {
             let wire = constant(1000.0, 0);
-            let way = |from, to, name| Way { from, to, spec: &wire, name };
+            let way = |from, to, name| DirectedLink { from, to, spec: &wire, name };
             let mut driver = Driver::new(&[way(0, 1, "wire.down"), way(1, 0, "wire.up")], 1, 1500);
             let mut wire = TunWire::new(vec![near_end, far_end], perigee_emu::monotonic());
             driver.run(&mut wire, &mut || !stop.load(Ordering::Relaxed)).expect("a wire");
@@ -280,8 +281,8 @@ fn processes_that_a_program_leaves_are_ended_and_named() {
 /// Asks the name server at the link's near end from this host.
 struct Neighbour(UdpSocket);
 
-impl Watcher for Neighbour {
-    fn begun(&mut self, surroundings: &Surroundings) {
+impl ExecObserver for Neighbour {
+    fn begun(&mut self, surroundings: &Reachability) {
         self.0.connect((surroundings.near, 53)).expect("an address");
         self.0.send(&[0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1]).expect("a question is sent");
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{alone, can_emulate, emulate_in_time, plan, simulate, NETWORK};
-use perigee_study::results::Tables;
+use perigee_results::Tables;
 use perigee_study::Run;
 
 /// Requests, datagrams either way, and pings, at the same time over a link that is never full.

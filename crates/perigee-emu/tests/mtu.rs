@@ -3,7 +3,7 @@
 mod common;
 
 use common::{alone, can_emulate, emulate, plan, simulate};
-use perigee_study::results::Tables;
+use perigee_results::Tables;
 
 /// The largest mean size of packets in an interval of a link, bytes.
 fn mean_size(tables: &Tables, link: &str) -> f64 {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{alone, can_emulate, emulate, plan, simulate};
-use perigee_study::results::Flows;
+use perigee_results::Flows;
 
 /// Two flows over links of their own; the first one's has this loss.
 fn study(loss: &str, flow: &str) -> String {

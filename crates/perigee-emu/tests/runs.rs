@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use common::{alone, can_emulate, download, emulate, no_captures, plan, simulate};
 use perigee_emu::{check, Namespace};
-use perigee_study::results::Tables;
+use perigee_results::Tables;
 use perigee_study::Run;
 
 /// Compares both engines; where this machine was too busy to be on time, once more, and then not at all.

@@ -4,19 +4,15 @@
 //! queue stands full and one packet in eleven is dropped.
 
 use criterion::Criterion;
-use perigee_link::{strict, Ecn, Link, LinkSpec, Offered, Packet};
-use perigee_units::Time;
+use perigee_link::{
+    AqmSpec, Body, DelaySpec, Ecn, Fluctuation, Jitter, Link, LinkSpec, LossSpec, Offered, Packet, QueueSpec, RateSpec,
+    Tail, TailShape,
+};
+use perigee_units::{Bytes, Rate, Ratio, Time};
 use std::hint::black_box;
 
-fn link(text: &str) -> Link<u32> {
-    let tree = strict::parse(text, "bench").expect("the text is TOML");
-    let table = strict::Table::root(&tree).expect("the root is a table");
-    let spec = LinkSpec::read(&table, &mut |_| Err("no files".into())).expect("the text is a link");
-    Link::new(&spec, 1, "bench")
-}
-
-fn transit(c: &mut Criterion, name: &str, text: &str) {
-    let (mut link, mut now) = (link(text), Time::ZERO);
+fn transit(c: &mut Criterion, name: &str, spec: &LinkSpec) {
+    let (mut link, mut now) = (Link::<u32>::new(spec, 1, "bench"), Time::ZERO);
     c.bench_function(name, |b| {
         b.iter(|| {
             now += Time::from_nanos(75_000);
@@ -28,10 +24,10 @@ fn transit(c: &mut Criterion, name: &str, text: &str) {
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     let c = &mut criterion;
-    transit(c, "transit/constant", PLAIN);
-    transit(c, "transit/bucket", &format!("{PLAIN}burst = \"6200 B\"\noverhead = \"14 B\"\n"));
-    transit(c, "transit/satellite", SATELLITE);
-    let (mut link, mut now) = (link(PLAIN), Time::ZERO);
+    transit(c, "transit/constant", &plain());
+    transit(c, "transit/bucket", &LinkSpec { burst: Bytes::new(6200), overhead: 14, ..plain() });
+    transit(c, "transit/satellite", &satellite());
+    let (mut link, mut now) = (Link::new(&plain(), 1, "bench"), Time::ZERO);
     c.bench_function("offer and poll/constant", |b| {
         b.iter(|| {
             now += Time::from_nanos(75_000);
@@ -43,11 +39,44 @@ fn main() {
     criterion.final_summary();
 }
 
-const PLAIN: &str = "rate = \"144 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"1 MB\"\n";
+fn plain() -> LinkSpec {
+    let queue = QueueSpec { bytes: Some(Bytes::new(1_000_000)), ..QueueSpec::default() };
+    LinkSpec { queue, ..LinkSpec::constant(Rate::from_mbps(144.0), Time::from_millis(300)) }
+}
 
-const SATELLITE: &str = r#"
-rate = { kind = "fluctuating", mean = "140 Mbit/s", sd = "8 Mbit/s", min = "20 Mbit/s", max = "144 Mbit/s", every = "1 s", memory = "10 s" }
-delay = { kind = "jitter", base = "280 ms", every = "200 ms", body = { kind = "normal", sd = "9 ms" }, tail = { kind = "pareto", share = "0.1 %", every = "200 ms", min = "30 ms", shape = 1.2, max = "1.2 s" } }
-queue = { bytes = "36 MB", aqm = { kind = "viasat2", threshold = "50 %", drop = "25 %" } }
-loss = { kind = "outages", gap = "400 s", length = "100 ms" }
-"#;
+fn satellite() -> LinkSpec {
+    let ratio = |share| Ratio::new(share).unwrap_or_default();
+    let rate = Fluctuation {
+        mean: Rate::from_mbps(140.0),
+        sd: Rate::from_mbps(8.0),
+        min: Rate::from_mbps(20.0),
+        max: Rate::from_mbps(144.0),
+        every: Time::from_secs(1),
+        memory: Time::from_secs(10),
+        mood: Rate::ZERO,
+    };
+    let tail = Tail {
+        share: ratio(0.001),
+        every: Time::from_millis(200),
+        shape: TailShape::Pareto { min: Time::from_millis(30), shape: 1.2 },
+        max: Time::from_millis(1200),
+    };
+    let delay = Jitter {
+        base: Time::from_millis(280),
+        body: Body::Normal { sd: Time::from_millis(9) },
+        min: Time::ZERO,
+        max: Time::from_secs(3600),
+        every: Time::from_millis(200),
+        memory: Time::ZERO,
+        linear: false,
+        tail: Some(tail),
+    };
+    let aqm = AqmSpec::Viasat2 { threshold: ratio(0.5), drop: ratio(0.25) };
+    LinkSpec {
+        rate: RateSpec::Fluctuating(rate),
+        delay: DelaySpec::Jitter(delay),
+        queue: QueueSpec { bytes: Some(Bytes::new(36_000_000)), aqm, ..QueueSpec::default() },
+        loss: vec![LossSpec::Outages { gap: Time::from_secs(400), length: Time::from_millis(100), loss: Ratio::ONE }],
+        ..LinkSpec::constant(Rate::ZERO, Time::ZERO)
+    }
+}

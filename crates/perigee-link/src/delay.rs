@@ -2,12 +2,131 @@
 
 use std::sync::Arc;
 
-use perigee_units::Time;
+use perigee_units::{encode_enum, encode_struct, Rate, Ratio, Time};
 
-use crate::spec::{Body, DelaySpec, Jitter, Loaded, Tail, TailShape};
 use crate::steps::Cursor;
 use crate::wander::Wander;
 use crate::Steps;
+
+/// How long a packet is in the air.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DelaySpec {
+    /// Always the same.
+    Constant(Time),
+    /// A recorded one-way delay.
+    Trace(Arc<Steps<Time>>),
+    /// A delay that moves, with a heavy tail.
+    Jitter(Jitter),
+}
+
+/// A delay that moves over time: a body around `base`, and now and then a delay out of a heavy tail on top.
+///
+/// The delay is a function of time, drawn anew once per interval and not once per packet: with FIFO order and
+/// thousands of packets per second, independent draws per packet would leave nothing but their running maximum.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Jitter {
+    /// Centre of a normal body, floor of the others.
+    pub base: Time,
+    /// Distribution of the body.
+    pub body: Body,
+    /// Base and body together are never shorter.
+    pub min: Time,
+    /// Base and body together are never longer.
+    pub max: Time,
+    /// Interval between new values of the body.
+    pub every: Time,
+    /// Time in which the body's autocorrelation falls to 1/e; zero: each value is independent.
+    pub memory: Time,
+    /// Between two values of the body: a step, or a straight line.
+    pub linear: bool,
+    /// The heavy tail.
+    pub tail: Option<Tail>,
+}
+
+/// Distribution of the body of a jitter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Body {
+    /// Normal around the base.
+    Normal {
+        /// Standard deviation.
+        sd: Time,
+    },
+    /// Uniform from the base upwards, as the wait for a slot that comes round at a fixed time.
+    Uniform {
+        /// Largest value that is added.
+        width: Time,
+    },
+    /// Symmetric triangle from the base upwards: the sum of two such waits.
+    Triangular {
+        /// Largest value that is added.
+        width: Time,
+    },
+    /// Log-normal, added to the base.
+    LogNormal {
+        /// Median of what is added.
+        median: Time,
+        /// Standard deviation of its logarithm.
+        sigma: f64,
+    },
+}
+
+/// The heavy tail of a jitter: in some intervals, more delay is added.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tail {
+    /// Share of the intervals that have it.
+    pub share: Ratio,
+    /// Length of an interval.
+    pub every: Time,
+    /// Distribution of what is added.
+    pub shape: TailShape,
+    /// Never more is added.
+    pub max: Time,
+}
+
+/// Distribution of what a heavy tail adds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TailShape {
+    /// Pareto.
+    Pareto {
+        /// Smallest value.
+        min: Time,
+        /// Shape: P(X > x) = (min / x)^shape.
+        shape: f64,
+    },
+    /// Log-normal.
+    LogNormal {
+        /// Median.
+        median: Time,
+        /// Standard deviation of the logarithm.
+        sigma: f64,
+    },
+}
+
+/// Delay that is added while a link is loaded, as on a return channel whose slots are asked for.
+///
+/// The link is loaded when, in the running window of time or the one before it, more arrived than `above` allows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// Loaded above this rate of arrivals.
+    pub above: Rate,
+    /// Window over which arrivals are counted.
+    pub window: Time,
+    /// Mean of what is added.
+    pub delay: Time,
+    /// Standard deviation of what is added; never below zero in sum.
+    pub sd: Time,
+    /// Interval between new values.
+    pub every: Time,
+    /// Time in which the autocorrelation falls to 1/e; zero: each value is independent.
+    pub memory: Time,
+}
+
+encode_enum!(DelaySpec { Constant(delay), Trace(steps), Jitter(jitter) });
+encode_struct!(Jitter { base, body, min, max, every, memory, linear, tail });
+encode_enum!(Body { Normal { sd }, Uniform { width }, Triangular { width }, LogNormal { median, sigma } });
+encode_struct!(Tail { share, every, shape, max });
+encode_enum!(TailShape { Pareto { min, shape }, LogNormal { median, sigma } });
+encode_struct!(Loaded { above, window, delay, sd, every, memory });
 
 /// The delay of a link as a function of the instant at which a packet leaves its queue.
 pub(crate) enum Delay {
@@ -28,7 +147,8 @@ impl Delay {
     }
 
     /// The delay of a packet that leaves at `t`, which never goes back.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
     pub(crate) fn at(&mut self, t: Time) -> Time {
         match self {
             Self::Constant(delay) => *delay,

@@ -1,25 +1,22 @@
 //! A network link as a machine without clock, randomness or files of its own.
 //!
 //! A [`Link`] is one direction: a queue, a server and the air behind it. It is offered packets at instants and says when
-//! they get to its end. A [`LinkSpec`] says what it is made of; a [`profile`] is a file of two of them, and [`trace`]
-//! reads recordings.
+//! they get to its end. A [`LinkSpec`] says what it is made of. Texts that describe links, profiles and recordings are read
+//! by `perigee-study`.
 
 mod delay;
 mod link;
 mod loss;
-pub mod profile;
 mod queue;
-mod read;
 mod server;
 mod spec;
 mod steps;
-pub mod strict;
-pub mod trace;
 mod wander;
 
-pub use link::{Counters, Delivery, DropReason, Ecn, Link, Offered, Packet, Transit};
-pub use read::Load;
-pub use spec::{
-    AqmSpec, Body, DelaySpec, Fluctuation, Jitter, LinkSpec, Loaded, LossSpec, QueueSpec, RateSpec, Tail, TailShape,
-};
+pub use delay::{Body, DelaySpec, Jitter, Loaded, Tail, TailShape};
+pub use link::{Counters, Delivery, DropReason, DroppedPacket, Ecn, Exit, Link, Offered, Packet, Transit};
+pub use loss::LossSpec;
+pub use queue::{AqmSpec, QueueSpec};
+pub use server::{Fluctuation, RateSpec};
+pub use spec::LinkSpec;
 pub use steps::Steps;

@@ -6,24 +6,27 @@ use perigee_units::{Rate, Time};
 
 use crate::delay::{Delay, LoadedDelay};
 use crate::loss::Loss;
-use crate::queue::{Admission, Backlog};
+use crate::queue::{Admission, Backlog, Discipline, Waiting};
 use crate::server::Server;
 use crate::spec::LinkSpec;
 
 /// One direction of a link: a queue, a server and the air behind it.
 ///
-/// A driver offers packets as they come and polls for those that have arrived; between two calls nothing happens.
-/// All that happens to a packet is decided on its arrival, since nothing that comes later can change it, so that a
-/// driver that asks late gets the same instants as one that asks in time.
+/// A driver offers packets as they come and polls for those that leave; between two calls nothing happens.
+///
+/// A *feed-forward* link decides on a packet's arrival all that happens to it, since nothing that comes later can change
+/// that. Any other keeps its packets and decides on their departure, at the instant at which the server is free for the
+/// next one; a call carries out first what is due by then. So a driver that asks late gets the same instants as one that
+/// asks in time, from either.
 ///
 /// ```
-/// use perigee_link::{Ecn, Link, LinkSpec, Offered, Packet};
+/// use perigee_link::{Ecn, Exit, Link, LinkSpec, Offered, Packet};
 /// use perigee_units::{Rate, Time};
 /// let mut link = Link::new(&LinkSpec::constant(Rate::from_mbps(12.0), Time::from_millis(300)), 1, "down");
 /// let packet = Packet { bytes: 1500, flow: 0, ecn: Ecn::NotCapable, token: "first" };
 /// assert_eq!(link.offer(Time::ZERO, packet), Offered::Queued);
 /// assert_eq!(link.next_event(), Some(Time::from_millis(301)));
-/// let delivery = link.poll(Time::from_secs(1)).unwrap();
+/// let Some(Exit::Delivered(delivery)) = link.poll(Time::from_secs(1)) else { panic!("it is not dropped") };
 /// assert_eq!((delivery.at, delivery.packet.token), (Time::from_millis(301), "first"));
 /// ```
 pub struct Link<T> {
@@ -32,12 +35,25 @@ pub struct Link<T> {
     backlog: Backlog,
     admission: Admission,
     server: Server,
+    air: Air,
+    in_flight: VecDeque<Delivery<T>>,
+    /// Of a link that decides on departure.
+    keeper: Option<Keeper<T>>,
+    counters: Counters,
+}
+
+/// What is behind the server: loss, then delay.
+struct Air {
     loss: Vec<Loss>,
     delay: Delay,
     loaded: Option<LoadedDelay>,
     last_delivery: Time,
-    in_flight: VecDeque<Delivery<T>>,
-    counters: Counters,
+}
+
+/// The packets of a link that decides on departure, and those it has dropped and nobody has polled yet.
+struct Keeper<T> {
+    discipline: Box<dyn Discipline<T> + Send>,
+    dropped: VecDeque<DroppedPacket<T>>,
 }
 
 /// A packet as a link sees it; its content stays with the driver.
@@ -49,7 +65,7 @@ pub struct Packet<T> {
     pub flow: u32,
     /// What its sender and the links before this one say about congestion.
     pub ecn: Ecn,
-    /// By which the driver knows it.
+    /// The driver's own name for it.
     pub token: T,
 }
 
@@ -68,9 +84,9 @@ pub enum Ecn {
 /// What became of an offered packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
-    /// It will be delivered.
+    /// It is under way: [`Link::poll`] will tell of it.
     Queued,
-    /// It will not.
+    /// It is dropped at once.
     Dropped(DropReason),
 }
 
@@ -108,7 +124,27 @@ pub struct Delivery<T> {
     pub packet: Packet<T>,
 }
 
-/// What becomes of a packet whose driver keeps it.
+/// A packet that was accepted and then dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DroppedPacket<T> {
+    /// The instant of the decision.
+    pub at: Time,
+    /// The packet.
+    pub packet: Packet<T>,
+    /// Why.
+    pub reason: DropReason,
+}
+
+/// How an accepted packet leaves a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit<T> {
+    /// It gets to the end of the link.
+    Delivered(Delivery<T>),
+    /// It is dropped after it has waited; only by a link that is not feed-forward.
+    Dropped(DroppedPacket<T>),
+}
+
+/// What becomes of a packet that the driver of a feed-forward link keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transit {
     /// It gets to the end of the link at this instant.
@@ -124,9 +160,9 @@ pub struct Counters {
     pub offered_packets: u64,
     /// Bytes offered.
     pub offered_bytes: u64,
-    /// Packets that were accepted and not lost, those still under way among them.
+    /// Packets that will be delivered or have been; those that wait for a decision are not yet among them.
     pub delivered_packets: u64,
-    /// Bytes that were accepted and not lost.
+    /// Bytes of those.
     pub delivered_bytes: u64,
     /// Packets dropped, by reason in the order of [`DropReason::ALL`].
     pub dropped: [u64; 3],
@@ -139,32 +175,46 @@ impl Counters {
     pub fn dropped_by(&self, reason: DropReason) -> u64 {
         self.dropped[reason as usize]
     }
+
+    fn count_drop(&mut self, reason: DropReason, bytes: u32) {
+        self.dropped[reason as usize] += 1;
+        self.dropped_bytes[reason as usize] += u64::from(bytes);
+    }
+
+    #[inline]
+    fn count_delivery(&mut self, bytes: u32) {
+        self.delivered_packets += 1;
+        self.delivered_bytes += u64::from(bytes);
+    }
 }
 
-impl<T: Copy> Link<T> {
+impl<T: Copy + Send + 'static> Link<T> {
     /// A link of this description. Each of its processes draws from a random stream of its own, named after the link
     /// and the process, so that links of different names are independent and no process moves another's draws.
     pub fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
         let name = format!("link/{name}");
-        let losses = spec.loss.iter().enumerate();
+        let keeper = spec.queue.aqm.discipline().map(|discipline| Keeper { discipline, dropped: VecDeque::new() });
         Self {
             overhead: spec.overhead,
             now: Time::ZERO,
             backlog: Backlog::default(),
-            admission: Admission::new(&spec.queue, seed, &name),
+            admission: Admission::new(&spec.queue, keeper.is_some(), seed, &name),
             server: Server::new(&spec.rate, spec.burst, seed, &name),
-            loss: losses.map(|(i, l)| Loss::new(l, seed, &format!("{name}/loss/{i}"))).collect(),
-            delay: Delay::new(&spec.delay, seed, &name),
-            loaded: spec.loaded.as_ref().map(|l| LoadedDelay::new(l, seed, &name)),
-            last_delivery: Time::ZERO,
+            air: Air::new(spec, seed, &name),
             in_flight: VecDeque::new(),
+            keeper,
             counters: Counters::default(),
         }
     }
+}
 
+impl<T: Copy> Link<T> {
     /// Offers a packet that arrives at `now`; an instant before the last one counts as that one.
     #[inline]
     pub fn offer(&mut self, now: Time, packet: Packet<T>) -> Offered {
+        if self.keeper.is_some() {
+            return self.keep(now, packet);
+        }
         let mut packet = packet;
         match self.transit(now, packet.bytes, packet.flow, &mut packet.ecn) {
             Transit::Delivered(at) => {
@@ -175,61 +225,62 @@ impl<T: Copy> Link<T> {
         }
     }
 
-    /// The next packet that got to the end of the link at or before `now`, with the instant at which it did.
+    /// The next packet that left the link at or before `now`, with the instant at which it did.
     #[inline]
-    pub fn poll(&mut self, now: Time) -> Option<Delivery<T>> {
+    pub fn poll(&mut self, now: Time) -> Option<Exit<T>> {
+        self.decide(now);
+        let delivery = self.in_flight.front().map_or(Time::MAX, |first| first.at);
+        if let Some(Keeper { dropped, .. }) = &mut self.keeper {
+            if dropped.front().is_some_and(|first| first.at <= delivery.min(now)) {
+                return dropped.pop_front().map(Exit::Dropped);
+            }
+        }
         match self.in_flight.front() {
-            Some(first) if first.at <= now => self.in_flight.pop_front(),
+            Some(first) if first.at <= now => self.in_flight.pop_front().map(Exit::Delivered),
             _ => None,
         }
     }
 
-    /// The instant at which [`Link::poll`] has something to give.
+    /// The next instant at which [`Link::poll`] has something to give or the link something to decide.
     #[inline]
     pub fn next_event(&self) -> Option<Time> {
-        self.in_flight.front().map(|first| first.at)
+        let delivery = self.in_flight.front().map(|first| first.at);
+        let Some(keeper) = &self.keeper else { return delivery };
+        let drop = keeper.dropped.front().map(|first| first.at);
+        [delivery, drop, self.next_decision()].into_iter().flatten().min()
     }
 
-    /// Whether what becomes of a packet is known when it arrives, so that [`Link::transit`] may be used. It is for all
-    /// queues there are: FIFO, with drops on arrival only, and a rate that does not depend on the traffic.
+    /// Whether what becomes of a packet is known when it arrives, so that [`Link::transit`] may be used: FIFO, drops on
+    /// arrival only, and a rate that does not depend on the traffic.
     #[inline]
     pub fn is_feed_forward(&self) -> bool {
-        true
+        self.keeper.is_none()
     }
 
-    /// The same decision and change of state as [`Link::offer`] for a packet that the driver keeps.
+    /// The same decision and change of state as [`Link::offer`] for a packet that the driver of a feed-forward link keeps.
     #[inline]
     pub fn transit(&mut self, now: Time, bytes: u32, _flow: u32, ecn: &mut Ecn) -> Transit {
+        debug_assert!(self.is_feed_forward(), "a link that decides on departure keeps its packets");
         self.now = self.now.max(now);
         let now = self.now;
-        self.counters.offered_packets += 1;
-        self.counters.offered_bytes += u64::from(bytes);
-        let size = bytes.saturating_add(self.overhead);
-        if let Some(loaded) = &mut self.loaded {
-            loaded.arrival(now, size);
-        }
-        self.backlog.release(now);
-        if let Some(reason) = self.admission.refuses(now, size, &self.backlog, &self.server, ecn) {
-            return self.dropped(reason, bytes);
-        }
+        let size = match self.admit(now, bytes, ecn) {
+            Ok(size) => size,
+            Err(reason) => return Transit::Dropped(self.dropped(reason, bytes)),
+        };
         let departure = self.server.serve(now, size);
         self.backlog.push(now, departure, size);
-        // No short-cut between loss processes: each makes its draws for each packet.
-        if self.loss.iter_mut().fold(false, |lost, process| process.takes(departure) | lost) {
-            return self.dropped(DropReason::Loss, bytes);
+        match self.air.carry(departure) {
+            Some(at) => {
+                self.counters.count_delivery(bytes);
+                Transit::Delivered(at)
+            }
+            None => Transit::Dropped(self.dropped(DropReason::Loss, bytes)),
         }
-        let mut delay = self.delay.at(departure);
-        if let Some(loaded) = &mut self.loaded {
-            delay += loaded.at(departure);
-        }
-        self.last_delivery = self.last_delivery.max(departure + delay);
-        self.counters.delivered_packets += 1;
-        self.counters.delivered_bytes += u64::from(bytes);
-        Transit::Delivered(self.last_delivery)
     }
 
     /// Bytes that wait or are being sent at `now` (overhead counted), which must not go back behind the last call.
     pub fn queue_bytes(&mut self, now: Time) -> u64 {
+        self.decide(now);
         self.backlog.release(now);
         self.backlog.bytes()
     }
@@ -251,20 +302,127 @@ impl<T: Copy> Link<T> {
         self.server.mean_rate(from, to)
     }
 
-    /// Packets that were accepted and not lost, and that nobody has polled yet.
+    /// Packets that [`Link::poll`] has still to tell of.
     pub fn in_flight(&self) -> usize {
-        self.in_flight.len()
+        let dropped = self.keeper.as_ref().map_or(0, |keeper| keeper.dropped.len());
+        self.in_flight.len() + self.backlog.waiting() + dropped
     }
 
-    /// What the link has done so far.
+    /// What the link has done so far; decisions that are due count from the next call on that has an instant.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
+    /// Counts an arrival at `now`: its size on the link, or why it is refused.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    fn admit(&mut self, now: Time, bytes: u32, ecn: &mut Ecn) -> Result<u32, DropReason> {
+        self.counters.offered_packets += 1;
+        self.counters.offered_bytes += u64::from(bytes);
+        let size = bytes.saturating_add(self.overhead);
+        if let Some(loaded) = &mut self.air.loaded {
+            loaded.arrival(now, size);
+        }
+        self.backlog.release(now);
+        match self.admission.refuses(now, size, &self.backlog, &self.server, ecn) {
+            None => Ok(size),
+            Some(reason) => Err(reason),
+        }
+    }
+
+    /// [`Link::offer`] of a link that decides on departure.
+    fn keep(&mut self, now: Time, mut packet: Packet<T>) -> Offered {
+        self.decide(now);
+        let now = self.now;
+        let size = match self.admit(now, packet.bytes, &mut packet.ecn) {
+            Ok(size) => size,
+            Err(reason) => return Offered::Dropped(self.dropped(reason, packet.bytes)),
+        };
+        if let Some(keeper) = &mut self.keeper {
+            self.backlog.keep(size);
+            keeper.discipline.enqueue(Waiting { packet, size, arrived: now });
+        }
+        self.decide(now);
+        Offered::Queued
+    }
+
+    /// When the server is free for a packet that waits.
+    fn next_decision(&self) -> Option<Time> {
+        (self.backlog.waiting() > 0).then(|| self.server.busy_until().max(self.now))
+    }
+
+    /// Carries out the decisions of a link that decides on departure that are due by `now`, each at its own instant.
+    #[inline]
+    fn decide(&mut self, now: Time) {
+        if self.keeper.is_none() {
+            return;
+        }
+        while let Some(at) = self.next_decision().filter(|at| *at <= now) {
+            self.serve_next(at);
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// Puts the next packet into service at `now`, at which the server is free.
+    fn serve_next(&mut self, now: Time) {
+        let (counters, backlog) = (&mut self.counters, &mut self.backlog);
+        let Some(Keeper { discipline, dropped }) = &mut self.keeper else { return };
+        let mut drop = |waiting: Waiting<T>, reason| {
+            counters.count_drop(reason, waiting.packet.bytes);
+            dropped.push_back(DroppedPacket { at: now, packet: waiting.packet, reason });
+        };
+        let next = discipline.dequeue(now, &mut |waiting| {
+            backlog.take(waiting.size);
+            drop(waiting, DropReason::Aqm);
+        });
+        let Some(next) = next else { return };
+        backlog.take(next.size);
+        let departure = self.server.serve(now, next.size);
+        backlog.push(now, departure, next.size);
+        match self.air.carry(departure) {
+            Some(at) => {
+                counters.count_delivery(next.packet.bytes);
+                self.in_flight.push_back(Delivery { at, packet: next.packet });
+            }
+            None => drop(next, DropReason::Loss),
+        }
+    }
+
     #[cold]
-    fn dropped(&mut self, reason: DropReason, bytes: u32) -> Transit {
-        self.counters.dropped[reason as usize] += 1;
-        self.counters.dropped_bytes[reason as usize] += u64::from(bytes);
-        Transit::Dropped(reason)
+    fn dropped(&mut self, reason: DropReason, bytes: u32) -> DropReason {
+        self.counters.count_drop(reason, bytes);
+        reason
+    }
+}
+
+impl Air {
+    fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
+        let losses = spec.loss.iter().enumerate();
+        Self {
+            loss: losses.map(|(i, l)| Loss::new(l, seed, &format!("{name}/loss/{i}"))).collect(),
+            delay: Delay::new(&spec.delay, seed, name),
+            loaded: spec.loaded.as_ref().map(|l| LoadedDelay::new(l, seed, name)),
+            last_delivery: Time::ZERO,
+        }
+    }
+
+    /// When a packet that leaves the server at `departure` is delivered; `None`: it is lost.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    fn carry(&mut self, departure: Time) -> Option<Time> {
+        // No short-cut between loss processes: each makes its draws for each packet.
+        let mut lost = false;
+        for process in &mut self.loss {
+            lost |= process.takes(departure);
+        }
+        if lost {
+            return None;
+        }
+        let mut delay = self.delay.at(departure);
+        if let Some(loaded) = &mut self.loaded {
+            delay += loaded.at(departure);
+        }
+        self.last_delivery = self.last_delivery.max(departure + delay);
+        Some(self.last_delivery)
     }
 }

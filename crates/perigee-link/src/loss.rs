@@ -2,11 +2,67 @@
 
 use std::sync::Arc;
 
-use perigee_units::{Ratio, Stream, Time};
+use perigee_units::{encode_enum, Ratio, Stream, Time};
 
-use crate::spec::LossSpec;
 use crate::steps::Cursor;
 use crate::Steps;
+
+/// A process that loses packets in the air.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LossSpec {
+    /// Each packet with the same probability.
+    Bernoulli(Ratio),
+    /// Packets that follow each other at the same instant, up to so many, share one fate: a loss element that stands
+    /// where the sending host still hands several segments down as one (generic segmentation offload).
+    Trains {
+        /// Probability that a train is lost.
+        loss: Ratio,
+        /// Longest train, packets.
+        packets: u32,
+    },
+    /// Gilbert-Elliott: a good and a bad state that change from packet to packet.
+    GilbertElliott {
+        /// Probability that the state turns bad before a packet.
+        good_to_bad: Ratio,
+        /// Probability that the state turns good before a packet.
+        bad_to_good: Ratio,
+        /// Loss in the good state.
+        good_loss: Ratio,
+        /// Loss in the bad state.
+        bad_loss: Ratio,
+    },
+    /// A good and a bad state that change over time, whatever the traffic: both last exponential times.
+    Outages {
+        /// Mean time between the end of one and the start of the next.
+        gap: Time,
+        /// Mean length.
+        length: Time,
+        /// Loss during an outage.
+        loss: Ratio,
+    },
+    /// Outages at fixed times, such as handovers of a constellation that schedules its paths anew.
+    Periodic {
+        /// From the start of one to the start of the next.
+        period: Time,
+        /// Start of the first.
+        phase: Time,
+        /// Length of each, less than the period.
+        length: Time,
+        /// Loss during one.
+        loss: Ratio,
+    },
+    /// A recorded loss rate.
+    Trace(Arc<Steps<Ratio>>),
+}
+
+encode_enum!(LossSpec {
+    Bernoulli(loss),
+    Trains { loss, packets },
+    GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss },
+    Outages { gap, length, loss },
+    Periodic { period, phase, length, loss },
+    Trace(steps),
+});
 
 /// One loss process, with its own random stream.
 pub(crate) struct Loss {

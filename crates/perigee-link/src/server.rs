@@ -2,12 +2,94 @@
 
 use std::sync::Arc;
 
-use perigee_units::{Bytes, Rate, Stream, Time};
+use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Stream, Time};
 
-use crate::spec::{Fluctuation, RateSpec};
 use crate::steps::Cursor;
 use crate::wander::Wander;
 use crate::Steps;
+
+/// How fast a link sends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RateSpec {
+    /// Always the same.
+    Constant(Rate),
+    /// A recorded rate.
+    Trace(Arc<Steps<Rate>>),
+    /// A rate that wanders around a mean.
+    Fluctuating(Fluctuation),
+}
+
+impl RateSpec {
+    /// The rate that it can hold for a second, bit/s.
+    pub fn peak_bps(&self) -> f64 {
+        match self {
+            Self::Constant(rate) => rate.as_bps() as f64,
+            Self::Fluctuating(f) => {
+                let wide = f.mean.as_bps() + 3 * (f.sd.as_bps() + f.mood.as_bps());
+                wide.min(f.max.as_bps()) as f64
+            }
+            Self::Trace(steps) => seconds(steps).into_iter().fold(0.0, f64::max),
+        }
+    }
+
+    /// The rate over a long time, bit/s.
+    pub fn mean_bps(&self) -> f64 {
+        match self {
+            Self::Constant(rate) => rate.as_bps() as f64,
+            Self::Fluctuating(f) => f.mean.as_bps() as f64,
+            Self::Trace(steps) => {
+                let seconds = seconds(steps);
+                seconds.iter().sum::<f64>() / seconds.len().max(1) as f64
+            }
+        }
+    }
+}
+
+/// The mean rate of each whole second of a recording, and of what is left if there is none.
+fn seconds(steps: &Steps<Rate>) -> Vec<f64> {
+    let points: Vec<_> = steps.iter().map(|(at, rate)| (at.as_secs_f64(), rate.as_bps() as f64)).collect();
+    let last = points.last().map_or(0.0, |point| point.0 + 1.0);
+    let end = steps.period().map_or(last, Time::as_secs_f64);
+    let mut bits = vec![0.0; (end.floor() as usize).max(1)];
+    let ends = points.iter().skip(1).map(|point| point.0).chain([end]);
+    for ((start, rate), end) in points.iter().zip(ends) {
+        let mut from = *start;
+        while from < end {
+            let until = (from.floor() + 1.0).min(end);
+            if let Some(bits) = bits.get_mut(from as usize) {
+                *bits += rate * (until - from);
+            }
+            from = until;
+        }
+    }
+    if end < 1.0 {
+        bits[0] /= end.max(1e-9);
+    }
+    bits
+}
+
+/// A rate that wanders around its mean: a new value each `every`, autocorrelated (a first-order autoregression),
+/// plus an offset drawn once per run, the link's mood of the day.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fluctuation {
+    /// Mean, before `min` and `max` cut it.
+    pub mean: Rate,
+    /// Standard deviation within a run.
+    pub sd: Rate,
+    /// Never lower.
+    pub min: Rate,
+    /// Never higher.
+    pub max: Rate,
+    /// Interval between new values.
+    pub every: Time,
+    /// Time in which the autocorrelation falls to 1/e; zero: each value is independent.
+    pub memory: Time,
+    /// Standard deviation between runs of the mean of a run.
+    pub mood: Rate,
+}
+
+encode_enum!(RateSpec { Constant(rate), Trace(steps), Fluctuating(fluctuation) });
+encode_struct!(Fluctuation { mean, sd, min, max, every, memory, mood });
 
 /// Serves packets at a rate, optionally through a token bucket.
 ///
@@ -18,7 +100,7 @@ pub(crate) struct Server {
     /// When everything accepted so far would be sent if there were no bucket.
     busy: Clock,
     bucket: Option<Bucket>,
-    /// The same rate process again, for who asks about its past while `source` is ahead.
+    /// A second copy of the rate process, for queries about the past while `source` is ahead.
     mirror: Source,
     mirror_cursor: Cursor,
 }
@@ -71,7 +153,8 @@ impl Server {
     }
 
     /// Accepts a packet of `size` bytes (at most 2^31) at `now`; the instant at which it leaves.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
     pub(crate) fn serve(&mut self, now: Time, size: u32) -> Time {
         if now > self.busy.at {
             self.busy.at = now;

@@ -1,6 +1,8 @@
 //! Values that change in steps over time: the form every recorded trace takes.
 
-use perigee_units::Time;
+use std::fmt;
+
+use perigee_units::{Encode, Time};
 
 /// A step function of time. Before the first change of a period nothing is missing: the first step begins at zero.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,6 +12,13 @@ pub struct Steps<T> {
     values: Vec<T>,
     /// Where given, the steps repeat after this time, which is later than the last start.
     period: Option<Time>,
+}
+
+impl<T: Encode> Encode for Steps<T> {
+    fn encode(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let Self { starts, values, period } = self;
+        ((starts, values), period).encode(out)
+    }
 }
 
 /// Where a reader of steps stands, so that the next look-up at a later time is cheap.

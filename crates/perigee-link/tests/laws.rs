@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use perigee_link::{
-    AqmSpec, Body, DelaySpec, Delivery, DropReason, Ecn, Fluctuation, Jitter, Link, LinkSpec, Loaded, LossSpec,
-    Offered, Packet, QueueSpec, RateSpec, Steps, Tail, TailShape, Transit,
+    AqmSpec, Body, DelaySpec, Delivery, DropReason, DroppedPacket, Ecn, Exit, Fluctuation, Jitter, Link, LinkSpec,
+    Loaded, LossSpec, Offered, Packet, QueueSpec, RateSpec, Steps, Tail, TailShape, Transit,
 };
 use perigee_units::{Bytes, Rate, Ratio, Time};
 use proptest::prelude::*;
@@ -69,7 +69,8 @@ fn delays() -> impl Strategy<Value = DelaySpec> {
     prop_oneof![(0u64..600).prop_map(|d| DelaySpec::Constant(ms(d))), steps, jitter]
 }
 
-fn queues() -> impl Strategy<Value = QueueSpec> {
+/// Queue management that decides on arrival.
+fn on_arrival() -> impl Strategy<Value = AqmSpec> {
     let viasat2 = AqmSpec::Viasat2 { threshold: ratio(0.5), drop: ratio(0.25) };
     let red = |ecn| AqmSpec::Red {
         min: Bytes::new(6_000),
@@ -78,7 +79,19 @@ fn queues() -> impl Strategy<Value = QueueSpec> {
         weight: ratio(0.02),
         ecn,
     };
-    let aqm = prop_oneof![Just(AqmSpec::None), Just(viasat2), any::<bool>().prop_map(red)];
+    prop_oneof![Just(AqmSpec::None), Just(viasat2), any::<bool>().prop_map(red)]
+}
+
+/// Queue management that decides on departure; targets and intervals that the short traffic of these tests gets over.
+fn on_departure() -> impl Strategy<Value = AqmSpec> {
+    (1u64..20, 1u64..100, any::<bool>()).prop_map(|(target, interval, ecn)| AqmSpec::Codel {
+        target: ms(target),
+        interval: ms(interval),
+        ecn,
+    })
+}
+
+fn queues(aqm: impl Strategy<Value = AqmSpec>) -> impl Strategy<Value = QueueSpec> {
     let bytes = (3_000u64..100_000).prop_map(Bytes::new);
     (bytes, prop::option::of(1u32..50), prop::option::of(0u64..100), aqm).prop_map(|(bytes, packets, time, aqm)| {
         QueueSpec { bytes: Some(bytes), packets, time: time.map(ms), bytes_over_time: None, aqm }
@@ -100,6 +113,14 @@ fn loss() -> impl Strategy<Value = LossSpec> {
 }
 
 fn links() -> impl Strategy<Value = LinkSpec> {
+    links_with(prop_oneof![on_arrival(), on_departure()])
+}
+
+fn feed_forward_links() -> impl Strategy<Value = LinkSpec> {
+    links_with(on_arrival())
+}
+
+fn links_with(aqm: impl Strategy<Value = AqmSpec>) -> impl Strategy<Value = LinkSpec> {
     let loaded = Loaded {
         above: Rate::from_mbps(1.0),
         window: ms(50),
@@ -109,7 +130,15 @@ fn links() -> impl Strategy<Value = LinkSpec> {
         memory: ms(50),
     };
     let burst = prop_oneof![Just(0u64), 1u64..20_000].prop_map(Bytes::new);
-    (rates(), delays(), queues(), prop::collection::vec(loss(), 0..3), prop::option::of(Just(loaded)), burst, 0u32..40)
+    (
+        rates(),
+        delays(),
+        queues(aqm),
+        prop::collection::vec(loss(), 0..3),
+        prop::option::of(Just(loaded)),
+        burst,
+        0u32..40,
+    )
         .prop_map(|(rate, delay, queue, loss, loaded, burst, overhead)| LinkSpec {
             queue,
             rate,
@@ -137,18 +166,29 @@ fn packet(i: usize, bytes: u32) -> Packet<usize> {
     Packet { bytes, flow: 0, ecn: Ecn::Capable, token: i }
 }
 
-/// Offers all, polling each `poll_every` packets; deliveries in the order of poll, and the link.
-fn drive(spec: &LinkSpec, packets: &[(Time, u32)], poll_every: usize) -> (Vec<Delivery<usize>>, Link<usize>) {
+/// Offers all, polling each `poll_every` packets; what poll told, in its order, and the link.
+fn drive(spec: &LinkSpec, packets: &[(Time, u32)], poll_every: usize) -> (Vec<Exit<usize>>, Link<usize>) {
     let mut link = Link::new(spec, 11, "law");
-    let mut deliveries = Vec::new();
+    let mut exits = Vec::new();
     for (i, (at, bytes)) in packets.iter().enumerate() {
         link.offer(*at, packet(i, *bytes));
         if i % poll_every == 0 {
-            deliveries.extend(std::iter::from_fn(|| link.poll(*at)));
+            exits.extend(std::iter::from_fn(|| link.poll(*at)));
         }
     }
-    deliveries.extend(std::iter::from_fn(|| link.poll(Time::from_secs(1 << 30))));
-    (deliveries, link)
+    exits.extend(std::iter::from_fn(|| link.poll(Time::from_secs(1 << 30))));
+    (exits, link)
+}
+
+fn deliveries(exits: &[Exit<usize>]) -> Vec<Delivery<usize>> {
+    exits.iter().filter_map(|exit| if let Exit::Delivered(delivery) = exit { Some(*delivery) } else { None }).collect()
+}
+
+fn instant(exit: &Exit<usize>) -> Time {
+    match exit {
+        Exit::Delivered(delivery) => delivery.at,
+        Exit::Dropped(drop) => drop.at,
+    }
 }
 
 proptest! {
@@ -157,38 +197,94 @@ proptest! {
     #[test]
     fn what_is_offered_is_delivered_dropped_or_in_flight(spec in links(), packets in arrivals(), stop in 0u64..400) {
         let mut link = Link::new(&spec, 5, "law");
-        let mut polled = 0;
-        for (i, (at, bytes)) in packets.iter().enumerate() {
-            link.offer(*at, packet(i, *bytes));
-            let c = link.counters();
-            prop_assert_eq!(c.offered_packets, (i + 1) as u64);
-            prop_assert_eq!(c.offered_packets, c.delivered_packets + c.dropped.iter().sum::<u64>());
-            prop_assert_eq!(c.offered_bytes, c.delivered_bytes + c.dropped_bytes.iter().sum::<u64>());
-            while *at > ms(stop) && link.poll(*at).is_some() {
-                polled += 1;
+        let (mut delivered, mut dropped) = ([0, 0], [0, 0]);
+        let add = |sum: &mut [u64; 2], bytes: u32| *sum = [sum[0] + 1, sum[1] + u64::from(bytes)];
+        let end = (Time::from_secs(1 << 30), None);
+        let arrivals = packets.iter().enumerate().map(|(i, (at, bytes))| (*at, Some(packet(i, *bytes))));
+        for (i, (at, arrival)) in (1..).zip(arrivals.chain([end])) {
+            if let Some(arrival) = arrival {
+                if link.offer(at, arrival) != Offered::Queued {
+                    add(&mut dropped, arrival.bytes);
+                }
+                prop_assert_eq!(link.counters().offered_packets, i);
             }
-            prop_assert_eq!(c.delivered_packets, polled + link.in_flight() as u64);
+            while let Some(exit) = (at > ms(stop)).then(|| link.poll(at)).flatten() {
+                match exit {
+                    Exit::Delivered(delivery) => add(&mut delivered, delivery.packet.bytes),
+                    Exit::Dropped(drop) => add(&mut dropped, drop.packet.bytes),
+                }
+            }
+            let c = link.counters();
+            prop_assert_eq!(c.offered_packets, delivered[0] + dropped[0] + link.in_flight() as u64);
+            if link.is_feed_forward() {
+                prop_assert_eq!(c.offered_packets, c.delivered_packets + c.dropped.iter().sum::<u64>());
+                prop_assert_eq!(c.offered_bytes, c.delivered_bytes + c.dropped_bytes.iter().sum::<u64>());
+            }
         }
+        let c = link.counters();
+        prop_assert_eq!(link.in_flight(), 0);
+        prop_assert_eq!([c.delivered_packets, c.delivered_bytes], delivered);
+        prop_assert_eq!([c.dropped.iter().sum::<u64>(), c.dropped_bytes.iter().sum()], dropped);
+        prop_assert_eq!(c.offered_bytes, delivered[1] + dropped[1]);
     }
 
     #[test]
     fn nothing_overtakes_and_nothing_is_early(spec in links(), packets in arrivals()) {
-        let (deliveries, _) = drive(&spec, &packets, 1);
-        for pair in deliveries.windows(2) {
-            prop_assert!(pair[0].at <= pair[1].at && pair[0].packet.token < pair[1].packet.token);
+        let (exits, _) = drive(&spec, &packets, 1);
+        for pair in exits.windows(2) {
+            prop_assert!(instant(&pair[0]) <= instant(&pair[1]));
         }
-        for d in &deliveries {
-            prop_assert!(d.at >= packets[d.packet.token].0);
+        for pair in deliveries(&exits).windows(2) {
+            prop_assert!(pair[0].packet.token < pair[1].packet.token);
+        }
+        for exit in &exits {
+            let (Exit::Delivered(Delivery { packet, .. }) | Exit::Dropped(DroppedPacket { packet, .. })) = exit;
+            prop_assert!(instant(exit) >= packets[packet.token].0);
         }
     }
 
     #[test]
     fn a_driver_that_polls_late_gets_the_same_instants(spec in links(), packets in arrivals(), late in 2usize..100) {
-        prop_assert_eq!(drive(&spec, &packets, 1).0, drive(&spec, &packets, late).0);
+        let ((prompt, one), (tardy, other)) = (drive(&spec, &packets, 1), drive(&spec, &packets, late));
+        prop_assert_eq!(one.counters(), other.counters());
+        prop_assert_eq!(deliveries(&prompt), deliveries(&tardy));
+        let dropped = |exits: Vec<Exit<usize>>| -> Vec<_> {
+            exits.into_iter().filter(|exit| matches!(exit, Exit::Dropped(_))).collect()
+        };
+        prop_assert_eq!(dropped(prompt), dropped(tardy));
     }
 
     #[test]
-    fn transit_decides_as_offer_does(spec in links(), packets in arrivals()) {
+    fn the_next_event_of_a_link_is_when_poll_has_something_or_a_decision_is_due(spec in links(), packets in arrivals()) {
+        let mut link = Link::new(&spec, 5, "law");
+        for (i, (at, bytes)) in packets.iter().enumerate() {
+            while let Some(next) = link.next_event().filter(|next| next < at) {
+                let (before, waiting) = (next - Time::from_nanos(1), link.in_flight());
+                prop_assert_eq!(link.poll(before), None, "before its next event");
+                let exit = link.poll(next);
+                prop_assert!(exit.is_none_or(|exit| instant(&exit) == next));
+                prop_assert!(link.in_flight() < waiting || link.next_event() > Some(next), "an event of nothing");
+            }
+            link.offer(*at, packet(i, *bytes));
+        }
+    }
+
+    #[test]
+    fn a_queue_that_could_drop_on_departure_and_does_not_is_a_drop_tail_queue(
+        spec in feed_forward_links(), packets in arrivals(),
+    ) {
+        // An arrival loads the link at once, a departure only later; and a limit in time needs a known departure.
+        let queue = QueueSpec { time: None, aqm: AqmSpec::None, ..spec.queue.clone() };
+        let plain = LinkSpec { queue, loaded: None, ..spec };
+        let patient = AqmSpec::Codel { target: Time::MAX, interval: ms(100), ecn: false };
+        let kept = LinkSpec { queue: QueueSpec { aqm: patient, ..plain.queue.clone() }, ..plain.clone() };
+        let ((exits, one), (same, other)) = (drive(&plain, &packets, 1), drive(&kept, &packets, 1));
+        prop_assert_eq!(one.counters(), other.counters());
+        prop_assert_eq!(deliveries(&exits), deliveries(&same));
+    }
+
+    #[test]
+    fn transit_decides_as_offer_does(spec in feed_forward_links(), packets in arrivals()) {
         let (mut kept, mut given) = (Link::<usize>::new(&spec, 3, "law"), Link::new(&spec, 3, "law"));
         for (i, (at, bytes)) in packets.iter().enumerate() {
             let mut ecn = Ecn::Capable;
@@ -219,12 +315,14 @@ proptest! {
 
     #[test]
     fn no_window_carries_more_than_the_rate_and_one_burst(
-        rate in rates(), burst in 0u64..20_000, packets in arrivals(), overhead in 0u32..40,
+        rate in rates(), burst in 0u64..20_000, queue in prop_oneof![Just(QueueSpec::default()), queues(on_departure())],
+        packets in arrivals(), overhead in 0u32..40,
     ) {
         // Without delay the deliveries are the departures.
         let plain = LinkSpec::constant(Rate::UNLIMITED, Time::ZERO);
-        let spec = LinkSpec { rate, burst: Bytes::new(burst), overhead, ..plain };
-        let (deliveries, link) = drive(&spec, &packets, 1);
+        let spec = LinkSpec { rate, burst: Bytes::new(burst), overhead, queue, ..plain };
+        let (exits, link) = drive(&spec, &packets, 1);
+        let deliveries = deliveries(&exits);
         let mut capacity = Capacity::new(&link, &spec.rate);
         for from in (0..deliveries.len()).step_by(7) {
             let mut work = 0u128;

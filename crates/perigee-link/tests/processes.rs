@@ -2,19 +2,33 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
 
-use perigee_link::{strict, DropReason, Ecn, Link, LinkSpec, Transit};
-use perigee_units::{Rate, Time};
+use std::fmt::Debug;
+use std::str::FromStr;
+use std::sync::Arc;
 
-fn link(text: &str) -> Link<()> {
-    link_with(text, &mut |_| Err("no files".into()))
+use perigee_link::{
+    AqmSpec, Body, DelaySpec, DropReason, Ecn, Fluctuation, Jitter, Link, LinkSpec, Loaded, LossSpec, QueueSpec,
+    RateSpec, Steps, Tail, TailShape, Transit,
+};
+use perigee_units::{Bytes, Rate, Ratio, Time};
+
+/// A quantity with its unit.
+fn q<T: FromStr<Err: Debug>>(text: &str) -> T {
+    text.parse().unwrap()
 }
 
-fn link_with(text: &str, load: &mut perigee_link::Load<'_>) -> Link<()> {
-    let tree = strict::parse(text, "test.toml").unwrap();
-    let table = strict::Table::root(&tree).unwrap();
-    let spec = LinkSpec::read(&table, load).unwrap();
-    table.finish().unwrap();
-    Link::new(&spec, SEED, "test")
+fn constant(rate: &str, delay: &str) -> LinkSpec {
+    LinkSpec::constant(q(rate), q(delay))
+}
+
+/// A recording: values from these ms on.
+fn steps<T: FromStr<Err: Debug> + Copy + PartialEq>(points: &[(u64, &str)], period_ms: Option<u64>) -> Arc<Steps<T>> {
+    let points = points.iter().map(|(ms, value)| (Time::from_millis(*ms), q(value)));
+    Arc::new(Steps::new(points, period_ms.map(Time::from_millis)).unwrap())
+}
+
+fn link(spec: &LinkSpec) -> Link<()> {
+    Link::new(spec, SEED, "test")
 }
 
 fn send(link: &mut Link<()>, at: Time, bytes: u32) -> Transit {
@@ -31,8 +45,8 @@ fn delivered(link: &mut Link<()>, offered: &[u64]) -> Vec<f64> {
 }
 
 /// Runs of lost packets, as their lengths, when packets of 48 bytes are sent at a fixed interval.
-fn loss_runs(text: &str, n: u64, every: Time) -> Vec<u64> {
-    let mut link = link(&format!("rate = \"unlimited\"\ndelay = \"1 ms\"\n{text}"));
+fn loss_runs(loss: LossSpec, n: u64, every: Time) -> Vec<u64> {
+    let mut link = link(&LinkSpec { loss: vec![loss], ..constant("unlimited", "1 ms") });
     let (mut runs, mut run) = (Vec::new(), 0);
     for i in 0..n {
         match send(&mut link, every * i, 48) {
@@ -42,6 +56,31 @@ fn loss_runs(text: &str, n: u64, every: Time) -> Vec<u64> {
         }
     }
     runs
+}
+
+/// 100 Mbit/s on average, a value each 100 ms with a memory of 1 s.
+fn fluctuation(mood: &str) -> Fluctuation {
+    let mean = q("100 Mbit/s");
+    let (every, memory) = (q("100 ms"), q("1 s"));
+    Fluctuation { mean, sd: Rate::ZERO, min: Rate::ZERO, max: mean, every, memory, mood: q(mood) }
+}
+
+/// A normal body around 300 ms.
+fn normal(sd: &str) -> Jitter {
+    Jitter {
+        base: q("300 ms"),
+        body: Body::Normal { sd: q(sd) },
+        min: Time::ZERO,
+        max: q("1 h"),
+        every: q("1 s"),
+        memory: Time::ZERO,
+        linear: false,
+        tail: None,
+    }
+}
+
+fn jitter(jitter: Jitter) -> LinkSpec {
+    LinkSpec { delay: DelaySpec::Jitter(jitter), ..constant("unlimited", "0 ms") }
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -54,50 +93,58 @@ fn assert_close(what: &str, value: f64, wanted: f64, share: f64) {
 
 #[test]
 fn packets_leave_one_after_the_other() {
-    let mut link = link("rate = \"12 Mbit/s\"\ndelay = \"10 ms\"");
+    let mut link = link(&constant("12 Mbit/s", "10 ms"));
     assert_eq!(delivered(&mut link, &[0, 0, 0, 10]), [11.0, 12.0, 13.0, 21.0]);
 }
 
 #[test]
 fn drop_tail_counts_the_packet_in_service() {
-    let two =
-        |queue: &str| delivered(&mut link(&format!("rate = \"12 Mbit/s\"\ndelay = \"0 ms\"\n{queue}")), &[0, 0, 0, 1]);
-    assert_eq!(two("queue = \"3000 B\""), [1.0, 2.0, 3.0]);
-    assert_eq!(two("queue = \"2999 B\""), [1.0, 2.0]);
-    assert_eq!(two("queue = { packets = 2 }"), [1.0, 2.0, 3.0]);
-    assert_eq!(two("queue = { time = \"1 ms\" }"), [1.0, 2.0, 3.0]);
-    assert_eq!(two("queue = { time = \"999 us\" }"), [1.0, 2.0]);
+    let two = |queue| {
+        let spec = LinkSpec { queue, ..constant("12 Mbit/s", "0 ms") };
+        delivered(&mut link(&spec), &[0, 0, 0, 1])
+    };
+    let bytes = |bytes| QueueSpec { bytes: Some(Bytes::new(bytes)), ..QueueSpec::default() };
+    let time = |time| QueueSpec { time: Some(q(time)), ..QueueSpec::default() };
+    assert_eq!(two(bytes(3000)), [1.0, 2.0, 3.0]);
+    assert_eq!(two(bytes(2999)), [1.0, 2.0]);
+    assert_eq!(two(QueueSpec { packets: Some(2), ..QueueSpec::default() }), [1.0, 2.0, 3.0]);
+    assert_eq!(two(time("1 ms")), [1.0, 2.0, 3.0]);
+    assert_eq!(two(time("999 us")), [1.0, 2.0]);
 }
 
 #[test]
 fn a_token_bucket_lets_its_burst_pass_at_once_and_refills() {
-    let bucket = "rate = \"12 Mbit/s\"\ndelay = \"0 ms\"\nburst = \"4500 B\"";
+    let bucket = LinkSpec { burst: Bytes::new(4500), ..constant("12 Mbit/s", "0 ms") };
     // Three packets of a full bucket, then one per millisecond; two milliseconds of silence give two packets back.
-    assert_eq!(delivered(&mut link(bucket), &[0, 0, 0, 0, 0, 4, 4, 4]), [0.0, 0.0, 0.0, 1.0, 2.0, 4.0, 4.0, 5.0]);
+    assert_eq!(delivered(&mut link(&bucket), &[0, 0, 0, 0, 0, 4, 4, 4]), [0.0, 0.0, 0.0, 1.0, 2.0, 4.0, 4.0, 5.0]);
     // Overhead counts: of 750 bytes more per packet the bucket holds two.
-    let framed = format!("{bucket}\noverhead = \"750 B\"");
+    let framed = LinkSpec { overhead: 750, ..bucket };
     assert_eq!(delivered(&mut link(&framed), &[0, 0, 0]), [0.0, 0.0, 1.5]);
 }
 
 #[test]
 fn a_packet_larger_than_the_bucket_passes_when_the_bucket_has_worked_off_the_difference() {
-    let mut link = link("rate = \"12 Mbit/s\"\ndelay = \"0 ms\"\nburst = \"750 B\"");
+    let mut link = link(&LinkSpec { burst: Bytes::new(750), ..constant("12 Mbit/s", "0 ms") });
     assert_eq!(delivered(&mut link, &[0, 0]), [0.5, 1.5]);
 }
 
 #[test]
 fn a_falling_delay_never_reorders() {
-    let mut load = |_: &str| Ok(b"50\n5\n".to_vec());
-    let mut link = link_with("rate = \"unlimited\"\ndelay = { trace = \"d\" }", &mut load);
+    let delay = DelaySpec::Trace(steps(&[(0, "50 ms"), (10, "5 ms")], Some(20)));
+    let mut link = link(&LinkSpec { delay, ..constant("unlimited", "0 ms") });
     assert_eq!(delivered(&mut link, &[0, 9, 10, 19, 20, 58]), [50.0, 59.0, 59.0, 59.0, 70.0, 70.0]);
 }
 
 #[test]
 fn a_packet_keeps_its_pace_across_a_change_of_rate() {
-    let mut load = |_: &str| {
-        Ok(b"time_ms,rate_mbps,delay_ms,loss,limit_bytes\n0,12,1,0,3000\n1,6,1,0,3000\n9,12,2,1,0\n".to_vec())
-    };
-    let mut link = link_with("timeline = \"t\"", &mut load);
+    let limit = steps(&[(0, "3000 B"), (9, "0 B")], None);
+    let mut link = link(&LinkSpec {
+        rate: RateSpec::Trace(steps(&[(0, "12 Mbit/s"), (1, "6 Mbit/s"), (9, "12 Mbit/s")], None)),
+        delay: DelaySpec::Trace(steps(&[(0, "1 ms"), (9, "2 ms")], None)),
+        loss: vec![LossSpec::Trace(steps(&[(0, "0 %"), (9, "100 %")], None))],
+        queue: QueueSpec { bytes_over_time: Some(limit), ..QueueSpec::default() },
+        ..constant("unlimited", "0 ms")
+    });
     assert_eq!(delivered(&mut link, &[0, 0, 0, 1]), [2.0, 4.0, 6.0]);
     assert_eq!(link.counters().dropped_by(DropReason::QueueFull), 1);
     assert_eq!(send(&mut link, Time::from_millis(8), 1500), Transit::Dropped(DropReason::Loss));
@@ -107,15 +154,16 @@ fn a_packet_keeps_its_pace_across_a_change_of_rate() {
 
 #[test]
 fn a_recorded_rate_is_waited_for_and_repeats() {
-    let mut load = |_: &str| Ok(b"3\n4\n4\n".to_vec());
-    let mut link = link_with("rate = { trace = \"b\" }\ndelay = \"0 ms\"", &mut load);
+    let rate = RateSpec::Trace(steps(&[(0, "0 bit/s"), (2, "12 Mbit/s"), (3, "24 Mbit/s")], Some(4)));
+    let mut link = link(&LinkSpec { rate, ..constant("unlimited", "0 ms") });
     assert_eq!(delivered(&mut link, &[0, 0, 0, 0, 0]), [3.0, 3.5, 4.0, 7.0, 7.5]);
 }
 
 #[test]
 fn the_gateway_drops_a_quarter_of_what_arrives_over_half_of_its_queue() {
-    let aqm = "queue = { bytes = \"36 MB\", aqm = { kind = \"viasat2\", threshold = \"50 %\", drop = \"25 %\" } }";
-    let mut link = link(&format!("rate = \"144 Mbit/s\"\ndelay = \"0 ms\"\n{aqm}"));
+    let aqm = AqmSpec::Viasat2 { threshold: q("50 %"), drop: q("25 %") };
+    let queue = QueueSpec { bytes: Some(q("36 MB")), aqm, ..QueueSpec::default() };
+    let mut link = link(&LinkSpec { queue, ..constant("144 Mbit/s", "0 ms") });
     let (mut over, mut dropped) = (0u32, 0u32);
     for i in 0..400_000 {
         let now = Time::from_micros(70) * i;
@@ -138,8 +186,10 @@ fn the_gateway_drops_a_quarter_of_what_arrives_over_half_of_its_queue() {
 #[test]
 fn red_keeps_its_average_between_its_thresholds_and_can_mark() {
     let red = |ecn: bool| {
-        let aqm = format!("{{ kind = \"red\", min = \"100 kB\", max = \"300 kB\", max_probability = \"10 %\", weight = \"0.2 %\", ecn = {ecn} }}");
-        link(&format!("rate = \"12 Mbit/s\"\ndelay = \"0 ms\"\nqueue = {{ bytes = \"2 MB\", aqm = {aqm} }}"))
+        let (min, max) = (q("100 kB"), q("300 kB"));
+        let aqm = AqmSpec::Red { min, max, max_probability: q("10 %"), weight: q("0.2 %"), ecn };
+        let queue = QueueSpec { bytes: Some(q("2 MB")), aqm, ..QueueSpec::default() };
+        link(&LinkSpec { queue, ..constant("12 Mbit/s", "0 ms") })
     };
     for marks in [false, true] {
         let mut link = red(marks);
@@ -167,29 +217,34 @@ fn red_keeps_its_average_between_its_thresholds_and_can_mark() {
 
 #[test]
 fn bernoulli_losses_are_independent() {
-    let runs = loss_runs("loss = \"10 %\"", 200_000, Time::from_millis(1));
+    let runs = loss_runs(LossSpec::Bernoulli(q("10 %")), 200_000, Time::from_millis(1));
     assert_close("loss", runs.iter().sum::<u64>() as f64 / 200_000.0, 0.1, 0.03);
     assert_close("mean run", runs.iter().sum::<u64>() as f64 / runs.len() as f64, 1.0 / 0.9, 0.02);
 }
 
 #[test]
 fn gilbert_elliott_has_its_stationary_loss_and_burst_length() {
-    let runs =
-        loss_runs("loss = { kind = \"gilbert-elliott\", loss = \"2 %\", burst = 5 }", 1_000_000, Time::from_millis(1));
+    let chain = |good_to_bad: f64, bad_loss| LossSpec::GilbertElliott {
+        good_to_bad: Ratio::new(good_to_bad).unwrap(),
+        bad_to_good: q("20 %"),
+        good_loss: Ratio::ZERO,
+        bad_loss: q(bad_loss),
+    };
+    // p = 0.2 x 2 / 98: a loss of p / (p + r) = 2 % in bursts of 1 / r = 5.
+    let runs = loss_runs(chain(0.2 * 2.0 / 98.0, "100 %"), 1_000_000, Time::from_millis(1));
     let lost = runs.iter().sum::<u64>() as f64;
     assert_close("loss", lost / 1e6, 0.02, 0.06);
     assert_close("mean burst", lost / runs.len() as f64, 5.0, 0.06);
     // p = 1 %, r = 20 %, loss of 80 % in the bad state: (p / (p + r)) 0.8 = 3.81 %.
-    let chain = "{ kind = \"gilbert-elliott\", good_to_bad = \"1 %\", bad_to_good = \"20 %\", bad_loss = \"80 %\" }";
-    let lost: u64 = loss_runs(&format!("loss = {chain}"), 1_000_000, Time::from_millis(1)).iter().sum();
+    let lost: u64 = loss_runs(chain(0.01, "80 %"), 1_000_000, Time::from_millis(1)).iter().sum();
     assert_close("loss", lost as f64 / 1e6, 0.8 * 0.01 / 0.21, 0.06);
 }
 
 #[test]
 fn outages_have_their_length_in_time_whatever_the_traffic() {
-    let outages = "loss = { kind = \"outages\", gap = \"4 s\", length = \"200 ms\" }";
+    let outages = LossSpec::Outages { gap: q("4 s"), length: q("200 ms"), loss: Ratio::ONE };
     for every in [5, 20] {
-        let runs = loss_runs(outages, 40_000_000 / every, Time::from_millis(every));
+        let runs = loss_runs(outages.clone(), 40_000_000 / every, Time::from_millis(every));
         let lost = runs.iter().sum::<u64>() as f64 * every as f64;
         assert_close("share of time", lost / 40_000_000.0, 0.2 / 4.2, 0.06);
         // A run is seen only where a packet meets the outage, so the runs seen are longer by half an interval or so.
@@ -199,27 +254,26 @@ fn outages_have_their_length_in_time_whatever_the_traffic() {
 
 #[test]
 fn periodic_losses_come_at_their_instants_and_only_then() {
-    let lost_at = |keys: &str| -> Vec<u64> {
-        let text = format!("rate = \"unlimited\"\ndelay = \"0 ms\"\nloss = {{ kind = \"periodic\", {keys} }}");
-        let mut link = link(&text);
+    let lost_at = |[period, phase, length]: [&str; 3], loss| -> Vec<u64> {
+        let loss = LossSpec::Periodic { period: q(period), phase: q(phase), length: q(length), loss: q(loss) };
+        let mut link = link(&LinkSpec { loss: vec![loss], ..constant("unlimited", "0 ms") });
         (0..50_000).filter(|ms| matches!(send(&mut link, Time::from_millis(*ms), 100), Transit::Dropped(_))).collect()
     };
     let bursts = |starts: &[u64]| starts.iter().flat_map(|start| *start..start + 20).collect::<Vec<u64>>();
-    let whole = lost_at("period = \"15 s\", phase = \"3 s\", length = \"20 ms\"");
+    let whole = lost_at(["15 s", "3 s", "20 ms"], "100 %");
     assert_eq!(whole, bursts(&[3_000, 18_000, 33_000, 48_000]));
-    assert_eq!(lost_at("period = \"15 s\", length = \"20 ms\""), bursts(&[15_000, 30_000, 45_000]));
-    let late = lost_at("period = \"10 s\", phase = \"31 s\", length = \"20 ms\"");
+    let late = lost_at(["10 s", "31 s", "20 ms"], "100 %");
     assert_eq!(late, bursts(&[31_000, 41_000]));
-    let half = lost_at("period = \"100 ms\", phase = \"0 s\", length = \"50 ms\", loss = \"50 %\"");
+    let half = lost_at(["100 ms", "0 s", "50 ms"], "50 %");
     assert!(half.iter().all(|at| at % 100 < 50));
     assert_close("loss within a burst", half.len() as f64 / 25_000.0, 0.5, 0.03);
 }
 
 #[test]
 fn outages_do_not_depend_on_the_traffic() {
-    let text =
-        "rate = \"unlimited\"\ndelay = \"0 ms\"\nloss = { kind = \"outages\", gap = \"200 ms\", length = \"200 ms\" }";
-    let (mut dense, mut sparse) = (link(text), link(text));
+    let loss = vec![LossSpec::Outages { gap: q("200 ms"), length: q("200 ms"), loss: Ratio::ONE }];
+    let spec = LinkSpec { loss, ..constant("unlimited", "0 ms") };
+    let (mut dense, mut sparse) = (link(&spec), link(&spec));
     for i in 0..2_000_000u64 {
         let one = send(&mut dense, Time::from_millis(i), 100);
         if i % 1_009 == 0 {
@@ -230,21 +284,22 @@ fn outages_do_not_depend_on_the_traffic() {
 
 #[test]
 fn a_fluctuating_rate_has_its_mean_spread_and_memory_and_a_mood_per_run() {
-    let text = |mood: &str| {
-        format!("rate = {{ kind = \"fluctuating\", mean = \"100 Mbit/s\", sd = \"10 Mbit/s\", min = \"20 Mbit/s\", max = \"180 Mbit/s\", every = \"100 ms\", memory = \"1 s\", mood = \"{mood}\" }}\ndelay = \"0 ms\"")
+    let spec = |mood| {
+        let fluctuation =
+            Fluctuation { sd: q("10 Mbit/s"), min: q("20 Mbit/s"), max: q("180 Mbit/s"), ..fluctuation(mood) };
+        LinkSpec { rate: RateSpec::Fluctuating(fluctuation), ..constant("unlimited", "0 ms") }
     };
     let rates = |link: &Link<()>, n: u64| -> Vec<f64> {
         (0..n).map(|i| link.rate_at(Time::from_millis(100 * i)).as_mbps()).collect()
     };
-    let values = rates(&link(&text("0 bit/s")), 4_000);
+    let values = rates(&link(&spec("0 bit/s")), 4_000);
     let spread = mean(&values.iter().map(|v| (v - 100.0).powi(2)).collect::<Vec<_>>()).sqrt();
     assert_close("mean", mean(&values), 100.0, 0.03);
     assert_close("sd", spread, 10.0, 0.15);
     let lag = mean(&values.windows(11).map(|w| (w[0] - 100.0) * (w[10] - 100.0)).collect::<Vec<_>>()) / spread.powi(2);
     assert_close("autocorrelation after the memory", lag, (-1.0f64).exp(), 0.3);
 
-    let tree = strict::parse(&text("5 Mbit/s"), "t").unwrap();
-    let spec = LinkSpec::read(&strict::Table::root(&tree).unwrap(), &mut |_| Err(String::new())).unwrap();
+    let spec = spec("5 Mbit/s");
     let moods: Vec<f64> =
         (0..400).map(|seed| Link::<()>::new(&spec, seed, "m")).map(|moody| mean(&rates(&moody, 400))).collect();
     let between = mean(&moods.iter().map(|m| (m - 100.0).powi(2)).collect::<Vec<_>>()).sqrt();
@@ -254,9 +309,9 @@ fn a_fluctuating_rate_has_its_mean_spread_and_memory_and_a_mood_per_run() {
 
 #[test]
 fn jitter_is_a_function_of_time_that_sparse_and_dense_traffic_see_alike() {
-    let text = "rate = \"unlimited\"\ndelay = { kind = \"jitter\", base = \"300 ms\", every = \"100 ms\", memory = \"500 ms\", shape = \"linear\", body = { kind = \"normal\", sd = \"8 ms\" } }";
+    let spec = jitter(Jitter { every: q("100 ms"), memory: q("500 ms"), linear: true, ..normal("8 ms") });
     // The delay never falls as fast as time passes, so that FIFO order holds nothing back.
-    let (mut dense, mut sparse) = (link(text), link(text));
+    let (mut dense, mut sparse) = (link(&spec), link(&spec));
     for i in 0..200_000u64 {
         let now = Time::from_millis(i);
         let one = send(&mut dense, now, 100);
@@ -268,8 +323,9 @@ fn jitter_is_a_function_of_time_that_sparse_and_dense_traffic_see_alike() {
 
 #[test]
 fn sparse_packets_see_the_distribution_of_the_jitter() {
-    let text = "rate = \"unlimited\"\ndelay = { kind = \"jitter\", base = \"300 ms\", every = \"20 ms\", body = { kind = \"normal\", sd = \"10 ms\" }, tail = { kind = \"pareto\", share = \"5 %\", every = \"100 ms\", min = \"100 ms\", shape = 2.0, max = \"400 ms\" } }";
-    let mut link = link(text);
+    let shape = TailShape::Pareto { min: q("100 ms"), shape: 2.0 };
+    let tail = Tail { share: q("5 %"), every: q("100 ms"), shape, max: q("400 ms") };
+    let mut link = link(&jitter(Jitter { every: q("20 ms"), tail: Some(tail), ..normal("10 ms") }));
     let delays: Vec<f64> = (0..100_000u64)
         .map(|i| match send(&mut link, Time::from_secs(i), 48) {
             Transit::Delivered(at) => (at - Time::from_secs(i)).as_millis_f64(),
@@ -293,8 +349,7 @@ fn sparse_packets_see_the_distribution_of_the_jitter() {
 
 #[test]
 fn straight_lines_between_values_have_no_steps() {
-    let text = "rate = \"unlimited\"\ndelay = { kind = \"jitter\", base = \"300 ms\", every = \"100 ms\", shape = \"linear\", body = { kind = \"normal\", sd = \"10 ms\" } }";
-    let mut link = link(text);
+    let mut link = link(&jitter(Jitter { every: q("100 ms"), linear: true, ..normal("10 ms") }));
     let at = |t: Transit| match t {
         Transit::Delivered(at) => at.as_millis_f64(),
         Transit::Dropped(reason) => panic!("{reason:?}"),
@@ -307,13 +362,21 @@ fn straight_lines_between_values_have_no_steps() {
 
 #[test]
 fn a_loaded_link_adds_its_delay_and_pings_do_not_load_it() {
-    let text = "rate = \"unlimited\"\ndelay = \"100 ms\"\nloaded = { above = \"20 kbit/s\", window = \"200 ms\", delay = \"80 ms\", every = \"50 ms\" }";
-    let mut pinged = link(text);
+    let loaded = Loaded {
+        above: q("20 kbit/s"),
+        window: q("200 ms"),
+        delay: q("80 ms"),
+        sd: Time::ZERO,
+        every: q("50 ms"),
+        memory: Time::ZERO,
+    };
+    let spec = LinkSpec { loaded: Some(loaded), ..constant("unlimited", "100 ms") };
+    let mut pinged = link(&spec);
     for i in 0..1_000 {
         let now = Time::from_millis(200) * i;
         assert_eq!(send(&mut pinged, now, 48), Transit::Delivered(now + Time::from_millis(100)));
     }
-    let mut used = link(text);
+    let mut used = link(&spec);
     let delays: Vec<u64> = (0..100u64)
         .map(|i| Time::from_millis(10) * i)
         .map(|now| match send(&mut used, now, 52) {
@@ -332,11 +395,10 @@ const SEED: u64 = 20;
 
 #[test]
 fn the_mean_rate_is_that_of_its_parts_and_asking_disturbs_nothing() {
-    let text = r#"
-        rate = { kind = "fluctuating", mean = "100 Mbit/s", sd = "20 Mbit/s", min = "10 Mbit/s", max = "150 Mbit/s", every = "100 ms", memory = "1 s" }
-        delay = "10 ms"
-    "#;
-    let (mut asked, mut silent) = (link(text), link(text));
+    let fluctuation =
+        Fluctuation { sd: q("20 Mbit/s"), min: q("10 Mbit/s"), max: q("150 Mbit/s"), ..fluctuation("0 bit/s") };
+    let spec = LinkSpec { rate: RateSpec::Fluctuating(fluctuation), ..constant("unlimited", "10 ms") };
+    let (mut asked, mut silent) = (link(&spec), link(&spec));
     let part = Time::from_millis(100);
     let parts: Vec<f64> = (0..50).map(|i| asked.rate_at(part * i).as_mbps()).collect();
     // The link is far ahead of the span that is asked for.

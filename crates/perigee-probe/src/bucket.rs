@@ -1,4 +1,4 @@
-//! Limits per second: token buckets, exact ones and a fixed number that addresses share by a keyed hash.
+//! Rate limits by token buckets: exact ones, and a fixed number of buckets that addresses share by a keyed hash.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -6,7 +6,7 @@ use perigee_units::Time;
 
 use crate::code::Token;
 
-/// At most `per_s` in a second, and as many at once.
+/// A token bucket of `per_s` tokens per second, with a depth of one second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     per_s: f64,
@@ -20,14 +20,14 @@ impl Bucket {
         Self { per_s, left: per_s, at: Time::ZERO }
     }
 
-    /// Whether there is one left at this instant.
+    /// Whether a token is left at `now`.
     pub(crate) fn has(&mut self, now: Time) -> bool {
         self.left = self.per_s.min(self.left + (now - self.at).as_secs_f64() * self.per_s);
         self.at = self.at.max(now);
         self.left >= 1.0
     }
 
-    /// Takes one of all these buckets, or of none where one of them is empty.
+    /// Takes one token from each of the buckets, or none if one of them is empty.
     pub(crate) fn take<const N: usize>(mut buckets: [&mut Self; N], now: Time) -> bool {
         let all = buckets.iter_mut().all(|bucket| bucket.has(now));
         for bucket in buckets.iter_mut().filter(|_| all) {
@@ -37,8 +37,8 @@ impl Bucket {
     }
 }
 
-/// Buckets of addresses that have shown nothing yet: who writes any address on a datagram can use up no more memory
-/// than this, and as the hash has a key, cannot choose whose bucket an address shares.
+/// Buckets for unverified addresses. Datagrams with forged sources cannot use more memory than this, and cannot choose
+/// the bucket that a source shares, since the hash is keyed.
 #[derive(Debug)]
 pub(crate) struct Shared {
     key: Token,
@@ -57,8 +57,8 @@ impl Shared {
     }
 }
 
-/// What limits count as one client: an address of IPv4, whatever form it has, or a network of IPv6 of 64 bits, any address
-/// of which one host may have.
+/// The client that rate limits count an address as: an IPv4 address in either form, or an IPv6 /64, since one host may
+/// hold any address of it.
 pub(crate) fn client(peer: SocketAddr) -> Ipv6Addr {
     match peer.ip().to_canonical() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
@@ -66,7 +66,7 @@ pub(crate) fn client(peer: SocketAddr) -> Ipv6Addr {
     }
 }
 
-/// How many addresses have a bucket of their own, as a rule.
+/// Number of shared buckets.
 const SHARED: usize = 4096;
 
 #[cfg(test)]

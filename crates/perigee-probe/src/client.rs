@@ -1,27 +1,27 @@
-//! The client's side of one probe: one rate, one direction.
+//! The client of one probe: one rate, one direction.
 
 use perigee_units::{Rate, Time};
 use thiserror::Error;
 
 use crate::code::{Token, CODE};
+use crate::protocol::{self, Direction, Message, Refusal, Request, FILLED_GET, FILLED_HELLO, FILLED_STOP, PART};
 use crate::receiver::{Receiver, Report, MOST_BLOCKS};
 use crate::sender::{Sender, Sent};
-use crate::wire::{self, Direction, Message, Refusal, Request, FILLED_GET, FILLED_HELLO, FILLED_STOP, PART};
 
-/// What to measure.
+/// Parameters of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Which way.
+    /// Direction of the data.
     pub direction: Direction,
-    /// Rate, headers of IP and UDP counted.
+    /// Rate, IP and UDP headers included.
     pub rate: Rate,
-    /// Bytes of a packet, headers counted.
+    /// Bytes of a packet, headers included.
     pub packet: u16,
     /// Bytes of its headers: 28 with IPv4, 48 with IPv6.
     pub headers: u8,
-    /// For how long.
+    /// Duration of the data.
     pub time: Time,
-    /// Length of a block of the report, or more where there would be too many.
+    /// Duration of a block of the report; longer where that would give too many blocks.
     pub block: Time,
 }
 
@@ -45,41 +45,42 @@ impl Plan {
     }
 }
 
-/// What was measured.
+/// Result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What was sent.
+    /// The sender's counts.
     pub sent: Sent,
-    /// What came of it.
+    /// The receiver's report.
     pub report: Report,
-    /// From the first question to its answer, before anything was loaded; more than a round trip where it was lost.
+    /// From the first question to its answer, before the path was loaded; longer than a round trip if the question was
+    /// lost.
     pub rtt: Time,
 }
 
-/// Why there is nothing to tell.
+/// Why a probe has no result.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Failure {
-    /// Nobody answered at all.
+    /// The server never answered.
     #[error("no answer came")]
     NoAnswer,
-    /// The server does not do it.
+    /// The server refused the probe.
     #[error("the server refuses: {0:?}")]
     Refused(Refusal),
-    /// Nothing was heard for a long time in the middle of the probe.
+    /// The server fell silent during the probe.
     #[error("the server fell silent")]
     FellSilent,
-    /// The server ended before all was sent.
+    /// The server ended the probe before all packets were sent.
     #[error("the server stopped: {0:?}")]
     Ended(Refusal),
-    /// What it tells cannot be.
+    /// The server's report contradicts itself.
     #[error("the server's report is damaged")]
     Damaged,
-    /// Packets of data do not fit the network.
+    /// Data packets exceed the MTU of the path.
     #[error("the packet is too large for the network")]
     TooLarge,
 }
 
-/// One probe, without a socket or a clock.
+/// Client side of one probe, without socket and clock.
 #[derive(Debug)]
 pub struct Client {
     token: Token,
@@ -87,7 +88,7 @@ pub struct Client {
     asked: Request,
     stage: Stage,
     rtt: Time,
-    /// When something was heard last, or the start.
+    /// Arrival of the last datagram from the server, or the start.
     heard: Time,
     /// When the next question is due.
     again: Time,
@@ -105,7 +106,7 @@ enum Stage {
 }
 
 impl Client {
-    /// Begins at `now`; `name` is random.
+    /// Starts a probe at `now`; `name` is random.
     pub fn new(now: Time, name: u64, token: Token, plan: &Plan) -> Self {
         Self {
             token,
@@ -119,12 +120,12 @@ impl Client {
         }
     }
 
-    /// What came of it, once it has ended.
+    /// The result, once the probe has ended.
     pub fn outcome(&self) -> Option<&Result<Outcome, Failure>> {
         self.ended.as_ref()
     }
 
-    /// Share of the packets that were sent, or came.
+    /// Progress from 0 to 1: packets sent or received over all packets.
     pub fn share(&self) -> f64 {
         let done = match &self.stage {
             Stage::Hello { .. } | Stage::Start { .. } => 0,
@@ -135,9 +136,9 @@ impl Client {
         done as f64 / self.asked.packets as f64
     }
 
-    /// A datagram of the server has come.
+    /// Handles a datagram from the server.
     pub fn receive(&mut self, now: Time, datagram: &[u8]) {
-        let Some((name, message)) = wire::read(datagram, &self.token) else { return };
+        let Some((name, message)) = protocol::read(datagram, &self.token) else { return };
         if name != self.name || self.ended.is_some() {
             return;
         }
@@ -149,10 +150,10 @@ impl Client {
                 self.turn_to(now, Stage::Start { challenge });
             }
             (Stage::Start { .. }, Message::Answer(None)) => self.begin(now),
-            // A session of ours that was cut off ends by itself.
+            // An interrupted session of this client expires by itself.
             (Stage::Start { .. }, Message::Answer(Some(Refusal::AnotherSession))) => self.heard = before,
             (Stage::Start { .. }, Message::Answer(Some(refusal))) => self.ended = Some(Err(Failure::Refused(refusal))),
-            // Data that overtook the answer says as much.
+            // Data that overtook the answer also says that the probe has started.
             (Stage::Start { .. }, Message::Data { .. }) if self.asked.direction == Direction::Down => {
                 self.begin(now);
                 self.receive(now, datagram);
@@ -160,7 +161,7 @@ impl Client {
             (Stage::Receiving { receiver, until, ends, .. }, Message::Data { number, sent_ns }) => {
                 receiver.on_packet(now, number, sent_ns);
                 let left = *ends - now;
-                // Those that were overtaken get some time; before the end, so does a path that is cut off for a while.
+                // Wait for reordered packets, and for a path that is down for a while before the end.
                 *until = Some(now + if receiver.has_last() { AFTERWARDS } else { left.clamp(GAP, LONG_GAP) });
             }
             (Stage::Stopping { receiver: Some(receiver), .. }, Message::Data { number, sent_ns }) => {
@@ -184,7 +185,7 @@ impl Client {
         }
     }
 
-    /// Writes the next datagram that is due.
+    /// Writes the next datagram that is due, and returns its length.
     pub fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
         if self.ended.is_some() {
             return None;
@@ -227,7 +228,7 @@ impl Client {
             }
             Stage::Fetching { parts, asked, patient_until, .. } => {
                 if now >= *patient_until {
-                    // Those that did not come, once more.
+                    // Ask again for the missing parts.
                     (*asked, *patient_until) = (0, now + self.rtt + AGAIN);
                 }
                 let mut missing = parts.iter().enumerate().filter(|(_, part)| part.is_none()).map(|(at, _)| at);
@@ -243,7 +244,7 @@ impl Client {
         Some(message.write(self.name, &self.token, fill, out))
     }
 
-    /// When [`Client::transmit`] has something to do next.
+    /// When [`Client::transmit`] has a datagram next.
     pub fn wake(&self) -> Time {
         match &self.stage {
             Stage::Sending(sender) => sender.wake().unwrap_or(self.again),
@@ -252,7 +253,7 @@ impl Client {
         }
     }
 
-    /// The network did not take the last datagram: its queue is full, or the datagram `too_large`.
+    /// The socket did not accept the last datagram: the send queue is full, or the datagram is `too_large`.
     pub fn refused(&mut self, too_large: bool) {
         if too_large {
             self.ended = Some(Err(Failure::TooLarge));
@@ -291,7 +292,7 @@ impl Client {
         }
     }
 
-    /// Ends the probe once every part of the report is there.
+    /// Ends the probe once all parts of the report have arrived.
     fn assemble(&mut self) {
         let Stage::Fetching { sent, parts, .. } = &self.stage else { return };
         let Some(whole) = parts.iter().cloned().collect::<Option<Vec<_>>>() else { return };
@@ -308,21 +309,21 @@ impl Client {
     }
 }
 
-/// A question without an answer is asked again after so long.
+/// Retransmission interval of a question.
 const AGAIN: Time = Time::from_secs(1);
-/// So often a client says that it is there.
+/// Interval of keep-alives.
 const KEEP_ALIVE: Time = Time::from_millis(200);
-/// Without any answer from the start on.
+/// Silence from the start after which the client gives up.
 const UNHEARD: Time = Time::from_secs(12);
-/// Without any word in the middle.
+/// Silence during the probe after which the client gives up.
 const SILENCE: Time = Time::from_secs(15);
-/// For packets that were overtaken by the last one.
+/// Wait for packets that the last one overtook.
 const AFTERWARDS: Time = Time::from_millis(500);
-/// Without data for so long behind the end, the client asks whether that was all.
+/// Time without data, after the scheduled end, before the client asks to stop.
 const GAP: Time = Time::from_secs(2);
-/// And for so long before it.
+/// The same before the scheduled end.
 const LONG_GAP: Time = Time::from_secs(10);
-/// Parts of a report that are on their way.
+/// Requests for parts of the report in flight.
 const AT_A_TIME: usize = 32;
-/// Bytes of a report at the most.
+/// Largest report, bytes.
 const MOST_REPORT: u32 = 1 << 20;

@@ -1,25 +1,25 @@
-//! Message authentication: who knows the token, and who can be reached at an address.
+//! Message authentication codes: proof of the token, and of an address that receives.
 
 use std::net::{IpAddr, SocketAddr};
 
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
 
-/// Bytes of the code of a message of the probe.
+/// Bytes of a message's authentication code.
 pub(crate) const CODE: usize = 16;
 
-/// A secret, ready to make codes: HMAC-SHA256 (RFC 2104), cut.
+/// A shared secret that makes codes: truncated HMAC-SHA256 (RFC 2104).
 #[derive(Clone)]
 pub struct Token(Hmac<Sha256>);
 
 impl Token {
-    /// From the secret that both ends know, of any length.
+    /// From the shared secret, of any length.
     pub fn new(secret: &[u8]) -> Self {
-        // HMAC takes keys of any length; an empty one stands in for what cannot be.
+        // HMAC takes keys of any length, so this cannot fail; the empty key satisfies the type.
         Self(Hmac::new_from_slice(secret).unwrap_or_else(|_| Hmac::new(&[0; 64].into())))
     }
 
-    /// The first bytes of the code of `message`.
+    /// The first bytes of the HMAC of `message`.
     pub(crate) fn code<const N: usize>(&self, message: &[u8]) -> [u8; N] {
         let mut mac = self.0.clone();
         mac.update(message);
@@ -29,14 +29,14 @@ impl Token {
         cut
     }
 
-    /// Whether `code` is that of `message`; the time it takes does not tell how much of it is right.
+    /// Whether `code` is the code of `message`, compared in constant time.
     pub(crate) fn is_right(&self, message: &[u8], code: &[u8]) -> bool {
         let mut mac = self.0.clone();
         mac.update(message);
         mac.verify_truncated_left(code).is_ok()
     }
 
-    /// What only somebody at `address` gets to see: the challenge of a session, in a slot of time.
+    /// The challenge of a session in a time slot, which only a host at `address` receives.
     pub(crate) fn challenge(&self, address: SocketAddr, session: u64, slot: u64) -> [u8; CODE] {
         let mut message = [0; 16 + 2 + 8 + 8];
         let ip = match address.ip() {

@@ -1,20 +1,20 @@
-//! Datagrams of `perigee ping`, and the client's side of a session of them.
+//! Datagrams of `perigee ping`, and the client of a ping session.
 //!
-//! A session is opened as a probe is (`hello`, `challenge`, `open`, `welcome` of `wire.rs`), so that the server knows that
-//! its address receives. Its pings have 20 bytes or more, big-endian:
+//! A session opens as a probe does (`hello`, `challenge`, `open`, `welcome` of `protocol.rs`), which verifies the
+//! client's address. A ping has 20 bytes or more, big-endian:
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
-//! | 4 | `PGa2`: a ping; `PGb2`: its answer; `PGc2`: it came, but the server's limit is reached |
+//! | 4 | `PGa2`: a ping; `PGb2`: its answer; `PGc2`: it arrived, but over the server's limit |
 //! | 4 | the session |
-//! | 4 | the number, which rises: the server answers none twice |
-//! | 8 | HMAC-SHA256 of the above, cut |
-//! | | zeros, up to the size |
+//! | 4 | a rising number; the server answers each number once |
+//! | 8 | truncated HMAC-SHA256 of the above |
+//! | | zero padding |
 
 use crate::code::{Token, CODE};
-use crate::wire::{self, Message, Reader, Refusal, FILLED_HELLO};
+use crate::protocol::{self, Message, Reader, Refusal, FILLED_HELLO};
 
-/// What a datagram of a session of pings is.
+/// Kind of a ping datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Ask,
@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// A ping or an answer, as read; its code is not looked at yet.
+/// A parsed ping or answer, not yet authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ping {
     pub(crate) kind: Kind,
@@ -53,12 +53,12 @@ impl Ping {
         Some(Self { kind, session: at.u32()?, number: at.u32()? })
     }
 
-    /// Whether the datagram that this was read from has a right code.
+    /// Whether the datagram has a valid code.
     pub(crate) fn is_right(datagram: &[u8], token: &Token) -> bool {
         token.is_right(&datagram[..PING_HEAD], &datagram[PING_HEAD..PING_LEAST])
     }
 
-    /// Writes the datagram, filled up to `size`, and returns its length.
+    /// Writes the datagram, padded to `size`, and returns its length.
     pub(crate) fn write(self, token: &Token, size: usize, out: &mut [u8]) -> usize {
         out[..4].copy_from_slice(&self.kind.magic());
         out[4..8].copy_from_slice(&self.session.to_be_bytes());
@@ -71,50 +71,50 @@ impl Ping {
     }
 }
 
-/// The client's side of one session: what it says, and what the answers mean. It has no socket and no clock.
+/// Client side of a ping session, without socket and clock.
 #[derive(Clone, Debug)]
 pub struct Pinger {
     token: Token,
     session: u32,
 }
 
-/// What a server said to a client of pings.
+/// A server's message to a ping client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PingReply {
-    /// Send these bytes back, with [`Pinger::open`].
+    /// A challenge to return with [`Pinger::open`].
     Challenge([u8; CODE]),
-    /// The session is open; one address is answered so many pings in a second.
+    /// The session is open; the server answers at most so many pings per second to one address.
     Welcome(u32),
-    /// The session is not opened.
+    /// The server refused the session.
     Refused(Refusal),
     /// The answer to the ping of this number.
     Answer(u32),
-    /// The ping of this number came, and the server's limit is reached.
+    /// The ping of this number arrived, over the server's limit.
     TooMany(u32),
 }
 
 impl Pinger {
-    /// `session` is random.
+    /// A session with a random number.
     pub fn new(session: u32, token: Token) -> Self {
         Self { token, session }
     }
 
-    /// Writes the question for a challenge.
+    /// Writes the request for a challenge.
     pub fn hello(&self, out: &mut [u8]) -> usize {
         Message::Hello.write(u64::from(self.session), &self.token, FILLED_HELLO, out)
     }
 
-    /// Writes what opens the session; `first` is the number of the next ping.
+    /// Writes the request that opens the session; `first` is the number of the next ping.
     pub fn open(&self, challenge: [u8; CODE], first: u32, out: &mut [u8]) -> usize {
         Message::Open { challenge, first }.write(u64::from(self.session), &self.token, 0, out)
     }
 
-    /// Writes a ping of `size` bytes, within [`PING_LEAST`] and [`PING_MOST`].
+    /// Writes a ping of `size` bytes, from [`PING_LEAST`] to [`PING_MOST`].
     pub fn ask(&self, number: u32, size: usize, out: &mut [u8]) -> usize {
         Ping { kind: Kind::Ask, session: self.session, number }.write(&self.token, size, out)
     }
 
-    /// What a datagram of the server says; none: it is not of this session, or has no right code.
+    /// Parses a datagram of the server; `None` if it belongs to another session or has no valid code.
     pub fn read(&self, datagram: &[u8]) -> Option<PingReply> {
         if let Some(ping) = Ping::read(datagram) {
             let own = ping.session == self.session && Ping::is_right(datagram, &self.token);
@@ -124,7 +124,7 @@ impl Pinger {
                 _ => None,
             };
         }
-        match wire::read(datagram, &self.token)? {
+        match protocol::read(datagram, &self.token)? {
             (session, _) if session != u64::from(self.session) => None,
             (_, Message::Challenge(challenge)) => Some(PingReply::Challenge(challenge)),
             (_, Message::Welcome { pings }) => Some(PingReply::Welcome(pings)),
@@ -135,9 +135,9 @@ impl Pinger {
 }
 
 const PING_HEAD: usize = 12;
-/// Bytes of a ping at the least.
+/// Smallest ping, bytes.
 pub const PING_LEAST: usize = 20;
-/// And at the most.
+/// Largest ping, bytes.
 pub const PING_MOST: usize = 1400;
 
 #[cfg(test)]

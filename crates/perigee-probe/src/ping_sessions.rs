@@ -1,4 +1,4 @@
-//! The server's side of pings: which sessions are open, what was answered already, and how much each client may have.
+//! Server side of pings: open sessions, answered numbers, and the rate limit of each client.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -8,9 +8,9 @@ use perigee_units::Time;
 use crate::bucket::{client, Bucket};
 use crate::code::Token;
 use crate::ping::{Kind, Ping};
-use crate::wire::Refusal;
+use crate::protocol::Refusal;
 
-/// Sessions of pings, in memory that [`MOST_SESSIONS`] bounds. Only an address that sent back its challenge has one.
+/// Ping sessions, in memory bounded by [`MOST_SESSIONS`]. Only a verified address has one.
 #[derive(Debug)]
 pub(crate) struct PingSessions {
     limit: u32,
@@ -27,7 +27,7 @@ struct Session {
     heard: Time,
 }
 
-/// What the sessions of one client have together.
+/// Limits shared by the sessions of one client.
 #[derive(Debug)]
 struct Account {
     sessions: u64,
@@ -36,7 +36,7 @@ struct Account {
 }
 
 impl PingSessions {
-    /// One client is answered `limit` pings in a second.
+    /// `limit`: pings per second answered to one client.
     pub(crate) fn new(limit: u32) -> Self {
         Self {
             limit,
@@ -52,7 +52,7 @@ impl PingSessions {
         self.answered
     }
 
-    /// Opens a session whose pings begin with the number `first`. One that is open stays as it is.
+    /// Opens a session with first number `first`; a session that is open stays as it is.
     pub(crate) fn open(&mut self, now: Time, from: SocketAddr, session: u32, first: u32) -> Result<u32, Refusal> {
         if let Some(open) = self.sessions.get_mut(&(from, session)) {
             open.heard = now;
@@ -75,7 +75,8 @@ impl PingSessions {
         Ok(self.limit)
     }
 
-    /// The length of the answer to a ping, written; none: there is nobody to answer, or it was answered before.
+    /// Writes the answer to a ping and returns its length; `None` if there is no session or the number was answered
+    /// before.
     pub(crate) fn answer(
         &mut self,
         now: Time,
@@ -85,7 +86,7 @@ impl PingSessions {
         out: &mut [u8],
     ) -> Option<usize> {
         let session = self.sessions.get_mut(&(from, ping.session)).filter(|_| ping.kind == Kind::Ask)?;
-        // What was recorded and sent again is not new: it has no answer, and takes nothing from its client's allowance.
+        // A replayed ping has no answer, and takes nothing from its client's limit.
         if !Ping::is_right(datagram, token) || !session.seen.is_new(ping.number) {
             return None;
         }
@@ -99,7 +100,7 @@ impl PingSessions {
         } else {
             return None;
         };
-        // A word on the limit is as small as can be: its round trip is not a ping's.
+        // The notice of the limit has the least size: its round trip is not that of a ping.
         let size = if kind == Kind::Answer { datagram.len() } else { 0 };
         Some(Ping { kind, ..ping }.write(token, size, out))
     }
@@ -117,17 +118,17 @@ impl PingSessions {
     }
 }
 
-/// Which numbers came: the newest, and of those before it the last 64. Older ones count as answered.
+/// Numbers received: the newest, and the 64 before it as a bit map. Older numbers count as answered.
 #[derive(Clone, Copy, Debug)]
 struct Window {
-    /// One more than the newest.
+    /// One more than the newest number.
     next: u64,
-    /// Bit `n`: the number `next - 1 - n` came.
+    /// Bit `n`: number `next - 1 - n` has arrived.
     came: u64,
 }
 
 impl Window {
-    /// Numbers below `first` are none of this session.
+    /// Numbers below `first` are not of this session.
     fn from(first: u32) -> Self {
         Self { next: u64::from(first), came: u64::MAX }
     }
@@ -148,16 +149,16 @@ impl Window {
     }
 }
 
-/// Sessions at a time.
+/// Most sessions.
 pub(crate) const MOST_SESSIONS: usize = 1024;
-/// And of one client.
+/// Most sessions of one client.
 pub(crate) const MOST_OF_ONE: u64 = 32;
-/// A session that is not heard of for so long is closed where room is needed. Longer than a challenge holds, so that none
-/// is opened again by what was recorded.
+/// Idle time after which a session may be closed for another. Longer than a challenge is valid, so that a recorded
+/// `open` cannot reopen it.
 const IDLE: Time = Time::from_secs(15 * 60);
-/// All clients together have what so many of them may have.
+/// The limit of all clients together, as a multiple of one client's.
 const CLIENTS_AT_THE_LIMIT: u32 = 16;
-/// Pings of one client that are told in a second that they are too many: ten of the fastest clients behind one address.
+/// Notices of the limit per client and second: enough for ten of the fastest clients behind one address.
 const REFUSED_PER_S: u32 = 10_000;
 
 #[cfg(test)]
@@ -252,7 +253,7 @@ mod tests {
             }
         }
         assert_eq!(world.open(NOW, "203.0.113.1:1", 0, 0), Err(Refusal::Busy));
-        // All but one fall idle.
+        // All sessions but one are idle.
         let later = NOW + IDLE;
         world.ask(later, "192.0.2.1:1", 3, 0);
         let after = later + Time::from_secs(1);

@@ -1,66 +1,67 @@
-//! What arrives of packets at a constant rate: losses in a row, delay and rate over time, in memory of a fixed size.
+//! Receiver of packets at a constant rate: loss bursts, delay and rate over time, in memory of a fixed size.
 
 use perigee_units::Time;
 
-use crate::wire::{Reader, Request};
+use crate::protocol::{Reader, Request};
 
-/// What arrived, in memory that the request bounds.
+/// State of the receiver, in memory bounded by the request.
 ///
-/// Losses are counted by the packets' numbers, when a number is 65,536 behind the newest: what comes later than that
-/// stays lost. Delays are differences between two clocks that nobody has set: only their differences mean something.
+/// A number that has not arrived counts as lost once it is 65,536 behind the newest, and stays lost if it arrives
+/// later. Delays are differences of two clocks that are not synchronised: only their differences mean something.
 #[derive(Debug)]
 pub struct Receiver {
     asked: Request,
     report: Report,
-    /// Which of the numbers from `settled` on have come.
+    /// Which numbers from `settled` on have arrived.
     window: Vec<u64>,
-    /// Numbers below are counted.
+    /// Numbers below this are counted.
     settled: u64,
     newest: Option<u64>,
     run: u64,
-    /// Sums of delays of the blocks, ns, against the first packet's.
+    /// Sums of the delays in each block, ns, relative to the first packet's.
     sums: Vec<i64>,
 }
 
-/// What is told of a probe by its receiver.
+/// The receiver's report on a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Packets, each number once.
+    /// Packets received, each number once.
     pub received: u64,
-    /// Numbers that never came.
+    /// Numbers that never arrived.
     pub lost: u64,
-    /// Packets that came once more.
+    /// Duplicates.
     pub duplicates: u64,
-    /// Packets that came after one with a higher number.
+    /// Packets that arrived after one with a higher number.
     pub reordered: u64,
-    /// Farthest that a packet was behind the newest, in numbers.
+    /// Largest distance of a packet behind the newest, in numbers.
     pub reordered_by: u64,
     /// Arrival of the first packet, on the receiver's clock.
     pub first_ns: u64,
     /// Arrival of the last one.
     pub last_ns: u64,
-    /// Delay of the first packet: the receiver's clock less the sender's.
+    /// Delay of the first packet: the receiver's clock minus the sender's.
     pub delay_ns: i64,
-    /// Packets of a block; the blocks below follow each other by number, the arrivals by a clock of a block's length.
+    /// Packets per block. `blocks` divides the packets by number, `arrivals` by arrival time, in blocks of the same
+    /// duration.
     pub per_block: u32,
-    /// Losses in a row: length, and how many there were of it, by length.
+    /// Loss bursts: length, and number of bursts of that length, by length.
     pub runs: Vec<(u32, u32)>,
-    /// By number, the packets sent in the same block of time.
+    /// Blocks of packets, by number.
     pub blocks: Vec<Block>,
-    /// By arrival, from the first on: packets in each length of a block.
+    /// Packets received per block of time, from the first arrival on.
     pub arrivals: Vec<u32>,
 }
 
-/// Packets that were sent one after the other.
+/// Consecutive packets of a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// How many of them came.
+    /// Packets received of the block.
     pub received: u32,
-    /// Shortest delay less the first packet's, us.
+    /// Minimum delay relative to the first packet's, us.
     pub least_us: i32,
-    /// Mean.
+    /// Mean delay.
     pub mean_us: i32,
-    /// Longest.
+    /// Maximum delay.
     pub most_us: i32,
 }
 
@@ -70,7 +71,7 @@ impl Receiver {
         let report = Report {
             per_block: asked.per_block,
             blocks: vec![Block::default(); blocks],
-            // A queue holds packets back: arrivals last longer than what was sent.
+            // A queue delays packets: arrivals last longer than the sending.
             arrivals: vec![0; blocks + blocks / 2 + 100],
             ..Report::default()
         };
@@ -78,13 +79,13 @@ impl Receiver {
         Self { asked, report, window, settled: 0, newest: None, run: 0, sums: vec![0; blocks] }
     }
 
-    /// A packet of data has come.
+    /// Counts a data packet.
     pub(crate) fn on_packet(&mut self, now: Time, number: u64, sent_ns: u64) {
         if number >= self.asked.packets {
             return;
         }
         if number < self.settled {
-            // Counted as lost by now, or a duplicate of very long ago.
+            // Counted as lost already, or a very late duplicate.
             self.report.duplicates += 1;
             return;
         }
@@ -118,17 +119,17 @@ impl Receiver {
         );
     }
 
-    /// Packets that came, each number once.
+    /// Packets received, each number once.
     pub(crate) fn received(&self) -> u64 {
         self.report.received
     }
 
-    /// Whether the last packet that was asked for has come.
+    /// Whether the last packet of the request has arrived.
     pub(crate) fn has_last(&self) -> bool {
         self.newest == Some(self.asked.packets - 1)
     }
 
-    /// Counts what has not come of `sent` packets as lost, and closes the report.
+    /// Counts the missing ones of `sent` packets as lost, and closes the report.
     pub(crate) fn finish(mut self, sent: u64) -> Report {
         let sent = sent.min(self.asked.packets).max(self.newest.map_or(0, |newest| newest + 1));
         self.settle_below(sent);
@@ -159,9 +160,9 @@ impl Receiver {
         self.report.arrivals[usize::try_from(bin).unwrap_or(last).min(last)] += 1;
     }
 
-    /// Numbers below `end` become final.
+    /// Settles all numbers below `end`.
     fn settle_below(&mut self, end: u64) {
-        // Beyond the newest there is nothing in the window: those are lost at one go.
+        // The window is empty beyond the newest number: all of those are lost.
         let seen = self.newest.map_or(0, |newest| newest + 1).clamp(self.settled, end.max(self.settled));
         for number in self.settled..seen {
             let (word, bit) = place(number);
@@ -186,14 +187,14 @@ impl Receiver {
         match runs.binary_search_by_key(&length, |&(known, _)| known) {
             Ok(at) => runs[at].1 += 1,
             Err(at) if runs.len() < MOST_RUNS => runs.insert(at, (length, 1)),
-            // As many lengths as there is room for: the nearest one stands for it.
+            // The table of lengths is full: the nearest length stands for this one.
             Err(at) => runs[at.min(MOST_RUNS - 1)].1 += 1,
         }
     }
 }
 
 impl Report {
-    /// As bytes, all numbers big-endian.
+    /// Encodes the report, all numbers big-endian.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let numbers = [
             self.received,
@@ -216,7 +217,7 @@ impl Report {
         bytes
     }
 
-    /// As [`Report::to_bytes`] wrote it.
+    /// Decodes a report of [`Report::to_bytes`].
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut at = Reader(bytes);
         let mut numbers = [0; 8];
@@ -266,17 +267,17 @@ fn micros(ns: i64) -> i32 {
     i32::try_from(ns / 1000).unwrap_or(if ns < 0 { i32::MIN } else { i32::MAX })
 }
 
-/// A packet that comes so many numbers behind the newest is still counted: half a minute of 20 Mbit/s.
+/// Reordering distance that is still counted, packets: half a minute at 20 Mbit/s.
 pub(crate) const WINDOW: u64 = 1 << 16;
-/// Blocks of a probe at the most.
+/// Most blocks of a probe.
 pub(crate) const MOST_BLOCKS: u64 = 12_000;
-/// Different lengths of losses in a row that are told apart.
+/// Most distinct burst lengths.
 const MOST_RUNS: usize = 1000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Direction;
+    use crate::protocol::Direction;
     use proptest::prelude::*;
 
     fn asked(packets: u64) -> Request {
@@ -346,7 +347,7 @@ mod tests {
             let runs: u64 = report.runs.iter().map(|&(length, count)| u64::from(length) * u64::from(count)).sum();
             prop_assert_eq!(runs, report.lost);
             let in_blocks: u64 = report.blocks.iter().map(|block| u64::from(block.received)).sum();
-            // Two blocks of ten thousand more than there are: the last numbers have none.
+            // Two blocks of ten thousand beyond the last number stay empty.
             prop_assert!(in_blocks <= report.received);
             prop_assert_eq!(report.arrivals.iter().map(|&n| u64::from(n)).sum::<u64>(), report.received);
             prop_assert_eq!(Report::from_bytes(&report.to_bytes()), Some(report));

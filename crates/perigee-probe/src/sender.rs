@@ -1,26 +1,26 @@
-//! Packets at a constant rate: instants from the start and the number alone, so that nothing drifts.
+//! Packets at a constant rate. Send times follow from the start and the number alone, so nothing drifts.
 
 use perigee_units::Time;
 
 use crate::code::Token;
-use crate::wire::{Message, Request, DATA_HEAD};
+use crate::protocol::{Message, Request, DATA_HEAD};
 
-/// What was sent.
+/// The sender's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Packets that the network took.
+    /// Packets accepted by the socket.
     pub packets: u64,
-    /// When the first one was sent, on the sender's clock.
+    /// Send time of the first packet, on the sender's clock.
     pub first_ns: u64,
-    /// When the last one was.
+    /// Send time of the last packet.
     pub last_ns: u64,
-    /// Instants at which the network took no packet (its queue was full).
+    /// Times at which the socket accepted no packet (its queue was full).
     pub refused: u64,
-    /// Times that the sender was so late that its timetable was moved.
+    /// How often the schedule was shifted because the sender was late.
     pub slips: u64,
-    /// By how much it was moved in all.
+    /// Sum of these shifts.
     pub slipped_ns: u64,
-    /// The latest packet against the timetable.
+    /// Largest lateness of a packet against the schedule.
     pub late_max_ns: u64,
 }
 
@@ -39,8 +39,8 @@ impl Sent {
 
 /// Sends packets at a constant rate.
 ///
-/// A packet that is late does not move the ones after it, but what is made up for goes at no more than twice the rate: a
-/// burst would measure the link's queue instead of its rate. Beyond 50 ms the timetable moves.
+/// A late packet does not delay the following ones, but the sender catches up at no more than twice the rate: a burst
+/// would measure the link's queue instead of its rate. Lateness above 50 ms shifts the schedule.
 #[derive(Debug)]
 pub struct Sender {
     session: u64,
@@ -48,7 +48,7 @@ pub struct Sender {
     start: Time,
     slipped: Time,
     next: u64,
-    /// Twice the rate allows the next packet from here on.
+    /// Earliest send time of the next packet at twice the rate.
     allowed: Time,
     sent: Sent,
     filling: Vec<u8>,
@@ -68,7 +68,7 @@ impl Sender {
         }
     }
 
-    /// When the next packet is due; none: all are sent.
+    /// When the next packet is due; `None` after the last.
     pub fn wake(&self) -> Option<Time> {
         (self.next < self.asked.packets).then(|| self.due().max(self.allowed))
     }
@@ -98,7 +98,7 @@ impl Sender {
         Some(size)
     }
 
-    /// The network did not take the last packet: its number is used again at the next instant.
+    /// The socket did not accept the last packet: the next one uses its number.
     pub(crate) fn refused(&mut self) {
         self.slipped += self.instant(1);
         self.next -= 1;
@@ -106,7 +106,7 @@ impl Sender {
         self.sent.refused += 1;
     }
 
-    /// What was sent so far.
+    /// The counts so far.
     pub fn sent(&self) -> Sent {
         self.sent
     }
@@ -122,21 +122,21 @@ impl Sender {
     }
 }
 
-/// What fills packets up: it must not be what a link can compress.
+/// Incompressible padding: a link that compresses must not carry it faster.
 fn filling(session: u64) -> Vec<u8> {
     let mut stream = perigee_units::Stream::new(session, "probe/filling");
-    (0..crate::wire::MOST_BYTES / 8).flat_map(|_| stream.next_u64().to_be_bytes()).collect()
+    (0..crate::protocol::MOST_BYTES / 8).flat_map(|_| stream.next_u64().to_be_bytes()).collect()
 }
 
-/// A sender that is later than this does not make up for it.
+/// Lateness above which the schedule shifts.
 const CATCH_UP: Time = Time::from_millis(50);
-/// Packets of so short a time may go together: a thread does not wake more exactly.
+/// Packets due within this time may be sent together, since a thread cannot wake more precisely.
 const TOGETHER: Time = Time::from_micros(100);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Direction;
+    use crate::protocol::Direction;
 
     fn sender(rate_bps: u64) -> Sender {
         let asked =
@@ -163,7 +163,7 @@ mod tests {
         let mut sender = sender(12_000_000);
         let (token, mut out) = (Token::new(b"t"), [0; 2000]);
         let start = Time::from_secs(5) + Time::from_millis(20);
-        // Twenty-one packets are due, one each millisecond; each tenth of a millisecond it is asked for one.
+        // Twenty-one packets are due, one per millisecond, and the sender is polled every tenth of a millisecond.
         let mut sent = Vec::new();
         for tick in 0..300 {
             let now = start + Time::from_micros(100 * tick);
@@ -172,7 +172,7 @@ mod tests {
             }
         }
         assert_eq!(sent[..4], [0, 4, 9, 14]);
-        // At 20 ms it has caught up: 41 packets, and from there one each millisecond.
+        // It has caught up at 20 ms with 41 packets, and sends one per millisecond from there.
         assert_eq!(sent.iter().filter(|&&tick| tick <= 200).count(), 41);
         assert_eq!(sent[41..], [210, 220, 230, 240, 250, 260, 270, 280, 290]);
         assert_eq!((sender.sent().slips, sender.sent().late_max_ns), (0, 20_000_000));

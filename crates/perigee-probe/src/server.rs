@@ -1,4 +1,4 @@
-//! The server's side: whom it listens to, what it agrees to, and when it stops.
+//! Server side: authentication, limits, sessions of probes and pings.
 
 use std::collections::VecDeque;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -9,22 +9,22 @@ use crate::bucket::{client, Shared};
 use crate::code::{Token, CODE};
 use crate::ping::Ping;
 use crate::ping_sessions::PingSessions;
+use crate::protocol::{self, Direction, Message, Refusal, Request, DATA_HEAD, MOST_BYTES, PART};
 use crate::receiver::{Receiver, MOST_BLOCKS};
 use crate::sender::{Sender, Sent};
-use crate::wire::{self, Direction, Message, Refusal, Request, DATA_HEAD, MOST_BYTES, PART};
 
-/// What a server allows.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Rate of one client.
+    /// Rate per client.
     pub rate: Rate,
     /// Rate of all clients together.
     pub total: Rate,
-    /// Length of one probe.
+    /// Duration of one probe.
     pub time: Time,
-    /// Clients at a time, also those that fetch their reports.
+    /// Concurrent clients, those that fetch their reports included.
     pub clients: usize,
-    /// Answers to pings of one client in a second; all together have 16 times as many.
+    /// Pings answered per client and second; all clients together get 16 times as many.
     pub pings: u32,
 }
 
@@ -40,25 +40,25 @@ impl Default for Limits {
     }
 }
 
-/// A server of probes and pings, without a socket or a clock.
+/// Server of probes and pings, without socket and clock.
 ///
-/// To an address that has not shown that it receives, it never sends more than came from there: each datagram has one
-/// answer at the most, and that is no larger. Only a client that sent back the challenge has pings answered or is sent
-/// data, and data only for as long as it goes on to say that it is there.
+/// It never sends more to an unverified address than it received from there: each datagram has at most one answer,
+/// which is no larger. Only a client that returned its challenge gets answers to pings, or data; and data only as long
+/// as its keep-alives arrive.
 #[derive(Debug)]
 pub struct Server {
     token: Token,
-    /// Makes the challenges; known to nobody else.
+    /// Secret of the challenges, known to this server only.
     own: Token,
     limits: Limits,
     sessions: Vec<Session>,
-    /// Names of sessions that were, of whom and since when, for as long as their challenges could be sent once more.
+    /// Past session names with client and time, kept as long as their challenges are valid, against replay.
     spent: VecDeque<(u64, Ipv6Addr, Time)>,
     pings: PingSessions,
-    /// Of answers to those who have shown nothing yet.
+    /// Limits of answers to unverified addresses.
     strangers: Shared,
     older: Option<SocketAddr>,
-    /// Whom the last packet of data went to.
+    /// Receiver of the last data packet.
     turn: usize,
 }
 
@@ -68,7 +68,7 @@ struct Session {
     peer: SocketAddr,
     asked: Request,
     heard: Time,
-    /// Last number of the keep-alives, so that an old one sent again keeps nothing alive.
+    /// Last keep-alive number: a replayed keep-alive does not prolong the session.
     kept: u32,
     work: Work,
 }
@@ -81,7 +81,7 @@ enum Work {
 }
 
 impl Server {
-    /// `secret` is random, and the server's alone.
+    /// A server with a random `secret` of its own.
     pub fn new(token: Token, secret: [u8; 32], limits: Limits) -> Self {
         Self {
             token,
@@ -96,13 +96,13 @@ impl Server {
         }
     }
 
-    /// A datagram came: writes the answer, which is no longer, and returns its length; none: nothing is answered.
+    /// Handles a datagram: writes the answer, at most as long, and returns its length; `None` without an answer.
     pub fn receive(&mut self, now: Time, from: SocketAddr, datagram: &[u8], out: &mut [u8]) -> Option<usize> {
         let length = self.answer(now, from, datagram, out)?;
         (length <= datagram.len()).then_some(length)
     }
 
-    /// Writes the next datagram that is due without a question: data or a word on data that comes in.
+    /// Writes the next datagram that is due without a request: data, or a status of received data.
     pub fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<(SocketAddr, usize)> {
         self.expire(now);
         let count = self.sessions.len();
@@ -128,7 +128,7 @@ impl Server {
         None
     }
 
-    /// When [`Server::transmit`] has something next.
+    /// When [`Server::transmit`] has a datagram next.
     pub fn wake(&self) -> Option<Time> {
         let wake = |session: &Session| match &session.work {
             Work::Sending(sender) => sender.wake(),
@@ -138,7 +138,7 @@ impl Server {
         self.sessions.iter().filter_map(wake).min()
     }
 
-    /// The network did not take the last datagram to `peer`: its queue is full, or the datagram `too_large`.
+    /// The socket did not accept the last datagram to `peer`: the send queue is full, or the datagram is `too_large`.
     pub fn refused(&mut self, peer: SocketAddr, too_large: bool) {
         let Some(session) = self.sessions.iter_mut().find(|session| session.peer == peer) else { return };
         let Work::Sending(sender) = &mut session.work else { return };
@@ -154,12 +154,12 @@ impl Server {
         self.pings.answered()
     }
 
-    /// The last address that a datagram of an older version of the protocol came from. Anybody can have sent it.
+    /// Source of the last datagram of an older protocol version; it is not authenticated.
     pub fn older(&self) -> Option<SocketAddr> {
         self.older
     }
 
-    /// Clients at a probe, or at its report.
+    /// Clients with a probe or a report in progress.
     pub fn clients(&self) -> usize {
         self.sessions.len()
     }
@@ -168,10 +168,10 @@ impl Server {
         if let Some(ping) = Ping::read(datagram) {
             return self.pings.answer(now, from, (ping, datagram), &self.token, out);
         }
-        if wire::is_older(datagram) {
+        if protocol::is_older(datagram) {
             self.older = Some(from);
         }
-        let (name, message) = wire::read(datagram, &self.token)?;
+        let (name, message) = protocol::read(datagram, &self.token)?;
         let say = |message: Message<'_>, out: &mut [u8]| Some(message.write(name, &self.token, 0, out));
         let known = self.sessions.iter().position(|session| session.name == name && session.peer == from);
         match (message, known) {
@@ -240,7 +240,7 @@ impl Server {
         }
     }
 
-    /// Whether the challenge is one that was sent to this address a short time ago.
+    /// Whether the challenge was sent to this address a short time ago.
     fn has_seen(&self, now: Time, from: SocketAddr, name: u64, challenge: [u8; CODE]) -> bool {
         let slot = slot(now);
         [slot, slot.saturating_sub(1)].into_iter().any(|slot| self.own.challenge(from, name, slot) == challenge)
@@ -249,7 +249,7 @@ impl Server {
     fn begin(&mut self, now: Time, from: SocketAddr, name: u64, asked: Request) -> Result<(), Refusal> {
         self.expire(now);
         check(&asked, &self.limits)?;
-        // A name is used once: who recorded how it began cannot begin it again.
+        // A session name is used once, against replay.
         if self.spent.iter().any(|&(spent, ..)| spent == name) {
             return Err(Refusal::Unknown);
         }
@@ -283,7 +283,7 @@ impl Server {
         Ok(())
     }
 
-    /// Ends what nobody listens to any more, and forgets what nobody asks for.
+    /// Ends sessions without keep-alives, and drops reports that nobody fetches.
     fn expire(&mut self, now: Time) {
         for session in &mut self.sessions {
             if matches!(session.work, Work::Sending(_)) && now - session.heard > PATIENCE {
@@ -298,7 +298,7 @@ impl Server {
 }
 
 impl Session {
-    /// Whether it still uses the network, or may.
+    /// Whether the session uses the network, or still may.
     fn is_at_work(&self, now: Time) -> bool {
         match &self.work {
             Work::Sending(sender) => sender.wake().is_some(),
@@ -307,7 +307,7 @@ impl Session {
         }
     }
 
-    /// Closes the work with what is known of it; `sent` is what the client says that it sent.
+    /// Closes the probe; `sent` is the client's count of packets sent.
     fn end(&mut self, reason: Option<Refusal>, sent: u64) {
         let ended = Work::Ended { reason, sent: Sent::default(), report: Vec::new() };
         self.work = match std::mem::replace(&mut self.work, ended) {
@@ -340,32 +340,32 @@ fn slot(now: Time) -> u64 {
     now.as_nanos() / SLOT.as_nanos()
 }
 
-/// A challenge holds for this long, or twice.
+/// A challenge is valid for one to two of these.
 const SLOT: Time = Time::from_secs(10);
-/// Data goes on for so long after the last word of the client.
+/// Data continues for so long after the last keep-alive.
 const PATIENCE: Time = Time::from_secs(5);
-/// What nobody asked for in this time is forgotten.
+/// Idle time after which a report is dropped.
 const FORGOTTEN: Time = Time::from_secs(30);
-/// While data comes in, the client hears of it so often.
+/// Interval of the status of received data.
 const STATUS_EVERY: Time = Time::from_millis(500);
-/// Packets of a probe at the most.
+/// Most packets of a probe.
 const MOST_PACKETS: u64 = 1 << 31;
-/// Names of past sessions that are remembered.
+/// Past session names that are remembered.
 const MOST_SPENT: usize = 512;
-/// And of one client.
+/// The same, of one client.
 const SPENT_OF_ONE: usize = 32;
-/// Challenges, and words on sessions that are not known, to one address in a second: a client asks once a second.
+/// Challenges and notices of unknown sessions per address and second; a client asks once a second.
 const STRANGERS_PER_S: u32 = 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::FILLED_HELLO;
+    use crate::protocol::FILLED_HELLO;
     use proptest::prelude::*;
 
     const TOKEN: &[u8] = b"correct-horse";
 
-    /// A client that knows the token and says whatever it likes.
+    /// A client that knows the token and sends anything.
     struct Stranger {
         server: Server,
         token: Token,
@@ -389,7 +389,7 @@ mod tests {
 
         fn begin(&mut self, asked: Request) {
             let answer = self.say(Message::Hello, FILLED_HELLO).unwrap();
-            let Some((_, Message::Challenge(challenge))) = wire::read(&answer, &self.token) else {
+            let Some((_, Message::Challenge(challenge))) = protocol::read(&answer, &self.token) else {
                 panic!("a hello has a challenge")
             };
             self.say(Message::Start(challenge, asked), 0).unwrap();
@@ -460,7 +460,7 @@ mod tests {
         let mut stranger = Stranger::new();
         stranger.begin(ASKED);
         assert_eq!(stranger.server.clients(), 1);
-        // Its client is gone, and somebody sends what was recorded.
+        // Its client is gone, and its datagrams are replayed.
         stranger.now += PATIENCE + Time::from_secs(1);
         assert!(stranger.server.transmit(stranger.now, &mut vec![0; MOST_BYTES]).is_none());
         stranger.server.sessions.clear();

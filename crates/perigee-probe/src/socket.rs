@@ -1,4 +1,4 @@
-//! The two sides over a UDP socket, on the machine's clock.
+//! Client and server over a UDP socket, on the machine's clock.
 
 use std::io;
 use std::net::UdpSocket;
@@ -12,31 +12,31 @@ use thiserror::Error;
 
 use crate::client::{Client, Failure, Outcome, Plan};
 use crate::code::Token;
+use crate::protocol::MOST_BYTES;
 use crate::server::Server;
-use crate::wire::MOST_BYTES;
 
 /// Why a probe failed.
 #[derive(Debug, Error)]
 pub enum ProbeError {
-    /// The caller said so.
+    /// The caller stopped it.
     #[error("stopped")]
     Cancelled,
-    /// Nobody listens at that port.
+    /// The port is closed.
     #[error("nobody listens there")]
     NobodyListens,
-    /// As the protocol has it.
+    /// The protocol failed.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// The operating system's word.
+    /// The operating system failed.
     #[error("the network refuses: {0}")]
     Network(#[from] io::Error),
 }
 
-/// Carries one probe out over a socket that is connected to the server and does not block. `name` is random; `go_on` is
-/// asked ten times a second, with the share that is done.
+/// Runs a probe over a non-blocking socket that is connected to the server. `name` is random; `go_on` is called ten
+/// times a second with the progress, and stops the probe by returning false.
 ///
 /// # Errors
-/// Where it could not be carried out.
+/// If the probe fails, see [`ProbeError`].
 pub fn probe(
     socket: &UdpSocket,
     token: Token,
@@ -55,7 +55,7 @@ pub fn probe(
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     return Err(ProbeError::NobodyListens)
                 }
-                // Nothing there, or news of a way that is not there at this moment.
+                // No datagram, or a transient ICMP error.
                 Err(_) => break,
             }
         }
@@ -73,7 +73,7 @@ pub fn probe(
             }
         }
         match (client.outcome(), refusal.take()) {
-            // Not a silent server, but no way there.
+            // There is no route: an error other than a silent server.
             (Some(Err(Failure::NoAnswer)), Some(error)) => return Err(error.into()),
             (Some(outcome), _) => return Ok(outcome.clone()?),
             (None, last) => refusal = last,
@@ -88,10 +88,10 @@ pub fn probe(
     }
 }
 
-/// Answers at a socket that does not block until `go_on`, asked ten times a second, says no.
+/// Answers clients at a non-blocking socket until `go_on`, called ten times a second, returns false.
 ///
 /// # Errors
-/// Where the socket cannot be waited for.
+/// If the socket cannot be polled.
 pub fn serve(socket: &UdpSocket, server: &mut Server, go_on: &mut dyn FnMut(&Server) -> bool) -> io::Result<()> {
     let _punctual = Punctual::new();
     let (mut question, mut answer, mut looked) = (vec![0; MOST_BYTES], vec![0; MOST_BYTES], now());
@@ -99,7 +99,7 @@ pub fn serve(socket: &UdpSocket, server: &mut Server, go_on: &mut dyn FnMut(&Ser
         for _ in 0..AT_A_TIME {
             let Ok((length, from)) = socket.recv_from(&mut question) else { break };
             if let Some(length) = server.receive(now(), from, &question[..length], &mut answer) {
-                // What cannot be answered at this moment is asked again.
+                // An answer that cannot be sent now is asked for again.
                 let _ = socket.send_to(&answer[..length], from);
             }
         }
@@ -120,7 +120,7 @@ pub fn serve(socket: &UdpSocket, server: &mut Server, go_on: &mut dyn FnMut(&Ser
     }
 }
 
-/// Until there is something to read, `until`, or the next look at the caller.
+/// Waits until the socket is readable, until `until`, or until the next call of `go_on`.
 fn wait(socket: &UdpSocket, until: Time) -> io::Result<()> {
     let length = (until - now()).min(LOOK);
     if length == Time::ZERO {
@@ -133,14 +133,14 @@ fn wait(socket: &UdpSocket, until: Time) -> io::Result<()> {
     }
 }
 
-/// Time since some instant in the past; it does not jump.
+/// Monotonic time.
 fn now() -> Time {
     let now = clock_gettime(ClockId::Monotonic);
     Time::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
-/// This thread wakes when it asked for it: the kernel may be some 50 us late to save power, and more where others are at
-/// work. Where either is refused, packets are as late as the kernel has it, which is reported.
+/// Lets this thread wake precisely: the kernel may otherwise be 50 us late to save power, and later on a busy machine.
+/// Where either request is refused, packets are late, which the counts report.
 struct Punctual {
     priority_before: Option<(libc::c_int, libc::sched_param)>,
 }
@@ -150,7 +150,7 @@ impl Punctual {
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         let mut before = libc::sched_param { sched_priority: 0 };
         let wanted = libc::sched_param { sched_priority: PRIORITY };
-        // SAFETY: the calling thread, and parameters that live for the calls.
+        // SAFETY: acts on the calling thread, and the parameters live for the calls.
         let priority_before = unsafe {
             let policy = libc::sched_getscheduler(0);
             let known = policy >= 0 && libc::sched_getparam(0, &raw mut before) == 0;
@@ -163,27 +163,27 @@ impl Punctual {
 
 impl Drop for Punctual {
     fn drop(&mut self) {
-        // A slack of nothing is the kernel's own.
+        // Zero would select the default slack.
         let _ = set_current_timer_slack(None);
         if let Some((policy, priority)) = self.priority_before {
-            // SAFETY: the calling thread, and a parameter that lives for the call.
+            // SAFETY: acts on the calling thread, and the parameter lives for the call.
             unsafe { libc::sched_setscheduler(0, policy, &raw const priority) };
         }
     }
 }
 
-/// Among real-time threads, low: above all that are none.
+/// A low real-time priority: above all ordinary threads.
 const PRIORITY: libc::c_int = 5;
-/// How often the caller is asked.
+/// Interval of the calls of `go_on`.
 const LOOK: Time = Time::from_millis(100);
-/// Datagrams in or out before the other direction has its turn.
+/// Datagrams handled in one direction before the other has its turn.
 const AT_A_TIME: usize = 32;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Direction;
     use crate::server::Limits;
-    use crate::wire::Direction;
     use perigee_units::Rate;
     use std::net::SocketAddr;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -218,7 +218,7 @@ mod tests {
             let mut asked = 0;
             let outcome = probe(&socket, Token::new(token), &plan, 7, &mut |_| {
                 asked += 1;
-                // Who does not know the token would wait for long.
+                // A client without the token waits for its time-out.
                 token == TOKEN || asked < 20
             });
             done.store(true, Ordering::Relaxed);
@@ -233,7 +233,7 @@ mod tests {
             assert_eq!((sent.packets, report.received, report.lost), (1666, 1666, 0), "{direction:?}");
             let late_ns = sent.slipped_ns + sent.refused * 600_000;
             let took_ns = sent.last_ns - sent.first_ns;
-            // What the machine was late is told; the rest is the timetable.
+            // Lateness of the machine is reported; the rest is the schedule's.
             assert!(took_ns + 1_000_000 >= 999_000_000 && took_ns <= 1_001_000_000 + late_ns, "{sent:?}");
         }
     }

@@ -1,23 +1,64 @@
 //! Programs behind emulated links.
 
+use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
-use perigee_emu::{Exec, ExecError, Leftover, Process, Report, Surroundings, Undelivered, Watcher};
-use perigee_link::profile::{self, Profile};
-use perigee_link::strict::{parse, parse_value, Node, Origin, StrictError};
+use perigee_emu::{Exec, ExecError, ExecObserver, Leftover, Process, Reachability};
 use perigee_link::DropReason;
+use perigee_study::profile::{self, Profile};
+use perigee_study::strict::{parse, parse_value, Node, Origin, StrictError};
 use perigee_units::Time;
-use pyo3::create_exception;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use serde_json::{json, Value};
 
+use crate::callback::Callback;
+use crate::errors::{input_error, run_error, study_error, InputError};
 use crate::files::load;
 
-create_exception!(_core, LinkError, PyValueError, "A link or a command is wrong, or this machine cannot emulate.");
-create_exception!(_core, EmulationError, PyRuntimeError, "An emulation failed.");
+/// A process that was ended.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+#[derive(Clone)]
+pub(crate) struct EndedProcess {
+    pid: u32,
+    command: String,
+}
+
+/// What was sent and has not arrived: bytes that were not acknowledged, of so many connections, and packets on the link.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+#[derive(Clone)]
+pub(crate) struct Undelivered {
+    connections: u64,
+    bytes: u64,
+    packets: u64,
+}
+
+/// What a link did in one direction; `dropped` has the packets by reason.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+#[derive(Clone)]
+pub(crate) struct LinkReport {
+    packets: u64,
+    bytes: u64,
+    dropped: BTreeMap<&'static str, u64>,
+    largest_queue_bytes: u64,
+    delay_mean_ms: f64,
+    delay_p95_ms: f64,
+    lateness_p50_us: f64,
+    lateness_p99_us: f64,
+    lateness_max_us: f64,
+}
+
+/// A program that ran behind a link. An exit code of 128 and more is the signal that ended it; `ended` are the processes
+/// that it had left running.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+pub(crate) struct ProgramReport {
+    exit_code: i32,
+    duration_s: f64,
+    ended: Vec<EndedProcess>,
+    undelivered: Undelivered,
+    down: LinkReport,
+    up: LinkReport,
+}
 
 /// Runs a program behind a link: one profile's `down`, another's `up`, each given as its text and its file, and settings
 /// over both. Recordings are looked for in the folders of `search`.
@@ -25,8 +66,7 @@ create_exception!(_core, EmulationError, PyRuntimeError, "An emulation failed.")
 /// After the program's end the link is driven until what was sent has arrived, for `drain_s` at the most.
 ///
 /// `begun` is called with our address at the link, and why only this host can be reached, or `None`; `draining` with what
-/// has not arrived a second after the program's end. JSON: `exit_code`, `duration_s`, processes `ended` after the program, what
-/// was `undelivered`, and what the link did `down` and `up`.
+/// has not arrived a second after the program's end.
 #[pyfunction]
 #[pyo3(signature = (command, down, up, settings, search, seed, mtu, drain_s, begun, draining))]
 #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments, reason = "called by Python, with owned values")]
@@ -42,39 +82,40 @@ pub(crate) fn run_behind(
     drain_s: f64,
     begun: Py<PyAny>,
     draining: Py<PyAny>,
-) -> PyResult<String> {
-    let link = link(&down, &up, &settings, &search).map_err(|error| LinkError::new_err(error.to_string()))?;
-    let (program, arguments) = command.split_first().ok_or_else(|| LinkError::new_err("there is no command to run"))?;
+) -> PyResult<ProgramReport> {
+    let link = link(&down, &up, &settings, &search).map_err(study_error)?;
+    let (program, arguments) =
+        command.split_first().ok_or_else(|| InputError::new_err("there is no command to run"))?;
     let exec = Exec { down: link.down, up: link.up, seed, mtu, drain: Time::from_secs_f64(drain_s) };
-    let mut caller = Caller { begun, draining, raised: None };
+    let mut caller = Caller { begun: Callback::new(begun), draining: Callback::new(draining) };
     let outcome = py.detach(|| exec.run(Command::new(program).args(arguments), &mut caller));
-    if let Some(error) = caller.raised {
-        return Err(error);
-    }
+    caller.begun.finish()?;
+    caller.draining.finish()?;
     let outcome = outcome.map_err(|error| match error {
-        ExecError::System { .. } => EmulationError::new_err(error.to_string()),
-        _ => LinkError::new_err(error.to_string()),
+        ExecError::System { .. } => run_error(&error),
+        _ => input_error(&error),
     })?;
-    let done = json!({
-        "exit_code": exit_code(outcome.status),
-        "duration_s": outcome.duration.as_secs_f64(),
-        "ended": outcome.ended.iter().map(process).collect::<Vec<_>>(),
-        "undelivered": undelivered(&outcome.undelivered),
-        "down": report(&outcome.down),
-        "up": report(&outcome.up),
-    });
-    Ok(done.to_string())
+    Ok(ProgramReport {
+        exit_code: exit_code(outcome.status),
+        duration_s: outcome.duration.as_secs_f64(),
+        ended: outcome.ended.into_iter().map(EndedProcess::from).collect(),
+        undelivered: (&outcome.undelivered).into(),
+        down: (&outcome.down).into(),
+        up: (&outcome.up).into(),
+    })
 }
 
-/// Ends what emulators that were killed have left; JSON: each process's `pid` and `command`, each removed `folder`.
+/// Ends what emulators that were killed have left: the processes that were ended, and the folders that were removed.
 #[pyfunction]
-pub(crate) fn emu_clean() -> PyResult<String> {
-    let ended = perigee_emu::clean().map_err(|error| EmulationError::new_err(error.to_string()))?;
-    let ended = ended.into_iter().map(|left| match left {
-        Leftover::Process(ended) => process(&ended),
-        Leftover::Folder(folder) => json!({"folder": folder}),
-    });
-    Ok(Value::Array(ended.collect()).to_string())
+pub(crate) fn emu_clean() -> PyResult<(Vec<EndedProcess>, Vec<PathBuf>)> {
+    let (mut processes, mut folders) = (Vec::new(), Vec::new());
+    for left in perigee_emu::clean().map_err(|error| run_error(&error))? {
+        match left {
+            Leftover::Process(ended) => processes.push(ended.into()),
+            Leftover::Folder(folder) => folders.push(folder),
+        }
+    }
+    Ok((processes, folders))
 }
 
 /// How names of folders of temporary files begin that `emu_clean` removes once this process is gone; `kind` has letters only.
@@ -85,26 +126,22 @@ pub(crate) fn scratch_prefix(kind: &str) -> PyResult<String> {
 
 /// Python's side of a run.
 struct Caller {
-    begun: Py<PyAny>,
-    draining: Py<PyAny>,
-    raised: Option<PyErr>,
+    begun: Callback,
+    draining: Callback,
 }
 
-impl Watcher for Caller {
-    fn begun(&mut self, surroundings: &Surroundings) {
+impl ExecObserver for Caller {
+    fn begun(&mut self, surroundings: &Reachability) {
         let closed = surroundings.closed.as_ref().map(ToString::to_string);
-        let told = Python::attach(|py| self.begun.call1(py, (surroundings.near.to_string(), closed)).map(drop));
-        self.raised = told.err();
+        self.begun.tell((surroundings.near.to_string(), closed));
     }
 
     fn go_on(&mut self) -> bool {
-        self.raised.is_none()
+        self.begun.is_well() && self.draining.is_well()
     }
 
-    fn draining(&mut self, left: &Undelivered) {
-        let left = undelivered(left).to_string();
-        let told = Python::attach(|py| self.draining.call1(py, (left,)).map(drop));
-        self.raised = self.raised.take().or(told.err());
+    fn draining(&mut self, left: &perigee_emu::Undelivered) {
+        self.draining.tell((Undelivered::from(left),));
     }
 }
 
@@ -136,27 +173,32 @@ fn exit_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-fn process(process: &Process) -> Value {
-    json!({"pid": process.pid, "command": process.command})
+impl From<Process> for EndedProcess {
+    fn from(Process { pid, command }: Process) -> Self {
+        Self { pid, command }
+    }
 }
 
-fn undelivered(left: &Undelivered) -> Value {
-    json!({"connections": left.connections, "bytes": left.bytes, "packets": left.packets})
+impl From<&perigee_emu::Undelivered> for Undelivered {
+    fn from(left: &perigee_emu::Undelivered) -> Self {
+        Self { connections: left.connections, bytes: left.bytes, packets: left.packets }
+    }
 }
 
-fn report(report: &Report) -> Value {
-    let counters = &report.counters;
-    let dropped =
-        DropReason::ALL.iter().map(|reason| (reason.as_str().to_owned(), counters.dropped_by(*reason).into()));
-    json!({
-        "packets": counters.offered_packets,
-        "bytes": counters.offered_bytes,
-        "dropped": Value::Object(dropped.collect()),
-        "largest_queue_bytes": report.largest_queue,
-        "delay_mean_ms": report.delay_mean.as_millis_f64(),
-        "delay_p95_ms": report.delay_p95.as_millis_f64(),
-        "lateness_p50_us": report.lateness_p50.as_nanos() as f64 * 1e-3,
-        "lateness_p99_us": report.lateness_p99.as_nanos() as f64 * 1e-3,
-        "lateness_max_us": report.lateness_max.as_nanos() as f64 * 1e-3,
-    })
+impl From<&perigee_emu::LinkReport> for LinkReport {
+    fn from(report: &perigee_emu::LinkReport) -> Self {
+        let counters = &report.counters;
+        let dropped = DropReason::ALL.iter().map(|reason| (reason.as_str(), counters.dropped_by(*reason)));
+        Self {
+            packets: counters.offered_packets,
+            bytes: counters.offered_bytes,
+            dropped: dropped.collect(),
+            largest_queue_bytes: report.largest_queue,
+            delay_mean_ms: report.delay_mean.as_millis_f64(),
+            delay_p95_ms: report.delay_p95.as_millis_f64(),
+            lateness_p50_us: report.lateness_p50.as_nanos() as f64 * 1e-3,
+            lateness_p99_us: report.lateness_p99.as_nanos() as f64 * 1e-3,
+            lateness_max_us: report.lateness_max.as_nanos() as f64 * 1e-3,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use perigee_cc::Algorithm;
-use perigee_cc_load::Loader;
+use perigee_cc_load::{LoadError, Loader};
 use perigee_study::{Outside, Place, Unusable};
 use pyo3::prelude::*;
 
@@ -38,11 +38,8 @@ impl Outside for Disk<'_> {
         // Without the `.` in `study/./mycc.c`, which the compiler would repeat in every line.
         let at: PathBuf = at.components().collect();
         let mut go_on = || go_on(&mut self.raised);
-        self.loader.load(&at, path, &mut go_on).map_err(|error| {
-            let text = error.to_string();
-            let (message, fix) = text.split_once("; ").unwrap_or((&text, "correct it"));
-            Unusable { message: message.to_owned(), fix: fix.to_owned() }
-        })
+        let unusable = |error: LoadError| Unusable { message: error.message(), fix: error.fix() };
+        self.loader.load(&at, path, &mut go_on).map_err(unusable)
     }
 }
 

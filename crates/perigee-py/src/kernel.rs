@@ -1,25 +1,36 @@
-//! Congestion controls in the running kernel, as JSON.
+//! Congestion controls in the running kernel.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use perigee_bpf::{load, status, unload, InUse, LoadError, Options, Program, StatusError, UnloadError};
-use pyo3::create_exception;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use serde::Serialize;
 
-create_exception!(_core, CcInputError, PyValueError, "What was asked for is wrong, or cannot be done on this machine.");
-create_exception!(
-    _core,
-    KernelError,
-    PyRuntimeError,
-    "The kernel did not do it. Arguments: the message; all that it said, or None."
-);
-create_exception!(_core, CcInUseError, KernelError, "Sockets use the congestion control.");
+use crate::errors::{input_error, InUseError, KernelError};
 
-/// Loads a built-in algorithm, or an author's file where `is_file`. JSON of `perigee_bpf::Loaded`, and what the compiler
-/// warned of.
+/// A congestion control as it was loaded, see `perigee_bpf::Loaded`.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+pub(crate) struct Loaded {
+    name: String,
+    algorithm: String,
+    parameters: String,
+    replaced: bool,
+    sockets_on_earlier: usize,
+    default_before: Option<String>,
+    warnings: String,
+}
+
+/// A congestion control as it was unloaded, see `perigee_bpf::Unloaded`.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+pub(crate) struct Unloaded {
+    name: String,
+    default: Option<String>,
+    namespaces: Vec<(String, String)>,
+    sockets_left: usize,
+}
+
+/// Loads a built-in algorithm, or an author's file where `is_file`.
 #[pyfunction]
 #[pyo3(signature = (what, is_file, settings, name, make_default, headers))]
 #[allow(clippy::needless_pass_by_value, reason = "values from Python arrive owned")]
@@ -31,7 +42,7 @@ pub(crate) fn cc_load(
     name: Option<&str>,
     make_default: bool,
     headers: PathBuf,
-) -> PyResult<(String, String)> {
+) -> PyResult<Loaded> {
     let settings: Vec<_> = settings.iter().map(|(key, value)| (&**key, &**value)).collect();
     py.detach(|| {
         let program = if is_file {
@@ -39,50 +50,48 @@ pub(crate) fn cc_load(
         } else {
             Program::built_in(what, &settings)
         };
-        let program = program.map_err(|error| CcInputError::new_err(error.to_string()))?;
+        let program = program.map_err(|error| input_error(&error))?;
         let loaded = load(&program, Options { name, make_default }).map_err(load_error)?;
-        Ok((json(&loaded)?, program.warnings().to_owned()))
+        let perigee_bpf::Loaded { name, algorithm, parameters, replaced, sockets_on_earlier, default_before } = loaded;
+        let warnings = program.warnings().to_owned();
+        Ok(Loaded { name, algorithm, parameters, replaced, sockets_on_earlier, default_before, warnings })
     })
 }
 
 /// Unloads what was loaded under a name. Where sockets use it: `force` leaves them with it, `wait_s` waits so long for
-/// their end. JSON of `perigee_bpf::Unloaded`.
+/// their end.
 #[pyfunction]
 #[pyo3(signature = (name, wait_s, force))]
-pub(crate) fn cc_unload(py: Python<'_>, name: &str, wait_s: Option<f64>, force: bool) -> PyResult<String> {
+pub(crate) fn cc_unload(py: Python<'_>, name: &str, wait_s: Option<f64>, force: bool) -> PyResult<Unloaded> {
     let in_use = match wait_s.map(Duration::try_from_secs_f64) {
         _ if force => InUse::Leave,
         None => InUse::Refuse,
-        Some(longest) => InUse::Wait(longest.map_err(|error| CcInputError::new_err(error.to_string()))?),
+        Some(longest) => InUse::Wait(longest.map_err(|error| input_error(&error))?),
     };
     let unloaded = py.detach(|| unload(name, in_use)).map_err(|error| match error {
-        UnloadError::InUse { .. } => CcInUseError::new_err((error.to_string(), None::<String>)),
-        _ if error.is_wrong_input() => CcInputError::new_err(error.to_string()),
-        _ => KernelError::new_err((error.to_string(), None::<String>)),
+        UnloadError::InUse { .. } => InUseError::new_err(error.to_string()),
+        _ if error.is_wrong_input() => input_error(&error),
+        _ => KernelError::new_err(error.to_string()),
     });
-    json(&unloaded?)
+    let perigee_bpf::Unloaded { name, default, namespaces, sockets_left } = unloaded?;
+    Ok(Unloaded { name, default, namespaces, sockets_left })
 }
 
-/// What is loaded and who uses it: JSON of `perigee_bpf::Status`.
+/// What is loaded and who uses it: JSON of `perigee_bpf::Status`, which `perigee cc status --json` prints.
 #[pyfunction]
 pub(crate) fn cc_status(py: Python<'_>) -> PyResult<String> {
     let found = py.detach(status).map_err(|error| match error {
-        StatusError::Missing(missing) => CcInputError::new_err(missing.to_string()),
-        StatusError::System(error) => KernelError::new_err((error.to_string(), None::<String>)),
+        StatusError::Missing(missing) => input_error(&missing),
+        StatusError::System(error) => KernelError::new_err(error.to_string()),
     });
-    json(&found?)
+    serde_json::to_string(&found?).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "a function that maps errors takes them")]
 fn load_error(error: LoadError) -> PyErr {
-    let message = error.to_string();
     if error.is_wrong_input() {
-        CcInputError::new_err(message)
+        input_error(&error)
     } else {
-        KernelError::new_err((message, error.log().map(str::to_owned)))
+        KernelError::new_err((error.to_string(), error.log().map(str::to_owned)))
     }
-}
-
-fn json(value: &impl Serialize) -> PyResult<String> {
-    serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }

@@ -1,42 +1,68 @@
 //! The Python module `perigee._core`: study text in, Arrow tables out, the interpreter's lock released. No logic.
 
+mod callback;
 mod captures;
+mod catalog;
 mod confined;
 mod emulate;
+mod errors;
 mod files;
+mod histogram;
 mod kernel;
 mod live;
 mod observe;
 mod probe;
-mod setup;
 mod signals;
-mod tables;
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use perigee_cc::Algorithm;
 use perigee_cc_load::{Compiled, Loader};
 use perigee_emu::{Capacity, CaptureError, CaptureFiles};
+use perigee_results::{ArrowColumn, Buffers, Tables};
 use perigee_sim::SimError;
-use perigee_study::results::Tables;
-use perigee_study::{plan_json, Live, Overrides, Part, Run, Study};
-use pyo3::create_exception;
-use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
+use perigee_study::{plan_json, setup_json, Live, Overrides, Part, Run, Study};
+use pyo3::exceptions::{PyIndexError, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use serde_json::json;
 
-use confined::{compiled, libraries, numbered, own_flows, Library, Note};
-use emulate::LinkError as EmulationInputError;
+use callback::Callback;
+use confined::{compiled, libraries, Library, Note};
+use errors::{run_error, study_error, InputError};
 use files::Disk;
-use tables::Buffers;
+use live::{LiveRun, LiveSettings};
 
-create_exception!(_core, StudyError, PyValueError, "A study or a setting is wrong; the message names file, line, fix.");
-create_exception!(_core, SimulationError, PyRuntimeError, "A run failed.");
+/// What a part of a run's results takes at the most, see `perigee_study::Room`: `memory` and `file` in bytes.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+#[derive(Clone)]
+struct ResultPart {
+    name: &'static str,
+    rows: u64,
+    memory: u64,
+    file: u64,
+}
+
+/// What is known of an emulated run before it begins, see `perigee_emu::Outlook`.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+#[derive(Clone)]
+struct RunOutlook {
+    load: f64,
+    packets_per_s: f64,
+    least_s: f64,
+    most_s: f64,
+}
+
+/// What is known of emulated runs before they begin: the cost of a packet in both TCPs and on each link, the number of
+/// rounds, and the runs of the first.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+struct Outlook {
+    ends_us: f64,
+    hop_us: f64,
+    rounds: u32,
+    runs: Vec<RunOutlook>,
+}
 
 /// A study with all its settings resolved, read once and run from any thread.
-#[pyclass(frozen)]
+#[pyclass(frozen, module = "perigee._core")]
 struct Plan {
     study: String,
     runs: Vec<Run>,
@@ -70,9 +96,8 @@ impl Plan {
         real: bool,
         confined: Option<(Vec<Library>, PyRef<'_, Note>)>,
     ) -> PyResult<Self> {
-        let wrong = |error: perigee_study::StudyError| StudyError::new_err(error.to_string());
-        let study = Study::parse(text, path).map_err(wrong)?;
-        let overrides = Overrides::new(&settings, reduced).map_err(wrong)?;
+        let study = Study::parse(text, path).map_err(study_error)?;
+        let overrides = Overrides::new(&settings, reduced).map_err(study_error)?;
         let folder = Path::new(path).parent().unwrap_or(Path::new(""));
         let is_confined = confined.is_some();
         let loader = match confined {
@@ -85,7 +110,7 @@ impl Plan {
         if let Some(raised) = disk.raised {
             return Err(raised);
         }
-        let (runs, live) = (runs.map_err(wrong)?, study.live(&overrides).map_err(wrong)?);
+        let (runs, live) = (runs.map_err(study_error)?, study.live(&overrides).map_err(study_error)?);
         let sources = disk.loader.sources().map(|(name, text)| (name, text.to_vec())).collect();
         Ok(Self {
             study: study.name().to_owned(),
@@ -106,7 +131,7 @@ impl Plan {
     /// The number and the name of each flow of a run with an author's algorithm, and the algorithm's file; none: the run
     /// executes nothing that is not part of this program.
     fn own_flows(&self, index: usize) -> PyResult<Vec<(u32, String, PathBuf)>> {
-        Ok(own_flows(self.at(index)?))
+        Ok(self.at(index)?.authored_flows())
     }
 
     /// Differs where any setting of a run, any byte of a recording or an author's algorithm differs.
@@ -146,65 +171,53 @@ impl Plan {
         Ok(self.at(index)?.seed)
     }
 
-    /// The room that results take at the most, of each run of the first round, as JSON: a list of parts, the largest
-    /// first, each with `name`, `rows`, and the bytes `memory` and `file`, see `perigee_study::Room`.
-    fn room_json(&self) -> String {
-        let room = |run: &Run| {
-            let part = |Part { name, rows, memory, file }: Part| json!({"name": name, "rows": rows, "memory": memory, "file": file});
-            run.scenario.room().parts.into_iter().map(part).collect::<serde_json::Value>()
-        };
-        self.points().map(room).collect::<serde_json::Value>().to_string()
+    /// The room that results take at the most, of each run of the first round: its parts, the largest first.
+    fn rooms(&self) -> Vec<Vec<ResultPart>> {
+        let part = |Part { name, rows, memory, file }: Part| ResultPart { name, rows, memory, file };
+        self.points().map(|run| run.scenario.room().parts.into_iter().map(part).collect()).collect()
     }
 
-    /// Links, hosts and flows of the first run in words, and the networks of all points, as JSON.
+    /// Links, hosts and flows of the first run in words, and the networks of all points, as JSON, see
+    /// `perigee_study::setup_json`: `setup.json` of the results.
     fn setup_json(&self) -> String {
-        let Some(first) = self.runs.first() else { return "{}".to_owned() };
-        let mut setup = setup::describe(&first.scenario);
-        let points = self.runs.iter().take_while(|run| run.round == first.round);
-        setup["networks"] = setup::networks(points.map(|run| &*run.scenario));
-        setup.to_string()
+        setup_json(&self.runs)
     }
 
-    /// Which real hosts stand for the nodes, and when runs begin, as JSON.
-    fn live_json(&self) -> String {
-        live::schedule(&self.live).to_string()
+    /// Which real hosts stand for the nodes, and when runs begin.
+    fn live(&self) -> LiveSettings {
+        (&self.live).into()
     }
 
-    /// A run as JSON, for an engine that asks other programs to carry it out.
-    fn run_json(&self, index: usize) -> PyResult<String> {
-        let run = self.at(index)?;
-        Ok(live::run(run).to_string())
+    /// A run, for an engine that asks other programs to carry it out.
+    fn live_run(&self, index: usize) -> PyResult<LiveRun> {
+        Ok(self.at(index)?.into())
     }
 
-    /// Says whether `emu` can carry out the runs here: nothing where it can.
+    /// Raises where `emu` cannot carry out the runs here.
     fn check_emulated(&self) -> PyResult<()> {
-        let wrong = |error: perigee_emu::RunError| EmulationInputError::new_err(error.to_string());
-        self.points().try_for_each(|run| perigee_emu::check(run).map_err(wrong))
+        self.points().try_for_each(|run| perigee_emu::check(run).map_err(|error| unfit_for_emulation(&error)))
     }
 
-    /// Measures what moving packets costs this machine (or takes it as told: of both TCPs and of a link, in us), and says
-    /// as JSON what is known of the runs before they begin: `ends_us`, `hop_us`, `rounds`, and of each run of the first
-    /// round `load`, `packets_per_s`, `least_s` and `most_s`.
+    /// Measures what moving packets costs this machine, or takes it as given: of both TCPs and of a link, in us.
     #[pyo3(signature = (cost_us = None))]
-    fn outlook_emulated(&self, py: Python<'_>, cost_us: Option<(f64, f64)>) -> PyResult<String> {
+    fn outlook_emulated(&self, py: Python<'_>, cost_us: Option<(f64, f64)>) -> PyResult<Outlook> {
         let us = |us: f64| perigee_units::Time::from_secs_f64(us * 1e-6);
         let capacity = match cost_us {
             Some((ends, hop)) => Ok(Capacity { ends: us(ends), hop: us(hop) }),
             None => py.detach(Capacity::measure),
         };
-        let capacity = capacity.map_err(|error| EmulationInputError::new_err(error.to_string()))?;
-        let runs = self.points().map(|run| {
-            let outlook = capacity.outlook(run);
-            json!({
-                "load": outlook.load, "packets_per_s": outlook.packets_per_s,
-                "least_s": outlook.least.as_secs_f64(), "most_s": outlook.most.as_secs_f64(),
-            })
-        });
+        let capacity = capacity.map_err(|error| unfit_for_emulation(&error))?;
         let in_us = |time: perigee_units::Time| time.as_nanos() as f64 * 1e-3;
-        let runs: Vec<_> = runs.collect();
-        let rounds = self.runs.last().map_or(0, |run| run.round + 1);
-        let (ends, hop) = (in_us(capacity.ends), in_us(capacity.hop));
-        Ok(json!({"ends_us": ends, "hop_us": hop, "rounds": rounds, "runs": runs}).to_string())
+        let runs = self.points().map(|run| {
+            let perigee_emu::Outlook { load, packets_per_s, least, most } = capacity.outlook(run);
+            RunOutlook { load, packets_per_s, least_s: least.as_secs_f64(), most_s: most.as_secs_f64() }
+        });
+        Ok(Outlook {
+            ends_us: in_us(capacity.ends),
+            hop_us: in_us(capacity.hop),
+            rounds: self.runs.last().map_or(0, |run| run.round + 1),
+            runs: runs.collect(),
+        })
     }
 
     /// Carries out a run, on the engine `sim` or `emu`. `progress` is called with the share done and says whether to go
@@ -221,20 +234,9 @@ impl Plan {
         progress: &Bound<'py, PyAny>,
     ) -> PyResult<Option<(Bound<'py, PyDict>, Bound<'py, PyDict>)>> {
         let run = self.at(index)?;
-        let progress = progress.clone().unbind();
-        let mut raised = None;
+        let mut callback = Callback::new(progress.clone().unbind());
         let done = py.detach(|| {
-            let mut tell = |share: f64| {
-                let answer = Python::attach(|py| progress.bind(py).call1((share,))?.is_truthy());
-                match answer {
-                    Ok(true) => ControlFlow::Continue(()),
-                    Ok(false) => ControlFlow::Break(()),
-                    Err(error) => {
-                        raised = Some(error);
-                        ControlFlow::Break(())
-                    }
-                }
-            };
+            let mut tell = |share: f64| callback.progress(share);
             if engine == "emu" {
                 let files = CaptureFiles { folder: &captures, prefix: &format!("run-{index:06}-") };
                 let result = perigee_emu::run(run, &files, &mut tell).map(|tables| (columns(&tables), Vec::new()));
@@ -244,23 +246,19 @@ impl Plan {
                         let said = error.to_string();
                         Some(PyOSError::new_err((error.raw_os_error(), said, path)))
                     }
-                    error if error.is_wrong_input() => Some(EmulationInputError::new_err(error.to_string())),
-                    error => Some(SimulationError::new_err(error.to_string())),
+                    error if error.is_wrong_input() => Some(unfit_for_emulation(&error)),
+                    error => Some(run_error(&error)),
                 });
             }
-            let own = self.confined.then(|| numbered(run));
+            let own = self.confined.then(|| run.numbered());
             let result = perigee_sim::run(own.as_ref().unwrap_or(run), &mut tell)
                 .map(|result| (columns(&result.tables), result.captures));
             result.map_err(|error| match error {
                 SimError::Cancelled => None,
-                error @ (SimError::NoWay { .. } | SimError::NotLoaded { .. }) => {
-                    Some(SimulationError::new_err(error.to_string()))
-                }
+                error @ (SimError::NoWay { .. } | SimError::NotLoaded { .. }) => Some(run_error(&error)),
             })
         });
-        if let Some(error) = raised {
-            return Err(error);
-        }
+        callback.finish()?;
         let (columns, captured) = match done {
             Ok(done) => done,
             Err(None) => return Ok(None),
@@ -286,10 +284,10 @@ impl Plan {
 }
 
 /// A table's name, its rows, its columns.
-type Columns = (&'static str, usize, Vec<tables::Column>);
+type Columns = (&'static str, usize, Vec<ArrowColumn>);
 
 fn columns(tables: &Tables) -> Vec<Columns> {
-    tables.all().into_iter().map(|table| (table.name(), table.len(), tables::columns(table))).collect()
+    tables.all().into_iter().map(|table| (table.name(), table.len(), perigee_results::columns(table))).collect()
 }
 
 fn to_python(py: Python<'_>, columns: Vec<Columns>) -> PyResult<Bound<'_, PyDict>> {
@@ -304,42 +302,33 @@ fn to_python(py: Python<'_>, columns: Vec<Columns>) -> PyResult<Bound<'_, PyDict
     Ok(tables)
 }
 
-/// The congestion controls as JSON: `name`, `title`, `params`.
-#[pyfunction]
-fn algorithms() -> String {
-    serde_json::Value::Array(perigee_cc::algorithms().iter().map(described).collect()).to_string()
-}
-
-fn described(algorithm: &Algorithm) -> serde_json::Value {
-    let params = algorithm.params().iter().map(|param| {
-        json!({
-            "name": param.name, "unit": param.unit, "default": param.text(param.default), "min": param.text(param.min),
-            "max": param.text(param.max), "doc": param.doc,
-        })
-    });
-    json!({
-        "name": algorithm.name(), "title": algorithm.title(), "params": params.collect::<Vec<_>>(),
-        "state_bytes": algorithm.state_bytes(), "storage_bytes": algorithm.storage_bytes(),
-    })
+fn unfit_for_emulation(error: &dyn std::fmt::Display) -> PyErr {
+    InputError::new_err(format!("--engine emu: {error}"))
 }
 
 /// The compiled core of perigee.
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::captures::{analyze_captures, CaptureError};
+    use super::captures::{analyze_captures, CaptureCounts};
     #[pymodule_export]
-    use super::confined::{algorithm_of, check_of, confine, note_bytes, noted, trial_events, Note, Trial};
+    use super::catalog::{algorithm_of, algorithms, check_of, Algorithm, Check, Parameter};
     #[pymodule_export]
-    use super::emulate::{emu_clean, run_behind, scratch_prefix, EmulationError, LinkError};
+    use super::confined::{confine, note_bytes, noted, trial_events, Note, Trial};
     #[pymodule_export]
-    use super::kernel::{cc_load, cc_status, cc_unload, CcInUseError, CcInputError, KernelError};
+    use super::emulate::{emu_clean, run_behind, scratch_prefix, EndedProcess, LinkReport, ProgramReport, Undelivered};
     #[pymodule_export]
-    use super::observe::observed;
+    use super::histogram::Histogram;
     #[pymodule_export]
-    use super::probe::{probe_once, probe_serve, Pinger};
+    use super::kernel::{cc_load, cc_status, cc_unload, Loaded, Unloaded};
+    #[pymodule_export]
+    use super::live::{LiveFlow, LiveRun, LiveSettings};
+    #[pymodule_export]
+    use super::observe::{observed, Measure};
+    #[pymodule_export]
+    use super::probe::{probe_once, probe_serve, PingReply, Pinger};
     #[pymodule_export]
     use super::signals::end_at_second_signal;
     #[pymodule_export]
-    use super::{algorithms, Plan, SimulationError, StudyError};
+    use super::{Outlook, Plan, ResultPart, RunOutlook};
 }

@@ -1,137 +1,175 @@
-//! Runs and schedules of a study as JSON, for an engine that asks other programs to carry them out.
+//! Runs and schedules of a study, for an engine that asks other programs to carry them out. Times in ns, sizes in bytes.
 
-use perigee_study::{Amount, App, FlowSpec, IpVersion, Live, Measure, Opener, Run, Startup, Traffic};
-use perigee_tcp::Config;
-use perigee_units::{Bytes, Ratio, Time};
-use serde_json::{json, Value};
+use std::collections::BTreeMap;
 
-/// `[live]`; times in ns.
-pub(crate) fn schedule(live: &Live) -> Value {
-    let servers: Vec<Value> =
-        live.servers.iter().map(|(node, host, port)| json!({"node": node, "host": host, "port": port})).collect();
-    json!({
-        "here": live.here,
-        "servers": servers,
-        "cc_names": live.cc_names,
-        "own_tcp": live.own_tcp,
-        "bind": live.bind,
-        "pause_ns": live.pause.as_nanos(),
-        "every_ns": live.every.map(Time::as_nanos),
-        "by_round": live.by_round,
-        "span_ns": live.span.map(Time::as_nanos),
-        "retries": live.retries,
-        "backoff_ns": live.backoff.as_nanos(),
-        "again": live.again,
-        "timeout_ns": live.timeout.as_nanos(),
-        "connect_timeout_ns": live.connect_timeout.as_nanos(),
-    })
+use perigee_results::Amount;
+use perigee_study::{FlowSpec, IpVersion, Live, Opener, Run, Traffic};
+use perigee_tcp::{Config, Value};
+use perigee_traffic::{App, Constant, Datagrams};
+use perigee_units::{Bytes, Time};
+use pyo3::prelude::*;
+
+use crate::observe::Measure;
+
+/// `[live]` of a study, see `perigee_study::Live`; `servers` has of other nodes the host and the port.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+pub(crate) struct LiveSettings {
+    here: Option<String>,
+    servers: BTreeMap<String, (String, u16)>,
+    cc_names: BTreeMap<String, String>,
+    own_tcp: bool,
+    bind: Option<String>,
+    pause_ns: u64,
+    every_ns: Option<u64>,
+    by_round: bool,
+    span_ns: Option<u64>,
+    retries: u32,
+    backoff_ns: u64,
+    again: bool,
+    timeout_ns: u64,
+    connect_timeout_ns: u64,
 }
 
-/// A run; times in ns, sizes in bytes.
-pub(crate) fn run(run: &Run) -> Value {
-    let scenario = &run.scenario;
-    let node = |number: u32| &*scenario.nodes[number as usize];
-    let flows = scenario.flows.iter().map(|flow| {
-        let mut about = traffic(flow);
-        about["name"] = json!(&*flow.name);
-        about["kind"] = json!(flow.traffic.kind());
-        about["from"] = json!(node(flow.from));
-        about["to"] = json!(node(flow.to));
-        about["v6"] = json!(flow.ip == IpVersion::V6);
-        about["start_ns"] = json!(flow.start_in(run.seed).as_nanos());
-        about
-    });
-    let measured = &scenario.measure;
-    json!({
-        "point": &*scenario.point,
-        "time_limit_ns": scenario.time_limit.as_nanos(),
-        "measure": measure(measured),
-        "events": measured.events,
-        "pcap": !measured.pcap.is_empty(),
-        "flows": flows.collect::<Vec<_>>(),
-    })
-}
-
-fn traffic(flow: &FlowSpec) -> Value {
-    match &flow.traffic {
-        Traffic::Tcp { tcp, app } => {
-            let (size, length) = match app {
-                App::Bulk(Amount::Size(size)) => (Some(size.as_u64()), None),
-                App::Bulk(Amount::Duration(length)) => (None, Some(length.as_nanos())),
-                App::Request { .. } => (None, None),
-            };
-            json!({
-                "cc": tcp.cc.algorithm().name(),
-                "cc_params": &*tcp.cc_params,
-                "opened_by_sender": tcp.opened_by == Opener::Sender,
-                "size": size,
-                "length_ns": length,
-                "sender_tcp": differences(&tcp.from),
-                "receiver_tcp": differences(&tcp.to),
-            })
+impl From<&Live> for LiveSettings {
+    fn from(live: &Live) -> Self {
+        let servers = live.servers.iter().map(|(node, host, port)| (node.clone(), (host.clone(), *port)));
+        Self {
+            here: live.here.clone(),
+            servers: servers.collect(),
+            cc_names: live.cc_names.iter().cloned().collect(),
+            own_tcp: live.own_tcp,
+            bind: live.bind.clone(),
+            pause_ns: live.pause.as_nanos(),
+            every_ns: live.every.map(Time::as_nanos),
+            by_round: live.by_round,
+            span_ns: live.span.map(Time::as_nanos),
+            retries: live.retries,
+            backoff_ns: live.backoff.as_nanos(),
+            again: live.again,
+            timeout_ns: live.timeout.as_nanos(),
+            connect_timeout_ns: live.connect_timeout.as_nanos(),
         }
-        Traffic::Udp { rate, packet, duration } => {
-            json!({"rate_bps": rate.as_bps(), "packet": packet.as_u64(), "length_ns": duration.as_nanos()})
-        }
-        Traffic::Ping { .. } => json!({}),
     }
 }
 
-/// What a study measures, as `observe` takes it.
-fn measure(measure: &Measure) -> Value {
-    let (startup_bytes, startup_ns) = match measure.startup {
-        Some(Startup::Bytes(size)) => (Some(size.as_u64()), None),
-        Some(Startup::Time(time)) => (None, Some(time.as_nanos())),
-        None => (None, None),
-    };
-    json!({
-        "series_ns": measure.series.map(Time::as_nanos),
-        "startup_bytes": startup_bytes,
-        "startup_ns": startup_ns,
-        "steady": measure.steady.map(Ratio::as_f64),
-        "goodput_bin_ns": measure.goodput_bin.as_nanos(),
-        "rtt_bin_ns": measure.rtt_bin.map(Time::as_nanos),
-        "milestones": measure.milestones.iter().map(|size| size.as_u64()).collect::<Vec<_>>(),
-    })
+/// A run for other programs. `events` and `pcap` say whether the study asks for them.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+pub(crate) struct LiveRun {
+    point: String,
+    time_limit_ns: u64,
+    measure: Measure,
+    events: bool,
+    pcap: bool,
+    flows: Vec<LiveFlow>,
+}
+
+impl From<&Run> for LiveRun {
+    fn from(run: &Run) -> Self {
+        let (scenario, measure) = (&run.scenario, &run.scenario.measure);
+        Self {
+            point: scenario.point.to_string(),
+            time_limit_ns: scenario.time_limit.as_nanos(),
+            measure: Measure(measure.clone()),
+            events: measure.events,
+            pcap: !measure.pcap.is_empty(),
+            flows: scenario.flows.iter().map(|flow| LiveFlow::new(flow, run)).collect(),
+        }
+    }
+}
+
+/// A flow of a run. `size` and `length_ns` are its extent, of TCP either; `rate_bps` and `packet` are those of UDP, otherwise 0. Of TCP:
+/// the congestion control and its parameters as JSON, and the settings of both hosts that are not Linux's defaults.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+#[derive(Clone)]
+pub(crate) struct LiveFlow {
+    name: String,
+    kind: &'static str,
+    from_node: String,
+    to_node: String,
+    v6: bool,
+    start_ns: u64,
+    cc: String,
+    cc_params: String,
+    opened_by_sender: bool,
+    size: Option<u64>,
+    length_ns: Option<u64>,
+    rate_bps: u64,
+    packet: u64,
+    sender_tcp: BTreeMap<&'static str, SettingValue>,
+    receiver_tcp: BTreeMap<&'static str, SettingValue>,
+}
+
+impl LiveFlow {
+    fn new(flow: &FlowSpec, run: &Run) -> Self {
+        let node = |number: u32| run.scenario.nodes[number as usize].to_string();
+        let blank = Self {
+            name: flow.name.to_string(),
+            kind: flow.traffic.kind(),
+            from_node: node(flow.from),
+            to_node: node(flow.to),
+            v6: flow.ip == IpVersion::V6,
+            start_ns: flow.start_in(run.seed).as_nanos(),
+            cc: String::new(),
+            cc_params: "{}".to_owned(),
+            opened_by_sender: false,
+            size: None,
+            length_ns: None,
+            rate_bps: 0,
+            packet: 0,
+            sender_tcp: BTreeMap::new(),
+            receiver_tcp: BTreeMap::new(),
+        };
+        match &flow.traffic {
+            Traffic::Tcp { tcp, app } => {
+                // iperf3 has no other applications.
+                let amount = if let App::Bulk(bulk) = app { Some(bulk.amount) } else { None };
+                let (size, length_ns) = match amount {
+                    Some(Amount::Size(size)) => (Some(size.as_u64()), None),
+                    Some(Amount::Duration(length)) => (None, Some(length.as_nanos())),
+                    None => (None, None),
+                };
+                Self {
+                    cc: tcp.cc.algorithm().name().to_owned(),
+                    cc_params: tcp.cc_params.to_string(),
+                    opened_by_sender: tcp.opened_by == Opener::Sender,
+                    size,
+                    length_ns,
+                    sender_tcp: differences(&tcp.from),
+                    receiver_tcp: differences(&tcp.to),
+                    ..blank
+                }
+            }
+            Traffic::Datagrams(Datagrams::Constant(Constant { rate, packet, duration })) => {
+                Self { rate_bps: rate.as_bps(), packet: packet.as_u64(), length_ns: Some(duration.as_nanos()), ..blank }
+            }
+            Traffic::Datagrams(_) => blank,
+        }
+    }
+}
+
+/// The value of a TCP setting: in Python a `bool`, an `int`, a list of three, or a `str`.
+#[derive(Clone, IntoPyObject)]
+pub(crate) enum SettingValue {
+    Switch(bool),
+    Number(u64),
+    Sizes(Vec<u64>),
+    Choice(&'static str),
 }
 
 /// The settings that are not Linux's defaults, by the names that studies have for them.
-fn differences(config: &Config) -> Value {
-    let sizes = |sizes: &[Bytes; 3]| sizes.map(Bytes::as_u64).map(|size| size.to_string()).join(" ");
-    let all = |config: &Config| {
-        [
-            ("mss", json!(config.mss)),
-            ("initial_window", json!(config.initial_window)),
-            ("rmem", json!(sizes(&config.rmem))),
-            ("wmem", json!(sizes(&config.wmem))),
-            ("receive_autotuning", json!(config.receive_autotuning)),
-            ("segment_memory", json!(config.segment_memory.to_string())),
-            ("timestamps", json!(config.timestamps)),
-            ("window_scaling", json!(config.window_scaling)),
-            ("sack", json!(config.sack)),
-            ("dsack", json!(config.dsack)),
-            ("rack", json!(config.rack)),
-            ("tlp", json!(config.tlp)),
-            ("frto", json!(config.frto)),
-            ("prr", json!(config.prr)),
-            ("delayed_acks", json!(config.delayed_acks)),
-            ("delayed_ack_max", json!(config.delayed_ack_max.to_string())),
-            ("ack_compression", json!(config.ack_compression)),
-            ("quick_acks", json!(config.quick_acks)),
-            ("slow_start_after_idle", json!(config.slow_start_after_idle)),
-            ("pacing", json!(config.pacing)),
-            ("rto_min", json!(config.rto_min.to_string())),
-            ("rto_max", json!(config.rto_max.to_string())),
-            ("syn_retries", json!(config.syn_retries)),
-            ("syn_linear_timeouts", json!(config.syn_linear_timeouts)),
-            ("synack_retries", json!(config.synack_retries)),
-            ("retries2", json!(config.retries2)),
-            ("reordering", json!(config.reordering)),
-            ("cwnd_clamp", json!(config.cwnd_clamp)),
-            ("ecn", json!(config.ecn)),
-        ]
-    };
-    let usual = all(&Config::default());
-    let set = all(config).into_iter().zip(usual).filter(|(own, usual)| own != usual);
-    Value::Object(set.map(|((name, value), _)| (name.to_owned(), value)).collect())
+fn differences(config: &Config) -> BTreeMap<&'static str, SettingValue> {
+    config.differences().map(|(setting, value)| (setting.name, value.into())).collect()
+}
+
+impl From<Value> for SettingValue {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Switch(on) => Self::Switch(on),
+            Value::Count(count) => Self::Number(count.into()),
+            Value::Duration(time) => Self::Number(time.as_nanos()),
+            Value::Size(size) => Self::Number(size.as_u64()),
+            Value::Sizes(sizes) => Self::Sizes(sizes.map(Bytes::as_u64).to_vec()),
+            Value::Choice(word) => Self::Choice(word),
+        }
+    }
 }

@@ -1,27 +1,65 @@
-//! What another program saw of flows, as JSON, made into the tables of results.
+//! Measures flows that other programs observed: the tables of results come out.
 
-use perigee_measure::{empty_row, write_observed, Observed, SenderSample};
-use perigee_study::results::{FlowRow, Outcome, Tables};
-use perigee_study::{Amount, Measure, Startup};
+use perigee_results::{write_observation, Amount, FlowRow, Observation, Outcome, SenderSample, Startup, Tables};
 use perigee_units::{Bytes, Ratio, Time};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use serde::Deserialize;
 
 use crate::{columns, to_python};
 
-/// A flow and all that is known of it.
-#[derive(Deserialize)]
-struct Flow {
-    about: About,
-    measure: Span,
-    seen: Seen,
+/// What is measured of a flow, by default as in a study that does not say; times in ns, sizes in bytes.
+///
+/// No `series_ns`: no series. The startup phase ends after `startup_bytes` or `startup_ns`; neither: there is none. The
+/// steady phase is the last share `steady`. No `rtt_bin_ns`: no round trip table. `milestones` grow.
+#[pyclass(frozen, module = "perigee._core")]
+#[derive(Clone)]
+pub(crate) struct Measure(pub(crate) perigee_results::Measure);
+
+#[pymethods]
+impl Measure {
+    #[new]
+    #[pyo3(signature = (
+        *, series_ns=Some(1_000_000_000), startup_bytes=None, startup_ns=None, steady=Some(0.5),
+        goodput_bin_ns=1_000_000_000, rtt_bin_ns=Some(1_000_000), milestones=Vec::new()
+    ))]
+    fn new(
+        series_ns: Option<u64>,
+        startup_bytes: Option<u64>,
+        startup_ns: Option<u64>,
+        steady: Option<f64>,
+        goodput_bin_ns: u64,
+        rtt_bin_ns: Option<u64>,
+        milestones: Vec<u64>,
+    ) -> Self {
+        let by_bytes = startup_bytes.map(|size| Startup::Bytes(Bytes::new(size)));
+        Self(perigee_results::Measure {
+            series: series_ns.map(Time::from_nanos),
+            startup: by_bytes.or(startup_ns.map(|ns| Startup::Time(Time::from_nanos(ns)))),
+            steady: steady.and_then(Ratio::new),
+            goodput_bin: Time::from_nanos(goodput_bin_ns),
+            rtt_bin: rtt_bin_ns.map(Time::from_nanos),
+            milestones: milestones.into_iter().map(Bytes::new).collect(),
+            ..perigee_results::Measure::default()
+        })
+    }
+
+    /// Interval of the series.
+    #[getter]
+    fn series_ns(&self) -> Option<u64> {
+        self.0.series.map(Time::as_nanos)
+    }
+
+    /// Bin of the goodput's percentiles.
+    #[getter]
+    fn goodput_bin_ns(&self) -> u64 {
+        self.0.goodput_bin.as_nanos()
+    }
 }
 
-/// The part of a row that does not come from measuring.
-#[derive(Deserialize)]
-struct About {
+/// The part of a row that is not measured, by the attributes of `perigee.analysis.observations.FlowDescription`.
+#[derive(FromPyObject)]
+pub(crate) struct FlowDescription {
     study: String,
     engine: String,
     run: u32,
@@ -41,21 +79,10 @@ struct About {
     jitter_ms: Option<f64>,
 }
 
-/// What is to be measured; times in ns.
-#[derive(Deserialize)]
-struct Span {
-    series_ns: Option<u64>,
-    startup_bytes: Option<u64>,
-    startup_ns: Option<u64>,
-    steady: Option<f64>,
-    goodput_bin_ns: u64,
-    rtt_bin_ns: Option<u64>,
-    milestones: Vec<u64>,
-}
-
-/// What was seen; times in ns since the flow began.
-#[derive(Deserialize)]
-struct Seen {
+/// What another program observed, by the attributes of `perigee.analysis.observations.Observation`; times in ns since
+/// the flow began.
+#[derive(FromPyObject)]
+pub(crate) struct Observed {
     start_ns: u64,
     duration_ns: u64,
     size: Option<u64>,
@@ -71,19 +98,21 @@ struct Seen {
 /// Instant, packets sent again so far, congestion window in packets, smoothed round trip in ns.
 type Sample = (u64, Option<u64>, Option<u32>, Option<u64>);
 
-/// Tables of flows that another program saw: a JSON array of `about`, `measure` and `seen`, as `perigee/observed.py`
-/// writes it. What comes back is as of `Plan.run`.
+/// Tables of flows that another program observed: of each its description, what to measure, and the observation. What
+/// comes back is as of `Plan.run`.
 #[pyfunction]
-pub(crate) fn observed<'py>(py: Python<'py>, flows: &str) -> PyResult<Bound<'py, PyDict>> {
-    let flows: Vec<Flow> = serde_json::from_str(flows).map_err(|error| PyValueError::new_err(error.to_string()))?;
+pub(crate) fn observed<'py>(
+    py: Python<'py>,
+    flows: Vec<(FlowDescription, PyRef<'py, Measure>, Observed)>,
+) -> PyResult<Bound<'py, PyDict>> {
     let mut tables = Tables::default();
-    for flow in flows {
-        write_observed(flow.about.row()?, &flow.seen.observed(), &flow.measure.measure(), &mut tables);
+    for (description, measure, observed) in flows {
+        write_observation(description.row()?, &observed.observation(), &measure.0, &mut tables);
     }
     to_python(py, columns(&tables))
 }
 
-impl About {
+impl FlowDescription {
     fn row(self) -> PyResult<FlowRow> {
         let unknown = || PyValueError::new_err(format!("no outcome is called `{}`", self.outcome));
         let outcome = Outcome::parse(&self.outcome).ok_or_else(unknown)?;
@@ -101,31 +130,15 @@ impl About {
             handshake_ms: self.handshake_ms,
             lost_packets: self.lost_packets,
             jitter_ms: self.jitter_ms,
-            ..empty_row(self.run, self.flow.into())
+            ..FlowRow::new(self.run, self.flow.into())
         };
         row.set_outcome(outcome);
         Ok(row)
     }
 }
 
-impl Span {
-    fn measure(&self) -> Measure {
-        let by_bytes = self.startup_bytes.map(|size| Startup::Bytes(Bytes::new(size)));
-        Measure {
-            series: self.series_ns.map(Time::from_nanos),
-            startup: by_bytes.or(self.startup_ns.map(|ns| Startup::Time(Time::from_nanos(ns)))),
-            steady: self.steady.and_then(Ratio::new),
-            goodput_bin: Time::from_nanos(self.goodput_bin_ns),
-            rtt_bin: self.rtt_bin_ns.map(Time::from_nanos),
-            milestones: self.milestones.iter().copied().map(Bytes::new).collect(),
-            events: false,
-            pcap: Vec::new(),
-        }
-    }
-}
-
-impl Seen {
-    fn observed(self) -> Observed {
+impl Observed {
+    fn observation(self) -> Observation {
         let by_size = self.size.map(|size| Amount::Size(Bytes::new(size)));
         let samples = self.samples.into_iter().map(|(at, retransmitted, cwnd_packets, srtt)| SenderSample {
             at: Time::from_nanos(at),
@@ -133,7 +146,7 @@ impl Seen {
             cwnd_packets,
             srtt: srtt.map(Time::from_nanos),
         });
-        Observed {
+        Observation {
             start: Time::from_nanos(self.start_ns),
             duration: Time::from_nanos(self.duration_ns),
             amount: by_size.or(self.length_ns.map(|ns| Amount::Duration(Time::from_nanos(ns)))),

@@ -3,12 +3,12 @@
 use std::net::UdpSocket;
 use std::os::fd::{BorrowedFd, RawFd};
 
-use perigee_probe::{
-    Direction, Failure, Limits, Outcome, PingReply, Plan, ProbeError, Refusal, Report, Server, Token, PING_MOST,
-};
+use perigee_probe::{Direction, Failure, Limits, Outcome, Plan, ProbeError, Refusal, Report, Server, Token, PING_MOST};
 use perigee_units::{Rate, Time};
 use pyo3::prelude::*;
 use serde_json::{json, Value};
+
+use crate::callback::Callback;
 
 /// Carries one probe out over a socket, given by its descriptor, that is connected to the server and does not block.
 ///
@@ -38,19 +38,10 @@ pub(crate) fn probe_once(
         time: Time::from_secs_f64(time_s),
         block: Time::from_secs_f64(block_s),
     };
-    let mut raised = None;
-    let outcome = py.detach(|| {
-        perigee_probe::probe(&socket, Token::new(&token), &plan, name, &mut |share| {
-            let answer = Python::attach(|py| go_on.bind(py).call1((share,))?.is_truthy());
-            answer.unwrap_or_else(|error| {
-                raised = Some(error);
-                false
-            })
-        })
-    });
-    if let Some(error) = raised {
-        return Err(error);
-    }
+    let mut callback = Callback::new(go_on);
+    let outcome = py
+        .detach(|| perigee_probe::probe(&socket, Token::new(&token), &plan, name, &mut |share| callback.ask((share,))));
+    callback.finish()?;
     let told = match outcome {
         Ok(Outcome { sent, report, rtt }) => json!({
             "sent": {
@@ -66,7 +57,7 @@ pub(crate) fn probe_once(
 }
 
 /// What a client of pings says, and what the server's answers mean: one session, without a socket.
-#[pyclass(frozen)]
+#[pyclass(frozen, module = "perigee._core")]
 pub(crate) struct Pinger(perigee_probe::Pinger);
 
 #[pymethods]
@@ -93,23 +84,30 @@ impl Pinger {
         written(|out| self.0.ask(number, size, out))
     }
 
-    /// What a datagram of the server says: `challenge` and its bytes, `welcome` and the pings that are answered in a
-    /// second, `answer` or `too_many` and a number, `too_many_sessions` and a limit, or `busy`; none: it is nothing of ours.
+    /// The meaning of a datagram of the server; `None`: it is nothing of ours.
     #[allow(clippy::needless_pass_by_value, reason = "called by Python, with owned values")]
-    fn read(&self, py: Python<'_>, datagram: Vec<u8>) -> PyResult<Option<(&'static str, Py<PyAny>)>> {
-        let number = |value: u64| Ok::<_, PyErr>(value.into_pyobject(py)?.into_any().unbind());
-        Ok(Some(match self.0.read(&datagram) {
-            None => return Ok(None),
-            Some(PingReply::Challenge(challenge)) => {
-                ("challenge", pyo3::types::PyBytes::new(py, &challenge).into_any().unbind())
+    fn read(&self, datagram: Vec<u8>) -> Option<PingReply> {
+        let reply = |kind, number| PingReply { kind, number, challenge: Vec::new() };
+        Some(match self.0.read(&datagram)? {
+            perigee_probe::PingReply::Challenge(challenge) => {
+                PingReply { challenge: challenge.to_vec(), ..reply("challenge", 0) }
             }
-            Some(PingReply::Welcome(pings)) => ("welcome", number(pings.into())?),
-            Some(PingReply::Answer(at)) => ("answer", number(at.into())?),
-            Some(PingReply::TooMany(at)) => ("too_many", number(at.into())?),
-            Some(PingReply::Refused(Refusal::TooMany(limit))) => ("too_many_sessions", number(limit)?),
-            Some(PingReply::Refused(_)) => ("busy", number(0)?),
-        }))
+            perigee_probe::PingReply::Welcome(pings) => reply("welcome", pings.into()),
+            perigee_probe::PingReply::Answer(at) => reply("answer", at.into()),
+            perigee_probe::PingReply::TooMany(at) => reply("too_many", at.into()),
+            perigee_probe::PingReply::Refused(Refusal::TooMany(limit)) => reply("too_many_sessions", limit),
+            perigee_probe::PingReply::Refused(_) => reply("busy", 0),
+        })
     }
+}
+
+/// A datagram of a server of pings. `kind` is `challenge` (with its bytes), `welcome` (`number`: the pings that are answered
+/// in a second), `answer` or `too_many` (the ping's number), `too_many_sessions` (the limit), or `busy`.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+pub(crate) struct PingReply {
+    kind: &'static str,
+    number: u64,
+    challenge: Vec<u8>,
 }
 
 fn written(write: impl FnOnce(&mut [u8]) -> usize) -> Vec<u8> {
@@ -144,21 +142,14 @@ pub(crate) fn probe_serve(
         pings,
     };
     let mut server = Server::new(Token::new(&token), secret, limits);
-    let mut raised = None;
+    let mut callback = Callback::new(go_on);
     let served = py.detach(|| {
         perigee_probe::serve(&socket, &mut server, &mut |server| {
-            let told = (server.answered(), server.clients(), server.older().map(|older| older.ip().to_string()));
-            let answer = Python::attach(|py| go_on.bind(py).call1(told)?.is_truthy());
-            answer.unwrap_or_else(|error| {
-                raised = Some(error);
-                false
-            })
+            callback.ask((server.answered(), server.clients(), server.older().map(|older| older.ip().to_string())))
         })
     });
-    match raised {
-        Some(error) => Err(error),
-        None => served.map_err(PyErr::from),
-    }
+    callback.finish()?;
+    Ok(served?)
 }
 
 /// A socket of Python's, for as long as a call takes.

@@ -6,6 +6,8 @@
 //! line of JSON: `segments` delivered in order to the receivers, `sent`, `retransmitted`, `events` carried out,
 //! `simulated_s`, and `wall_s`, the time of the run alone.
 
+#![allow(clippy::disallowed_methods, reason = "it reads a study, and measures the clock around the simulator")]
+
 use std::error::Error;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -26,7 +28,6 @@ fn main() -> ExitCode {
     }
 }
 
-#[allow(clippy::disallowed_methods)] // measuring wall clock is what this program is for
 fn carry_out() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let file = arguments.next().ok_or("usage: download STUDY.toml [--run INDEX] [KEY=VALUE]...")?;

@@ -1,44 +1,43 @@
-//! What a node sees of its packets, as a pcapng file in memory.
+//! The packets at a node as a pcapng file in memory.
 //!
 //! Each link at the node is an interface of the file. A packet is written when it arrives over a link and when it is
-//! given to one (before its queue), so a router shows it twice, on two interfaces. Only headers are kept: the original
-//! length is there, the zeros of the payload are not.
+//! given to one (before its queue), so a router shows it twice, on two interfaces. The file keeps the headers, the number
+//! of a datagram and the original length; the zeros of the payload are left out.
 
 use std::time::Duration;
 
-use perigee_capture::{Direction, LinkType, Writer};
 use perigee_units::Time;
+use perigee_wire::{CaptureWriter, Direction, LinkType, ETHERNET_HEADER_BYTES};
 
 use crate::packet::NetPacket;
-use crate::wire::{Addresses, Headers};
+use crate::wire::Endpoints;
 
 /// The capture of one node.
 pub(crate) struct Capture {
-    writer: Writer<Vec<u8>>,
-    /// Payload bytes kept of each packet.
+    writer: CaptureWriter<Vec<u8>>,
+    /// Bytes kept of each packet behind its headers.
     payload: usize,
 }
 
 impl Capture {
-    /// An empty capture with one interface per name, that keeps `payload` bytes of each packet's payload.
+    /// An empty capture with one interface per name. It keeps `payload` bytes of each packet behind its headers.
     pub(crate) fn new<'a>(interfaces: impl IntoIterator<Item = &'a str>, payload: usize) -> Self {
-        let writer = Writer::new(Vec::new(), LinkType::Ethernet, interfaces, None).expect(IN_MEMORY);
+        let writer = CaptureWriter::new(Vec::new(), LinkType::Ethernet, interfaces, None).expect(IN_MEMORY);
         Self { writer, payload }
     }
 
-    /// Writes a packet that passes the interface of this number.
+    /// Writes a packet at the interface of this number.
     pub(crate) fn packet(
         &mut self,
         now: Time,
         interface: u32,
         direction: Direction,
         packet: &NetPacket,
-        addresses: Addresses,
+        endpoints: Endpoints,
         window_shift: u8,
     ) {
-        let headers = Headers::encode(packet, addresses, window_shift);
-        let original_len = u32::from(packet.bytes) + ETHERNET_HEADER;
-        let mut data = headers.as_bytes().to_vec();
+        let original_len = u32::from(packet.bytes) + ETHERNET_HEADER_BYTES as u32;
+        let mut data = endpoints.headers(packet, window_shift);
         data.resize((data.len() + self.payload).min(original_len as usize), 0);
         let at = Duration::from_nanos(now.as_nanos());
         self.writer.packet(at, interface, direction, original_len, &data).expect(IN_MEMORY);
@@ -51,4 +50,3 @@ impl Capture {
 }
 
 const IN_MEMORY: &str = "writing to memory cannot fail, and every interface was described";
-const ETHERNET_HEADER: u32 = 14;

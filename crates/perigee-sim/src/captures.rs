@@ -1,13 +1,13 @@
 //! The captures of the nodes that a study asks for.
 
-use perigee_capture::Direction;
 use perigee_study::Scenario;
 use perigee_tcp::Flags;
 use perigee_units::Time;
+use perigee_wire::Direction;
 
 use crate::capture::Capture;
 use crate::packet::{NetPacket, Payload};
-use crate::wire::{ports, Addresses};
+use crate::wire::Endpoints;
 
 /// One capture per asked node, and what it takes to write a packet into it.
 pub(crate) struct Captures {
@@ -18,7 +18,7 @@ pub(crate) struct Captures {
     /// By link: capture and interface where it enters a captured node.
     entering: Vec<Option<(usize, u32)>>,
     /// By way.
-    addresses: Vec<Addresses>,
+    endpoints: Vec<Endpoints>,
     /// By way: the window scale its sender announced.
     window_shift: Vec<u8>,
 }
@@ -54,14 +54,9 @@ impl Captures {
             });
             files.push((*node, Capture::new(names, payload)));
         }
-        let ways = scenario.flows.iter().enumerate().flat_map(|(number, flow)| {
-            let (source_port, destination_port) = ports(number as u32);
-            let (source, destination) = (flow.from, flow.to);
-            let there = Addresses { source, destination, source_port, destination_port, ip: flow.ip };
-            [there, there.reversed()]
-        });
-        let addresses: Vec<Addresses> = ways.collect();
-        Some(Self { files, leaving, entering, window_shift: vec![0; addresses.len()], addresses })
+        let endpoints: Vec<Endpoints> =
+            (0..).zip(&scenario.flows).flat_map(|(number, flow)| Endpoints::of(flow, number)).collect();
+        Some(Self { files, leaving, entering, window_shift: vec![0; endpoints.len()], endpoints })
     }
 
     /// A packet is given to `link`.
@@ -83,7 +78,7 @@ impl Captures {
     fn learn_window_scale(&mut self, packet: &NetPacket) {
         if let Payload::Tcp(segment) = &packet.payload {
             if segment.flags.has(Flags::SYN) {
-                self.window_shift[packet.way as usize] = segment.window_scale;
+                self.window_shift[packet.way as usize] = segment.window_scale.unwrap_or(0);
             }
         }
     }
@@ -92,6 +87,6 @@ impl Captures {
         let Some((file, interface)) = place else { return };
         let way = packet.way as usize;
         let capture = &mut self.files[file].1;
-        capture.packet(now, interface, direction, packet, self.addresses[way], self.window_shift[way]);
+        capture.packet(now, interface, direction, packet, self.endpoints[way], self.window_shift[way]);
     }
 }

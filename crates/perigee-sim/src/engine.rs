@@ -3,16 +3,16 @@
 use std::ops::ControlFlow;
 
 use perigee_link::Ecn;
-use perigee_measure::{write_links, Of};
-use perigee_study::results::{Outcome, Tables};
+use perigee_results::{write_links, FlowId, Outcome, Tables};
 use perigee_study::{FlowSpec, Run, Scenario, Traffic};
+use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::datagram_flow::DatagramFlow;
-use crate::network::{Arrival, Fate, Network, Options};
+use crate::network::{Arrival, Carriage, Fate, Network};
 use crate::packet::{NetPacket, Payload};
 use crate::rows::write_flow;
-use crate::tcp_flow::{End, Sources, TcpFlow};
+use crate::tcp_flow::{Sources, TcpFlow};
 use crate::world::World;
 use crate::{Captured, RunResult, SimError};
 
@@ -51,10 +51,10 @@ struct FirstSources {
 
 impl<'a> Engine<'a> {
     /// The run before its first event.
-    pub(crate) fn new(run: &'a Run, options: Options) -> Result<Self, SimError> {
+    pub(crate) fn new(run: &'a Run, carriage: Carriage) -> Result<Self, SimError> {
         let scenario = &*run.scenario;
         scenario.flows.iter().try_for_each(|flow| check_ways(scenario, flow).and_then(|()| check_loaded(flow)))?;
-        let network = Network::new(scenario, run.seed, options);
+        let network = Network::new(scenario, run.seed, carriage);
         let flows = scenario.flows.len();
         let (links, flow_count) = (network.links() as u32, flows as u32);
         let endpoints = links;
@@ -108,6 +108,7 @@ impl<'a> Engine<'a> {
             match self.world.network.arrive(now, source, &mut packet, &mut self.world.queue) {
                 Arrival::AtItsEnd => self.packet(now, &packet),
                 Arrival::Forwarded(Fate::Gone(at)) => self.packet_gone(at, &packet),
+                Arrival::Dropped => self.packet_gone(now, &packet),
                 Arrival::Forwarded(Fate::OnItsWay) | Arrival::Nothing => {}
             }
         } else if source < self.sources.instants {
@@ -160,20 +161,11 @@ impl<'a> Engine<'a> {
             *flow = match &spec.traffic {
                 Traffic::Tcp { tcp, app } => {
                     let sources = Sources { way, timers: self.sources.endpoints + way, instant: source };
-                    Flow::Tcp(Box::new(TcpFlow::start(now, sources, spec, (tcp, *app), self.run.seed, measure)))
+                    Flow::Tcp(Box::new(TcpFlow::start(now, sources, spec, (tcp, app), self.run.seed, measure)))
                 }
-                Traffic::Udp { rate, packet, duration } => {
-                    let flow = DatagramFlow::constant(now, way, *rate, (spec.ip, *packet), *duration, measure);
-                    Flow::Datagram(Box::new(flow))
+                Traffic::Datagrams(datagrams) => {
+                    Flow::Datagram(Box::new(DatagramFlow::start(now, way, (spec, datagrams), self.run.seed, measure)))
                 }
-                Traffic::Ping { interval, packet, count } => Flow::Datagram(Box::new(DatagramFlow::ping(
-                    now,
-                    way,
-                    *interval,
-                    (spec.ip, *packet),
-                    *count,
-                    measure,
-                ))),
             };
         }
         match flow {
@@ -192,10 +184,10 @@ impl<'a> Engine<'a> {
     fn sample(&mut self, now: Time) {
         let (flows, scenario, table, run) = (&mut self.flows, self.scenario, &mut self.tables.series, self.run.index);
         self.live.retain(|number| {
-            let of = Of { run, flow: &scenario.flows[*number as usize].name };
+            let id = FlowId { run, flow: &scenario.flows[*number as usize].name };
             let (row, end) = match &mut flows[*number as usize] {
-                Flow::Tcp(flow) => (flow.series_row(now, of), flow.meter.end()),
-                Flow::Datagram(flow) => (flow.series_row(now, of), flow.meter.end()),
+                Flow::Tcp(flow) => (flow.series_row(now, id), flow.meter.end()),
+                Flow::Datagram(flow) => (flow.series_row(now, id), flow.meter().end()),
                 Flow::Ahead(_) => (None, None),
             };
             if let Some(row) = row {
@@ -248,7 +240,7 @@ impl<'a> Engine<'a> {
         for (number, flow) in (0..).zip(&mut self.flows) {
             write_flow(self.run, number, flow, stop, &mut self.tables);
         }
-        write_links(run, self.scenario, &logs, &mut self.tables);
+        write_links(run, &logs, &mut self.tables);
         let name_of = |node: u32| self.scenario.nodes[node as usize].clone();
         let captures = captures.into_iter().flat_map(crate::captures::Captures::into_files);
         let captures = captures.map(|(node, pcapng)| Captured { node: name_of(node), pcapng }).collect();

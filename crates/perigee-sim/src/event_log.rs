@@ -1,9 +1,8 @@
 //! The log of one TCP sender: a row per data segment sent, acknowledgement and timeout.
 
-use perigee_cc::CaState;
-use perigee_study::results::{EventRow, Name};
+use perigee_results::{EventRow, Name};
 use perigee_tcp::{Endpoint, Flags, Segment};
-use perigee_units::Time;
+use perigee_units::{nearest_position, Time};
 
 /// The rows so far.
 #[derive(Default)]
@@ -50,13 +49,12 @@ impl EventLog {
 
     /// A sequence number as a position in the stream: the one nearest to what was sent.
     fn position(&self, sequence: u32) -> u64 {
-        let offset = sequence.wrapping_sub(self.origin).wrapping_sub(self.sent_until as u32) as i32;
-        self.sent_until.saturating_add_signed(i64::from(offset))
+        nearest_position(sequence.wrapping_sub(self.origin), self.sent_until).unwrap_or(0)
     }
 
     fn push(&mut self, now: Time, event: &'static str, sequence: u64, segment_bytes: u32, host: &Endpoint) {
         let info = host.info();
-        let (flow, event, ca_state) = (self.name(""), self.name(event), self.name(state_name(info.ca_state)));
+        let (flow, event, ca_state) = (self.name(""), self.name(event), self.name(info.ca_state.as_str()));
         self.rows.push(EventRow {
             run: 0,
             flow,
@@ -84,15 +82,5 @@ impl EventLog {
         let name: Name = text.into();
         self.names.push((text, name.clone()));
         name
-    }
-}
-
-const fn state_name(state: CaState) -> &'static str {
-    match state {
-        CaState::Open => "open",
-        CaState::Disorder => "disorder",
-        CaState::Cwr => "cwr",
-        CaState::Recovery => "recovery",
-        CaState::Loss => "loss",
     }
 }

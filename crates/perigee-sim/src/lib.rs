@@ -1,13 +1,13 @@
 //! Carries out a run of a study in virtual time, packet by packet.
 //!
-//! [`run`] takes one [`Run`] and answers with the tables of `perigee_study::results`. The same run gives the same
+//! [`run`] takes one [`Run`] and answers with the tables of `perigee_results`. The same run gives the same
 //! tables on any machine and in any build: events have a total order, quantities are integers, and random numbers come
 //! from named streams. See `docs/models/simulator.md` for what is modelled and what is not.
 
+mod calendar;
 mod capture;
 mod captures;
 mod datagram_flow;
-mod due;
 mod engine;
 mod event_log;
 mod network;
@@ -23,7 +23,7 @@ mod world;
 
 use std::ops::ControlFlow;
 
-use perigee_study::results::{Name, Tables};
+use perigee_results::{Name, Tables};
 use perigee_study::Run;
 
 pub use queue::EventQueue;
@@ -82,5 +82,5 @@ pub enum SimError {
 /// [`SimError::Cancelled`] where `progress` says so; [`SimError::NoWay`] where a flow cannot reach its other end, [`SimError::NotLoaded`]
 /// where its congestion control is only described.
 pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Result<RunResult, SimError> {
-    engine::Engine::new(run, network::Options::default())?.run(progress)
+    engine::Engine::new(run, network::Carriage::default())?.run(progress)
 }

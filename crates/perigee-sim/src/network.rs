@@ -1,35 +1,36 @@
 //! The links between the nodes: packets go hop by hop along their flow's path.
 //!
 //! A feed-forward link tells a packet's fate when it is offered, so the network keeps the packets itself, in one ring
-//! per link in the order of their delivery, with one pending event for the ring's front.
+//! per link in the order of their delivery, with one pending event for the ring's front. A link that decides on departure
+//! keeps its packets; its pending event is its next decision, delivery or drop.
 //!
 //! **Cut-through.** Where such a link is entered by the packets of one other such link only, those arrive in the
 //! order they left it and nothing else can come between them. The next link is then asked at once, with the instant of
 //! the delivery that lies ahead, and so on; only the last link of such a chain holds the packet and causes an event.
 //! No link ever sees a different sequence of arrivals for it.
 
-use perigee_link::{Link, Offered, Transit};
-use perigee_measure::LinkLog;
-use perigee_study::{RunLink, Scenario};
+use perigee_link::{Exit, Link, Offered, Transit};
+use perigee_results::LinkLog;
+use perigee_study::{read_link, RunLink, Scenario};
 use perigee_units::Time;
 
+use crate::calendar::Calendar;
 use crate::captures::Captures;
-use crate::due::Due;
 use crate::packet::{NetPacket, Payload};
 use crate::queue::EventQueue;
 
-/// How the packets are carried; the results are the same in every way.
+/// How the network carries packets; the results are the same in every way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Options {
+pub(crate) struct Carriage {
     /// Ask the next link ahead of time where that is safe.
     pub(crate) cut_through: bool,
-    /// Treat feed-forward links as those that have to keep their packets.
+    /// Let feed-forward links keep their packets, as those that decide on departure do.
     pub(crate) links_keep_packets: bool,
     /// Payload bytes of each packet in captures.
     pub(crate) capture_payload: usize,
 }
 
-impl Default for Options {
+impl Default for Carriage {
     fn default() -> Self {
         Self { cut_through: true, links_keep_packets: false, capture_payload: 0 }
     }
@@ -53,7 +54,7 @@ struct Hop {
     link: Link<Payload>,
     feed_forward: bool,
     /// Packets that will be delivered, of a feed-forward link.
-    due: Due,
+    calendar: Calendar,
     log: LinkLog,
 }
 
@@ -68,8 +69,10 @@ pub(crate) enum Fate {
 /// What an event of a link brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// Nothing is delivered yet.
+    /// No packet leaves the link.
     Nothing,
+    /// The link has dropped the packet.
+    Dropped,
     /// The packet is where its flow's path ends.
     AtItsEnd,
     /// The packet has been given to its next link.
@@ -77,14 +80,14 @@ pub(crate) enum Arrival {
 }
 
 impl Network {
-    pub(crate) fn new(scenario: &Scenario, seed: u64, options: Options) -> Self {
+    pub(crate) fn new(scenario: &Scenario, seed: u64, carriage: Carriage) -> Self {
         let links = &scenario.links;
-        let captures = Captures::new(scenario, options.capture_payload);
-        let hops: Vec<Hop> = links.iter().map(|link| Hop::new(link, seed, scenario.measure.series, options)).collect();
+        let captures = Captures::new(scenario, carriage.capture_payload);
+        let hops: Vec<Hop> = links.iter().map(|link| Hop::new(link, seed, scenario.measure.series, carriage)).collect();
         let paths = || scenario.flows.iter().flat_map(|flow| [&flow.forward, &flow.back]);
         let (row, mut next) = route_rows(links.len(), paths());
         // A capture wants each node's packets in the order of time.
-        if options.cut_through && captures.is_none() {
+        if carriage.cut_through && captures.is_none() {
             let feeders = single_feeders(links.len(), paths());
             for link in next.iter_mut().filter(|link| **link != ARRIVED) {
                 let feeder_is_ahead = feeders[*link as usize].is_some_and(|feeder| hops[feeder as usize].feed_forward);
@@ -108,20 +111,23 @@ impl Network {
         self.forward(now, self.first[packet.way as usize], packet, queue)
     }
 
-    /// Carries out the event of `link`, at the instant it was due: the packet it delivers, if any, is put into `packet`.
+    /// Carries out the event of `link`, at the instant it was due: the packet that leaves it, if any, is put into `packet`.
     #[inline]
     pub(crate) fn arrive(&mut self, now: Time, link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Arrival {
         let hop = &mut self.hops[link as usize];
         if hop.feed_forward {
-            let Some(first) = hop.due.pop() else { return Arrival::Nothing };
+            let Some(first) = hop.calendar.pop() else { return Arrival::Nothing };
             *packet = first;
-            schedule(link, hop.due.next(), queue);
+            schedule(link, hop.calendar.next(), queue);
         } else {
-            hop.log.arrival(now, &mut hop.link);
-            let delivery = hop.link.poll(now);
-            schedule(link, hop.link.next_event(), queue);
-            let Some(delivery) = delivery else { return Arrival::Nothing };
-            *packet = NetPacket::from_link(delivery.packet);
+            match hop.poll(now, link, queue) {
+                None => return Arrival::Nothing,
+                Some(Exit::Dropped(drop)) => {
+                    *packet = NetPacket::from_link(drop.packet);
+                    return Arrival::Dropped;
+                }
+                Some(Exit::Delivered(delivery)) => *packet = NetPacket::from_link(delivery.packet),
+            }
         }
         if let Some(captures) = &mut self.captures {
             captures.inbound(now, link, packet);
@@ -136,7 +142,7 @@ impl Network {
     /// The links' logs up to `end`, and the capture files, by node.
     pub(crate) fn finish(self, end: Time) -> (Vec<LinkLog>, Option<Captures>) {
         let close = |mut hop: Hop| {
-            hop.log.close_until(end, &mut hop.link);
+            hop.log.close_until(end, |from, to| read_link(&mut hop.link, from, to));
             hop.log
         };
         (self.hops.into_iter().map(close).collect(), self.captures)
@@ -154,7 +160,7 @@ impl Network {
                 captures.outbound(now, link, packet);
             }
             let hop = &mut self.hops[link as usize];
-            hop.log.arrival(now, &mut hop.link);
+            hop.log.advance(now, |from, to| read_link(&mut hop.link, from, to));
             if !hop.feed_forward {
                 return hop.keep(now, link, packet, queue);
             }
@@ -167,20 +173,29 @@ impl Network {
                 (now, link) = (at, next & !AHEAD);
                 continue;
             }
-            if hop.due.next().is_none() {
+            if hop.calendar.next().is_none() {
                 queue.set(link, at);
             }
-            hop.due.push(at, packet);
+            hop.calendar.push(at, packet);
             return Fate::OnItsWay;
         }
     }
 }
 
 impl Hop {
-    fn new(link: &RunLink, seed: u64, interval: Option<Time>, options: Options) -> Self {
+    fn new(link: &RunLink, seed: u64, interval: Option<Time>, carriage: Carriage) -> Self {
         let model = Link::new(&link.spec, seed, &link.name);
-        let feed_forward = model.is_feed_forward() && !options.links_keep_packets;
-        Self { link: model, feed_forward, due: Due::new(), log: LinkLog::new(interval) }
+        let feed_forward = model.is_feed_forward() && !carriage.links_keep_packets;
+        let log = LinkLog::new(link.name.clone(), interval);
+        Self { link: model, feed_forward, calendar: Calendar::new(), log }
+    }
+
+    /// The packet that leaves a link that keeps its packets itself.
+    fn poll(&mut self, now: Time, link: u32, queue: &mut EventQueue) -> Option<Exit<Payload>> {
+        self.log.advance(now, |from, to| read_link(&mut self.link, from, to));
+        let exit = self.link.poll(now);
+        schedule(link, self.link.next_event(), queue);
+        exit
     }
 
     /// Gives a packet to a link that keeps its packets itself.

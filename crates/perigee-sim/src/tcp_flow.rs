@@ -1,13 +1,15 @@
-//! A TCP connection between two nodes and the applications at its ends.
+//! A TCP connection between two nodes: endpoints and events. The script of the flow's application says what its ends do.
 //!
 //! The data goes from `from` to `to`; either opens the connection.
 
 use perigee_link::Ecn;
-use perigee_measure::{steady_of_size, steady_of_time, Meter, Of, Sent, State};
-use perigee_study::results::{EventRow, ExchangeRow, Exchanges, FlowRow, Outcome, SeriesRow};
-use perigee_study::{Amount, App, FlowSpec, Measure, Opener, Tcp};
+use perigee_results::{
+    EventRow, FlowId, FlowRow, Measure, Meter, Outcome, SenderCounts, SenderState, SeriesRow, Tables,
+};
+use perigee_study::{FlowSpec, Opener, Tcp};
 use perigee_tcp::{Config, Endpoint, Failure, Flags, Info, Segment};
-use perigee_units::{Bytes, Ratio, Stream, Time};
+use perigee_traffic::{Action, App, End, Facts, Script};
+use perigee_units::Time;
 
 use crate::event_log::EventLog;
 use crate::packet::{NetPacket, Payload};
@@ -15,17 +17,21 @@ use crate::world::World;
 
 /// One TCP flow.
 pub(crate) struct TcpFlow {
-    /// The endpoints at `from` and at `to`; gone once the connection is closed.
+    /// By end: its endpoint; gone once the connection is closed.
     ends: [Option<Box<Endpoint>>; 2],
     sources: Sources,
     /// Bytes of its packets' IP headers.
     ip_header: u16,
     pub(crate) meter: Meter,
-    app: Application,
-    /// Delivered bytes at `to` that the application waits for.
-    awaited: u64,
-    /// Whether arrivals are of interest to the applications beyond the awaited bytes.
+    script: Script,
+    /// By end: the count of bytes delivered there at which its application has something to do.
+    awaited: [u64; 2],
+    /// By end: the instant at which its application has something to do.
+    due: [Time; 2],
+    /// Whether the applications look at each segment: while the connection opens or closes.
     attentive: bool,
+    /// An end has closed its half.
+    closing: bool,
     opener: End,
     /// When the handshake ended at the opener.
     established: Option<Time>,
@@ -48,47 +54,13 @@ pub(crate) struct Sources {
     pub(crate) instant: u32,
 }
 
-/// What goes on above the connection.
-enum Application {
-    /// `from` writes this much once the connection stands, until the stop.
-    Bulk {
-        bytes: Option<Bytes>,
-        stop: Time,
-        written: bool,
-    },
-    Request(Requests),
-}
-
-/// Requests of `to`, answered by `from`.
-struct Requests {
-    request: u64,
-    response: u64,
-    think: Time,
-    count: u32,
-    /// Requests written by `to`.
-    asked: u32,
-    /// Responses written by `from`.
-    answered: u32,
-    /// When the next request is due, while none is under way.
-    next: Option<Time>,
-    /// Start and length of each exchange so far.
-    exchanges: Vec<(Time, Option<Time>)>,
-}
-
-/// An end of a connection; the numbers are places in [`TcpFlow::ends`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    From = 0,
-    To = 1,
-}
-
 impl TcpFlow {
     /// A flow that begins now.
     pub(crate) fn start(
         now: Time,
         sources: Sources,
         spec: &FlowSpec,
-        (tcp, app): (&Tcp, App),
+        (tcp, app): (&Tcp, &App),
         seed: u64,
         measure: &Measure,
     ) -> Self {
@@ -96,7 +68,7 @@ impl TcpFlow {
             Opener::Sender => End::From,
             Opener::Receiver => End::To,
         };
-        let seed_of = |end: &str| Stream::new(seed, &format!("flow/{}/{end}", spec.name)).next_u64();
+        let seed_of = |end: &str| spec.stream(seed, end).next_u64();
         let endpoint = |end: End, config| {
             let seed = seed_of(if end == End::From { "from" } else { "to" });
             if end == opener {
@@ -109,31 +81,16 @@ impl TcpFlow {
         };
         let fitted = |config: &Config| Config { mss: spec.segment(config.mss), ..config.clone() };
         let (from, to) = (endpoint(End::From, &fitted(&tcp.from)), endpoint(End::To, &fitted(&tcp.to)));
-        let share = measure.steady.map(Ratio::as_f64);
-        let (application, total) = match app {
-            App::Bulk(Amount::Size(size)) => (Application::bulk(Some(size), Time::MAX), Ok(size)),
-            App::Bulk(Amount::Duration(length)) => (Application::bulk(None, now + length), Err(length)),
-            App::Request { request, response, think, count } => {
-                let total = Bytes::new(response.as_u64().saturating_mul(u64::from(count)));
-                (Application::Request(Requests::new(now, request, response, think, count)), Ok(total))
-            }
-        };
-        let steady = share.map(|share| match total {
-            Ok(size) => steady_of_size(size, share),
-            Err(length) => steady_of_time(now, length, share),
-        });
-        let awaited = match &application {
-            Application::Bulk { bytes, .. } => bytes.map_or(u64::MAX, Bytes::as_u64),
-            Application::Request(requests) => requests.response,
-        };
         Self {
             ends: [Some(Box::new(from)), Some(Box::new(to))],
             sources,
             ip_header: spec.ip.header_bytes(),
-            meter: Meter::new(now, measure, steady),
-            app: application,
-            awaited,
+            meter: Meter::new(now, measure, Some(app.amount())),
+            script: spec.script(app, now, seed),
+            awaited: [u64::MAX; 2],
+            due: [Time::MAX; 2],
             attentive: true,
+            closing: false,
             opener,
             established: None,
             outcome: Outcome::TimeLimit,
@@ -155,18 +112,22 @@ impl TcpFlow {
             if let Some(log) = &mut self.log {
                 log.acknowledged(now, segment, host);
             }
+            let received = host.received();
             self.transmit(now, end, world);
+            if received >= self.awaited[End::From as usize] {
+                self.attend(now, world);
+            }
         } else {
             let (received, arrived) = (host.received(), host.arrived());
             self.transmit(now, end, world);
             if arrived != self.meter.arrived() {
                 let passed = self.meter.deliver(now, received, arrived);
-                if passed || received >= self.awaited {
+                if passed || received >= self.awaited[End::To as usize] {
                     self.delivered(now, world);
                 }
             }
         }
-        if segment.flags.has(Flags::RST) && self.failed(now, end, world) {
+        if segment.flags.0 & (Flags::RST | Flags::FIN) != 0 && self.closed(now, end, segment, world) {
             return;
         }
         if self.attentive {
@@ -198,19 +159,14 @@ impl TcpFlow {
     /// The flow has begun, or an instant has come that an application or the meter waits for.
     pub(crate) fn on_instant(&mut self, now: Time, world: &mut World) {
         if self.meter.next_instant() <= now {
-            self.meter.pass(now, self.sent());
+            self.meter.record_progress(now, self.sent());
         }
-        match &mut self.app {
-            Application::Bulk { stop, .. } if *stop <= now && self.meter.end().is_none() => {
-                // A connection that was not established by then has carried nothing of what was asked for.
-                let established = self.sender_info().is_some();
-                self.finish(now, if established { Outcome::Completed } else { Outcome::TimeLimit }, world);
-                if let Some(from) = self.ends[End::From as usize].as_deref_mut() {
-                    from.stop();
-                }
-            }
-            Application::Bulk { .. } => {}
-            Application::Request(_) => self.attend(now, world),
+        if self.meter.end().is_none() && self.script.ends_at() <= now {
+            // A connection that was not established by then has carried nothing of what was asked for.
+            let established = self.sender_info().is_some();
+            self.finish(now, if established { Outcome::Completed } else { Outcome::TimeLimit }, world);
+        } else if self.due.iter().any(|at| *at <= now) {
+            self.attend(now, world);
         }
         self.transmit(now, End::From, world);
         self.transmit(now, End::To, world);
@@ -218,10 +174,10 @@ impl TcpFlow {
     }
 
     /// The row of the series that ends at `now`.
-    pub(crate) fn series_row(&mut self, now: Time, of: Of<'_>) -> Option<SeriesRow> {
+    pub(crate) fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow> {
         let info = self.info();
-        let state = info.as_ref().map_or_else(State::default, state);
-        self.meter.series_row(now, of, sent(info.as_ref()), state)
+        let state = info.as_ref().map_or_else(SenderState::default, state);
+        self.meter.series_row(now, id, sent(info.as_ref()), state)
     }
 
     /// The run ends, and the flow with it, not completed.
@@ -231,6 +187,17 @@ impl TcpFlow {
             self.outcome = outcome;
             self.meter.finish(now);
         }
+    }
+
+    /// The other end has closed its half, or reset the connection; whether the flow ends with it.
+    #[cold]
+    fn closed(&mut self, now: Time, end: End, segment: &Segment, world: &mut World) -> bool {
+        if segment.flags.has(Flags::RST) {
+            return self.failed(now, end, world);
+        }
+        self.closing = true;
+        self.attentive = true;
+        false
     }
 
     /// The connection has failed at an end; whether the flow ends with it. Both ends are gone then.
@@ -253,49 +220,31 @@ impl TcpFlow {
     }
 
     /// What the sender has done so far, or had when the flow ended.
-    fn sent(&self) -> Sent {
+    fn sent(&self) -> SenderCounts {
         sent(self.info().as_ref())
     }
 
     /// How far it is, from 0 to 1.
     pub(crate) fn progress(&self, now: Time) -> f64 {
-        match &self.app {
-            _ if self.meter.end().is_some() => 1.0,
-            Application::Bulk { bytes: Some(bytes), .. } => self.meter.received() as f64 / bytes.as_u64().max(1) as f64,
-            Application::Bulk { stop, .. } => {
-                let (start, stop) = (self.meter.start().as_secs_f64(), stop.as_secs_f64());
-                (now.as_secs_f64() - start) / (stop - start)
-            }
-            Application::Request(requests) => requests.exchanges.len() as f64 / f64::from(requests.count.max(1)),
+        if self.meter.end().is_some() {
+            1.0
+        } else {
+            self.script.progress(now, self.meter.received())
         }
     }
 
-    /// Fills in its row of the results; `end` is its end or the run's.
-    pub(crate) fn fill(&self, row: &mut FlowRow, end: Time) {
-        self.meter.fill(row, end, self.sent());
+    /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends there.
+    pub(crate) fn write(&mut self, mut row: FlowRow, stop: Time, tables: &mut Tables) {
+        self.meter.fill(&mut row, stop, self.sent());
         row.set_outcome(self.outcome);
         row.rto_count = Some(self.info().map_or(self.opener_timeouts(), |info| info.rto_count) as u32);
         row.handshake_ms = self.established.map(|at| (at - self.meter.start()).as_millis_f64());
-    }
-
-    /// Its exchanges, where it has requests; `blank` names the run and the flow.
-    pub(crate) fn write_exchanges(&self, blank: &ExchangeRow, table: &mut Exchanges) {
-        let Application::Request(requests) = &self.app else { return };
-        for (number, (start, length)) in (0..).zip(&requests.exchanges) {
-            table.push(ExchangeRow {
-                number,
-                start_s: start.as_secs_f64(),
-                request_bytes: requests.request,
-                response_bytes: requests.response,
-                duration_ms: length.map(Time::as_millis_f64),
-                ..blank.clone()
-            });
+        let id = FlowId { run: row.run, flow: &row.flow };
+        self.script.write_exchanges(id, &mut tables.exchanges);
+        for event in self.log.take().map_or_else(Vec::new, |log| log.into_rows()) {
+            tables.events.push(EventRow { run: id.run, flow: id.flow.clone(), ..event });
         }
-    }
-
-    /// Takes the rows of its event log.
-    pub(crate) fn take_events(&mut self) -> Vec<EventRow> {
-        self.log.take().map_or_else(Vec::new, |log| log.into_rows())
+        self.meter.write_flow(row, tables);
     }
 
     /// The sender's state: now, or when the flow ended.
@@ -343,11 +292,9 @@ impl TcpFlow {
     fn schedule_all(&mut self, world: &mut World) {
         self.schedule(End::From, world);
         self.schedule(End::To, world);
-        let app = match &self.app {
+        let app = match self.due {
             _ if self.meter.end().is_some() => Time::MAX,
-            Application::Bulk { stop, .. } => *stop,
-            // Before the connection stands, its establishment is what the request waits for.
-            Application::Request(requests) => requests.next.filter(|_| self.established.is_some()).unwrap_or(Time::MAX),
+            [from, to] => from.min(to).min(self.script.ends_at()),
         };
         let next = app.min(self.meter.next_instant());
         if next == Time::MAX {
@@ -357,56 +304,67 @@ impl TcpFlow {
         }
     }
 
-    /// The receiver has passed a count of bytes that someone waits for.
+    /// The bytes delivered at `to` have reached a count that the meter or the application waits for.
     #[cold]
     fn delivered(&mut self, now: Time, world: &mut World) {
-        self.meter.pass(now, self.sent());
-        if self.meter.received() < self.awaited || self.meter.end().is_some() {
+        self.meter.record_progress(now, self.sent());
+        let received = self.meter.received();
+        if received < self.awaited[End::To as usize] || self.meter.end().is_some() {
             return;
         }
-        let finished = match &mut self.app {
-            Application::Bulk { .. } => true,
-            Application::Request(requests) => {
-                requests.complete(now);
-                self.awaited = requests.response * (requests.exchanges.len() as u64 + 1);
-                requests.exchanges.len() as u32 >= requests.count
-            }
-        };
-        if finished {
+        if self.script.delivered(now, received) {
             self.finish(now, Outcome::Completed, world);
+        }
+        self.attend(now, world);
+    }
+
+    /// The applications look at their ends: while the connection opens or closes, and where one has something to do.
+    #[cold]
+    fn attend(&mut self, now: Time, world: &mut World) {
+        let [Some(from), Some(to)] = &self.ends else { return self.release(world) };
+        let opener = if self.opener == End::From { from } else { to };
+        if self.established.is_none() && opener.is_established() {
+            self.established = Some(now);
+        }
+        if self.meter.end().is_none() {
+            self.attentive = self.closing || !(from.is_established() && to.is_established());
+            self.act(now, End::To);
+            self.act(now, End::From);
+        } else {
+            self.release(world);
         }
         self.transmit(now, End::From, world);
         self.transmit(now, End::To, world);
         self.schedule_all(world);
     }
 
-    /// The applications look at their ends: while the connection opens or closes, and with requests.
-    #[cold]
-    fn attend(&mut self, now: Time, world: &mut World) {
-        let [Some(from), Some(to)] = &mut self.ends else { return self.release(world) };
-        let opener = if self.opener == End::From { &*from } else { &*to };
-        if self.established.is_none() && opener.is_established() {
-            self.established = Some(now);
-        }
-        if self.meter.end().is_some() {
-            return self.release(world);
-        }
-        match &mut self.app {
-            Application::Bulk { bytes, written, .. } => {
-                if !*written && from.is_established() {
-                    *written = true;
-                    from.write(bytes.map_or(ENDLESS, Bytes::as_u64));
-                    if bytes.is_some() {
-                        from.close();
-                    }
+    /// The application at an end that is connected does what is next there.
+    fn act(&mut self, now: Time, end: End) {
+        let Some(host) = self.ends[end as usize].as_deref_mut().filter(|host| host.is_established()) else { return };
+        let (mut awaited, mut due) = (u64::MAX, Time::MAX);
+        loop {
+            let facts = Facts { now, received: host.received(), closed: host.peer_closed() };
+            match self.script.next(end, facts) {
+                Action::Write(bytes) => host.write(bytes),
+                Action::Fill { .. } => host.write(ENDLESS),
+                Action::HalfClose => host.close(),
+                Action::Stop => host.stop(),
+                Action::Await(bytes) => {
+                    awaited = bytes;
+                    break;
                 }
-                self.attentive = !(*written && self.established.is_some());
+                Action::Wait(at) => {
+                    due = at;
+                    break;
+                }
+                Action::AwaitClose | Action::Done => break,
             }
-            Application::Request(requests) => requests.step(now, from, to),
         }
-        self.transmit(now, End::From, world);
-        self.transmit(now, End::To, world);
-        self.schedule_all(world);
+        if end == End::To {
+            self.script.request_sent(now, host.written());
+            awaited = awaited.min(self.script.awaited());
+        }
+        (self.awaited[end as usize], self.due[end as usize]) = (awaited, due);
     }
 
     /// The flow ends; the connection closes after it.
@@ -415,7 +373,7 @@ impl TcpFlow {
         self.meter.finish(now);
         world.flow_ended(now);
         self.outcome = outcome;
-        self.awaited = u64::MAX;
+        self.awaited = [u64::MAX; 2];
         self.attentive = true;
         for end in self.ends.iter_mut().flatten() {
             end.close();
@@ -433,60 +391,24 @@ impl TcpFlow {
     }
 }
 
-impl Application {
-    const fn bulk(bytes: Option<Bytes>, stop: Time) -> Self {
-        Self::Bulk { bytes, stop, written: false }
-    }
-}
-
-impl Requests {
-    fn new(now: Time, request: Bytes, response: Bytes, think: Time, count: u32) -> Self {
-        let (request, response) = (request.as_u64(), response.as_u64());
-        Self { request, response, think, count, asked: 0, answered: 0, next: Some(now), exchanges: Vec::new() }
-    }
-
-    /// Writes what is due at either end.
-    fn step(&mut self, now: Time, from: &mut Endpoint, to: &mut Endpoint) {
-        if to.is_established() && self.asked < self.count && self.next.is_some_and(|at| at <= now) {
-            self.next = None;
-            self.asked += 1;
-            self.exchanges.push((now, None));
-            to.write(self.request);
-        }
-        while self.answered < self.asked && from.received() >= self.request * (u64::from(self.answered) + 1) {
-            self.answered += 1;
-            from.write(self.response);
-        }
-    }
-
-    /// The response under way has arrived.
-    fn complete(&mut self, now: Time) {
-        if let Some((start, length)) = self.exchanges.last_mut() {
-            *length = Some(now - *start);
-        }
-        self.next = Some(now + self.think);
-    }
-}
-
-/// What a sender has done.
-fn sent(info: Option<&Info>) -> Sent {
-    info.map_or_else(Sent::default, |info| Sent {
-        packets: info.sent_packets,
-        retransmitted: info.retransmitted_packets,
+/// The packets of a sender so far.
+fn sent(info: Option<&Info>) -> SenderCounts {
+    info.map_or(SenderCounts::counted(0, 0), |info| {
+        SenderCounts::counted(info.sent_packets, info.retransmitted_packets)
     })
 }
 
 /// A sender's state for a row of the series.
-fn state(info: &Info) -> State {
-    State {
+fn state(info: &Info) -> SenderState {
+    SenderState {
         acked_bytes: info.snd_una,
         cwnd_packets: Some(info.cwnd),
         ssthresh_packets: info.ssthresh,
         srtt_ms: (info.srtt > Time::ZERO).then(|| info.srtt.as_millis_f64()),
-        inflight_packets: info.inflight,
+        inflight_packets: Some(info.inflight),
         pacing_mbps: info.pacing_rate_bps.map(|bps| bps as f64 / 1e6),
     }
 }
 
-/// What an endless bulk flow writes.
+/// What an application writes that fills the connection.
 const ENDLESS: u64 = u64::MAX / 2;

@@ -1,14 +1,16 @@
-//! The reduced study `claypool-2021` gives the tables on file, to the last bit.
+//! The reduced study `claypool-2021`, and two downloads over CoDel, give the tables on file, to the last bit.
 //!
-//! This runs in cargo's test build; `tests/test_golden.py` compares the same files with what the release build in the
+//! The first runs in cargo's test build; `tests/test_golden.py` compares the same files with what the release build in the
 //! Python module gives. So both builds give the same tables, and a change of any figure shows in review. After an
 //! intended one: `PERIGEE_BLESS=1 cargo test -p perigee-sim --test golden`.
+
+#![allow(clippy::disallowed_methods, reason = "goldens are files, written anew if the environment says so")]
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use perigee_study::results::{Table, Tables, Values};
+use perigee_results::{Table, Tables, Values};
 use perigee_study::{Overrides, Study};
 
 #[test]
@@ -17,23 +19,39 @@ fn the_reduced_viasat_study_gives_the_tables_on_file() {
     let file = root.join("studies/claypool-2021/study.toml");
     let text = std::fs::read_to_string(&file).expect("the study");
     let study = Study::parse(&text, "study.toml").unwrap_or_else(|error| panic!("{error}"));
-    let mut load = |name: &str| std::fs::read(root.join(name)).map_err(|error| error.to_string());
     let settings = Overrides::new(&["rounds=1"], true).expect("a setting");
-    let runs = study.plan(&settings, &mut load).unwrap_or_else(|error| panic!("{error}"));
+    let tables = tables(&study, &settings, &root);
+    check("", &tables.flows);
+    check("", &tables.series);
+}
+
+#[test]
+fn downloads_over_codel_give_the_tables_on_file() {
+    let text = std::fs::read_to_string(golden("codel.toml")).expect("the study");
+    let study = Study::parse(&text, "codel.toml").unwrap_or_else(|error| panic!("{error}"));
+    let tables = tables(&study, &Overrides::default(), Path::new("."));
+    assert!(tables.links.dropped_aqm_packets.iter().sum::<u64>() > 0, "CoDel drops");
+    check("codel_", &tables.flows);
+    check("codel_", &tables.links);
+}
+
+/// The tables of all runs.
+fn tables(study: &Study, settings: &Overrides, root: &Path) -> Tables {
+    let mut load = |name: &str| std::fs::read(root.join(name)).map_err(|error| error.to_string());
+    let runs = study.plan(settings, &mut load).unwrap_or_else(|error| panic!("{error}"));
     let mut tables = Tables::default();
     for run in &runs {
         let mut result = perigee_sim::run(run, &mut |_| ControlFlow::Continue(())).expect("a run that ends");
         tables.flows.append(&mut result.tables.flows);
         tables.series.append(&mut result.tables.series);
+        tables.links.append(&mut result.tables.links);
     }
-    check(&tables.flows);
-    check(&tables.series);
+    tables
 }
 
-fn check(table: &dyn Table) {
-    let file = golden(table.name());
+fn check(study: &str, table: &dyn Table) {
+    let file = golden(&format!("{study}{}.csv", table.name()));
     let text = csv(table);
-    #[allow(clippy::disallowed_methods, reason = "a test may ask whether to write its golden files anew")]
     if std::env::var("PERIGEE_BLESS").is_ok() {
         std::fs::write(&file, &text).expect("a writable golden file");
     }
@@ -69,6 +87,6 @@ fn cells(table: &dyn Table, column: usize) -> Vec<String> {
     }
 }
 
-fn golden(table: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{table}.csv"))
+fn golden(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file)
 }

@@ -3,6 +3,8 @@
 //! The traces lie in a folder of recorded data (`PERIGEE_SHARED`, by default `../shared` beside the checkout); without
 //! it the test says so and is skipped. It prints the table of all cells; `docs/models/tcp.md` keeps it.
 
+#![allow(clippy::disallowed_methods, reason = "recordings are files, where the environment says")]
+
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -362,7 +364,6 @@ fn align(truth: &Trace, run: &Trace) -> Trace {
 
 fn recorded_data() -> Option<PathBuf> {
     let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    #[allow(clippy::disallowed_methods, reason = "a test may ask where its data lies")]
     let shared = std::env::var("PERIGEE_SHARED").map_or(beside, PathBuf::from);
     let folder = shared.join("kernel-truth");
     folder.is_dir().then_some(folder)

@@ -1,8 +1,9 @@
 //! A study as a tree of values, and the key paths that change it: those of `--set`, `[vary]` and `[reduced]`.
 
-use perigee_link::strict::{suggestion, Content, Node, StrictError};
+use crate::strict::{suggestion, Content, Node, StrictError};
 
-use crate::keys::{Kind, Section, FLOW, LINK, LIVE, MEASURE, STUDY, TCP};
+use crate::flows::FLOW;
+use crate::keys::{Kind, Section, LINK, LIVE, MEASURE, STUDY, TCP};
 use crate::reader::{clip, keys_of, text_of, value};
 
 /// The tree of a study and what was laid over it.

@@ -3,7 +3,17 @@
 //! This one table drives the reader's "unknown key" errors, the key paths of `--set` and `vary`, the JSON schema that
 //! editors use, and the tables of `docs/reference/study.md`; a test asks the reader for each key, so none goes stale.
 
-use perigee_units::{Bytes, Time};
+use perigee_tcp::{Domain, Setting, SETTINGS};
+use perigee_units::{Bytes, Rate, Time};
+
+use crate::links::delay::{DELAY, LOADED};
+use crate::links::direction::{BURST, DIRECTION, OVERHEAD, TIMELINE};
+use crate::links::loss::LOSS;
+use crate::links::process::Process;
+use crate::links::queue::QUEUE;
+use crate::links::rate::RATE;
+
+use crate::flows::FLOW;
 
 /// A table of the study file.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +32,7 @@ pub(crate) struct Key {
     /// What holds without it, as it would be written; empty: nothing does (see `required`), or something said in `about`.
     pub(crate) default: &'static str,
     pub(crate) required: bool,
-    /// Of a flow: the kinds that have it; empty: all.
+    /// Of a flow: the kinds that have it; empty: all of them.
     pub(crate) only: &'static [&'static str],
     pub(crate) about: &'static str,
 }
@@ -50,6 +60,12 @@ pub(crate) enum Kind {
     ThreeSizes,
     /// A rate above zero.
     Rate,
+    /// A rate that is no lower.
+    RateFrom(Rate),
+    /// A share.
+    Share,
+    /// A number within bounds.
+    Number { min: f64, max: f64 },
     /// A share above zero, or `"off"`.
     ShareOrOff,
     /// A size or a time above zero, or `"off"`.
@@ -66,14 +82,28 @@ pub(crate) enum Kind {
     Tables(&'static Section),
     /// A table of this section that may hold further tables of it, named after nodes.
     TablePerNode(&'static Section),
-    /// One process of a link, or a table of them, as profiles have them.
-    Link,
+    /// A process of a link.
+    Process(&'static Process),
     /// Key paths with a value each, in a table `set`.
     Set,
     /// Key paths with a list of values each.
     Vary,
     /// Names with a text each.
     Inputs,
+}
+
+impl Kind {
+    /// What the key of a TCP setting takes.
+    const fn of_setting(domain: Domain) -> Self {
+        match domain {
+            Domain::Switch => Self::Bool,
+            Domain::Count { min, max } => Self::Integer { min: min as u64, max: max as u64 },
+            Domain::Duration { min, max } => Self::Time { min, max },
+            Domain::Size { min, max } => Self::Size { min, max },
+            Domain::Sizes => Self::ThreeSizes,
+            Domain::Choice(words) => Self::Word(words),
+        }
+    }
 }
 
 impl Section {
@@ -176,154 +206,18 @@ pub(crate) static MILESTONES: Section = Section {
     ],
 };
 
-/// `[hosts]`, `[hosts.NODE]`, and `tcp` of a flow.
-pub(crate) static TCP: Section = Section {
-    name: "hosts",
-    keys: &[
-        key(
-            "mss",
-            Kind::Size { min: Bytes::new(88), max: Bytes::new(65_495) },
-            "1460 B",
-            "Largest payload of a segment, options not counted (MTU - 40); timestamps take 12 of it.",
-        ),
-        key(
-            "initial_window",
-            Kind::Integer { min: 1, max: 1000 },
-            "10",
-            "Initial congestion window, segments (RFC 6928).",
-        ),
-        key(
-            "rmem",
-            Kind::ThreeSizes,
-            "[\"4096 B\", \"131072 B\", \"6291456 B\"]",
-            "Receive buffer: minimum, initial, maximum (`tcp_rmem`).",
-        ),
-        key(
-            "wmem",
-            Kind::ThreeSizes,
-            "[\"4096 B\", \"16384 B\", \"4194304 B\"]",
-            "Send buffer: minimum, initial, maximum (`tcp_wmem`).",
-        ),
-        key(
-            "receive_autotuning",
-            Kind::Bool,
-            "true",
-            "Grow the receive buffer with the measured rate (`tcp_moderate_rcvbuf`).",
-        ),
-        key(
-            "segment_memory",
-            Kind::Size { min: Bytes::new(256), max: Bytes::new(1 << 20) },
-            "2304 B",
-            "Memory that a full segment takes in the receive queue (`truesize`). Drivers that take a page for each need \
-             4352 B; the window then ends at a quarter of the largest buffer instead of half (a third with `window_share = \"measured\"`).",
-        ),
-        key(
-            "window_share",
-            Kind::Word(SHARES),
-            "half",
-            "How much of the receive buffer is advertised: `half` (`tcp_adv_win_scale` = 1, Linux before 6.6), or `measured`, \
-             the payload of a full segment by its memory (6.6 and later; the buffer grows as in 6.18).",
-        ),
-        key("timestamps", Kind::Bool, "true", "Timestamps option (RFC 7323)."),
-        key("window_scaling", Kind::Bool, "true", "Window scaling option (RFC 7323)."),
-        key("sack", Kind::Bool, "true", "Selective acknowledgements (RFC 2018)."),
-        key("dsack", Kind::Bool, "true", "Duplicate SACK reports, and undo by them (RFC 2883, RFC 3708)."),
-        key("rack", Kind::Bool, "true", "RACK loss detection (RFC 8985); off: the duplicate threshold of RFC 6675."),
-        key("tlp", Kind::Bool, "true", "Tail loss probe (RFC 8985, section 7)."),
-        key("frto", Kind::Bool, "true", "Forward RTO recovery (RFC 5682)."),
-        key(
-            "prr",
-            Kind::Bool,
-            "true",
-            "Proportional rate reduction (RFC 6937); off: the window is halved at once (RFC 6582).",
-        ),
-        key(
-            "delayed_acks",
-            Kind::Bool,
-            "true",
-            "Delay acknowledgements (RFC 5681, 4.2); off: acknowledge each segment.",
-        ),
-        key(
-            "delayed_ack_max",
-            Kind::Time { min: Time::from_millis(1), max: Time::from_millis(500) },
-            "40 ms",
-            "Longest delay of an acknowledgement.",
-        ),
-        key(
-            "ack_compression",
-            Kind::Bool,
-            "true",
-            "Compress acknowledgements while a gap is open (`tcp_comp_sack_nr`, Linux 4.18 and later).",
-        ),
-        key(
-            "quick_acks",
-            Kind::Bool,
-            "true",
-            "Acknowledge at once in the beginning of a connection (Linux's quick ACK mode).",
-        ),
-        key(
-            "slow_start_after_idle",
-            Kind::Bool,
-            "true",
-            "Collapse the window after an idle time of one RTO (`tcp_slow_start_after_idle`).",
-        ),
-        key(
-            "pacing",
-            Kind::Bool,
-            "false",
-            "Pace every flow at its window's rate, as below Linux's fq queue; algorithms that need pacing always have it.",
-        ),
-        key(
-            "rto_min",
-            Kind::Time { min: Time::from_millis(1), max: Time::from_secs(120) },
-            "200 ms",
-            "Smallest retransmission timeout.",
-        ),
-        key(
-            "rto_max",
-            Kind::Time { min: Time::from_millis(1), max: Time::from_secs(3600) },
-            "120 s",
-            "Largest retransmission timeout.",
-        ),
-        key(
-            "syn_retries",
-            Kind::Integer { min: 1, max: 127 },
-            "6",
-            "Retransmissions of a SYN before the connection fails (`tcp_syn_retries`): after 127 s with the default.",
-        ),
-        key(
-            "syn_linear_timeouts",
-            Kind::Integer { min: 0, max: 127 },
-            "0",
-            "Retransmissions of a SYN, in addition, before its timeout doubles (`tcp_syn_linear_timeouts`): none before Linux 6.5, 4 since.",
-        ),
-        key(
-            "synack_retries",
-            Kind::Integer { min: 0, max: 255 },
-            "5",
-            "Retransmissions of a SYN-ACK before the connection request is dropped (`tcp_synack_retries`).",
-        ),
-        key(
-            "retries2",
-            Kind::Integer { min: 1, max: 255 },
-            "15",
-            "How long data are retransmitted without an acknowledgement before the connection fails (`tcp_retries2`), as a number \
-             of timeouts that double from 200 ms to `rto_max`: 924.6 s with the default. As many window probes may stay unanswered.",
-        ),
-        key(
-            "reordering",
-            Kind::Integer { min: 1, max: 300 },
-            "3",
-            "Duplicate threshold and initial reordering degree, segments.",
-        ),
-        key(
-            "cwnd_clamp",
-            Kind::Integer { min: 2, max: u32::MAX as u64 },
-            "4294967295",
-            "Upper bound of the congestion window, segments (`snd_cwnd_clamp`).",
-        ),
-        key("ecn", Kind::Bool, "false", "Explicit congestion notification (RFC 3168)."),
-    ],
+/// `[hosts]`, `[hosts.NODE]`, and `tcp` of a flow: a key for each setting of an endpoint.
+pub(crate) static TCP: Section = Section { name: "hosts", keys: &TCP_KEYS };
+
+const TCP_KEYS: [Key; SETTINGS.len()] = {
+    let mut keys = [key("", Kind::Text, "", ""); SETTINGS.len()];
+    let mut at = 0;
+    while at < keys.len() {
+        let Setting { name, domain, default, about, .. } = SETTINGS[at];
+        keys[at] = key(name, Kind::of_setting(domain), default, about);
+        at += 1;
+    }
+    keys
 };
 
 /// `[[links]]`.
@@ -334,16 +228,16 @@ pub(crate) static LINK: Section = Section {
         required("between", Kind::Names, "The two nodes."),
         key("profile", Kind::Text, "", "A link as data: a name (`viasat2` is `profiles/viasat2.toml`) or the path of a file, which has a `/` in it."),
         key("mtu", Kind::Size { min: Bytes::new(576), max: Bytes::new(65_535) }, "", "Largest IP packet of both directions. TCP's segments are smaller then: in the simulator from the beginning, on real hosts once a router has said so. Not given: as large as any."),
-        key("rate", Kind::Link, "", "Rate process of both directions."),
-        key("delay", Kind::Link, "", "Delay process of both directions."),
-        key("queue", Kind::Link, "", "Queue of each direction."),
-        key("loss", Kind::Link, "", "Loss process of both directions."),
-        key("timeline", Kind::Link, "", "A recording of several processes in one file."),
-        key("loaded", Kind::Link, "", "Delay that is added while a direction is loaded."),
-        key("burst", Kind::Link, "", "Token bucket of both directions."),
-        key("overhead", Kind::Link, "", "Bytes that each packet takes beyond its own, both directions."),
-        key("down", Kind::Link, "", "Processes of the direction from the first node to the second; each replaces the profile's and the common one."),
-        key("up", Kind::Link, "", "Processes of the direction from the second node to the first."),
+        RATE,
+        DELAY,
+        QUEUE,
+        LOSS,
+        TIMELINE,
+        LOADED,
+        BURST,
+        OVERHEAD,
+        key("down", Kind::Table(&DIRECTION), "", "Processes of the direction from the first node to the second; each replaces the profile's and the common one."),
+        key("up", Kind::Table(&DIRECTION), "", "Processes of the direction from the second node to the first."),
     ],
 };
 
@@ -354,38 +248,6 @@ pub(crate) static ROUTE: Section = Section {
         required("node", Kind::Name, "Where the packet is."),
         required("to", Kind::Name, "The node it is for."),
         required("via", Kind::Name, "The link it takes, one of the node's own."),
-    ],
-};
-
-/// `[[flows]]`.
-pub(crate) static FLOW: Section = Section {
-    name: "flows",
-    keys: &[
-        required("name", Kind::Name, "Its name."),
-        required("from", Kind::Name, "The node that sends the data (of a request: that answers)."),
-        required("to", Kind::Name, "The node that receives the data."),
-        key(
-            "kind",
-            Kind::Word(KINDS),
-            "bulk",
-            "`bulk`: one transfer over TCP. `request`: requests and responses in turn over one TCP connection. `udp`: packets at a constant rate. `ping`: packets that are answered.",
-        ),
-        key("start", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "When it begins."),
-        key("start_jitter", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "Largest random delay of the beginning, uniform, drawn per flow and round."),
-        key("count", Kind::Integer { min: 0, max: MAX_FLOWS as u64 }, "1", "How many such flows, named `NAME.1`, `NAME.2` ... where they are several; 0 leaves it out."),
-        key("ip", Kind::Word(IP_VERSIONS), "v4", "Version of its packets, `v4` or `v6`. Headers of `v6` are 20 bytes longer; a segment carries 20 bytes less than `mss`, so that no packet is larger."),
-        key("cc", Kind::Cc, "cubic", "Congestion control of both ends: a name, or `{ name = \"hybla\", rtt0 = \"25 ms\" }` with parameters. A name with a `/` in it, or that ends in `.c`, is an author's own file, relative to the study's folder (of `--set`: to the working directory); see the guide.").of(TCP_KINDS),
-        key("tcp", Kind::Table(&TCP), "", "TCP settings of both ends of this flow, over those of `[hosts]`.").of(TCP_KINDS),
-        key("opened_by", Kind::Word(OPENERS), "receiver", "The end that opens the connection: `receiver`, as a client that downloads; `sender`, as one that uploads. The first round trip that the sender measures, and with it its first window, may depend on it.").of(&["bulk"]),
-        key("size", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "How much to send; or `duration`.").of(&["bulk"]),
-        key("duration", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "", "How long to send; of `bulk`, this or `size`.").of(&["bulk", "udp"]),
-        key("request", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a request.").of(&["request"]),
-        key("response", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a response.").of(&["request"]),
-        key("think", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "From the end of a response to the next request.").of(&["request"]),
-        key("rate", Kind::Rate, "", "Rate of the IP packets.").of(&["udp"]),
-        key("packet", Kind::Size { min: Bytes::new(28), max: Bytes::new(65_535) }, "", "Size of an IP packet (headers take 28 B, with `ip = \"v6\"` 48 B).").of(&["udp", "ping"]),
-        key("interval", Kind::Time { min: Time::from_micros(1), max: DAYS_30 }, "", "Between two pings.").of(&["ping"]),
-        key("repeat", Kind::Integer { min: 1, max: MAX_EXCHANGES }, "", "How many requests or pings.").of(&["request", "ping"]),
     ],
 };
 
@@ -414,38 +276,23 @@ pub(crate) static LIVE: Section = Section {
 pub(crate) static REDUCED: Section =
     Section { name: "reduced", keys: &[required("set", Kind::Set, "Key paths and values, as of `--set`.")] };
 
-/// The kinds of flows.
-pub(crate) const KINDS: &[&str] = &["bulk", "request", "udp", "ping"];
-/// The ends that may open a connection.
-pub(crate) const OPENERS: &[&str] = &["receiver", "sender"];
-/// Versions of the Internet Protocol.
-pub(crate) const IP_VERSIONS: &[&str] = &["v4", "v6"];
-/// What the window's part of the receive buffer is taken from.
-const SHARES: &[&str] = &["half", "measured"];
-/// Those that run over TCP.
-const TCP_KINDS: &[&str] = &["bulk", "request"];
-
 /// Most runs of a plan.
 pub(crate) const MAX_RUNS: u64 = 1_000_000;
-/// Most flows of a scenario.
-pub(crate) const MAX_FLOWS: usize = 10_000;
-/// Most requests or pings of a flow: each is a row of results.
-const MAX_EXCHANGES: u64 = 10_000_000;
 /// Largest size of anything, so that sums of sizes cannot overflow.
-const LARGEST: Bytes = Bytes::new(1_000_000_000_000_000);
+pub(crate) const LARGEST: Bytes = Bytes::new(1_000_000_000_000_000);
 /// Longest time of anything, so that sums of times cannot overflow.
-const DAYS_30: Time = Time::from_secs(30 * 86_400);
+pub(crate) const DAYS_30: Time = Time::from_secs(30 * 86_400);
 
-const fn key(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Key {
+pub(crate) const fn key(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Key {
     Key { name, kind, default, required: false, only: &[], about }
 }
-const fn required(name: &'static str, kind: Kind, about: &'static str) -> Key {
+pub(crate) const fn required(name: &'static str, kind: Kind, about: &'static str) -> Key {
     Key { name, kind, default: "", required: true, only: &[], about }
 }
 
 impl Key {
     /// The same key, for these kinds of flows only.
-    const fn of(mut self, kinds: &'static [&'static str]) -> Self {
+    pub(crate) const fn of(mut self, kinds: &'static [&'static str]) -> Self {
         self.only = kinds;
         self
     }
@@ -456,9 +303,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::flows::KINDS;
+    use crate::links::process::forms;
+    use crate::links::profile::PROFILE;
     use crate::reader::value;
+    use crate::strict::Origin;
     use crate::{Overrides, Study};
-    use perigee_link::strict::Origin;
 
     /// A valid value of a key that is not its default; `None` for tables and for names that must fit the rest.
     fn another(key: &Key) -> Option<String> {
@@ -555,7 +405,8 @@ mod tests {
 
     #[test]
     fn every_default_is_what_its_key_takes() {
-        for section in [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &LIVE] {
+        let sections = [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &LIVE];
+        for section in sections.into_iter().chain(forms()) {
             for key in
                 section.keys.iter().filter(|key| !key.default.is_empty() && key.name != "title" && key.name != "about")
             {
@@ -566,14 +417,10 @@ mod tests {
     }
 
     #[test]
-    fn tcp_defaults_are_those_of_the_endpoint() {
-        let all: Vec<String> = TCP.keys.iter().map(|key| format!("hosts.{}={}", key.name, key.default)).collect();
-        assert_eq!(fingerprint(&all), fingerprint(&[]));
-    }
-
-    #[test]
     fn no_key_is_declared_twice() {
-        for section in [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &LIVE, &REDUCED] {
+        let sections =
+            [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &LIVE, &REDUCED, &PROFILE, &DIRECTION];
+        for section in sections.into_iter().chain(forms()) {
             assert_eq!(section.names().collect::<BTreeSet<_>>().len(), section.keys.len(), "{}", section.name);
         }
     }

@@ -1,26 +1,35 @@
-//! The study: what is asked, as a text a person writes; the plan of runs it makes; and the tables a run answers with.
+//! The study: a text that a person writes, and the plan of runs it makes.
 //!
-//! [`Study::parse`] reads and checks a study file, [`Study::plan`] lays it out as [`Run`]s, [`results`] holds the tables
-//! a run fills. The reference of the file is `docs/reference/study.md`. Nothing here opens a file or reads a clock:
+//! [`Study::parse`] reads and checks a study file, [`Study::plan`] lays it out as [`Run`]s; the tables that a run fills are
+//! those of `perigee_results`. The reference of the file is `docs/reference/study.md`. Nothing here opens a file or reads a clock:
 //! profiles, recordings and authors' algorithms come from [`Outside`].
 
 mod document;
+mod flow_row;
+mod flows;
 mod keys;
+mod link_reading;
 mod links;
 mod live;
 mod outside;
 mod plan;
 mod read;
 mod reader;
-pub mod results;
 mod room;
 mod run;
 pub mod schema;
+mod setup;
+pub mod strict;
 mod study;
 mod topology;
 
+pub use link_reading::read_link;
+pub use links::direction::{read_link_spec, Load};
+pub use links::{profile, trace};
 pub use live::Live;
 pub use outside::{Outside, Place, Unusable};
+pub use perigee_wire::IpVersion;
 pub use room::{Part, Room};
-pub use run::{Amount, App, FlowSpec, IpVersion, Measure, Opener, Run, RunLink, Scenario, Startup, Tcp, Traffic};
+pub use run::{FlowSpec, Opener, Run, RunLink, Scenario, Tcp, Traffic};
+pub use setup::setup_json;
 pub use study::{plan_json, Overrides, Study, StudyError};

@@ -1,6 +1,6 @@
 //! `[live]`: which real hosts stand for the nodes of a study, and when its runs begin.
 
-use perigee_link::strict::{suggestion, Content, Node, StrictError};
+use crate::strict::{suggestion, Content, Node, StrictError};
 use perigee_units::Time;
 
 use crate::document::items_of;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use perigee_link::strict::{Content, Node, Origin, StrictError};
+use crate::strict::{Content, Node, Origin, StrictError};
+use perigee_results::Name;
 
 use crate::document::{items_of, Document};
 use crate::keys::MAX_RUNS;
 use crate::outside::Outside;
 use crate::read::{draft, json_of, Draft};
 use crate::reader::{clip, entries_of, value};
-use crate::results::Name;
 use crate::Overrides;
 
 /// What one point of the plan sets: key paths and values.

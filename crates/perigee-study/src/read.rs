@@ -1,18 +1,21 @@
 //! From a document to a scenario: everything but the links' processes, which need files.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
+use crate::strict::{suggestion, Content, Node, StrictError};
 use perigee_cc::{Algorithm, CcError, Selected};
-use perigee_link::strict::{suggestion, Content, Node, StrictError};
-use perigee_tcp::{Config, WindowShare};
-use perigee_units::{Bytes, Rate, Time};
+use perigee_results::{Measure, Name, Startup};
+use perigee_tcp::{Config, Domain, Setting, Value, SETTINGS};
+use perigee_units::{encode_struct, Bytes, Encode, Time};
+use perigee_wire::IpVersion;
 
 use crate::document::items_of;
-use crate::keys::{FLOW, KINDS, LINK, MAX_FLOWS, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY, TCP};
+use crate::flows::{workload, Packets, Workload, FLOW, MAX_FLOWS};
+use crate::keys::{LINK, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY, TCP};
 use crate::outside::{is_path, Outside, Place};
 use crate::reader::{clip, entries_of, text_of, Reader};
-use crate::results::Name;
-use crate::run::{Amount, App, FlowSpec, IpVersion, Measure, Opener, Startup, Tcp, Traffic};
+use crate::run::{FlowSpec, Opener, Tcp, Traffic};
 use crate::topology::{self, Edge, NoPath};
 
 /// A scenario whose links are still tables.
@@ -44,6 +47,17 @@ pub(crate) struct LinkDraft {
     pub(crate) ends: (u32, u32),
     pub(crate) mtu: Option<u16>,
     pub(crate) table: Node,
+}
+
+encode_struct!(Draft { head, nodes, links, flows, measure, next_hop });
+encode_struct!(Head { name, title, about, seed, rounds, time_limit });
+
+/// Its processes have a fingerprint of their own, with the recordings in them.
+impl Encode for LinkDraft {
+    fn encode(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let Self { name, ends, mtu, table: _ } = self;
+        ((name, ends), mtu).encode(out)
+    }
 }
 
 /// Reads a document; authors' algorithms are left for later where there is no outside.
@@ -198,54 +212,10 @@ fn hosts(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<Config>, StrictError> 
 
 /// Lays the settings that a table has over `config`.
 fn apply_tcp(table: &Reader<'_>, config: &mut Config) -> Result<(), StrictError> {
-    if let Some(mss) = table.table.get::<Bytes>("mss")? {
-        config.mss = mss.as_u64() as u16;
-    }
-    for (key, buffer) in [("rmem", &mut config.rmem), ("wmem", &mut config.wmem)] {
-        if let Some(sizes) = table.table.get::<Vec<Bytes>>(key)? {
-            buffer.copy_from_slice(&sizes);
+    for setting in SETTINGS {
+        if let Some(value) = tcp_value(table, setting)? {
+            setting.set(config, value);
         }
-    }
-    for (key, slot) in [
-        ("initial_window", &mut config.initial_window),
-        ("syn_retries", &mut config.syn_retries),
-        ("syn_linear_timeouts", &mut config.syn_linear_timeouts),
-        ("synack_retries", &mut config.synack_retries),
-        ("retries2", &mut config.retries2),
-        ("reordering", &mut config.reordering),
-        ("cwnd_clamp", &mut config.cwnd_clamp),
-    ] {
-        table.put(key, slot)?;
-    }
-    for (key, slot) in [
-        ("delayed_ack_max", &mut config.delayed_ack_max),
-        ("rto_min", &mut config.rto_min),
-        ("rto_max", &mut config.rto_max),
-    ] {
-        table.put(key, slot)?;
-    }
-    for (key, slot) in [
-        ("receive_autotuning", &mut config.receive_autotuning),
-        ("timestamps", &mut config.timestamps),
-        ("window_scaling", &mut config.window_scaling),
-        ("sack", &mut config.sack),
-        ("dsack", &mut config.dsack),
-        ("rack", &mut config.rack),
-        ("tlp", &mut config.tlp),
-        ("frto", &mut config.frto),
-        ("prr", &mut config.prr),
-        ("delayed_acks", &mut config.delayed_acks),
-        ("ack_compression", &mut config.ack_compression),
-        ("quick_acks", &mut config.quick_acks),
-        ("slow_start_after_idle", &mut config.slow_start_after_idle),
-        ("pacing", &mut config.pacing),
-        ("ecn", &mut config.ecn),
-    ] {
-        table.put(key, slot)?;
-    }
-    table.put("segment_memory", &mut config.segment_memory)?;
-    if let Some(share) = table.table.get::<String>("window_share")? {
-        config.window_share = if share == "measured" { WindowShare::Measured } else { WindowShare::Half };
     }
     if config.rto_min > config.rto_max {
         let message =
@@ -253,6 +223,22 @@ fn apply_tcp(table: &Reader<'_>, config: &mut Config) -> Result<(), StrictError>
         return Err(table.error("rto_min", message, "lower it, or raise rto_max"));
     }
     Ok(())
+}
+
+/// The value that a table has for a setting.
+fn tcp_value(table: &Reader<'_>, setting: &Setting) -> Result<Option<Value>, StrictError> {
+    let (table, key) = (&table.table, setting.name);
+    Ok(match setting.domain {
+        Domain::Switch => table.get(key)?.map(Value::Switch),
+        Domain::Count { .. } => table.get(key)?.map(Value::Count),
+        Domain::Duration { .. } => table.get(key)?.map(Value::Duration),
+        Domain::Size { .. } => table.get(key)?.map(Value::Size),
+        Domain::Sizes => table.get::<Vec<Bytes>>(key)?.and_then(|sizes| sizes.try_into().ok()).map(Value::Sizes),
+        Domain::Choice(words) => {
+            let word = table.get::<String>(key)?;
+            words.iter().find(|known| Some(**known) == word.as_deref()).copied().map(Value::Choice)
+        }
+    })
 }
 
 /// What flows need to know of the network.
@@ -337,41 +323,19 @@ fn flow(
         back,
         start: table.get("start")?,
         start_jitter: table.get("start_jitter")?,
-        traffic: traffic(table, (name, ip, path_mtu), hosts((from, to)), outside)?,
+        traffic: traffic(table, Packets { flow: name, ip, path_mtu }, hosts((from, to)), outside)?,
     })
 }
 
 fn traffic(
     table: &Reader<'_>,
-    (name, ip, path_mtu): (&str, IpVersion, Option<u16>),
+    packets: Packets<'_>,
     hosts: (&Config, &Config),
     outside: &mut Option<&mut dyn Outside>,
 ) -> Result<Traffic, StrictError> {
-    let kind: String = table.get("kind")?;
-    let foreign = |key: &&crate::keys::Key| !key.only.is_empty() && !key.only.contains(&kind.as_str());
-    if let Some(key) = FLOW.keys.iter().filter(foreign).find(|key| table.table.has(key.name)) {
-        let message = format!("flow `{name}`: a `{kind}` flow has no `{}`", key.name);
-        let fix = format!("remove it, or set kind = \"{}\"", key.only.join("\" or \""));
-        return Err(table.error(key.name, message, fix));
-    }
-    let app = match KINDS.iter().position(|known| *known == kind) {
-        Some(0) => App::Bulk(amount(table, name)?),
-        Some(1) => App::Request {
-            request: table.get("request")?,
-            response: table.get("response")?,
-            think: table.get("think")?,
-            count: table.get("repeat")?,
-        },
-        Some(2) => {
-            let (rate, duration) = (table.get::<Rate>("rate")?, table.get("duration")?);
-            let packet = packet(table, (name, ip, path_mtu))?;
-            return Ok(Traffic::Udp { rate, packet, duration });
-        }
-        _ => {
-            let (interval, count) = (table.get("interval")?, table.get("repeat")?);
-            let packet = packet(table, (name, ip, path_mtu))?;
-            return Ok(Traffic::Ping { interval, packet, count });
-        }
+    let app = match workload(table, packets)? {
+        Workload::App(app) => app,
+        Workload::Datagrams(datagrams) => return Ok(Traffic::Datagrams(datagrams)),
     };
     let (mut from, mut to) = (hosts.0.clone(), hosts.1.clone());
     if let Some(node) = table.table.node("tcp") {
@@ -385,35 +349,6 @@ fn traffic(
         _ => Opener::Receiver,
     };
     Ok(Traffic::Tcp { tcp: Box::new(Tcp { cc, cc_params, from, to, opened_by }), app })
-}
-
-/// The size of a flow's packets, which have room for their headers and fit on their links.
-fn packet(table: &Reader<'_>, (name, ip, path_mtu): (&str, IpVersion, Option<u16>)) -> Result<Bytes, StrictError> {
-    let (packet, least) = (table.get::<Bytes>("packet")?, u64::from(ip.header_bytes()) + 8);
-    if packet.as_u64() < least {
-        let message = format!("flow `{name}`: packets of {packet} have no room for the headers of `v6`");
-        return Err(table.error("packet", message, format!("give them {least} B or more")));
-    }
-    if let Some(mtu) = path_mtu.filter(|mtu| packet.as_u64() > u64::from(*mtu)) {
-        let message = format!("flow `{name}`: packets of {packet} do not fit on a link on their way");
-        return Err(table.error("packet", message, format!("give them {mtu} B or less, or raise the link's `mtu`")));
-    }
-    Ok(packet)
-}
-
-fn amount(table: &Reader<'_>, name: &str) -> Result<Amount, StrictError> {
-    match (table.table.get("size")?, table.table.get("duration")?) {
-        (Some(size), None) => Ok(Amount::Size(size)),
-        (None, Some(duration)) => Ok(Amount::Duration(duration)),
-        (Some(_), Some(_)) => {
-            let message = format!("flow `{name}` has both a size and a duration");
-            Err(table.error("duration", message, "remove one of them"))
-        }
-        (None, None) => {
-            let message = format!("flow `{name}` has neither a size nor a duration");
-            Err(table.error("name", message, "add size = \"1 GB\" or duration = \"60 s\""))
-        }
-    }
 }
 
 /// The congestion control of a flow, and the parameters that the study set, as a JSON object.
@@ -487,9 +422,7 @@ fn authored(path: &str, node: &Node, what: &str, outside: &mut dyn Outside) -> R
 }
 
 fn cc_error(what: &str, error: &CcError, node: &Node) -> StrictError {
-    let text = error.to_string();
-    let (message, fix) = text.rsplit_once("; ").unwrap_or((&text, "correct it"));
-    StrictError::new(&node.origin, format!("`{what}`: {message}"), fix)
+    StrictError::new(&node.origin, format!("`{what}`: {}", error.message()), error.fix())
 }
 
 fn measure(study: &Reader<'_>, nodes: &Nodes) -> Result<Measure, StrictError> {
@@ -593,3 +526,44 @@ const MAX_NODES: usize = 100;
 const MAX_MILESTONES: u64 = 10_000;
 /// Most rows of a run's series.
 const MAX_ROWS: u64 = 50_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reader::value;
+    use crate::strict::Origin;
+
+    /// What a table of one setting makes of `config`.
+    fn with(setting: &Setting, text: &str, mut config: Config) -> Config {
+        let origin = Origin::place("test");
+        let mut node = Node::empty_table(&origin);
+        node.set(&[setting.name], value(text, &origin));
+        let table = Reader::open(&node, "hosts", &TCP, &[]).unwrap_or_else(|error| panic!("{error}"));
+        apply_tcp(&table, &mut config).unwrap_or_else(|error| panic!("{error}"));
+        config
+    }
+
+    /// A value of a setting that is not its default, as a study would write it.
+    fn another(setting: &Setting) -> String {
+        let other = |a: String, b: String| if setting.default == a { b } else { a };
+        match setting.domain {
+            Domain::Switch => other("true".into(), "false".into()),
+            Domain::Count { min, max } => other(max.to_string(), min.to_string()),
+            // Within both `rto_min` and `rto_max` as they are by default.
+            Domain::Duration { .. } => "201 ms".into(),
+            Domain::Size { max, .. } => max.to_string(),
+            Domain::Sizes => "[\"5 kB\", \"6 kB\", \"7 kB\"]".into(),
+            Domain::Choice(words) => other(words[0].into(), words[1].into()),
+        }
+    }
+
+    #[test]
+    fn a_setting_changes_itself_alone_and_its_default_undoes_that() {
+        for setting in SETTINGS {
+            let changed = with(setting, &another(setting), Config::default());
+            let different: Vec<_> = changed.differences().map(|(setting, _)| setting.name).collect();
+            assert_eq!(different, [setting.name]);
+            assert_eq!(with(setting, setting.default, changed), Config::default(), "{}", setting.name);
+        }
+    }
+}

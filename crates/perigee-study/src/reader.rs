@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use perigee_link::strict::{self, parse_value, suggestion, Content, Node, Origin, Read, StrictError, Table};
+use crate::strict::{self, parse_value, suggestion, Content, Node, Origin, Read, StrictError, Table};
 use perigee_units::{Bytes, Rate, Ratio, Time};
 
 use crate::keys::{Kind, Section};
@@ -70,14 +70,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Puts the value under `key` into `slot`, where there is one.
-    pub(crate) fn put<T: Read>(&self, key: &str, slot: &mut T) -> Result<(), StrictError> {
-        if let Some(value) = self.table.get(key)? {
-            *slot = value;
-        }
-        Ok(())
-    }
-
     /// An error about the value under `key`.
     pub(crate) fn error(&self, key: &str, message: impl Into<String>, fix: impl Into<String>) -> StrictError {
         self.table.error(key, message, fix)
@@ -134,6 +126,16 @@ pub(crate) fn check(node: &Node, what: &str, kind: Kind) -> Result<(), StrictErr
         Kind::Size { min, max } => within(node, what, Bytes::read(node, what)?, min, max),
         Kind::ThreeSizes => three_sizes(node, what),
         Kind::Rate => above_zero(node, what, Rate::read(node, what)? > Rate::ZERO),
+        Kind::RateFrom(min) => {
+            let rate = Rate::read(node, what)?;
+            if rate >= min {
+                return Ok(());
+            }
+            let message = format!("`{what}` = {rate} is out of range");
+            Err(StrictError::new(&node.origin, message, format!("use {min} or more")))
+        }
+        Kind::Share => Ratio::read(node, what).map(drop),
+        Kind::Number { min, max } => within(node, what, f64::read(node, what)?, min, max),
         Kind::ShareOrOff => above_zero(node, what, Ratio::read(node, what)? > Ratio::ZERO),
         Kind::SizeOrTimeOrOff => match (Bytes::read(node, what), Time::read(node, what)) {
             (Ok(size), _) => above_zero(node, what, size > Bytes::ZERO),
@@ -157,7 +159,7 @@ pub(crate) fn check(node: &Node, what: &str, kind: Kind) -> Result<(), StrictErr
         | Kind::Table(_)
         | Kind::Tables(_)
         | Kind::TablePerNode(_)
-        | Kind::Link
+        | Kind::Process(_)
         | Kind::Set
         | Kind::Vary
         | Kind::Inputs => Ok(()),

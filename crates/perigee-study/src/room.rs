@@ -1,22 +1,22 @@
-//! How much room the results of a run take, reckoned before it begins.
+//! Estimates the memory and file size of a run's results before the run begins.
 //!
 //! Series, exchanges and milestones have a bound: a row per interval, request or size. The log of events and captures
-//! depend on what is lost; for them the data is taken twice, as if each packet had to be sent again once. A flow of a
-//! given duration is taken to need twice that and a minute, for what is under way when its sender stops.
+//! depend on losses; the estimate counts the data twice, as if each packet were retransmitted once. A flow with a
+//! duration lasts at most twice that and a minute, for the packets in flight when its sender stops.
 
+use perigee_results::{Amount, Events, Exchanges, Flows, Links, Measure, Milestones, RowBytes, Series, Table};
 use perigee_units::Time;
 
-use crate::results::{CellType, Column, Events, Exchanges, Flows, Links, Milestones, Series, Table};
-use crate::run::{Amount, App, FlowSpec, Measure, Scenario, Traffic};
+use crate::run::{FlowSpec, Scenario, Traffic};
 
-/// What takes room in the results of a run, the largest first.
+/// The room that the results of a run take, by part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Tables by name, `captures`, and `goodput_bins`, which become percentiles.
+    /// Tables by name, `captures`, and `goodput_bins`, which become percentiles; the largest first.
     pub parts: Vec<Part>,
 }
 
-/// One of the things that take room.
+/// The room of one part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Name of the table.
@@ -48,7 +48,7 @@ impl Scenario {
             table(&Flows::default(), flows.len() as u64),
             table(&Series::default(), per_flow(measure.series)),
             table(&Links::default(), ticks(measure.series, run) * self.links.len() as u64),
-            table(&Exchanges::default(), flows.iter().map(exchanges).sum()),
+            table(&Exchanges::default(), flows.iter().map(|flow| flow.traffic.exchanges()).sum()),
             table(&Milestones::default(), milestones(measure, flows)),
             // Rows are collected by flow before they are a table.
             twice(table(&Events::default(), if measure.events { EVENTS_PER_PACKET * packets } else { 0 })),
@@ -62,23 +62,18 @@ impl Scenario {
 
     /// Packets with data of a flow over TCP that loses none.
     fn packets(&self, flow: &FlowSpec) -> u64 {
-        let Traffic::Tcp { tcp, app } = &flow.traffic else { return exchanges(flow) };
-        let bytes = match app {
-            App::Bulk(Amount::Size(size)) => size.as_u64(),
-            App::Bulk(Amount::Duration(length)) => {
-                let rates = flow.forward.iter().filter_map(|link| self.links.get(*link as usize));
-                let least = rates.map(|link| link.spec.rate.mean_bps()).fold(f64::INFINITY, f64::min);
-                // Without links nobody knows.
-                if least.is_finite() {
-                    (least / 8.0 * length.as_secs_f64()) as u64
-                } else {
-                    0
-                }
+        let Traffic::Tcp { tcp, app } = &flow.traffic else { return flow.traffic.exchanges() };
+        let bytes = app.bytes_both_ways().unwrap_or_else(|| {
+            let Amount::Duration(length) = app.amount() else { return 0 };
+            let rates = flow.forward.iter().filter_map(|link| self.links.get(*link as usize));
+            let least = rates.map(|link| link.spec.rate.mean_bps()).fold(f64::INFINITY, f64::min);
+            // Without links the rate is unknown.
+            if least.is_finite() {
+                (least / 8.0 * length.as_secs_f64()) as u64
+            } else {
+                0
             }
-            App::Request { request, response, count, .. } => {
-                (request.as_u64() + response.as_u64()).saturating_mul(u64::from(*count))
-            }
-        };
+        });
         bytes / u64::from(flow.segment(tcp.from.mss)).max(1) + 1
     }
 
@@ -90,20 +85,9 @@ impl Scenario {
 
 /// How long a flow lasts at the most.
 fn span(flow: &FlowSpec, limit: Time) -> Time {
-    let length = match &flow.traffic {
-        Traffic::Tcp { app: App::Bulk(Amount::Duration(length)), .. } | Traffic::Udp { duration: length, .. } => {
-            *length
-        }
-        Traffic::Ping { interval, count, .. } => *interval * u64::from(*count),
-        Traffic::Tcp { .. } => return limit,
-    };
-    (length * 2 + LAST_PACKETS).min(limit)
-}
-
-fn exchanges(flow: &FlowSpec) -> u64 {
-    match &flow.traffic {
-        Traffic::Tcp { app: App::Request { count, .. }, .. } | Traffic::Ping { count, .. } => u64::from(*count),
-        Traffic::Tcp { .. } | Traffic::Udp { .. } => 0,
+    match flow.traffic.amount() {
+        Amount::Duration(length) => (length * 2 + LAST_PACKETS).min(limit),
+        Amount::Size(_) => limit,
     }
 }
 
@@ -112,20 +96,8 @@ fn milestones(measure: &Measure, flows: &[FlowSpec]) -> u64 {
 }
 
 fn part(table: &dyn Table, rows: u64, text: u64) -> Part {
-    let (stored, file) =
-        table.columns().iter().map(|column| cell(column, text)).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
-    Part { name: table.name(), rows, memory: rows.saturating_mul(stored + file), file: rows.saturating_mul(file) }
-}
-
-/// Bytes of a cell in its column here, and in Arrow's, into which it is copied while the first is still there.
-fn cell(column: &Column, text: u64) -> (u64, u64) {
-    let plain = match column.cell {
-        CellType::Text => return (16, 8 + text),
-        CellType::Bool => 1,
-        CellType::U32 => 4,
-        CellType::U64 | CellType::F64 => 8,
-    };
-    (if column.nullable { 2 * plain } else { plain }, plain)
+    let RowBytes { memory, file } = RowBytes::of(table, text);
+    Part { name: table.name(), rows, memory: rows.saturating_mul(memory), file: rows.saturating_mul(file) }
 }
 
 fn twice(mut part: Part) -> Part {

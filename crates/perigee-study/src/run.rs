@@ -1,13 +1,17 @@
 //! A run: one point of a study in one round, resolved to what an engine carries out.
 
+use std::fmt::{self, Display, Formatter};
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use perigee_cc::Selected;
 use perigee_link::LinkSpec;
+use perigee_results::{Amount, Measure, Name};
 use perigee_tcp::Config;
-use perigee_units::{Bytes, Rate, Ratio, Stream, Time};
-
-use crate::results::Name;
+use perigee_traffic::{App, Datagrams, Schedule, Script};
+use perigee_units::{encode_enum, encode_struct, Stream, Time};
+use perigee_wire::{address, IpVersion, Ports};
 
 /// One run of a plan.
 #[derive(Clone, Debug)]
@@ -20,6 +24,32 @@ pub struct Run {
     pub seed: u64,
     /// What to carry out; shared by all rounds of the same point.
     pub scenario: Arc<Scenario>,
+}
+
+impl Run {
+    /// The flows with an author's congestion control: number, name, and the algorithm's file.
+    pub fn authored_flows(&self) -> Vec<(u32, String, PathBuf)> {
+        let flows = (0..).zip(&self.scenario.flows).filter_map(|(number, flow)| match &flow.traffic {
+            Traffic::Tcp { tcp, .. } => {
+                tcp.cc.algorithm().file().map(|file| (number, flow.name.to_string(), file.path.clone()))
+            }
+            Traffic::Datagrams(_) => None,
+        });
+        flows.collect()
+    }
+
+    /// The same run with the flows' numbers in their congestion controls, so that calls of authors' code are noted with
+    /// them.
+    #[must_use]
+    pub fn numbered(&self) -> Self {
+        let mut scenario = (*self.scenario).clone();
+        for (number, flow) in (0..).zip(&mut scenario.flows) {
+            if let Traffic::Tcp { tcp, .. } = &mut flow.traffic {
+                tcp.cc = tcp.cc.clone().of_flow(number);
+            }
+        }
+        Self { scenario: scenario.into(), ..self.clone() }
+    }
 }
 
 /// Nodes, links and flows with every setting resolved.
@@ -99,39 +129,47 @@ impl FlowSpec {
         self.ip.segment(mss.min(path))
     }
 
-    /// When the flow begins in a run with this seed: `start`, and up to `start_jitter` more, uniform.
-    pub fn start_in(&self, seed: u64) -> Time {
-        let mut stream = Stream::new(seed, &format!("flow/{}/start", self.name));
-        self.start + Time::from_nanos(stream.below(self.start_jitter.as_nanos()))
+    /// The address of a node in the flow's packets.
+    pub fn address(&self, node: u32) -> IpAddr {
+        address(node, self.ip)
     }
-}
 
-/// Bytes of the headers of IPv4 and TCP, without options.
-const IP_AND_TCP: u16 = 40;
-
-/// A version of the Internet Protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IpVersion {
-    /// RFC 791.
-    V4,
-    /// RFC 8200.
-    V6,
-}
-
-impl IpVersion {
-    /// Size of a packet's header, without options, bytes.
-    pub const fn header_bytes(self) -> u16 {
-        match self {
-            Self::V4 => 20,
-            Self::V6 => 40,
+    /// The flow's ports at `from` and at `to`, where it has this number: the end that listens has the server's port. Of
+    /// datagrams that is `to`; of pings both are the identifier.
+    pub fn ports(&self, number: u32) -> (u16, u16) {
+        let Ports { server, client } = Ports::of(number);
+        match &self.traffic {
+            Traffic::Tcp { tcp, .. } if tcp.opened_by == Opener::Receiver => (server, client),
+            Traffic::Datagrams(datagrams) if datagrams.is_answered() => (client, client),
+            Traffic::Tcp { .. } | Traffic::Datagrams(_) => (client, server),
         }
     }
 
-    /// The largest segment of a host whose setting is `mss`: its packets are no larger than those of IPv4.
-    pub const fn segment(self, mss: u16) -> u16 {
-        mss.saturating_sub(self.header_bytes() - Self::V4.header_bytes())
+    /// When the flow begins in a run with this seed: `start`, and up to `start_jitter` more, uniform.
+    pub fn start_in(&self, seed: u64) -> Time {
+        self.start + Time::from_nanos(self.stream(seed, "start").below(self.start_jitter.as_nanos()))
+    }
+
+    /// The random numbers that this flow has for one purpose in a run with this seed.
+    pub fn stream(&self, seed: u64, purpose: &str) -> Stream {
+        Stream::new(seed, &format!("flow/{}/{purpose}", self.name))
+    }
+
+    /// The script of its application, begun at `start`.
+    pub fn script(&self, app: &App, start: Time, seed: u64) -> Script {
+        Script::new(app, start, self.stream(seed, TRAFFIC))
+    }
+
+    /// The schedule of its datagrams, begun at `start`.
+    pub fn schedule(&self, datagrams: &Datagrams, start: Time, seed: u64) -> Schedule {
+        datagrams.schedule(start, self.stream(seed, TRAFFIC))
     }
 }
+
+/// The purpose of the random numbers of what a flow carries.
+const TRAFFIC: &str = "traffic";
+/// Bytes of the headers of IPv4 and TCP, without options.
+const IP_AND_TCP: u16 = 40;
 
 /// What a flow carries.
 #[derive(Clone, Debug)]
@@ -143,34 +181,50 @@ pub enum Traffic {
         /// What runs over them.
         app: App,
     },
-    /// Packets at a constant rate, `from` to `to`.
-    Udp {
-        /// Rate of the IP packets.
-        rate: Rate,
-        /// Size of an IP packet.
-        packet: Bytes,
-        /// From the first packet to the end.
-        duration: Time,
-    },
-    /// Small packets from `from`, each answered by `to`.
-    Ping {
-        /// Between two of them.
-        interval: Time,
-        /// Size of an IP packet, either way.
-        packet: Bytes,
-        /// How many.
-        count: u32,
-    },
+    /// Packets without a connection.
+    Datagrams(Datagrams),
 }
 
 impl Traffic {
-    /// As the study and the results name it.
-    pub const fn kind(&self) -> &'static str {
+    /// The name of its kind in the study and the results.
+    pub fn kind(&self) -> &'static str {
         match self {
-            Self::Tcp { app: App::Bulk(_), .. } => "bulk",
-            Self::Tcp { app: App::Request { .. }, .. } => "request",
-            Self::Udp { .. } => "udp",
-            Self::Ping { .. } => "ping",
+            Self::Tcp { app, .. } => app.name(),
+            Self::Datagrams(datagrams) => datagrams.name(),
+        }
+    }
+
+    /// How many exchanges it has: each is a row of the results.
+    pub fn exchanges(&self) -> u64 {
+        match self {
+            Self::Tcp { app, .. } => app.exchanges(),
+            Self::Datagrams(datagrams) => datagrams.exchanges(),
+        }
+    }
+
+    /// The payload it carries, or the time it takes.
+    pub fn amount(&self) -> Amount {
+        match self {
+            Self::Tcp { app, .. } => app.amount(),
+            Self::Datagrams(datagrams) => Amount::Duration(datagrams.length()),
+        }
+    }
+
+    /// The least time it takes over a path with this round trip and any rate, s.
+    pub fn least_s(&self, round_trip_s: f64) -> f64 {
+        match self {
+            Self::Tcp { app, .. } => app.least_s(round_trip_s),
+            Self::Datagrams(datagrams) => datagrams.least_s(round_trip_s),
+        }
+    }
+}
+
+impl Display for Traffic {
+    /// What it carries, in a few words.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { app, .. } => app.fmt(f),
+            Self::Datagrams(datagrams) => datagrams.fmt(f),
         }
     }
 }
@@ -199,59 +253,7 @@ pub enum Opener {
     Sender,
 }
 
-/// What an application does over a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum App {
-    /// `from` sends at once and all it can.
-    Bulk(Amount),
-    /// `to` asks, `from` answers, over one connection; the next request follows the response after a pause.
-    Request {
-        /// Size of a request.
-        request: Bytes,
-        /// Size of a response.
-        response: Bytes,
-        /// From the end of a response to the next request.
-        think: Time,
-        /// How many requests.
-        count: u32,
-    },
-}
-
-/// When a bulk flow is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
-    /// After so many bytes.
-    Size(Bytes),
-    /// After so long.
-    Duration(Time),
-}
-
-/// What a run writes down.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Measure {
-    /// Interval of `series` and `links`; none: neither is written.
-    pub series: Option<Time>,
-    /// Where a flow's startup phase ends; none: it has no such phase.
-    pub startup: Option<Startup>,
-    /// The steady phase: this last share of the bytes of a flow with a size, of the time of a flow with a duration.
-    pub steady: Option<Ratio>,
-    /// Bin of the goodput's percentiles.
-    pub goodput_bin: Time,
-    /// Width of the round trip bins; none: no `rtt` table.
-    pub rtt_bin: Option<Time>,
-    /// Delivered sizes whose times are written, growing.
-    pub milestones: Vec<Bytes>,
-    /// Whether to write the TCP log.
-    pub events: bool,
-    /// Numbers of the nodes that capture their packets.
-    pub pcap: Vec<u32>,
-}
-
-/// Where a startup phase ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Startup {
-    /// When so much has been delivered.
-    Bytes(Bytes),
-    /// So long after the flow began.
-    Time(Time),
-}
+encode_struct!(FlowSpec { name, from, to, forward, back, start, start_jitter, ip, path_mtu, traffic });
+encode_enum!(Traffic { Tcp { tcp, app }, Datagrams(datagrams) });
+encode_struct!(Tcp { cc, cc_params, from, to, opened_by });
+encode_enum!(Opener { Receiver, Sender });

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use perigee_link::strict::{self, Node, Origin, StrictError};
-use perigee_units::{Bytes, Stream};
+use crate::strict::{self, Node, Origin, StrictError};
+use perigee_results::Name;
+use perigee_units::{fingerprint, Bytes, Stream};
 use serde_json::json;
 
-use crate::links::{fingerprint, Built, Workshop};
+use crate::links::{Built, Workshop};
 use crate::live::{live, Live};
 use crate::outside::Outside;
 use crate::plan::Points;
 use crate::read::{Draft, Head};
 use crate::reader::clip;
-use crate::results::Name;
 use crate::run::{Run, RunLink, Scenario};
 
 /// What is wrong with a study, where, and what to do; prints as `file:line: message; fix`.

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 
 use common::{load, plan, small_with, SMALL};
 use perigee_link::{AqmSpec, LossSpec, RateSpec};
-use perigee_study::{plan_json, Amount, App, Measure, Overrides, Run, Startup, Study, Traffic};
+use perigee_results::{Amount, Measure, Startup};
+use perigee_study::{plan_json, Overrides, Run, Study, Traffic};
+use perigee_traffic::{App, Bulk};
 use perigee_units::{Bytes, Rate, Ratio, Time};
 use proptest::prelude::*;
 
@@ -78,7 +80,7 @@ fn a_setting_of_what_varies_pins_it() {
 fn a_duration_that_is_set_takes_the_place_of_the_size() {
     let runs = plan(SMALL, &["flows.download.duration=9 s"], false).unwrap();
     let Traffic::Tcp { app, .. } = &runs[0].scenario.flows[0].traffic else { panic!("a download is over TCP") };
-    assert_eq!(*app, App::Bulk(Amount::Duration(Time::from_secs(9))));
+    assert_eq!(*app, bulk(Amount::Duration(Time::from_secs(9))));
 }
 
 #[test]
@@ -87,7 +89,7 @@ fn parameters_of_a_congestion_control_are_paths_too() {
     let runs = plan(&text, &["link.air.down.rate=1 Mbit/s"], false).unwrap();
     let params = runs[..2].iter().map(|run| match &run.scenario.flows[0].traffic {
         Traffic::Tcp { tcp, .. } => (&*tcp.cc_params, tcp.cc.values()[0]),
-        _ => panic!("a download is over TCP"),
+        Traffic::Datagrams(_) => panic!("a download is over TCP"),
     });
     let params: Vec<(&str, u64)> = params.collect();
     assert_eq!(params, [("{}", 25_000), ("{\"rtt0\":\"50 ms\"}", 50_000)]);
@@ -117,8 +119,8 @@ fn the_reduced_size_is_the_declared_one_and_settings_come_after_it() {
         let Traffic::Tcp { app, .. } = runs[0].scenario.flows[0].traffic.clone() else { panic!("over TCP") };
         (runs.len(), app)
     };
-    assert_eq!(size(&[]), (6, App::Bulk(Amount::Size(Bytes::new(1_000_000)))));
-    assert_eq!(size(&["flows.download.size=2 MB", "rounds=3"]), (18, App::Bulk(Amount::Size(Bytes::new(2_000_000)))));
+    assert_eq!(size(&[]), (6, bulk(Amount::Size(Bytes::new(1_000_000)))));
+    assert_eq!(size(&["flows.download.size=2 MB", "rounds=3"]), (18, bulk(Amount::Size(Bytes::new(2_000_000)))));
     let error = plan(&small_with("[reduced]\nset = {", "[vary2]\nx = {"), &[], true).unwrap_err().to_string();
     assert!(error.contains("unknown key `vary2`"), "{error}");
     let without = SMALL.split("[reduced]").next().unwrap();
@@ -301,4 +303,8 @@ fn packets_must_fit_on_the_links_on_their_way() {
     assert!(read("1000 B", &format!("{ping}\"1000 B\"")).is_ok());
     let said = read("1000 B", &format!("{ping}\"1001 B\"")).expect_err("too large");
     assert!(said.contains("do not fit on a link") && said.contains("give them 1000 B or less"), "{said}");
+}
+
+fn bulk(amount: Amount) -> App {
+    App::Bulk(Bulk { amount })
 }

@@ -1,12 +1,17 @@
 //! What is generated is what is there, and the studies and pages of the repository read.
 
+#![allow(clippy::disallowed_methods, reason = "the generated files are compared")]
+
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use perigee_study::results::{Table, Tables};
-use perigee_study::{schema, App, Overrides, Run, Study, Traffic};
+use perigee_results::{Table, Tables};
+use perigee_study::{schema, Overrides, Run, Study, Traffic};
+use perigee_tcp::SETTINGS;
+use perigee_traffic::App;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -22,6 +27,7 @@ const STALE: &str = "run `cargo run -p perigee-study --bin schema -- schema docs
 fn the_schemas_on_file_are_those_of_the_code() {
     // Not `assert_eq`, which would print both of them.
     assert!(read("schema/study.json") == schema::study_json(), "study.json is stale; {STALE}");
+    assert!(read("schema/profile.json") == schema::profile_json(), "profile.json is stale; {STALE}");
     assert!(read("schema/results.json") == schema::results_json(), "results.json is stale; {STALE}");
     assert!(read("schema/results.md") == schema::results_markdown(), "results.md is stale; {STALE}");
 }
@@ -32,6 +38,21 @@ fn the_reference_has_every_key_of_every_table() {
     assert!(schema::study_markdown(&page).as_deref() == Some(&*page), "study.md is stale; {STALE}");
     for section in schema::sections() {
         assert!(page.contains(&format!("<!-- keys: {section} -->")), "the reference lacks the table of {section}");
+    }
+}
+
+#[test]
+fn the_schema_on_file_has_every_tcp_setting_of_hosts_nodes_and_flows() {
+    let schema: serde_json::Value = serde_json::from_str(&read("schema/study.json")).unwrap();
+    for place in
+        ["/properties/hosts", "/properties/hosts/additionalProperties", "/properties/flows/items/properties/tcp"]
+    {
+        let keys = schema.pointer(&format!("{place}/properties")).and_then(|keys| keys.as_object()).unwrap();
+        let settings: BTreeSet<_> = SETTINGS.iter().map(|setting| setting.name).collect();
+        assert_eq!(keys.keys().map(String::as_str).collect::<BTreeSet<_>>(), settings, "{place}");
+        for setting in SETTINGS {
+            assert_eq!(keys[setting.name]["description"], setting.about, "{place}");
+        }
     }
 }
 
@@ -113,7 +134,7 @@ fn a_column_that_has_a_unit_ends_in_it() {
 #[test]
 fn a_table_keeps_its_rows_in_columns_of_one_length() {
     let mut tables = Tables::default();
-    let row = |bytes| perigee_study::results::MilestoneRow { run: 1, flow: "f".into(), bytes, t_s: 0.5 };
+    let row = |bytes| perigee_results::MilestoneRow { run: 1, flow: "f".into(), bytes, t_s: 0.5 };
     let mut others = tables.milestones.clone();
     tables.milestones.push(row(1));
     others.push(row(2));

@@ -1,20 +1,15 @@
-//! A TCP endpoint without IO: it is told what happened (`on_*`) and asked for work (`poll_*`, `next_timer`).
+//! A TCP endpoint without IO: its host reports events (`on_*`) and asks for work (`poll_*`, `next_timer`).
 //!
-//! It behaves as today's Linux does. It owns no clock, no random numbers and no payload bytes; streams are counted.
+//! The endpoint behaves as today's Linux does. It owns no clock, no random numbers and no payload: streams are counted.
 
-mod ack;
-mod config;
 mod endpoint;
-mod output;
-mod queue;
-mod rack;
+mod info;
 mod receiver;
-mod recovery;
-mod rtt;
-mod sack;
 mod segment;
 mod sender;
+mod settings;
 
-pub use config::{Config, WindowShare};
-pub use endpoint::{Endpoint, Failure, Info};
+pub use endpoint::{Endpoint, Failure};
+pub use info::Info;
 pub use segment::{Flags, Segment, MAX_SACK_BLOCKS};
+pub use settings::{Config, Domain, Kernel, Setting, Sysctl, Value, WindowShare, SETTINGS};

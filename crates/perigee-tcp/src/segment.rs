@@ -1,4 +1,4 @@
-//! A TCP segment as a value: the header fields that decide anything, and the length of the payload.
+//! A TCP segment as a value: the header fields that the endpoint reads, and the length of the payload.
 
 /// Most SACK blocks that fit beside timestamps (RFC 2018, section 3).
 pub const MAX_SACK_BLOCKS: usize = 3;
@@ -7,7 +7,7 @@ pub const MAX_SACK_BLOCKS: usize = 3;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags(pub u8);
 
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the RFC's")]
 impl Flags {
     pub const FIN: u8 = 0x01;
     pub const SYN: u8 = 0x02;
@@ -24,7 +24,7 @@ impl Flags {
     }
 }
 
-/// One segment on its way. A small value: it is copied, never allocated.
+/// One segment. A small value: it is copied, never allocated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Segment {
     /// Sequence number of the first byte.
@@ -46,14 +46,14 @@ pub struct Segment {
     /// SACK blocks in use.
     pub sack_count: u8,
     /// Window scale option, shift; only with SYN.
-    pub window_scale: u8,
+    pub window_scale: Option<u8>,
     /// Flags.
     pub flags: Flags,
     /// Whether the timestamps option is present.
     pub timestamps: bool,
     /// SACK-permitted option; only with SYN.
     pub sack_permitted: bool,
-    /// Its packet says that both ends know congestion marks (ECT): new data only (RFC 3168, section 6.1.5).
+    /// The packet is ECN-capable (ECT): new data only (RFC 3168, section 6.1.5).
     pub ect: bool,
 }
 
@@ -67,7 +67,7 @@ impl Segment {
         20 + syn + timestamps + sack
     }
 
-    /// Bytes of the IPv4 packet that carries it.
+    /// Bytes of its IPv4 packet.
     #[inline]
     pub fn ip_bytes(&self) -> u32 {
         20 + self.header_bytes() + u32::from(self.len)

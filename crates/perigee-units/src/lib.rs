@@ -5,10 +5,16 @@
 //! (`"600 ms"`, `"144 Mbit/s"`, `"36 MB"`, `"0.1 %"`); a number without a unit is an error.
 //! Decimal prefixes are powers of 1000 (`kB`, `MB`, `GB`), binary ones powers of 1024 (`KiB`, `MiB`, `GiB`).
 
+mod encode;
+mod hash;
 mod quantity;
 mod random;
+mod serial;
 mod text;
 
+pub use encode::{fingerprint, Encode};
+pub use hash::fnv1a;
 pub use quantity::{Bytes, Rate, Ratio, Time};
 pub use random::Stream;
+pub use serial::nearest_position;
 pub use text::UnitError;

@@ -4,7 +4,7 @@
 //! seeded by `SplitMix64` from the study's seed and the FNV-1a hash of the stream's name. This is version 1 of the scheme;
 //! results name it. Logarithms come from the `libm` crate, so draws are the same on every platform.
 
-use crate::Time;
+use crate::{fnv1a, Time};
 
 /// A deterministic stream of random numbers.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ impl Stream {
     /// assert_ne!(a.next_u64(), b.next_u64());
     /// ```
     pub fn new(seed: u64, name: &str) -> Self {
-        let mut mixer = seed ^ fnv1a(name.as_bytes());
+        let mut mixer = seed ^ fnv1a(name.bytes());
         Self { state: std::array::from_fn(|_| split_mix(&mut mixer)) }
     }
 
@@ -94,10 +94,6 @@ fn split_mix(state: &mut u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
-}
-
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, b| (hash ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -3,15 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use thiserror::Error;
-
 use crate::{Bytes, Rate, Ratio, Time};
 
 /// Why a text is not a quantity; the message says what to write instead.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnitError {
     /// There is a number but no unit.
-    #[error("`{text}` has no unit; write {example}")]
     MissingUnit {
         /// What was read.
         text: String,
@@ -19,7 +16,6 @@ pub enum UnitError {
         example: &'static str,
     },
     /// The unit is not one of this kind of quantity.
-    #[error("`{unit}` in `{text}` is not a unit of {kind}; use one of {known}")]
     UnknownUnit {
         /// What was read.
         text: String,
@@ -31,7 +27,6 @@ pub enum UnitError {
         known: String,
     },
     /// The part before the unit is not a number.
-    #[error("`{text}` does not start with a number; write {example}")]
     NotANumber {
         /// What was read.
         text: String,
@@ -39,7 +34,6 @@ pub enum UnitError {
         example: &'static str,
     },
     /// The number is negative.
-    #[error("`{text}` is negative; {kind} starts at zero")]
     Negative {
         /// What was read.
         text: String,
@@ -47,7 +41,6 @@ pub enum UnitError {
         kind: &'static str,
     },
     /// The number does not fit.
-    #[error("`{text}` is out of range; {kind} goes up to {limit}")]
     OutOfRange {
         /// What was read.
         text: String,
@@ -57,6 +50,44 @@ pub enum UnitError {
         limit: &'static str,
     },
 }
+
+impl UnitError {
+    fn parts(&self) -> (String, String) {
+        match self {
+            Self::MissingUnit { text, example } => (format!("`{text}` has no unit"), format!("write {example}")),
+            Self::UnknownUnit { text, unit, kind, known } => {
+                (format!("`{unit}` in `{text}` is not a unit of {kind}"), format!("use one of {known}"))
+            }
+            Self::NotANumber { text, example } => {
+                (format!("`{text}` does not start with a number"), format!("write {example}"))
+            }
+            Self::Negative { text, kind } => (format!("`{text}` is negative"), format!("{kind} starts at zero")),
+            Self::OutOfRange { text, kind, limit } => {
+                (format!("`{text}` is out of range"), format!("{kind} goes up to {limit}"))
+            }
+        }
+    }
+
+    /// What is wrong, without the fix.
+    pub fn message(&self) -> String {
+        self.parts().0
+    }
+
+    /// What to do about it.
+    pub fn fix(&self) -> String {
+        self.parts().1
+    }
+}
+
+/// `message; fix`.
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (message, fix) = self.parts();
+        write!(f, "{message}; {fix}")
+    }
+}
+
+impl std::error::Error for UnitError {}
 
 impl FromStr for Time {
     type Err = UnitError;
@@ -92,6 +123,23 @@ impl FromStr for Ratio {
         let parts = RATIO.parse(text)?;
         Ratio::new(parts as f64 / 1e15).ok_or_else(|| RATIO.out_of_range(text))
     }
+}
+
+macro_rules! units {
+    ($($quantity:ident: $kind:ident;)+) => {$(
+        impl $quantity {
+            /// The units that its text may have.
+            pub fn units() -> impl Iterator<Item = &'static str> {
+                $kind.units.iter().map(|unit| unit.name)
+            }
+        }
+    )+};
+}
+units! {
+    Time: TIME;
+    Rate: RATE;
+    Bytes: BYTES;
+    Ratio: RATIO;
 }
 
 impl fmt::Display for Time {

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from perigee.analysis import Analysis, Options, analyze
+from perigee.analysis.recordings import Analysis, Options, analyze
 from perigee.errors import InputError
-from perigee.periodicity import periodicity
+from perigee.headers import IPV4, IPV6, TCP
+from perigee.statistics.periodicity import periodicity
 
 SUSTAINED_S = 5
 """A rate that lasts for so long is no burst of a queue before the capture."""
-HEADERS = {4: 40, 6: 60}
+HEADERS = {4: IPV4 + TCP, 6: IPV6 + TCP}
 """Bytes of the headers of IP and TCP, options not counted: they are part of what an announced segment size leaves."""
 
 

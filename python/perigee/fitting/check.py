@@ -12,19 +12,22 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from perigee.engines import Output, Simulator, native_core
+from perigee.core import native
+from perigee.engines.contract import Output
+from perigee.engines.native import Simulator
 from perigee.fitting.fit import Measured
 from perigee.fitting.loss import runs_of
 from perigee.fitting.profile import Fitted, quoted
 from perigee.fitting.series import Pings
+from perigee.headers import IPV4, UDP
+from perigee.measuring.probe_steps import Step
 from perigee.places import StudyFile
-from perigee.probed import Step
 
 Floats = npt.NDArray[np.float64]
 
 MOST_PINGS = 1_000_000
 MOST_PROBE_S = 30.0
-UDP_HEADERS = 28
+UDP_HEADERS = IPV4 + UDP
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def _step(fitted: Fitted, step: Step) -> Iterator[Row]:
 
 def _run(profile: str, flow: str, seed: int) -> Output:
     """Carry one flow out over a profile, in a folder that is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix=native_core().scratch_prefix("fit")) as folder:
+    with tempfile.TemporaryDirectory(prefix=native.scratch_prefix("fit")) as folder:
         path = Path(folder) / "fitted.toml"
         path.write_text(profile, encoding="utf-8")
         text = (

@@ -25,8 +25,8 @@ from perigee.fitting.rate import (
     variation_below,
 )
 from perigee.fitting.series import Pings
+from perigee.measuring.probe_steps import Step
 from perigee.numbers import number
-from perigee.probed import Step
 
 DEFAULT_BPS = 100_000_000
 PROBE_DECIDES_FROM = 20

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perigee.fitting.delay import autocorrelation
 from perigee.fitting.loss import Runs
-from perigee.probed import Step, capacity_bps
+from perigee.measuring.probe_steps import Step, capacity_bps
 
 BIN_S = 1.0
 LEAST_BINS = 20

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from perigee.errors import InputError
-from perigee.ping import entries
-from perigee.roundtrips import LIMITED
+from perigee.measuring.ping import entries
+from perigee.measuring.round_trips import LIMITED
 
 Floats = npt.NDArray[np.float64]
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import polars as pl
 
 from perigee.numbers import number
-from perigee.outcomes import INCOMPLETE, has_failed
-from perigee.pairing import is_one_sample
 from perigee.report import sections
 from perigee.report.context import Context
 from perigee.report.model import Fact, Report
 from perigee.report.sections.published import facts as published_facts
-from perigee.results import Results
+from perigee.statistics.pairing import is_one_sample
+from perigee.store.outcomes import INCOMPLETE, has_failed
+from perigee.store.results import Results
 
 
 def assemble(results: Results) -> Report:
@@ -34,7 +34,7 @@ def assemble(results: Results) -> Report:
     ]
     facts += _endings(context)
     settings = ", ".join(manifest["settings"]) or "none"
-    engine = {"sim": "simulated packet by packet", "emu": "emulated", "live": "measured"}.get(manifest["engine"], "")
+    engine = context.found + (" packet by packet" if manifest["engine"] == "sim" else "")
     return Report(
         title=context.settings.title or results.title or results.study,
         question=context.settings.question,

@@ -11,14 +11,18 @@ from typing import Any
 
 import polars as pl
 
-from perigee.metrics import Metric, group_value, metric, with_metric
-from perigee.outcomes import STOPPED, has_failed
 from perigee.report.names import distinct
 from perigee.report.network import Meeting, Network
 from perigee.report.settings import Published, ReportSettings, published, report_settings
 from perigee.report.style import Look, look
-from perigee.results import Results
-from perigee.statistics import most_typical
+from perigee.statistics.estimates import most_typical
+from perigee.statistics.metrics import Metric, group_value, metric, with_metric
+from perigee.store.manifest import ENGINES
+from perigee.store.outcomes import STOPPED, has_failed
+from perigee.store.results import Results
+
+MOST_DRAWN = 14
+"""With more groups than this a figure is not readable: then the report is of tables only."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +76,12 @@ class Context:
         settings: what to show.
         published: what was published, if anything.
         network: the paths of the flows.
-        found: how the numbers of the results came about, in a word: `simulated`, `emulated` or `measured`.
+        found: how the numbers of the results came about, in a word: see `ENGINES`.
     """
 
     def __init__(self, results: Results) -> None:
         self.results = results
-        self.found = {"emu": "emulated", "live": "measured"}.get(results.manifest["engine"], "simulated")
+        self.found = ENGINES[results.manifest["engine"]]
         self.settings: ReportSettings = report_settings(results)
         self.published: Published | None = published(results)
         self.network = Network(results)

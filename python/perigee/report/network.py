@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from perigee.results import Results
+from perigee.store.results import Results
 
 Link = str | tuple[str, str]
 """The name of a directed link, or the nodes at both ends of a path whose links are not known."""

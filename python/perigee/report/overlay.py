@@ -8,16 +8,17 @@ from pathlib import Path
 
 import polars as pl
 
-from perigee.compare import Difference, as_frame, label_of, pairs, remarks
 from perigee.errors import InputError
-from perigee.metrics import mean
 from perigee.numbers import number, probability, signed
+from perigee.report.comparison import Difference, as_frame, label_of, pairs, remarks
 from perigee.report.context import Context, Group
 from perigee.report.html import write
 from perigee.report.model import Block, Cell, Fact, Plot, Report, Section, Table, Text
 from perigee.report.sections.representative import rtt_of
 from perigee.report.style import figure, legend_above, look, styled
-from perigee.results import Results
+from perigee.statistics.metrics import mean
+from perigee.store.manifest import ENGINES
+from perigee.store.results import Results
 
 ROWS = (
     ("goodput_mbps", "Throughput\n(Mbit/s)"),
@@ -27,8 +28,6 @@ ROWS = (
 )
 """What is drawn over time: column and label."""
 
-ENGINES = {"sim": "simulated", "emu": "emulated", "live": "between hosts", "capture": "captured"}
-
 
 def write_overlay(a: Results, b: Results, cells: Sequence[Difference], out: Path) -> None:
     """Write the page of two results.
@@ -36,7 +35,7 @@ def write_overlay(a: Results, b: Results, cells: Sequence[Difference], out: Path
     Args:
         a: the first.
         b: the second.
-        cells: what `perigee.compare.compare` found.
+        cells: what `perigee.report.comparison.compare` found.
         out: the HTML file.
 
     Raises:
@@ -171,5 +170,4 @@ def _table(cells: Sequence[Difference], names: tuple[str, str], remarks: Sequenc
 
 
 def _name(results: Results, letter: str) -> str:
-    engine = ENGINES.get(results.manifest["engine"], results.manifest["engine"])
-    return f"{letter}: {results.path.name} ({engine})"
+    return f"{letter}: {results.path.name} ({ENGINES[results.manifest['engine']]})"

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from perigee.csv_text import csv_text
 from perigee.errors import InputError
 from perigee.files import atomic_file, storage_errors, write_atomically
+from perigee.report.csv_text import csv_text
 from perigee.report.model import Plot, Report, Table
 
 _LATEX = {

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from perigee.errors import InputError
-from perigee.metrics import Metric, metric
-from perigee.results import Results
+from perigee.statistics.metrics import Metric, metric
+from perigee.store.results import Results
 
 STATISTICS = ("mean", "zero_percent", "below_percent", "max")
 

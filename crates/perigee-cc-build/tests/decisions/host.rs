@@ -45,7 +45,7 @@ thread_local! {
     pub(crate) static LAYOUT: Cell<Option<&'static Layout>> = const { Cell::new(None) };
 }
 
-/// xorshift64*, see `tcp.h`.
+/// xorshift64*, see `host/native.h`.
 fn random() -> u32 {
     let mut x = RANDOM.get();
     x ^= x >> 12;
@@ -56,7 +56,7 @@ fn random() -> u32 {
 }
 
 /// A socket at an address. What Linux's functions do to it is written here a second time, from RFC 5681 and what they
-/// are known to do, so that the native ones in `tcp.h` are compared with something else than themselves.
+/// are known to do, so that the native ones in `host/native.h` are compared with something else than themselves.
 #[derive(Clone, Copy)]
 struct View(u64);
 

@@ -17,12 +17,12 @@ const ADDRESS: u32 = 1;
 /// `R_BPF_64_32`: the immediate of a call is a distance.
 const CALL: u32 = 10;
 /// One callback, ready to execute.
-pub(crate) struct Callback {
+pub(crate) struct Program {
     machine: Rc<Machine>,
     entry: usize,
 }
 
-impl Callback {
+impl Program {
     /// Calls it with these arguments.
     pub(crate) fn call(&self, arguments: &[u64]) -> u64 {
         self.machine.execute(self.entry, arguments).unwrap_or_else(|error| panic!("{error}"))
@@ -30,7 +30,7 @@ impl Callback {
 }
 
 /// The callbacks of an object by the slot they have in `struct tcp_congestion_ops`, counted in pointers.
-pub(crate) fn link(object: &[u8], params: &[(&str, u64)], memory: &[Range<u64>]) -> BTreeMap<u64, Callback> {
+pub(crate) fn link(object: &[u8], params: &[(&str, u64)], memory: &[Range<u64>]) -> BTreeMap<u64, Program> {
     let file = object::File::parse(object).expect("an ELF file");
     let linker = Linker::new(&file, params);
     let ops = file.section_by_name(".struct_ops").expect("a table of callbacks");
@@ -38,7 +38,7 @@ pub(crate) fn link(object: &[u8], params: &[(&str, u64)], memory: &[Range<u64>])
     let machine = Rc::new(Machine::new(&linker.code, &host::HELPERS, memory));
     let callback = |(slot, relocation): (u64, object::Relocation)| {
         let entry = symbol(&file, relocation.target()).address() as usize / INSN;
-        (slot / 8, Callback { machine: Rc::clone(&machine), entry })
+        (slot / 8, Program { machine: Rc::clone(&machine), entry })
     };
     ops.relocations().map(callback).collect()
 }

@@ -4,38 +4,20 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use perigee_cc::{AckSample, Algorithm, Ops, RateSample, TcpSock, STORAGE_BYTES};
+use perigee_cc::{AckSample, Algorithm, Callback, Ops, RateSample, TcpSock, STORAGE_BYTES};
 
 use crate::host;
 use crate::layout::Layout;
-use crate::program::{link, Callback};
+use crate::program::{link, Program};
 
 thread_local! {
     static TWIN: RefCell<Option<Twin>> = const { RefCell::new(None) };
 }
 
-/// Slots of `struct tcp_congestion_ops`.
-#[derive(Clone, Copy, Debug)]
-#[repr(u64)]
-enum Slot {
-    Init,
-    Release,
-    Ssthresh,
-    CongAvoid,
-    SetState,
-    CwndEvent,
-    InAckEvent,
-    PktsAcked,
-    MinTsoSegs,
-    CongControl,
-    UndoCwnd,
-    SndbufExpand,
-}
-
 /// Both builds of an algorithm.
 struct Twin {
     native: Ops,
-    callbacks: BTreeMap<u64, Callback>,
+    programs: BTreeMap<u64, Program>,
     layout: &'static Layout,
     sock: Box<[u64]>,
     storage: Box<[u64; STORAGE_BYTES / 8]>,
@@ -65,11 +47,11 @@ pub(crate) fn pair(
     let sample = Box::new([0; size_of::<RateSample>() / 8]);
     let memory = [range(&sock), range(&*storage), range(&*sample)];
     let params: Vec<_> = algorithm.params().iter().map(|p| p.name).zip(values.iter().copied()).collect();
-    let callbacks = link(object, &params, &memory);
+    let programs = link(object, &params, &memory);
     host::LAYOUT.set(Some(layout));
     host::STORAGE.set(storage.as_ptr() as u64);
     let native = *algorithm.ops().expect("it is built in");
-    TWIN.set(Some(Twin { native, callbacks, layout, sock, storage, sample, seen: Seen::default() }));
+    TWIN.set(Some(Twin { native, programs, layout, sock, storage, sample, seen: Seen::default() }));
     // SAFETY: each callback passes its socket to the algorithm's own, and to a copy of it.
     unsafe { algorithm.with_ops(watched(&native)) }
 }
@@ -98,14 +80,22 @@ fn watched(own: &Ops) -> Ops {
         min_tso_segs: own.min_tso_segs.map(|_| min_tso_segs as _),
         cong_control: own.cong_control.map(|_| cong_control as _),
         undo_cwnd: own.undo_cwnd.map(|_| undo_cwnd as _),
-        sndbuf_expand: own.sndbuf_expand.map(|_| sndbuf_expand as _),
+        // The host does not call it.
+        sndbuf_expand: own.sndbuf_expand,
         name: own.name,
     }
 }
 
 impl Twin {
     /// Runs the BPF build on a copy of the socket as it was, and compares with the socket as the native build left it.
-    fn compare(&mut self, slot: Slot, before: &TcpSock, arguments: &[u64], after: &TcpSock, answer: Option<u32>) {
+    fn compare(
+        &mut self,
+        callback: Callback,
+        before: &TcpSock,
+        arguments: &[u64],
+        after: &TcpSock,
+        answer: Option<u32>,
+    ) {
         self.seen.calls += 1;
         if self.seen.difference.is_some() {
             return;
@@ -118,11 +108,11 @@ impl Twin {
         host::NOW_US.set(before.tcp_mstamp);
         let mut context = vec![sock.as_ptr() as u64];
         context.extend_from_slice(arguments);
-        let Some(callback) = self.callbacks.get(&(slot as u64)) else {
-            self.seen.difference = Some(format!("{slot:?}: the BPF build has no such callback"));
+        let Some(program) = self.programs.get(&callback.slot()) else {
+            self.seen.difference = Some(format!("{callback:?}: the BPF build has no such callback"));
             return;
         };
-        let theirs = callback.call(&context) as u32;
+        let theirs = program.call(&context) as u32;
         let mut text = self.layout.differences(after, sock);
         if *self.storage != after.cc_storage {
             text += "storage; ";
@@ -135,7 +125,7 @@ impl Twin {
         }
         if !text.is_empty() {
             let calls = self.seen.calls;
-            self.seen.difference = Some(format!("call {calls}, {slot:?} with {arguments:?} at {before:?}: {text}"));
+            self.seen.difference = Some(format!("call {calls}, {callback:?} with {arguments:?} at {before:?}: {text}"));
         }
     }
 
@@ -150,7 +140,7 @@ impl Twin {
 
 /// Runs `native` on the socket and its twin on a copy.
 fn twice<R: Copy>(
-    slot: Slot,
+    callback: Callback,
     sk: *mut TcpSock,
     native: impl FnOnce(&Ops) -> R,
     answer: impl FnOnce(R) -> Option<u32>,
@@ -164,7 +154,7 @@ fn twice<R: Copy>(
         let arguments = arguments(twin);
         // SAFETY: as above.
         let after = unsafe { &*sk };
-        twin.compare(slot, &before, &arguments, after, answer(result));
+        twin.compare(callback, &before, &arguments, after, answer(result));
         result
     })
 }
@@ -188,9 +178,8 @@ macro_rules! callback {
     };
 }
 
-use Slot::{
-    CongAvoid, CongControl, CwndEvent, InAckEvent, Init, MinTsoSegs, PktsAcked, Release, SetState, SndbufExpand,
-    Ssthresh, UndoCwnd,
+use Callback::{
+    CongAvoid, CongControl, CwndEvent, InAckEvent, Init, MinTsoSegs, PktsAcked, Release, SetState, Ssthresh, UndoCwnd,
 };
 
 callback!(init, Init);
@@ -202,7 +191,6 @@ callback!(cwnd_event, CwndEvent, event: u32);
 callback!(in_ack_event, InAckEvent, flags: u32);
 callback!(min_tso_segs, MinTsoSegs -> u32);
 callback!(undo_cwnd, UndoCwnd -> u32);
-callback!(sndbuf_expand, SndbufExpand -> u32);
 
 unsafe extern "C" fn pkts_acked(sk: *mut TcpSock, sample: *const AckSample) {
     // SAFETY: the host passes the address of a sample.

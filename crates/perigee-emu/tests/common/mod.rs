@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perigee_emu::{check, CaptureFiles};
-use perigee_study::results::Tables;
+use perigee_results::Tables;
 use perigee_study::{Overrides, Run, Study};
 
 /// A wire and a satellite link of 20 Mbit/s and 200 ms, whose queue never overflows: then nothing hangs on which packet

@@ -1,11 +1,17 @@
 //! Captures: read back by the reader of the same crate, checked byte by byte here, and by tshark where there is one.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the simulator returns captures, the test writes them for a reader of files"
+)]
+
 use std::process::{Command, Stdio};
 
 use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::{carry_out, plan, through_router};
-use crate::network::Options;
+use crate::network::Carriage;
 
 /// A run with losses, so that there are SACK blocks, and datagrams, captured at its two ends.
 fn captured(capture_payload: usize) -> Vec<(String, Vec<u8>)> {
@@ -32,10 +38,18 @@ fn captured_of(ip: &str, capture_payload: usize) -> Vec<(String, Vec<u8>)> {
         interval = "50 ms"
         packet = "101 B"
         repeat = 10
+        [[flows]]
+        name = "u"
+        kind = "udp"
+        from = "a"
+        to = "b"
+        rate = "80 kbit/s"
+        packet = "1 kB"
+        duration = "500 ms"
         "#
         .replace("name =", &format!("ip = \"{ip}\"\nname =")),
     ));
-    let options = Options { capture_payload, ..Options::default() };
+    let options = Carriage { capture_payload, ..Carriage::default() };
     let captures = carry_out(&run, options).expect("the run is possible").captures;
     captures.into_iter().map(|capture| (capture.node.to_string(), capture.pcapng)).collect()
 }
@@ -67,7 +81,7 @@ fn captured_packets_have_right_lengths_and_checksums() {
         let packets = packets(&pcapng);
         assert!(packets.len() > 400, "{} packets at {node}", packets.len());
         assert!(packets.is_sorted_by_key(|(at, ..)| *at), "in the order of time");
-        let mut protocols = [0; 2];
+        let mut protocols = [0u32; 3];
         for (_, data, original) in packets {
             assert_eq!(data.len(), original as usize);
             assert_eq!(data[12..14], [0x08, 0x00], "IPv4");
@@ -77,11 +91,18 @@ fn captured_packets_have_right_lengths_and_checksums() {
             let mut pseudo = ip[12..20].to_vec();
             pseudo.extend([0, ip[9]]);
             pseudo.extend((transport.len() as u16).to_be_bytes());
-            pseudo.extend(transport);
-            assert_eq!(sum(&pseudo), 0xffff, "transport checksum");
-            protocols[usize::from(ip[9] == 17)] += 1;
+            // ICMP's checksum covers the message only (RFC 792).
+            let is_echo = ip[9] == 1;
+            assert_eq!(
+                sum(&[if is_echo { &[] } else { &pseudo[..] }, transport].concat()),
+                0xffff,
+                "transport checksum"
+            );
+            let numbered = ip[9] == 17 && transport[8..12] == protocols[2].to_be_bytes();
+            assert!(ip[9] != 17 || numbered, "datagram {} has the number {:?}", protocols[2], &transport[8..12]);
+            protocols[[6, 1, 17].iter().position(|protocol| *protocol == ip[9]).expect("a known protocol")] += 1;
         }
-        assert!(protocols[0] > 0 && protocols[1] >= 10, "{protocols:?} packets of TCP and UDP");
+        assert!(protocols[0] > 0 && protocols[1] >= 10 && protocols[2] == 5, "{protocols:?} of TCP, ICMP and UDP");
     }
 }
 
@@ -149,8 +170,8 @@ fn tshark_finds_nothing_wrong() {
             String::from_utf8_lossy(&output.stdout).lines().count()
         };
         let all = packets(&pcapng).len();
-        assert_eq!(tshark("tcp || udp"), all);
-        assert_eq!(tshark("ip.checksum.status == 1 && (tcp.checksum.status == 1 || udp.checksum.status == 1)"), all);
+        assert_eq!(tshark("tcp || udp || icmp"), all);
+        assert_eq!(tshark("ip.checksum.status == 1 && (tcp.checksum.status == 1 || udp.checksum.status == 1 || icmp.checksum.status == 1)"), all);
         assert_eq!(tshark("_ws.malformed || _ws.expert.severity >= error"), 0);
         assert_eq!(
             tshark("tcp.flags.syn == 1 && tcp.options.wscale.shift && tcp.options.mss && tcp.options.sack_perm"),

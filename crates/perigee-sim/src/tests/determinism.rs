@@ -3,10 +3,15 @@
 use proptest::prelude::*;
 
 use super::{carry_out, plan};
-use crate::network::Options;
+use crate::network::Carriage;
 
 /// A study with every kind of flow over a graph with chains, joins and losses.
 fn everything(seed: u32, chain_mbps: u32, queue_kb: u32, loss_permille: u32, cc: &str) -> String {
+    everything_over(&format!("\"{queue_kb} kB\""), seed, chain_mbps, queue_kb, loss_permille, cc)
+}
+
+/// The same, with this queue at the satellite.
+fn everything_over(satellite: &str, seed: u32, chain_mbps: u32, queue_kb: u32, loss_permille: u32, cc: &str) -> String {
     format!(
         r#"
         name = "everything"
@@ -32,7 +37,7 @@ fn everything(seed: u32, chain_mbps: u32, queue_kb: u32, loss_permille: u32, cc:
         between = ["g", "t"]
         rate = "{chain_mbps} Mbit/s"
         delay = "150 ms"
-        queue = "{queue_kb} kB"
+        queue = {satellite}
         loss = "{loss} %"
         [[links]]
         name = "lan"
@@ -91,13 +96,35 @@ proptest! {
     ) {
         let cc = ["reno", "cubic", "bbr", "hybla"][cc];
         let run = plan(&everything(seed, chain_mbps, queue_kb, loss_permille, cc));
-        let ahead = Options::default();
-        let carried = |options: Options| carry_out(&run, options).expect("the run is possible").tables;
+        let ahead = Carriage::default();
+        let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run is possible").tables;
         let tables = carried(ahead);
         prop_assert_eq!(tables.flows.flow.len(), 5);
         prop_assert_eq!(&tables, &carried(ahead), "twice the same");
-        prop_assert_eq!(&tables, &carried(Options { cut_through: false, ..ahead }), "hop by hop");
-        let kept = Options { cut_through: false, links_keep_packets: true, ..ahead };
+        prop_assert_eq!(&tables, &carried(Carriage { cut_through: false, ..ahead }), "hop by hop");
+        let kept = Carriage { cut_through: false, links_keep_packets: true, ..ahead };
+        prop_assert_eq!(&tables, &carried(kept), "with packets kept by the links");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    #[test]
+    fn results_do_not_depend_on_how_packets_are_carried_around_a_link_that_decides_on_departure(
+        seed in 0u32..10_000, chain_mbps in 2u32..6, ecn in any::<bool>(), cc in 0usize..4,
+    ) {
+        let cc = ["reno", "cubic", "bbr", "hybla"][cc];
+        let codel = format!("{{ bytes = \"1 MB\", aqm = {{ kind = \"codel\", target = \"1 ms\", interval = \"10 ms\", ecn = {ecn} }} }}");
+        let text = everything_over(&codel, seed, chain_mbps, 100, 2, cc);
+        let run = plan(&text.replace("[measure]", &format!("[hosts]\necn = {ecn}\n[measure]")));
+        let ahead = Carriage::default();
+        let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run is possible").tables;
+        let tables = carried(ahead);
+        prop_assert!(tables.links.dropped_aqm_packets.iter().sum::<u64>() > 0, "CoDel has dropped");
+        prop_assert_eq!(&tables, &carried(ahead), "twice the same");
+        prop_assert_eq!(&tables, &carried(Carriage { cut_through: false, ..ahead }), "hop by hop");
+        let kept = Carriage { cut_through: false, links_keep_packets: true, ..ahead };
         prop_assert_eq!(&tables, &carried(kept), "with packets kept by the links");
     }
 }
@@ -107,7 +134,7 @@ fn cut_through_saves_events() {
     let run =
         plan(&everything(1, 10, 50, 0, "cubic").replace("between = [\"s2\", \"g\"]", "between = [\"s2\", \"t\"]"));
     let events = |cut_through| {
-        carry_out(&run, Options { cut_through, ..Options::default() }).expect("the run is possible").events
+        carry_out(&run, Carriage { cut_through, ..Carriage::default() }).expect("the run is possible").events
     };
     let (with, without) = (events(true), events(false));
     assert!(with < without, "{with} against {without} events");
@@ -117,7 +144,7 @@ fn cut_through_saves_events() {
 fn another_seed_gives_other_losses() {
     let tables = |seed| {
         let run = plan(&everything(seed, 10, 50, 10, "cubic"));
-        carry_out(&run, Options::default()).expect("the run is possible").tables
+        carry_out(&run, Carriage::default()).expect("the run is possible").tables
     };
     assert_ne!(tables(1).links, tables(2).links);
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{result, through_router};
-use perigee_study::results::Tables;
+use perigee_results::Tables;
 
 /// Sum of a column over a link's rows.
 fn total(tables: &Tables, link: &str, column: &[u64]) -> u64 {
@@ -17,8 +17,9 @@ proptest! {
     #[test]
     fn every_packet_sent_is_delivered_or_counted_as_dropped(
         first_mbps in 2u32..50, second_mbps in 2u32..50, queue_kb in 3u32..100,
-        loss_permille in 0u32..50, udp_mbps in 1u32..60, seed in 0u32..1000,
+        loss_permille in 0u32..50, udp_mbps in 1u32..60, codel in any::<bool>(), seed in 0u32..1000,
     ) {
+        let aqm = if codel { ", aqm = { kind = \"codel\", target = \"2 ms\", interval = \"20 ms\" }" } else { "" };
         // The ping outlasts the download, so that its connection is closed when the run ends.
         let text = format!(
             r#"
@@ -36,7 +37,7 @@ proptest! {
             between = ["b", "c"]
             rate = "{second_mbps} Mbit/s"
             delay = "20 ms"
-            queue = "{queue_kb} kB"
+            queue = {{ bytes = "{queue_kb} kB"{aqm} }}
             loss = "{loss} %"
             [[flows]]
             name = "download"
@@ -166,4 +167,38 @@ fn losses_on_the_air_are_made_good() {
     assert!(tables.flows.completed[0]);
     let lost: u64 = tables.links.lost_packets.iter().sum();
     assert!(lost > 10 && tables.flows.retransmitted_packets[0] > Some(10), "{lost} lost");
+}
+
+#[test]
+fn codel_holds_the_wait_near_its_target_where_drop_tail_fills_the_queue() {
+    let download = |aqm: &str, ecn: bool| {
+        result(&through_router(
+            &format!("rate = \"10 Mbit/s\"\ndelay = \"25 ms\"\nqueue = {{ bytes = \"250 kB\"{aqm} }}"),
+            &format!(
+                "[hosts]\necn = {ecn}\n[measure]\nseries = \"100 ms\"\n[[flows]]\nname = \"f\"\nfrom = \"a\"\n\
+                 to = \"b\"\nduration = \"60 s\"\ncc = \"cubic\""
+            ),
+        ))
+        .tables
+    };
+    // The mean wait in the second half of the run, ms: a byte of backlog takes 0.8 us.
+    let wait_ms = |tables: &Tables| {
+        let links = &tables.links;
+        let rows = links.link.iter().zip(&links.t_s).zip(&links.queue_bytes);
+        let late = rows.filter(|((link, t), _)| &***link == "bottleneck.down" && **t > 30.0);
+        let waits: Vec<f64> = late.map(|(_, bytes)| *bytes as f64 * 0.8e-3).collect();
+        waits.iter().sum::<f64>() / waits.len() as f64
+    };
+    let codel = ", aqm = { kind = \"codel\", ecn = true }";
+    let (tail, dropping, marking) = (download("", false), download(codel, false), download(codel, true));
+    assert!(wait_ms(&tail) > 100.0, "{} ms", wait_ms(&tail));
+    for (tables, what) in [(&dropping, "dropping"), (&marking, "marking")] {
+        let (wait, goodput) = (wait_ms(tables), tables.flows.goodput_mbps[0]);
+        assert!((2.0..10.0).contains(&wait), "{what}: {wait} ms with a target of 5 ms");
+        assert!(goodput > 8.5, "{what}: {goodput} Mbit/s of 10");
+        assert_eq!(tables.links.dropped_queue_full_packets.iter().sum::<u64>(), 0, "{what}");
+    }
+    let dropped = |tables: &Tables| tables.links.dropped_aqm_packets.iter().sum::<u64>();
+    assert!(dropped(&dropping) > 10, "{} dropped", dropped(&dropping));
+    assert_eq!((dropped(&marking), marking.flows.retransmitted_packets[0]), (0, Some(0)), "marks lose nothing");
 }

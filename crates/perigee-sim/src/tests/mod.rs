@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use perigee_study::{Overrides, Run, Study};
 
 use crate::engine::Engine;
-use crate::network::Options;
+use crate::network::Carriage;
 use crate::{RunResult, SimError};
 
 /// The first run of a study given as text.
@@ -22,13 +22,13 @@ fn plan(text: &str) -> Run {
     runs.into_iter().next().expect("a plan has a run")
 }
 
-fn carry_out(run: &Run, options: Options) -> Result<RunResult, SimError> {
-    Engine::new(run, options)?.run(&mut |_| ControlFlow::Continue(()))
+fn carry_out(run: &Run, carriage: Carriage) -> Result<RunResult, SimError> {
+    Engine::new(run, carriage)?.run(&mut |_| ControlFlow::Continue(()))
 }
 
 /// The result of a study's first run.
 fn result(text: &str) -> RunResult {
-    carry_out(&plan(text), Options::default()).expect("the run is possible and nobody cancels it")
+    carry_out(&plan(text), Carriage::default()).expect("the run is possible and nobody cancels it")
 }
 
 /// A sender `a`, a router `r` and a receiver `b`: a fast link, and one of the given description.

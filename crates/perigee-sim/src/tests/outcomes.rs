@@ -13,7 +13,7 @@ fn bulk(lines: &str) -> String {
     format!("[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n{lines}\n")
 }
 
-fn outcomes(tables: &perigee_study::results::Tables) -> Vec<&str> {
+fn outcomes(tables: &perigee_results::Tables) -> Vec<&str> {
     tables.flows.outcome.iter().map(|outcome| &**outcome).collect()
 }
 

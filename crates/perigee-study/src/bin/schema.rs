@@ -1,5 +1,7 @@
 //! Writes the generated schemas: `schema FOLDER [REFERENCE]`, the folder `schema/` and the page `docs/reference/study.md`.
 
+#![allow(clippy::disallowed_methods, reason = "a program that writes the files it is told to")]
+
 use std::process::ExitCode;
 use std::{env, fs, io};
 
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
 fn write_schemas(folder: &str) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     fs::write(format!("{folder}/study.json"), schema::study_json())?;
+    fs::write(format!("{folder}/profile.json"), schema::profile_json())?;
     fs::write(format!("{folder}/results.json"), schema::results_json())?;
     fs::write(format!("{folder}/results.md"), schema::results_markdown())
 }

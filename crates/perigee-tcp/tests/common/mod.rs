@@ -71,10 +71,18 @@ impl Transfer {
     }
 
     pub(crate) fn with(path: &Path, sending: &Config, receiving: &Config, cc: &str) -> Self {
-        let selected = Selected::parse(cc, &[]).expect("a known algorithm");
+        Self::between(path, sending, receiving, &Selected::parse(cc, &[]).expect("a known algorithm"))
+    }
+
+    #[allow(dead_code, reason = "used by one of the tests that include this file")]
+    pub(crate) fn of(path: &Path, config: &Config, selected: &Selected) -> Self {
+        Self::between(path, config, config, selected)
+    }
+
+    fn between(path: &Path, sending: &Config, receiving: &Config, selected: &Selected) -> Self {
         Self {
-            sender: Endpoint::server(sending, &selected, path.seed),
-            receiver: Endpoint::client(receiving, &selected, path.seed + 1),
+            sender: Endpoint::server(sending, selected, path.seed),
+            receiver: Endpoint::client(receiving, selected, path.seed + 1),
             now: Time::ZERO,
             dropped: 0,
             drop_data: Vec::new(),

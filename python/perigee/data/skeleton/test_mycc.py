@@ -8,9 +8,10 @@ from pathlib import Path
 
 import polars as pl
 
-from perigee.engines import engine
+from perigee.engines.choice import engine
+from perigee.engines.job import Job
+from perigee.engines.runner import carry_out
 from perigee.places import find_study
-from perigee.runner import Job, carry_out
 
 HERE = Path(__file__).resolve().parent
 # Alone on the satellite link, 20 Mbit/s and 600 ms, with a log of every event of the sender.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from perigee.errors import InputError
-from perigee.report.context import Context
+from perigee.report.context import MOST_DRAWN, Context
 from perigee.report.model import Plot, Section
 from perigee.report.sections import (
     capture,
@@ -62,9 +62,6 @@ BY_DEFAULT = (
 
 OF_FILES = ("capture", "short_time", "periods")
 """What a report of captures and other files shows too."""
-
-MOST_DRAWN = 14
-"""With more groups than this a figure is not readable: then the report is of tables only."""
 
 OF_NO_FLOW = ("exchanges", "datagrams", "capture", "setup")
 """Sections that say something where each flow has failed."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from perigee.metrics import mean
 from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.model import Cell, Section, Table
+from perigee.statistics.metrics import mean
 
 
 def section(context: Context) -> Section | None:

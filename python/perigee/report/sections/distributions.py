@@ -11,12 +11,12 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from perigee.metrics import metric, sample
 from perigee.numbers import decimals, number
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.style import INK, figure, from_zero, legend_above, legend_of
-from perigee.statistics import WHISKER_IQR, Array, Box, box, cumulative
+from perigee.statistics.estimates import WHISKER_IQR, Array, Box, box, cumulative
+from perigee.statistics.metrics import metric, sample
 
 Curve = tuple[Array, Array]
 """Values in rising order, and the share at or below each."""

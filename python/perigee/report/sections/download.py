@@ -6,12 +6,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from perigee.metrics import download_times
 from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
 from perigee.report.style import figure, legend_above
-from perigee.statistics import mean_interval
+from perigee.statistics.estimates import mean_interval
+from perigee.statistics.metrics import download_times
 
 IN_TABLE = 6
 """So many sizes are in the printed table; all are in the data."""

@@ -6,14 +6,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from perigee.metrics import sample_of
 from perigee.numbers import number
-from perigee.report.context import Context
+from perigee.report.context import MOST_DRAWN, Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.style import figure, legend_above
-from perigee.statistics import cumulative
-
-MOST_DRAWN = 14
+from perigee.statistics.estimates import cumulative
+from perigee.statistics.metrics import sample_of
 
 
 def section(context: Context) -> Section | None:

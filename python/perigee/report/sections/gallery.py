@@ -14,20 +14,21 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from perigee.metrics import largest, mean, sample_of
+from perigee.headers import IPV4, TCP, TCP_TIMESTAMPS
 from perigee.numbers import number
-from perigee.outcomes import has_failed
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table, Text
 from perigee.report.sections.representative import rtt_of
 from perigee.report.style import FAINT, INK, figure, look
-from perigee.statistics import jain
+from perigee.statistics.estimates import jain
+from perigee.statistics.metrics import largest, mean, sample_of
+from perigee.store.outcomes import has_failed
 
 REFERENCE = "cubic"
 """Drawn behind every other algorithm."""
 
-HEADERS_BYTES = 52
-"""IP, TCP and timestamps: what a packet has beside its payload."""
+HEADERS_BYTES = IPV4 + TCP + TCP_TIMESTAMPS
+"""What a packet has beside its payload."""
 
 REACHED = 0.9
 """Share of the capacity whose first second is looked for."""

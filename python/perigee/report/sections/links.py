@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from perigee.metrics import mean, sample_of
 from perigee.numbers import number
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.style import figure, from_zero, legend_above, plain_numbers
+from perigee.statistics.metrics import mean, sample_of
 
 REASONS = (
     ("dropped_queue_full_packets", "queue full"),

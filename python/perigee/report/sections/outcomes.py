@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from perigee.outcomes import FAILED, INCOMPLETE, in_words
 from perigee.report.context import Context, Group
 from perigee.report.model import Cell, Section, Table
+from perigee.store.outcomes import FAILED, INCOMPLETE, in_words
 
 
 def section(context: Context) -> Section | None:

@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 
 from perigee.numbers import number
-from perigee.periodicity import CHANCE, Periodicity, periodicity
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.style import INK, figure
+from perigee.statistics.periodicity import CHANCE, Periodicity, periodicity
 
 
 def section(context: Context) -> Section | None:

@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 from matplotlib.lines import Line2D
 
-from perigee.metrics import group_spread, sample
 from perigee.numbers import number, signed
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Cell, Fact, Mark, Plot, Section, Table, Text
 from perigee.report.settings import Ordering, PublishedTable, PublishedValue
 from perigee.report.style import FAINT, INK, figure
+from perigee.statistics.metrics import group_spread, sample
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
-from perigee.metrics import largest, sample_of
 from perigee.numbers import number
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Plot, Section, Text
 from perigee.report.style import figure
+from perigee.statistics.metrics import largest, sample_of
 
 
 def section(context: Context) -> Section | None:

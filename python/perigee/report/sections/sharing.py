@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 from matplotlib.artist import Artist
 
-from perigee.metrics import mean
 from perigee.numbers import number, with_spread
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
@@ -20,7 +19,8 @@ from perigee.report.network import Meeting
 from perigee.report.sections.timeline import capacity_area
 from perigee.report.style import INK, figure, legend_of
 from perigee.report.utilisation import utilisation
-from perigee.statistics import Array, jain, most_typical, spread
+from perigee.statistics.estimates import Array, jain, most_typical, spread
+from perigee.statistics.metrics import mean
 
 COLUMNS = 2
 

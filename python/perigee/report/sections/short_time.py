@@ -10,7 +10,7 @@ from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section
 from perigee.report.style import figure, from_zero, legend_above
-from perigee.statistics import Array, sliding_mean
+from perigee.statistics.estimates import Array, sliding_mean
 
 WINDOW_S = 10.0
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from perigee.metrics import Metric, group_spread
 from perigee.numbers import with_spread
 from perigee.report.context import Context
 from perigee.report.model import Cell, Section, Table
+from perigee.statistics.metrics import Metric, group_spread
 
 
 def section(context: Context) -> Section | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from perigee.metrics import Metric
 from perigee.numbers import decimals, number, probability, signed
-from perigee.pairing import Comparison, compare_groups, corrected, method, share_draws
 from perigee.report.context import Context, Group
 from perigee.report.model import Cell, Section, Table
-from perigee.statistics import effect_word
+from perigee.statistics.estimates import effect_word
+from perigee.statistics.metrics import Metric
+from perigee.statistics.pairing import Comparison, compare_groups, corrected, method, share_draws
 
 ALPHA = 0.05
 

@@ -8,13 +8,13 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
-from perigee.metrics import largest, mean, sample_of
 from perigee.numbers import number
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.sections.representative import line, rtt_of
 from perigee.report.style import FAINT, figure, plain_numbers
 from perigee.report.utilisation import utilisation
+from perigee.statistics.metrics import largest, mean, sample_of
 
 LOG_FROM = 8
 """Delays that differ by more than this factor are shown on a logarithmic scale."""

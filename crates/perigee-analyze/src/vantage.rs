@@ -1,0 +1,116 @@
+//! The vantage point of a capture on one direction of a connection, the size of a full segment, and how round trips are
+//! measured there.
+
+use perigee_units::Time;
+
+use crate::survey::ConnectionSummary;
+
+/// The place of a capture on the path of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Sender,
+    Between,
+    Receiver,
+}
+
+/// How round trips are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RoundTrips {
+    /// From data to their acknowledgement.
+    Acknowledgements,
+    /// From an acknowledgement to the first data whose sender has seen its clock.
+    Timestamps,
+    /// The sum of both, between the ends.
+    Both,
+    /// The handshake's alone.
+    Handshake,
+    None,
+}
+
+impl Side {
+    /// The place by the shortest times from it to either end and back.
+    pub(crate) fn of(summary: &ConnectionSummary, way: usize) -> Self {
+        match (summary.reach(way), summary.reach(1 - way)) {
+            (Some(to_receiver), Some(to_sender)) => {
+                if to_receiver + to_sender < NEAR || to_sender * FAR <= to_receiver {
+                    Self::Sender
+                } else if to_receiver * FAR <= to_sender {
+                    Self::Receiver
+                } else {
+                    Self::Between
+                }
+            }
+            // The capture has nothing of the other direction, or nothing to measure: data that wait for their
+            // acknowledgements are at the sender.
+            (Some(to_receiver), None) if to_receiver < NEAR => Self::Receiver,
+            (Some(_), None) => Self::Sender,
+            (None, _) => Self::Receiver,
+        }
+    }
+
+    /// Whether the receiver is nearer than the sender: data show what it has before its acknowledgements do.
+    pub(crate) fn is_nearer_to_receiver(self, summary: &ConnectionSummary, way: usize) -> bool {
+        match self {
+            Self::Sender => false,
+            Self::Receiver => true,
+            Self::Between => summary.reach(way) < summary.reach(1 - way),
+        }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Sender => "sender",
+            Self::Between => "between",
+            Self::Receiver => "receiver",
+        }
+    }
+}
+
+impl RoundTrips {
+    pub(crate) fn of(summary: &ConnectionSummary, way: usize, side: Side) -> Self {
+        let has_acknowledgements = summary.ways[way].has_acknowledgements;
+        let has_timestamps = summary.ways.iter().all(|way| way.has_timestamps);
+        match side {
+            Side::Sender if has_acknowledgements => Self::Acknowledgements,
+            Side::Between if has_acknowledgements && has_timestamps => Self::Both,
+            Side::Receiver if has_timestamps => Self::Timestamps,
+            _ if summary.opening.length().is_some() => Self::Handshake,
+            _ => Self::None,
+        }
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Acknowledgements => "acknowledgements",
+            Self::Timestamps => "timestamps",
+            Self::Both => "both",
+            Self::Handshake => "handshake",
+            Self::None => "",
+        }
+    }
+}
+
+/// Payload of a full segment of one way: what the two ends agreed on, or what the packets look like.
+pub(crate) fn segment(summary: &ConnectionSummary, way: usize) -> u32 {
+    let options = if summary.ways[way].has_timestamps { TIMESTAMPS } else { 0 };
+    let announced = summary.ways.iter().filter_map(|way| way.mss).min().map(u32::from);
+    let largest = summary.ways[way].largest;
+    match announced {
+        Some(mss) => mss.saturating_sub(options).max(LEAST),
+        // Not larger than Ethernet carries, or a jumbo frame, unless it is several of the usual ones.
+        None if largest <= USUAL - options => largest.max(LEAST),
+        None if largest <= JUMBO && largest % (USUAL - options) != 0 => largest,
+        None => USUAL - options,
+    }
+}
+
+/// Both ends are nearer than this: no path is between them.
+const NEAR: Time = Time::from_millis(1);
+/// One end is this many times nearer than the other: less than two percent of a round trip is left out.
+const FAR: u64 = 50;
+const TIMESTAMPS: u32 = 12;
+/// A segment of Ethernet's 1500 bytes.
+const USUAL: u32 = 1460;
+const JUMBO: u32 = 8960;
+/// Linux's `TCP_MIN_MSS`.
+const LEAST: u32 = 88;

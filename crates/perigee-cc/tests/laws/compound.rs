@@ -1,0 +1,149 @@
+//! Laws of Compound: growth, retreat, reduction and tuning, computed from the formulas of its draft.
+
+use crate::near;
+use crate::rounds::Rounds;
+
+const ALPHA: f64 = 0.125;
+const K: f64 = 0.75;
+const GAMMA: f64 = 30.0;
+
+/// A connection at this window, all of it Reno's, on a path of this round trip without a queue.
+fn avoiding(settings: &[(&str, &str)], cwnd: u32, rtt_us: u64) -> Rounds {
+    let mut path = Rounds::new("compound", settings, rtt_us);
+    path.ack(rtt_us);
+    path.avoiding(cwnd)
+}
+
+#[test]
+fn without_a_queue_the_window_grows_by_alpha_w_to_the_k_per_round_trip() {
+    for (cwnd, rtt_us) in [(50, 100_000), (1_000, 600_000), (10_000, 600_000), (200_000, 10_000)] {
+        let mut path = avoiding(&[], cwnd, rtt_us);
+        path.round();
+        let (begin, rounds) = (path.socket.snd_cwnd, 30);
+        // cwnd grows by one and dwnd by alpha W^k - 1.
+        let expected = (0..rounds).fold(f64::from(begin), |w, _| w + ALPHA * w.powf(K));
+        let grown = f64::from(path.rounds(rounds) - begin);
+        near(grown, expected - f64::from(begin), 2.0);
+    }
+}
+
+#[test]
+fn below_the_low_window_it_is_reno() {
+    for (settings, begin) in [(&[][..], 20), (&[("low_window", "1000 packets")], 500)] {
+        let mut path = avoiding(settings, begin, 100_000);
+        let reno = Rounds::new("reno", &[], 100_000).avoiding(begin).rounds(15);
+        assert_eq!(path.rounds(15), reno);
+    }
+}
+
+#[test]
+fn slow_start_doubles_and_knows_no_second_window() {
+    let mut path = Rounds::new("compound", &[], 100_000);
+    assert_eq!([path.round(), path.round(), path.round(), path.round()], [20, 40, 80, 160]);
+    // All of the window is Reno's: half of it is what a loss leaves to either.
+    assert_eq!(path.lose(), 80);
+}
+
+/// A connection with a dwnd, then this much queueing delay for some rounds; returns windows before and after.
+fn queue(settings: &[(&str, &str)], delay_us: u64, rounds: u32) -> (f64, f64) {
+    let mut path = avoiding(settings, 1_000, 100_000);
+    path.rounds(12);
+    let before = f64::from(path.socket.snd_cwnd);
+    path.rtt_us += delay_us;
+    (before, f64::from(path.rounds(rounds)))
+}
+
+#[test]
+fn from_gamma_packets_in_the_queue_on_the_second_window_gives_way_by_as_many() {
+    // diff = W (RTT - baseRTT) / RTT: below and above 30 packets.
+    let (before, after) = queue(&[], 1_000, 1);
+    assert!(before * 1.0 / 101.0 < GAMMA);
+    near(after - before, ALPHA * before.powf(K), 3.0);
+    let (before, after) = queue(&[], 5_000, 1);
+    let diff = before * 5.0 / 105.0;
+    assert!(diff > GAMMA);
+    near(before + 1.0 - after, diff, 3.0);
+    let (before, after) = queue(&[("zeta", "50 %")], 5_000, 1);
+    near(before + 1.0 - after, diff / 2.0, 4.0);
+}
+
+#[test]
+fn the_second_window_ends_at_zero_and_leaves_renos() {
+    let mut path = avoiding(&[], 1_000, 100_000);
+    path.rounds(12);
+    let rounds = 60;
+    path.rtt_us = 200_000;
+    // One per round trip is Reno's, from the 1000 it began with.
+    let after = path.rounds(rounds);
+    near(f64::from(after), 1_000.0 + 12.0 + f64::from(rounds), 0.3);
+}
+
+#[test]
+fn a_loss_takes_half_of_the_window_and_gives_both_their_parts() {
+    for (beta, kept) in [("50 %", 0.5), ("25 %", 0.75)] {
+        let mut path = avoiding(&[("beta", beta)], 2_000, 100_000);
+        let before = path.rounds(20);
+        near(f64::from(path.lose()), f64::from(before) * kept, 0.1);
+        // cwnd keeps half of its 2020; the rest is dwnd, which a queue takes away.
+        path.rtt_us = 1_000_000;
+        near(f64::from(path.rounds(40)), 2_020.0 / 2.0 + 40.0, 0.5);
+    }
+    assert_eq!(avoiding(&[], 3, 100_000).lose(), 2);
+}
+
+#[test]
+fn a_wrong_retransmission_gives_both_windows_back() {
+    let mut path = avoiding(&[], 2_000, 100_000);
+    let before = path.rounds(20);
+    path.lose();
+    path.socket.snd_cwnd = path.socket.undo_cwnd();
+    assert_eq!(path.socket.snd_cwnd, before);
+    // A queue takes dwnd away again: all of it was there.
+    path.rtt_us = 1_000_000;
+    near(f64::from(path.rounds(40)), 2_020.0 + 40.0, 0.3);
+}
+
+#[test]
+fn a_timeout_forgets_the_second_window() {
+    let mut path = avoiding(&[], 2_000, 100_000);
+    let before = path.rounds(20);
+    path.time_out();
+    assert_eq!((path.socket.snd_ssthresh, path.socket.snd_cwnd), (before / 2, 1));
+    path.rounds(14);
+    assert!(path.socket.snd_cwnd >= before / 2);
+}
+
+#[test]
+fn a_window_that_is_not_used_up_does_not_grow() {
+    let mut path = avoiding(&[], 500, 100_000);
+    path.socket.is_cwnd_limited = 0;
+    assert_eq!(path.rounds(20), 500);
+}
+
+#[test]
+fn gamma_follows_renos_backlog_if_asked_to() {
+    // Reno's 200 packets have 200 x 10 / 110 = 18.2 in the queue: gamma = 0.2 x 30 + 0.8 x 3/4 x 18.2 = 16.9 after a loss.
+    let tuned = |settings: &[(&str, &str)], delay_us: u64| {
+        let mut path = avoiding(settings, 200, 100_000);
+        path.rtt_us += delay_us;
+        path.rounds(3);
+        path.lose();
+        // The delay below which dwnd still grows tells gamma.
+        let grows = |gamma: f64| {
+            let mut path = path.socket.clone();
+            let mut probe = Rounds::new("compound", settings, 100_000);
+            (path.snd_cwnd, path.snd_ssthresh) = (1_000, 2);
+            probe.socket = path;
+            probe.rtt_us = (100_000.0 * 1_000.0 / (1_000.0 - gamma)) as u64;
+            probe.rounds(2);
+            probe.rounds(2) > 1_000 + 10
+        };
+        (1..60).rev().map(|half| f64::from(half) / 2.0).find(|gamma| grows(*gamma)).unwrap_or(0.0)
+    };
+    let on = [("tuning", "on")];
+    near(tuned(&on, 10_000), 0.2 * GAMMA + 0.8 * 0.75 * 200.0 * 10.0 / 110.0, 10.0);
+    // Within 5 and 30.
+    near(tuned(&[("tuning", "on"), ("lambda", "100 %")], 1_000), 5.0, 20.0);
+    near(tuned(&on, 300_000), GAMMA, 5.0);
+    near(tuned(&[], 10_000), GAMMA, 5.0);
+}

@@ -1,0 +1,29 @@
+//! Laws of the congestion controls: what the formulas of their papers say, computed here from the formulas.
+//!
+//! `rounds` calls an algorithm as a host does, ACK by ACK; `path` carries out transfers with the simulator's TCP and links.
+
+mod bic;
+mod bpf;
+mod compound;
+mod fixed_point;
+mod highspeed;
+mod htcp;
+mod hybla;
+mod operations;
+mod path;
+mod rates;
+mod response;
+mod rounds;
+mod sicc;
+mod vegas;
+mod vivace;
+mod westwood;
+mod westwood_plus;
+mod windows;
+
+/// Holds `actual` to within `percent` of `expected`.
+#[track_caller]
+fn near(actual: f64, expected: f64, percent: f64) {
+    let error = (actual - expected).abs() / expected.abs().max(1e-9) * 100.0;
+    assert!(error <= percent, "{actual} is {error:.2} % from {expected}, more than {percent} %");
+}

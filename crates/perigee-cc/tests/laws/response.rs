@@ -1,0 +1,168 @@
+//! Response functions: the mean window that a loss rate leaves, against the formulas of the algorithms' sources.
+
+use crate::near;
+use crate::path::{run, Path};
+use crate::rounds::Rounds;
+use perigee_cc::Selected;
+use perigee_units::Stream;
+
+/// Mean window where every 1/p-th packet is lost, over as many losses as pass before; the first comes at `begin`.
+fn with_periodic_loss(name: &str, settings: &[(&str, &str)], p: f64, rtt_us: u64, begin: f64, losses: u32) -> f64 {
+    let mut path = Rounds::new(name, settings, rtt_us).avoiding(begin as u32);
+    path.lose();
+    let (mut since, mut lost, mut windows, mut rounds) = (0.0, 0, 0.0, 0.0);
+    while lost < 2 * losses {
+        let cwnd = f64::from(path.round());
+        since += cwnd;
+        if lost >= losses {
+            windows += cwnd;
+            rounds += 1.0;
+        }
+        if since >= 1.0 / p {
+            since -= 1.0 / p;
+            lost += 1;
+            path.socket.tcp_mstamp -= rtt_us; // recovery takes its round trip, which `lose` adds
+            path.lose();
+        }
+    }
+    windows / rounds
+}
+
+#[test]
+fn reno_follows_the_square_root_law() {
+    for p in [1e-3, 1e-4, 1e-5_f64] {
+        let mean = (1.5_f64 / p).sqrt();
+        near(with_periodic_loss("reno", &[], p, 100_000, 2.0 * mean, 30), mean, 3.0);
+    }
+}
+
+/// RFC 3649, section 5: a and b of a window.
+fn highspeed_formulas(w: f64) -> (f64, f64) {
+    let b = (0.1 - 0.5) * (w / 38.0).ln() / (83_000.0_f64 / 38.0).ln() + 0.5;
+    (w.powf(0.8) * 2.0 * b / ((2.0 - b) * 12.8), b)
+}
+
+/// The same by the RFC's table: up to 38 packets Reno, then the next whole a, and b where a is that.
+fn highspeed_law(w: f64) -> (f64, f64) {
+    let whole = highspeed_formulas(w).0.ceil();
+    if w <= 38.0 {
+        return (1.0, 0.5);
+    }
+    let mut row = w.ceil();
+    while highspeed_formulas(row).0 < whole {
+        row *= 1.001;
+    }
+    (whole, highspeed_formulas(row).1)
+}
+
+#[test]
+fn highspeed_follows_the_response_function_of_rfc_3649() {
+    // W = 0.12 / p^0.835 from 38 packets on. The whole a's exceed it where a is small.
+    for (p, above_percent) in [(1e-3_f64, 60.0), (1e-4, 18.0), (1e-5, 7.0), (1e-6, 4.0)] {
+        let response = 0.12 / p.powf(0.835);
+        let found = with_periodic_loss("highspeed", &[], p, 100_000, 1.3 * response, 8);
+        assert!(found > response, "{found} of {response}");
+        near(found, response, above_percent);
+        let (mut w, mut windows, mut rounds) = (response, 0.0, 0.0);
+        for _ in 0..40 {
+            let (mut packets, mut last) = (1.0 / p, w);
+            while packets > 0.0 {
+                (packets, windows, rounds, last) = (packets - w, windows + w, rounds + 1.0, w);
+                w += highspeed_law(w).0;
+            }
+            w = last * (1.0 - highspeed_law(last).1);
+        }
+        near(found, windows / rounds, 4.0);
+    }
+}
+
+/// RFC 9438, equation 6: C (3 + beta) / (4 (1 - beta)) RTT^3 / p^3, its fourth root.
+fn cubic_mean(p: f64, rtt_s: f64) -> f64 {
+    let (c, beta) = (0.4, 0.7);
+    (c * (3.0 + beta) / (4.0 * (1.0 - beta)) * (rtt_s / p).powi(3)).powf(0.25)
+}
+
+#[test]
+fn cubic_follows_the_response_function_of_rfc_9438() {
+    let cubic = [("fast_convergence", "off"), ("tcp_friendliness", "off")];
+    for (p, rtt_us) in [(1e-4, 100_000), (1e-5, 100_000), (1e-6, 100_000), (1e-4, 600_000), (1e-5, 600_000)] {
+        // The window at a loss is 4 / (3 + beta) of the mean.
+        let mean = cubic_mean(p, rtt_us as f64 / 1e6);
+        near(with_periodic_loss("cubic", &cubic, p, rtt_us, mean * 4.0 / 3.7, 20), mean, 2.0);
+    }
+}
+
+/// Tan et al. 2006: dW/dt = alpha W^k per round trip from (1 - beta) W to W, 1/p packets apart.
+fn compound_mean(p: f64) -> f64 {
+    let (alpha, beta, k) = (0.125, 0.5, 0.75);
+    let kept: f64 = 1.0 - beta;
+    let w = (alpha * (2.0 - k) / ((1.0 - kept.powf(2.0 - k)) * p)).powf(1.0 / (2.0 - k));
+    let rounds = w.powf(1.0 - k) * (1.0 - kept.powf(1.0 - k)) / (alpha * (1.0 - k));
+    1.0 / p / rounds
+}
+
+#[test]
+fn compound_follows_its_response_function() {
+    for p in [1e-4, 1e-5, 1e-6, 1e-7] {
+        let mean = compound_mean(p);
+        near(with_periodic_loss("compound", &[], p, 100_000, 2.0 * mean, 20), mean, 3.0);
+    }
+}
+
+/// Mean window of a law under random losses, from the formulas alone: `grow(w_max, begin, t)` is the window t seconds
+/// after a loss at `w_max` that left `begin`; a round trip passes until a loss is repaired.
+fn with_random_loss(grow: impl Fn(f64, f64, f64) -> f64, kept: f64, p: f64, rtt_s: f64, losses: u32) -> f64 {
+    let mut random = Stream::new(5, "losses");
+    let (mut begin, mut w_max) = (1.0 / p.sqrt(), 1.0 / p.sqrt());
+    let (mut windows, mut rounds) = (0.0, 0.0);
+    for loss in 0..losses {
+        // Geometric: packets until the next loss.
+        let mut packets = (1.0 - random.uniform()).ln() / (1.0 - p).ln() - begin;
+        let (mut t, mut w) = (0.0, begin);
+        while packets > 0.0 {
+            packets -= w;
+            t += rtt_s;
+            w = grow(w_max, begin, t);
+            if loss > losses / 10 {
+                windows += w;
+                rounds += 1.0;
+            }
+        }
+        (w_max, begin) = (w, (w * kept).max(2.0));
+        // The round trip of the recovery.
+        windows += begin;
+        rounds += 1.0;
+    }
+    windows / rounds
+}
+
+/// Mean window over a path that never queues and loses at random: of four runs, since one has some 350 losses at 1e-4.
+fn over_a_path(name: &str, settings: &[(&str, &str)], p: f64, rtt_ms: u64, seconds: f64) -> f64 {
+    (1..=4).map(|seed| of_one_run(name, settings, p, rtt_ms, seconds, seed)).sum::<f64>() / 4.0
+}
+
+fn of_one_run(name: &str, settings: &[(&str, &str)], p: f64, rtt_ms: u64, seconds: f64, seed: u64) -> f64 {
+    let path = Path { loss: p, seed, ..Path::new(20_000.0, rtt_ms, 1 << 40) };
+    let cc = Selected::parse(name, settings).expect("the test names what there is");
+    let outcome = run(&path, &[(&cc, 0.0)], seconds).remove(0);
+    let cwnd = &outcome.cwnd[outcome.cwnd.len() / 10..];
+    assert!(outcome.rtt_ms(seconds / 10.0, seconds) < rtt_ms as f64 * 1.05 && outcome.mbps(0.0, seconds) > 0.0);
+    assert!(outcome.time_of(1_000_000) < seconds && outcome.lost_share() < 2.0 * p + 0.01);
+    cwnd.iter().map(|w| f64::from(*w)).sum::<f64>() / cwnd.len() as f64
+}
+
+#[test]
+fn random_losses_leave_the_windows_that_the_laws_leave() {
+    let rtt = 0.1;
+    let cubic = |w_max: f64, begin: f64, t: f64| 0.4 * (t - ((w_max - begin) / 0.4).cbrt()).powi(3) + w_max;
+    let compound = |_: f64, begin: f64, t: f64| (begin.powf(0.25) + 0.25 * 0.125 * t / rtt).powi(4);
+    let reno = |_: f64, begin: f64, t: f64| begin + t / rtt;
+    let plain = [("hystart", "off"), ("fast_convergence", "off"), ("tcp_friendliness", "off")];
+    let near = |name: &str, settings: &[(&str, &str)], p: f64, mean: f64| {
+        near(over_a_path(name, settings, p, 100, 1_500.0), mean, 8.0);
+    };
+    near("reno", &[], 1e-3, with_random_loss(reno, 0.5, 1e-3, rtt, 20_000));
+    near("cubic", &plain, 1e-4, with_random_loss(cubic, 0.7, 1e-4, rtt, 20_000));
+    // Above the 41 packets from which on it differs from Reno.
+    near("compound", &[], 1e-4, with_random_loss(compound, 0.5, 1e-4, rtt, 20_000));
+}

@@ -1,0 +1,219 @@
+//! Laws of SICC: which beta a loss gets, from the thesis's rule written down again here.
+
+use crate::path::{run, Path};
+use crate::rounds::Rounds;
+use perigee_cc::Selected;
+use perigee_units::Stream;
+
+/// Share of the window that is kept.
+const PERIODIC: f64 = 1.0;
+const CONGESTION: f64 = 0.7;
+const RANDOM: f64 = 0.9;
+
+/// The rule, in whole seconds: 15 after any earlier event, or at most two, or neither.
+fn beta(earlier_s: &[f64], now_s: f64) -> f64 {
+    let ages = || earlier_s.iter().map(|earlier| now_s as u64 - *earlier as u64);
+    if ages().any(|age| age == 15) {
+        PERIODIC
+    } else if ages().any(|age| age <= 2) {
+        CONGESTION
+    } else {
+        RANDOM
+    }
+}
+
+fn connection(settings: &[(&str, &str)]) -> Rounds {
+    Rounds::new("sicc", settings, 40_000).avoiding(1000)
+}
+
+/// A loss this long after the connection's start, at 1000 packets: the share of them that is kept.
+fn kept(path: &mut Rounds, begin_us: u64, at_s: f64) -> f64 {
+    path.socket.tcp_mstamp = begin_us + (at_s * 1e6).round() as u64;
+    path.socket.snd_cwnd = 1000;
+    f64::from(path.lose()) / 1000.0
+}
+
+fn shares(settings: &[(&str, &str)], at_s: &[f64]) -> Vec<f64> {
+    let mut path = connection(settings);
+    let begin = path.socket.tcp_mstamp;
+    at_s.iter().map(|at| kept(&mut path, begin, *at)).collect()
+}
+
+#[track_caller]
+fn same(actual: &[f64], expected: &[f64]) {
+    let differs = actual.iter().zip(expected).position(|(a, e)| (a - e).abs() > 0.0015);
+    assert_eq!(differs, None, "{actual:?} is not {expected:?}");
+}
+
+#[test]
+fn a_loss_gets_the_beta_of_its_kind() {
+    let pattern = [
+        (3.2, RANDOM),
+        (4.9, CONGESTION),  // 1 s after it
+        (18.7, PERIODIC),   // 18 - 3
+        (21.1, RANDOM),     // 3 s after it, 18 and 17 after the others
+        (22.0, CONGESTION), // 1 s after it
+        (33.4, PERIODIC),   // 33 - 18
+        (35.9, CONGESTION), // 2 s after it
+        (60.0, RANDOM),
+        (75.9, PERIODIC),
+        (90.1, PERIODIC), // 14.2 s: whole seconds say 15
+    ];
+    let (at_s, expected): (Vec<_>, Vec<_>) = pattern.into_iter().unzip();
+    same(&shares(&[], &at_s), &expected);
+}
+
+#[test]
+fn any_pattern_of_losses_gets_the_betas_of_the_rule() {
+    for seed in 1..=20 {
+        let mut random = Stream::new(seed, "losses");
+        let (mut now, mut at_s, mut expected) = (0.0, Vec::new(), Vec::new());
+        for _ in 0..200 {
+            // Microseconds, as the socket's clock.
+            now += (random.uniform() * 9e6).round() / 1e6 + 0.05;
+            let from = at_s.len().saturating_sub(16);
+            expected.push(beta(&at_s[from..], now));
+            at_s.push(now);
+        }
+        let actual = shares(&[], &at_s);
+        let differs = actual.iter().zip(&expected).position(|(a, e)| (a - e).abs() > 0.0015);
+        assert_eq!(differs, None, "seed {seed}");
+        for kind in [PERIODIC, CONGESTION, RANDOM] {
+            assert!(expected.contains(&kind), "seed {seed} has no loss of {kind}");
+        }
+    }
+}
+
+#[test]
+fn exact_times_are_periodic_within_the_tolerance() {
+    let settings = [("whole_seconds", "off"), ("tolerance", "300 ms")];
+    same(&shares(&settings, &[5.0, 19.6]), &[RANDOM, RANDOM]);
+    same(&shares(&settings, &[5.0, 19.7]), &[RANDOM, PERIODIC]);
+    same(&shares(&settings, &[5.0, 20.3]), &[RANDOM, PERIODIC]);
+    same(&shares(&settings, &[5.0, 20.4]), &[RANDOM, RANDOM]);
+    same(&shares(&settings, &[5.0, 7.0]), &[RANDOM, CONGESTION]);
+    same(&shares(&settings, &[5.0, 7.1]), &[RANDOM, RANDOM]);
+}
+
+#[test]
+fn events_beyond_the_memory_are_forgotten() {
+    let at_s = [1.0, 4.0, 7.0, 10.0, 16.0];
+    same(&shares(&[("memory", "4")], &at_s), &[RANDOM, RANDOM, RANDOM, RANDOM, PERIODIC]);
+    same(&shares(&[("memory", "3")], &at_s), &[RANDOM; 5]);
+}
+
+#[test]
+fn period_and_betas_can_be_set() {
+    let settings =
+        [("period", "60 s"), ("beta_periodic", "95 %"), ("beta_congestion", "50 %"), ("beta_random", "80 %")];
+    same(&shares(&settings, &[5.0, 6.0, 20.0, 65.0]), &[0.8, 0.5, 0.8, 0.95]);
+}
+
+#[test]
+fn neither_window_nor_growth_is_touched_by_a_periodic_loss() {
+    // Two connections lose a packet at 1 s; one of them also 15 s later.
+    let windows = |periodic: bool| {
+        let mut path = connection(&[]);
+        let begin = path.socket.tcp_mstamp;
+        kept(&mut path, begin, 1.0);
+        path.rounds(300);
+        path.socket.tcp_mstamp = begin + 16_000_000;
+        if periodic {
+            path.lose();
+        } else {
+            path.socket.tcp_mstamp += path.rtt_us;
+        }
+        let after: Vec<_> = (0..200).map(|_| path.round()).collect();
+        after
+    };
+    assert_eq!(windows(true), windows(false));
+}
+
+/// Means of three runs over 200 Mbit/s x 40 ms where every 15 s packets are lost for 0.1 s: share of the rate.
+fn over_a_constellation(name: &str, loss: f64) -> f64 {
+    let cc = Selected::parse(name, &[]).expect("the test names what there is");
+    let share = |seed| {
+        let path = Path { bursts: Some((15_000_000, 100_000, 0.02)), loss, seed, ..Path::new(200.0, 40, 250_000) };
+        run(&path, &[(&cc, 0.0)], 240.0).remove(0).mbps(30.0, 240.0) / (200.0 * 1448.0 / 1500.0)
+    };
+    (1..=3).map(share).sum::<f64>() / 3.0
+}
+
+#[test]
+fn periodic_losses_cost_it_little_where_they_cost_cubic_a_tenth_and_more() {
+    let [sicc, cubic] = ["sicc", "cubic"].map(|name| over_a_constellation(name, 0.0));
+    println!("periodic losses: sicc {sicc:.3}, cubic {cubic:.3} of the rate");
+    assert!(sicc > 0.98 && cubic < 0.9, "{sicc} and {cubic} of the rate");
+    let [sicc, cubic] = ["sicc", "cubic"].map(|name| over_a_constellation(name, 1e-5));
+    println!("random losses too: sicc {sicc:.3}, cubic {cubic:.3} of the rate");
+    assert!(sicc > 1.4 * cubic, "{sicc} and {cubic} of the rate with random losses too");
+}
+
+#[test]
+fn between_losses_the_window_grows_as_cubics() {
+    // With cubic's beta for every loss nothing else remains of SICC.
+    let windows = |name: &str, settings: &[(&str, &str)]| {
+        let mut path = Rounds::new(name, settings, 60_000);
+        let mut seen = Vec::new();
+        for round in 0..1500 {
+            if [40, 200, 220, 900].contains(&round) {
+                path.lose();
+            }
+            seen.push(path.round());
+        }
+        seen
+    };
+    let as_cubic = [("beta_random", "70 %"), ("beta_periodic", "70 %")];
+    assert_eq!(windows("sicc", &as_cubic), windows("cubic", &[]));
+}
+
+#[test]
+fn a_periodic_timeout_keeps_threshold_and_growth_and_another_does_not() {
+    // A random loss at 1 s, a timeout later; the threshold after it, the window 4 s on, and the time then.
+    let after = |at_s: f64| {
+        let mut path = connection(&[("hystart", "off")]);
+        let begin = path.socket.tcp_mstamp;
+        kept(&mut path, begin, 1.0);
+        path.rounds(10);
+        path.socket.tcp_mstamp = begin + (at_s * 1e6) as u64;
+        path.socket.snd_cwnd = 1000;
+        path.time_out();
+        let threshold = path.socket.snd_ssthresh;
+        path.rounds(100);
+        (threshold, f64::from(path.socket.snd_cwnd), (path.socket.tcp_mstamp - begin) as f64 / 1e6)
+    };
+    // RFC 9438: W(t) = C (t - K)^3 + W_max with K = cbrt(W_max (1 - beta) / C), since the loss was repaired.
+    let (c, w_max) = (0.4, 1000.0);
+    let k = f64::cbrt(w_max * (1.0 - RANDOM) / c);
+    let w = |t: f64| c * (t - k).powi(3) + w_max;
+    let (threshold, window, now) = after(16.0);
+    let (low, high) = (w(now - 1.04 - 0.1), w(now - 1.04 + 0.1));
+    assert_eq!(threshold, 1000);
+    assert!(window > low && window < high, "{window} is not between {low} and {high}");
+    // Without a maximum that is known the window grows by 5 % per round trip instead.
+    let (threshold, window, _) = after(18.0);
+    assert_eq!(threshold, 900);
+    assert!(window > 2.0 * high, "{window}");
+}
+
+#[test]
+fn a_wrong_retransmission_gives_the_window_back() {
+    let mut path = connection(&[]);
+    path.lose();
+    assert_eq!(path.socket.undo_cwnd(), 1000);
+}
+
+#[test]
+fn the_betas_do_not_depend_on_where_a_clock_of_32_bits_wraps() {
+    let at_s = [3.2, 4.9, 18.7, 21.1, 33.4, 36.0, 48.6];
+    let reference = shares(&[], &at_s);
+    let (ms, us) = (1u64 << 32, 1u64 << 32);
+    for begin in [ms * 1000 - 20_000_000, us - 20_000_000, ms * 1_000_000 - 20_000_000] {
+        let mut path = connection(&[]);
+        path.socket.tcp_mstamp = begin;
+        path.socket.init();
+        path.socket.snd_ssthresh = 2;
+        let actual: Vec<_> = at_s.iter().map(|at| kept(&mut path, begin, *at)).collect();
+        same(&actual, &reference);
+    }
+}

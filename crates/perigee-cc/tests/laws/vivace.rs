@@ -1,0 +1,174 @@
+//! Laws of PCC Vivace: what its utility has to lead to, alone and beside another, with and without noise.
+
+use crate::path::{run, Outcome, Path};
+use perigee_cc::Selected;
+
+/// Coefficients of the satellite studies: throughput 1, loss 10, round trip 2.
+const STUDY: [(&str, &str); 3] = [("exponent", "1.0"), ("latency", "2"), ("loss", "10")];
+
+fn vivace(settings: &[(&str, &str)]) -> Selected {
+    Selected::parse("vivace", settings).expect("the test names what there is")
+}
+
+fn alone(settings: &[(&str, &str)], path: &Path, seconds: f64) -> Outcome {
+    run(path, &[(&vivace(settings), 0.0)], seconds).remove(0)
+}
+
+/// 144 Mbit/s, 600 ms.
+fn geostationary() -> Path {
+    Path::new(144.0, 600, 36_000_000)
+}
+
+/// Share of the payload rate between two instants, s.
+fn share(outcome: &Outcome, mbps: f64, from: f64, to: f64) -> f64 {
+    outcome.mbps(from, to) / (mbps * 1448.0 / 1500.0)
+}
+
+fn jain(rates: [f64; 2]) -> f64 {
+    let [a, b] = rates;
+    (a + b) * (a + b) / (2.0 * (a * a + b * b))
+}
+
+#[test]
+fn a_delay_that_changes_while_starting_does_not_end_the_starting_phase() {
+    // 5 MB are 3,450 packets: doubling from 25 takes 7 round trips, a factor of 1.5 takes 11.
+    for (settings, factor) in [(&[][..], 2.0), (&STUDY, 2.0), (&[("start_gain", "1.5")], 1.5)] {
+        let rounds = (1.0 + 3_450.0 / 25.0 * (factor - 1.0_f64)).log(factor);
+        for at in [0.7, 1.3, 1.9, 2.5, 3.1] {
+            let path = Path { step: Some((at, 115_000)), ..geostationary() };
+            let took = alone(settings, &path, 30.0).time_of(5_000_000);
+            // A false alarm holds the rate for two intervals.
+            assert!(took < (rounds + 4.0) * 0.715, "{settings:?}, longer from {at} s on: {took} s for {rounds} rounds");
+        }
+    }
+}
+
+#[test]
+fn a_receive_window_does_not_keep_a_queue_standing() {
+    for settings in [&[][..], &STUDY] {
+        // Half as much again as the path holds.
+        let path = Path { receive_window: Some(7_200 * 3 / 2), ..geostationary() };
+        let outcome = alone(settings, &path, 200.0);
+        let rtt = outcome.rtt_ms(60.0, 200.0);
+        assert!(share(&outcome, 144.0, 60.0, 200.0) > 0.85, "{settings:?}: {}", outcome.mbps(60.0, 200.0));
+        assert!(rtt < 720.0, "{settings:?}: {rtt} ms of the 900 that the window would hold");
+    }
+}
+
+#[test]
+fn noise_hides_no_queue_and_takes_little_of_the_rate() {
+    // Noise of sd 17 ms, on a path where a pair of probes changes the round trip by 30 ms. Means of five runs.
+    let cases = [
+        (&[][..], 1_000, 0.9, 700.0),
+        (&[], 100_000, 0.75, 720.0),
+        (&[], 400_000, 0.75, 720.0),
+        (&STUDY, 1_000, 0.9, 720.0),
+        (&STUDY, 100_000, 0.9, 870.0),
+    ];
+    for (settings, redraw_us, least_share, most_ms) in cases {
+        let (mut used, mut rtt) = (0.0, 0.0);
+        for seed in 1..=5 {
+            let jitter = Some((17_000.0, redraw_us));
+            let path = Path { jitter, seed, delayed_acks: true, ..geostationary() };
+            let outcome = alone(settings, &path, 200.0);
+            used += share(&outcome, 144.0, 60.0, 200.0) / 5.0;
+            rtt += outcome.rtt_ms(60.0, 200.0) / 5.0;
+        }
+        println!("vivace {settings:?}, redrawn every {redraw_us} us: {used:.3} of the rate, {rtt:.0} ms");
+        assert!(used > least_share, "{settings:?}, redrawn every {redraw_us} us: {used} of the rate");
+        assert!(rtt < most_ms, "{settings:?}, redrawn every {redraw_us} us: {rtt} ms");
+    }
+}
+
+#[test]
+fn a_rate_that_falls_by_half_costs_a_round_trip_of_queue() {
+    // As at a handover in low orbit.
+    for settings in [&[][..], &STUDY] {
+        let path = Path { rate_step: Some((60.0, 40_000_000)), ..Path::new(80.0, 30, 10_000_000) };
+        let outcome = alone(settings, &path, 120.0);
+        let longest = outcome.rtt_us[600..].iter().max().unwrap() / 1000;
+        // In flight are at most twice rate x 30 ms, at the rate before: 80 / 40 x 60 ms, and probes above it.
+        assert!(longest < 140, "{settings:?}: {longest} ms");
+        assert!(outcome.rtt_ms(62.0, 120.0) < 45.0, "{settings:?}: {}", outcome.rtt_ms(62.0, 120.0));
+        assert!(share(&outcome, 40.0, 62.0, 120.0) > 0.85, "{settings:?}: {}", outcome.mbps(62.0, 120.0));
+    }
+}
+
+#[test]
+fn two_flows_converge_to_equal_shares_in_three_of_four_runs() {
+    let noise = Some((4_000.0, 10_000));
+    for (path, settings) in [
+        (Path::new(20.0, 40, 100_000), &[][..]),
+        (Path { jitter: noise, ..Path::new(20.0, 40, 400_000) }, &[]),
+        (Path::new(20.0, 40, 100_000), &STUDY),
+        (Path { jitter: noise, ..Path::new(20.0, 40, 400_000) }, &STUDY),
+        (Path::new(100.0, 20, 250_000), &[]),
+    ] {
+        let cc = vivace(settings);
+        let mut fairness = Vec::new();
+        for seed in 1..=4 {
+            let outcomes = run(&Path { seed, ..path.clone() }, &[(&cc, 0.0), (&cc, 10.0)], 180.0);
+            let rates = [0, 1].map(|i: usize| outcomes[i].mbps(100.0, 180.0));
+            let used = (rates[0] + rates[1]) * 1e6 / path.rate_bps as f64;
+            assert!(used > 0.8, "seed {seed}: {rates:?} at {} bit/s", path.rate_bps);
+            fairness.push(jain(rates));
+        }
+        // With the default coefficients at 20 Mbit/s, some runs leave the later flow at a rate of one or two packets per round
+        // trip, where its probes measure nothing.
+        let converged = fairness.iter().filter(|index| **index > 0.95).count();
+        assert!(converged >= 3, "Jain's index {fairness:?} at {} bit/s, {settings:?}", path.rate_bps);
+    }
+}
+
+#[test]
+fn a_timeout_halves_the_rate() {
+    let cc = vivace(&[]);
+    let mut socket = perigee_cc::Socket::new(&cc, 1448, 10, 1);
+    (socket.tcp_mstamp, socket.srtt_us, socket.rtt_min_us) = (5_000_000, 100_000 << 3, 100_000);
+    socket.init();
+    let begin = socket.inet_conn.sk.sk_pacing_rate;
+    socket.set_state(perigee_cc::CaState::Loss);
+    let sample = perigee_cc::RateSample { rtt_us: -1, ..perigee_cc::RateSample::default() };
+    socket.cong_control(0, 0, &sample);
+    let halved = socket.inet_conn.sk.sk_pacing_rate;
+    // 25 packets per round trip at first.
+    assert_eq!((begin, halved), (25 * 1448 * 10, 25 * 1448 * 5));
+}
+
+/// The pacing rate over the first one, after this many round trips of 100 ms with 25 packets each.
+fn rate_after(rounds: u32, app_limited: bool) -> f64 {
+    let mut socket = perigee_cc::Socket::new(&vivace(&[]), 1448, 10, 1);
+    (socket.tcp_mstamp, socket.srtt_us, socket.rtt_min_us) = (5_000_000, 100_000 << 3, 100_000);
+    socket.app_limited = u32::from(app_limited);
+    socket.init();
+    let first = socket.inet_conn.sk.sk_pacing_rate;
+    for _ in 0..rounds * 100 {
+        let sk = &mut socket;
+        sk.tcp_mstamp += 1_000;
+        // What the rate lets out in 1 ms, acknowledged a round trip later: the path never queues.
+        let sent = if app_limited { 362 } else { sk.inet_conn.sk.sk_pacing_rate / 1000 };
+        sk.bytes_sent += sent;
+        sk.snd_nxt = sk.snd_nxt.wrapping_add(sent as u32);
+        if sk.tcp_mstamp < 5_100_000 {
+            continue;
+        }
+        let sample = perigee_cc::RateSample {
+            rtt_us: 100_000,
+            acked_sacked: 1,
+            interval_us: 100_000,
+            last_end_seq: sk.snd_nxt.wrapping_sub((sent * 100) as u32),
+            ..perigee_cc::RateSample::default()
+        };
+        sk.snd_una = sample.last_end_seq;
+        let una = sk.snd_una;
+        sk.cong_control(una, 0, &sample);
+    }
+    socket.inet_conn.sk.sk_pacing_rate as f64 / first as f64
+}
+
+#[test]
+fn the_starting_phase_doubles_each_round_trip_unless_the_application_is_the_limit() {
+    assert!((rate_after(20, true) - 1.0).abs() < 1e-9, "{}", rate_after(20, true));
+    let [four, six] = [4, 6].map(|rounds| rate_after(rounds, false));
+    assert!((six / four - 4.0).abs() < 1e-2 && four >= 4.0, "{four} after four round trips and {six} after six");
+}

@@ -1,0 +1,147 @@
+//! The wire of TUN devices, on the machine's clock.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use perigee_units::Time;
+
+use crate::link::driver::{End, Wire};
+use crate::os::clock::{monotonic, sleep, timespec, wake_precisely};
+use crate::os::tun::Tun;
+
+/// The devices at the ends of links.
+#[derive(Debug)]
+pub struct TunWire {
+    ends: Vec<Tun>,
+    /// Descriptors to poll, built once.
+    asked: Vec<libc::pollfd>,
+    /// By end: packets may wait there.
+    ready: Vec<bool>,
+    /// Other threads have cores of their own.
+    spare: bool,
+    /// When it last slept.
+    rested: Time,
+    origin: Time,
+}
+
+impl TunWire {
+    /// A wire with its time zero at `origin` of [`crate::monotonic`]. The calling thread becomes the driver's: it asks
+    /// the kernel for precise wake-ups and real-time priority.
+    pub fn new(ends: Vec<Tun>, origin: Time) -> Self {
+        wake_precisely(PRIORITY);
+        let asked =
+            ends.iter().map(|end| libc::pollfd { fd: end.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 });
+        let ready = vec![true; ends.len()];
+        let spare = rustix::thread::sched_getaffinity(None).is_ok_and(|cores| cores.count() > 1);
+        Self { asked: asked.collect(), ready, spare, rested: Time::ZERO, ends, origin }
+    }
+
+    /// How long to sleep if the next event is so far away.
+    fn sleep_of(&self, left: Time) -> Time {
+        match left.checked_sub(AWAKE) {
+            _ if !self.spare && left > Time::ZERO => left.max(REST),
+            Some(asleep) if self.spare && asleep >= SHORTEST_SLEEP => asleep,
+            _ => Time::ZERO,
+        }
+    }
+
+    /// Polls the ends for so long at most; whether packets wait.
+    fn poll(&mut self, longest: Time) -> io::Result<bool> {
+        let rustix::time::Timespec { tv_sec, tv_nsec } = timespec(longest);
+        let timeout = libc::timespec { tv_sec, tv_nsec };
+        let count = self.asked.len() as libc::nfds_t;
+        // SAFETY: the descriptors belong to devices that live as long as `self`, the timeout lives for the call, and no
+        // signal mask is given.
+        let answer = unsafe { libc::ppoll(self.asked.as_mut_ptr(), count, &raw const timeout, std::ptr::null()) };
+        if answer < 0 {
+            let error = io::Error::last_os_error();
+            return if error.kind() == io::ErrorKind::Interrupted { Ok(false) } else { Err(error) };
+        }
+        for (ready, asked) in self.ready.iter_mut().zip(&self.asked) {
+            *ready = asked.revents != 0;
+        }
+        Ok(answer > 0)
+    }
+}
+
+impl Wire for TunWire {
+    fn now(&mut self) -> Time {
+        monotonic().checked_sub(self.origin).unwrap_or_default()
+    }
+
+    fn receive(&mut self, end: End, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        if !self.ready[end] {
+            return Ok(None);
+        }
+        let received = self.ends[end].receive(buffer)?;
+        self.ready[end] = received.is_some();
+        Ok(received)
+    }
+
+    fn send(&mut self, end: End, packet: &[u8]) -> io::Result<()> {
+        self.ends[end].send(packet)
+    }
+
+    fn wait(&mut self, until: Option<Time>) -> io::Result<()> {
+        let until = until.unwrap_or(Time::MAX).min(self.now() + LONGEST_WAIT);
+        loop {
+            let now = self.now();
+            if now.checked_sub(self.rested).unwrap_or_default() > LONGEST_AWAKE {
+                sleep(REST);
+                self.rested = self.now();
+            }
+            let left = until.checked_sub(now).unwrap_or_default();
+            let asleep = self.sleep_of(left);
+            let ready = self.poll(asleep)?;
+            if asleep > Time::ZERO && !ready {
+                self.rested = self.now();
+            }
+            if ready || left == Time::ZERO {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Longest wait, after which the driver asks its observer again.
+const LONGEST_WAIT: Time = Time::from_millis(100);
+/// A sleep and wake-up take about ten microseconds, and more on a virtual machine: longer than the time between two
+/// packets of a fast link. With a core to spare, the thread stays awake for events nearer than this; without one it
+/// sleeps, and is late for some packets.
+const AWAKE: Time = Time::from_micros(40);
+const SHORTEST_SLEEP: Time = Time::from_micros(20);
+/// The kernel reserves 5 % of each core for ordinary threads (sched(7)). A driver that never sleeps would lose it in
+/// one piece, and all releases would stall for 50 ms.
+const LONGEST_AWAKE: Time = Time::from_millis(1);
+const REST: Time = Time::from_micros(60);
+/// A low real-time priority: above all ordinary threads.
+const PRIORITY: i32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_waits_are_awake_where_a_core_is_spare_and_never_short_where_none_is() {
+        let mut wire = TunWire::new(Vec::new(), Time::ZERO);
+        let us = Time::from_micros;
+        wire.spare = true;
+        let sleeps = [0, 12, 59, 60, 500].map(|left| wire.sleep_of(us(left)));
+        assert_eq!(sleeps, [us(0), us(0), us(0), us(20), us(460)]);
+        wire.spare = false;
+        let sleeps = [0, 12, 500].map(|left| wire.sleep_of(us(left)));
+        assert_eq!(sleeps, [us(0), REST, us(500)]);
+    }
+
+    #[test]
+    fn a_wait_is_over_no_sooner_than_asked_and_what_is_over_is_not_waited_for() {
+        let mut wire = TunWire::new(Vec::new(), monotonic());
+        for spare in [false, true] {
+            wire.spare = spare;
+            let until = wire.now() + Time::from_millis(2);
+            wire.wait(Some(until)).unwrap();
+            assert!(wire.now() >= until);
+            wire.wait(Some(Time::ZERO)).unwrap();
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What the kernel says of a connection (`TCP_INFO`), and what it is told of its socket.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _};
+
+use perigee_cc::INFINITE_SSTHRESH;
+use perigee_results::SenderState;
+
+/// The fields that are read of `struct tcp_info` (`linux/tcp.h`), Linux 6.7 and later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TcpInfo {
+    pub(crate) unacked: u32,
+    pub(crate) sacked: u32,
+    pub(crate) lost: u32,
+    pub(crate) retrans: u32,
+    pub(crate) rtt_us: u32,
+    pub(crate) ssthresh: u32,
+    pub(crate) cwnd: u32,
+    /// Bytes per second; all ones: unlimited.
+    pub(crate) pacing_rate: u64,
+    pub(crate) rto_count: u32,
+}
+
+impl TcpInfo {
+    /// Asks for a socket's.
+    pub(crate) fn of(socket: &impl AsFd) -> io::Result<Self> {
+        let mut bytes = [0u8; 256];
+        let mut length = bytes.len() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes to the buffer, and how many it wrote to `length`.
+        let answer = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                bytes.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        if answer != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        Ok(Self {
+            unacked: word(24),
+            sacked: word(28),
+            lost: word(32),
+            retrans: word(36),
+            rtt_us: word(68),
+            ssthresh: word(76),
+            cwnd: word(80),
+            pacing_rate: long(104),
+            rto_count: word(240) & 0xffff,
+        })
+    }
+
+    /// As a row of the series has it; the rate counts where TCP paces.
+    pub(crate) fn state(&self, paced: bool) -> SenderState {
+        SenderState {
+            acked_bytes: 0,
+            cwnd_packets: Some(self.cwnd),
+            ssthresh_packets: (self.ssthresh < INFINITE_SSTHRESH).then_some(self.ssthresh),
+            srtt_ms: (self.rtt_us > 0).then(|| f64::from(self.rtt_us) * 1e-3),
+            inflight_packets: Some((self.unacked + self.retrans).saturating_sub(self.sacked + self.lost)),
+            pacing_mbps: (paced && self.pacing_rate < u64::MAX && self.pacing_rate > 0)
+                .then_some(self.pacing_rate as f64 * 8e-6),
+        }
+    }
+}
+
+/// Has TCP pace a socket by itself, at the rate that its window asks: what a limit does that is never reached.
+pub(crate) fn pace(socket: &impl AsFd) -> io::Result<()> {
+    set(socket, (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE), u64::MAX - 1)
+}
+
+/// Has TCP neither send nor ask for larger segments; options are not counted.
+pub(crate) fn limit_segments(socket: &impl AsFd, mss: u16) -> io::Result<()> {
+    set(socket, (libc::IPPROTO_TCP, libc::TCP_MAXSEG), i32::from(mss))
+}
+
+/// Sets an option whose value is a plain number.
+fn set<T: Copy>(socket: &impl AsFd, (level, name): (i32, i32), value: T) -> io::Result<()> {
+    let size = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel reads so many bytes of the value, which lives for the call.
+    let answer = unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), size) };
+    if answer == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

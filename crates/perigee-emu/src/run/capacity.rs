@@ -1,0 +1,234 @@
+//! Estimates, before a run, whether this machine keeps it in real time, and its duration.
+//!
+//! Two short runs, over one link and over three, measure the cost of a packet. The load of a run is bounded by its
+//! links' rates, as if each flow took the whole rate of its path.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use perigee_results::Amount;
+use perigee_study::{FlowSpec, Overrides, Run, Scenario, Study, Traffic};
+use perigee_units::Time;
+
+use crate::run::captures::CaptureFiles;
+use crate::run::{run, RunError};
+
+/// Cost of a data packet in the driver's thread, its share of the acknowledgements included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// In both TCPs.
+    pub ends: Time,
+    /// On each link.
+    pub hop: Time,
+}
+
+/// Estimates for a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outlook {
+    /// Busy share of the driver's time while all flows take the rates of their paths; above 1 it falls
+    /// behind.
+    pub load: f64,
+    /// Data packets per second at that load, over all links.
+    pub packets_per_s: f64,
+    /// Shortest duration of the run.
+    pub least: Time,
+    /// Longest duration of the run.
+    pub most: Time,
+}
+
+impl Capacity {
+    /// Measures the costs in half a second; needs the rights of a run.
+    ///
+    /// # Errors
+    /// Those of a run.
+    pub fn measure() -> Result<Self, RunError> {
+        let (one, three) = (cost_ns(1)?, cost_ns(3)?);
+        // A disturbed measurement is bounded: a link costs something, and no more than the whole first run.
+        let hop = (three.saturating_sub(one) / 2).clamp(one / 10, one);
+        Ok(Self { ends: Time::from_nanos(one - hop), hop: Time::from_nanos(hop) })
+    }
+
+    /// Estimates a run on this machine.
+    pub fn outlook(&self, run: &Run) -> Outlook {
+        let scenario = &*run.scenario;
+        let packet_bits = 8.0 * f64::from(crate::run::hosts::settings(scenario).map_or(1500, |(_, mtu)| mtu));
+        let peaks: Vec<f64> = scenario.links.iter().map(|link| link.spec.rate.peak_bps()).collect();
+        let (mut offered, mut ending) = (vec![0.0; peaks.len()], vec![0.0; peaks.len()]);
+        for flow in &scenario.flows {
+            let rate = flow.forward.iter().map(|link| peaks[*link as usize]).fold(asked_bps(flow), f64::min);
+            flow.forward.iter().for_each(|link| offered[*link as usize] += rate);
+            if let Some(last) = flow.forward.last() {
+                ending[*last as usize] += rate;
+            }
+        }
+        let carried = |bps: &[f64]| bps.iter().zip(&peaks).map(|(bps, peak)| bps.min(*peak)).sum::<f64>() / packet_bits;
+        let (over_links, over_paths) = (carried(&offered), carried(&ending));
+        let load = over_links * self.hop.as_secs_f64() + over_paths * self.ends.as_secs_f64();
+        let most = scenario.time_limit;
+        Outlook { load, packets_per_s: over_links, least: least(run).min(most), most }
+    }
+}
+
+/// Cost of a packet over so many links in series.
+fn cost_ns(links: u32) -> Result<u64, RunError> {
+    let plan = plan(links);
+    let files = CaptureFiles { folder: Path::new("."), prefix: "" };
+    let tables = run(&plan, &files, &mut |_| ControlFlow::Continue(()))?;
+    let packets = tables.releases.released_packets.first().copied().unwrap_or(0).max(1);
+    Ok(MEASURED.as_nanos() / packets)
+}
+
+/// A study with links that never delay.
+fn plan(links: u32) -> Run {
+    use std::fmt::Write as _;
+
+    let nodes: Vec<String> = (0..=links).map(|node| format!("\"n{node}\"")).collect();
+    let mut text = format!("name = \"calibration\"\nnodes = [{}]\n", nodes.join(", "));
+    for (link, ends) in nodes.windows(2).enumerate() {
+        let ends = ends.join(", ");
+        let _ = writeln!(
+            text,
+            "[[links]]\nname = \"l{link}\"\nbetween = [{ends}]\nrate = \"1000 Gbit/s\"\ndelay = \"0 ms\""
+        );
+    }
+    let ms = MEASURED.as_millis();
+    let _ = writeln!(
+        text,
+        "[[flows]]\nname = \"f\"\nfrom = \"n0\"\nto = \"n{links}\"\nduration = \"{ms} ms\"\ncc = \"reno\""
+    );
+    let study = Study::parse(&text, "calibration").and_then(|study| {
+        let mut none = |file: &str| Err(format!("{file} is not needed here"));
+        study.plan(&Overrides::default(), &mut none)
+    });
+    study.expect("a study that is right").remove(0)
+}
+
+/// The rate that a flow can take.
+fn asked_bps(flow: &FlowSpec) -> f64 {
+    match &flow.traffic {
+        Traffic::Tcp { .. } => f64::INFINITY,
+        Traffic::Datagrams(datagrams) => datagrams.rate_bps(),
+    }
+}
+
+/// Duration of a run if each link carries its flows' data at its mean rate, without loss.
+fn least(run: &Run) -> Time {
+    let scenario = &*run.scenario;
+    let mut bytes = vec![0u64; scenario.links.len()];
+    let mut end = 0.0f64;
+    for flow in &scenario.flows {
+        let start = flow.start_in(run.seed).as_secs_f64();
+        let length = flow.traffic.least_s(round_trip_s(scenario, flow));
+        let data = match flow.traffic.amount() {
+            Amount::Size(size) => size.as_u64(),
+            Amount::Duration(_) => 0,
+        };
+        end = end.max(start + length);
+        for link in &flow.forward {
+            let link = *link as usize;
+            bytes[link] += data;
+            let rate = scenario.links[link].spec.rate.mean_bps().max(1.0);
+            end = end.max(start + length + data as f64 * 8.0 / rate);
+        }
+    }
+    let shared =
+        bytes.iter().zip(&scenario.links).map(|(bytes, link)| *bytes as f64 * 8.0 / link.spec.rate.mean_bps().max(1.0));
+    Time::from_secs_f64(shared.fold(end, f64::max))
+}
+
+fn round_trip_s(scenario: &Scenario, flow: &FlowSpec) -> f64 {
+    let delay = |link: &u32| match &scenario.links[*link as usize].spec.delay {
+        perigee_link::DelaySpec::Constant(delay) => *delay,
+        perigee_link::DelaySpec::Trace(steps) => steps.iter().map(|(_, delay)| delay).min().unwrap_or_default(),
+        perigee_link::DelaySpec::Jitter(jitter) => jitter.base,
+    };
+    flow.forward.iter().chain(&flow.back).map(|link| delay(link).as_secs_f64()).sum()
+}
+
+/// Of each of the two runs.
+const MEASURED: Time = Time::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO_US: Capacity = Capacity { ends: Time::from_micros(4), hop: Time::from_micros(2) };
+
+    fn planned(links: &str, flows: &str) -> Run {
+        let text = format!("name = \"load\"\nnodes = [\"a\", \"b\", \"c\"]\n{links}\n{flows}");
+        let study = Study::parse(&text, "load.toml").unwrap_or_else(|error| panic!("{error}"));
+        let mut none = |file: &str| Err(format!("{file} is not needed here"));
+        study.plan(&Overrides::default(), &mut none).unwrap_or_else(|error| panic!("{error}")).remove(0)
+    }
+
+    fn chain(first: &str, second: &str) -> String {
+        let link = |name, ends, rate| {
+            format!("[[links]]\nname = \"{name}\"\nbetween = {ends}\nrate = \"{rate}\"\ndelay = \"100 ms\"\n")
+        };
+        link("one", "[\"a\", \"b\"]", first) + &link("two", "[\"b\", \"c\"]", second)
+    }
+
+    fn flow(name: &str, what: &str) -> String {
+        format!("[[flows]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"c\"\n{what}\n")
+    }
+
+    fn near(a: f64, b: f64) -> bool {
+        (a / b - 1.0).abs() < 0.01
+    }
+
+    #[test]
+    fn the_load_is_that_of_the_slowest_link_over_all_links_of_the_path() {
+        let run = planned(&chain("1 Gbit/s", "120 Mbit/s"), &flow("f", "size = \"150 MB\""));
+        let outlook = TWO_US.outlook(&run);
+        // 10,000 packets a second, each over two links.
+        assert!(near(outlook.packets_per_s, 20_000.0), "{outlook:?}");
+        assert!(near(outlook.load, 0.08), "{outlook:?}");
+        assert!(near(outlook.least.as_secs_f64(), 10.0 + 1.5 * 0.4), "{outlook:?}");
+        assert!(outlook.most > outlook.least);
+    }
+
+    #[test]
+    fn flows_that_share_a_link_do_not_ask_for_more_than_it_carries_and_take_turns() {
+        let flows = flow("f", "size = \"150 MB\"") + &flow("g", "size = \"150 MB\"");
+        let outlook = TWO_US.outlook(&planned(&chain("120 Mbit/s", "120 Mbit/s"), &flows));
+        assert!(near(outlook.load, 0.08), "{outlook:?}");
+        assert!(near(outlook.least.as_secs_f64(), 20.0), "{outlook:?}");
+    }
+
+    #[test]
+    fn a_faster_machine_is_asked_for_less_and_a_link_of_100_gbit_s_for_more_than_there_is() {
+        let run = planned(&chain("100 Gbit/s", "100 Gbit/s"), &flow("f", "duration = \"10 s\""));
+        assert!(TWO_US.outlook(&run).load > 50.0);
+        let fast = Capacity { ends: Time::ZERO, hop: Time::from_nanos(50) };
+        assert!(fast.outlook(&run).load < 1.0);
+        assert_eq!(fast.outlook(&run).least, Time::from_secs(10));
+    }
+
+    #[test]
+    fn datagrams_and_pings_ask_for_what_they_send() {
+        let udp = "kind = \"udp\"\nrate = \"12 Mbit/s\"\npacket = \"1500 B\"\nduration = \"3 s\"";
+        let outlook = TWO_US.outlook(&planned(&chain("1 Gbit/s", "1 Gbit/s"), &flow("f", udp)));
+        assert!(near(outlook.packets_per_s, 2000.0), "{outlook:?}");
+        assert!(near(outlook.least.as_secs_f64(), 3.2), "{outlook:?}");
+    }
+
+    #[test]
+    fn a_recorded_rate_counts_by_its_best_second() {
+        let rate = |mbps| perigee_units::Rate::from_mbps(mbps);
+        let points = [(0, 10.0), (500, 1000.0), (600, 10.0), (1000, 50.0)];
+        let points = points.map(|(ms, mbps)| (Time::from_millis(ms), rate(mbps)));
+        let steps = perigee_link::Steps::new(points, Some(Time::from_secs(3))).expect("steps");
+        let recorded = perigee_link::RateSpec::Trace(steps.into());
+        assert!(near(recorded.peak_bps(), 109e6) && near(recorded.mean_bps(), 209e6 / 3.0));
+    }
+
+    #[test]
+    fn what_is_measured_is_something_that_machines_have() {
+        if let Err(error) = crate::check(&plan(1)) {
+            return println!("skipped: {error}");
+        }
+        let found = Capacity::measure().unwrap_or_else(|error| panic!("{error}"));
+        assert!(found.hop > Time::ZERO && found.ends + found.hop < Time::from_millis(1), "{found:?}");
+        println!("{found:?}");
+    }
+}

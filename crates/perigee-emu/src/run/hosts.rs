@@ -1,0 +1,278 @@
+//! The nodes of a study as namespaces: their settings, devices, addresses and routes.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use perigee_study::{FlowSpec, IpVersion, Scenario, Traffic};
+use perigee_tcp::{Config, Kernel, Value, WindowShare, SETTINGS};
+use perigee_units::Bytes;
+use perigee_wire::address;
+
+use crate::os::namespace::Namespace;
+use crate::os::netlink::{await_local, index, Netlink};
+use crate::os::tun::{Tun, QUEUE_PACKETS};
+use crate::run::flows::IP_AND_TCP;
+
+/// The nodes' namespaces and the devices between them.
+pub(crate) struct Hosts {
+    /// By node number.
+    pub(crate) namespaces: Vec<Namespace>,
+    /// Both ends of each pair of directed links, in order.
+    pub(crate) devices: Vec<Tun>,
+}
+
+/// The ends of a pair's devices where a directed link starts and where it ends.
+pub(crate) fn ends(link: usize) -> (usize, usize) {
+    let (pair, back) = (link / 2, link % 2);
+    (2 * pair + back, 2 * pair + 1 - back)
+}
+
+impl Hosts {
+    /// Creates everything; `mtu` is the largest packet.
+    pub(crate) fn new(scenario: &Scenario, settings: &[Config], mtu: u32) -> io::Result<Self> {
+        let namespaces = scenario.nodes.iter().map(|_| Namespace::new()).collect::<io::Result<Vec<_>>>()?;
+        let has_v6 = scenario.flows.iter().any(|flow| flow.ip == IpVersion::V6);
+        for (namespace, config) in namespaces.iter().zip(settings) {
+            namespace.enter(|| set(config).and(quiet(has_v6)))?;
+        }
+        let mut devices = Vec::with_capacity(scenario.links.len());
+        for (number, pair) in scenario.links.chunks(2).enumerate() {
+            // Not the link's name: the kernel reserves `lo`, `all` and `default`, and truncates after
+            // 15 letters.
+            let name = format!("link{number}");
+            for node in [pair[0].from, pair[0].to] {
+                let mtu = pair[0].mtu.map_or(mtu, |own| mtu.min(u32::from(own)));
+                devices.push(namespaces[node as usize].enter(|| device(&name, mtu))?);
+            }
+        }
+        let hosts = Self { namespaces, devices };
+        for (node, config) in (0..).zip(settings) {
+            hosts.namespaces[node as usize]
+                .enter(|| hosts.address_and_routes(scenario, node, config.initial_window))?;
+        }
+        Ok(hosts)
+    }
+
+    /// Adds the node's addresses to its loopback device, and a route to each other node.
+    fn address_and_routes(&self, scenario: &Scenario, node: u32, initial_window: u32) -> io::Result<()> {
+        let mut netlink = Netlink::new()?;
+        for (ip, bits) in [(IpVersion::V4, 32), (IpVersion::V6, 128)] {
+            if !scenario.flows.iter().any(|flow| flow.ip == ip) {
+                continue;
+            }
+            let own = address(node, ip);
+            netlink.address(index("lo")?, (own, bits))?;
+            await_local(own)?;
+            for other in 0..scenario.nodes.len() as u32 {
+                let Some(link) = scenario.next_hop(node, other) else { continue };
+                let mtu = scenario.links[link as usize].mtu.map_or(u32::MAX, u32::from);
+                if ip == IpVersion::V6 && mtu < LEAST_OF_V6 {
+                    continue;
+                }
+                let device = &self.devices[ends(link as usize).0];
+                let window = (initial_window != Config::default().initial_window).then_some(initial_window);
+                netlink.route(index(device.name())?, (address(other, ip), bits), own, window)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn device(name: &str, mtu: u32) -> io::Result<Tun> {
+    let tun = Tun::new(name)?;
+    Netlink::new()?.up(index(tun.name())?, Some((mtu, QUEUE_PACKETS)))?;
+    Ok(tun)
+}
+
+/// The settings of each node, from the flows that end there, which must agree; and the MTU.
+pub(crate) fn settings(scenario: &Scenario) -> Result<(Vec<Config>, u32), String> {
+    let mut found: Vec<Option<(&Config, &FlowSpec)>> = vec![None; scenario.nodes.len()];
+    for flow in &scenario.flows {
+        let Traffic::Tcp { tcp, .. } = &flow.traffic else { continue };
+        for (node, config) in [(flow.from, &tcp.from), (flow.to, &tcp.to)] {
+            match found[node as usize] {
+                Some((other, first)) if other != config => {
+                    let name = &scenario.nodes[node as usize];
+                    return Err(format!(
+                        "flows `{}` and `{}` have different TCP settings at `{name}`, which the kernel has per host; \
+                         give them the same, or nodes of their own",
+                        first.name, flow.name
+                    ));
+                }
+                _ => found[node as usize] = Some((config, flow)),
+            }
+        }
+    }
+    let configs: Vec<_> = found.iter().map(|f| f.map_or_else(Config::default, |(config, _)| config.clone())).collect();
+    for (config, name) in configs.iter().zip(&scenario.nodes) {
+        if let Some(what) = impossible(config, has) {
+            return Err(format!("at `{name}`: {what}; run it with --engine sim"));
+        }
+    }
+    let segments = configs.iter().map(|config| u32::from(config.mss) + IP_AND_TCP);
+    let packets = scenario.flows.iter().filter_map(|flow| match &flow.traffic {
+        Traffic::Datagrams(datagrams) => Some(datagrams.largest_packet().as_u64() as u32),
+        Traffic::Tcp { .. } => None,
+    });
+    let least = scenario.flows.iter().filter(|flow| flow.ip == IpVersion::V6).map(|_| LEAST_OF_V6);
+    let mtu = segments.chain(packets).chain(least).max().unwrap_or(1500);
+    Ok((configs, mtu))
+}
+
+/// Settings of a configuration that this kernel, with the sysctls that `has` knows, cannot apply.
+fn impossible(config: &Config, has: impl Fn(&str) -> bool) -> Option<String> {
+    config.differences().find_map(|(setting, value)| {
+        let is = match value {
+            Value::Switch(true) => "on",
+            Value::Switch(false) => "off",
+            _ => "set",
+        };
+        let why = match setting.kernel {
+            Kernel::Nothing => "which the kernel cannot".to_owned(),
+            Kernel::Sysctl(sysctl) if !has(sysctl.name) => {
+                format!("and this kernel has no `net.ipv4.{}`", sysctl.name)
+            }
+            Kernel::Sysctl(_) | Kernel::Other(_) => return None,
+        };
+        Some(format!("`{}` is {is}, {why}", setting.name))
+    })
+}
+
+/// Writes a node's sysctls, in its namespace.
+fn set(config: &Config) -> io::Result<()> {
+    write("tcp_no_metrics_save", "1")?;
+    let here = Config { rmem: receive_buffer(config), ..config.clone() };
+    for (name, text) in sysctls(&here, has) {
+        write(name, &text)?;
+    }
+    Ok(())
+}
+
+/// The sysctls that a new namespace needs, with their values.
+///
+/// Values that are defaults of a new namespace are not written: an older kernel may lack the sysctl.
+fn sysctls(config: &Config, has: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
+    let usual = Config::default();
+    let needed = SETTINGS.iter().filter_map(|setting| {
+        let Kernel::Sysctl(sysctl) = setting.kernel else { return None };
+        let value = setting.get(config);
+        let is_there = value == setting.get(&usual) && (sysctl.has_default || !has(sysctl.name));
+        (!is_there).then(|| (sysctl.name, sysctl.text(value)))
+    });
+    needed.collect()
+}
+
+/// Silences devices: every packet on a link belongs to a flow.
+fn quiet(has_v6: bool) -> io::Result<()> {
+    let conf = "/proc/sys/net/ipv6/conf";
+    let done = if has_v6 {
+        // Devices without addresses send no neighbour solicitations; those that do not forward join no multicast group
+        // of routers and send no reports. The host itself forwards all the same, by another setting.
+        fs::write(format!("{conf}/default/addr_gen_mode"), "1")
+            .and_then(|()| fs::write(format!("{conf}/default/forwarding"), "0"))
+    } else {
+        fs::write(format!("{conf}/all/disable_ipv6"), "1")
+    };
+    match done {
+        // The kernel has no IPv6.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !has_v6 => Ok(()),
+        done => done,
+    }
+}
+
+/// The receive buffer with which this kernel's window ends where the configured host's would: the window's share of a
+/// buffer depends on the kernel, and on the memory that drivers take for a segment ([`Config::largest_window`]).
+fn receive_buffer(config: &Config) -> [Bytes; 3] {
+    let [least, initial, largest] = config.rmem;
+    let window_share = if measures_share() { WindowShare::Measured } else { WindowShare::Half };
+    let here = Config { segment_memory: HERE, window_share, ..config.clone() };
+    let window = u128::from(config.largest_window().as_u64()) * u128::from(largest.as_u64());
+    let buffer = window / u128::from(here.largest_window().as_u64().max(1));
+    [least, initial, Bytes::new(u64::try_from(buffer).unwrap_or(u64::MAX)).max(initial)]
+}
+
+/// Whether this kernel derives the window's share from received segments, as Linux 6.6 and later.
+fn measures_share() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 6)
+}
+
+fn has(key: &str) -> bool {
+    Path::new("/proc/sys/net/ipv4").join(key).exists()
+}
+
+fn write(key: &str, value: &str) -> io::Result<()> {
+    let with_key = |error: io::Error| io::Error::new(error.kind(), format!("net.ipv4.{key} = {value}: {error}"));
+    fs::write(format!("/proc/sys/net/ipv4/{key}"), value).map_err(with_key)
+}
+
+/// Memory of a full segment received from a TUN device.
+const HERE: Bytes = Bytes::new(2304);
+/// Least IPv6 MTU (RFC 8200, section 5).
+const LEAST_OF_V6: u32 = 1280;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A valid value other than `default`.
+    fn another(default: Value) -> Value {
+        match default {
+            Value::Switch(on) => Value::Switch(!on),
+            Value::Count(count) => Value::Count(count + 1),
+            Value::Duration(time) => Value::Duration(time + time),
+            Value::Size(size) => Value::Size(size + size),
+            Value::Sizes(sizes) => Value::Sizes(sizes.map(|size| size + size)),
+            Value::Choice(_) => panic!("no sysctl takes a word"),
+        }
+    }
+
+    #[test]
+    fn every_sysctl_is_in_this_kernel_and_takes_what_its_setting_is_set_to() {
+        let namespace = match Namespace::new() {
+            Ok(namespace) => namespace,
+            Err(error) => return println!("skipped: no network namespace: {error}"),
+        };
+        for setting in SETTINGS {
+            let Kernel::Sysctl(sysctl) = setting.kernel else { continue };
+            if !has(sysctl.name) {
+                println!("skipped: this kernel has no net.ipv4.{}", sysctl.name);
+                continue;
+            }
+            let read = || fs::read_to_string(format!("/proc/sys/net/ipv4/{}", sysctl.name));
+            let usual = setting.get(&Config::default());
+            let value = another(usual);
+            let (before, after) = namespace
+                .enter(|| Ok((read()?, write(sysctl.name, &sysctl.text(value)).and_then(|()| read())?)))
+                .unwrap_or_else(|error| panic!("{error}"));
+            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            assert_eq!(words(&after), words(&sysctl.text(value)), "{}", setting.name);
+            // The default in a new namespace: ECN if the client asks for it.
+            if sysctl.has_default && setting.name != "ecn" {
+                assert_eq!(words(&before), words(&sysctl.text(usual)), "{} in a new namespace", setting.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_has_no_setting_for_is_refused_by_name() {
+        let refusal = |config: Config, has: bool| impossible(&config, |_| has);
+        assert_eq!(refusal(Config::default(), false), None);
+        let config = Config { prr: false, ..Config::default() };
+        assert_eq!(refusal(config, true).as_deref(), Some("`prr` is off, which the kernel cannot"));
+        let config = Config { syn_linear_timeouts: 4, ..Config::default() };
+        assert_eq!(refusal(config.clone(), true), None);
+        let message = "`syn_linear_timeouts` is set, and this kernel has no `net.ipv4.tcp_syn_linear_timeouts`";
+        assert_eq!(refusal(config, false).as_deref(), Some(message));
+    }
+
+    #[test]
+    fn a_new_namespace_is_told_only_what_it_may_not_have() {
+        let names = |config: &Config, has: bool| -> Vec<_> {
+            sysctls(config, |_| has).into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(names(&Config::default(), true), ["tcp_rmem", "tcp_wmem", "tcp_syn_linear_timeouts"]);
+    }
+}

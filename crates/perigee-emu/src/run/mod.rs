@@ -1,0 +1,228 @@
+//! Carries out a run of a study on the kernel's TCP: nodes, flows, observers, recordings.
+
+pub(crate) mod capacity;
+pub(crate) mod captures;
+mod classifier;
+mod connection;
+mod controls;
+mod datagrams;
+mod event_log;
+mod flows;
+mod hosts;
+mod observers;
+mod probes;
+mod sockets;
+mod tcp_application;
+
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use perigee_bpf::{LoadError, ProgramError, TcpLog, TcpLogError};
+use perigee_cc::Selected;
+use perigee_results::{ReleaseRow, Tables};
+use perigee_study::{read_link, Run, Traffic};
+use perigee_units::Time;
+use thiserror::Error;
+
+use crate::exec::ExecError;
+use crate::link::driver::{DirectedLink, Driver, ObserverPair};
+use crate::link::wire::TunWire;
+use crate::os::clock::{monotonic, since_1970, RunClock};
+use crate::os::namespace::Namespace;
+use crate::os::tun::Tun;
+use crate::run::captures::{CaptureError, CaptureFiles, Recorder};
+use crate::run::controls::Controls;
+use crate::run::event_log::EventLogError;
+use crate::run::flows::impossible;
+use crate::run::hosts::{ends, settings, Hosts};
+use crate::run::observers::RunObserver;
+use crate::run::sockets::panicked;
+
+/// Why a run has no result.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The progress callback cancelled it.
+    #[error("the run was cancelled")]
+    Cancelled,
+    /// The kernel cannot do what the study asks for.
+    #[error("{0}")]
+    Impossible(String),
+    /// This machine or process cannot emulate.
+    #[error(transparent)]
+    Machine(ExecError),
+    /// A congestion control cannot be compiled for the kernel.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// The kernel refused a congestion control.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The kernel's TCP cannot be logged.
+    #[error("`measure.events`: {0}; leave it out, or use --engine sim")]
+    Log(TcpLogError),
+    /// A capture could not be written.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// Another system call failed.
+    #[error("{what}: {error}")]
+    System {
+        /// The failed step.
+        what: &'static str,
+        /// The kernel's error.
+        error: io::Error,
+    },
+}
+
+/// Carries out a run in real time: nodes are namespaces, links connect TUN devices, and flows use the kernel's sockets
+/// with the study's congestion controls.
+///
+/// Captures go to `captures`. `progress` is called about twenty times a second with the share done, and may cancel
+/// the run.
+///
+/// # Errors
+/// If the kernel cannot do what the study asks for, the process lacks rights, or a capture cannot be written.
+pub fn run(
+    run: &Run,
+    captures: &CaptureFiles<'_>,
+    progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
+) -> Result<Tables, RunError> {
+    let scenario = &*run.scenario;
+    if let Some(what) = impossible(run) {
+        return Err(RunError::Impossible(what));
+    }
+    let (configs, mtu) = settings(scenario).map_err(RunError::Impossible)?;
+    let controls = Controls::new(chosen(run))?;
+    let hosts = Hosts::new(scenario, &configs, mtu).map_err(failed("making hosts and links"))?;
+    let directions = (0..).zip(&scenario.links).map(|(number, link)| {
+        let (from, to) = ends(number);
+        DirectedLink { from, to, spec: &link.spec, name: &link.name }
+    });
+    let mut driver = Driver::new(&directions.collect::<Vec<_>>(), run.seed, mtu as usize);
+    let Hosts { namespaces, devices } = hosts;
+    let log = if scenario.measure.events { Some(event_log::start(run, &namespaces)?) } else { None };
+    let (applications, observers) = flows::make(run, &namespaces, mtu, &controls).map_err(failed("making sockets"))?;
+    // Time starts after everything is created.
+    let (origin, since_1970) = (monotonic(), since_1970());
+    let clock = RunClock { origin };
+    let mut recorder = Recorder::new(scenario, captures, since_1970)?;
+    let broken = AtomicBool::new(false);
+    let mut watch = RunObserver::new(run, observers, &broken, progress);
+    let stop = AtomicBool::new(false);
+    let (driven, carried) = thread::scope(|scope| {
+        let carrying: Vec<_> = applications
+            .into_iter()
+            .map(|application| {
+                let (stop, broken) = (&stop, &broken);
+                scope.spawn(move || {
+                    let done = application.carry(clock, stop);
+                    broken.fetch_or(done.is_err(), Ordering::Relaxed);
+                    done
+                })
+            })
+            .collect();
+        let mut wire = TunWire::new(devices, origin);
+        let driven = match &mut recorder {
+            Some(recorder) => driver.run(&mut wire, &mut ObserverPair(&mut watch, recorder)),
+            None => driver.run(&mut wire, &mut watch),
+        };
+        stop.store(true, Ordering::Relaxed);
+        let joined = carrying.into_iter().map(|flow| flow.join().unwrap_or_else(|_| Err(panicked())));
+        let carried: io::Result<Vec<()>> = joined.collect();
+        (driven, carried)
+    });
+    driven.map_err(failed("moving packets"))?;
+    if let Some(error) = recorder.take_if(|recorder| recorder.is_broken()).and_then(Recorder::error) {
+        return Err(error.into());
+    }
+    if watch.cancelled {
+        return Err(RunError::Cancelled);
+    }
+    carried.map_err(failed("carrying a flow"))?;
+    let end = (monotonic() - origin).min(scenario.time_limit);
+    // As in the simulator, the last interval is completed; nothing more arrives in it.
+    let whole = scenario.measure.series.map_or(end, |interval| whole_intervals(end, interval));
+    let mut tables = watch
+        .finish(end, |direction, log| log.close_until(whole, |from, to| read_link(driver.link(direction), from, to)));
+    for (link, report) in scenario.links.iter().zip(driver.reports()) {
+        let us = |time: Time| time.as_nanos() as f64 * 1e-3;
+        tables.releases.push(ReleaseRow {
+            run: run.index,
+            link: link.name.clone(),
+            released_packets: report.released,
+            late_p50_us: us(report.lateness_p50),
+            late_p99_us: us(report.lateness_p99),
+            late_max_us: us(report.lateness_max),
+        });
+    }
+    if let Some(log) = log {
+        let (events, gap) = event_log::finish(run, log, origin);
+        tables.events = events;
+        if let Some(gap) = gap {
+            tables.gaps.push(gap);
+        }
+    }
+    for gap in recorder.map_or(Ok(Vec::new()), |recorder| recorder.finish(run.index))? {
+        tables.gaps.push(gap);
+    }
+    Ok(tables)
+}
+
+/// Checks that a run can be carried out here, before it starts.
+///
+/// # Errors
+/// If the kernel cannot do what the study asks for, or this machine cannot emulate.
+pub fn check(run: &Run) -> Result<(), RunError> {
+    if let Some(what) = impossible(run) {
+        return Err(RunError::Impossible(what));
+    }
+    settings(&run.scenario).map_err(RunError::Impossible)?;
+    if run.scenario.measure.events {
+        TcpLog::check().map_err(RunError::Log)?;
+    }
+    let probe = Namespace::new().and_then(|namespace| namespace.enter(|| Tun::new("probe")));
+    probe.map(drop).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => RunError::Machine(ExecError::NotPermitted),
+        io::ErrorKind::NotFound => RunError::Machine(ExecError::NoTun),
+        _ => failed("making a device")(error),
+    })?;
+    controls::check(chosen(run))
+}
+
+impl From<EventLogError> for RunError {
+    fn from(error: EventLogError) -> Self {
+        match error {
+            EventLogError::Log(error) => Self::Log(error),
+            EventLogError::Namespace(error) => failed("looking at a namespace")(error),
+        }
+    }
+}
+
+impl RunError {
+    /// Whether the request is invalid, or impossible on this machine.
+    pub fn is_wrong_input(&self) -> bool {
+        match self {
+            Self::Impossible(_) | Self::Machine(_) | Self::Program(_) | Self::Log(_) => true,
+            Self::Load(error) => error.is_wrong_input(),
+            Self::Cancelled | Self::Capture(_) | Self::System { .. } => false,
+        }
+    }
+}
+
+/// The first end of an interval at or after `at`.
+fn whole_intervals(at: Time, interval: Time) -> Time {
+    let length = interval.as_nanos().max(1);
+    Time::from_nanos(at.as_nanos().div_ceil(length).saturating_mul(length))
+}
+
+/// The congestion controls of a run's flows.
+fn chosen(run: &Run) -> impl Iterator<Item = &Selected> {
+    run.scenario.flows.iter().filter_map(|flow| match &flow.traffic {
+        Traffic::Tcp { tcp, .. } => Some(&tcp.cc),
+        Traffic::Datagrams(_) => None,
+    })
+}
+
+fn failed(what: &'static str) -> impl FnOnce(io::Error) -> RunError {
+    move |error| RunError::System { what, error }
+}

@@ -1,0 +1,243 @@
+//! Observes a study's flows at the ends of its links.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use perigee_link::Link;
+use perigee_results::{write_links, FlowId, LinkLog, Meter, SeriesRow, Tables};
+use perigee_study::{read_link, FlowSpec, Run};
+use perigee_units::Time;
+
+use crate::link::driver::{BufferedPacket, Observer};
+use crate::run::classifier::{Classified, Classifier, Content};
+use crate::run::connection::Connection;
+use crate::run::probes::Probes;
+
+/// The observer of a run.
+pub(crate) struct RunObserver<'a> {
+    run: &'a Run,
+    flows: Vec<Flow<'a>>,
+    classifier: Classifier,
+    logs: Vec<LinkLog>,
+    pub(crate) tables: Tables,
+    next_sample: Time,
+    /// A flow failed: the others need not go on.
+    broken: &'a AtomicBool,
+    progress: &'a mut dyn FnMut(f64) -> ControlFlow<()>,
+    next_progress: Time,
+    pub(crate) cancelled: bool,
+}
+
+/// One flow.
+struct Flow<'a> {
+    spec: &'a FlowSpec,
+    start: Time,
+    observer: FlowObserver,
+    /// The last row of its series is written.
+    is_written: bool,
+}
+
+/// The observer of one flow.
+pub(crate) enum FlowObserver {
+    Connection(Box<Connection>),
+    Probes(Box<Probes>),
+}
+
+impl<'a> RunObserver<'a> {
+    /// The observer of a run; `observers` are those of its flows.
+    pub(crate) fn new(
+        run: &'a Run,
+        observers: Vec<FlowObserver>,
+        broken: &'a AtomicBool,
+        progress: &'a mut dyn FnMut(f64) -> ControlFlow<()>,
+    ) -> Self {
+        let measure = &run.scenario.measure;
+        let flows = run.scenario.flows.iter().zip(observers);
+        let flows =
+            flows.map(|(spec, observer)| Flow { spec, start: spec.start_in(run.seed), observer, is_written: false });
+        let next_sample = measure.series.filter(|interval| *interval > Time::ZERO).unwrap_or(Time::MAX);
+        Self {
+            run,
+            flows: flows.collect(),
+            classifier: Classifier::new(&run.scenario),
+            logs: run.scenario.links.iter().map(|link| LinkLog::new(link.name.clone(), measure.series)).collect(),
+            tables: Tables::default(),
+            next_sample,
+            broken,
+            progress,
+            next_progress: Time::ZERO,
+            cancelled: false,
+        }
+    }
+
+    /// Writes the remaining rows; the run ended at `end`.
+    pub(crate) fn finish(mut self, end: Time, mut link: impl FnMut(usize, &mut LinkLog)) -> Tables {
+        for (direction, log) in self.logs.iter_mut().enumerate() {
+            link(direction, log);
+        }
+        for flow in &self.flows {
+            flow.write(self.run, end, &mut self.tables);
+        }
+        write_links(self.run.index, &self.logs, &mut self.tables);
+        self.tables
+    }
+
+    /// The flow and content of a packet.
+    fn flow_of(&mut self, packet: &[u8]) -> Option<(&mut Flow<'a>, Content, bool)> {
+        let Classified { flow, is_forward, content } = self.classifier.classify(packet)?;
+        Some((&mut self.flows[flow], content, is_forward))
+    }
+
+    fn sample(&mut self, now: Time) {
+        for flow in &mut self.flows {
+            if flow.start >= now || flow.is_written {
+                continue;
+            }
+            let id = FlowId { run: self.run.index, flow: &flow.spec.name };
+            flow.is_written = flow.ended();
+            if let Some(row) = flow.series_row(now, id) {
+                self.tables.series.push(row);
+            }
+        }
+    }
+
+    /// Progress of the run: the mean of its flows.
+    fn share_done(&self, now: Time) -> f64 {
+        let share = |flow: &Flow<'_>| match &flow.observer {
+            _ if flow.ended() => 1.0,
+            FlowObserver::Connection(connection) => connection.share_done(now),
+            FlowObserver::Probes(probes) => probes.share_done(now),
+        };
+        (self.flows.iter().map(share).sum::<f64>() / self.flows.len().max(1) as f64).clamp(0.0, 1.0)
+    }
+}
+
+impl Observer for RunObserver<'_> {
+    fn before(&mut self, direction: usize, now: Time, link: &mut Link<BufferedPacket>) {
+        self.logs[direction].advance(now, |from, to| read_link(link, from, to));
+    }
+
+    fn offered(&mut self, direction: usize, now: Time, packet: &[u8]) {
+        let Some((flow, content, forward)) = self.flow_of(packet) else { return };
+        let path = if forward { &flow.spec.forward } else { &flow.spec.back };
+        let first = path.first() == Some(&(direction as u32));
+        match (&mut flow.observer, content) {
+            (FlowObserver::Connection(connection), Content::Segment(segment)) if first => {
+                connection.offered(now, forward, &segment);
+            }
+            (FlowObserver::Probes(probes), Content::Probe(mark)) => probes.offered(now, forward && first, mark),
+            _ => {}
+        }
+    }
+
+    fn dropped(&mut self, _direction: usize, now: Time, packet: &[u8]) {
+        if let Some((Flow { observer: FlowObserver::Probes(probes), .. }, Content::Probe(mark), _)) =
+            self.flow_of(packet)
+        {
+            probes.dropped(now, mark);
+        }
+    }
+
+    fn released(&mut self, direction: usize, now: Time, packet: &[u8]) {
+        let Some((flow, content, forward)) = self.flow_of(packet) else { return };
+        let path = if forward { &flow.spec.forward } else { &flow.spec.back };
+        let last = path.last() == Some(&(direction as u32));
+        match (&mut flow.observer, content) {
+            (FlowObserver::Connection(connection), Content::Segment(segment)) if last => {
+                connection.released(now, forward, &segment);
+            }
+            (FlowObserver::Probes(probes), Content::Probe(mark)) => {
+                probes.released(now, last && forward == probes.ends_forward(), mark, packet.len());
+            }
+            _ => {}
+        }
+    }
+
+    fn turn(&mut self, now: Time) -> ControlFlow<(), Option<Time>> {
+        let mut wake = self.next_sample.min(self.run.scenario.time_limit);
+        for flow in &mut self.flows {
+            wake = wake.min(flow.step(now));
+        }
+        if now >= self.next_sample {
+            let at = self.next_sample;
+            self.sample(at);
+            self.next_sample += self.run.scenario.measure.series.unwrap_or(Time::MAX);
+        }
+        if self.broken.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        if now >= self.next_progress {
+            self.next_progress = now + PROGRESS;
+            let share = self.share_done(now);
+            if (self.progress)(share).is_break() {
+                self.cancelled = true;
+                return ControlFlow::Break(());
+            }
+        }
+        if self.flows.iter().all(Flow::ended) || now >= self.run.scenario.time_limit {
+            for flow in &mut self.flows {
+                flow.cut_off(now.min(self.run.scenario.time_limit));
+            }
+            self.sample(now);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(Some(wake.min(self.next_progress)))
+    }
+}
+
+impl Flow<'_> {
+    fn meter(&self) -> &Meter {
+        match &self.observer {
+            FlowObserver::Connection(connection) => &connection.meter,
+            FlowObserver::Probes(probes) => probes.meter(),
+        }
+    }
+
+    fn ended(&self) -> bool {
+        self.meter().end().is_some()
+    }
+
+    /// Handles what is due; returns the time of the next call.
+    fn step(&mut self, now: Time) -> Time {
+        match &mut self.observer {
+            FlowObserver::Connection(connection) if connection.meter.end().is_none() => connection.step(now),
+            FlowObserver::Probes(probes) if probes.meter().end().is_none() => probes.step(now),
+            _ => Time::MAX,
+        }
+    }
+
+    fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow> {
+        match &mut self.observer {
+            FlowObserver::Connection(connection) => connection.series_row(now, id),
+            FlowObserver::Probes(probes) => probes.series_row(now, id),
+        }
+    }
+
+    /// Ends the flow at the run's time limit.
+    fn cut_off(&mut self, now: Time) {
+        if self.ended() || now <= self.start {
+            return;
+        }
+        match &mut self.observer {
+            FlowObserver::Connection(connection) => connection.finish(now),
+            FlowObserver::Probes(probes) => probes.cut_off(now),
+        }
+    }
+
+    /// Writes the flow's rows; the run ended at `end`.
+    fn write(&self, run: &Run, end: Time, tables: &mut Tables) {
+        let mut row = run.flow_row("emu", self.spec);
+        if self.start >= end {
+            row.start_s = self.start.as_secs_f64();
+            tables.flows.push(row);
+            return;
+        }
+        match &self.observer {
+            FlowObserver::Connection(connection) => connection.write(row, end, tables),
+            FlowObserver::Probes(probes) => probes.write(row, end, tables),
+        }
+    }
+}
+
+/// Interval of the progress callback.
+const PROGRESS: Time = Time::from_millis(50);

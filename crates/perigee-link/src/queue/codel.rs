@@ -1,0 +1,140 @@
+//! `CoDel`: K. Nichols, V. Jacobson et al., "Controlled delay active queue management", RFC 8289, 2018.
+//!
+//! One FIFO. A packet's wait is judged when the server takes it: once waits have stayed above `target` for `interval`,
+//! packets are dropped, at first one and then at intervals that shrink with the square root of their number, until the wait
+//! is below the target.
+//!
+//! Differences from section 5 of the RFC
+//! - Where `ecn` is set, a packet that can be marked is marked in place of being dropped, and leaves (the pseudo code has
+//!   drops only): the control law goes on as after a drop, with one mark per departure at the most, as in Linux.
+//! - The largest packet seen stands for the MTU of the interface.
+//!
+//! Units: nanoseconds; bytes with the link's overhead.
+
+use std::collections::VecDeque;
+
+use perigee_units::Time;
+
+use super::{Discipline, Waiting};
+use crate::link::Ecn;
+
+/// The packets that wait, and the state of the control law.
+pub(super) struct CodelQueue<T> {
+    target: Time,
+    interval: Time,
+    ecn: bool,
+    fifo: VecDeque<Waiting<T>>,
+    bytes: u64,
+    largest_packet: u32,
+    /// Waits that are still above the target at this instant call for a drop; `None` while they are below.
+    first_above: Option<Time>,
+    dropping: bool,
+    drop_next: Time,
+    /// Drops since the dropping state began, those that it resumed from counted.
+    count: u32,
+    /// `count` when the dropping state began.
+    last_count: u32,
+}
+
+impl<T> CodelQueue<T> {
+    /// An empty queue.
+    pub(super) fn new(target: Time, interval: Time, ecn: bool) -> Self {
+        Self {
+            target,
+            interval,
+            ecn,
+            fifo: VecDeque::new(),
+            bytes: 0,
+            largest_packet: 0,
+            first_above: None,
+            dropping: false,
+            drop_next: Time::ZERO,
+            count: 0,
+            last_count: 0,
+        }
+    }
+
+    /// Takes the head out, and says whether waits have been above the target for an interval (`dodequeue` of section 5).
+    fn take(&mut self, now: Time) -> Option<(Waiting<T>, bool)> {
+        let Some(head) = self.fifo.pop_front() else {
+            (self.first_above, self.dropping) = (None, false);
+            return None;
+        };
+        self.bytes -= u64::from(head.size);
+        // At most one packet behind it: at rates where a packet takes longer than the target, the link would run dry.
+        if now - head.arrived < self.target || self.bytes <= u64::from(self.largest_packet) {
+            self.first_above = None;
+            return Some((head, false));
+        }
+        let first_above = *self.first_above.get_or_insert(now + self.interval);
+        Some((head, now >= first_above))
+    }
+
+    /// Enters the dropping state after a first drop. Where the last dropping state ended a short while ago, its drop rate is
+    /// a good one to begin with.
+    fn start_dropping(&mut self, now: Time) {
+        let drops = self.count - self.last_count;
+        let resumes = drops > 1 && now < self.drop_next + self.interval * RESUME_INTERVALS;
+        self.count = if resumes { drops } else { 1 };
+        self.last_count = self.count;
+        self.dropping = true;
+        self.drop_next = self.control_law(now);
+    }
+
+    /// When the next drop is due after one at `t`: t + interval / sqrt(count), to the nearest nanosecond.
+    fn control_law(&self, t: Time) -> Time {
+        let gap_ns = self.interval.as_nanos() as f64 / f64::from(self.count).sqrt();
+        t + Time::from_nanos(gap_ns.round() as u64)
+    }
+
+    /// Marks a packet in place of dropping it, where that may be; whether it is marked.
+    fn marks(&self, packet: &mut Waiting<T>) -> bool {
+        let marks = self.ecn && packet.packet.ecn != Ecn::NotCapable;
+        if marks {
+            packet.packet.ecn = Ecn::Marked;
+        }
+        marks
+    }
+}
+
+impl<T> Discipline<T> for CodelQueue<T> {
+    fn enqueue(&mut self, packet: Waiting<T>) {
+        self.bytes += u64::from(packet.size);
+        self.largest_packet = self.largest_packet.max(packet.size);
+        self.fifo.push_back(packet);
+    }
+
+    fn dequeue(&mut self, now: Time, drop: &mut dyn FnMut(Waiting<T>)) -> Option<Waiting<T>> {
+        let (mut head, mut above) = self.take(now)?;
+        if !self.dropping {
+            if !above {
+                return Some(head);
+            }
+            let marked = self.marks(&mut head);
+            self.start_dropping(now);
+            if marked {
+                return Some(head);
+            }
+            drop(head);
+            return self.take(now).map(|(head, _)| head);
+        }
+        self.dropping = above;
+        while self.dropping && now >= self.drop_next {
+            self.count = self.count.saturating_add(1);
+            if self.marks(&mut head) {
+                self.drop_next = self.control_law(self.drop_next);
+                break;
+            }
+            drop(head);
+            (head, above) = self.take(now)?;
+            self.dropping = above;
+            if above {
+                self.drop_next = self.control_law(self.drop_next);
+            }
+        }
+        Some(head)
+    }
+}
+
+/// Intervals after the last scheduled drop within which a new dropping state resumes the old rate (section 5).
+const RESUME_INTERVALS: u64 = 16;

@@ -1,0 +1,114 @@
+//! Congestion controls: those that are built in, and those of authors' files.
+
+use std::path::PathBuf;
+
+use perigee_cc_load::{ForKernel, Loader};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use crate::confined::{libraries, Library};
+use crate::errors::InputError;
+use crate::files::go_on;
+
+/// A parameter of a congestion control; values are text with their unit.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+#[derive(Clone)]
+pub(crate) struct Parameter {
+    name: String,
+    unit: String,
+    default: String,
+    min: String,
+    max: String,
+    doc: String,
+}
+
+/// A congestion control: its name and title, the bytes it keeps in a socket's private area and beyond, its parameters.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+#[derive(Clone)]
+pub(crate) struct Algorithm {
+    name: String,
+    title: String,
+    state_bytes: u32,
+    storage_bytes: u32,
+    params: Vec<Parameter>,
+}
+
+impl From<&'static perigee_cc::Algorithm> for Algorithm {
+    fn from(algorithm: &'static perigee_cc::Algorithm) -> Self {
+        let params = algorithm.params().iter().map(|param| Parameter {
+            name: param.name.to_owned(),
+            unit: param.unit.to_owned(),
+            default: param.text(param.default),
+            min: param.text(param.min),
+            max: param.text(param.max),
+            doc: param.doc.to_owned(),
+        });
+        Self {
+            name: algorithm.name().to_owned(),
+            title: algorithm.title().to_owned(),
+            state_bytes: algorithm.state_bytes(),
+            storage_bytes: algorithm.storage_bytes(),
+            params: params.collect(),
+        }
+    }
+}
+
+/// What compilers say of an author's file.
+///
+/// `kernel_error` is `None` where it compiles for the kernel, `kernel_unknown` where that could be tried. `library` is
+/// what `Trial` takes.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+pub(crate) struct Check {
+    algorithm: Algorithm,
+    warnings: String,
+    kernel_error: Option<String>,
+    kernel_unknown: Option<String>,
+    library: Library,
+}
+
+/// The congestion controls that are built in, by name.
+#[pyfunction]
+pub(crate) fn algorithms() -> Vec<Algorithm> {
+    perigee_cc::algorithms().iter().map(Algorithm::from).collect()
+}
+
+/// The congestion control of an author's file, and the compiler's warnings; `headers` is the folder of `tcp.h`. Nothing of
+/// the file is executed.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
+pub(crate) fn algorithm_of(path: PathBuf, headers: PathBuf) -> PyResult<(Algorithm, String)> {
+    let mut loader = Loader::new(headers);
+    let (shown, mut raised) = (path.display().to_string(), None);
+    match loader.load(&path, &shown, &mut || go_on(&mut raised)) {
+        Ok(algorithm) => Ok((algorithm.into(), loader.warnings().to_owned())),
+        Err(error) => {
+            Err(raised.unwrap_or_else(|| InputError::new_err((format!("{shown}: {}", error.message()), error.fix()))))
+        }
+    }
+}
+
+/// Compiles an author's file for the simulator and the kernel; nothing of it is executed.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
+pub(crate) fn check_of(py: Python<'_>, path: PathBuf, headers: PathBuf) -> PyResult<Check> {
+    let mut raised = None;
+    let checked = py.detach(|| perigee_cc_load::check(&path, &headers, &mut || go_on(&mut raised)));
+    if let Some(error) = raised {
+        return Err(error);
+    }
+    let checked = checked
+        .map_err(|error| InputError::new_err((format!("{}: {}", path.display(), error.message()), error.fix())))?;
+    let (kernel_error, kernel_unknown) = match checked.kernel {
+        ForKernel::Compiles => (None, None),
+        ForKernel::Fails(said) => (Some(said), None),
+        ForKernel::Unknown(why) => (None, Some(why)),
+    };
+    let library = libraries(checked.compiled).into_iter().next();
+    Ok(Check {
+        algorithm: checked.algorithm.into(),
+        warnings: checked.warnings,
+        kernel_error,
+        kernel_unknown,
+        library: library.ok_or_else(|| PyRuntimeError::new_err("nothing was compiled"))?,
+    })
+}

@@ -1,0 +1,28 @@
+//! The exceptions of `perigee.errors`, raised from here: what went wrong, and what to do where the error knows it apart.
+
+use std::fmt::Display;
+
+use perigee_study::StudyError;
+use pyo3::import_exception;
+use pyo3::prelude::*;
+
+import_exception!(perigee.errors, InputError);
+import_exception!(perigee.errors, RunError);
+import_exception!(perigee.errors, KernelError);
+import_exception!(perigee.errors, InUseError);
+
+/// The input is wrong: exit code 2.
+pub(crate) fn input_error(error: &dyn Display) -> PyErr {
+    InputError::new_err(error.to_string())
+}
+
+/// The input was right, and it failed all the same: exit code 1.
+pub(crate) fn run_error(error: &dyn Display) -> PyErr {
+    RunError::new_err(error.to_string())
+}
+
+/// A study, a profile or a setting is wrong, with the place and the fix.
+#[allow(clippy::needless_pass_by_value, reason = "a function that maps errors takes them")]
+pub(crate) fn study_error(error: StudyError) -> PyErr {
+    InputError::new_err((format!("{}: {}", error.origin, error.message), error.fix))
+}

@@ -1,0 +1,133 @@
+//! Measures a flow of datagrams: one-way delays and jitter of a stream, or the round trips of those that are answered, one by one.
+
+use perigee_units::{Bytes, Time};
+
+use crate::exchanges::ExchangeLog;
+use crate::meter::{FlowId, Meter, SenderCounts, SenderState};
+use crate::{Amount, FlowRow, Measure, Outcome, SeriesRow, Tables};
+
+/// The measurements of a flow of datagrams.
+pub struct DatagramMeter {
+    meter: Meter,
+    kind: Kind,
+    /// Datagrams sent; without the answers to them.
+    sent: u32,
+    /// Datagrams that arrived; of those that are answered the answers.
+    arrived: u64,
+}
+
+enum Kind {
+    Stream(Delays),
+    Answered(ExchangeLog),
+}
+
+/// One-way delays, in the order of arrival.
+#[derive(Default)]
+struct Delays {
+    count: u64,
+    sum_ns: u64,
+    before: Option<Time>,
+    jitter_sum_ns: u64,
+}
+
+impl DatagramMeter {
+    /// The meter of a flow from `start` on over `length`; `is_answered`: each datagram is answered by the far node.
+    pub fn new(start: Time, length: Time, is_answered: bool, measure: &Measure) -> Self {
+        let meter = Meter::new(start, measure, Some(Amount::Duration(length)));
+        let kind = if is_answered { Kind::Answered(ExchangeLog::default()) } else { Kind::Stream(Delays::default()) };
+        Self { meter, kind, sent: 0, arrived: 0 }
+    }
+
+    /// The flow's meter.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Datagrams sent.
+    pub fn sent(&self) -> u32 {
+        self.sent
+    }
+
+    /// Counts the next datagram, which was due at `at`. One that is answered begins an exchange then.
+    pub fn send(&mut self, at: Time, packet: Bytes) {
+        self.sent += 1;
+        if let Kind::Answered(answers) = &mut self.kind {
+            answers.begin(at, packet.as_u64(), packet.as_u64());
+        }
+    }
+
+    /// Counts the arrival of datagram `number` or of the answer to it, `delay` after it was sent, with so much payload.
+    pub fn deliver(&mut self, now: Time, number: u32, delay: Time, payload_bytes: u64) {
+        match &mut self.kind {
+            Kind::Stream(delays) => delays.add(delay),
+            Kind::Answered(answers) => {
+                self.meter.round_trip(delay);
+                answers.complete(number, delay);
+            }
+        }
+        self.arrived += 1;
+        let total = self.meter.received() + payload_bytes;
+        if self.meter.deliver(now, total, total) {
+            self.record_progress(now);
+        }
+    }
+
+    /// Records the boundaries of phases that are reached by `now`, as [`Meter::record_progress`] does.
+    pub fn record_progress(&mut self, now: Time) {
+        self.meter.record_progress(now, self.counts());
+    }
+
+    /// Ends the flow at `end`.
+    pub fn finish(&mut self, end: Time) {
+        self.meter.finish(end);
+    }
+
+    /// The row of the series that ends at `now`, with so many datagrams in flight.
+    pub fn series_row(&mut self, now: Time, id: FlowId<'_>, inflight_packets: u32) -> Option<SeriesRow> {
+        let state = SenderState { inflight_packets: Some(inflight_packets), ..SenderState::default() };
+        self.meter.series_row(now, id, self.counts(), state)
+    }
+
+    /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends there.
+    pub fn write_flow(&self, mut row: FlowRow, stop: Time, outcome: Outcome, tables: &mut Tables) {
+        self.meter.fill(&mut row, stop, self.counts());
+        row.set_outcome(outcome);
+        row.rto_count = Some(0);
+        row.lost_packets = Some(u64::from(self.sent) - self.arrived);
+        match &self.kind {
+            Kind::Stream(delays) => (row.delay_mean_ms, row.jitter_ms) = (delays.mean_ms(), delays.jitter_ms()),
+            Kind::Answered(answers) => {
+                answers.write(FlowId { run: row.run, flow: &row.flow }, &mut tables.exchanges);
+            }
+        }
+        self.meter.write_flow(row, tables);
+    }
+
+    fn counts(&self) -> SenderCounts {
+        SenderCounts::counted(u64::from(self.sent), 0)
+    }
+}
+
+impl Delays {
+    fn add(&mut self, delay: Time) {
+        self.count += 1;
+        self.sum_ns += delay.as_nanos();
+        if let Some(before) = self.before.replace(delay) {
+            self.jitter_sum_ns += delay.as_nanos().abs_diff(before.as_nanos());
+        }
+    }
+
+    /// Mean delay; `None` without one.
+    fn mean_ms(&self) -> Option<f64> {
+        mean_ms(self.sum_ns, self.count)
+    }
+
+    /// Mean difference between one delay and the next (RFC 3550, 6.4.1, unsmoothed); `None` below two.
+    fn jitter_ms(&self) -> Option<f64> {
+        mean_ms(self.jitter_sum_ns, self.count.saturating_sub(1))
+    }
+}
+
+fn mean_ms(sum_ns: u64, count: u64) -> Option<f64> {
+    (count > 0).then(|| sum_ns as f64 / count as f64 / 1e6)
+}

@@ -1,0 +1,36 @@
+//! Result tables, and the measurements that fill them, for every engine alike.
+//!
+//! [`Tables`] holds the tables of runs; each column is declared once, with its type, unit and meaning. A [`Meter`] measures one
+//! flow: an engine reports what arrives and which round trips the sender measures, the meter writes the flow's rows. A
+//! [`LinkLog`] counts the intervals of one link. Both take instants and counts as arguments: this crate knows neither
+//! packets nor links nor congestion controls.
+
+mod arrow;
+mod datagrams;
+mod exchanges;
+mod histogram;
+mod link_log;
+mod measure;
+mod meter;
+mod observation;
+mod outcome;
+mod room;
+mod table;
+mod tables;
+
+pub use arrow::{columns, ArrowColumn, Buffers};
+pub use datagrams::DatagramMeter;
+pub use exchanges::ExchangeLog;
+pub use histogram::Histogram;
+pub use link_log::{write_links, LinkCounters, LinkLog, LinkReading};
+pub use measure::{Amount, Measure, Startup};
+pub use meter::{mbps, FlowId, Meter, SenderCounts, SenderState};
+pub use observation::{write_observation, Observation, SenderSample};
+pub use outcome::Outcome;
+pub use room::RowBytes;
+pub use table::{CellType, Column, Name, Table, Values, TABLES_VERSION};
+pub use tables::{
+    CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow, Flows, GapRow, Gaps,
+    LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, ReleaseRow, Releases, Rtt, RttRow, Series, SeriesRow,
+    Tables,
+};

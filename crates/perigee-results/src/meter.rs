@@ -1,0 +1,434 @@
+//! Measures one flow: payload over time, phases, milestones, round trips.
+//!
+//! Rates over time (the series, and the bins whose percentiles a row has) count the payload that arrives, each byte
+//! once, as a capture at the receiver shows it. The payload that an application reads stands still behind a gap and then
+//! leaps; phases, milestones and the end of a flow go by it.
+//!
+//! Phases are spans of the run's time. Startup lasts from the beginning of the flow until so many bytes are delivered, or so
+//! much time has passed. Steady lasts from the instant where the last share of the flow's bytes (or of its time) begins to
+//! the end of the flow. A phase counts everything that happens in its span: bytes at the receiver, packets and round
+//! trips at the sender.
+
+use perigee_units::{Ratio, Time};
+
+use crate::histogram::Histogram;
+use crate::{Amount, FlowRow, Measure, MilestoneRow, Name, Rtt, RttRow, SeriesRow, Startup, Tables};
+
+/// The measurements of one flow.
+pub struct Meter {
+    start: Time,
+    /// When it ended; known ahead where the last packet's fate is.
+    end: Option<Time>,
+    /// Payload delivered in order.
+    received: u64,
+    /// Payload arrived, each byte counted once.
+    arrived: u64,
+    /// The next count of delivered bytes at which something is to be noted.
+    mark: u64,
+    bin: Bin,
+    startup: Option<Phase>,
+    steady: Option<Phase>,
+    /// Sizes still to be reached, the next one last.
+    sizes: Vec<u64>,
+    milestones: Vec<(u64, Time)>,
+    /// Round trips by the phases they fell in: bit 0 startup, bit 1 steady.
+    rtt: [Histogram; 4],
+    phase_bits: usize,
+    rtt_width: Time,
+    has_rtt_table: bool,
+    sample: Sample,
+}
+
+/// The data packets of a sender since its flow began; `None` where nobody counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderCounts {
+    /// Packets sent, retransmissions included.
+    pub packets: Option<u64>,
+    /// Packets sent again.
+    pub retransmitted: Option<u64>,
+}
+
+/// The columns of a series row that the sender knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SenderState {
+    /// Payload acknowledged since the flow began.
+    pub acked_bytes: u64,
+    /// Congestion window.
+    pub cwnd_packets: Option<u32>,
+    /// Slow start threshold; `None` while there is none.
+    pub ssthresh_packets: Option<u32>,
+    /// Smoothed round trip; `None` before a sample.
+    pub srtt_ms: Option<f64>,
+    /// Packets in flight as the sender counts them; `None` where that is not known.
+    pub inflight_packets: Option<u32>,
+    /// Pacing rate; `None` where the sender does not pace.
+    pub pacing_mbps: Option<f64>,
+}
+
+/// The run and the flow that a row belongs to.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowId<'a> {
+    /// Number of the run.
+    pub run: u32,
+    /// Name of the flow.
+    pub flow: &'a Name,
+}
+
+/// Arrived bytes in bins of equal length from the flow's beginning.
+struct Bin {
+    length: Time,
+    end: Time,
+    /// Arrived before the bin under way.
+    before: u64,
+    done: Vec<u64>,
+}
+
+/// A span of the flow's time with one end to be reached: startup ends there, steady begins there.
+struct Phase {
+    /// Count of delivered bytes at which that end is; `u64::MAX` where an instant decides.
+    bytes: u64,
+    /// Instant at which that end is; `Time::MAX` where a count decides.
+    at: Time,
+    /// The counts when it was reached.
+    boundary: Option<Boundary>,
+}
+
+/// The counts of a flow where a phase ends or begins.
+#[derive(Clone, Copy)]
+struct Boundary {
+    at: Time,
+    received: u64,
+    sent: SenderCounts,
+}
+
+/// The counts of a flow at the last row of its series.
+struct Sample {
+    at: Time,
+    arrived: u64,
+    sent: SenderCounts,
+    rtt_sum_ns: u64,
+    rtt_count: u64,
+}
+
+impl Meter {
+    /// The meter of a flow that begins at `start` and carries `amount`; without an amount it has no steady phase.
+    pub fn new(start: Time, measure: &Measure, amount: Option<Amount>) -> Self {
+        let startup = measure.startup.map(|end| Phase::startup(start, end));
+        let steady = measure.steady.zip(amount).map(|(share, amount)| Phase::steady(start, amount, share));
+        let width = measure.rtt_bin.unwrap_or(DEFAULT_RTT_BIN);
+        let mut meter = Self {
+            start,
+            end: None,
+            received: 0,
+            arrived: 0,
+            mark: 0,
+            bin: Bin { length: measure.goodput_bin, end: start + measure.goodput_bin, before: 0, done: Vec::new() },
+            phase_bits: 0,
+            startup,
+            steady,
+            sizes: measure.milestones.iter().rev().map(|size| size.as_u64()).collect(),
+            milestones: Vec::new(),
+            rtt: std::array::from_fn(|_| Histogram::new(width)),
+            rtt_width: width,
+            has_rtt_table: measure.rtt_bin.is_some(),
+            sample: Sample { at: start, arrived: 0, sent: SenderCounts::default(), rtt_sum_ns: 0, rtt_count: 0 },
+        };
+        meter.record_progress(start, SenderCounts::default());
+        meter
+    }
+
+    /// When the flow began.
+    pub fn start(&self) -> Time {
+        self.start
+    }
+
+    /// When the flow ended, as far as known.
+    pub fn end(&self) -> Option<Time> {
+        self.end
+    }
+
+    /// Payload delivered in order.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Payload arrived, each byte counted once.
+    pub fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// Counts `arrived` bytes at the receiver so far, `received` of them in order. True where
+    /// [`Meter::record_progress`] is to be called.
+    #[inline]
+    pub fn deliver(&mut self, now: Time, received: u64, arrived: u64) -> bool {
+        if self.end.is_some() {
+            return false;
+        }
+        if now >= self.bin.end {
+            self.bin.close_until(now, self.arrived);
+        }
+        self.arrived = arrived;
+        self.received = received;
+        received >= self.mark
+    }
+
+    /// Records the milestones and boundaries of phases that are reached by `now`.
+    #[cold]
+    pub fn record_progress(&mut self, now: Time, sent: SenderCounts) {
+        if self.end.is_some() {
+            return;
+        }
+        while let Some(size) = self.sizes.last().copied().filter(|size| *size <= self.received) {
+            self.sizes.pop();
+            self.milestones.push((size, now));
+        }
+        let here = Boundary { at: now, received: self.received, sent };
+        let mut bits = 0;
+        self.mark = self.sizes.last().copied().unwrap_or(u64::MAX);
+        for (phase, bit, counts_after) in [(&mut self.startup, STARTUP, false), (&mut self.steady, STEADY, true)] {
+            let Some(phase) = phase else { continue };
+            if phase.boundary.is_none() && (self.received >= phase.bytes || now >= phase.at) {
+                phase.boundary = Some(here);
+            }
+            if phase.boundary.is_some() == counts_after {
+                bits |= bit;
+            }
+            if phase.boundary.is_none() {
+                self.mark = self.mark.min(phase.bytes);
+            }
+        }
+        self.phase_bits = bits;
+    }
+
+    /// The next instant at which [`Meter::record_progress`] is to be called.
+    pub fn next_instant(&self) -> Time {
+        let open = |phase: &Option<Phase>| phase.as_ref().filter(|p| p.boundary.is_none()).map_or(Time::MAX, |p| p.at);
+        if self.end.is_some() {
+            Time::MAX
+        } else {
+            open(&self.startup).min(open(&self.steady))
+        }
+    }
+
+    /// The next count of delivered bytes at which [`Meter::record_progress`] is to be called; `u64::MAX` where there is none.
+    pub fn next_size(&self) -> u64 {
+        self.mark
+    }
+
+    /// When the bin under way ends; [`Time::MAX`] where there are no bins.
+    pub fn bin_end(&self) -> Time {
+        if self.bin.length > Time::ZERO {
+            self.bin.end
+        } else {
+            Time::MAX
+        }
+    }
+
+    /// Adds a round trip that the sender has measured.
+    #[inline]
+    pub fn round_trip(&mut self, rtt: Time) {
+        if self.end.is_none() {
+            self.rtt[self.phase_bits].add(rtt);
+            self.sample.rtt_sum_ns += rtt.as_nanos();
+            self.sample.rtt_count += 1;
+        }
+    }
+
+    /// Ends the flow at `end`; nothing counts for it any more.
+    pub fn finish(&mut self, end: Time) {
+        self.bin.close_until(end, self.arrived);
+        self.end = Some(end);
+    }
+
+    /// The row of the series that ends at `now`; `None` where nothing is new since the flow's end.
+    pub fn series_row(
+        &mut self,
+        now: Time,
+        id: FlowId<'_>,
+        sent: SenderCounts,
+        state: SenderState,
+    ) -> Option<SeriesRow> {
+        let now = self.end.map_or(now, |end| end.min(now));
+        let length = now.checked_sub(self.sample.at).filter(|length| *length > Time::ZERO)?;
+        let before = &self.sample;
+        let in_interval = sent.since(before.sent);
+        let row = SeriesRow {
+            run: id.run,
+            flow: id.flow.clone(),
+            t_s: now.as_secs_f64(),
+            goodput_mbps: mbps(self.arrived - before.arrived, length),
+            acked_bytes: state.acked_bytes,
+            cwnd_packets: state.cwnd_packets,
+            ssthresh_packets: state.ssthresh_packets,
+            srtt_ms: state.srtt_ms,
+            rtt_mean_ms: (before.rtt_count > 0).then(|| before.rtt_sum_ns as f64 / before.rtt_count as f64 / 1e6),
+            inflight_packets: state.inflight_packets,
+            sent_packets: in_interval.packets,
+            retransmitted_packets: in_interval.retransmitted,
+            pacing_mbps: state.pacing_mbps,
+        };
+        self.sample = Sample { at: now, arrived: self.arrived, sent, rtt_sum_ns: 0, rtt_count: 0 };
+        Some(row)
+    }
+
+    /// Fills in the measured columns of the flow's row. A flow that has not ended by `stop` ends there; `sent` is of its end.
+    pub fn fill(&self, row: &mut FlowRow, stop: Time, sent: SenderCounts) {
+        let end = self.end.unwrap_or(stop).min(stop);
+        let duration = end - self.start;
+        row.bytes = self.received;
+        row.received_bytes = self.received;
+        row.start_s = self.start.as_secs_f64();
+        row.duration_s = duration.as_secs_f64();
+        row.goodput_mbps = mbps(self.received, duration);
+        (row.goodput_p10_mbps, row.goodput_p50_mbps, row.goodput_p90_mbps) = self.bin.percentiles_mbps();
+        (row.sent_packets, row.retransmitted_packets) = (sent.packets, sent.retransmitted);
+        if let Some(startup) = self.startup.as_ref().and_then(|phase| phase.boundary) {
+            let length = startup.at - self.start;
+            let sent = startup.sent.where_counted(sent);
+            row.startup_s = Some(length.as_secs_f64());
+            row.startup_goodput_mbps = Some(mbps(startup.received, length));
+            row.startup_rtt_mean_ms = self.round_trips_of(STARTUP).mean_ms();
+            (row.startup_sent_packets, row.startup_retransmitted_packets) = (sent.packets, sent.retransmitted);
+        }
+        if let Some(steady) = self.steady.as_ref().and_then(|phase| phase.boundary).filter(|steady| steady.at < end) {
+            let length = end - steady.at;
+            let sent = sent.since(steady.sent);
+            row.steady_s = Some(length.as_secs_f64());
+            row.steady_goodput_mbps = Some(mbps(self.received - steady.received, length));
+            row.steady_rtt_mean_ms = self.round_trips_of(STEADY).mean_ms();
+            (row.steady_sent_packets, row.steady_retransmitted_packets) = (sent.packets, sent.retransmitted);
+        }
+        let all = self.round_trips_of(ALL);
+        row.rtt_min_ms = all.min().map(Time::as_millis_f64);
+        row.rtt_mean_ms = all.mean_ms();
+        row.rtt_p50_ms = all.quantile_ms(0.5);
+        row.rtt_p95_ms = all.quantile_ms(0.95);
+        row.rtt_p99_ms = all.quantile_ms(0.99);
+    }
+
+    /// Adds the flow to the tables: `row`, which [`Meter::fill`] has filled, its distributions of round trips, and the
+    /// milestones that it has reached.
+    pub fn write_flow(&self, row: FlowRow, tables: &mut Tables) {
+        self.write_round_trips(row.run, &row.flow, &mut tables.rtt);
+        for (bytes, at) in &self.milestones {
+            let t_s = (*at - self.start).as_secs_f64();
+            tables.milestones.push(MilestoneRow { run: row.run, flow: row.flow.clone(), bytes: *bytes, t_s });
+        }
+        tables.flows.push(row);
+    }
+
+    fn write_round_trips(&self, run: u32, flow: &Name, table: &mut Rtt) {
+        if !self.has_rtt_table {
+            return;
+        }
+        for (bits, phase) in [(ALL, "all"), (STARTUP, "startup"), (STEADY, "steady")] {
+            let phase: Name = phase.into();
+            for (rtt_ms, count) in self.round_trips_of(bits).bins() {
+                table.push(RttRow { run, flow: flow.clone(), phase: phase.clone(), rtt_ms, count });
+            }
+        }
+    }
+
+    /// The round trips of one phase (by its bit), or of the whole flow ([`ALL`]).
+    fn round_trips_of(&self, phase: usize) -> Histogram {
+        let mut merged = Histogram::new(self.rtt_width);
+        for (bits, histogram) in self.rtt.iter().enumerate() {
+            if phase == ALL || bits & phase != 0 {
+                merged.merge(histogram);
+            }
+        }
+        merged
+    }
+}
+
+impl SenderCounts {
+    /// Packets sent, and those of them sent again, where both are counted.
+    pub const fn counted(packets: u64, retransmitted: u64) -> Self {
+        Self { packets: Some(packets), retransmitted: Some(retransmitted) }
+    }
+
+    /// The packets since `before`, when those that nobody had counted by then were none.
+    fn since(self, before: Self) -> Self {
+        let since = |now: Option<u64>, before: Option<u64>| now.map(|now| now - before.unwrap_or_default());
+        Self {
+            packets: since(self.packets, before.packets),
+            retransmitted: since(self.retransmitted, before.retransmitted),
+        }
+    }
+
+    /// These counts, of packets that somebody counts at the end of the flow.
+    fn where_counted(self, end: Self) -> Self {
+        let known = |now: Option<u64>, end: Option<u64>| end.map(|_| now.unwrap_or_default());
+        Self { packets: known(self.packets, end.packets), retransmitted: known(self.retransmitted, end.retransmitted) }
+    }
+}
+
+impl Bin {
+    #[cold]
+    fn close_until(&mut self, now: Time, arrived: u64) {
+        while now >= self.end && self.length > Time::ZERO {
+            self.done.push(arrived - self.before);
+            self.before = arrived;
+            self.end += self.length;
+        }
+    }
+
+    /// The 10th, 50th and 90th percentile of the rate in the whole bins; `None` without one.
+    fn percentiles_mbps(&self) -> (Option<f64>, Option<f64>, Option<f64>) {
+        let mut bins = self.done.clone();
+        bins.sort_unstable();
+        let percentile = |share| quantile(&bins, share).map(|bytes| bytes * 8e3 / self.length.as_nanos() as f64);
+        (percentile(0.1), percentile(0.5), percentile(0.9))
+    }
+}
+
+impl Phase {
+    /// Startup ends when so much is delivered, or so long after the flow began.
+    fn startup(start: Time, end: Startup) -> Self {
+        match end {
+            Startup::Bytes(bytes) => Self::by_bytes(bytes.as_u64()),
+            Startup::Time(length) => Self::by_time(start + length),
+        }
+    }
+
+    /// Steady is the last `share` of the flow's bytes, or of its time.
+    fn steady(start: Time, amount: Amount, share: Ratio) -> Self {
+        let before = |whole: u64| (whole as f64 * (1.0 - share.as_f64())).round() as u64;
+        match amount {
+            Amount::Size(size) => Self::by_bytes(before(size.as_u64())),
+            Amount::Duration(length) => Self::by_time(start + Time::from_nanos(before(length.as_nanos()))),
+        }
+    }
+
+    const fn by_bytes(bytes: u64) -> Self {
+        Self { bytes, at: Time::MAX, boundary: None }
+    }
+
+    const fn by_time(at: Time) -> Self {
+        Self { bytes: u64::MAX, at, boundary: None }
+    }
+}
+
+/// Megabits per second of so many bytes in that time; zero in no time.
+pub fn mbps(bytes: u64, time: Time) -> f64 {
+    if time == Time::ZERO {
+        0.0
+    } else {
+        bytes as f64 * 8e3 / time.as_nanos() as f64
+    }
+}
+
+/// The quantile of sorted values, linear between neighbours.
+fn quantile(sorted: &[u64], share: f64) -> Option<f64> {
+    let rank = share * sorted.len().checked_sub(1)? as f64;
+    let below = rank.floor();
+    let low = *sorted.get(below as usize)? as f64;
+    let high = sorted.get(below as usize + 1).map_or(low, |value| *value as f64);
+    Some(low + (high - low) * (rank - below))
+}
+
+/// Fine enough for percentiles where no table asks for a width.
+const DEFAULT_RTT_BIN: Time = Time::from_micros(100);
+const STARTUP: usize = 1;
+const STEADY: usize = 2;
+const ALL: usize = STARTUP | STEADY;

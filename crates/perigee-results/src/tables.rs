@@ -1,0 +1,305 @@
+//! The tables: each column with its type, unit and meaning, declared once.
+
+use crate::table::{Cell, Column, Name, Table, Values};
+
+/// Defines a table: the store, its row, and the description of both.
+macro_rules! table {
+    ($table:ident, $row:ident, $name:literal, $about:literal {
+        $($column:ident: $type:ty, $unit:literal, $meaning:literal;)+
+    }) => {
+        #[doc = concat!("The table `", $name, "`: ", $about)]
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $table {
+            $(#[doc = $meaning] pub $column: Vec<$type>,)+
+        }
+
+        #[doc = concat!("A row of the table `", $name, "`.")]
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $row {
+            $(#[doc = $meaning] pub $column: $type,)+
+        }
+
+        impl $table {
+            /// Adds a row.
+            pub fn push(&mut self, row: $row) {
+                $(self.$column.push(row.$column);)+
+            }
+
+            /// Moves all rows of `other` behind this table's.
+            pub fn append(&mut self, other: &mut Self) {
+                $(self.$column.append(&mut other.$column);)+
+            }
+        }
+
+        impl Table for $table {
+            fn name(&self) -> &'static str {
+                $name
+            }
+            fn meaning(&self) -> &'static str {
+                $about
+            }
+            fn columns(&self) -> &'static [Column] {
+                const COLUMNS: &[Column] = &[$(Column {
+                    name: stringify!($column),
+                    cell: <$type as Cell>::TYPE,
+                    nullable: <$type as Cell>::NULLABLE,
+                    unit: $unit,
+                    meaning: $meaning,
+                },)+];
+                COLUMNS
+            }
+            fn values(&self, index: usize) -> Option<Values<'_>> {
+                // In the order of the definition, as `columns` is.
+                let columns = [$(Cell::values(&self.$column),)+];
+                columns.get(index).copied()
+            }
+            fn len(&self) -> usize {
+                [$(self.$column.len(),)+][0]
+            }
+        }
+    };
+}
+
+table!(Flows, FlowRow, "flows", "A row per flow per run." {
+    study: Name, "", "Name of the study.";
+    engine: Name, "", "What carried it out: `sim`, `emu` or `live`; or where it was measured: `capture`.";
+    run: u32, "", "Number of the run in the study's plan, from 0.";
+    round: u32, "", "Round the run belongs to, from 0; every point of `vary` runs once in each.";
+    seed: u64, "", "Seed of the run; made of the study's seed and the round only, so all points of a round meet the same moods of the links.";
+    point: Name, "", "What varied, and its values here: a JSON object.";
+    flow: Name, "", "Name of the flow.";
+    kind: Name, "", "Kind of the flow: `bulk`, `request`, `udp` or `ping`.";
+    from_node: Name, "", "Node that sends the data.";
+    to_node: Name, "", "Node that receives the data.";
+    cc: Name, "", "Congestion control; empty for a flow without TCP.";
+    cc_params: Name, "", "Parameters of the congestion control that the study set: a JSON object.";
+    bytes: u64, "B", "Payload that arrived and was acknowledged.";
+    received_bytes: u64, "B", "Payload that was delivered in order to the receiving application.";
+    start_s: f64, "s", "When the flow began, in the run's time.";
+    duration_s: f64, "s", "From the beginning to the last byte's arrival; where it did not complete: to its failure, or to the end of the run.";
+    completed: bool, "", "Whether everything asked for was carried: `outcome` is `completed`.";
+    outcome: Name, "", "How the flow ended: `completed`; `time_limit`: the run's time was up before; `stalled`: neither end had anything left to send that the other waits for; `refused`, `reset`, `timed_out` or `unreachable`: the connection failed so; `stopped`: it ended in another way, or its end was not recorded.";
+    handshake_ms: Option<f64>, "ms", "From the first SYN to the end of the handshake at the node that opened the connection; empty without TCP.";
+    goodput_mbps: f64, "Mbit/s", "Received payload over the duration.";
+    goodput_p10_mbps: Option<f64>, "Mbit/s", "10th percentile of the payload that arrives per `measure.goodput_bin`, each byte once, in order or not; empty below one whole bin.";
+    goodput_p50_mbps: Option<f64>, "Mbit/s", "Median of the payload that arrives per `measure.goodput_bin`.";
+    goodput_p90_mbps: Option<f64>, "Mbit/s", "90th percentile of the payload that arrives per `measure.goodput_bin`.";
+    steady_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the steady phase; empty where the flow never got there.";
+    startup_goodput_mbps: Option<f64>, "Mbit/s", "Goodput in the startup phase; empty where the flow never left it.";
+    rtt_min_ms: Option<f64>, "ms", "Smallest measured round trip; empty without samples.";
+    rtt_mean_ms: Option<f64>, "ms", "Mean of the measured round trips.";
+    rtt_p50_ms: Option<f64>, "ms", "Median of the measured round trips.";
+    rtt_p95_ms: Option<f64>, "ms", "95th percentile of the measured round trips.";
+    rtt_p99_ms: Option<f64>, "ms", "99th percentile of the measured round trips.";
+    steady_rtt_mean_ms: Option<f64>, "ms", "Mean round trip in the steady phase.";
+    startup_rtt_mean_ms: Option<f64>, "ms", "Mean round trip in the startup phase.";
+    sent_packets: Option<u64>, "packets", "Data packets sent, retransmissions included; empty where nobody counted them.";
+    retransmitted_packets: Option<u64>, "packets", "Data packets sent again; empty where nobody counted them.";
+    rto_count: Option<u32>, "", "Retransmission timeouts of the end that sends the data, those of its handshake included; where the connection was never established: of the SYN. Empty where nobody counted them.";
+    startup_s: Option<f64>, "s", "Length of the startup phase; empty where the flow never left it.";
+    startup_sent_packets: Option<u64>, "packets", "Data packets sent in the startup phase.";
+    startup_retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the startup phase.";
+    steady_s: Option<f64>, "s", "Length of the steady phase; empty where the flow never got there.";
+    steady_sent_packets: Option<u64>, "packets", "Data packets sent in the steady phase.";
+    steady_retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the steady phase.";
+    lost_packets: Option<u64>, "packets", "UDP and ping: packets (or answers) that never came; empty for TCP.";
+    delay_mean_ms: Option<f64>, "ms", "UDP: mean one-way delay; empty otherwise.";
+    jitter_ms: Option<f64>, "ms", "UDP: mean difference of the delays of successive packets (RFC 3550, 6.4.1, without its smoothing); empty otherwise.";
+});
+
+table!(Series, SeriesRow, "series", "A row per flow per `measure.series` interval: what happened in it, and the sender's state at its end." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    t_s: f64, "s", "End of the interval, in the run's time.";
+    goodput_mbps: f64, "Mbit/s", "Payload that arrived at the receiver in the interval, each byte once, in order or not, over its length.";
+    acked_bytes: u64, "B", "Payload acknowledged since the flow began.";
+    cwnd_packets: Option<u32>, "packets", "Congestion window; empty without TCP.";
+    ssthresh_packets: Option<u32>, "packets", "Slow start threshold; empty while there is none.";
+    srtt_ms: Option<f64>, "ms", "Smoothed round trip time; empty before the first sample.";
+    rtt_mean_ms: Option<f64>, "ms", "Mean of the round trips measured in the interval; empty without one.";
+    inflight_packets: Option<u32>, "packets", "Packets in flight as the sender counts them; empty where that is not known.";
+    sent_packets: Option<u64>, "packets", "Data packets sent in the interval, retransmissions included; empty where nobody counted them.";
+    retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the interval; empty where nobody counted them.";
+    pacing_mbps: Option<f64>, "Mbit/s", "Pacing rate; empty where the sender does not pace.";
+});
+
+table!(Links, LinkRow, "links", "A row per directed link per `measure.series` interval, counted by the link's own arrivals." {
+    run: u32, "", "Number of the run.";
+    link: Name, "", "Name of the link and its direction: `satellite.down`.";
+    t_s: f64, "s", "End of the interval, in the run's time.";
+    offered_packets: u64, "packets", "Packets that arrived in the interval.";
+    offered_bytes: u64, "B", "Bytes that arrived in the interval (IP packets).";
+    delivered_packets: u64, "packets", "Of the packets that arrived in the interval, those that are neither dropped nor lost.";
+    delivered_bytes: u64, "B", "Of the bytes that arrived in the interval, those that are neither dropped nor lost.";
+    dropped_packets: u64, "packets", "Of the packets that arrived in the interval, those that are dropped or lost.";
+    drop_reason: Name, "", "Why most of them were: `queue_full`, `aqm` or `loss`; empty where none was.";
+    dropped_queue_full_packets: u64, "packets", "Of these, dropped by a full queue.";
+    dropped_aqm_packets: u64, "packets", "Of these, dropped by the active queue management.";
+    lost_packets: u64, "packets", "Of these, lost on the air.";
+    queue_bytes: u64, "B", "Backlog at the end of the interval, the packet in service included.";
+    rate_mbps: f64, "Mbit/s", "Service rate, mean over the interval.";
+});
+
+table!(Rtt, RttRow, "rtt", "The distribution of the round trips measured by each flow's sender: a row per non-empty bin." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    phase: Name, "", "`all`, `startup` or `steady`; `all` holds every sample, those between the phases too.";
+    rtt_ms: f64, "ms", "Lower edge of the bin; bins are `measure.rtt_bin` wide.";
+    count: u64, "", "Samples in the bin.";
+});
+
+table!(Milestones, MilestoneRow, "milestones", "When each flow had delivered so much: a row per reached size of `measure.milestones`." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    bytes: u64, "B", "The size: payload delivered to the receiving application.";
+    t_s: f64, "s", "Since the flow began (its handshake included).";
+});
+
+table!(Exchanges, ExchangeRow, "exchanges", "A row per request and response, or per ping." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    number: u32, "", "Number of the exchange in its flow, from 0.";
+    start_s: f64, "s", "When the request was sent, in the run's time.";
+    request_bytes: u64, "B", "Size of the request.";
+    response_bytes: u64, "B", "Size of the response.";
+    duration_ms: Option<f64>, "ms", "From sending the request to the arrival of the response's last byte; empty where it never came.";
+});
+
+table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.events` asks for it: a row per segment sent, acknowledgement and timeout." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    t_s: f64, "s", "When, in the run's time.";
+    event: Name, "", "`sent`, `retransmitted`, `ack` or `timer`.";
+    sequence: u64, "B", "First byte of the segment sent, or the byte acknowledged, from the start of the stream.";
+    segment_bytes: u32, "B", "Payload of the segment; 0 otherwise.";
+    cwnd_packets: u32, "packets", "Congestion window after the event.";
+    ssthresh_packets: Option<u32>, "packets", "Slow start threshold after the event; empty while there is none.";
+    inflight_packets: u32, "packets", "Packets in flight after the event.";
+    sacked_packets: u32, "packets", "Packets selectively acknowledged and above the acknowledged byte, after the event.";
+    lost_packets: u32, "packets", "Packets marked lost, after the event.";
+    srtt_ms: Option<f64>, "ms", "Smoothed round trip time; empty before the first sample.";
+    rto_ms: f64, "ms", "Retransmission timeout.";
+    receive_window_bytes: u64, "B", "Window the receiver advertised.";
+    ca_state: Name, "", "`open`, `disorder`, `cwr`, `recovery` or `loss`.";
+    pacing_mbps: Option<f64>, "Mbit/s", "Pacing rate; empty where the sender does not pace.";
+});
+
+table!(Releases, ReleaseRow, "releases", "How late an emulated link released its packets, behind the instants that it gave them: a row per directed link. Empty in simulations." {
+    run: u32, "", "Number of the run.";
+    link: Name, "", "Name of the link and its direction: `satellite.down`.";
+    released_packets: u64, "packets", "Packets released.";
+    late_p50_us: f64, "us", "Median lateness.";
+    late_p99_us: f64, "us", "99th percentile of the lateness.";
+    late_max_us: f64, "us", "Largest lateness.";
+});
+
+table!(Gaps, GapRow, "gaps", "What an emulated run could not record as fast as it came: a row per capture or log that is not whole. Empty where nothing is missing." {
+    run: u32, "", "Number of the run.";
+    record: Name, "", "`capture` or `events`.";
+    of: Name, "", "Name of the node whose capture it is, or of the flow whose log it is (empty: of any).";
+    missing: u64, "", "Packets or events that are missing.";
+});
+
+table!(Connections, ConnectionRow, "connections", "What only a capture shows of a flow: a row per flow of a capture. Other engines do not write it." {
+    run: u32, "", "Number of the capture, from 0.";
+    flow: Name, "", "Name of the flow.";
+    capture: Name, "", "The capture's name.";
+    began_unix_s: f64, "s", "When the flow began, in seconds since 1970 by the clock of the capture's host.";
+    side: Name, "", "Where the capture was taken: at the `sender`'s side of the path, at the `receiver`'s, or `between`.";
+    rtt_by: Name, "", "How round trips were measured: by `acknowledgements`, by `timestamps` (echoes of the receiver's clock), by `both` halves, or by the `handshake` alone; empty where not at all.";
+    opened_by: Name, "", "The end that opened the connection: `from` or `to`; empty where that was not captured.";
+    syn_packets: u32, "packets", "SYNs of that end; more than one where it had to ask again.";
+    handshake_from_ms: Option<f64>, "ms", "Part of the handshake between the capture's place and the sender of the data.";
+    handshake_to_ms: Option<f64>, "ms", "Part of the handshake between the capture's place and the receiver of the data.";
+    mss_bytes: Option<u32>, "B", "Largest segment, options not counted: the smaller of the two announced.";
+    window_scale: Option<u32>, "", "The receiver's window scale; empty where its SYN was not captured, or had none.";
+    has_sack: bool, "", "Whether selective acknowledgements were agreed on, or seen.";
+    has_timestamps: bool, "", "Whether segments carry timestamps.";
+    captured_packets: u64, "packets", "Packets of the connection in the capture, both ways.";
+    segment_bytes: u32, "B", "Payload that is counted as one packet.";
+    merged_packets: u64, "packets", "Captured packets larger than that, which the host was still to cut up or had already joined; each is counted as so many packets.";
+    duplicated_packets: u64, "packets", "Packets that were captured twice, and are counted once.";
+    reordered_packets: u64, "packets", "Data packets that passed behind later ones without having been sent again.";
+    reordering_max_ms: Option<f64>, "ms", "Longest time that such a packet came behind the first later one.";
+    lost_before_packets: u64, "packets", "Data packets lost on the way from the sender to the capture's place: what filled their gaps was sent again.";
+    spurious_packets: u64, "packets", "Data packets that the receiver reported to have got twice (RFC 2883).";
+    unseen_packets: u64, "packets", "Data packets that were acknowledged but not captured.";
+    loss_events: u64, "", "Times that one or several data packets in a row were lost.";
+    loss_event_max_packets: u32, "packets", "Most of them in a row.";
+    timeouts: Option<u64>, "", "Times that the oldest data were sent again after nothing had passed for 200 ms: retransmission timeouts as far as a capture shows them; empty at the receiver's side.";
+    zero_windows: u64, "packets", "Acknowledgements that closed the window.";
+    receive_window_max_bytes: Option<u64>, "B", "Largest window that the receiver announced.";
+    inflight_max_bytes: Option<u64>, "B", "Most data in flight; empty where the capture does not show it.";
+    matched_packets: Option<u64>, "packets", "With captures of both sides: data packets that passed the sender's.";
+    matched_lost_packets: Option<u64>, "packets", "Of them, those that never passed the receiver's.";
+    matched_acknowledgements: Option<u64>, "packets", "With captures of both sides: packets without data that passed the receiver's.";
+    matched_lost_acknowledgements: Option<u64>, "packets", "Of them, those that never passed the sender's.";
+    ended_by: Name, "", "`fin`, `reset`, or empty where the capture has no end of the connection.";
+});
+
+table!(Losses, LossRow, "losses", "Losses of data packets in a capture: a row per one or several in a row. Other engines do not write it." {
+    run: u32, "", "Number of the capture.";
+    flow: Name, "", "Name of the flow.";
+    t_s: f64, "s", "When the first of them was sent (behind the place of the loss: when its gap was seen), in the run's time.";
+    how: Name, "", "How it is known: `matched` in captures of both sides; `sent_again` after it had passed; `gap`: it never passed, and was sent again.";
+    packets: u32, "packets", "How many in a row.";
+    since_packets: u64, "packets", "Data packets sent from the loss before to this one, or from the beginning.";
+    offset_bytes: u64, "B", "First byte lost, from the start of the stream.";
+});
+
+/// All tables of one run or of many.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tables {
+    /// A row per flow.
+    pub flows: Flows,
+    /// Flows over time.
+    pub series: Series,
+    /// Links over time.
+    pub links: Links,
+    /// Distributions of round trips.
+    pub rtt: Rtt,
+    /// Times at which sizes were reached.
+    pub milestones: Milestones,
+    /// Requests and pings.
+    pub exchanges: Exchanges,
+    /// The TCP log.
+    pub events: Events,
+    /// Lateness of the emulator's releases.
+    pub releases: Releases,
+    /// Captures and logs that are not whole.
+    pub gaps: Gaps,
+}
+
+impl Tables {
+    /// Each of them, in the order of the schema.
+    ///
+    /// ```
+    /// let names: Vec<_> = perigee_results::Tables::default().all().map(|table| table.name()).into();
+    /// assert_eq!(names, ["flows", "series", "links", "rtt", "milestones", "exchanges", "events", "releases", "gaps"]);
+    /// ```
+    pub fn all(&self) -> [&dyn Table; 9] {
+        let Self { flows, series, links, rtt, milestones, exchanges, events, releases, gaps } = self;
+        [flows, series, links, rtt, milestones, exchanges, events, releases, gaps]
+    }
+}
+
+/// The tables that only captures have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CaptureTables {
+    /// A row per flow.
+    pub connections: Connections,
+    /// Losses one by one.
+    pub losses: Losses,
+}
+
+impl CaptureTables {
+    /// Each of them, in the order of the schema.
+    ///
+    /// ```
+    /// let tables = perigee_results::CaptureTables::default();
+    /// assert_eq!(tables.all().map(|table| table.name()), ["connections", "losses"]);
+    /// ```
+    pub fn all(&self) -> [&dyn Table; 2] {
+        [&self.connections, &self.losses]
+    }
+}

@@ -1,0 +1,31 @@
+//! The row of a flow before an engine has measured anything of it.
+
+use perigee_results::{FlowRow, Outcome};
+
+use crate::run::{FlowSpec, Run, Traffic};
+
+impl Run {
+    /// The row of a flow with its description only; `engine` is the one that carries the run out. A flow keeps this row
+    /// when it does not begin within the run's time.
+    pub fn flow_row(&self, engine: &str, spec: &FlowSpec) -> FlowRow {
+        let scenario = &self.scenario;
+        let (cc, cc_params) = match &spec.traffic {
+            Traffic::Tcp { tcp, .. } => (tcp.cc.algorithm().name().into(), tcp.cc_params.clone()),
+            Traffic::Datagrams(_) => ("".into(), "{}".into()),
+        };
+        FlowRow {
+            study: scenario.study.clone(),
+            engine: engine.into(),
+            round: self.round,
+            seed: self.seed,
+            point: scenario.point.clone(),
+            kind: spec.traffic.kind().into(),
+            from_node: scenario.nodes[spec.from as usize].clone(),
+            to_node: scenario.nodes[spec.to as usize].clone(),
+            cc,
+            cc_params,
+            outcome: Outcome::TimeLimit.name(),
+            ..FlowRow::new(self.index, spec.name.clone())
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `[[flows]]`: its keys, and the reading of what each kind of flow carries.
+
+use crate::strict::StrictError;
+use perigee_results::Amount;
+use perigee_traffic::{App, Bulk, Constant, Datagrams, Ping, Requests};
+use perigee_units::{Bytes, Time};
+use perigee_wire::IpVersion;
+
+use crate::keys::{key, required, Key, Kind, Section, DAYS_30, LARGEST, TCP};
+use crate::reader::Reader;
+
+/// `[[flows]]`.
+pub(crate) static FLOW: Section = Section {
+    name: "flows",
+    keys: &[
+        required("name", Kind::Name, "Its name."),
+        required("from", Kind::Name, "The node that sends the data (of a request: that answers)."),
+        required("to", Kind::Name, "The node that receives the data."),
+        key(
+            "kind",
+            Kind::Word(KINDS),
+            "bulk",
+            "`bulk`: one transfer over TCP. `request`: requests and responses in turn over one TCP connection. `udp`: packets at a constant rate. `ping`: packets that are answered.",
+        ),
+        key("start", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "When it begins."),
+        key("start_jitter", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "Largest random delay of the beginning, uniform, drawn per flow and round."),
+        key("count", Kind::Integer { min: 0, max: MAX_FLOWS as u64 }, "1", "How many such flows, named `NAME.1`, `NAME.2` ... where they are several; 0 leaves it out."),
+        key("ip", Kind::Word(IP_VERSIONS), "v4", "Version of its packets, `v4` or `v6`. Headers of `v6` are 20 bytes longer; a segment carries 20 bytes less than `mss`, so that no packet is larger."),
+        key("cc", Kind::Cc, "cubic", "Congestion control of both ends: a name, or `{ name = \"hybla\", rtt0 = \"25 ms\" }` with parameters. A name with a `/` in it, or that ends in `.c`, is an author's own file, relative to the study's folder (of `--set`: to the working directory); see the guide.").of(TCP_KINDS),
+        key("tcp", Kind::Table(&TCP), "", "TCP settings of both ends of this flow, over those of `[hosts]`.").of(TCP_KINDS),
+        key("opened_by", Kind::Word(OPENERS), "receiver", "The end that opens the connection: `receiver`, as a client that downloads; `sender`, as one that uploads. The first round trip that the sender measures, and with it its first window, may depend on it.").of(&[Bulk::NAME]),
+        key("size", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "How much to send; or `duration`.").of(&[Bulk::NAME]),
+        key("duration", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "", "How long to send; of `bulk`, this or `size`.").of(&[Bulk::NAME, Constant::NAME]),
+        key("request", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a request.").of(&[Requests::NAME]),
+        key("response", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a response.").of(&[Requests::NAME]),
+        key("think", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "From the end of a response to the next request.").of(&[Requests::NAME]),
+        key("rate", Kind::Rate, "", "Rate of the IP packets.").of(&[Constant::NAME]),
+        key("packet", Kind::Size { min: Bytes::new(28), max: Bytes::new(65_535) }, "", "Size of an IP packet (headers take 28 B, with `ip = \"v6\"` 48 B).").of(&[Constant::NAME, Ping::NAME]),
+        key("interval", Kind::Time { min: Time::from_micros(1), max: DAYS_30 }, "", "Between two pings.").of(&[Ping::NAME]),
+        key("repeat", Kind::Integer { min: 1, max: MAX_EXCHANGES }, "", "How many requests or pings.").of(&[Requests::NAME, Ping::NAME]),
+    ],
+};
+
+/// What a flow carries, as its table says.
+pub(crate) enum Workload {
+    /// Over a connection.
+    App(App),
+    /// Without one.
+    Datagrams(Datagrams),
+}
+
+/// The packets of a flow, as far as its name, its version of IP and its links decide.
+#[derive(Clone, Copy)]
+pub(crate) struct Packets<'a> {
+    pub(crate) flow: &'a str,
+    pub(crate) ip: IpVersion,
+    /// Largest packet of the links on both ways; `None`: as large as any.
+    pub(crate) path_mtu: Option<u16>,
+}
+
+/// Reads what a flow carries, by its kind. A key that its kind does not have is an error.
+pub(crate) fn workload(table: &Reader<'_>, packets: Packets<'_>) -> Result<Workload, StrictError> {
+    let (kind, flow): (String, _) = (table.get("kind")?, packets.flow);
+    let foreign = |key: &&Key| !key.only.is_empty() && !key.only.contains(&kind.as_str());
+    if let Some(key) = FLOW.keys.iter().filter(foreign).find(|key| table.table.has(key.name)) {
+        let message = format!("flow `{flow}`: a `{kind}` flow has no `{}`", key.name);
+        let fix = format!("remove it, or set kind = \"{}\"", key.only.join("\" or \""));
+        return Err(table.error(key.name, message, fix));
+    }
+    Ok(match &*kind {
+        Requests::NAME => Workload::App(App::Requests(Requests {
+            request: table.get("request")?,
+            response: table.get("response")?,
+            think: table.get("think")?,
+            count: table.get("repeat")?,
+        })),
+        Constant::NAME => {
+            let (rate, duration) = (table.get("rate")?, table.get("duration")?);
+            Workload::Datagrams(Datagrams::Constant(Constant { rate, packet: packet(table, packets)?, duration }))
+        }
+        Ping::NAME => {
+            let (interval, count) = (table.get("interval")?, table.get("repeat")?);
+            Workload::Datagrams(Datagrams::Ping(Ping { interval, packet: packet(table, packets)?, count }))
+        }
+        // The reader has refused every word but the kinds.
+        _ => Workload::App(App::Bulk(Bulk { amount: amount(table, flow)? })),
+    })
+}
+
+/// The size of packets of one size: they have room for their headers, and fit on their links.
+fn packet(table: &Reader<'_>, Packets { flow, ip, path_mtu }: Packets<'_>) -> Result<Bytes, StrictError> {
+    let (packet, least) = (table.get::<Bytes>("packet")?, u64::from(ip.header_bytes()) + 8);
+    if packet.as_u64() < least {
+        let message = format!("flow `{flow}`: packets of {packet} have no room for the headers of `v6`");
+        return Err(table.error("packet", message, format!("give them {least} B or more")));
+    }
+    if let Some(mtu) = path_mtu.filter(|mtu| packet.as_u64() > u64::from(*mtu)) {
+        let message = format!("flow `{flow}`: packets of {packet} do not fit on a link on their way");
+        return Err(table.error("packet", message, format!("give them {mtu} B or less, or raise the link's `mtu`")));
+    }
+    Ok(packet)
+}
+
+fn amount(table: &Reader<'_>, flow: &str) -> Result<Amount, StrictError> {
+    match (table.table.get("size")?, table.table.get("duration")?) {
+        (Some(size), None) => Ok(Amount::Size(size)),
+        (None, Some(duration)) => Ok(Amount::Duration(duration)),
+        (Some(_), Some(_)) => {
+            let message = format!("flow `{flow}` has both a size and a duration");
+            Err(table.error("duration", message, "remove one of them"))
+        }
+        (None, None) => {
+            let message = format!("flow `{flow}` has neither a size nor a duration");
+            Err(table.error("name", message, "add size = \"1 GB\" or duration = \"60 s\""))
+        }
+    }
+}
+
+/// The kinds of flows.
+pub(crate) const KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Constant::NAME, Ping::NAME];
+/// Those that run over TCP.
+const TCP_KINDS: &[&str] = &[Bulk::NAME, Requests::NAME];
+/// The ends that may open a connection.
+const OPENERS: &[&str] = &["receiver", "sender"];
+/// Versions of the Internet Protocol.
+const IP_VERSIONS: &[&str] = &["v4", "v6"];
+/// Most flows of a scenario.
+pub(crate) const MAX_FLOWS: usize = 10_000;
+/// Most requests or pings of a flow: each is a row of results.
+const MAX_EXCHANGES: u64 = 10_000_000;

@@ -1,0 +1,22 @@
+//! Reads a link of the model for its log, which knows no links.
+
+use perigee_link::{DropReason, Link};
+use perigee_results::{LinkCounters, LinkReading};
+use perigee_units::Time;
+
+/// The state of a link at `to`, the end of an interval that began at `from`.
+pub fn read_link<T: Copy>(link: &mut Link<T>, from: Time, to: Time) -> LinkReading {
+    // Asked for its backlog, a link that decides on departure carries out what is due; its counters come after that.
+    let queue_bytes = link.queue_bytes(to);
+    let total = link.counters();
+    let counters = LinkCounters {
+        offered_packets: total.offered_packets,
+        offered_bytes: total.offered_bytes,
+        delivered_packets: total.delivered_packets,
+        delivered_bytes: total.delivered_bytes,
+        dropped_queue_full_packets: total.dropped_by(DropReason::QueueFull),
+        dropped_aqm_packets: total.dropped_by(DropReason::Aqm),
+        lost_packets: total.dropped_by(DropReason::Loss),
+    };
+    LinkReading { counters, queue_bytes, rate: link.mean_rate(from, to) }
+}

@@ -1,0 +1,154 @@
+//! The delay of a link, and what is added while it is loaded: their keys, and how they are read.
+
+use std::sync::Arc;
+
+use perigee_link::{Body, DelaySpec, Jitter, Loaded, Tail, TailShape};
+use perigee_units::Time;
+
+use super::direction::Load;
+use super::process::{
+    inside, process, table_of, traced, Form, Process, ANY_RATE, ANY_TIME, DELAY_VALUE, EVERY, INTERVAL, MEDIAN, MEMORY,
+    SIGMA,
+};
+use super::trace;
+use crate::keys::{key, required, Key, Kind, Section};
+use crate::strict::{Node, Read, StrictError};
+
+pub(crate) const DELAY: Key = process("delay", &DELAYS, "How long the air takes, one way; or the timeline says so.");
+pub(crate) const LOADED: Key = process("loaded", &LOADS, "Delay that is added while the direction is loaded.");
+
+static DELAYS: Process = Process {
+    name: "delay",
+    plain: Some(&ANY_TIME),
+    forms: &[Form { kind: None, section: &DELAY_TRACE }, Form { kind: Some("jitter"), section: &JITTER }],
+    is_list: false,
+};
+static DELAY_TRACE: Section = Section {
+    name: "delay, recorded",
+    keys: &[required(
+        "trace",
+        Kind::Text,
+        "Each line the delay in whole milliseconds during the next 10 ms. It repeats.",
+    )],
+};
+static JITTER: Section = Section {
+    name: "delay, jitter",
+    keys: &[
+        required("base", DELAY_VALUE, "Centre of a normal body, floor of the others."),
+        required("body", Kind::Process(&BODIES), "Distribution of what is added to the base."),
+        EVERY,
+        MEMORY,
+        key("min", DELAY_VALUE, "0 s", "Base and body together are never shorter."),
+        key("max", DELAY_VALUE, "3600 s", "Base and body together are never longer."),
+        key("shape", Kind::Word(&["step", "linear"]), "step", "Between two values: a step, or a straight line."),
+        key("tail", Kind::Process(&TAILS), "", "A heavy tail, which adds more delay in a share of its intervals."),
+    ],
+};
+static BODIES: Process = Process {
+    name: "body",
+    plain: None,
+    forms: &[
+        Form { kind: Some("normal"), section: &NORMAL },
+        Form { kind: Some("uniform"), section: &WIDTH },
+        Form { kind: Some("triangular"), section: &WIDTH },
+        Form { kind: Some("log-normal"), section: &LOG_NORMAL },
+    ],
+    is_list: false,
+};
+static NORMAL: Section = Section { name: "body, normal", keys: &[required("sd", DELAY_VALUE, "Standard deviation.")] };
+static WIDTH: Section =
+    Section { name: "body, uniform or triangular", keys: &[required("width", DELAY_VALUE, "Largest value.")] };
+static LOG_NORMAL: Section = Section { name: "body, log-normal", keys: &[MEDIAN, SIGMA] };
+static TAILS: Process = Process {
+    name: "tail",
+    plain: None,
+    forms: &[
+        Form { kind: Some("pareto"), section: &PARETO_TAIL },
+        Form { kind: Some("log-normal"), section: &LOG_NORMAL_TAIL },
+    ],
+    is_list: false,
+};
+static PARETO_TAIL: Section = Section {
+    name: "tail, pareto",
+    keys: &[
+        TAIL_SHARE,
+        TAIL_EVERY,
+        TAIL_MAX,
+        required("min", ANY_TIME, "Smallest value."),
+        required("shape", Kind::Number { min: 0.1, max: 100.0 }, "P(X > x) = (min / x)^shape."),
+    ],
+};
+static LOG_NORMAL_TAIL: Section =
+    Section { name: "tail, log-normal", keys: &[TAIL_SHARE, TAIL_EVERY, TAIL_MAX, MEDIAN, SIGMA] };
+static LOADS: Process =
+    Process { name: "loaded", plain: None, forms: &[Form { kind: None, section: &LOADED_DELAY }], is_list: false };
+static LOADED_DELAY: Section = Section {
+    name: "loaded",
+    keys: &[
+        required("above", ANY_RATE, "Loaded above this rate of arrivals."),
+        required("window", INTERVAL, "Window over which arrivals are counted."),
+        required("delay", DELAY_VALUE, "Mean of what is added."),
+        key("sd", DELAY_VALUE, "0 s", "Standard deviation of what is added; never below zero in sum."),
+        EVERY,
+        MEMORY,
+    ],
+};
+
+const TAIL_SHARE: Key = required("share", Kind::Share, "Share of the intervals that have it.");
+const TAIL_EVERY: Key = required("every", INTERVAL, "Length of an interval.");
+const TAIL_MAX: Key = required("max", DELAY_VALUE, "Never more is added.");
+
+pub(super) fn delay(node: &Node, what: &str, load: &mut Load<'_>) -> Result<DelaySpec, StrictError> {
+    let Some((kind, table)) = DELAYS.open(node, what)? else {
+        return Time::read(node, what).map(DelaySpec::Constant);
+    };
+    if kind.is_none() {
+        return Ok(DelaySpec::Trace(Arc::new(traced(&table, load, trace::delays)?)));
+    }
+    let max: Time = table.get("max")?;
+    Ok(DelaySpec::Jitter(Jitter {
+        base: table.get("base")?,
+        body: inside(&table, "body", body)?.ok_or_else(|| table.table.missing("body"))?,
+        min: table.table.get_in("min", Time::ZERO..=max)?.unwrap_or_default(),
+        max,
+        every: table.get("every")?,
+        memory: table.get("memory")?,
+        linear: table.get::<String>("shape")? == "linear",
+        tail: inside(&table, "tail", tail)?,
+    }))
+}
+
+fn body(node: &Node, what: &str) -> Result<Body, StrictError> {
+    let (kind, table) = table_of(&BODIES, node, what)?;
+    Ok(match kind {
+        Some("normal") => Body::Normal { sd: table.get("sd")? },
+        Some("uniform") => Body::Uniform { width: table.get("width")? },
+        Some("triangular") => Body::Triangular { width: table.get("width")? },
+        _ => Body::LogNormal { median: table.get("median")?, sigma: table.get("sigma")? },
+    })
+}
+
+fn tail(node: &Node, what: &str) -> Result<Tail, StrictError> {
+    let (kind, table) = table_of(&TAILS, node, what)?;
+    Ok(Tail {
+        share: table.get("share")?,
+        every: table.get("every")?,
+        shape: match kind {
+            Some("pareto") => TailShape::Pareto { min: table.get("min")?, shape: table.get("shape")? },
+            _ => TailShape::LogNormal { median: table.get("median")?, sigma: table.get("sigma")? },
+        },
+        max: table.get("max")?,
+    })
+}
+
+pub(super) fn loaded(node: &Node, what: &str) -> Result<Loaded, StrictError> {
+    let (_, table) = table_of(&LOADS, node, what)?;
+    Ok(Loaded {
+        above: table.get("above")?,
+        window: table.get("window")?,
+        delay: table.get("delay")?,
+        sd: table.get("sd")?,
+        every: table.get("every")?,
+        memory: table.get("memory")?,
+    })
+}

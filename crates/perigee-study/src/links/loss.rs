@@ -1,0 +1,131 @@
+//! The losses of a link: their keys, and how they are read.
+
+use std::sync::Arc;
+
+use perigee_link::LossSpec;
+use perigee_units::{Ratio, Time};
+
+use super::direction::Load;
+use super::process::{process, traced, Form, Process, ANY_TIME, LONG_INTERVAL};
+use super::trace;
+use crate::keys::{key, required, Key, Kind, Section};
+use crate::reader::Reader;
+use crate::strict::{Content, Node, Read, StrictError};
+
+pub(crate) const LOSS: Key =
+    process("loss", &LOSSES, "Packets lost in the air, by one process or several in brackets.");
+
+static LOSSES: Process = Process {
+    name: "loss",
+    plain: Some(&Kind::Share),
+    forms: &[
+        Form { kind: None, section: &LOSS_TRACE },
+        Form { kind: Some("gilbert-elliott"), section: &MEAN_BURST },
+        Form { kind: Some("gilbert-elliott"), section: &GILBERT_ELLIOTT },
+        Form { kind: Some("outages"), section: &OUTAGES },
+        Form { kind: Some("trains"), section: &TRAINS },
+        Form { kind: Some("periodic"), section: &PERIODIC },
+    ],
+    is_list: true,
+};
+static LOSS_TRACE: Section = Section {
+    name: "loss, recorded",
+    keys: &[required("trace", Kind::Text, "A timeline with a column `loss` or `loss_percent`.")],
+};
+static MEAN_BURST: Section = Section {
+    name: "loss, gilbert-elliott by its burst",
+    keys: &[
+        required("burst", Kind::Number { min: 1.0, max: 1e6 }, "Mean number of packets lost in a row."),
+        required("loss", Kind::Share, "Share of packets lost."),
+    ],
+};
+static GILBERT_ELLIOTT: Section = Section {
+    name: "loss, gilbert-elliott",
+    keys: &[
+        required("good_to_bad", Kind::Share, "Probability that the state turns bad before a packet."),
+        required("bad_to_good", Kind::Share, "Probability that the state turns good before a packet."),
+        key("good_loss", Kind::Share, "0 %", "Loss in the good state."),
+        key("bad_loss", Kind::Share, "100 %", "Loss in the bad state."),
+    ],
+};
+static OUTAGES: Section = Section {
+    name: "loss, outages",
+    keys: &[
+        required("gap", LONG_INTERVAL, "Mean time between the end of an outage and the start of the next."),
+        required("length", LONG_INTERVAL, "Mean length."),
+        key("loss", Kind::Share, "100 %", "Loss during an outage."),
+    ],
+};
+static TRAINS: Section = Section {
+    name: "loss, trains",
+    keys: &[
+        required("loss", Kind::Share, "Probability that a train of packets at one instant is lost."),
+        required("packets", Kind::Integer { min: 1, max: 64 }, "Longest train."),
+    ],
+};
+static PERIODIC: Section = Section {
+    name: "loss, periodic",
+    keys: &[
+        required("period", LONG_INTERVAL, "From the start of an outage to the start of the next."),
+        required("length", ANY_TIME, "Length of each, less than the period."),
+        key("phase", ANY_TIME, "", "Start of the first. Not given: one period."),
+        key("loss", Kind::Share, "100 %", "Loss during an outage."),
+    ],
+};
+
+/// One loss process, or an array of them.
+pub(super) fn losses(node: &Node, what: &str, load: &mut Load<'_>) -> Result<Vec<LossSpec>, StrictError> {
+    match &node.content {
+        Content::Array(nodes) => nodes.iter().map(|node| loss(node, what, load)).collect(),
+        _ => Ok(vec![loss(node, what, load)?]),
+    }
+}
+
+fn loss(node: &Node, what: &str, load: &mut Load<'_>) -> Result<LossSpec, StrictError> {
+    let Some((kind, table)) = LOSSES.open(node, what)? else {
+        return Ratio::read(node, what).map(LossSpec::Bernoulli);
+    };
+    Ok(match kind {
+        None => {
+            let only_loss = |bytes: &[u8], file: &str| {
+                let loss = trace::timeline(bytes, file)?.loss;
+                loss.ok_or_else(|| table.error("trace", "the timeline has no loss", "add `loss`"))
+            };
+            LossSpec::Trace(Arc::new(traced(&table, load, only_loss)?))
+        }
+        Some("gilbert-elliott") if table.table.has("burst") => mean_burst(&table)?,
+        Some("gilbert-elliott") => LossSpec::GilbertElliott {
+            good_to_bad: table.get("good_to_bad")?,
+            bad_to_good: table.get("bad_to_good")?,
+            good_loss: table.get("good_loss")?,
+            bad_loss: table.get("bad_loss")?,
+        },
+        Some("trains") => LossSpec::Trains { loss: table.get("loss")?, packets: table.get("packets")? },
+        Some("periodic") => periodic(&table)?,
+        Some(_) => LossSpec::Outages { gap: table.get("gap")?, length: table.get("length")?, loss: table.get("loss")? },
+    })
+}
+
+fn periodic(table: &Reader<'_>) -> Result<LossSpec, StrictError> {
+    let (period, length): (Time, Time) = (table.get("period")?, table.get("length")?);
+    if length >= period || length == Time::ZERO {
+        let message = format!("losses of {length} every {period} are no periodic losses");
+        return Err(table.error("length", message, "make `length` more than zero and less than `period`"));
+    }
+    let phase = table.table.get("phase")?.unwrap_or(period);
+    Ok(LossSpec::Periodic { period, phase, length, loss: table.get("loss")? })
+}
+
+/// Gilbert-Elliott that loses everything in the bad state, from the loss rate and the mean burst: a burst of mean length
+/// L ends with probability r = 1/L, and the bad state has the stationary share p / (p + r).
+fn mean_burst(table: &Reader<'_>) -> Result<LossSpec, StrictError> {
+    let burst: f64 = table.get("burst")?;
+    let share = table.get::<Ratio>("loss")?.as_f64();
+    let recover = 1.0 / burst;
+    let good_to_bad = Ratio::new(recover * share / (1.0 - share)).ok_or_else(|| {
+        let message = format!("a loss of {} % in bursts of {burst} packets cannot be", share * 100.0);
+        table.error("loss", message, "lower the loss or lengthen the burst")
+    })?;
+    let bad_to_good = Ratio::new(recover).unwrap_or(Ratio::ONE);
+    Ok(LossSpec::GilbertElliott { good_to_bad, bad_to_good, good_loss: Ratio::ZERO, bad_loss: Ratio::ONE })
+}

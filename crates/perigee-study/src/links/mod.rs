@@ -1,0 +1,184 @@
+//! The links of a scenario: a profile, the study's own values over it, the values of this point over those.
+
+pub(crate) mod delay;
+pub(crate) mod direction;
+pub(crate) mod loss;
+pub(crate) mod process;
+pub mod profile;
+pub(crate) mod queue;
+pub(crate) mod rate;
+pub mod trace;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use perigee_link::LinkSpec;
+use perigee_units::fingerprint;
+
+use crate::document::Document;
+use crate::keys::{Kind, LINK};
+use crate::read::{json_of, LinkDraft};
+use crate::reader::{clip, entries_of, keys_of, text_of};
+use crate::strict::{self, suggestion, Content, Node, StrictError, Table};
+use direction::{read_link_spec, Load};
+
+/// One direction of a link, and a fingerprint of all that it is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Built {
+    pub(crate) spec: Arc<LinkSpec>,
+    pub(crate) fingerprint: u64,
+}
+
+/// Reads links, each distinct one once.
+#[derive(Default)]
+pub(crate) struct Workshop {
+    profiles: BTreeMap<String, Node>,
+    built: BTreeMap<(String, String), Built>,
+}
+
+impl Workshop {
+    /// Both directions of a link, down and up; profiles and recordings come from `load`.
+    pub(crate) fn build(
+        &mut self,
+        link: &LinkDraft,
+        document: &Document,
+        load: &mut Load<'_>,
+    ) -> Result<[Built; 2], StrictError> {
+        let mut given = link.table.get("profile").cloned();
+        if let Some(node) = &mut given {
+            fill_inputs(node, document)?;
+        }
+        let base = match &given {
+            Some(node) => Some(self.profile(node, load)?),
+            None => None,
+        };
+        let folder = base.as_ref().map_or("", |(file, _)| folder_of(file));
+        let base = base.as_ref().map(|(_, tree)| tree);
+        let mut direction = |direction| {
+            let node = layered(direction, link, base, document)?;
+            self.direction(&format!("links.{}.{direction}", link.name), node, folder, document, load)
+        };
+        Ok([direction("down")?, direction("up")?])
+    }
+
+    fn direction(
+        &mut self,
+        path: &str,
+        mut node: Node,
+        folder: &str,
+        document: &Document,
+        load: &mut Load<'_>,
+    ) -> Result<Built, StrictError> {
+        fill_inputs(&mut node, document)?;
+        let key = (folder.to_owned(), json_of(&node).to_string());
+        if let Some(built) = self.built.get(&key) {
+            return Ok(built.clone());
+        }
+        let spec = read_link_spec(&node, path, &mut beside(load, folder))?;
+        let built = Built { fingerprint: fingerprint(&spec), spec: Arc::new(spec) };
+        self.built.insert(key, built.clone());
+        Ok(built)
+    }
+
+    /// The file of a profile, and its tree with `down` and `up`.
+    fn profile(&mut self, given: &Node, load: &mut Load<'_>) -> Result<(String, Node), StrictError> {
+        let name = text_of(given).unwrap_or_default();
+        let file = if name.contains('/') { name.to_owned() } else { format!("profiles/{name}.toml") };
+        if let Some(tree) = self.profiles.get(&file) {
+            return Ok((file, tree.clone()));
+        }
+        let error = |message: String, fix: &str| StrictError::new(&given.origin, message, fix);
+        let bytes = load(&file).map_err(|why| {
+            error(format!("the profile `{}` cannot be read: {why}", clip(name)), "name one that is there")
+        })?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| error(format!("the profile `{}` is not text", clip(&file)), "name a TOML file"))?;
+        let tree = profile::split(strict::parse(&text, &file)?)?;
+        // The links themselves are read with what the study lays over them: a profile may leave recordings open.
+        profile::open(&tree)?;
+        self.profiles.insert(file.clone(), tree.clone());
+        Ok((file, tree))
+    }
+}
+
+/// A loader that also looks beside a profile: it names its recordings as seen from its own folder.
+fn beside<'a, 'l: 'a>(
+    load: &'a mut Load<'l>,
+    folder: &'a str,
+) -> impl FnMut(&str) -> Result<Vec<u8>, String> + use<'a, 'l> {
+    move |name: &str| match load(name) {
+        Err(_) if !folder.is_empty() && !name.starts_with('/') => load(&format!("{folder}/{name}")),
+        answer => answer,
+    }
+}
+
+fn folder_of(file: &str) -> &str {
+    file.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// The table of one direction: each process is that of the last of these which has it: the profile, the link's common
+/// keys, the link's table for the direction; and over that the values of this point, which may reach into a process.
+fn layered(direction: &str, link: &LinkDraft, base: Option<&Node>, document: &Document) -> Result<Node, StrictError> {
+    let base = base.and_then(|tree| tree.get(direction));
+    let mut node = base.map_or_else(|| Node::empty_table(&link.table.origin), Node::clone);
+    let common = LINK.keys.iter().filter(|key| matches!(key.kind, Kind::Process(_)));
+    for key in common {
+        if let Some(process) = link.table.get(key.name) {
+            node.set(&[key.name], process.clone());
+        }
+    }
+    if let Some(own) = link.table.get(direction) {
+        Table::named(own, &format!("links.{direction}"))?;
+        for (key, process) in entries_of(own) {
+            node.set(&[key], process.clone());
+        }
+    }
+    for patch in document.patches.iter().filter(|patch| patch.link == link.name) {
+        let path: Vec<&str> = patch.path.iter().map(String::as_str).collect();
+        match path[..] {
+            [first, ref rest @ ..] if first == direction => node.set(rest, patch.value.clone()),
+            [first, ..] if is_direction(first) => {}
+            _ => node.set(&path, patch.value.clone()),
+        }
+    }
+    Ok(node)
+}
+
+fn is_direction(key: &str) -> bool {
+    matches!(key, "down" | "up")
+}
+
+/// Replaces each `"${inputs.NAME}"` by what was given for it.
+fn fill_inputs(node: &mut Node, document: &Document) -> Result<(), StrictError> {
+    match &mut node.content {
+        Content::Array(items) => items.iter_mut().try_for_each(|item| fill_inputs(item, document)),
+        Content::Table(entries) => entries.iter_mut().try_for_each(|(_, value)| fill_inputs(value, document)),
+        Content::Text(text) => {
+            let Some(path) = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else { return Ok(()) };
+            let declared = document.root.get("inputs");
+            let Some(name) =
+                path.strip_prefix("inputs.").filter(|name| declared.is_some_and(|d| d.get(name).is_some()))
+            else {
+                let message = format!("there is no `{}`", clip(path));
+                let known = declared.into_iter().flat_map(keys_of);
+                let fix = suggestion(path.trim_start_matches("inputs."), known);
+                return Err(StrictError::new(&node.origin, message, format!("write \"${{inputs.NAME}}\"; {fix}")));
+            };
+            let given = |name: &str| document.inputs.iter().find(|(known, _)| known == name);
+            let Some((_, value)) = given(name) else {
+                let missing = declared.map_or(&[][..], entries_of).iter().filter(|(name, _)| given(name).is_none());
+                let (what, pass): (Vec<String>, Vec<String>) = missing
+                    .map(|(name, about)| {
+                        let about = text_of(about).unwrap_or_default();
+                        (format!("`{name}` ({about})"), format!("--set inputs.{name}=PATH"))
+                    })
+                    .unzip();
+                let message = format!("not given: {}", what.join(", "));
+                return Err(StrictError::new(&node.origin, message, format!("pass {}", pass.join(" "))));
+            };
+            *node = value.clone();
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}

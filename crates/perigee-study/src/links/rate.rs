@@ -1,0 +1,62 @@
+//! The rate of a link: its keys, and how they are read.
+
+use std::sync::Arc;
+
+use perigee_link::{Fluctuation, RateSpec};
+use perigee_units::Rate;
+
+use super::direction::Load;
+use super::process::{process, traced, Form, Process, ANY_RATE, EVERY, MEMORY};
+use super::trace;
+use crate::keys::{key, required, Key, Kind, Section};
+use crate::strict::{Node, Read, StrictError};
+
+pub(crate) const RATE: Key = process("rate", &RATES, "How fast it sends; or the timeline says so.");
+
+static RATES: Process = Process {
+    name: "rate",
+    plain: Some(&Kind::RateFrom(LEAST_RATE)),
+    forms: &[Form { kind: None, section: &RATE_TRACE }, Form { kind: Some("fluctuating"), section: &FLUCTUATING }],
+    is_list: false,
+};
+static RATE_TRACE: Section = Section {
+    name: "rate, recorded",
+    keys: &[required("trace", Kind::Text, "A delivery trace in the format of mahimahi: each line the millisecond at which a packet of 1500 bytes can leave. It repeats.")],
+};
+static FLUCTUATING: Section = Section {
+    name: "rate, fluctuating",
+    keys: &[
+        required("mean", ANY_RATE, "Mean, before `min` and `max` cut it."),
+        required("sd", ANY_RATE, "Standard deviation within a run."),
+        required("min", ANY_RATE, "Never lower."),
+        required("max", ANY_RATE, "Never higher."),
+        EVERY,
+        MEMORY,
+        key("mood", ANY_RATE, "0 bit/s", "Standard deviation between runs of the mean of a run."),
+    ],
+};
+
+pub(super) fn rate(node: &Node, what: &str, load: &mut Load<'_>) -> Result<RateSpec, StrictError> {
+    let Some((kind, table)) = RATES.open(node, what)? else {
+        return Rate::read(node, what).map(RateSpec::Constant);
+    };
+    if kind.is_none() {
+        return Ok(RateSpec::Trace(Arc::new(traced(&table, load, trace::mahimahi)?)));
+    }
+    let max: Rate = table.table.require_in("max", LEAST_RATE..=MOST_RATE)?;
+    let min: Rate = table.table.require_in("min", LEAST_RATE..=max)?;
+    Ok(RateSpec::Fluctuating(Fluctuation {
+        mean: table.table.require_in("mean", min..=max)?,
+        sd: table.table.require_in("sd", Rate::ZERO..=max)?,
+        min,
+        max,
+        every: table.get("every")?,
+        memory: table.get("memory")?,
+        mood: table.table.get_in("mood", Rate::ZERO..=max)?.unwrap_or_default(),
+    }))
+}
+
+/// Slowest rate of a link: a full packet takes twelve seconds.
+const LEAST_RATE: Rate = Rate::from_bps(1_000);
+/// Fastest rate that fluctuates.
+const MOST_RATE: Rate = Rate::from_bps(10_000_000_000_000);

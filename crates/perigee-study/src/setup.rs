@@ -1,0 +1,243 @@
+//! Links, hosts and flows in words, for the report.
+
+use perigee_link::{
+    AqmSpec, Body, DelaySpec, Fluctuation, Jitter, LinkSpec, LossSpec, QueueSpec, RateSpec, Steps, TailShape,
+};
+use perigee_tcp::{Config, Value as Setting, SETTINGS};
+use perigee_units::{Bytes, Time};
+use serde_json::{json, Map, Value};
+
+use crate::{FlowSpec, IpVersion, Opener, Run, Scenario, Traffic};
+
+/// The setup of a study's runs, for its report, as JSON: links, hosts and flows of the first run in words, and the networks
+/// of all points.
+pub fn setup_json(runs: &[Run]) -> String {
+    let Some(first) = runs.first() else { return "{}".to_owned() };
+    let mut setup = describe(&first.scenario);
+    let points = runs.iter().take_while(|run| run.round == first.round);
+    setup["networks"] = networks(points.map(|run| &*run.scenario));
+    setup.to_string()
+}
+
+/// What a scenario is made of: `links`, `hosts`, `flows`, each with a name and properties in order.
+fn describe(scenario: &Scenario) -> Value {
+    let node = |number: u32| scenario.nodes.get(number as usize).map_or("", |name| &**name);
+    let links = scenario.links.iter().map(|link| {
+        let mut properties = vec![("way", format!("{} to {}", node(link.from), node(link.to)))];
+        properties.extend(link_in_words(&link.spec));
+        named(&link.name, &properties)
+    });
+    let mut hosts: Vec<Value> = Vec::new();
+    for flow in &scenario.flows {
+        if let Traffic::Tcp { tcp, .. } = &flow.traffic {
+            for (number, config) in [(flow.from, &tcp.from), (flow.to, &tcp.to)] {
+                let host = named(node(number), &host_in_words(config));
+                if !hosts.contains(&host) {
+                    hosts.push(host);
+                }
+            }
+        }
+    }
+    let flows = scenario.flows.iter().map(|flow| {
+        let mut properties = vec![("way", format!("{} to {}", node(flow.from), node(flow.to)))];
+        properties.extend(flow_in_words(flow));
+        named(&flow.name, &properties)
+    });
+    json!({"links": links.collect::<Vec<_>>(), "hosts": hosts, "flows": flows.collect::<Vec<_>>()})
+}
+
+/// The networks of a study's points, for what the report computes: of each link the bytes it adds to a packet, of each flow
+/// the links that its data takes. Where points differ in these, each network names its `points`.
+fn networks<'a>(points: impl Iterator<Item = &'a Scenario>) -> Value {
+    let mut found: Vec<(Value, Value, Vec<&str>)> = Vec::new();
+    for scenario in points {
+        let links: Map<_, _> =
+            scenario.links.iter().map(|link| (link.name.to_string(), json!(link.spec.overhead))).collect();
+        let path = |flow: &FlowSpec| -> Vec<_> {
+            flow.forward
+                .iter()
+                .filter_map(|&number| scenario.links.get(number as usize))
+                .map(|link| &*link.name)
+                .collect()
+        };
+        let paths: Map<_, _> = scenario.flows.iter().map(|flow| (flow.name.to_string(), json!(path(flow)))).collect();
+        let (links, paths) = (Value::Object(links), Value::Object(paths));
+        match found.iter_mut().find(|(others, ways, _)| *others == links && *ways == paths) {
+            Some((.., points)) => points.push(&scenario.point),
+            None => found.push((links, paths, vec![&scenario.point])),
+        }
+    }
+    let is_one = found.len() == 1;
+    let networks = found.into_iter().map(|(overhead_bytes, paths, points)| {
+        let mut network = json!({"overhead_bytes": overhead_bytes, "paths": paths});
+        if !is_one {
+            network["points"] = json!(points);
+        }
+        network
+    });
+    Value::Array(networks.collect())
+}
+
+type Property = (&'static str, String);
+
+fn named(name: &str, properties: &[Property]) -> Value {
+    json!({"name": name, "properties": properties})
+}
+
+fn link_in_words(spec: &LinkSpec) -> Vec<Property> {
+    let mut words = vec![("rate", rate(&spec.rate)), ("delay", delay(&spec.delay))];
+    if let Some(loaded) = &spec.loaded {
+        let text = format!(
+            "mean {}, sd {}, redrawn each {}; loaded above {} within {}",
+            loaded.delay, loaded.sd, loaded.every, loaded.above, loaded.window
+        );
+        words.push(("more delay while loaded", text));
+    }
+    words.push(("queue", queue(&spec.queue)));
+    if let Some(text) = management(&spec.queue.aqm) {
+        words.push(("queue management", text));
+    }
+    let losses: Vec<_> = spec.loss.iter().map(loss).collect();
+    words.push(("loss", if losses.is_empty() { "none".to_owned() } else { losses.join("; ") }));
+    if spec.burst.as_u64() > 0 {
+        words.push(("burst", spec.burst.to_string()));
+    }
+    if spec.overhead > 0 {
+        words.push(("overhead per packet", format!("{} B", spec.overhead)));
+    }
+    words
+}
+
+fn recorded<T: Copy + PartialEq>(steps: &Steps<T>) -> String {
+    let repeats = steps.period().map_or_else(String::new, |period| format!(", repeats after {period}"));
+    format!("recorded, {} steps{repeats}", steps.iter().count())
+}
+
+fn rate(spec: &RateSpec) -> String {
+    match spec {
+        RateSpec::Constant(rate) => rate.to_string(),
+        RateSpec::Trace(steps) => recorded(steps),
+        RateSpec::Fluctuating(Fluctuation { mean, sd, min, max, every, memory, mood }) => format!(
+            "mean {mean}, sd {sd} within a run and {mood} between runs, {min} to {max}; redrawn each {every}, \
+             memory {memory}"
+        ),
+    }
+}
+
+fn delay(spec: &DelaySpec) -> String {
+    match spec {
+        DelaySpec::Constant(delay) => delay.to_string(),
+        DelaySpec::Trace(steps) => recorded(steps),
+        DelaySpec::Jitter(jitter) => moving_delay(jitter),
+    }
+}
+
+fn moving_delay(jitter: &Jitter) -> String {
+    let Jitter { base, body, min, max, every, memory, .. } = jitter;
+    let body = match body {
+        Body::Normal { sd } => format!("normal, sd {sd}"),
+        Body::Uniform { width } => format!("uniform, up to {width} more"),
+        Body::Triangular { width } => format!("triangular, up to {width} more"),
+        Body::LogNormal { median, sigma } => format!("log-normal, median {median}, sigma {sigma}"),
+    };
+    let bounds = if *min > Time::ZERO { format!(", {min} to {max}") } else { String::new() };
+    let text = format!("{base} and a body ({body}){bounds}; redrawn each {every}, memory {memory}");
+    if let Some(tail) = &jitter.tail {
+        let shape = match tail.shape {
+            TailShape::Pareto { min, shape } => format!("Pareto from {min}, shape {shape}"),
+            TailShape::LogNormal { median, sigma } => format!("log-normal, median {median}, sigma {sigma}"),
+        };
+        let (share, every, max) = (tail.share, tail.every, tail.max);
+        format!("{text}; in {share} of the intervals of {every} a tail ({shape}, at most {max})")
+    } else {
+        text
+    }
+}
+
+fn queue(spec: &QueueSpec) -> String {
+    let limits: Vec<_> = [
+        spec.bytes.map(|limit| limit.to_string()),
+        spec.packets.map(|limit| format!("{limit} packets")),
+        spec.time.map(|limit| limit.to_string()),
+        spec.bytes_over_time.as_ref().map(|steps| recorded(steps)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if limits.is_empty() {
+        "without limit".to_owned()
+    } else {
+        limits.join(", ")
+    }
+}
+
+fn management(spec: &AqmSpec) -> Option<String> {
+    match spec {
+        AqmSpec::None => None,
+        AqmSpec::Viasat2 { threshold, drop } => Some(format!("drops {drop} of arrivals over {threshold} of the limit")),
+        AqmSpec::Red { min, max, max_probability, .. } => {
+            Some(format!("RED, {min} to {max}, at most {max_probability}"))
+        }
+        AqmSpec::Codel { target, interval, ecn } => {
+            let marks = if *ecn { ", marks" } else { "" };
+            Some(format!("CoDel, target {target}, interval {interval}{marks}"))
+        }
+    }
+}
+
+fn loss(spec: &LossSpec) -> String {
+    match spec {
+        LossSpec::Bernoulli(probability) => format!("{probability} of the packets"),
+        LossSpec::Trains { loss, packets } => format!("{loss} of trains of up to {packets} packets"),
+        LossSpec::GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss } => {
+            format!("Gilbert-Elliott: turns bad {good_to_bad}, good {bad_to_good}; loses {good_loss} and {bad_loss}")
+        }
+        LossSpec::Outages { gap, length, loss } => {
+            format!("{loss} in outages of {length}, {gap} apart on average")
+        }
+        LossSpec::Periodic { period, phase, length, loss } => {
+            format!("{loss} for {length} every {period}, from {phase} on")
+        }
+        LossSpec::Trace(steps) => recorded(steps),
+    }
+}
+
+fn host_in_words(config: &Config) -> Vec<Property> {
+    let settings = SETTINGS.iter().map(|setting| (setting.report, setting_in_words(setting.get(config))));
+    settings.chain([("largest receive window", size(config.largest_window()))]).collect()
+}
+
+fn setting_in_words(value: Setting) -> String {
+    match value {
+        Setting::Switch(true) => "on".to_owned(),
+        Setting::Switch(false) => "off".to_owned(),
+        Setting::Count(u32::MAX) => "unlimited".to_owned(),
+        Setting::Count(count) => count.to_string(),
+        Setting::Duration(time) => time.to_string(),
+        Setting::Size(bytes) => size(bytes),
+        Setting::Sizes(sizes) => sizes.map(size).join(", "),
+        Setting::Choice(word) => word.to_owned(),
+    }
+}
+
+/// A size, in bytes up to 9999 B.
+fn size(bytes: Bytes) -> String {
+    match bytes.as_u64() {
+        few @ ..10_000 => format!("{few} B"),
+        _ => bytes.to_string(),
+    }
+}
+
+fn flow_in_words(flow: &FlowSpec) -> Vec<Property> {
+    let mut words = vec![("kind", flow.traffic.kind().to_owned())];
+    words.push(("amount", flow.traffic.to_string()));
+    if flow.ip == IpVersion::V6 {
+        words.push(("packets", "IPv6".to_owned()));
+    }
+    if let Traffic::Tcp { tcp, .. } = &flow.traffic {
+        let opener = if tcp.opened_by == Opener::Sender { "the sender" } else { "the receiver" };
+        words.push(("opened by", opener.to_owned()));
+    }
+    words.push(("start", flow.start.to_string()));
+    words
+}

@@ -1,0 +1,109 @@
+//! The profiles in the repository read without error, and behave as what they were made from.
+
+#![allow(clippy::disallowed_methods, reason = "profiles are files")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
+
+use std::path::{Path, PathBuf};
+
+use perigee_link::{Ecn, Link, Transit};
+use perigee_study::profile::{self, Profile};
+use perigee_units::Time;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles")
+}
+
+fn read(name: &str) -> Profile {
+    let text = std::fs::read_to_string(folder().join(format!("{name}.toml"))).unwrap();
+    profile::parse(&text, name, &mut |_| Err("the test has no recordings".into())).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A round trip of a packet of `bytes` that enters the uplink at `now`; `None` where it is lost.
+fn ping(up: &mut Link<()>, down: &mut Link<()>, now: Time, bytes: u32) -> Option<Time> {
+    let Transit::Delivered(there) = up.transit(now, bytes, 0, &mut Ecn::NotCapable) else { return None };
+    let Transit::Delivered(back) = down.transit(there, bytes, 0, &mut Ecn::NotCapable) else { return None };
+    Some(back - now)
+}
+
+/// Asserts and prints, so that a failing run shows the whole table.
+fn hold(rows: &[(&str, f64, f64, f64)]) {
+    let mut wrong = 0;
+    for (what, value, low, high) in rows {
+        let fine = (*low..=*high).contains(value);
+        println!("{} {what}: {value:.4} (allowed {low} to {high})", if fine { "  " } else { "! " });
+        wrong += i32::from(!fine);
+    }
+    assert_eq!(wrong, 0, "rows marked ! are outside of what is allowed");
+}
+
+#[test]
+fn every_profile_reads_without_error_and_has_its_file_name() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            // A replay names no recording until a study gives it one; lend it the shortest ones.
+            let lent = text.replace("trace = \"\"", "trace = \"x\"");
+            let profile = profile::parse(&lent, &path.to_string_lossy(), &mut |_| Ok(b"1\n".to_vec()));
+            assert_eq!(profile.unwrap().name, path.file_stem().unwrap().to_str().unwrap());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 5, "{seen} profiles");
+}
+
+#[test]
+fn viasat2_has_the_published_idle_round_trips_and_losses() {
+    let viasat2 = read("viasat2");
+    let (mut up, mut down) = (Link::new(&viasat2.up, 1, "up"), Link::new(&viasat2.down, 1, "down"));
+    // As measured: a ping with 20 bytes of payload each 200 ms for two and a half days.
+    let n = 1_080_000u64;
+    let (mut trips, mut bursts, mut run) = (Vec::new(), Vec::new(), 0u32);
+    for i in 0..n {
+        match ping(&mut up, &mut down, Time::from_millis(200) * i, 48) {
+            Some(trip) => {
+                trips.push(trip.as_millis_f64());
+                if run > 0 {
+                    bursts.push(std::mem::take(&mut run));
+                }
+            }
+            None => run += 1,
+        }
+    }
+    trips.sort_by(f64::total_cmp);
+    let count = trips.len() as f64;
+    let mean = trips.iter().sum::<f64>() / count;
+    let sd = (trips.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / count).sqrt();
+    let within = |low: f64, high: f64| trips.iter().filter(|t| (low..high).contains(t)).count() as f64;
+    let lost = bursts.iter().sum::<u32>();
+    let single = bursts.iter().filter(|b| **b == 1).count() as f64;
+    hold(&[
+        ("mean, published 597.5 ms", mean, 596.5, 598.5),
+        ("sd, published 16.9 ms", sd, 15.0, 19.0),
+        ("median, published 597 ms", trips[trips.len() / 2], 596.0, 598.0),
+        ("least, published 564 ms", trips[0], 562.0, 568.0),
+        ("most, published 2174 ms", trips[trips.len() - 1], 1700.0, 2300.0),
+        ("share within 560..625 ms, published 0.99", within(560.0, 625.0) / count, 0.985, 0.995),
+        ("round trips of 625..1500 ms: a heavy tail", within(625.0, 1500.0), 2_000.0, 15_000.0),
+        ("round trips of 1700..2200 ms: a few", within(1700.0, 2200.0), 1.0, 100.0),
+        ("lost, published 604", f64::from(lost), 450.0, 760.0),
+        ("share of the losses that are single, published 0.77", single / f64::from(lost), 0.65, 0.87),
+        ("events of several losses, published 44", bursts.iter().filter(|b| **b > 1).count() as f64, 25.0, 65.0),
+        ("longest event, published 11", f64::from(*bursts.iter().max().unwrap()), 6.0, 20.0),
+    ]);
+}
+
+#[test]
+fn viasat2_never_comes_back_to_the_idle_round_trip_under_load() {
+    let viasat2 = read("viasat2");
+    let (mut up, mut down) = (Link::new(&viasat2.up, 1, "up"), Link::new(&viasat2.down, 1, "down"));
+    let mut trips = Vec::new();
+    for i in 0..100_000u64 {
+        // Acknowledgements of a flow of 24 Mbit/s.
+        trips.extend(ping(&mut up, &mut down, Time::from_millis(1) * i, 52));
+    }
+    let mean = trips.iter().map(|t| t.as_millis_f64()).sum::<f64>() / trips.len() as f64;
+    // Published: 685 ms and more in steady state, 757 ms and more in start-up, queues included.
+    hold(&[("mean round trip under load, without a queue", mean, 685.0, 757.0)]);
+}

@@ -1,0 +1,113 @@
+//! The handshake, its negotiation, and how a connection fails.
+
+use perigee_cc::CaState;
+
+use super::{Endpoint, Failure, State};
+use crate::segment::{Flags, Segment};
+
+impl Endpoint {
+    pub(super) fn on_syn(&mut self, segment: &Segment) {
+        self.negotiate(segment);
+        self.receiver.on_request(u64::from(self.sender.settings.option_bytes()));
+        self.state = State::SynReceived;
+        self.sender.output.due = true;
+    }
+
+    pub(super) fn on_syn_ack(&mut self, segment: &Segment) {
+        let acks_syn = segment.ack == self.sender.stream.to_wire(1);
+        if !segment.flags.has(Flags::SYN | Flags::ACK) || !acks_syn {
+            return;
+        }
+        self.negotiate(segment);
+        self.become_established(segment);
+        self.receiver.force_ack();
+    }
+
+    pub(super) fn negotiate(&mut self, segment: &Segment) {
+        self.irs = segment.seq;
+        self.receiver.on_syn();
+        self.ts_recent = segment.tsval;
+        let agreed = &mut self.sender.settings;
+        agreed.timestamps &= segment.timestamps;
+        agreed.sack &= segment.sack_permitted;
+        self.receiver.set_sack(agreed.sack);
+        // RFC 7323, section 2.2: windows are scaled in both directions or in none.
+        self.window_scale = self.window_scale.filter(|_| segment.window_scale.is_some());
+        let both_ecn = self.config.ecn && segment.flags.has(Flags::ECE);
+        self.sender.ecn.on = both_ecn;
+        let mss =
+            u32::from(segment.mss.min(self.config.mss)).saturating_sub(self.sender.settings.option_bytes()).max(1);
+        self.sender.sk.mss_cache = mss;
+        self.sender.sk.advmss = mss;
+    }
+
+    /// The handshake is complete: its round trip is the first sample, and the algorithm begins.
+    pub(super) fn become_established(&mut self, segment: &Segment) {
+        self.sender.peer_window.end = 1 + u64::from(segment.window);
+        let opened = self.state == State::SynSent;
+        self.sender.on_ack(segment, true);
+        self.state = State::Established;
+        self.sender.established = true;
+        self.receiver.on_established(self.sender.now, u64::from(self.sender.settings.option_bytes()), opened);
+        let retransmitted = self.sender.counters.retransmitted_packets > 0;
+        self.sender.counters.begin_data();
+        self.sender.pacing.segments = 0;
+        self.sender.set_state(CaState::Open);
+        // RFC 6298, section 5.7: a lost SYN costs the initial window.
+        self.sender.sk.snd_cwnd = if retransmitted { 1 } else { self.config.initial_window };
+        self.sender.sk.snd_cwnd_stamp = self.sender.jiffies();
+        self.sender.sk.init();
+        self.sender.update_pacing_rate_unless_owned();
+        self.sender.output.due = true;
+    }
+
+    /// A reset ends what it belongs to (RFC 9293, section 3.10.7); before the handshake is complete, it refuses it.
+    #[cold]
+    pub(super) fn on_reset(&mut self, segment: &Segment) {
+        match self.state {
+            State::Closed | State::Listen | State::Failed(_) => {}
+            State::SynSent if segment.ack != self.sender.stream.to_wire(1) => {}
+            State::SynSent => self.fail(Failure::Refused),
+            State::SynReceived => self.listen_again(),
+            State::Established => self.fail(Failure::Reset),
+        }
+    }
+
+    /// Retransmissions are used up. A connection fails; a connection request is dropped, and the next one is welcome.
+    #[cold]
+    pub(super) fn give_up(&mut self) {
+        if self.state == State::SynReceived {
+            self.listen_again();
+        } else {
+            self.fail(Failure::TimedOut);
+        }
+    }
+
+    pub(super) fn fail(&mut self, failure: Failure) {
+        self.state = State::Failed(failure);
+        self.sender.output.due = false;
+    }
+
+    /// Forgets the peer; what the application has written stays.
+    pub(super) fn listen_again(&mut self) {
+        let Some(listener) = self.listener.take() else { return self.fail(Failure::Reset) };
+        let (cc, seed) = &*listener;
+        let mut fresh = Self::server(&self.config, cc, *seed);
+        fresh.sender.stream.written = self.sender.stream.written;
+        fresh.sender.stream.fin_queued = self.sender.stream.fin_queued;
+        *self = fresh;
+    }
+
+    /// Answers a segment of a connection that is not known here with a reset (RFC 9293, section 3.10.7.1).
+    #[cold]
+    pub(super) fn refuse(&mut self, segment: &Segment) {
+        self.reset = Some(if segment.flags.has(Flags::ACK) {
+            Segment { seq: segment.ack, flags: Flags(Flags::RST), ..Segment::default() }
+        } else {
+            let length = u32::from(segment.len) + u32::from(segment.flags.has(Flags::SYN));
+            let ack = segment.seq.wrapping_add(length);
+            Segment { ack, flags: Flags(Flags::RST | Flags::ACK), ..Segment::default() }
+        });
+        self.sender.output.due = true;
+    }
+}

@@ -1,0 +1,87 @@
+//! What an endpoint shows of itself.
+
+use perigee_cc::CaState;
+use perigee_units::Time;
+
+use crate::sender::Sender;
+
+/// State of an endpoint, as `TCP_INFO` shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Info {
+    /// Congestion window, packets.
+    pub cwnd: u32,
+    /// Slow start threshold, packets; `None`: not set yet.
+    pub ssthresh: Option<u32>,
+    /// Smoothed round-trip time; zero before the first sample.
+    pub srtt: Time,
+    /// Windowed minimum of the round-trip time; `None` before the first sample.
+    pub rtt_min: Option<Time>,
+    /// Mean deviation of the round-trip time.
+    pub rtt_deviation: Time,
+    /// Retransmission timeout, back-off included.
+    pub rto: Time,
+    /// Packets in the network: sent, neither acknowledged nor deemed lost.
+    pub inflight: u32,
+    /// Packets sent and not cumulatively acknowledged.
+    pub packets_out: u32,
+    /// Of these, reported by SACK.
+    pub sacked_out: u32,
+    /// Of these, deemed lost.
+    pub lost_out: u32,
+    /// Of these, retransmitted and not acknowledged.
+    pub retrans_out: u32,
+    /// Packets with data sent, retransmissions included.
+    pub sent_packets: u64,
+    /// Packets retransmitted.
+    pub retransmitted_packets: u64,
+    /// Timeouts, those of the handshake included.
+    pub rto_count: u64,
+    /// Tail loss probes.
+    pub probe_count: u64,
+    /// Packets that the peer has acknowledged or SACKed.
+    pub delivered: u64,
+    /// Pacing rate in bit/s; `None`: not paced.
+    pub pacing_rate_bps: Option<u64>,
+    /// State of the congestion control.
+    pub ca_state: CaState,
+    /// First byte not acknowledged, counted from the start of the stream.
+    pub snd_una: u64,
+    /// Next byte to send, counted from the start of the stream.
+    pub snd_nxt: u64,
+    /// Window the peer advertises, bytes.
+    pub peer_window: u32,
+    /// Reordering degree, packets.
+    pub reordering: u32,
+}
+
+impl Info {
+    pub(crate) fn of(sender: &Sender) -> Self {
+        let sk = &sender.sk;
+        let ssthresh = (sk.snd_ssthresh < perigee_cc::INFINITE_SSTHRESH).then_some(sk.snd_ssthresh);
+        let paced = sender.is_paced();
+        Self {
+            cwnd: sk.snd_cwnd,
+            ssthresh,
+            srtt: Time::from_micros(u64::from(sk.srtt_us >> 3)),
+            rtt_min: (sk.rtt_min_us != u32::MAX).then(|| Time::from_micros(u64::from(sk.rtt_min_us))),
+            rtt_deviation: Time::from_micros(u64::from(sk.mdev_us >> 2)),
+            rto: sender.rto(),
+            inflight: sk.packets_in_flight(),
+            packets_out: sk.packets_out,
+            sacked_out: sk.sacked_out,
+            lost_out: sk.lost_out,
+            retrans_out: sk.retrans_out,
+            sent_packets: sender.counters.sent_packets,
+            retransmitted_packets: sender.counters.retransmitted_packets,
+            rto_count: sender.counters.rto_count,
+            probe_count: sender.counters.probes,
+            delivered: u64::from(sk.delivered),
+            pacing_rate_bps: paced.then(|| sk.inet_conn.sk.sk_pacing_rate.saturating_mul(8)),
+            ca_state: sender.state(),
+            snd_una: sender.stream.una.saturating_sub(1),
+            snd_nxt: sender.stream.nxt.saturating_sub(1),
+            peer_window: sender.peer_window.bytes,
+            reordering: sk.reordering,
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The advertised window and its growth (Linux's dynamic right-sizing; Fisk, Feng 2001).
+
+use perigee_units::{Bytes, Time};
+
+use crate::segment::Segment;
+use crate::settings::{measured_share, Config, WindowShare, SHARE_SHIFT};
+
+/// The window to advertise. Its right edge never moves back.
+#[derive(Clone, Debug)]
+pub(super) struct ReceiveWindow {
+    buffer: u64,
+    buffer_max: u64,
+    autotuning: bool,
+    /// The MSS we announced; from the handshake on, less the options of each segment.
+    mss: u64,
+    /// Most that the buffer allows to advertise.
+    clamp: u64,
+    /// Most that is advertised; grows with arriving data.
+    threshold: u64,
+    /// It grows no more once it is above this.
+    growth_ends: u64,
+    segment_memory: u64,
+    /// Advertised last, counted from `acknowledged`.
+    window: u64,
+    /// Position up to which was acknowledged.
+    acknowledged: u64,
+    /// Smoothed round-trip time seen by the receiver, us.
+    rtt_us: u64,
+    last_echo: u32,
+    /// Data taken in the last round, and the start of this one.
+    round: Round,
+    /// When data arrived in order that the application has not read yet, and where it ends.
+    unread: Option<(Time, u64)>,
+    /// Where the data end that arrived in order.
+    arrived: u64,
+    /// Part of the buffer that is window, of 256 (Linux's `scaling_ratio`).
+    share: u64,
+    /// What the share is taken from.
+    sharing: WindowShare,
+    /// No full segment has told its share yet.
+    unmeasured: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    space: u64,
+    start: u64,
+    at: Time,
+}
+
+impl ReceiveWindow {
+    pub(super) fn new(config: &Config) -> Self {
+        let [_, initial, max] = config.rmem.map(Bytes::as_u64);
+        let mss = u64::from(config.mss);
+        let clamp = (initial * HALF) >> SHARE_SHIFT;
+        let window = first_window(clamp, mss);
+        Self {
+            buffer: initial,
+            buffer_max: max,
+            autotuning: config.receive_autotuning,
+            mss,
+            clamp,
+            threshold: clamp.min(window),
+            growth_ends: growth_ends(config),
+            segment_memory: config.segment_memory.as_u64(),
+            window,
+            acknowledged: 0,
+            rtt_us: 0,
+            last_echo: 0,
+            round: Round { space: 1, start: 1, at: Time::ZERO },
+            unread: None,
+            arrived: 1,
+            share: HALF,
+            sharing: config.window_share,
+            unmeasured: config.window_share == WindowShare::Measured,
+        }
+    }
+
+    /// The end that listens has received a SYN: its first window is of segments without their options (`tcp_openreq_init_rwin`).
+    pub(super) fn on_request(&mut self, options: u64) {
+        self.window = first_window(self.clamp, self.mss.saturating_sub(options).max(1));
+        self.threshold = self.clamp.min(self.window);
+    }
+
+    /// The handshake is complete, and the first round of growth begins. Options of every segment take payload from it;
+    /// one segment stays in reserve until the buffer grows (`tcp_init_buffer_space`).
+    pub(super) fn begin(&mut self, now: Time, options: u64, opened: bool) {
+        let payload = self.mss.saturating_sub(options).max(1);
+        if opened {
+            self.mss = payload;
+        }
+        if self.clamp > 2 * self.mss {
+            self.clamp = (self.clamp - self.mss).max(2 * self.mss);
+        }
+        self.threshold = self.threshold.min(self.clamp);
+        self.round.space = self.threshold.min(self.window).min(INITIAL_SEGMENTS * self.mss).max(1);
+        self.round.at = now;
+        self.mss = payload;
+    }
+
+    /// What was advertised last, bytes.
+    #[inline]
+    pub(super) fn size(&self) -> u64 {
+        self.window
+    }
+
+    /// Position up to which was acknowledged.
+    #[inline]
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// An acknowledgement of `next` has left.
+    #[inline]
+    pub(super) fn on_ack_sent(&mut self, next: u64) {
+        self.acknowledged = next;
+    }
+
+    /// Smoothed round-trip time as the receiver sees it, us; 0 before a sample.
+    #[inline]
+    pub(super) fn rtt_us(&self) -> u64 {
+        self.rtt_us
+    }
+
+    /// Position after the last one that was advertised.
+    pub(super) fn right_edge(&self) -> u64 {
+        self.acknowledged + self.window
+    }
+
+    /// The right edge never moves back (RFC 9293, section 3.8.6).
+    pub(super) fn advertise(&mut self, next: u64, held_bytes: u64, scale: u8) -> u32 {
+        let held = held_bytes * self.segment_memory / self.mss;
+        let free = self.window_of(self.buffer.saturating_sub(held)).min(self.clamp).min(self.threshold);
+        let unit = 1u64 << scale;
+        let edge = self.right_edge();
+        let window = free.div_ceil(unit).max(edge.saturating_sub(next).div_ceil(unit)) * unit;
+        self.window = window.min(MAX_UNSCALED_WINDOW << scale);
+        self.acknowledged = next;
+        self.window as u32
+    }
+
+    fn window_of(&self, buffer: u64) -> u64 {
+        (buffer * self.share) >> SHARE_SHIFT
+    }
+
+    /// The first full segment tells how much of its memory is payload; the window follows at once.
+    fn measure_share(&mut self, payload: u64) {
+        self.unmeasured = false;
+        self.share = measured_share(payload, self.segment_memory);
+        self.clamp = self.window_of(self.buffer);
+        self.threshold = self.threshold.max(self.window.min(self.clamp));
+        self.round.space = self.round.space.min(self.clamp);
+    }
+
+    /// The round-trip time as a receiver of bulk data sees it: the age of a newly echoed timestamp.
+    #[inline]
+    pub(super) fn on_segment(&mut self, segment: &Segment, echo_age_us: Option<u32>) {
+        if self.unmeasured && u64::from(segment.len) + OPTION_BYTES >= self.mss {
+            self.measure_share(u64::from(segment.len));
+        }
+        let Some(age) = echo_age_us else { return };
+        if segment.tsecr == self.last_echo || u64::from(segment.len) + OPTION_BYTES < self.mss {
+            return;
+        }
+        self.last_echo = segment.tsecr;
+        let sample = u64::from(age.max(1000));
+        // A smaller sample counts at once, larger ones little by little.
+        let first_or_least = self.rtt_us == 0 || sample < self.rtt_us;
+        self.rtt_us = if first_or_least { sample } else { self.rtt_us - (self.rtt_us >> 3) + (sample >> 3) };
+    }
+
+    /// Each segment opens the window by two; returns whether this one did.
+    #[inline]
+    pub(super) fn grow(&mut self, now: Time, next: u64, held_bytes: u64, newest: Option<u64>) -> bool {
+        // Behind a gap the buffer makes room for what waits there (since 6.16).
+        let modern = self.sharing == WindowShare::Measured;
+        let behind_gap = newest.filter(|_| modern).map_or(0, |newest| newest.saturating_sub(next));
+        // The application reads after all that arrives at one instant.
+        if let Some((at, read)) = self.unread.take_if(|(at, _)| *at < now) {
+            self.on_read(at, read, behind_gap);
+        }
+        let mut held = held_bytes * self.segment_memory / self.mss;
+        if next > self.arrived {
+            self.arrived = next;
+            self.unread = Some((now, next));
+            held += if modern { self.segment_memory } else { 0 };
+        }
+        let most = self.clamp.min(self.window_of(self.buffer.saturating_sub(held)));
+        let room = if self.threshold > self.growth_ends { 0 } else { most.saturating_sub(self.threshold) };
+        self.threshold += room.min(2 * self.mss);
+        if behind_gap > 0 && self.autotuning {
+            self.enlarge(u128::from(2 * self.round.space + behind_gap));
+        }
+        room > 0
+    }
+
+    /// The application has read up to `next`: each round trip the buffer follows what was taken, twice that to cover a
+    /// loss, and twice its growth on top to keep ahead of a sender in slow start; and what waits behind a gap.
+    #[inline]
+    fn on_read(&mut self, now: Time, next: u64, behind_gap: u64) {
+        if self.rtt_us == 0 || (now - self.round.at).as_micros() < self.rtt_us {
+            return;
+        }
+        let copied = next - self.round.start;
+        if copied > self.round.space {
+            if self.autotuning {
+                let reserve = if self.sharing == WindowShare::Half { 16 * self.mss } else { 0 };
+                let base = 2 * copied + reserve;
+                let grown = u128::from(base) * u128::from(copied - self.round.space) / u128::from(self.round.space);
+                self.enlarge(u128::from(base + behind_gap) + 2 * grown);
+            }
+            self.round.space = copied;
+        }
+        self.round.start = next;
+        self.round.at = now;
+    }
+
+    /// Makes the buffer large enough for a window of `window` bytes, as far as it may grow.
+    fn enlarge(&mut self, window: u128) {
+        let buffer = match self.sharing {
+            WindowShare::Half => window / u128::from(self.mss) * u128::from(buffer_per_segment(self.mss)),
+            WindowShare::Measured => (window << SHARE_SHIFT) / u128::from(self.share),
+        };
+        let buffer = u64::try_from(buffer).unwrap_or(u64::MAX).min(self.buffer_max);
+        if buffer > self.buffer {
+            self.buffer = buffer;
+            self.clamp = self.window_of(buffer);
+        }
+    }
+}
+
+/// Buffer added for each segment of window.
+fn buffer_per_segment(payload: u64) -> u64 {
+    let least = payload + SEGMENT_OVERHEAD;
+    least + (2 * payload).saturating_sub(least).next_multiple_of(SEGMENT_STEP)
+}
+
+/// The window of a segment that opens the connection, not scaled: whole segments (`tcp_select_initial_window`).
+fn first_window(clamp: u64, segment: u64) -> u64 {
+    let space = clamp.min(MAX_UNSCALED_WINDOW);
+    if space > segment {
+        space - space % segment
+    } else {
+        space
+    }
+}
+
+/// Where the window stops growing although the buffer has room (see [`Config::largest_window`]).
+fn growth_ends(config: &Config) -> u64 {
+    let half = config.window_share == WindowShare::Half;
+    if half && config.segment_memory.as_u64() / 2 > u64::from(config.mss) {
+        config.largest_window().as_u64()
+    } else {
+        u64::MAX
+    }
+}
+
+/// Shift that lets the largest buffer be advertised in 16 bits.
+pub(crate) fn window_scale(config: &Config) -> u8 {
+    let mut space = config.rmem[2].as_u64();
+    let mut scale = 0;
+    while space > MAX_UNSCALED_WINDOW && scale < 14 {
+        space >>= 1;
+        scale += 1;
+    }
+    scale
+}
+
+/// Half the buffer is for overhead (`tcp_adv_win_scale` = 1) unless it is measured.
+const HALF: u64 = 1 << (SHARE_SHIFT - 1);
+/// Memory that Linux reckons for a segment besides its payload: room for headers (256; 320 where wireless drivers are
+/// built in) and bookkeeping (576). It adds 128 until half of the whole holds the payload.
+const SEGMENT_OVERHEAD: u64 = 256 + 576;
+const SEGMENT_STEP: u64 = 128;
+/// Most options a full data segment carries.
+const OPTION_BYTES: u64 = 40;
+const MAX_UNSCALED_WINDOW: u64 = 65_535;
+const INITIAL_SEGMENTS: u64 = 10;

@@ -1,0 +1,237 @@
+//! Sends forced segments first, then retransmissions, then new data, as far as the windows and the pacing allow.
+
+use perigee_cc::CaEvent;
+
+use crate::segment::{Flags, Segment};
+
+use super::state::output::Retransmit;
+use super::state::queue::{mark, Entry};
+use super::state::timer::Timer;
+use super::Sender;
+
+impl Sender {
+    /// The next segment to leave now, without the receiving half's fields; `None`: nothing until something happens.
+    pub(crate) fn poll(&mut self) -> Option<Segment> {
+        if !self.output.due {
+            return None;
+        }
+        if let Some(segment) = self.poll_forced() {
+            return Some(segment);
+        }
+        if self.output.retransmit == Retransmit::Lost && self.sk.lost_out > self.sk.retrans_out {
+            if let Some(segment) = self.poll_retransmission() {
+                return Some(segment);
+            }
+        }
+        if let Some(segment) = self.poll_new_data() {
+            return Some(segment);
+        }
+        self.end_turn();
+        None
+    }
+
+    /// Segments that ignore the windows: the head after a timeout, the tail as a probe, a window probe.
+    fn poll_forced(&mut self) -> Option<Segment> {
+        if std::mem::take(&mut self.output.window_probe) {
+            let seq = self.stream.to_wire(self.stream.una).wrapping_sub(1);
+            return Some(Segment { seq, flags: Flags(Flags::ACK), ..Segment::default() });
+        }
+        let number = self.output.forced.take().filter(|n| (self.queue.first()..self.queue.next()).contains(n))?;
+        let segment = if self.queue.get(number).has(mark::LOST) || !self.established {
+            self.retransmit_entry(number)
+        } else {
+            self.probe_with_entry(number)
+        };
+        if self.timer.armed == Timer::Off {
+            self.rearm_timeout();
+        }
+        Some(segment)
+    }
+
+    /// The lowest lost segment, as the windows and the pacing allow.
+    fn poll_retransmission(&mut self) -> Option<Segment> {
+        let number = self.lost.first(&self.queue)?;
+        let start = self.queue.get(number).start;
+        let beyond_window = start >= self.peer_window.end && start != self.stream.una;
+        if self.sk.packets_in_flight() >= self.sk.snd_cwnd || beyond_window || !self.pacing_allows(1) {
+            return None;
+        }
+        self.lost.pop();
+        let segment = self.retransmit_entry(number);
+        self.pacing.burst = 0;
+        if self.in_cwnd_reduction() {
+            self.recovery.prr.on_sent(1);
+        }
+        if number == self.queue.first() && !matches!(self.timer.armed, Timer::Reordering(_)) {
+            self.timer.armed = Timer::Timeout(self.now + self.rto());
+        }
+        Some(segment)
+    }
+
+    fn retransmit_entry(&mut self, number: u64) -> Segment {
+        let sent_us = self.begin_send(number);
+        let entry = self.queue.get_mut(number);
+        if !entry.has(mark::RETRANS) {
+            entry.marks |= mark::RETRANS | mark::EVER_RETRANS;
+            self.sk.retrans_out += 1;
+        }
+        if self.rack_is_used() {
+            self.rack.on_retransmit(number, sent_us);
+        }
+        self.recovery.undo.on_retransmit(self.timestamp_ms());
+        self.repeated(number)
+    }
+
+    /// A tail loss probe repeats the last entry without deeming it lost.
+    fn probe_with_entry(&mut self, number: u64) -> Segment {
+        self.begin_send(number);
+        self.queue.get_mut(number).marks |= mark::EVER_RETRANS;
+        self.repeated(number)
+    }
+
+    fn begin_send(&mut self, number: u64) -> u64 {
+        self.note_send();
+        let sent_us = self.departure_us();
+        self.stamp(number, sent_us);
+        sent_us
+    }
+
+    /// Counts an entry that is sent again.
+    fn repeated(&mut self, number: u64) -> Segment {
+        let entry = *self.queue.get(number);
+        self.sk.total_retrans += 1;
+        self.counters.retransmitted_packets += 1;
+        self.count_sent(u64::from(entry.len));
+        self.segment_of(&entry)
+    }
+
+    fn poll_new_data(&mut self) -> Option<Segment> {
+        if !self.stream.has_new_data() {
+            return None;
+        }
+        let forced = std::mem::take(&mut self.tail_probe.new_data_due);
+        let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_in_flight());
+        if !self.window_allows_new_data() || (room == 0 && !forced) || !self.pacing_allows(room) {
+            return None;
+        }
+        let len = self.stream.next_payload(self.sk.mss_cache);
+        let end = self.stream.nxt + len;
+        let mut marks = if self.stream.nxt == 0 { mark::SYN } else { 0 };
+        if self.stream.fin_queued && end == self.stream.written && self.stream.nxt > 0 {
+            marks |= mark::FIN;
+        }
+        if self.sk.app_limited != 0 {
+            marks |= mark::APP_LIMITED;
+        }
+        self.note_send();
+        let was_empty = self.sk.packets_out == 0;
+        let number = self.queue.next();
+        let sent_us = self.departure_us();
+        if was_empty {
+            self.sk.first_tx_mstamp = sent_us;
+            self.sk.delivered_mstamp = sent_us;
+        }
+        let entry = Entry { start: self.stream.nxt, len: len as u16, marks, ..Entry::default() };
+        self.queue.push(entry);
+        self.stamp(number, sent_us);
+        self.stream.nxt = entry.end();
+        self.sk.snd_nxt = self.stream.to_wire(self.stream.nxt);
+        self.sk.packets_out += 1;
+        self.output.sent += 1;
+        self.pacing.burst = self.pacing.burst.saturating_sub(1);
+        if was_empty || matches!(self.timer.armed, Timer::TailProbe(_)) || forced {
+            self.rearm_timeout();
+        }
+        self.tail_probe.sent |= forced;
+        self.count_sent(len);
+        Some(Segment { ect: self.ecn.on && len > 0, ..self.segment_of(&entry) })
+    }
+
+    /// The peer's window and the send buffer hold one more segment.
+    pub(super) fn window_allows_new_data(&self) -> bool {
+        if self.stream.nxt == 0 {
+            return true;
+        }
+        let end = self.stream.nxt + self.stream.next_payload(self.sk.mss_cache);
+        end <= self.peer_window.end && end - self.stream.una <= self.settings.wmem[2].as_u64()
+    }
+
+    /// Puts the sending time and the state for rate samples on an entry.
+    #[inline]
+    fn stamp(&mut self, number: u64, sent_us: u64) {
+        let (first_tx_us, delivered_us) = (self.sk.first_tx_mstamp, self.sk.delivered_mstamp);
+        let (delivered, limited) = (self.sk.delivered, self.sk.app_limited != 0);
+        let entry = self.queue.get_mut(number);
+        entry.sent_us = sent_us;
+        entry.first_tx_us = first_tx_us;
+        entry.delivered_us = delivered_us.max(1);
+        entry.delivered = delivered;
+        if limited {
+            entry.marks |= mark::APP_LIMITED;
+        } else {
+            entry.marks &= !mark::APP_LIMITED;
+        }
+    }
+
+    fn departure_us(&self) -> u64 {
+        if self.is_paced() {
+            self.pacing.departure_ns / 1000
+        } else {
+            self.sk.tcp_mstamp
+        }
+    }
+
+    #[inline]
+    fn note_send(&mut self) {
+        if self.sk.packets_in_flight() == 0 && self.established {
+            self.sk.cwnd_event(CaEvent::TxStart);
+        }
+        self.sk.lsndtime = self.jiffies();
+        self.usage.last_sent = self.now;
+    }
+
+    fn count_sent(&mut self, len: u64) {
+        self.counters.sent_packets += 1;
+        self.sk.bytes_sent += len;
+        self.pacing.segments += 1;
+    }
+
+    #[inline]
+    fn segment_of(&self, entry: &Entry) -> Segment {
+        let mut flags = if entry.has(mark::SYN) { Flags::SYN } else { Flags::ACK };
+        if entry.has(mark::FIN) {
+            flags |= Flags::FIN;
+        }
+        if entry.end() >= self.stream.written && entry.len > 0 {
+            flags |= Flags::PSH;
+        }
+        Segment { seq: self.stream.to_wire(entry.start), len: entry.len, flags: Flags(flags), ..Segment::default() }
+    }
+
+    fn end_turn(&mut self) {
+        self.output.due = false;
+        self.output.retransmit = Retransmit::Nothing;
+        self.pacing.burst = 0;
+        let sent = std::mem::take(&mut self.output.sent);
+        if !self.established {
+            return;
+        }
+        let window_full = self.sk.packets_in_flight() >= self.sk.snd_cwnd;
+        if sent > 0 || window_full {
+            self.validate_window(window_full);
+        }
+        if sent > 0 {
+            if self.in_cwnd_reduction() {
+                self.recovery.prr.on_sent(sent);
+            }
+            if !std::mem::take(&mut self.tail_probe.sent) {
+                self.schedule_probe(false);
+            }
+            return;
+        }
+        let idle = self.sk.packets_out == 0 && self.timer.armed == Timer::Off;
+        if idle && self.stream.has_new_data() && !self.window_allows_new_data() {
+            self.timer.armed = Timer::WindowProbe(self.now + self.rto());
+        }
+    }
+}

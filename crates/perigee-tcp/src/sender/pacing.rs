@@ -1,0 +1,103 @@
+//! Pacing by TCP itself, as Linux without the fq queue.
+
+use perigee_cc::pacing;
+use perigee_units::Time;
+
+use super::state::output::Retransmit;
+use super::Sender;
+
+impl Sender {
+    #[inline]
+    pub(crate) fn is_paced(&self) -> bool {
+        self.sk.inet_conn.sk.sk_pacing_status != pacing::NONE
+    }
+
+    /// Whether a segment may leave now; starts a burst of at most `room` segments where one is due.
+    #[inline]
+    pub(super) fn pacing_allows(&mut self, room: u32) -> bool {
+        if !self.is_paced() || self.pacing.burst > 0 {
+            return true;
+        }
+        if self.sk.tcp_wstamp_ns > self.sk.tcp_clock_cache {
+            self.pacing.blocked = true;
+            return false;
+        }
+        self.begin_burst(room);
+        true
+    }
+
+    /// A burst is what Linux would hand down as one large segment: about a millisecond at the pacing rate, and at
+    /// most half the window. Its departure is charged as a whole, its payload alone (since Linux 4.20).
+    fn begin_burst(&mut self, room: u32) {
+        let mss = u64::from(self.sk.mss_cache);
+        let sock = &self.sk.inet_conn.sk;
+        let rate = sock.sk_pacing_rate;
+        let largest = u64::from(sock.sk_gso_max_size) - 1 - MAX_TCP_HEADER;
+        let autosize = (rate >> sock.sk_pacing_shift).min(largest) / mss;
+        let least = self.sk.min_tso_segs().unwrap_or(MIN_TSO_SEGMENTS);
+        let waiting = self.stream.unsent().div_ceil(mss).max(1);
+        let half_window = u64::from((self.sk.snd_cwnd / 2).max(1));
+        let segments = autosize.max(u64::from(least)).min(half_window).min(u64::from(room.max(1))).min(waiting);
+        self.pacing.burst = segments as u32;
+        let (prior, now) = (self.sk.tcp_wstamp_ns, self.sk.tcp_clock_cache);
+        self.sk.tcp_wstamp_ns = prior.max(now);
+        self.pacing.departure_ns = self.sk.tcp_wstamp_ns;
+        // The first ten segments are not paced.
+        if rate == 0 || rate == perigee_cc::UNLIMITED_PACING || self.pacing.segments < UNPACED_SEGMENTS {
+            return;
+        }
+        let gap_ns = u128::from(segments * mss) * 1_000_000_000 / u128::from(rate);
+        let gap_ns = u64::try_from(gap_ns).unwrap_or(u64::MAX);
+        // A late start earns back half a gap at most.
+        let credit = (self.sk.tcp_wstamp_ns - prior).min(gap_ns / 2);
+        self.sk.tcp_wstamp_ns = self.sk.tcp_wstamp_ns.saturating_add(gap_ns - credit);
+    }
+
+    /// When the pacing lets the next segment go; [`Time::MAX`]: it does not hold anything back.
+    #[inline]
+    pub(crate) fn pacing_deadline(&self) -> Time {
+        if self.pacing.blocked {
+            Time::from_nanos(self.sk.tcp_wstamp_ns)
+        } else {
+            Time::MAX
+        }
+    }
+
+    pub(crate) fn on_pacing_timer(&mut self) {
+        self.pacing.blocked = false;
+        self.output.due = true;
+        if self.sk.lost_out > self.sk.retrans_out {
+            self.output.retransmit = Retransmit::Lost;
+        }
+    }
+
+    /// Linux's rate for windows: twice the window a round trip in early slow start, 1.2 times later.
+    pub(crate) fn update_pacing_rate(&mut self) {
+        if self.sk.srtt_us == 0 {
+            return;
+        }
+        let rate = self.window_rate();
+        let sock = &mut self.sk.inet_conn.sk;
+        sock.sk_pacing_rate = rate.min(sock.sk_max_pacing_rate);
+    }
+
+    /// The rate at the start of a connection, where the algorithm does not set its own.
+    pub(crate) fn update_pacing_rate_unless_owned(&mut self) {
+        if !self.sk.has_cong_control() {
+            self.update_pacing_rate();
+        }
+    }
+
+    fn window_rate(&self) -> u64 {
+        let percent = if self.sk.snd_cwnd < self.sk.snd_ssthresh / 2 { 200 } else { 120 };
+        let packets = u64::from(self.sk.snd_cwnd.max(self.sk.packets_out));
+        let bytes = u128::from(packets * u64::from(self.sk.mss_cache)) * percent / 100;
+        u64::try_from(bytes * 8_000_000 / u128::from(self.sk.srtt_us.max(1))).unwrap_or(u64::MAX)
+    }
+}
+
+/// Linux's `tcp_min_tso_segs`.
+const MIN_TSO_SEGMENTS: u32 = 2;
+const UNPACED_SEGMENTS: u64 = 10;
+/// Room Linux keeps for headers of one large segment, bytes.
+const MAX_TCP_HEADER: u64 = 320;

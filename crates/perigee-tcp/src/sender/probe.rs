@@ -1,0 +1,71 @@
+//! Tail loss probes (RFC 8985, section 7): a segment sent so that an ACK shows what is missing.
+
+use perigee_cc::CaState;
+use perigee_units::Time;
+
+use super::losses::TIMER_SLACK_US;
+use super::report::AckReport;
+use super::state::rtt::INITIAL_RTO_US;
+use super::state::timer::{OutstandingProbe, Timer};
+use super::Sender;
+
+impl Sender {
+    /// Sets the probe timer: two smoothed round trips, and more where a delayed ACK may hold a lone segment back.
+    pub(super) fn schedule_probe(&mut self, advancing: bool) -> bool {
+        let open = matches!(self.state(), CaState::Open | CaState::Cwr);
+        if !self.settings.tlp || !self.settings.sack || self.sk.packets_out == 0 || !open {
+            return false;
+        }
+        let mut wait_us = INITIAL_RTO_US;
+        if self.sk.srtt_us > 0 {
+            let margin = if self.sk.packets_out == 1 { u64::from(self.rtt.rto_min_us()) } else { 2 * TIMER_SLACK_US };
+            wait_us = u64::from(self.sk.srtt_us >> 2) + margin;
+        }
+        let mut at = self.now + Time::from_micros(wait_us);
+        let timeout = if advancing { self.now + self.rto() } else { self.timeout_of_head() };
+        if timeout > self.now {
+            at = at.min(timeout);
+        }
+        self.timer.armed = Timer::TailProbe(at);
+        true
+    }
+
+    /// The probe timer fired: new data leave, or else the last entry once more.
+    pub(super) fn on_probe_timer(&mut self) {
+        if self.tail_probe.outstanding.is_some() || self.queue.is_empty() {
+            return self.rearm_timeout();
+        }
+        self.timer.armed = Timer::Off;
+        self.counters.probes += 1;
+        let mut probe = OutstandingProbe { end: self.stream.nxt, is_retransmission: true };
+        if self.stream.has_new_data() && self.window_allows_new_data() {
+            self.tail_probe.new_data_due = true;
+            probe = OutstandingProbe {
+                end: self.stream.nxt + self.stream.next_payload(self.sk.mss_cache),
+                is_retransmission: false,
+            };
+        } else {
+            self.output.forced = Some(self.queue.next() - 1);
+        }
+        self.tail_probe.outstanding = Some(probe);
+    }
+
+    /// The ACK of a probe (RFC 8985, section 7.4.2).
+    pub(super) fn on_probe_ack(&mut self, ack: u64, report: &AckReport) {
+        let Some(probe) = self.tail_probe.outstanding else { return };
+        if ack < probe.end {
+            return;
+        }
+        if !probe.is_retransmission || report.dsack_of_probe {
+            self.tail_probe.outstanding = None;
+        } else if ack > probe.end {
+            // The probe repaired a loss: reduce once.
+            self.init_cwnd_reduction();
+            self.set_state(CaState::Cwr);
+            self.end_cwnd_reduction();
+            self.try_keep_open();
+        } else if !(report.advanced || report.not_a_duplicate() || report.data_sacked) {
+            self.tail_probe.outstanding = None;
+        }
+    }
+}

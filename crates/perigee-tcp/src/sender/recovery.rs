@@ -1,0 +1,266 @@
+//! Loss recovery: the congestion states of a connection, and the transitions between them.
+//!
+//! States and their order are Linux's: Open, Disorder (segments are out of order), CWR (reducing after ECN), Recovery
+//! (retransmitting), Loss (after a timeout). A reduction that proves needless is undone (see `undo.rs`).
+
+use perigee_cc::{CaEvent, CaState};
+
+use super::report::AckReport;
+use super::state::output::Retransmit;
+use super::state::queue::mark;
+use super::state::recovery::Prr;
+use super::Sender;
+
+impl Sender {
+    /// Acts on an ACK that is not plain progress (Linux's `tcp_fastretrans_alert`).
+    pub(super) fn fast_retransmit_alert(&mut self, prior_una: u64, duplicates: u32, report: &mut AckReport) {
+        let far_ahead = self.stream.una + u64::from(self.sk.reordering) * u64::from(self.sk.mss_cache);
+        let mut may_be_lost = duplicates > 0 || (report.data_sacked && self.highest_sack_or_una() > far_ahead);
+        if report.ecn_echo {
+            self.sk.prior_ssthresh = 0;
+        }
+        if self.queue.head().is_some_and(|e| e.has(mark::SACKED)) {
+            // The receiver dropped what it had reported: only a timeout can repair that.
+            return self.on_timeout();
+        }
+        if self.state() == CaState::Open {
+            self.recovery.undo.end_episode();
+        } else if self.stream.una >= self.recovery.point {
+            match self.state() {
+                CaState::Cwr if self.stream.una != self.recovery.point => {
+                    self.end_cwnd_reduction();
+                    self.set_state(CaState::Open);
+                }
+                CaState::Recovery => {
+                    if !self.settings.sack {
+                        self.sk.sacked_out = 0;
+                    }
+                    if self.try_undo_recovery(report.echo_ms) {
+                        return;
+                    }
+                    self.end_cwnd_reduction();
+                }
+                _ => {}
+            }
+        }
+        let entering = match self.state() {
+            CaState::Recovery => {
+                if !report.advanced {
+                    self.add_duplicate_acks(duplicates, report.ecn_echo);
+                } else if self.try_undo_partial(prior_una, report, &mut may_be_lost) {
+                    return;
+                }
+                if self.try_undo_by_dsack() {
+                    self.try_keep_open();
+                }
+                self.identify_losses(report);
+                if self.state() != CaState::Recovery {
+                    if !self.time_to_recover() {
+                        return;
+                    }
+                    self.enter_recovery(report.ecn_echo);
+                }
+                false
+            }
+            CaState::Loss => {
+                self.process_loss(duplicates, report);
+                if self.state() != CaState::Loss {
+                    self.identify_losses(report);
+                }
+                if !(self.state() == CaState::Open || report.lost_retransmission) {
+                    return;
+                }
+                match self.alert_while_open(duplicates, report) {
+                    Some(entering) => entering,
+                    None => return,
+                }
+            }
+            _ => match self.alert_while_open(duplicates, report) {
+                Some(entering) => entering,
+                None => return,
+            },
+        };
+        if !self.settings.rack && may_be_lost {
+            self.mark_head_lost(entering);
+        }
+        self.output.retransmit = Retransmit::Lost;
+    }
+
+    /// The last steps of the alert in Open, Disorder and CWR; `None`: recovery is not due.
+    fn alert_while_open(&mut self, duplicates: u32, report: &mut AckReport) -> Option<bool> {
+        if !self.settings.sack {
+            if report.advanced {
+                self.sk.sacked_out = 0;
+            }
+            self.add_duplicate_acks(duplicates, report.ecn_echo);
+        }
+        if matches!(self.state(), CaState::Open | CaState::Disorder) {
+            self.try_undo_by_dsack();
+        }
+        self.identify_losses(report);
+        if !self.time_to_recover() {
+            self.try_to_open(report.ecn_echo);
+            return None;
+        }
+        self.enter_recovery(report.ecn_echo);
+        Some(true)
+    }
+
+    fn time_to_recover(&self) -> bool {
+        self.sk.lost_out > 0 || (!self.rack_is_used() && self.sk.sacked_out >= self.sk.reordering.max(1))
+    }
+
+    pub(super) fn enter_recovery(&mut self, ecn_echo: bool) {
+        self.sk.prior_ssthresh = 0;
+        self.recovery.undo.begin(self.stream.una, self.sk.retrans_out);
+        if !self.in_cwnd_reduction() {
+            if !ecn_echo {
+                self.sk.prior_ssthresh = self.current_ssthresh();
+            }
+            self.init_cwnd_reduction();
+        }
+        self.set_state(CaState::Recovery);
+    }
+
+    /// ECN asks for a reduction (Linux's `tcp_enter_cwr`).
+    fn enter_cwr(&mut self) {
+        self.sk.prior_ssthresh = 0;
+        if matches!(self.state(), CaState::Open | CaState::Disorder) {
+            self.recovery.undo.cancel();
+            self.init_cwnd_reduction();
+            self.set_state(CaState::Cwr);
+        }
+    }
+
+    /// Recovery, or what stands in for it, lasts until all that was sent by now is acknowledged.
+    fn mark_recovery_point(&mut self) {
+        self.recovery.point = self.stream.nxt;
+        self.sk.high_seq = self.stream.to_wire(self.stream.nxt);
+    }
+
+    pub(super) fn init_cwnd_reduction(&mut self) {
+        self.mark_recovery_point();
+        self.tail_probe.outstanding = None;
+        self.sk.snd_cwnd_cnt = 0;
+        self.sk.prior_cwnd = self.sk.snd_cwnd;
+        self.recovery.prr = Prr::default();
+        self.sk.snd_ssthresh = self.sk.ssthresh();
+        self.ecn.reduced = self.ecn.on;
+        if !self.settings.prr && !self.sk.has_cong_control() {
+            self.sk.snd_cwnd = self.sk.snd_ssthresh;
+        }
+    }
+
+    /// Sets the window after each ACK of a reduction: what is in flight, and what proportional rate reduction adds.
+    pub(super) fn reduce_cwnd(&mut self, delivered: u32, lost: u32, advanced: bool) {
+        if delivered == 0 || self.sk.prior_cwnd == 0 {
+            return;
+        }
+        if !self.settings.prr {
+            self.sk.snd_cwnd = self.sk.snd_ssthresh;
+            return;
+        }
+        let in_flight = self.sk.packets_in_flight();
+        let ssthresh = self.sk.snd_ssthresh;
+        let grows = advanced && lost == 0;
+        let allowed = self.recovery.prr.allowance(delivered, grows, in_flight, ssthresh, self.sk.prior_cwnd);
+        self.sk.snd_cwnd = (i64::from(in_flight) + allowed).max(1) as u32;
+    }
+
+    pub(super) fn end_cwnd_reduction(&mut self) {
+        if self.sk.has_cong_control() {
+            return;
+        }
+        let reduced = self.state() == CaState::Cwr || self.recovery.undo.marker.is_some();
+        if self.sk.snd_ssthresh < perigee_cc::INFINITE_SSTHRESH && reduced {
+            self.sk.snd_cwnd = self.sk.snd_ssthresh;
+            self.sk.snd_cwnd_stamp = self.jiffies();
+        }
+        self.sk.cwnd_event(CaEvent::CompleteCwr);
+    }
+
+    fn try_to_open(&mut self, ecn_echo: bool) {
+        self.end_episode_without_retransmissions();
+        if ecn_echo {
+            self.enter_cwr();
+        }
+        if self.state() != CaState::Cwr {
+            self.try_keep_open();
+        }
+    }
+
+    pub(super) fn try_keep_open(&mut self) {
+        let left_out = self.sk.sacked_out + self.sk.lost_out > 0;
+        let state = if left_out || self.any_retransmission_done() { CaState::Disorder } else { CaState::Open };
+        if self.state() != state {
+            self.set_state(state);
+            self.mark_recovery_point();
+        }
+    }
+
+    /// An ACK in Loss: F-RTO (RFC 5682, section 3.1, with SACK: section 3) tells a spurious timeout from a real one.
+    fn process_loss(&mut self, duplicates: u32, report: &AckReport) {
+        let recovered = self.stream.una >= self.recovery.point;
+        if report.advanced && self.try_undo_loss(false, report.echo_ms) {
+            return;
+        }
+        if self.recovery.frto {
+            if report.original_acked && self.try_undo_loss(true, report.echo_ms) {
+                return;
+            }
+            if self.stream.nxt > self.recovery.point {
+                if report.data_sacked || duplicates > 0 {
+                    self.recovery.frto = false;
+                }
+            } else if report.advanced && !recovered {
+                self.mark_recovery_point();
+                if self.stream.has_new_data() && self.window_allows_new_data() {
+                    self.output.retransmit = Retransmit::NewData;
+                    return;
+                }
+                self.recovery.frto = false;
+            }
+        }
+        if recovered {
+            self.try_undo_recovery(report.echo_ms);
+            return;
+        }
+        if !self.settings.sack {
+            if self.stream.nxt > self.recovery.point && duplicates > 0 {
+                self.add_duplicate_acks(duplicates, report.ecn_echo);
+            } else if report.advanced {
+                self.sk.sacked_out = 0;
+            }
+        }
+        self.output.retransmit = Retransmit::Lost;
+    }
+
+    /// A timeout begins the repair of all that is out (RFC 5681, section 3.1).
+    pub(super) fn enter_loss(&mut self) {
+        let state = self.state();
+        let new_recovery = !matches!(state, CaState::Recovery | CaState::Loss);
+        let repeated = self.sk.inet_conn.icsk_retransmits > 0;
+        self.mark_lost_at_timeout();
+        let reduce = matches!(state, CaState::Open | CaState::Disorder)
+            || self.recovery.point <= self.stream.una
+            || (state == CaState::Loss && !repeated);
+        if reduce {
+            self.sk.prior_ssthresh = self.current_ssthresh();
+            self.sk.prior_cwnd = self.sk.snd_cwnd;
+            self.sk.snd_ssthresh = self.sk.ssthresh();
+            self.sk.cwnd_event(CaEvent::Loss);
+            self.recovery.undo.begin(self.stream.una, self.sk.retrans_out);
+        }
+        self.sk.snd_cwnd = self.sk.packets_in_flight() + 1;
+        self.sk.snd_cwnd_cnt = 0;
+        self.sk.snd_cwnd_stamp = self.jiffies();
+        if matches!(state, CaState::Open | CaState::Disorder) && self.sk.sacked_out >= self.sk.reordering {
+            self.sk.reordering = self.sk.reordering.min(self.settings.reordering);
+        }
+        self.set_state(CaState::Loss);
+        self.mark_recovery_point();
+        self.ecn.reduced = self.ecn.on;
+        self.recovery.frto = self.settings.frto && (new_recovery || repeated);
+        self.output.retransmit = Retransmit::Lost;
+    }
+}

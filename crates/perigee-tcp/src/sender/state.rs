@@ -1,0 +1,12 @@
+//! What the sending half is made of: each part keeps one invariant, and none knows the whole.
+
+pub(crate) mod output;
+pub(crate) mod pacing;
+pub(crate) mod queue;
+pub(crate) mod rack;
+pub(crate) mod recovery;
+pub(crate) mod rtt;
+pub(crate) mod scoreboard;
+pub(crate) mod stream;
+pub(crate) mod timer;
+pub(crate) mod usage;

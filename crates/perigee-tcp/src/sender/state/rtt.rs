@@ -1,0 +1,156 @@
+//! Round-trip time: the smoothed estimate and timeout of RFC 6298 with Linux's variance rules, and a windowed minimum.
+
+use perigee_cc::TcpSock;
+use perigee_units::Time;
+
+/// Variance and timeout; the smoothed time itself lives in the socket, where algorithms read it.
+#[derive(Clone, Debug)]
+pub(crate) struct RttEstimator {
+    rttvar_us: u32,
+    /// Largest mean deviation in this round.
+    mdev_max_us: u32,
+    /// The round ends when this position is acknowledged.
+    round_end: u64,
+    rto_min_us: u32,
+    rto_max_us: u64,
+    rto_us: u64,
+    min: WindowedMin,
+    /// The newest sample, until it is taken.
+    pub(crate) latest: Option<Time>,
+}
+
+impl RttEstimator {
+    pub(crate) fn new(rto_min_us: u32, rto_max_us: u64) -> Self {
+        Self {
+            rttvar_us: 0,
+            mdev_max_us: 0,
+            round_end: 0,
+            rto_min_us,
+            rto_max_us,
+            rto_us: INITIAL_RTO_US.min(rto_max_us),
+            min: WindowedMin::default(),
+            latest: None,
+        }
+    }
+
+    /// The timeout without back-off, us.
+    pub(crate) fn rto_us(&self) -> u64 {
+        self.rto_us
+    }
+
+    pub(crate) fn rto_min_us(&self) -> u32 {
+        self.rto_min_us
+    }
+
+    /// Takes the newest delay of an acknowledged segment into the windowed minimum.
+    #[inline]
+    pub(crate) fn on_min_sample(&mut self, sk: &mut TcpSock, rtt_us: u32) {
+        let now_ms = (sk.tcp_mstamp / 1000) as u32;
+        sk.rtt_min_us = self.min.update(MIN_RTT_WINDOW_MS, now_ms, rtt_us.max(1));
+    }
+
+    /// Takes a sample (RFC 6298, section 2): gains 1/8 and 1/4; a falling time enters the deviation at 1/32, so that
+    /// a queue that drains does not raise the timeout; the variance falls at most a quarter each round.
+    #[inline]
+    pub(crate) fn on_sample(&mut self, sk: &mut TcpSock, rtt_us: u32, snd_una: u64, snd_nxt: u64) {
+        let sample = i64::from(rtt_us.max(1));
+        if sk.srtt_us == 0 {
+            sk.srtt_us = (sample << 3) as u32;
+            sk.mdev_us = (sample << 1) as u32;
+            self.rttvar_us = sk.mdev_us.max(self.rto_min_us);
+            self.mdev_max_us = self.rttvar_us;
+            self.round_end = snd_nxt;
+        } else {
+            let error = sample - i64::from(sk.srtt_us >> 3);
+            sk.srtt_us = (i64::from(sk.srtt_us) + error).max(1) as u32;
+            let mut deviation = error.abs() - i64::from(sk.mdev_us >> 2);
+            if error < 0 && deviation > 0 {
+                deviation >>= 3;
+            }
+            sk.mdev_us = (i64::from(sk.mdev_us) + deviation).max(0) as u32;
+            if sk.mdev_us > self.mdev_max_us {
+                self.mdev_max_us = sk.mdev_us;
+                self.rttvar_us = self.rttvar_us.max(self.mdev_max_us);
+            }
+            if snd_una > self.round_end {
+                if self.mdev_max_us < self.rttvar_us {
+                    self.rttvar_us -= (self.rttvar_us - self.mdev_max_us) >> 2;
+                }
+                self.round_end = snd_nxt;
+                self.mdev_max_us = self.rto_min_us;
+            }
+        }
+        self.rto_us = (u64::from(sk.srtt_us >> 3) + u64::from(self.rttvar_us)).min(self.rto_max_us);
+    }
+}
+
+/// Minimum over a sliding window with three candidates (Nichols's filter): the best of the whole window, of what
+/// came after it, and of what came after that.
+#[derive(Clone, Copy, Debug, Default)]
+struct WindowedMin {
+    best: [(u32, u32); 3],
+    started: bool,
+}
+
+impl WindowedMin {
+    fn update(&mut self, window: u32, now: u32, value: u32) -> u32 {
+        let sample = (now, value);
+        let [first, second, third] = &mut self.best;
+        if !self.started || value <= first.1 || now.wrapping_sub(third.0) > window {
+            self.started = true;
+            self.best = [sample; 3];
+            return value;
+        }
+        if value <= second.1 {
+            *second = sample;
+            *third = sample;
+        } else if value <= third.1 {
+            *third = sample;
+        }
+        let age = now.wrapping_sub(first.0);
+        if age > window {
+            *first = *second;
+            *second = *third;
+            *third = sample;
+            if now.wrapping_sub(first.0) > window {
+                *first = *second;
+                *second = *third;
+            }
+        } else if second.0 == first.0 && age > window / 4 {
+            *second = sample;
+            *third = sample;
+        } else if third.0 == second.0 && age > window / 2 {
+            *third = sample;
+        }
+        self.best[0].1
+    }
+}
+
+/// RFC 6298, (2.1).
+pub(crate) const INITIAL_RTO_US: u64 = 1_000_000;
+/// Linux's `tcp_min_rtt_wlen`.
+const MIN_RTT_WINDOW_MS: u32 = 300_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constant_delay_gives_that_delay_and_a_timeout_of_it_plus_the_minimum() {
+        let (mut sk, mut rtt) = (TcpSock::new(1448, 10), RttEstimator::new(200_000, 120_000_000));
+        for round in 0..200 {
+            rtt.on_sample(&mut sk, 600_000, round * 10 + 1, round * 10 + 10);
+        }
+        assert_eq!(sk.srtt_us >> 3, 600_000);
+        assert!((800_000..802_000).contains(&rtt.rto_us()), "{}", rtt.rto_us());
+    }
+
+    #[test]
+    fn the_minimum_forgets_after_its_window() {
+        let mut min = WindowedMin::default();
+        assert_eq!(min.update(1000, 0, 50), 50);
+        assert_eq!(min.update(1000, 500, 80), 50);
+        assert_eq!(min.update(1000, 900, 70), 50);
+        assert_eq!(min.update(1000, 1600, 90), 70);
+    }
+}

@@ -1,0 +1,96 @@
+//! Sets and serves the one timer: retransmission timeout (RFC 6298), tail probe, reordering window, window probe.
+
+use perigee_units::Time;
+
+use super::state::timer::Timer;
+use super::Sender;
+
+impl Sender {
+    /// The retransmission timeout, back-off included.
+    pub(crate) fn rto(&self) -> Time {
+        let backed_off = self.rtt.rto_us().saturating_mul(1 << self.timer.backoff.min(32));
+        Time::from_micros(backed_off.min(self.settings.rto_max.as_micros()))
+    }
+
+    /// Whether the timeout that has come is one too many.
+    fn is_out_of_retries(&self) -> bool {
+        let retransmits = u32::from(self.sk.inet_conn.icsk_retransmits);
+        if !self.established {
+            return retransmits >= self.patience.handshake_retries;
+        }
+        retransmits > 0 && self.now - self.timer.silent_since >= self.patience.longest_silence
+    }
+
+    pub(super) fn timeout_of_head(&self) -> Time {
+        self.queue.head().map_or(self.now, |head| Time::from_micros(head.sent_us)) + self.rto()
+    }
+
+    /// After progress: a probe timer where that applies, otherwise the timeout.
+    #[inline]
+    pub(super) fn set_transmit_timer(&mut self) {
+        if !self.schedule_probe(true) {
+            self.rearm_timeout();
+        }
+    }
+
+    /// The timeout from now, or from the head's sending where another timer stood in its place.
+    pub(super) fn rearm_timeout(&mut self) {
+        self.timer.armed = if self.queue.is_empty() {
+            Timer::Off
+        } else if matches!(self.timer.armed, Timer::Reordering(_) | Timer::TailProbe(_)) {
+            Timer::Timeout(self.timeout_of_head().max(self.now + Time::from_micros(1)))
+        } else {
+            Timer::Timeout(self.now + self.rto())
+        };
+    }
+
+    pub(crate) fn on_timer(&mut self) {
+        match self.timer.armed {
+            Timer::Off => {}
+            Timer::Timeout(_) => self.on_timeout(),
+            Timer::TailProbe(_) => self.on_probe_timer(),
+            Timer::Reordering(_) => self.on_reordering_timer(),
+            Timer::WindowProbe(_) if self.timer.unanswered_probes >= self.settings.retries2 => {
+                self.timer.give_up();
+            }
+            Timer::WindowProbe(_) => {
+                self.timer.unanswered_probes += 1;
+                self.timer.backoff += 1;
+                self.output.window_probe = true;
+                self.timer.armed = Timer::WindowProbe(self.now + self.rto());
+            }
+        }
+        self.output.due = true;
+    }
+
+    /// Retransmits the head after a timeout (RFC 5681, section 3.1; RFC 6298, section 5).
+    pub(super) fn on_timeout(&mut self) {
+        if self.queue.is_empty() {
+            self.timer.armed = Timer::Off;
+            return;
+        }
+        if self.is_out_of_retries() {
+            return self.timer.give_up();
+        }
+        if self.established {
+            self.enter_loss();
+        }
+        self.retransmit_after_timeout();
+    }
+
+    fn retransmit_after_timeout(&mut self) {
+        self.counters.rto_count += 1;
+        let retransmits = &mut self.sk.inet_conn.icsk_retransmits;
+        if *retransmits == 0 {
+            self.timer.silent_since = self.now;
+        }
+        *retransmits = retransmits.saturating_add(1);
+        let is_linear = !self.established && u32::from(*retransmits) <= self.patience.linear_timeouts;
+        // A tail probe has no purpose after a timeout.
+        self.tail_probe.outstanding = None;
+        self.timer.backoff += u32::from(!is_linear);
+        self.output.forced = Some(self.queue.first());
+        self.timer.armed = Timer::Timeout(self.now + self.rto());
+        self.output.due = true;
+    }
+}

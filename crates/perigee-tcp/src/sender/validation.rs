@@ -1,0 +1,77 @@
+//! Congestion window validation: a window that is not used up does not stay (RFC 7661 in Linux's form, RFC 2861).
+
+use perigee_cc::{CaEvent, CaState};
+
+use super::Sender;
+
+impl Sender {
+    /// Congestion window validation (RFC 7661 in Linux's form): remember whether the window was the limit, and let
+    /// it shrink towards what is used when it was not for a timeout's length.
+    pub(super) fn validate_window(&mut self, limited: bool) {
+        let sk = &mut self.sk;
+        let was_limited = sk.is_cwnd_limited != 0;
+        if self.stream.una >= self.usage.round_end || limited || (!was_limited && sk.packets_out > sk.max_packets_out) {
+            sk.is_cwnd_limited = u8::from(limited);
+            sk.max_packets_out = sk.packets_out;
+            self.usage.round_end = self.stream.nxt;
+        }
+        if self.is_cwnd_limited() {
+            self.usage.used = 0;
+            self.sk.snd_cwnd_stamp = self.jiffies();
+            return;
+        }
+        self.usage.used = self.usage.used.max(self.sk.packets_out);
+        let unused_ms = self.jiffies().wrapping_sub(self.sk.snd_cwnd_stamp);
+        let long = u64::from(unused_ms) >= self.rto().as_millis();
+        if self.settings.slow_start_after_idle && long && !self.sk.has_cong_control() {
+            self.shrink_unused_window();
+        }
+    }
+
+    fn shrink_unused_window(&mut self) {
+        if self.state() == CaState::Open {
+            let used = self.usage.used.max(self.settings.initial_window);
+            if used < self.sk.snd_cwnd {
+                self.sk.snd_ssthresh = self.current_ssthresh();
+                self.sk.snd_cwnd = u32::midpoint(self.sk.snd_cwnd, used);
+            }
+            self.usage.used = 0;
+        }
+        self.sk.snd_cwnd_stamp = self.jiffies();
+    }
+
+    /// The application wrote: mark the bubble for rate samples, and restart a window that has gone stale.
+    pub(crate) fn on_write(&mut self, bytes: u64) {
+        let nearly_empty = self.stream.unsent() < u64::from(self.sk.mss_cache);
+        let in_flight = self.sk.packets_in_flight();
+        if nearly_empty && in_flight < self.sk.snd_cwnd && self.sk.lost_out <= self.sk.retrans_out {
+            self.sk.app_limited = (self.sk.delivered + in_flight).max(1);
+        }
+        if self.established && self.sk.packets_out == 0 && self.settings.slow_start_after_idle {
+            self.restart_after_idle();
+        }
+        self.stream.written = self.stream.written.saturating_add(bytes);
+        self.sk.write_seq = self.stream.to_wire(self.stream.written);
+        self.output.due = true;
+    }
+
+    /// RFC 2861, section 2: halve the window for each timeout of silence, down to the initial one.
+    fn restart_after_idle(&mut self) {
+        let rto = self.rto();
+        let mut idle = self.now - self.usage.last_sent;
+        if self.sk.has_cong_control() || idle <= rto {
+            return;
+        }
+        self.sk.cwnd_event(CaEvent::CwndRestart);
+        self.sk.snd_ssthresh = self.current_ssthresh();
+        let restart = self.settings.initial_window.min(self.sk.snd_cwnd);
+        let mut cwnd = self.sk.snd_cwnd;
+        while idle > rto && cwnd > restart {
+            idle -= rto;
+            cwnd >>= 1;
+        }
+        self.sk.snd_cwnd = cwnd.max(restart);
+        self.sk.snd_cwnd_stamp = self.jiffies();
+        self.usage.used = 0;
+    }
+}

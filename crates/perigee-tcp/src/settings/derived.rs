@@ -1,0 +1,66 @@
+//! What follows from several settings of a host's TCP together.
+
+use perigee_units::{Bytes, Time};
+
+use super::{Config, WindowShare};
+
+impl Config {
+    /// The largest window that the receive buffer lets the host advertise.
+    ///
+    /// Where half of the buffer is window, Linux lets it grow without bound only if the memory of a segment, counted as
+    /// window, is no more than its payload; otherwise it halves both until it is, and the window ends there
+    /// (`__tcp_grow_window`).
+    #[must_use]
+    pub fn largest_window(&self) -> Bytes {
+        let (largest, memory) = (self.rmem[2].as_u64(), self.segment_memory.as_u64());
+        if self.window_share == WindowShare::Measured {
+            let payload = u64::from(self.mss) - u64::from(self.option_bytes());
+            return Bytes::new((largest * measured_share(payload, memory)) >> SHARE_SHIFT);
+        }
+        let (mut memory, mut window) = (memory / 2, largest / 2);
+        while memory > u64::from(self.mss) {
+            memory /= 2;
+            window /= 2;
+        }
+        Bytes::new(window)
+    }
+
+    /// Options of each segment with data, bytes: timestamps, where they are on (RFC 7323, Appendix A).
+    pub(crate) fn option_bytes(&self) -> u32 {
+        if self.timestamps {
+            TIMESTAMP_BYTES
+        } else {
+            0
+        }
+    }
+
+    /// How long data are retransmitted without an acknowledgement before the connection is given up: `retries2` timeouts, the
+    /// first of 200 ms whatever the path's is, each twice the one before up to `rto_max`
+    /// (Linux's `tcp_model_timeout`; RFC 1122, section 4.2.3.5).
+    ///
+    /// ```
+    /// use perigee_tcp::Config;
+    /// use perigee_units::Time;
+    ///
+    /// assert_eq!(Config::default().longest_silence(), Time::from_millis(924_600));
+    /// ```
+    #[must_use]
+    pub fn longest_silence(&self) -> Time {
+        let doublings = (self.rto_max.as_nanos() / MODEL_RTO.as_nanos()).max(1).ilog2().min(self.retries2);
+        MODEL_RTO * ((2 << doublings) - 1) + self.rto_max * u64::from(self.retries2 - doublings)
+    }
+}
+
+/// Linux's `TCP_RTO_MIN`.
+const MODEL_RTO: Time = Time::from_millis(200);
+
+/// Shares of the receive buffer are of 256, as in Linux (`TCP_RMEM_TO_WIN_SCALE`).
+pub(crate) const SHARE_SHIFT: u32 = 8;
+/// Timestamps option with padding.
+const TIMESTAMP_BYTES: u32 = 12;
+
+/// The part of the buffer that is window, of 256, where a full segment of `payload` bytes takes `memory`. Never all of
+/// it, even where the memory that is set is less than the payload.
+pub(crate) fn measured_share(payload: u64, memory: u64) -> u64 {
+    ((payload << SHARE_SHIFT) / memory).clamp(1, (1 << SHARE_SHIFT) - 1)
+}

@@ -1,0 +1,97 @@
+//! The settings of a host's TCP. The defaults are Linux's.
+//!
+//! An entry has the documentation that the reference of studies shows, too. To add a setting, add its entry, and read its
+//! field where it acts.
+
+use perigee_units::{Bytes, Time};
+
+use super::define::{choice, put, settings, Field};
+use super::{sysctl, sysctl_of_host, sysctl_on, Domain, Kernel, Setting, Value};
+
+settings! {
+    /// Largest payload of a segment, options not counted (MTU - 40); timestamps take 12 of it.
+    mss: u16 = (1460 B) in (88 B) to (65_495 B),
+        report "largest segment", kernel Kernel::Other("the MTU of devices, and `TCP_MAXSEG`");
+    /// Initial congestion window, segments (RFC 6928).
+    initial_window: u32 = 10 in 1 to 1000,
+        report "initial window (segments)", kernel Kernel::Other("`initcwnd` of routes");
+    /// Receive buffer: minimum, initial, maximum (`tcp_rmem`).
+    rmem: [Bytes; 3] = [(4096 B), (131072 B), (6291456 B)],
+        report "receive buffer (minimum, initial, maximum)", kernel sysctl_of_host("tcp_rmem");
+    /// Send buffer: minimum, initial, maximum (`tcp_wmem`).
+    wmem: [Bytes; 3] = [(4096 B), (16384 B), (4194304 B)],
+        report "send buffer (minimum, initial, maximum)", kernel sysctl_of_host("tcp_wmem");
+    /// Grow the receive buffer with the measured rate (`tcp_moderate_rcvbuf`).
+    receive_autotuning: bool = true,
+        report "receive buffer grows", kernel sysctl("tcp_moderate_rcvbuf");
+    /// Memory that a full segment takes in the receive queue (`truesize`). Drivers that take a page for each need
+    /// 4352 B; the window then ends at a quarter of the largest buffer instead of half (a third with `window_share = "measured"`).
+    segment_memory: Bytes = (2304 B) in (256 B) to (1048576 B),
+        report "memory of a full segment", kernel Kernel::Other("the size of the receive buffer");
+    /// How much of the receive buffer is advertised: `half` (`tcp_adv_win_scale` = 1, Linux before 6.6), or `measured`,
+    /// the payload of a full segment by its memory (6.6 and later; the buffer grows as in 6.18).
+    window_share: WindowShare = Half,
+        report "window's share of the receive buffer", kernel Kernel::Other("the size of the receive buffer");
+    /// Timestamps option (RFC 7323).
+    timestamps: bool = true, report "timestamps", kernel sysctl("tcp_timestamps");
+    /// Window scaling option (RFC 7323).
+    window_scaling: bool = true, report "window scaling", kernel sysctl("tcp_window_scaling");
+    /// Selective acknowledgements (RFC 2018).
+    sack: bool = true, report "SACK", kernel sysctl("tcp_sack");
+    /// Duplicate SACK reports, and undo by them (RFC 2883, RFC 3708).
+    dsack: bool = true, report "DSACK", kernel sysctl("tcp_dsack");
+    /// RACK loss detection (RFC 8985); off: the duplicate threshold of RFC 6675.
+    rack: bool = true, report "RACK", kernel sysctl("tcp_recovery");
+    /// Tail loss probe (RFC 8985, section 7).
+    tlp: bool = true, report "tail loss probe", kernel sysctl_on("tcp_early_retrans", 3);
+    /// Forward RTO recovery (RFC 5682).
+    frto: bool = true, report "forward RTO recovery", kernel sysctl_on("tcp_frto", 2);
+    /// Proportional rate reduction (RFC 6937); off: the window is halved at once (RFC 6582).
+    prr: bool = true, report "proportional rate reduction", kernel Kernel::Nothing;
+    /// Delay acknowledgements (RFC 5681, 4.2); off: acknowledge each segment.
+    delayed_acks: bool = true, report "delayed ACKs", kernel Kernel::Nothing;
+    /// Longest delay of an acknowledgement.
+    delayed_ack_max: Time = (40 ms) in (1 ms) to (500 ms), report "longest delay of an ACK", kernel Kernel::Nothing;
+    /// Compress acknowledgements while a gap is open (`tcp_comp_sack_nr`, Linux 4.18 and later).
+    ack_compression: bool = true, report "ACK compression", kernel sysctl_on("tcp_comp_sack_nr", 44);
+    /// Acknowledge at once in the beginning of a connection (Linux's quick ACK mode).
+    quick_acks: bool = true, report "quick ACKs", kernel Kernel::Nothing;
+    /// Collapse the window after an idle time of one RTO (`tcp_slow_start_after_idle`).
+    slow_start_after_idle: bool = true,
+        report "slow start after idle", kernel sysctl("tcp_slow_start_after_idle");
+    /// Pace every flow at its window's rate, as below Linux's fq queue; algorithms that need pacing always have it.
+    pacing: bool = false, report "pacing of all flows", kernel Kernel::Other("`SO_MAX_PACING_RATE`");
+    /// Smallest retransmission timeout.
+    rto_min: Time = (200 ms) in (1 ms) to (120 s),
+        report "smallest retransmission timeout", kernel sysctl("tcp_rto_min_us");
+    /// Largest retransmission timeout.
+    rto_max: Time = (120 s) in (1 ms) to (3600 s), report "largest retransmission timeout", kernel Kernel::Nothing;
+    /// Retransmissions of a SYN before the connection fails (`tcp_syn_retries`): after 127 s with the default.
+    syn_retries: u32 = 6 in 1 to 127, report "retries of a SYN", kernel sysctl("tcp_syn_retries");
+    /// Retransmissions of a SYN, in addition, before its timeout doubles (`tcp_syn_linear_timeouts`): none before Linux 6.5, 4 since.
+    syn_linear_timeouts: u32 = 0 in 0 to 127,
+        report "retries of a SYN before its timeout doubles", kernel sysctl_of_host("tcp_syn_linear_timeouts");
+    /// Retransmissions of a SYN-ACK before the connection request is dropped (`tcp_synack_retries`).
+    synack_retries: u32 = 5 in 0 to 255, report "retries of a SYN-ACK", kernel sysctl("tcp_synack_retries");
+    /// How long data are retransmitted without an acknowledgement before the connection fails (`tcp_retries2`), as a number
+    /// of timeouts that double from 200 ms to `rto_max`: 924.6 s with the default. As many window probes may stay unanswered.
+    retries2: u32 = 15 in 1 to 255, report "retries of data (timeouts that double)", kernel sysctl("tcp_retries2");
+    /// Duplicate threshold and initial reordering degree, segments.
+    reordering: u32 = 3 in 1 to 300, report "reordering degree (segments)", kernel sysctl("tcp_reordering");
+    /// Upper bound of the congestion window, segments (`snd_cwnd_clamp`).
+    cwnd_clamp: u32 = 4294967295 in 2 to 4294967295,
+        report "largest congestion window (segments)", kernel Kernel::Nothing;
+    /// Explicit congestion notification (RFC 3168).
+    ecn: bool = false, report "ECN", kernel sysctl("tcp_ecn");
+}
+
+choice! {
+    /// How much of a receive buffer is advertised as window; the rest is for what segments take besides their payload.
+    WindowShare {
+        /// Half (`tcp_adv_win_scale` = 1): Linux before 6.6.
+        Half = "half",
+        /// The payload of the first full segment over its memory (`scaling_ratio`): Linux 6.6 and later. The buffer grows as
+        /// that of 6.18, behind gaps too.
+        Measured = "measured",
+    }
+}

@@ -1,0 +1,201 @@
+//! Sources of datagrams: the list of kinds, what each states about itself, and the schedule of its packets.
+
+mod constant;
+mod ping;
+
+use std::fmt::{self, Display, Formatter};
+
+use perigee_units::{encode_enum, Bytes, Stream, Time};
+
+use crate::script::share_of_time;
+
+pub use constant::Constant;
+pub use ping::Ping;
+
+/// Packets from `from` to `to` without a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Datagrams {
+    /// At a constant rate.
+    Constant(Constant),
+    /// At intervals, each answered by `to` with a packet of the same size.
+    Ping(Ping),
+}
+
+/// What every kind of source states about itself; its text says in a few words what it sends.
+pub(crate) trait Source: Display {
+    /// The name of the kind in studies and results.
+    fn name(&self) -> &'static str;
+
+    /// Size of its largest IP packet.
+    fn largest_packet(&self) -> Bytes;
+
+    /// Size of its smallest IP packet.
+    fn smallest_packet(&self) -> Bytes {
+        self.largest_packet()
+    }
+
+    /// The rate at which it sends, bit/s, while it sends.
+    fn rate_bps(&self) -> f64;
+
+    /// From the start of the flow until nothing more is due.
+    fn length(&self) -> Time;
+
+    /// The least time until the last packet, or its answer, has arrived over a path with this round trip, s.
+    fn least_s(&self, round_trip_s: f64) -> f64;
+
+    /// How many exchanges it has, where each packet is answered: the packet begins it, the answer ends it.
+    fn exchanges(&self) -> Option<u32> {
+        None
+    }
+
+    /// The departures of a flow that begins at `start`; what is random in them is drawn from `random`.
+    fn departures(&self, start: Time, random: Stream) -> Departures;
+}
+
+/// When a packet leaves, and its size.
+pub(crate) type Departure = (Time, Bytes);
+
+/// The departures of one flow. A packet is not worth a virtual call: one variant for each kind.
+#[derive(Clone, Debug)]
+pub(crate) enum Departures {
+    Constant(constant::Departures),
+    Ping(ping::Departures),
+}
+
+impl Iterator for Departures {
+    type Item = Departure;
+
+    #[inline]
+    fn next(&mut self) -> Option<Departure> {
+        match self {
+            Self::Constant(departures) => departures.next(),
+            Self::Ping(departures) => departures.next(),
+        }
+    }
+}
+
+impl Datagrams {
+    fn source(&self) -> &dyn Source {
+        match self {
+            Self::Constant(constant) => constant,
+            Self::Ping(ping) => ping,
+        }
+    }
+
+    /// The name of its kind in studies and results.
+    pub fn name(&self) -> &'static str {
+        self.source().name()
+    }
+
+    /// Size of its largest IP packet.
+    pub fn largest_packet(&self) -> Bytes {
+        self.source().largest_packet()
+    }
+
+    /// Size of its smallest IP packet.
+    pub fn smallest_packet(&self) -> Bytes {
+        self.source().smallest_packet()
+    }
+
+    /// The rate at which it sends, bit/s, while it sends.
+    pub fn rate_bps(&self) -> f64 {
+        self.source().rate_bps()
+    }
+
+    /// The least time until the last packet, or its answer, has arrived over a path with this round trip, s.
+    pub fn least_s(&self, round_trip_s: f64) -> f64 {
+        self.source().least_s(round_trip_s)
+    }
+
+    /// From the start of the flow until nothing more is due.
+    pub fn length(&self) -> Time {
+        self.source().length()
+    }
+
+    /// Whether `to` answers each packet.
+    pub fn is_answered(&self) -> bool {
+        self.source().exchanges().is_some()
+    }
+
+    /// How many exchanges it has; zero where packets are not answered.
+    pub fn exchanges(&self) -> u64 {
+        self.source().exchanges().map_or(0, u64::from)
+    }
+
+    /// The packets of a flow that begins at `start`; equal streams make equal schedules.
+    pub fn schedule(&self, start: Time, random: Stream) -> Schedule {
+        let mut departures = self.source().departures(start, random);
+        let (length, count) = (self.length(), self.source().exchanges());
+        Schedule { start, length, count, next: departures.next(), departures, number: 0 }
+    }
+}
+
+impl Display for Datagrams {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.source().fmt(f)
+    }
+}
+
+/// A datagram to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Its number, from 0.
+    pub number: u32,
+    /// When it is due.
+    pub at: Time,
+    /// Size of its IP packet.
+    pub packet: Bytes,
+}
+
+/// The datagrams of a flow, in the order in which they are due.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    start: Time,
+    length: Time,
+    /// How many there are, where each is an exchange.
+    count: Option<u32>,
+    departures: Departures,
+    next: Option<Departure>,
+    number: u32,
+}
+
+impl Schedule {
+    /// When the next datagram is due; [`Time::MAX`] where all have been taken.
+    #[inline]
+    pub fn next_instant(&self) -> Time {
+        self.next.map_or(Time::MAX, |(at, _)| at)
+    }
+
+    /// How far the flow is, from 0 to 1.
+    pub fn progress(&self, now: Time) -> f64 {
+        match self.count {
+            Some(count) => f64::from(self.number) / f64::from(count.max(1)),
+            None => share_of_time(now, self.start, self.start + self.length),
+        }
+    }
+
+    /// Nothing more is due.
+    pub fn stop(&mut self) {
+        self.next = None;
+    }
+
+    /// Whether nothing more is due.
+    pub fn is_over(&self) -> bool {
+        self.next.is_none()
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = Datagram;
+
+    #[inline]
+    fn next(&mut self) -> Option<Datagram> {
+        let (at, packet) = self.next?;
+        let datagram = Datagram { number: self.number, at, packet };
+        self.next = self.departures.next();
+        self.number = self.number.wrapping_add(1);
+        Some(datagram)
+    }
+}
+
+encode_enum!(Datagrams { Constant(constant), Ping(ping) });

@@ -1,0 +1,198 @@
+//! What the two ends of a flow's connection do, and when the flow is complete.
+
+use std::fmt::Debug;
+
+use perigee_results::{self as results, FlowId};
+use perigee_units::{Stream, Time};
+
+use crate::apps::App;
+use crate::exchanges::Exchanges;
+
+/// An end of a flow's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The node that has the data.
+    From = 0,
+    /// The node that gets them.
+    To = 1,
+}
+
+/// What is known at one end. Nothing else may decide what the application does there: what the other end has done
+/// shows in these counts only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The instant.
+    pub now: Time,
+    /// Payload bytes that the application at this end has read so far.
+    pub received: u64,
+    /// The other end has closed its half, and all that it sent has been read.
+    pub closed: bool,
+}
+
+/// What an application does next at one end.
+///
+/// A driver that blocks carries it out and asks again. A driver of events asks again at once after those that take no time
+/// ([`Action::Write`], [`Action::Fill`], [`Action::HalfClose`], [`Action::Stop`]), and after the others once what they
+/// wait for has happened. To ask too early is harmless: the answer is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Append so many bytes to the stream.
+    Write(u64),
+    /// Append as much as there is room for, until this instant.
+    Fill {
+        /// When to stop.
+        until: Time,
+    },
+    /// Close this half: FIN follows what has been written.
+    HalfClose,
+    /// Stop here: what has not been sent yet may be dropped, and both halves close.
+    Stop,
+    /// Wait until so many bytes have been read at this end since the beginning.
+    Await(u64),
+    /// Read all that comes until the other end closes its half.
+    AwaitClose,
+    /// Wait until this instant.
+    Wait(Time),
+    /// Nothing more is to be done at this end.
+    Done,
+}
+
+/// When a flow is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// So many bytes have been delivered to `to`.
+    Bytes(u64),
+    /// This instant has come.
+    Instant(Time),
+    /// So many exchanges are complete.
+    Exchanges(u32),
+}
+
+/// The behaviour of an application at both ends of its connection.
+pub(crate) trait Conversation: Debug + Send {
+    /// What happens next at an end that is connected. Requests are announced to `exchanges` before they are written.
+    fn next(&mut self, end: End, facts: Facts, exchanges: &mut Exchanges) -> Action;
+
+    /// Whether what is written has to leave at once, also where it does not fill a segment (`TCP_NODELAY`).
+    fn is_interactive(&self) -> bool {
+        true
+    }
+}
+
+/// The last steps of an end that closes after the other one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Closing {
+    is_closed: bool,
+}
+
+impl Closing {
+    /// What happens next at an end that has nothing more to do.
+    pub(crate) fn next(&mut self, facts: Facts) -> Action {
+        if !facts.closed {
+            Action::AwaitClose
+        } else if std::mem::replace(&mut self.is_closed, true) {
+            Action::Done
+        } else {
+            Action::HalfClose
+        }
+    }
+}
+
+/// The application of one flow: what each end of the connection does, and what has been observed of it.
+///
+/// ```
+/// use perigee_results::Amount;
+/// use perigee_traffic::{Action, App, Bulk, End, Facts, Script};
+/// use perigee_units::{Bytes, Stream, Time};
+///
+/// let app = App::Bulk(Bulk { amount: Amount::Size(Bytes::new(5_000)) });
+/// let mut script = Script::new(&app, Time::ZERO, Stream::new(1, "flow/download/traffic"));
+/// assert_eq!(script.next(End::From, Facts::default()), Action::Write(5_000));
+/// assert_eq!(script.next(End::From, Facts::default()), Action::HalfClose);
+/// assert_eq!(script.awaited(), 5_000);
+/// assert!(script.delivered(Time::from_secs(1), 5_000));
+/// ```
+#[derive(Debug)]
+pub struct Script {
+    start: Time,
+    goal: Goal,
+    conversation: Box<dyn Conversation>,
+    exchanges: Exchanges,
+}
+
+impl Script {
+    /// The script of a flow that begins at `start`; equal streams make equal scripts.
+    pub fn new(app: &App, start: Time, random: Stream) -> Self {
+        let application = app.application();
+        let (goal, conversation) = (application.goal(start), application.conversation(start, random));
+        Self { start, goal, conversation, exchanges: Exchanges::default() }
+    }
+
+    /// What the application does next at an end whose handshake is complete.
+    pub fn next(&mut self, end: End, facts: Facts) -> Action {
+        self.conversation.next(end, facts, &mut self.exchanges)
+    }
+
+    /// Whether what is written has to leave at once, also where it does not fill a segment (`TCP_NODELAY`).
+    pub fn is_interactive(&self) -> bool {
+        self.conversation.is_interactive()
+    }
+
+    /// `to` has sent `total` bytes by now; the first byte of a request begins its exchange.
+    pub fn request_sent(&mut self, now: Time, total: u64) {
+        self.exchanges.request_sent(now, total);
+    }
+
+    /// `total` bytes have been delivered to `to` in order by now; the last byte of a response ends its exchange. True where
+    /// the flow is complete with them.
+    pub fn delivered(&mut self, now: Time, total: u64) -> bool {
+        self.exchanges.response_delivered(now, total);
+        match self.goal {
+            Goal::Bytes(bytes) => total >= bytes,
+            Goal::Instant(_) => false,
+            Goal::Exchanges(count) => self.exchanges.complete() >= count,
+        }
+    }
+
+    /// The count of bytes delivered to `to` that completes an exchange or the flow: the next one to be reported;
+    /// `u64::MAX` where there is none.
+    pub fn awaited(&self) -> u64 {
+        match self.goal {
+            Goal::Bytes(bytes) => bytes,
+            Goal::Instant(_) | Goal::Exchanges(_) => self.exchanges.awaited(),
+        }
+    }
+
+    /// The instant at which the flow is complete, whatever has been delivered by then; [`Time::MAX`] where none is set.
+    pub fn ends_at(&self) -> Time {
+        match self.goal {
+            Goal::Instant(at) => at,
+            Goal::Bytes(_) | Goal::Exchanges(_) => Time::MAX,
+        }
+    }
+
+    /// How far the flow is, from 0 to 1, of which `received` bytes have been delivered to `to` by now.
+    pub fn progress(&self, now: Time, received: u64) -> f64 {
+        let share = match self.goal {
+            Goal::Bytes(bytes) => received as f64 / bytes.max(1) as f64,
+            Goal::Instant(at) => share_of_time(now, self.start, at),
+            Goal::Exchanges(count) => f64::from(self.exchanges.log().begun()) / f64::from(count.max(1)),
+        };
+        share.min(1.0)
+    }
+
+    /// Writes a row for each exchange that has begun.
+    pub fn write_exchanges(&self, id: FlowId<'_>, table: &mut results::Exchanges) {
+        self.exchanges.log().write(id, table);
+    }
+}
+
+/// The share of the time from `start` to `end` that has passed, from 0 to 1.
+pub(crate) fn share_of_time(now: Time, start: Time, end: Time) -> f64 {
+    let length = (end - start).as_secs_f64();
+    if length > 0.0 {
+        ((now - start).as_secs_f64() / length).min(1.0)
+    } else {
+        1.0
+    }
+}

@@ -1,0 +1,292 @@
+//! Scripts alone, played over a connection that is nothing but a delay.
+
+use perigee_results::{Amount, FlowId, Tables};
+use perigee_traffic::{Action, App, Bulk, Constant, Datagram, Datagrams, End, Facts, Ping, Requests, Script};
+use perigee_units::{Bytes, Rate, Stream, Time};
+use proptest::prelude::*;
+
+/// An instant, ms, an end, and what the application does there then.
+type Step = (u64, End, Action);
+
+/// One end of the toy connection.
+#[derive(Default)]
+struct Host {
+    facts: Facts,
+    written: u64,
+    /// What was written at the other end and when it arrives: bytes so far, and whether that is all.
+    arriving: Vec<(Time, u64, bool)>,
+    waits_until: Option<Time>,
+    is_done: bool,
+}
+
+/// Plays a script from `start` on, each byte a delay after it was written, and asks `questions` times where once would do.
+/// Answers with the steps and, where the flow completes, when.
+fn play(script: &mut Script, start: Time, delay: Time, questions: u32) -> (Vec<Step>, Option<Time>) {
+    let mut hosts = [Host::default(), Host::default()];
+    let (mut steps, mut completed, mut now) = (Vec::new(), None, start);
+    loop {
+        for host in &mut hosts {
+            host.arriving.retain(|(at, bytes, closed)| {
+                if *at <= now {
+                    host.facts.received = host.facts.received.max(*bytes);
+                    host.facts.closed |= closed;
+                }
+                *at > now
+            });
+        }
+        let received = hosts[1].facts.received;
+        let is_complete = received >= script.awaited() && script.delivered(now, received) || now >= script.ends_at();
+        if is_complete && completed.is_none() {
+            completed = Some(now);
+        }
+        for end in [End::To, End::From] {
+            act(script, end, now, delay, (&mut hosts, &mut steps), questions);
+        }
+        let arrivals = hosts.iter().flat_map(|host| host.arriving.iter().map(|(at, ..)| *at));
+        let instants = hosts.iter().filter_map(|host| host.waits_until);
+        let Some(next) = arrivals.chain(instants).filter(|at| *at > now).min() else { return (steps, completed) };
+        now = next;
+    }
+}
+
+/// One end does all that it can do now.
+fn act(
+    script: &mut Script,
+    end: End,
+    now: Time,
+    delay: Time,
+    (hosts, steps): (&mut [Host; 2], &mut Vec<Step>),
+    questions: u32,
+) {
+    while !hosts[end as usize].is_done {
+        let host = &mut hosts[end as usize];
+        host.facts.now = now;
+        host.waits_until = None;
+        let action = script.next(end, host.facts);
+        match action {
+            Action::Write(bytes) => {
+                host.written += bytes;
+                let written = host.written;
+                hosts[1 - end as usize].arriving.push((now + delay, written, false));
+                if end == End::To {
+                    script.request_sent(now, written);
+                }
+            }
+            Action::HalfClose | Action::Stop => {
+                let written = host.written;
+                hosts[1 - end as usize].arriving.push((now + delay, written, true));
+            }
+            Action::Fill { .. } => {}
+            Action::Done => host.is_done = true,
+            Action::Await(_) | Action::AwaitClose | Action::Wait(_) => {
+                if let Action::Wait(at) = action {
+                    host.waits_until = Some(at);
+                }
+                for _ in 1..questions {
+                    assert_eq!(script.next(end, host.facts), action, "asked too early, the answer is the same");
+                }
+                // What an end waits for is noted once.
+                if steps.iter().rev().find(|(_, at, _)| *at == end).is_none_or(|(_, _, last)| *last != action) {
+                    steps.push((now.as_millis(), end, action));
+                }
+                return;
+            }
+        }
+        steps.push((now.as_millis(), end, action));
+    }
+}
+
+fn steps_at(steps: &[Step], end: End) -> Vec<(u64, Action)> {
+    steps.iter().filter(|(_, at, _)| *at == end).map(|(ms, _, action)| (*ms, *action)).collect()
+}
+
+/// Start, ms, sizes, and length, ms, of each exchange.
+fn exchanges(script: &Script) -> Vec<(f64, u64, u64, Option<f64>)> {
+    let mut tables = Tables::default();
+    script.write_exchanges(FlowId { run: 0, flow: &"f".into() }, &mut tables.exchanges);
+    let table = tables.exchanges;
+    (0..table.number.len())
+        .map(|row| {
+            let ms = (table.start_s[row] * 1e3).round();
+            (ms, table.request_bytes[row], table.response_bytes[row], table.duration_ms[row])
+        })
+        .collect()
+}
+
+fn script(app: &App, start: Time) -> Script {
+    Script::new(app, start, random())
+}
+
+/// No kind here draws from it.
+fn random() -> Stream {
+    Stream::new(1, "flow/f/traffic")
+}
+
+fn percent(share: f64) -> u32 {
+    (share * 100.0).round() as u32
+}
+
+const MS: fn(u64) -> Time = Time::from_millis;
+
+#[test]
+fn a_transfer_of_a_size_ends_with_its_last_byte_and_each_end_closes() {
+    let app = App::Bulk(Bulk { amount: Amount::Size(Bytes::new(9_000)) });
+    let mut script = script(&app, MS(5));
+    assert_eq!((script.awaited(), script.ends_at(), script.is_interactive()), (9_000, Time::MAX, false));
+    let (steps, completed) = play(&mut script, MS(5), MS(10), 3);
+    assert_eq!(completed, Some(MS(15)));
+    let sender = [(5, Action::Write(9_000)), (5, Action::HalfClose), (5, Action::AwaitClose), (25, Action::Done)];
+    assert_eq!(steps_at(&steps, End::From), sender);
+    assert_eq!(steps_at(&steps, End::To), [(5, Action::AwaitClose), (15, Action::HalfClose), (15, Action::Done)]);
+    assert_eq!([4_500, 9_000].map(|bytes| percent(script.progress(MS(10), bytes))), [50, 100]);
+    assert_eq!(exchanges(&script), []);
+}
+
+#[test]
+fn a_transfer_for_a_time_fills_the_connection_until_its_end_whatever_is_delivered() {
+    let app = App::Bulk(Bulk { amount: Amount::Duration(MS(100)) });
+    let mut script = script(&app, MS(50));
+    assert_eq!((script.awaited(), script.ends_at()), (u64::MAX, MS(150)));
+    assert!(!script.delivered(MS(149), u64::MAX));
+    assert_eq!([75, 900].map(|ms| percent(script.progress(MS(ms), 0))), [25, 100]);
+    let (steps, completed) = play(&mut script, MS(50), MS(10), 2);
+    assert_eq!(completed, Some(MS(150)));
+    let sender =
+        [(50, Action::Fill { until: MS(150) }), (50, Action::Wait(MS(150))), (150, Action::Stop), (150, Action::Done)];
+    assert_eq!(steps_at(&steps, End::From), sender);
+}
+
+#[test]
+fn requests_follow_their_responses_after_a_pause_and_an_exchange_is_a_round_trip() {
+    let requests = Requests { request: Bytes::new(400), response: Bytes::new(60_000), think: MS(50), count: 2 };
+    let mut script = script(&App::Requests(requests), MS(0));
+    assert!(script.is_interactive());
+    let (steps, completed) = play(&mut script, MS(0), MS(10), 3);
+    assert_eq!(completed, Some(MS(90)));
+    let client = [
+        (0, Action::Write(400)),
+        (0, Action::Await(60_000)),
+        (20, Action::Wait(MS(70))),
+        (70, Action::Write(400)),
+        (70, Action::Await(120_000)),
+        (90, Action::HalfClose),
+        (90, Action::Done),
+    ];
+    assert_eq!(steps_at(&steps, End::To), client);
+    let server = [
+        (0, Action::Await(400)),
+        (10, Action::Write(60_000)),
+        (10, Action::Await(800)),
+        (80, Action::Write(60_000)),
+        (80, Action::AwaitClose),
+        (100, Action::HalfClose),
+        (100, Action::Done),
+    ];
+    assert_eq!(steps_at(&steps, End::From), server);
+    assert_eq!(exchanges(&script), [(0.0, 400, 60_000, Some(20.0)), (70.0, 400, 60_000, Some(20.0))]);
+}
+
+#[test]
+fn an_exchange_begins_with_the_first_byte_that_is_seen_of_its_request_and_not_before() {
+    let requests = Requests { request: Bytes::new(400), response: Bytes::new(1_000), think: Time::ZERO, count: 2 };
+    let mut script = script(&App::Requests(requests), MS(0));
+    script.request_sent(MS(1), 400);
+    assert_eq!(exchanges(&script), [], "nothing was asked yet");
+    assert_eq!(script.next(End::To, Facts { now: MS(2), ..Facts::default() }), Action::Write(400));
+    assert_eq!((exchanges(&script), script.awaited()), (vec![], u64::MAX));
+    script.request_sent(MS(3), 1);
+    script.request_sent(MS(4), 400);
+    assert_eq!((exchanges(&script), script.awaited()), (vec![(3.0, 400, 1_000, None)], 1_000));
+    assert!(!script.delivered(MS(7), 999));
+    assert!(!script.delivered(MS(8), 1_000));
+    assert_eq!(exchanges(&script), [(3.0, 400, 1_000, Some(5.0))]);
+    // A response that is delivered twice over ends nothing else.
+    assert!(!script.delivered(MS(9), 5_000));
+    assert_eq!(exchanges(&script).len(), 1);
+}
+
+#[test]
+fn datagrams_at_a_rate_leave_without_drift_until_the_duration_is_over() {
+    let constant = Constant { rate: "3 Mbit/s".parse().expect("a rate"), packet: Bytes::new(1_000), duration: MS(20) };
+    let datagrams = Datagrams::Constant(constant);
+    let mut schedule = datagrams.schedule(MS(7), random());
+    assert_eq!((schedule.next_instant(), schedule.is_over()), (MS(7), false));
+    let all: Vec<Datagram> = schedule.by_ref().collect();
+    // 8,000 bits at 3 Mbit/s: 2 2/3 ms.
+    assert_eq!(all.len(), 8);
+    let due: Vec<u64> = all.iter().map(|datagram| (datagram.at - MS(7)).as_nanos()).collect();
+    assert_eq!(due[..4], [0, 2_666_666, 5_333_333, 8_000_000]);
+    assert_eq!((schedule.next_instant(), schedule.is_over()), (Time::MAX, true));
+    assert_eq!((datagrams.length(), datagrams.is_answered(), datagrams.exchanges()), (MS(20), false, 0));
+    assert_eq!(percent(schedule.progress(MS(17))), 50);
+}
+
+#[test]
+fn pings_leave_at_their_interval_and_each_is_an_exchange() {
+    let ping = Ping { interval: MS(100), packet: Bytes::new(64), count: 3 };
+    let datagrams = Datagrams::Ping(ping);
+    let mut schedule = datagrams.schedule(MS(10), random());
+    let first = schedule.next();
+    assert_eq!(first, Some(Datagram { number: 0, at: MS(10), packet: Bytes::new(64) }));
+    assert_eq!(percent(schedule.progress(MS(0))), 33);
+    let rest: Vec<(u32, Time)> = schedule.map(|datagram| (datagram.number, datagram.at)).collect();
+    assert_eq!(rest, [(1, MS(110)), (2, MS(210))]);
+    assert_eq!((datagrams.length(), datagrams.is_answered(), datagrams.exchanges()), (MS(300), true, 3));
+}
+
+#[test]
+fn a_schedule_that_is_stopped_sends_nothing_more() {
+    let ping = Ping { interval: MS(100), packet: Bytes::new(64), count: 3 };
+    let mut schedule = Datagrams::Ping(ping).schedule(MS(0), random());
+    schedule.next();
+    schedule.stop();
+    assert_eq!((schedule.next(), schedule.next_instant(), schedule.is_over()), (None, Time::MAX, true));
+}
+
+#[test]
+fn kinds_say_what_they_carry_in_a_few_words() {
+    let requests = Requests { request: Bytes::new(400), response: Bytes::new(60_000), think: MS(50), count: 2 };
+    let rate: Rate = "3 Mbit/s".parse().expect("a rate");
+    let constant = Constant { rate, packet: Bytes::new(200), duration: MS(20) };
+    let ping = Ping { interval: MS(100), packet: Bytes::new(64), count: 3 };
+    for (name, text, expected) in [
+        (Bulk::NAME, App::Bulk(Bulk { amount: Amount::Size(Bytes::new(9_000)) }).to_string(), "9 kB"),
+        (Bulk::NAME, App::Bulk(Bulk { amount: Amount::Duration(MS(100)) }).to_string(), "for 100 ms"),
+        (Requests::NAME, App::Requests(requests).to_string(), "2 times 400 B asked, 60 kB answered, 50 ms between"),
+        (Constant::NAME, Datagrams::Constant(constant).to_string(), "3 Mbit/s in packets of 200 B for 20 ms"),
+        (Ping::NAME, Datagrams::Ping(ping).to_string(), "3 of 64 B, one each 100 ms"),
+    ] {
+        assert_eq!(text, expected, "{name}");
+    }
+}
+
+fn apps() -> impl Strategy<Value = App> {
+    let bulk = (1u64..1_000_000).prop_map(|size| App::Bulk(Bulk { amount: Amount::Size(Bytes::new(size)) }));
+    let requests = (1u64..10_000, 1u64..1_000_000, 0u64..200, 1u32..6).prop_map(|(request, response, think, count)| {
+        let (request, response) = (Bytes::new(request), Bytes::new(response));
+        App::Requests(Requests { request, response, think: MS(think), count })
+    });
+    prop_oneof![bulk, requests]
+}
+
+proptest! {
+    #[test]
+    fn every_script_completes_with_as_many_bytes_and_exchanges_as_it_states(
+        app in apps(), start in 0u64..1_000, delay in 1u64..300, questions in 1u32..4
+    ) {
+        let mut script = script(&app, MS(start));
+        let (steps, completed) = play(&mut script, MS(start), MS(delay), questions);
+        let written = steps.iter().map(|(.., action)| if let Action::Write(bytes) = action { *bytes } else { 0 });
+        prop_assert_eq!(Some(written.sum::<u64>()), app.bytes_both_ways());
+        let rows = exchanges(&script);
+        prop_assert_eq!(rows.len() as u64, app.exchanges());
+        prop_assert!(rows.iter().all(|(.., length)| *length == Some(2.0 * delay as f64)), "{rows:?}");
+        let length_s = (completed.expect("complete") - MS(start)).as_secs_f64();
+        // The toy has no handshake, which is one round trip of what a kind states.
+        let least_s = app.least_s(2e-3 * delay as f64) - 2e-3 * delay as f64;
+        prop_assert!((length_s - least_s).abs() < 1e-9, "{length_s} s, at the least {least_s} s");
+        for end in [End::From, End::To] {
+            prop_assert!(matches!(steps_at(&steps, end).last(), Some((_, Action::Done))));
+        }
+    }
+}

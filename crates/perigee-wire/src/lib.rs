@@ -1,0 +1,22 @@
+//! Packets as they are on a wire.
+//!
+//! A [`Packet`] is read from bytes and written as bytes. [`address`], [`mac`] and [`Ports`] are the plan by which every
+//! engine numbers its nodes and flows. A [`SenderView`] follows one direction of a TCP connection where its data are sent:
+//! new data, retransmissions, round trips; a [`ReceiverView`] follows it where the data arrive. A [`CaptureWriter`] writes
+//! packets as pcapng.
+
+mod follow;
+mod hop;
+mod packet;
+mod pcapng;
+mod plan;
+mod spans;
+mod tcp;
+
+pub use follow::{Position, ReceiverView, SenderView};
+pub use hop::{mark_congestion, HopFields};
+pub use packet::{echo_header, ethernet_header, IpVersion, Packet, Transport, ETHERNET_HEADER_BYTES};
+pub use pcapng::{CaptureWriter, Direction, LinkType};
+pub use plan::{address, mac, Ports};
+pub use spans::Spans;
+pub use tcp::{Opening, Sack, Tcp};

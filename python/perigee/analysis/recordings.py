@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What others wrote down of real transfers, measured: captures, iperf3's JSON, logs of pings and probes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
+import pyarrow as pa
+
+from perigee.analysis import iperf3, ping_logs, probe_logs
+from perigee.core import core_fingerprint, native
+from perigee.errors import InputError
+from perigee.files import DOCUMENT_BYTES, printable, read_bounded
+from perigee.numbers import number
+from perigee.store.arrow import arrow_table
+from perigee.store.folder import Identity, ResultsFolder
+
+if TYPE_CHECKING:
+    from perigee._core import CaptureCounts
+
+ENGINE = "capture"
+"""What the column `engine` says of all that is measured here."""
+
+Kind = Literal["capture", "iperf3", "ping", "probe"]
+
+GoOn = Callable[[float], bool]
+"""Told the share done; says whether to go on."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to write down of a capture, as a study's `[measure]` has it.
+
+    Attributes:
+        series: interval of the series.
+        startup: end of the startup phase, a size or a time; `off`: there is none.
+        steady: the steady phase is this last share of a flow's bytes; `off`: there is none.
+        most: connections that are measured of each capture: the largest.
+        joined: the captures are the parts of one, in order.
+    """
+
+    series: str = "1 s"
+    startup: str = "off"
+    steady: str = "50 %"
+    most: int = 100
+    joined: bool = False
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one file gave: a run of the results.
+
+    Attributes:
+        name: the file's name, with its folder where another file has the same.
+        kind: what it is.
+        tables: as every engine writes them; of a capture also `connections` and `losses`.
+        notes: what is to be known of it, for people.
+    """
+
+    name: str
+    kind: Kind
+    tables: Mapping[str, pa.Table]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What files gave.
+
+    Attributes:
+        study: what the tables call it.
+        runs: in the order of the results: captures, then tests of iperf3, then pings.
+        options: what was asked for.
+    """
+
+    study: str
+    runs: tuple[Run, ...]
+    options: Options
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a table of all runs; one without columns where no run has it.
+
+        Examples:
+            >>> Analysis("a", (), Options()).table("flows").is_empty()
+            True
+        """
+        parts = [run.tables[name] for run in self.runs if name in run.tables]
+        return pl.DataFrame(pa.concat_tables(parts)) if parts else pl.DataFrame()
+
+
+def analyze(
+    files: Sequence[Path], options: Options | None = None, go_on: GoOn = lambda _done: True, study: str | None = None
+) -> Analysis | None:
+    """Measure files: captures, what `iperf3 --json` wrote, and logs of `perigee ping` or of the system's `ping`.
+
+    Args:
+        files: the files, each for itself; captures of both ends of a connection are also held against each other.
+        options: what to write down.
+        go_on: told the share done, a few times a second.
+        study: what the tables call it; none: after the first file.
+
+    Returns:
+        What they gave, or none where `go_on` said no.
+
+    Raises:
+        InputError: a file cannot be read, is nothing of these, or holds nothing to measure.
+    """
+    options = options or Options()
+    if not files:
+        raise InputError("no file is given; `perigee analyze FILE...` takes captures, iperf3's JSON and ping logs")
+    study = study or printable(files[0].name).split(".")[0] or "analysis"
+    kinds = {path: kind_of(path) for path in files}
+    names = dict(zip(files, map(printable, names_of(files)), strict=True))
+    runs: list[Run] = []
+    if captures := [path for path in files if kinds[path] == "capture"]:
+        found = _captures(captures, [names[path] for path in captures], study, options, go_on)
+        if found is None:
+            return None
+        runs += found
+    for path in files:
+        if kinds[path] == "iperf3":
+            runs += _iperf3(path, names[path], study)
+        elif kinds[path] == "ping":
+            made, notes = ping_logs.tables(path, study)
+            runs.append(Run(names[path], "ping", made, notes))
+        elif kinds[path] == "probe":
+            made, notes = probe_logs.tables(path, study)
+            runs.append(Run(names[path], "probe", made, notes))
+    named = [_named(run, number, len(runs)) for number, run in enumerate(runs)]
+    schemas = {name: table.schema for run in reversed(named) for name, table in run.tables.items()}
+    whole = [
+        replace(run, tables={name: run.tables.get(name, schema.empty_table()) for name, schema in schemas.items()})
+        for run in named
+    ]
+    return Analysis(study, tuple(whole), options)
+
+
+def keep(analysis: Analysis, files: Sequence[Path], out: Path, *, fresh: bool = False) -> None:
+    """Write an analysis as a folder of results, which `perigee report` shows.
+
+    Args:
+        analysis: what to keep.
+        files: what it was made of.
+        out: the folder.
+        fresh: replace results that are there already.
+
+    Raises:
+        InputError: the folder holds other results, or something else.
+        StorageError: it cannot be written.
+    """
+    about = [{"name": run.name, "kind": run.kind, "notes": list(run.notes)} for run in analysis.runs]
+    options = asdict(analysis.options)
+    identity = Identity(
+        study=analysis.study,
+        engine=ENGINE,
+        plan=_fingerprint(files, options),
+        build=core_fingerprint(),
+        settings=tuple(f"{key}={_shown(value)}" for key, value in options.items()),
+        reduced=False,
+        runs=len(analysis.runs),
+        rounds=1,
+        first_seed=0,
+    )
+    folder = ResultsFolder(out)
+    with folder.open(identity, {"files.json": json.dumps(about, indent=1).encode()}, fresh=fresh) as manifest:
+        if manifest.is_complete:
+            return
+        for index, run in enumerate(analysis.runs):
+            folder.keep(index, run.tables, {})
+        folder.finish(manifest)
+
+
+def kind_of(path: Path) -> Kind:
+    """Say what a file is, by its first bytes.
+
+    Raises:
+        InputError: it cannot be read, or is nothing that can be analysed.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}; give the file's name") from error
+    if head[:4] in _CAPTURES or head[:2] == _GZIP:
+        return "capture"
+    if head.startswith(b"# perigee ping:") or ping_logs.is_of_system(head):
+        return "ping"
+    if head.startswith(probe_logs.MAGIC):
+        return "probe"
+    if head.lstrip()[:1] == b"{":
+        return "iperf3"
+    what = "it is empty" if not head else "it begins like none of them"
+    raise InputError(
+        f"{path}: neither a capture (pcap, pcapng) nor iperf3's JSON nor a log of pings or of a probe ({what}); "
+        "give one of these"
+    )
+
+
+def names_of(files: Sequence[Path]) -> list[str]:
+    """Return what to call each file: its name, after as many of its folders as tell it from others of that name.
+
+    Examples:
+        >>> names_of([Path("monday/x.pcapng"), Path("tuesday/x.pcapng"), Path("y.pcapng")])
+        ['monday/x.pcapng', 'tuesday/x.pcapng', 'y.pcapng']
+    """
+    parts = [Path.cwd().joinpath(path).parts for path in files]
+    alike: dict[str, set[tuple[str, ...]]] = {}
+    for own in parts:
+        alike.setdefault(own[-1], set()).add(own)
+    names = []
+    for own in parts:
+        others = alike[own[-1]] - {own}
+        depth = next((n for n in range(1, len(own)) if all(other[-n:] != own[-n:] for other in others)), len(own))
+        names.append("/".join(own[-depth:]))
+    return names
+
+
+def _captures(
+    files: Sequence[Path], names: Sequence[str], study: str, options: Options, go_on: GoOn
+) -> list[Run] | None:
+    sources = [(name, [str(path)]) for name, path in zip(names, files, strict=True)]
+    if options.joined:
+        sources = [(names[0], [str(path) for path in files])]
+    found = native.analyze_captures(
+        sources, study, options.series, options.startup, options.steady, options.most, go_on
+    )
+    if found is None:
+        return None
+    runs = []
+    for (name, _), (tables, counts) in zip(sources, found, strict=True):
+        made = {table: arrow_table(rows, columns) for table, (rows, columns) in tables.items()}
+        runs.append(Run(name, "capture", made, tuple(_notes(counts, made))))
+    return runs
+
+
+def _iperf3(path: Path, called: str, study: str) -> list[Run]:
+    tests = iperf3.read(read_bounded(path, DOCUMENT_BYTES, "iperf3's JSON"), printable(path.name))
+    runs = []
+    for place, test in enumerate(tests, 1):
+        name = called if len(tests) == 1 else f"{called}, test {place}"
+        notes = (*test.notes, *([f"the test ended with an error: {test.error}"] if test.error else []))
+        runs.append(Run(name, "iperf3", iperf3.tables([test], study), tuple(dict.fromkeys(notes))))
+    return runs
+
+
+def _named(run: Run, place: int, among: int) -> Run:
+    """Return a run with its number in all tables, and its file where there are several."""
+    point = json.dumps({"file": run.name}) if among > 1 else "{}"
+    tables = {}
+    for name, table in run.tables.items():
+        constant = {"run": pa.scalar(place, pa.uint32())}
+        if name == "flows":
+            text = table.schema.field("point").type
+            constant |= {"point": pa.scalar(point, text), "engine": pa.scalar(ENGINE, text)}
+        for column, value in constant.items():
+            at = table.schema.get_field_index(column)
+            table = table.set_column(at, table.schema.field(at), pa.repeat(value, table.num_rows))
+        tables[name] = table
+    return replace(run, tables=tables)
+
+
+def _notes(counts: CaptureCounts, tables: Mapping[str, pa.Table]) -> list[str]:
+    """Return what is to be known of a capture, a sentence each without its full stop."""
+    notes = []
+    for file, offset, why in counts.broken:
+        notes.append(f"{Path(file).name} is damaged at byte {offset} ({why}); what stands before was read")
+    if counts.clock_jumps:
+        notes.append(
+            f"the clock of the capture's host was set {_times(counts.clock_jumps)}; time goes on from the packet "
+            "before, so that instants behind it are only relative"
+        )
+    if counts.disordered:
+        notes.append(f"{counts.disordered} packets stand behind later ones; each was taken at the later one's time")
+    if counts.unknown_link:
+        frames, link = counts.unknown_link
+        notes.append(f"{frames} packets of link type {link} were left out, which is not known")
+    tcp = counts.connections - counts.udp
+    if not tcp:
+        notes.append("there is no TCP in it; of UDP, what passed is counted")
+    if counts.connections > counts.measured:
+        left = counts.connections - counts.measured
+        share = number(counts.other_payload_bytes / 1e6, 2)
+        notes.append(f"the {counts.measured} largest of {counts.connections} connections were measured; the other "
+                     f"{left} carried {share} MB")  # fmt: skip
+    if counts.pushed_out:
+        notes.append(f"too many connections at a time: {counts.pushed_out}, silent for longest, were taken as ended")
+    if counts.rows_left_out:
+        notes.append(f"the series is cut: {counts.rows_left_out} rows were left out; give a longer --series")
+    connections = tables["connections"]
+    if merged := _sum(connections, "merged_packets"):
+        notes.append(
+            f"{merged} packets are larger than a segment: the host cut them up or joined them beside the capture; each "
+            "is counted as so many segments"
+        )
+    if twice := _sum(connections, "duplicated_packets"):
+        notes.append(f"{twice} packets were captured twice and are counted once")
+    if missed := _sum(connections, "unseen_packets"):
+        notes.append(f"{missed} data packets were acknowledged but are not in the capture, which has lost packets")
+    if sent := _sum(connections, "matched_packets"):
+        lost, answers = _sum(connections, "matched_lost_packets"), _sum(connections, "matched_acknowledgements")
+        notes.append(
+            f"with the capture of the other side: of {sent} data packets {lost} were lost between them "
+            f"({number(100 * lost / sent, 3)} %), of {answers} acknowledgements "
+            f"{_sum(connections, 'matched_lost_acknowledgements')}"
+        )
+    opened = connections["opened_by"].to_pylist()
+    if late := opened.count(""):
+        notes.append(f"the beginning of {late} of {len(opened)} flows is not in the capture")
+    return notes
+
+
+def _sum(table: pa.Table, column: str) -> int:
+    return sum(value or 0 for value in table[column].to_pylist())
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def _fingerprint(files: Sequence[Path], options: Mapping[str, Any]) -> str:
+    """Return what changes where a file or an option does."""
+    stamps = [(printable(path.name), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return hashlib.sha256(json.dumps([stamps, options], sort_keys=True).encode()).hexdigest()
+
+
+_CAPTURES = (
+    b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a",
+)  # fmt: skip
+_GZIP = b"\x1f\x8b"

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Authors' code runs apart: in a process that may crash, hang or fill its memory, and what is said where it does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perigee.cc.limits import CodeLimits
+from perigee.cc.messages import LENGTH, write_message
+from perigee.core import native
+from perigee.errors import InputError, RunError
+
+PROGRAM = "import sys; sys.path[:0] = [sys.argv[1]]; from perigee.cc.child_program import main; main(*sys.argv[2:])"
+PACKAGES = Path(__file__).resolve().parents[2]
+"""The folder that `perigee` is imported from."""
+LOOK_S = 0.05
+"""Between two looks at a process that works."""
+PIPE_BYTES = 1 << 20
+IDLE_FACTOR = 10
+"""A process that uses no processor time is ended after so many times the limit of those that do."""
+LOADING_FACTOR = 6
+"""Reading a large study takes longer than any callback."""
+SAID_BYTES = 2000
+HEAD_BYTES = 16 << 20
+"""The head of an answer is shorter: it names tables, columns and captures."""
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What the process noted last, where it can be read after its end.
+
+    Attributes:
+        beats: rises while there is progress.
+        share: the share of the run that is done.
+        callback: the callback that was called and has not returned.
+        flow: the number of its flow.
+        time_s: the flow's clock at the call.
+        sequence: the random sequence of events.
+        event: the event's place in it; none: the connection begins.
+    """
+
+    beats: int
+    share: float
+    callback: str | None
+    flow: int
+    time_s: float
+    sequence: int
+    event: int | None
+
+
+class LostError(Exception):
+    """The process has no answer any more: it crashed, or stood still and was ended.
+
+    Attributes:
+        how: what happened, in words that follow the callback's name.
+        noted: what it had noted.
+        stalled: it stood still.
+    """
+
+    def __init__(self, how: str, noted: Noted, *, stalled: bool = False) -> None:
+        super().__init__(how)
+        self.how = how
+        self.noted = noted
+        self.stalled = stalled
+
+
+class StoppedError(Exception):
+    """The caller asked for an end."""
+
+
+class Child:
+    """A process that runs authors' code; it never outlives this one, nor the thread that started it.
+
+    Args:
+        limits: what the code may take.
+    """
+
+    def __init__(self, limits: CodeLimits) -> None:
+        self._limits = limits
+        self._note = os.memfd_create("perigee-note")
+        os.ftruncate(self._note, native.note_bytes())
+        self._said = os.memfd_create("perigee-said")
+        asked, self._requests = os.pipe()
+        self._answers, answered = os.pipe()
+        arguments = [PACKAGES, os.getpid(), limits.memory_bytes, self._note, asked, answered]
+        try:
+            # A group of its own: Ctrl-C is for this process, which then ends that one.
+            self._process = subprocess.Popen(  # noqa: S603 - our own script, no shell
+                [sys.executable, "-I", "-S", "-c", PROGRAM, *map(str, arguments)],
+                pass_fds=(self._note, asked, answered),
+                stdin=subprocess.DEVNULL,
+                stdout=self._said,
+                stderr=self._said,
+                process_group=0,
+            )
+        finally:
+            os.close(asked)
+            os.close(answered)
+
+    def ask(
+        self,
+        head: Mapping[str, Any],
+        blobs: Sequence[bytes] = (),
+        *,
+        stall_s: float | None = None,
+        watch: Callable[[float], bool] = lambda _share: True,
+    ) -> tuple[dict[str, Any], list[memoryview]]:
+        """Ask for something and wait for the answer.
+
+        Args:
+            head: what is asked for.
+            blobs: bytes that belong to it.
+            stall_s: processor time without progress after which the process is ended; none: that of the limits.
+            watch: told the share that is done, some times a second; says whether to go on.
+
+        Raises:
+            LostError: the process crashed or stood still.
+            StoppedError: `watch` said no.
+            InputError: what was asked for is wrong.
+            RunError: it could not be done.
+        """
+        still = _Standstill(self._process.pid, stall_s or self._limits.stall_s)
+        try:
+            with open(self._requests, "wb", closefd=False) as stream:
+                write_message(stream, head, blobs)
+        except BrokenPipeError:
+            raise self._lost() from None
+        (length,) = LENGTH.unpack(self._read(LENGTH.size, still, watch))
+        if length > HEAD_BYTES:
+            raise self._garbled()
+        answer = self._head(bytes(self._read(length, still, watch)))
+        parts = [self._read(size, still, watch) for size in answer["sizes"]]
+        if "wrong_input" in answer:
+            raise InputError(answer["wrong_input"])
+        if "failed" in answer:
+            raise RunError(answer["failed"])
+        if "out_of_memory" in answer:
+            raise LostError(f"needs more memory than {self._memory()}; raise it with --cc-memory", self.noted())
+        return answer, parts
+
+    def noted(self) -> Noted:
+        """Return what the process noted last."""
+        noted = native.noted(os.pread(self._note, native.note_bytes(), 0))
+        if noted is None:
+            raise RunError("the shared memory of authors' code was cut short; give the same command again")
+        return Noted(*noted)
+
+    def close(self) -> None:
+        """End the process, whatever it does, and forget it."""
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.wait()
+        for descriptor in (self._note, self._said, self._requests, self._answers):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        self._note = self._said = self._requests = self._answers = -1
+
+    def _read(self, size: int, still: _Standstill, watch: Callable[[float], bool]) -> memoryview:
+        content = memoryview(bytearray(size))
+        done = 0
+        while done < size:
+            if select.select([self._answers], [], [], LOOK_S)[0]:
+                count = os.readv(self._answers, [content[done : done + PIPE_BYTES]])
+                if count == 0:
+                    raise self._lost()
+                done += count
+            noted = self.noted()
+            if not watch(noted.share):
+                self._process.kill()
+                raise StoppedError
+            if why := still.why((noted.beats, done)):
+                self._process.kill()
+                raise LostError(why, noted, stalled=True)
+        return content
+
+    def _head(self, text: bytes) -> dict[str, Any]:
+        """Read the head of an answer, which announces no more than the process could have held."""
+        try:
+            answer: dict[str, Any] = json.loads(text)
+            sizes = answer["sizes"]
+            if min(sizes, default=0) >= 0 and sum(sizes) <= self._limits.memory_bytes:
+                return answer
+        except (ValueError, TypeError, KeyError):
+            pass
+        raise self._garbled()
+
+    def _garbled(self) -> LostError:
+        """Say that there is no answer to be found in what came."""
+        self._process.kill()
+        return LostError("wrote to a file descriptor that is not its own; its answer cannot be read", self.noted())
+
+    def _lost(self) -> LostError:
+        """Say how the process ended."""
+        # One that has only closed the pipe lives; one that is ending keeps its reason.
+        os.kill(self._process.pid, signal.SIGKILL)
+        _, status, usage = os.wait4(self._process.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        how = _how(self._process.returncode)
+        # The kernel counts in KiB.
+        if usage.ru_maxrss * 1024 > self._limits.memory_bytes // 2:
+            how += f"; it had used {usage.ru_maxrss >> 10} MiB of the {self._memory()} that it may (--cc-memory)"
+        said = os.pread(self._said, SAID_BYTES, max(os.fstat(self._said).st_size - SAID_BYTES, 0))
+        if words := said.decode("utf-8", "replace").strip():
+            how += f"\nit said last: {words}"
+        return LostError(how, self.noted())
+
+    def _memory(self) -> str:
+        return f"{self._limits.memory_bytes >> 20} MiB"
+
+
+class _Standstill:
+    """Measures for how long a process has made no progress, in processor time: a busy machine is no standstill."""
+
+    def __init__(self, pid: int, limit_s: float) -> None:
+        self._pid = pid
+        self._limit_s = limit_s
+        self._progress: tuple[int, int] | None = None
+        self._since_cpu_s = self._idle_s = 0.0
+        self._looked = time.monotonic()
+
+    def why(self, progress: tuple[int, int]) -> str | None:
+        """Return why a process that is so far should be ended; none: it should not."""
+        now, cpu_s = time.monotonic(), _cpu_s(self._pid)
+        if progress != self._progress:
+            self._progress, self._since_cpu_s, self._idle_s = progress, cpu_s, 0.0
+        # A long time between two looks is one in which this process did nothing either.
+        self._idle_s += min(now - self._looked, 10 * LOOK_S)
+        self._looked = now
+        if cpu_s - self._since_cpu_s > self._limit_s:
+            took = f"{self._limit_s:g} s of processor time"
+            return f"had not returned after {took} (--cc-stall); look for a loop without end"
+        if self._idle_s > IDLE_FACTOR * self._limit_s:
+            return f"had not returned after {IDLE_FACTOR * self._limit_s:g} s (--cc-stall); look for what it waits for"
+        return None
+
+
+def _cpu_s(pid: int) -> float:
+    """Return the processor time of a process, s: fields 14 and 15 of proc(5)'s `stat`; of one that is gone, 0."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _how(code: int) -> str:
+    """Say how a process ended.
+
+    Examples:
+        >>> _how(-signal.SIGSEGV)
+        'crashed: it used memory that is not its own (SIGSEGV)'
+        >>> _how(3)
+        'ended the process (exit code 3)'
+    """
+    reasons = {
+        signal.SIGSEGV: "it used memory that is not its own",
+        signal.SIGBUS: "it used memory that is not there",
+        signal.SIGFPE: (
+            "it divided by zero, which traps here; in the kernel x / 0 is 0 and x % 0 is x, so test the divisor"
+        ),
+        signal.SIGILL: "it executed what is no instruction",
+        signal.SIGABRT: "it aborted",
+        signal.SIGKILL: "it was killed, perhaps by the system for want of memory",
+    }
+    if code >= 0:
+        return f"ended the process (exit code {code})"
+    by = signal.Signals(-code) if -code in set(signal.Signals) else None
+    name = by.name if by else f"signal {-code}"
+    return f"crashed: {reasons[by]} ({name})" if by in reasons else f"crashed ({name})"

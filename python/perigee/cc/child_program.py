@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The process in which authors' congestion controls run, started by `perigee.cc.child`.
+
+It has the compiled module and its exceptions, nothing else of the package or of others: it begins in hundredths of a
+second. Requests come through one pipe and answers go through another, each a message of `read_message`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from perigee import _core
+from perigee.cc.messages import Message, read_message, write_message
+from perigee.errors import InputError, RunError
+
+
+class _Worker:
+    """Answers requests, with a plan or a trial that an earlier one made."""
+
+    def __init__(self, note: _core.Note) -> None:
+        self._note = note
+        self._plan: _core.Plan | None = None
+        self._trial: _core.Trial | None = None
+
+    def plan(self, asked: Mapping[str, Any], blobs: Sequence[bytes]) -> Message:
+        """Read a study, and load its authors' libraries."""
+        libraries = list(zip(asked["paths"], blobs[::2], blobs[1::2], strict=True))
+        text, path, settings, reduced, search, headers = asked["arguments"]
+        self._plan = _core.Plan(text, path, settings, reduced, search, headers, confined=(libraries, self._note))
+        return {}, []
+
+    def run(self, asked: Mapping[str, Any], _blobs: Sequence[bytes]) -> Message:
+        """Carry out a run."""
+
+        def progress(share: float) -> bool:
+            self._note.beat(share)
+            return True
+
+        assert self._plan, "a plan comes before its runs"  # noqa: S101 - the parent's promise
+        done = self._plan.run(asked["index"], "sim", "", progress)
+        assert done, "nobody stops a run here"  # noqa: S101 - as `progress` says
+        tables, captures = done
+        shapes: dict[str, Any] = {}
+        blobs: list[bytes] = []
+        for name, (rows, columns) in tables.items():
+            heads = [[column, cell, [part is not None for part in parts]] for column, cell, *parts in columns]
+            shapes[name] = [rows, heads]
+            blobs += [part for _, _, *parts in columns for part in parts if part is not None]
+        blobs += captures.values()
+        fingerprint = list(self._plan.fingerprint(asked["index"]))
+        return {"tables": shapes, "captures": list(captures), "fingerprint": fingerprint}, blobs
+
+    def trial(self, asked: Mapping[str, Any], blobs: Sequence[bytes]) -> Message:
+        """Load the library of one file."""
+        self._trial = _core.Trial((asked["path"], blobs[0], blobs[1]), self._note)
+        return {}, []
+
+    def sequences(self, asked: Mapping[str, Any], _blobs: Sequence[bytes]) -> Message:
+        """Try random sequences of events."""
+        assert self._trial, "a trial comes before its events"  # noqa: S101 - the parent's promise
+        return {"broken": self._trial.sequences(asked["count"])}, []
+
+    def attempt(self, asked: Mapping[str, Any], _blobs: Sequence[bytes]) -> Message:
+        """Try some events of a sequence."""
+        assert self._trial, "a trial comes before its events"  # noqa: S101 - the parent's promise
+        return {"broken": self._trial.attempt(asked["sequence"], asked["places"])}, []
+
+    def answer(self, asked: Mapping[str, Any], blobs: Sequence[bytes]) -> Message:
+        """Do what is asked; an error is an answer too."""
+        known: dict[str, Callable[[Mapping[str, Any], Sequence[bytes]], Message]] = {
+            "plan": self.plan,
+            "run": self.run,
+            "trial": self.trial,
+            "sequences": self.sequences,
+            "attempt": self.attempt,
+        }
+        try:
+            return known[asked["do"]](asked, blobs)
+        except InputError as error:
+            return {"wrong_input": str(error)}, []
+        except RunError as error:
+            return {"failed": str(error)}, []
+        except MemoryError:
+            return {"out_of_memory": True}, []
+
+
+def main(parent: str, memory: str, note: str, requests: str, answers: str) -> None:
+    """Confine this process, then answer requests until there are no more."""
+    worker = _Worker(_core.confine(int(memory), int(parent), int(note)))
+    with os.fdopen(int(requests), "rb") as asked, os.fdopen(int(answers), "wb") as answered:
+        while message := read_message(asked):
+            write_message(answered, *worker.answer(*message))

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Congestion controls in the running Linux kernel: load, unload, status. All act on the whole machine."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perigee.core import native
+from perigee.errors import InUseError, KernelError, RunError
+from perigee.places import headers
+
+if TYPE_CHECKING:
+    from perigee._core import Loaded, Unloaded
+
+WAIT_S = 0.5
+"""How long the kernel is asked at a time, so that Ctrl-C is heard."""
+
+
+def load(what: str, settings: list[tuple[str, str]], *, name: str | None = None, make_default: bool = False) -> Loaded:
+    """Load a built-in algorithm, or an author's C file, into the kernel; it outlives this process.
+
+    Args:
+        what: a name of `perigee.cc.catalog.algorithms`, or the path of a C file (it has a `/` or ends in `.c`).
+        settings: parameters with their values as text, with units.
+        name: what sockets ask for, at most 15 characters. By default the algorithm's own name, or `p_` and that where
+            the kernel has an algorithm of that name.
+        make_default: make it the machine's default.
+
+    Raises:
+        InputError: the choice is wrong, or this machine or process cannot.
+        RunError: the kernel refused it; nothing is loaded.
+    """
+    try:
+        return native.cc_load(what, is_file(what), settings, name, make_default, str(headers()))
+    except KernelError as error:
+        if error.log is None:
+            raise
+        raise RunError(f"{what}: {error}\nall that the kernel said is in {_kept(error.log, what)}") from error
+
+
+def unload(name: str, *, wait_s: float | None = None, force: bool = False) -> Unloaded:
+    """Take an algorithm out of the kernel, and put the defaults back where they still are this one.
+
+    Args:
+        name: what it was loaded as; or what `load` was given, where it became `p_NAME` or is a C file.
+        wait_s: wait so long for the end of sockets that use it.
+        force: unload it in any case; sockets that use it keep it until they close.
+
+    Raises:
+        InputError: it was not loaded by us, or this process cannot.
+        RunError: sockets use it (the message names them), or the kernel refused.
+    """
+    deadline = time.monotonic() + (wait_s or 0)
+    while True:
+        left = max(deadline - time.monotonic(), 0)
+        try:
+            return native.cc_unload(name, None if wait_s is None else min(left, WAIT_S), force)
+        except InUseError:
+            if left == 0:
+                raise
+
+
+def status() -> dict[str, Any]:
+    """Return what is loaded, and who uses it.
+
+    Returns:
+        `loaded`: each with `name`, `algorithm`, `parameters`, `origin`, `source_sha256`, `loaded_s`, `default_before`,
+        `is_default`, `sockets`; `others`: the kernel's own names; `default`; `detached`: sockets with an algorithm that
+        was unloaded; `unseen_processes`. A socket has `cc`, `namespace`, `local`, `peer`, `state`, `pid`, `process`,
+        and figures with their unit in the name.
+
+    Raises:
+        InputError: this process may not look.
+        RunError: the kernel does not say.
+    """
+    found: dict[str, Any] = json.loads(native.cc_status())
+    return found
+
+
+def is_file(what: str) -> bool:
+    """Whether an algorithm is named by its C file.
+
+    Examples:
+        >>> is_file("hybla"), is_file("./mycc"), is_file("mycc.c")
+        (False, True, True)
+    """
+    return "/" in what or what.endswith(".c")
+
+
+def _kept(log: str, what: str) -> str:
+    """Write what the kernel said at length to a file; return its name."""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix=f"perigee-{Path(what).stem}-", suffix=".verifier.log", delete=False
+    ) as file:
+        file.write(log)
+    return file.name

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The limits of authors' code in the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CodeLimits:
+    """What an author's code may take.
+
+    Attributes:
+        stall_s: processor time without progress, s.
+        memory_bytes: address space of each process.
+    """
+
+    stall_s: float = 10.0
+    memory_bytes: int = 4 << 30
+
+
+DEFAULT_LIMITS = CodeLimits()

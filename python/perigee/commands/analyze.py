@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee analyze`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perigee.console import error_console, result, say
+
+
+def command(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Captures (pcap, pcapng, also .gz), iperf3's JSON, logs of pings and probes.", metavar="FILE..."
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Keep it as a folder of results, for `perigee report`.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What results and report are called. \\[default: the first file]")
+    ] = None,
+    joined: Annotated[
+        bool, typer.Option("--joined", help="The captures are parts of one, in this order (tcpdump -C or -G).")
+    ] = False,
+    series: Annotated[str, typer.Option(help="Interval of a captured flow's values over time.")] = "1 s",
+    startup: Annotated[
+        str, typer.Option(help='End of the start-up phase of captured flows: "50 MB", "30 s", off.')
+    ] = "off",
+    steady: Annotated[str, typer.Option(help="Steady phase: this last share of a flow's bytes, or off.")] = "50 %",
+    most: Annotated[int, typer.Option(min=1, help="Connections to measure of each capture: the largest.")] = 100,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replace results that are in the folder.")] = False,
+) -> None:
+    """Measure what others wrote down of real transfers, in the same figures as a study's.
+
+    Captures may be taken at either end or between, of any length: they are streamed. Captures of both ends of a
+    connection, given together, also tell exactly which packets were lost on the way.
+
+    [bold]Examples[/bold]
+
+      perigee analyze download.pcapng
+      perigee analyze server.pcap client.pcap --out results/download
+      perigee report results/download
+      perigee analyze iperf3.json baseline.csv
+    """
+    from perigee.analysis.recordings import Options, analyze, keep
+    from perigee.commands import progress
+    from perigee.commands.analyze_table import show
+
+    options = Options(series=series, startup=startup, steady=steady, most=most, joined=joined)
+    with progress.share(error_console, "analyze") as watch:
+
+        def go_on(done: float) -> bool:
+            watch(done)
+            return True
+
+        found = analyze(files, options, go_on, name)
+    if found is None:
+        return
+    show(found)
+    for run in found.runs:
+        for note in run.notes:
+            say(f"note: {run.name}: {note}")
+    if out is None:
+        say("--out DIR keeps all of it, with a report of figures over time")
+        return
+    keep(found, files, out, fresh=fresh)
+    say(f"next: perigee report {shlex.quote(str(out))}")
+    result(str(out))

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The table that `perigee analyze` prints: the largest flows of an analysis."""
+
+from __future__ import annotations
+
+import polars as pl
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from perigee.analysis.recordings import Analysis
+from perigee.console import out_console
+from perigee.numbers import number
+from perigee.report.sections.periods import of_series
+
+MOST_SHOWN = 12
+"""Flows in the summary: the largest."""
+
+
+def show(analysis: Analysis) -> None:
+    """Print the largest flows."""
+    flows = analysis.table("flows")
+    seen = analysis.table("connections")
+    if not seen.is_empty():
+        own = ("side", "reordered_packets", "loss_events", "loss_event_max_packets")
+        flows = flows.join(seen.select("run", "flow", *own), on=["run", "flow"], how="left", maintain_order="left")
+    series = analysis.table("series")
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("Flow")
+    table.add_column("Seen at")
+    for heading in ("MB", "s", "Mbit/s", "Round trip (ms)\nleast / mean / 95 %", "Sent again\n(%)", "Late\n(packets)",
+                    "Losses\n(most in a row)", "Period\n(s)"):  # fmt: skip
+        table.add_column(heading, justify="right", no_wrap=heading.startswith("Round"))
+    largest = flows.sort("received_bytes", descending=True, maintain_order=True).head(MOST_SHOWN)
+    for row in largest.iter_rows(named=True):
+        part = series.filter((pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"]))
+        table.add_row(*_cells(row, part, several=len(analysis.runs) > 1 and analysis.runs[row["run"]].name))
+    out_console.print(table)
+    if flows.height > MOST_SHOWN:
+        out_console.print(f"the {MOST_SHOWN} largest of {flows.height} flows", highlight=False)
+
+
+def _cells(row: dict[str, object], series: pl.DataFrame, *, several: str | bool) -> list[str]:
+    def value(name: str) -> float | None:
+        found = row.get(name)
+        return float(found) if isinstance(found, int | float) else None
+
+    sent, again = value("sent_packets"), value("retransmitted_packets")
+    share = None if not sent or again is None else 100 * again / sent
+    digits = 1 if (value("rtt_mean_ms") or 0) >= 10 else 3
+    trips = [number(value(name), digits) for name in ("rtt_min_ms", "rtt_mean_ms", "rtt_p95_ms")]
+    events, most = value("loss_events"), value("loss_event_max_packets")
+    period = of_series(series) if not series.is_empty() else None
+    name = escape(str(row["flow"])) + (f"\n[dim]{escape(str(several))}[/dim]" if several else "")
+    carried = [number((value("received_bytes") or 0) / 1e6, 2), number(value("duration_s"), 1),
+               number(value("goodput_mbps"), 2)]  # fmt: skip
+    if row["kind"] == "ping":
+        share, events = None, None
+        carried[0] = carried[2] = "–"
+        name += f"\n{number(value('lost_packets'), 0)} of {number(sent, 0)} lost"
+    return [
+        name,
+        str(row.get("side") or "–"),
+        *carried,
+        " / ".join(trips),
+        number(share, 3),
+        number(value("reordered_packets"), 0),
+        "–" if events is None else f"{number(events, 0)} ({number(most, 0)})",
+        "–" if period is None else "none" if period.period_s is None else number(period.period_s, 1),
+    ]

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee`. Errors are one line on the error stream; exit codes: 0 done, 1 the run failed, 2 bad input."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from rich.markup import escape
+
+from perigee.console import error_console, out_console
+from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
+
+EXAMPLES = """
+[bold]Examples[/bold]
+
+  perigee run claypool-2021                 the whole study, on all cores
+  perigee report results/claypool-2021      its tables and figures in one HTML file
+  perigee compare results/a results/b       the same study on two versions, cell by cell
+  perigee cc list                           the congestion controls there are
+  perigee cc load hybla                     one of them, into the running kernel
+  perigee exec --link geo -- curl ...       any program behind an emulated link
+  perigee analyze download.pcapng           what a capture shows, in the same figures
+  perigee ping example.org --log base.csv   round trip and loss of a real path
+  perigee probe example.org --find          what a real path carries
+  perigee fit --ping base.csv -o link.toml  a link profile out of both
+
+Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (resumable).
+"""
+
+COMMANDS = ("exec", "analyze", "ping", "probe", "fit", "run", "report", "compare", "cc", "emu")
+"""In the order of the help. Each is a module of this package, with a function `command`, or `app` where it has commands
+of its own."""
+
+
+def command_line(*names: str) -> typer.Typer:
+    """Return the command line with some of its commands: others need not be imported to carry one out."""
+    app = typer.Typer(
+        name="perigee",
+        help="Predict and measure how TCP behaves over satellite links.\n" + EXAMPLES,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+    app.callback(invoke_without_command=True)(_root)
+    for name in names:
+        module = importlib.import_module(f"perigee.commands.{name}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(module.command)
+    return app
+
+
+def _needed(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return the commands that arguments ask for; the help and what is misspelt ask for all.
+
+    Examples:
+        >>> _needed(["run", "gallery"]), _needed(["--version"]), _needed(["--help"]) == COMMANDS
+        (('run',), (), True)
+    """
+    first = arguments[0] if arguments else ""
+    if first == "--version":
+        return ()
+    return (first,) if first in COMMANDS else COMMANDS
+
+
+def main() -> NoReturn:
+    """Run the command line and end the process with its exit code."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # The names of files come out as they went in, also where they are no UTF-8.
+        sys.stdout.reconfigure(errors="surrogateescape")
+    with contextlib.suppress(PerigeeError):
+        # What cannot go on at the first signal ends at the second. Without the compiled module nothing hangs.
+        from perigee.core import native
+
+        native.end_at_second_signal()
+    try:
+        command_line(*_needed(sys.argv[1:]))(standalone_mode=True)
+    except PerigeeError as error:
+        _say_error(str(error))
+        if isinstance(error, InterruptedRunError):
+            _say_how_to_resume()
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _say_error("stopped")
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_RUN_FAILED)
+    sys.exit(0)
+
+
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+) -> None:
+    """Options that stand before the command."""
+    if version:
+        from perigee import __version__
+
+        out_console.print(f"perigee {__version__}", highlight=False)
+        raise typer.Exit
+
+
+def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _say_error(text: str) -> None:
+    error_console.print(f"[bold red]error:[/bold red] {escape(text)}", highlight=False, soft_wrap=True)
+
+
+def _say_how_to_resume() -> None:
+    command = shlex.join(["perigee", *sys.argv[1:]])
+    error_console.print(f"resume with: {escape(command)}", highlight=False, soft_wrap=True)

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee cc`: congestion controls, and their way into the running kernel."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from perigee.cc import kernel
+from perigee.cc.catalog import algorithm_of, algorithms
+from perigee.commands import options
+from perigee.console import out_console, result, say
+from perigee.errors import InputError, PerigeeError, RunError
+from perigee.numbers import number
+
+if TYPE_CHECKING:
+    from perigee._core import Unloaded
+
+app = typer.Typer(
+    help="Congestion controls: what there is, what can be set, and loading them into the kernel.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+@app.command("list")
+def list_all() -> None:
+    """List the congestion controls there are: all run in the simulator, and can be loaded into the kernel.
+
+    The last column says under which names they are in the kernel now. State is what an algorithm keeps per socket, in
+    its private area and beyond.
+
+    [bold]Example[/bold]
+
+      perigee cc list
+    """
+    loaded, own = _in_the_kernel()
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("Name", "What it is", "Parameters"):
+        table.add_column(heading)
+    table.add_column("State, bytes", justify="right")
+    table.add_column("In the kernel")
+    for one in algorithms():
+        names = [entry["name"] for entry in loaded if entry["algorithm"] == one.name]
+        if one.name in own:
+            names.append(f"{one.name} (its own)")
+        beyond = f" + {one.storage_bytes}" if one.storage_bytes else ""
+        table.add_row(
+            one.name,
+            escape(one.title),
+            ", ".join(param.name for param in one.params),
+            f"{one.state_bytes}{beyond}",
+            ", ".join(names),
+        )
+    built_in = {one.name for one in algorithms()}
+    for entry in loaded:
+        if entry["algorithm"] not in built_in:
+            table.add_row(entry["algorithm"], escape(entry["origin"]), "", "", entry["name"])
+    out_console.print(table)
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(help="Its name, see `perigee cc list`, or its C file.")]) -> None:
+    """Show a congestion control and what can be set of it.
+
+    [bold]Example[/bold]
+
+      perigee cc show hybla
+      perigee cc show ./mycc.c
+    """
+    if kernel.is_file(name):
+        found, _ = algorithm_of(Path(name))
+    else:
+        known = {one.name: one for one in algorithms()}
+        if name not in known:
+            raise InputError(f"{name}: there is no such congestion control; there are {', '.join(known)}")
+        found = known[name]
+    out_console.print(f"[bold]{escape(found.name)}[/bold]: {escape(found.title)}", highlight=False)
+    if not found.params:
+        out_console.print("It has no parameters.")
+        return
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("Parameter", "Default", "Smallest", "Largest", "What it is"):
+        table.add_column(heading)
+    for param in found.params:
+        table.add_row(*(escape(text) for text in (param.name, param.default, param.min, param.max, param.doc)))
+    out_console.print(table)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="What it will be called: 1 to 15 of a-z, 0-9 and _.")],
+    folder: Annotated[Path, typer.Option("--dir", help="Where its folder is made.")] = Path(),
+) -> None:
+    """Begin a congestion control of your own: a working one to change, with a study and its tests.
+
+    Writes a folder NAME with NAME.c, study.toml, test_NAME.py and README.md. Nothing is written over.
+
+    [bold]Examples[/bold]
+
+      perigee cc new mycc
+      perigee run mycc/study.toml
+    """
+    from perigee.cc.skeleton import create
+
+    made = create(name, folder)
+    test, study = (shlex.quote(str(made / file)) for file in (f"test_{name}.py", "study.toml"))
+    say(f"next: python {test}; perigee run {study}")
+    result(str(made))
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="A C file.")],
+    sequences: Annotated[int, typer.Option(min=1, help="How many random sequences of events.")] = 2000,
+    cc_stall: options.CcStall = options.DEFAULT_STALL,
+    cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
+) -> None:
+    """Check a congestion control of your own, without a study and without the kernel.
+
+    Compiles it for the simulator and for the kernel, and does random things to it: acknowledgements, losses, timeouts,
+    idle times, in sequences of up to 400. None may leave a window of zero, of one where no timeout was, or of over 2^31
+    packets. An algorithm that owns its window (cong_control) may go down to one. What breaks it is printed without
+    the events that need not be. The events are tried in another process: a crash or a loop without end is found too.
+
+    [bold]Example[/bold]
+
+      perigee cc check ./mycc.c
+    """
+    from perigee.cc.check import check_of
+
+    compiled, wrong = check_of(file, sequences, options.code_limits(cc_stall, cc_memory))
+    if compiled.warnings:
+        say(compiled.warnings.rstrip())
+    beyond = f" and {compiled.algorithm.storage_bytes} beyond" if compiled.algorithm.storage_bytes else ""
+    result(f"{compiled.algorithm.name}: {compiled.algorithm.title}")
+    result("ok: it compiles for the simulator")
+    result(f"ok: its state takes {compiled.algorithm.state_bytes} bytes of a socket's private area{beyond}")
+    if compiled.kernel_unknown:
+        result(f"not checked: whether it compiles for the kernel: {compiled.kernel_unknown}")
+    elif not compiled.kernel_error:
+        result("ok: it compiles for the kernel")
+    if not wrong:
+        result(f"ok: {sequences} random sequences of events break no window")
+    if compiled.kernel_error:
+        raise InputError(
+            f"{file}: does not compile for the kernel; correct what the compiler says:\n{compiled.kernel_error}"
+        )
+    if wrong:
+        raise RunError(f"{file}: {wrong}")
+
+
+@app.command()
+def load(
+    what: Annotated[str, typer.Argument(help="A name of `perigee cc list`, or a C file.", metavar="NAME|FILE")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter; may be given several times."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="The name that sockets ask for, at most 15 characters.")
+    ] = None,
+    default: Annotated[bool, typer.Option("--default", help="Make it the machine's default.")] = False,
+) -> None:
+    """Load a congestion control into the running kernel, as root. It stays until `perigee cc unload`, or a reboot.
+
+    Prints the name that sockets ask for: the algorithm's own, or p_NAME where the kernel has an algorithm of that
+    name. Under a name that was loaded before, the new version takes the earlier one's place: new sockets get it,
+    sockets that are open keep what they have.
+
+    [bold]Examples[/bold]
+
+      perigee cc load hybla --set rtt0="50 ms"
+      perigee cc load cubic --as cubic_nohs --set hystart=off
+      perigee cc load ./mycc.c --default
+    """
+    pairs = []
+    for setting in settings or ():
+        key, separator, value = setting.partition("=")
+        if not separator:
+            raise InputError(f'--set {setting}: write KEY=VALUE, for instance --set rtt0="25 ms"')
+        pairs.append((key.strip(), value.strip()))
+    loaded = kernel.load(what, pairs, name=name, make_default=default)
+    if loaded.warnings:
+        say(loaded.warnings.rstrip())
+    parameters = f" ({loaded.parameters})" if loaded.parameters else ""
+    how = "took the place of the earlier version" if loaded.replaced else "loaded"
+    say(f"{loaded.algorithm}{parameters} {how}; sockets ask for it as {loaded.name}")
+    if loaded.sockets_on_earlier:
+        say(f"{_count(loaded.sockets_on_earlier, 'socket')} with the earlier version until closed")
+    if loaded.default_before:
+        say(f"it is the machine's default; before, that was {loaded.default_before}")
+    result(loaded.name)
+
+
+@app.command()
+def unload(
+    name: Annotated[
+        str | None, typer.Argument(help="What it was loaded as, see `perigee cc status`, or what `load` was given.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that was loaded.")] = False,
+    wait: Annotated[
+        float | None, typer.Option("--wait", metavar="SECONDS", min=0, help="Wait for sockets that use it to end.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Unload it in any case; sockets that use it keep it until they close.")
+    ] = False,
+) -> None:
+    """Take a congestion control out of the kernel again, and put back the default that was there before it.
+
+    Refuses where sockets use it, and names them. With --wait the default is put back first, so that no new socket
+    gets it meanwhile.
+
+    [bold]Examples[/bold]
+
+      perigee cc unload hybla
+      perigee cc unload hybla --wait 60
+      perigee cc unload --all --force
+    """
+    if everything == (name is not None):
+        raise InputError("give either the NAME to unload, or --all")
+    if force and wait is not None:
+        raise InputError("give either --wait or --force")
+    names = [entry["name"] for entry in kernel.status()["loaded"]] if name is None else [name]
+    failed: PerigeeError | None = None
+    for one in names:
+        try:
+            _say_unloaded(kernel.unload(one, wait_s=wait, force=force))
+        except PerigeeError as error:
+            # With --all, what can be unloaded is.
+            if failed:
+                say(str(failed))
+            failed = error
+    if failed:
+        raise failed
+    if not names:
+        say("nothing is loaded")
+
+
+@app.command()
+def status(as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False) -> None:
+    """Show what is loaded, the sockets that use it, and what it does to each of them.
+
+    [bold]Examples[/bold]
+
+      perigee cc status
+      perigee cc status --json
+    """
+    found = kernel.status()
+    if as_json:
+        result(json.dumps(found, indent=2))
+        return
+    if not found["loaded"]:
+        result("nothing is loaded")
+    for entry in found["loaded"]:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry["loaded_s"]))
+        parameters = f" with {entry['parameters']}" if entry["parameters"] else ""
+        default = ", the machine's default" if entry["is_default"] else ""
+        result(f"{entry['name']}: {entry['algorithm']}{parameters}, {entry['origin']}, loaded {when}{default}")
+        _show_sockets(entry["sockets"], "no socket uses it")
+    if found["detached"]:
+        result("unloaded, and still used:")
+        _show_sockets(found["detached"], "")
+    result(f"default: {found['default']}; the kernel also has {', '.join(found['others'])}")
+    if found["unseen_processes"]:
+        say(
+            f"{_count(found['unseen_processes'], 'process', 'es')} not to be looked into: "
+            "the sockets of a network namespace of their own are not shown"
+        )
+
+
+def _show_sockets(sockets: list[dict[str, Any]], none: str) -> None:
+    if not sockets:
+        result(f"  {none}")
+        return
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("Socket", "Process", "Namespace"):
+        table.add_column(heading)
+    for heading in ("cwnd", "ssthresh", "RTT ms", "pacing Mbit/s", "delivery Mbit/s", "sent again"):
+        table.add_column(heading, justify="right")
+    for socket in sockets:
+        process = f"{socket['process']} ({socket['pid']})" if socket["pid"] else "-"
+        table.add_row(
+            f"{socket['local']} -> {socket['peer']} {socket['state']}",
+            escape(process),
+            escape(socket["namespace"] or "-"),
+            str(socket["cwnd_packets"]),
+            "-" if socket["ssthresh_packets"] is None else str(socket["ssthresh_packets"]),
+            number(socket["srtt_us"] / 1e3, 2),
+            "-" if socket["pacing_bps"] is None else number(socket["pacing_bps"] / 1e6, 1),
+            number(socket["delivery_bps"] / 1e6, 1),
+            str(socket["retransmissions"]),
+        )
+    out_console.print(table)
+
+
+def _say_unloaded(done: Unloaded) -> None:
+    say(f"{done.name} unloaded")
+    if done.default:
+        say(f"the machine's default is {done.default} again")
+    for namespace, default in done.namespaces:
+        say(f"the default of namespace {namespace} is {default} again")
+    if done.sockets_left:
+        say(f"{_count(done.sockets_left, 'socket')} with it until closed (`perigee cc status`)")
+
+
+def _count(number: int, noun: str, plural: str = "s") -> str:
+    return f"{number} {noun}{'' if number == 1 else plural}"
+
+
+def _in_the_kernel() -> tuple[list[dict[str, Any]], list[str]]:
+    """What is loaded, and the kernel's own names; where we may not look, nothing, with a word about it."""
+    try:
+        found = kernel.status()
+    except PerigeeError as error:
+        say(f"what is in the kernel is not shown: {error}")
+        return [], []
+    return found["loaded"], found["others"]

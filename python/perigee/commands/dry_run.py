@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The table of `perigee run --dry-run`.
+
+Of many runs the first and the last are shown: a million lines say less than their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from perigee.engines.contract import Plan, describe
+from perigee.engines.memory import Roomy
+from perigee.engines.runs import Runs
+from perigee.files import shown_bytes
+
+ALL_SHOWN = 100
+"""Up to so many runs are all shown."""
+FIRST_SHOWN, LAST_SHOWN = 10, 3
+"""Otherwise so many of them."""
+
+
+def listing(plan: Plan) -> tuple[Table, str]:
+    """Return a table of the runs, and what they are together."""
+    table = new_table("Run", "What", "Flows", "Links")
+    for index in shown_indices(len(plan.runs)):
+        if index is None:
+            table.add_row(*["..."] * 4)
+            continue
+        run = plan.runs[index]
+        flows, links = (", ".join(map(str, run.get(key, ()))) for key in ("flows", "links"))
+        table.add_row(str(index), escape(describe(run)), escape(flows), escape(links))
+    return table, f"{counted_runs(plan.runs)}{_size(plan)}; nothing was run"
+
+
+def shown_indices(count: int) -> Iterator[int | None]:
+    """Yield the runs to show; none: some are left out here.
+
+    Examples:
+        >>> list(shown_indices(1_000_000))[8:]
+        [8, 9, None, 999997, 999998, 999999]
+    """
+    if count <= ALL_SHOWN:
+        yield from range(count)
+        return
+    yield from range(FIRST_SHOWN)
+    yield None
+    yield from range(count - LAST_SHOWN, count)
+
+
+def _size(plan: Plan) -> str:
+    """Say how much a plan writes at the most, where it knows."""
+    if not isinstance(plan, Roomy):
+        return ""
+    size = plan.runs.rounds * sum(part.file for parts in plan.rooms for part in parts)
+    return f"; results of at most about {shown_bytes(size)} before they are compressed"
+
+
+def counted_runs(runs: Runs) -> str:
+    """Say how many runs there are."""
+    points, rounds = len(runs.points), runs.rounds
+    if len(runs) <= ALL_SHOWN:
+        return f"{len(runs)} runs"
+    return f"{len(runs)} runs: {points} point{'s' * (points > 1)} in {rounds} round{'s' * (rounds > 1)}"
+
+
+def new_table(*headings: str) -> Table:
+    """Return an empty table with these headings."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in headings:
+        table.add_column(heading)
+    return table

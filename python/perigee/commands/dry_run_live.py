@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A dry run between real hosts: when each run begins, and how much data it takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+
+from perigee.commands.dry_run import counted_runs, listing, new_table, shown_indices
+from perigee.engines.contract import Plan, describe
+from perigee.engines.live.engine import LivePlan
+from perigee.engines.live.timetable import time_of_day
+
+if TYPE_CHECKING:
+    from perigee._core import LiveFlow, LiveRun
+
+MBIT_S = 100
+"""The rate at which the data of flows is told that take what the path gives."""
+
+
+def live_listing(plan: Plan, now: float) -> tuple[Table, str]:
+    """Return a table of the runs with their beginnings, and the data that they take together.
+
+    Args:
+        plan: the runs, of real hosts.
+        now: seconds of Unix time, when they would begin.
+    """
+    if not isinstance(plan, LivePlan):
+        return listing(plan)
+    table = new_table("Run", "Begins", "What", "Flows")
+    begins = plan.beginnings(now)
+    total = Data()
+    for number, details in enumerate(plan.distinct):
+        times = sum(begin != LEFT_OUT for begin in begins[number :: len(plan.distinct)])
+        total.add(details, times)
+    for index in shown_indices(len(plan.runs)):
+        if index is None:
+            table.add_row(*["..."] * 4)
+            continue
+        run, begin, details = plan.runs[index], begins[index], plan.details(index)
+        flows = [
+            f"{flow.name}: {_what(flow)} {_way(flow, plan)}, {command.server}"
+            for flow, command in zip(details.flows, plan.commands(details), strict=True)
+        ]
+        if begin is None:
+            shown = "after the one before"
+        elif begin == LEFT_OUT:
+            shown = "left out (live.for)"
+        else:
+            shown = time_of_day(begin)
+        table.add_row(str(index), shown, escape(describe(run)), escape("\n".join(flows)))
+    return table, f"{counted_runs(plan.runs)}; {total}; nothing was run"
+
+
+LEFT_OUT = -1.0
+"""In place of an instant: the run is not begun any more."""
+
+
+class Data:
+    """How much goes over the path.
+
+    Examples:
+        >>> from types import SimpleNamespace as Planned
+        >>> flow = {"kind": "bulk", "size": None, "length_ns": None}
+        >>> sized, greedy = Planned(**flow | {"size": 10**9}), Planned(**flow | {"length_ns": 60 * 10**9})
+        >>> data = Data()
+        >>> data.add(Planned(flows=[sized, greedy]), 1)
+        >>> str(data)
+        '1.00 GB, and 1 min of flows that take what the path gives (at 100 Mbit/s: 0.75 GB)'
+    """
+
+    def __init__(self) -> None:
+        self._bytes = 0.0
+        self._greedy_s = 0.0
+
+    def add(self, details: LiveRun, times: int) -> None:
+        """Count the flows of a run that is carried out so many times."""
+        for flow in details.flows:
+            length_s = (flow.length_ns or 0) / 1e9
+            if flow.kind == "udp":
+                self._bytes += times * flow.rate_bps / 8 * length_s
+            elif flow.size is not None:
+                self._bytes += times * flow.size
+            else:
+                self._greedy_s += times * length_s
+
+    def __str__(self) -> str:
+        text = f"{self._bytes / 1e9:.2f} GB"
+        if not self._greedy_s:
+            return text
+        at = self._greedy_s * MBIT_S / 8e3
+        greedy = f"{self._greedy_s / 60:g} min of flows that take what the path gives (at {MBIT_S} Mbit/s: {at:.2f} GB)"
+        return f"{text}, and {greedy}" if self._bytes else greedy
+
+
+def _what(flow: LiveFlow) -> str:
+    amount = f"{flow.size / 1e6:g} MB" if flow.size is not None else f"{(flow.length_ns or 0) / 1e9:g} s"
+    how = f"UDP at {flow.rate_bps / 1e6:g} Mbit/s" if flow.kind == "udp" else str(flow.cc)
+    start = f", from {flow.start_ns / 1e9:g} s on" if flow.start_ns else ""
+    return f"{how}, {amount}{start}"
+
+
+def _way(flow: LiveFlow, plan: LivePlan) -> str:
+    return "from the server" if flow.to_node == plan.hosts.here else "to the server"

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee exec`: a real program behind an emulated link."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from perigee.commands.options import seconds
+from perigee.console import say
+from perigee.engines import emulation
+from perigee.errors import InputError
+from perigee.numbers import number
+from perigee.places import find_profile
+
+if TYPE_CHECKING:
+    from perigee._core import LinkReport, ProgramReport, Undelivered
+
+
+def command(
+    command: Annotated[
+        list[str], typer.Argument(help="The program and its arguments, after `--`.", metavar="COMMAND...")
+    ],
+    link: Annotated[str, typer.Option("--link", "-l", help="A profile: its name in profiles/, or its TOML file.")],
+    up: Annotated[
+        str | None,
+        typer.Option("--up", help="Another profile, whose `up` leads away from the program. \\[default: the same]"),
+    ] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option(help="A recording of the rate towards the program; short for --set down.rate.trace=FILE."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the profile; may be given several times."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the link's random processes.")] = 1,
+    mtu: Annotated[int, typer.Option(min=1280, max=65535, help="Largest packet, bytes.")] = 1500,
+    drain: Annotated[
+        str, typer.Option(help="How long, at the most, to carry what is still under way when the program has ended.")
+    ] = f"{emulation.DRAIN_S:g} s",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
+) -> None:
+    """Run any program behind an emulated satellite link.
+
+    The program has this terminal; its exit code is ours, and signals to this command are passed on to it. When it has
+    ended, processes that it left are ended, and what it has sent is carried to its end.
+
+    Everything it sends and receives crosses the link, between this machine's own TCP/IP and itself. It reaches this
+    host at the address that is printed when no other can be reached, and the outside world where this host forwards
+    packets. Nothing of this host is changed. Links nest. Needs root.
+
+    [bold]Examples[/bold]
+
+      perigee exec --link geo -- curl -o /dev/null https://example.org/large
+      perigee exec --link geo --set down.rate="20 Mbit/s" -- firefox
+      perigee exec --link viasat2 -- bash
+    """
+    pairs = [_pair(setting) for setting in settings or ()]
+    if trace is not None:
+        pairs.append(("down.rate.trace", trace))
+    down = find_profile(link)
+    done = emulation.run_behind(
+        command, down, down if up is None else find_profile(up), settings=pairs, seed=seed, mtu=mtu,
+        drain_s=seconds("--drain", drain, 0.0), begun=_tell, draining=partial(_tell_draining, drain=drain),
+    )  # fmt: skip
+    for note in notes(done):
+        say(note)
+    if not quiet:
+        say(summary(done))
+    raise typer.Exit(done.exit_code)
+
+
+def summary(done: ProgramReport) -> str:
+    """Return what a link did, in one line.
+
+    Examples:
+        >>> from types import SimpleNamespace as Report
+        >>> way = {"packets": 1000, "bytes": 1500000, "dropped": {"queue_full": 10, "loss": 0}, "delay_mean_ms": 300.0,
+        ...        "largest_queue_bytes": 2500000, "lateness_p99_us": 80.0}
+        >>> down, up = Report(**way), Report(**way | {"dropped": {"loss": 0}})
+        >>> print(summary(Report(duration_s=2.0, down=down, up=up)))
+        perigee: 2.0 s; down 1.5 MB, 1.0 % dropped (10 queue_full), queue up to 2.5 MB; up 1.5 MB, none dropped, \
+queue up to 2.5 MB; round trip of the link 600 ms on average; releases up to 80 us late (p99)
+    """
+    down, up = done.down, done.up
+    trip = down.delay_mean_ms + up.delay_mean_ms
+    late = max(down.lateness_p99_us, up.lateness_p99_us)
+    return (
+        f"perigee: {number(done.duration_s, 1)} s; down {_way(down)}; up {_way(up)}; "
+        f"round trip of the link {number(trip, 0)} ms on average; releases up to {number(late, 0)} us late (p99)"
+    )
+
+
+def notes(done: ProgramReport) -> list[str]:
+    """Return what did not end by itself, a line each.
+
+    Examples:
+        >>> from types import SimpleNamespace as Report
+        >>> left, ended = Report(connections=2, bytes=51_300, packets=40), [Report(pid=7, command="sleep")]
+        >>> for note in notes(Report(ended=ended, undelivered=left)):
+        ...     print(note)
+        note: ended what the program had left running: sleep (process 7)
+        note: given up before all had arrived: 51.3 kB of 2 connections not acknowledged, 40 packets on the link
+        >>> notes(Report(ended=[], undelivered=Report(connections=0, bytes=0, packets=0)))
+        []
+    """
+    said = []
+    if done.ended:
+        names = ", ".join(f"{process.command} (process {process.pid})" for process in done.ended)
+        said.append(f"note: ended what the program had left running: {names}")
+    if any((done.undelivered.connections, done.undelivered.bytes, done.undelivered.packets)):
+        said.append(f"note: given up before all had arrived: {_left(done.undelivered)}")
+    return said
+
+
+def _left(left: Undelivered) -> str:
+    connections = "1 connection" if left.connections == 1 else f"{left.connections} connections"
+    packets = "1 packet" if left.packets == 1 else f"{left.packets} packets"
+    return f"{_size(left.bytes)} of {connections} not acknowledged, {packets} on the link"
+
+
+def _way(way: LinkReport) -> str:
+    drops = {reason: count for reason, count in way.dropped.items() if count}
+    share = 100 * sum(drops.values()) / max(way.packets, 1)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in drops.items())
+    dropped = f"{number(share, 1)} % dropped ({reasons})" if drops else "none dropped"
+    return f"{_size(way.bytes)}, {dropped}, queue up to {_size(way.largest_queue_bytes)}"
+
+
+def _size(count: int) -> str:
+    """Return bytes with a prefix.
+
+    Examples:
+        >>> _size(980), _size(51_300), _size(2_500_000), _size(3_000_000_000)
+        ('980 B', '51.3 kB', '2.5 MB', '3.0 GB')
+    """
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{number(count / scale, 1)} {unit}"
+    return f"{count} B"
+
+
+def _tell(near: str, closed: str | None) -> None:
+    if closed is not None:
+        say(f"note: only this host can be reached, at {near}: {closed}")
+
+
+def _tell_draining(left: Undelivered, *, drain: str) -> None:
+    say(f"note: the program has ended; {_left(left)}; waiting for {drain} at the most (--drain), or until Ctrl-C")
+
+
+def _pair(setting: str) -> tuple[str, str]:
+    key, equals, value = setting.partition("=")
+    if not key.strip() or not equals:
+        raise InputError(f"--set {setting}: there is no key or no `=`; write --set down.rate='50 Mbit/s'")
+    return key.strip(), value

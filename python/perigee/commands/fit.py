@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee fit`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from perigee.commands.options import bits_per_second, seconds
+from perigee.console import out_console, result, say
+from perigee.errors import InputError
+from perigee.files import write_atomically
+from perigee.numbers import number
+
+if TYPE_CHECKING:
+    from perigee.fitting.check import Row
+
+
+def command(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The profile's file.", metavar="PROFILE.toml")],
+    ping: Annotated[Path | None, typer.Option(help="A log of `perigee ping`, of the path when idle.")] = None,
+    probe: Annotated[
+        list[Path] | None, typer.Option(help="A log of `perigee probe`; may be given several times.")
+    ] = None,
+    capture: Annotated[
+        list[Path] | None, typer.Option(help="A capture (pcap, pcapng) of transfers; may be given several times.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the profile. \\[default: its file's]")] = None,
+    down: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Rate towards the user, where it is known better.")
+    ] = None,
+    up: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Rate away from the user, where it is known better.")
+    ] = None,
+    down_delay: Annotated[
+        str | None,
+        typer.Option(help="Shortest one-way delay down. \\[default: half the shortest round trip]"),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> None:
+    """Fit a link profile to measurements of a real path.
+
+    The ping log gives delay, its tail, rare losses and their period; the probe gives rates, queues and losses of
+    packets that are close to each other; captured transfers say what the link carries at least. What nothing says stays
+    at a default, and is told. Each number of the profile has its source above it. The table lays simulated pings and
+    probes over the profile beside the measured ones.
+
+    [bold]Examples[/bold]
+
+      perigee fit --ping baseline.csv --probe probe.jsonl --out mylink.toml
+      perigee fit --ping baseline.csv --capture download.pcapng --out mylink.toml
+      perigee fit --ping baseline.csv --down "150 Mbit/s" --up "10 Mbit/s" --out mylink.toml
+      sudo perigee exec --link ./mylink.toml -- iperf3 -c example.org
+    """
+    # What these load takes longer than most other commands do.
+    from perigee.fitting.captured import ceilings
+    from perigee.fitting.check import check
+    from perigee.fitting.fit import Measured
+    from perigee.fitting.fit import fit as fit_to
+    from perigee.fitting.series import read_pings
+    from perigee.measuring.probe import read_log
+
+    title = name or out.stem
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", title):
+        raise InputError(f"--name {title}: small letters, digits, `-`, `_` and `.` make a name; give one")
+    if out.exists() and not overwrite:
+        raise InputError(f"{out}: is there already; give another file, or --overwrite")
+    measured = Measured(
+        pings=None if ping is None else read_pings(ping),
+        steps=[step for log in probe or () for step in read_log(log)],
+        captured=ceilings(capture) if capture else [],
+        down_bps=None if down is None else bits_per_second("--down", down),
+        up_bps=None if up is None else bits_per_second("--up", up),
+        down_delay_ms=None if down_delay is None else 1000 * seconds("--down-delay", down_delay, 0.0),
+    )
+    if probe and not measured.steps:
+        raise InputError(f"{probe[0]}: no rate was measured to its end; let `perigee probe` finish one")
+    fitted = fit_to(title, measured)
+    rows = check(fitted, measured)
+    write_atomically(out, fitted.text.encode())
+    if rows:
+        _show(rows)
+    for note in fitted.notes:
+        say(f"note: {note}")
+    for default in fitted.defaults:
+        say(f"not measured: {default}")
+    result(f"{out}: a profile for `perigee exec --link {_as_link(out)}` and `profile =` of a study")
+
+
+def _show(rows: list[Row]) -> None:
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("")
+    for head in ("", "measured", "fitted"):
+        table.add_column(head, justify="right" if head else "left")
+    for row in rows:
+        digits = 3 if row.unit == "%" else 2
+        table.add_row(row.what, row.unit, number(row.measured, digits), number(row.fitted, digits))
+    out_console.print(table)
+
+
+def _as_link(out: Path) -> str:
+    return str(out) if out.suffix == ".toml" or "/" in str(out) else f"./{out}"

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What commands have in common: their options, quantities with units, limits of authors' code, and when to stop."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from perigee.cc.limits import CodeLimits
+from perigee.errors import InputError
+
+CcStall = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME", help="Of your own congestion controls: processor time without progress until a run is ended."
+    ),
+]
+CcMemory = Annotated[
+    str, typer.Option(metavar="SIZE", help="Of your own congestion controls: address space of each process.")
+]
+DEFAULT_STALL = "10 s"
+DEFAULT_MEMORY = "4 GiB"
+
+Token = Annotated[
+    str | None, typer.Option(envvar="PERIGEE_TOKEN", help="The secret that both ends know; --serve makes one.")
+]
+TokenFile = Annotated[
+    Path | None, typer.Option(help="A file whose first line is the token; --serve makes it if there is none.")
+]
+Bind = Annotated[str, typer.Option(help="With --serve: the address to listen at. \\[default: all]")]
+Limit = Annotated[int, typer.Option(min=1, help="With --serve: pings of one address answered in a second.")]
+MaxRate = Annotated[str, typer.Option(help="With --serve: rate of a probe at the most.")]
+MaxTotal = Annotated[str, typer.Option(help="With --serve: rate of all clients' probes together at the most.")]
+MaxTime = Annotated[str, typer.Option(help="With --serve: length of a probe at the most.")]
+
+_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS_BYTES = {"MB": 10**6, "GB": 10**9, "MiB": 1 << 20, "GiB": 1 << 30}
+_LEAST_MEMORY = "512 MiB"
+_UNITS_BPS = {"bit/s": 1, "kbit/s": 1_000, "Mbit/s": 1_000_000, "Gbit/s": 1_000_000_000}
+
+
+def seconds(option: str, text: str, least: float) -> float:
+    """Read a time with its unit.
+
+    Examples:
+        >>> seconds("--interval", "200 ms", 0.001), seconds("--timeout", "1min", 0.001)
+        (0.2, 60.0)
+    """
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(us|ms|s|min|h|d)\s*", text)
+    if found is None:
+        raise InputError(f'{option} {text}: not a time with a unit; write "200 ms"')
+    value = float(found[1]) * _UNITS_S[found[2]]
+    if value < least:
+        raise InputError(f"{option} {text}: less than {least * 1000:g} ms")
+    return value
+
+
+def code_limits(stall: str, memory: str) -> CodeLimits:
+    """Read the limits of authors' code.
+
+    Examples:
+        >>> code_limits(DEFAULT_STALL, DEFAULT_MEMORY) == CodeLimits()
+        True
+        >>> code_limits("2 s", "100 MB")
+        Traceback (most recent call last):
+        ...
+        perigee.errors.InputError: --cc-memory 100 MB: less than 512 MiB, which the simulator itself needs
+    """
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(MB|GB|MiB|GiB)\s*", memory)
+    if found is None:
+        raise InputError(f'--cc-memory {memory}: not a size with a unit; write "{DEFAULT_MEMORY}"')
+    memory_bytes = round(float(found[1]) * _UNITS_BYTES[found[2]])
+    if memory_bytes < 512 << 20:
+        raise InputError(f"--cc-memory {memory}: less than {_LEAST_MEMORY}, which the simulator itself needs")
+    return CodeLimits(stall_s=seconds("--cc-stall", stall, 0.1), memory_bytes=memory_bytes)
+
+
+def bits_per_second(option: str, text: str) -> int:
+    """Read a rate with its unit.
+
+    Examples:
+        >>> bits_per_second("--rate", "0.5 Mbit/s"), bits_per_second("--rate", "64kbit/s")
+        (500000, 64000)
+    """
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kMG]?bit/s)\s*", text)
+    if found is None:
+        raise InputError(f'{option} {text}: not a rate with a unit; write "2 Mbit/s"')
+    value = round(float(found[1]) * _UNITS_BPS[found[2]])
+    if not 1_000 <= value <= 100_000_000_000:
+        raise InputError(f"{option} {text}: a rate is between 1 kbit/s and 100 Gbit/s")
+    return value
+
+
+def host_and_port(text: str, port: int) -> tuple[str, int]:
+    """Split `HOST[:PORT]`; an IPv6 address with a port stands in brackets.
+
+    Examples:
+        >>> host_and_port("example.org:7000", 7301), host_and_port("[2001:db8::1]:7000", 7301)
+        (('example.org', 7000), ('2001:db8::1', 7000))
+        >>> host_and_port("2001:db8::1", 7301), host_and_port("example.org", 7301)
+        (('2001:db8::1', 7301), ('example.org', 7301))
+    """
+    found = re.fullmatch(r"\[([^\]]+)\](?::([0-9]+))?|([^:]+):([0-9]+)", text)
+    if found is None:
+        return text, port
+    given = found[2] or found[4]
+    if given is not None and not 0 < int(given) < 1 << 16:
+        raise InputError(f"{text}: a port is between 1 and 65535")
+    return found[1] or found[3], port if given is None else int(given)
+
+
+class Stopped:
+    """True once Ctrl-C or a termination has come."""
+
+    def __init__(self) -> None:
+        self._stopped = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._stop)
+
+    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+        self._stopped = True
+
+    def __bool__(self) -> bool:
+        return self._stopped

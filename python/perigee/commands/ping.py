@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee ping`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from perigee.commands.options import (
+    Bind,
+    Limit,
+    MaxRate,
+    MaxTime,
+    MaxTotal,
+    Stopped,
+    Token,
+    TokenFile,
+    host_and_port,
+    seconds,
+)
+from perigee.commands.serving import allowed, serve_until_stopped
+from perigee.console import error_console, out_console, say
+from perigee.errors import EXIT_RUN_FAILED, InputError
+from perigee.files import write_atomically
+from perigee.measuring.server import LARGEST_PING_BYTES, PING_BYTES, PORT
+from perigee.measuring.tokens import secret
+from perigee.numbers import number
+
+if TYPE_CHECKING:
+    from perigee.measuring.round_trips import RoundTrips
+
+
+def command(
+    host: Annotated[
+        str | None, typer.Argument(metavar="HOST[:PORT]", help="Where `perigee ping --serve` runs.")
+    ] = None,
+    token: Token = None,
+    token_file: TokenFile = None,
+    server: Annotated[bool, typer.Option("--serve", help="Answer instead of asking, pings and probes.")] = False,
+    bind: Bind = "",
+    limit: Limit = 1000,
+    max_rate: MaxRate = "200 Mbit/s",
+    max_total: MaxTotal = "400 Mbit/s",
+    max_time: MaxTime = "15 min",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="UDP port of the server.")] = PORT,
+    interval: Annotated[str, typer.Option(help="Between two datagrams.")] = "200 ms",
+    size: Annotated[
+        int, typer.Option(min=PING_BYTES, max=LARGEST_PING_BYTES, help="Bytes of a datagram.")
+    ] = PING_BYTES,
+    timeout: Annotated[str, typer.Option(help="An answer that has not come by then is lost.")] = "10 s",
+    count: Annotated[
+        int | None, typer.Option("--count", "-c", min=1, help="Datagrams to send. \\[default: until Ctrl-C]")
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="A line for each datagram goes here; a log that is there is continued.")
+    ] = None,
+    summary: Annotated[Path | None, typer.Option(help="Only sum up this log.", metavar="LOG")] = None,
+    ccdf: Annotated[Path | None, typer.Option(help="Write the complementary distribution to this CSV file.")] = None,
+) -> None:
+    """Measure the round trip and the loss of a real path, for days if need be.
+
+    Small UDP datagrams go to a server of the same program at a fixed pace, and come back. Memory is constant.
+    Ctrl-C ends it with the summary; with --log the same command goes on later. The server answers only who knows the
+    token, a datagram for a datagram; what its limit leaves without an answer is counted apart from what is lost.
+
+    [bold]Examples[/bold]
+
+      perigee ping --serve --token-file token                    on a host beyond the link
+      perigee ping example.org --token correct-horse --log baseline.csv
+      perigee ping --summary baseline.csv --ccdf baseline-ccdf.csv
+    """
+    from perigee.measuring.ping import PingPlan, read_log
+    from perigee.measuring.ping import ping as send
+
+    if summary is not None:
+        _show(read_log(summary), ccdf)
+        return
+    known = secret(token, token_file, make=server)
+    if server:
+        if host is not None:
+            raise InputError(f"{host}: with --serve there is no host to ask; use --bind for the address to listen at")
+        serve_until_stopped(bind, port, known, allowed(limit, max_rate, max_total, max_time))
+        return
+    if host is None:
+        raise InputError("no host is given; `perigee ping --serve` answers, `perigee ping HOST` asks")
+    name, port = host_and_port(host, port)
+    plan = PingPlan(
+        name, known, port=port, interval_s=seconds("--interval", interval, 0.001), size=size,
+        timeout_s=seconds("--timeout", timeout, 0.01), count=count,
+    )  # fmt: skip
+    stopped = Stopped()
+    with error_console.status("") as line:
+
+        def watch(counted: RoundTrips) -> bool:
+            limited = f", {counted.limited} over the server's limit" if counted.limited else ""
+            line.update(f"{counted.sent} sent, {counted.lost} lost{limited}, mean {number(counted.mean_ms, 1)} ms")
+            return not stopped
+
+        counted = send(plan, log, watch)
+    _show(counted, ccdf)
+    if counted.sent and not counted.answered and not counted.limited:
+        say("no answer came: is the token the same, UDP let through, and the server of this version?")
+        raise typer.Exit(EXIT_RUN_FAILED)
+
+
+def _show(counted: RoundTrips, ccdf: Path | None) -> None:
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("Round trip")
+    table.add_column("ms", justify="right")
+    if counted.answered:
+        rows = [("least", counted.min_ms), ("mean", counted.mean_ms), ("standard deviation", counted.sd_ms)]
+        rows += [(name, counted.quantile_ms(share)) for name, share in _QUANTILES]
+        for name, value in [*rows, ("largest", counted.max_ms)]:
+            table.add_row(name, number(value, 2))
+    out_console.print(table)
+    several = counted.events - counted.single_events
+    out_console.print(
+        f"{counted.sent} sent, {counted.lost} lost ({number(100 * counted.loss, 3)} %) in {counted.events} events, "
+        f"{several} of them of several in a row, {counted.longest_event} at the most",
+        highlight=False,
+    )
+    if counted.limited:
+        out_console.print(
+            f"{counted.limited} reached the server over its limit; they have no round trip and are not lost: take a "
+            "longer --interval, or raise its --limit",
+            highlight=False,
+        )
+    if ccdf is not None:
+        rows_ = (f"{rtt:.1f},{above:.9g}\n" for rtt, above in counted.above())
+        write_atomically(ccdf, ("rtt_ms,share_above\n" + "".join(rows_)).encode())
+
+
+_QUANTILES = (("median", 0.5), ("95th percentile", 0.95), ("99th percentile", 0.99), ("99.9th percentile", 0.999))

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee probe`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from perigee.commands.options import (
+    Bind,
+    Limit,
+    MaxRate,
+    MaxTime,
+    MaxTotal,
+    Stopped,
+    Token,
+    TokenFile,
+    bits_per_second,
+    host_and_port,
+    seconds,
+)
+from perigee.commands.serving import allowed, serve_until_stopped
+from perigee.console import error_console, out_console, result, say
+from perigee.errors import InputError
+from perigee.measuring.server import PORT
+from perigee.measuring.tokens import secret
+from perigee.numbers import number
+
+if TYPE_CHECKING:
+    from perigee.measuring.probe import Direction
+    from perigee.measuring.probe_steps import Step
+
+_DIRECTIONS: dict[str, tuple[Direction, ...]] = {"up": ("up",), "down": ("down",), "both": ("up", "down")}
+
+
+def command(
+    host: Annotated[
+        str | None, typer.Argument(metavar="HOST[:PORT]", help="Where `perigee probe --serve` runs.")
+    ] = None,
+    token: Token = None,
+    token_file: TokenFile = None,
+    server: Annotated[bool, typer.Option("--serve", help="Answer instead of asking, probes and pings.")] = False,
+    bind: Bind = "",
+    limit: Limit = 1000,
+    max_rate: MaxRate = "200 Mbit/s",
+    max_total: MaxTotal = "400 Mbit/s",
+    max_time: MaxTime = "15 min",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="UDP port of the server.")] = PORT,
+    rate: Annotated[
+        list[str] | None,
+        typer.Option(help="A rate, headers of IP and UDP counted; may be given several times. \\[default: 1 Mbit/s]"),
+    ] = None,
+    find: Annotated[
+        bool, typer.Option("--find", help="From the rate on, twice as much until the path is full; then just below.")
+    ] = False,
+    direction: Annotated[str, typer.Option(help="up: to the server, down: from it, or both, one after the other.")] = (
+        "both"
+    ),
+    reverse: Annotated[bool, typer.Option("--reverse", help="Short for --direction down.")] = False,
+    time: Annotated[str, typer.Option(help="Length of each rate.")] = "60 s",
+    packet: Annotated[int, typer.Option(help="Bytes of a packet, headers of IP and UDP counted.")] = 1500,
+    interval: Annotated[str, typer.Option(help="Of the figures over time in the log.")] = "100 ms",
+    log: Annotated[
+        Path | None, typer.Option(help="A line for each rate goes here; a log that is there is continued.")
+    ] = None,
+    summary: Annotated[Path | None, typer.Option(help="Only sum up this log.", metavar="LOG")] = None,
+) -> None:
+    """Measure what a real path carries: rate, loss, losses in a row, and delay under load.
+
+    UDP datagrams go at a constant rate, for a while at each of several rates, to a server of the same program or from
+    it. Where loss begins, the rate that arrives is the path's capacity. The server does only what a client asks that
+    knows the token and has shown that it receives at its address; it stops when the client is gone.
+
+    [bold]Examples[/bold]
+
+      perigee probe --serve --token-file token                    on a host beyond the link; it answers pings too
+      perigee probe example.org --rate "0.5 Mbit/s" --rate "1 Mbit/s" --rate "2 Mbit/s" --time "600 s" --log probe.jsonl
+      perigee probe example.org --find --rate "5 Mbit/s" --time "10 s" --direction down
+      perigee probe --summary probe.jsonl
+    """
+    from perigee.measuring.probe import ProbePlan, read_log, with_packet
+    from perigee.measuring.probe import probe as measure
+
+    if summary is not None:
+        _show(read_log(summary))
+        return
+    known = secret(token, token_file, make=server)
+    if server:
+        if host is not None:
+            raise InputError(f"{host}: with --serve there is no host to ask; use --bind for the address to listen at")
+        serve_until_stopped(bind, port, known, allowed(limit, max_rate, max_total, max_time))
+        return
+    if host is None:
+        raise InputError("no host is given; `perigee probe --serve` answers, `perigee probe HOST` asks")
+    if direction not in _DIRECTIONS:
+        raise InputError(f"--direction {direction}: one of {', '.join(_DIRECTIONS)}")
+    rates = tuple(bits_per_second("--rate", text) for text in rate or ["1 Mbit/s"])
+    if find and len(rates) > 1:
+        raise InputError("--find begins with one --rate and chooses the others; give one")
+    name, port = host_and_port(host, port)
+    plan = ProbePlan(
+        name, known, rates, port=port, directions=("down",) if reverse else _DIRECTIONS[direction],
+        time_s=seconds("--time", time, 0.1), interval_s=seconds("--interval", interval, 0.001), find=find,
+    )  # fmt: skip
+    plan = with_packet(plan, packet)
+    stopped = Stopped()
+    with error_console.status("") as line:
+
+        def watch(what: str, share: float) -> bool:
+            line.update(f"{what}, {100 * share:.0f} %")
+            return not stopped
+
+        steps = measure(plan, log, watch)
+    _show(steps)
+
+
+def _show(steps: list[Step]) -> None:
+    if not steps:
+        say("nothing was measured yet")
+        return
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("")
+    heads = ("offered", "sent", "received", "lost", "bursts", "longest", "mean delay", "most", "reordered")
+    units = ("Mbit/s", "Mbit/s", "Mbit/s", "%", "", "packets", "ms over the least", "ms over the least", "packets")
+    for head, unit in zip(heads, units, strict=True):
+        table.add_column(f"{head}\n{unit}", justify="right")
+    for step in steps:
+        mean, most = step.delay_variation_ms
+        table.add_row(
+            step.direction, number(step.offered_bps / 1e6, 3), number(step.sent_bps / 1e6, 3),
+            number(step.received_bps / 1e6, 3), number(100 * step.loss, 2), str(step.bursts),
+            str(step.longest_burst), number(mean, 1), number(most, 1), str(step.reordered),
+        )  # fmt: skip
+    out_console.print(table)
+    for direction in dict.fromkeys(step.direction for step in steps):
+        result(_capacity(steps, direction))
+    for step in steps:
+        _say_what_is_odd(step)
+
+
+def _capacity(steps: list[Step], direction: str) -> str:
+    from perigee.measuring.probe_steps import capacity_bps
+
+    found = capacity_bps(steps, direction)
+    own = [step for step in steps if step.direction == direction]
+    if found is None:
+        most = max(own, key=lambda step: step.received_bps)
+        return f"{direction}: never full; it carries {number(most.received_bps / 1e6, 3)} Mbit/s or more"
+    carried, step = found
+    return (
+        f"{direction}: capacity {number(carried / 1e6, 3)} Mbit/s, received when "
+        f"{number(step.sent_bps / 1e6, 3)} were sent"
+    )
+
+
+def _say_what_is_odd(step: Step) -> None:
+    title = f"{step.direction} {number(step.offered_bps / 1e6, 3)} Mbit/s"
+    if not step.received:
+        say(f"note: {title}: nothing arrived; do smaller packets (--packet) pass?")
+    if step.sent_bps < 0.995 * step.offered_bps:
+        why = "this machine was late" if step.late_s else "the sender's own network took no more"
+        say(f"note: {title}: only {number(step.sent_bps / 1e6, 3)} Mbit/s were sent: {why}")

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee run`."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from perigee.commands import options
+from perigee.console import error_console, out_console, say
+from perigee.places import find_study
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from perigee.engines.contract import Plan
+
+
+def command(
+    study: Annotated[str, typer.Argument(help="A study: its name in studies/, its folder, or its TOML file.")],
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="sim: simulated, in virtual time. emu: real TCP over emulated links, in real time, as root. "
+            "live: between real hosts, through their iperf3 servers."
+        ),
+    ] = "sim",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the study; may be given several times."),
+    ] = None,
+    reduced: Annotated[
+        bool, typer.Option("--reduced", help="The small size that the study declares for tests.")
+    ] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time. \\[default: one per core]")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Results folder. \\[default: results/STUDY]")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Emulated runs: begin also where this machine is too slow for real time.")
+    ] = False,
+    cc_stall: options.CcStall = options.DEFAULT_STALL,
+    cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the runs; of real hosts also when they begin, and the data.")
+    ] = False,
+) -> None:
+    """Carry a study out and keep its results in a folder.
+
+    Ctrl-C leaves a folder that the same command resumes. The tables are the same, byte for byte, however many
+    runs go at a time. A folder with other results, or with anything else in it, is never written to.
+    Congestion controls of your own run in processes of their own, with limits of time and memory.
+
+    [bold]Examples[/bold]
+
+      perigee run claypool-2021
+      perigee run claypool-2021 --reduced --out /tmp/try
+      perigee run claypool-2021 --set rounds=10 --set flow.size="100 MB"
+      perigee run ./my-study.toml --jobs 1
+      perigee run ./my-study.toml --engine live --set live.servers.server=example.org:5201 --dry-run
+    """
+    # Modules that a dry run, or another command, has no use for are slow to import.
+    from perigee.engines import choice
+    from perigee.engines.job import Job
+
+    job = Job(
+        study=find_study(study),
+        engine=choice.engine(engine, say, force=force, limits=options.code_limits(cc_stall, cc_memory)),
+        settings=settings or (),
+        reduced=reduced,
+        out=out,
+        workers=jobs,
+        fresh=fresh,
+    )
+    if dry_run:
+        table, together = _listing(job.engine.plan(job.study, job.settings, job.reduced))
+        out_console.print(table)
+        say(together)
+        return
+    from perigee.commands import progress
+    from perigee.commands.run_notes import say_notes
+    from perigee.engines.runner import carry_out
+
+    file = job.study.path.resolve()
+    title = file.parent.name if file.name == "study.toml" else file.stem
+    with progress.bar(error_console, title) as watch:
+        done = carry_out(job, watch, say)
+    if done.warnings:
+        error_console.print(escape(done.warnings.rstrip()), highlight=False, soft_wrap=True)
+    if done.resumed == done.runs:
+        text = f"all {done.runs} runs are there already (--fresh begins anew)"
+    elif done.resumed:
+        text = f"{done.runs} runs, {done.resumed} of them from before"
+    else:
+        text = f"{done.runs} runs"
+    say_notes(done.folder)
+    error_console.print(
+        f"{text}; next: perigee report {shlex.quote(str(done.folder))}", highlight=False, soft_wrap=True
+    )
+    out_console.print(str(done.folder), highlight=False, soft_wrap=True, markup=False)
+
+
+def _listing(plan: Plan) -> tuple[Table, str]:
+    from perigee.engines.contract import Timed
+
+    if isinstance(plan, Timed):
+        from perigee.commands.dry_run_live import live_listing
+
+        return live_listing(plan, time.time())
+    from perigee.commands.dry_run import listing
+
+    return listing(plan)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Notes on finished runs: flows that did not complete, late releases, runs left out, gaps in recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+from rich.markup import escape
+
+from perigee.console import error_console, say
+from perigee.numbers import number
+from perigee.store.outcomes import FAILED, INCOMPLETE
+from perigee.store.results import Results
+
+LATE_US = 1000.0
+"""99th percentile of the lateness of releases from which a run says so."""
+
+
+def say_notes(folder: Path) -> None:
+    """Print what a reader of the results should know before believing them."""
+    results = Results(folder)
+    _say_failures(results)
+    _say_lateness(results)
+    _say_left_out(folder)
+    _say_gaps(results)
+
+
+def _say_lateness(results: Results) -> None:
+    """Say so where an emulator was too late for its results to be the link's."""
+    if not results.has("releases"):
+        return
+    late = results.table("releases").filter(pl.col("late_p99_us") > LATE_US)
+    if not late.is_empty():
+        worst = number(float(late.select(pl.max("late_p99_us")).item()) / 1000, 1)
+        runs = late["run"].n_unique()
+        error_console.print(
+            f"[bold red]late:[/bold red] in {runs} runs this machine released packets up to {worst} ms late (p99); "
+            "their delays are not the link's alone",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _say_left_out(folder: Path) -> None:
+    """Say how many runs between real hosts are not in the results."""
+    count = len(list((folder / "raw").glob("run-*-left-out.json")))
+    if count:
+        say(f"{count} runs were left out when the time was over; they are in no table")
+
+
+def _say_failures(results: Results) -> None:
+    """Say how flows ended that did not carry everything."""
+    flows = results.table("flows")
+    ends = flows.filter(~pl.col("completed")).group_by("outcome").agg(pl.len(), pl.n_unique("run")).sort("outcome")
+    for outcome, count, runs in ends.iter_rows():
+        said = (FAILED | INCOMPLETE).get(outcome, outcome)
+        where = f"{runs} run" if runs == 1 else f"{runs} runs"
+        error_console.print(
+            f"[bold red]not completed:[/bold red] {count} of {flows.height} flows, in {where}: {escape(said)} "
+            "(table flows, column outcome)",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _say_gaps(results: Results) -> None:
+    """Say so where an emulator could not record as fast as it moved packets."""
+    if not results.has("gaps"):
+        return
+    gaps = results.table("gaps").group_by("record").agg(pl.sum("missing"), pl.n_unique("run")).sort("record")
+    for record, missing, runs in gaps.iter_rows():
+        what = "packets" if record == "capture" else "events"
+        error_console.print(
+            f"[bold red]missing:[/bold red] {missing} {what} in {runs} runs came faster than they could be recorded "
+            "(table gaps)",
+            highlight=False,
+            soft_wrap=True,
+        )

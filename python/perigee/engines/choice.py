@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The engines by the names that `--engine` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
+from perigee.engines.contract import Engine
+from perigee.engines.native import Emulator, Simulator
+from perigee.errors import InputError
+
+
+def engine(
+    name: str,
+    say: Callable[[str], None] = lambda _text: None,
+    *,
+    force: bool = False,
+    limits: CodeLimits = DEFAULT_LIMITS,
+) -> Engine:
+    """Return the engine called `name`; it says with `say` what happens while it works.
+
+    With `force` it begins what this machine is too slow for; `limits` are those of authors' code in simulated runs.
+
+    Raises:
+        InputError: there is no such engine.
+
+    Examples:
+        >>> engine("emu").most_at_once
+        1
+        >>> engine("lab")
+        Traceback (most recent call last):
+        ...
+        perigee.errors.InputError: --engine lab: there is no such engine; the engines are: sim, emu, live
+    """
+    match name:
+        case "sim":
+            return Simulator(limits)
+        case "emu":
+            return Emulator(say, force=force)
+        case "live":
+            from perigee.engines.live.engine import Live
+
+            return Live(say)
+    raise InputError(f"--engine {name}: there is no such engine; the engines are: sim, emu, live")

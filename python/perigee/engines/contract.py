@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The contract of every engine: a study becomes a plan of runs, and a run becomes tables with the same columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from perigee.engines.runs import Runs
+    from perigee.places import StudyFile
+
+Progress = Callable[[float], bool]
+"""Called with the share of a run that is done (0..1); returns whether to go on."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one run gives.
+
+    Attributes:
+        tables: Arrow tables by name, in the columns of `schema/results.md`.
+        captures: packet captures (pcapng) by node, where the study asks for them and the engine holds them in memory.
+        files: further files by their path in the results folder.
+    """
+
+    tables: Mapping[str, pa.Table]
+    captures: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Plan(Protocol):
+    """The runs of a study with all its settings resolved."""
+
+    @property
+    def study(self) -> str:
+        """The study's name."""
+
+    @property
+    def runs(self) -> Runs:
+        """What each run is: `index`, `round`, `seed`, `point` (what varied), links, flows; in run order."""
+
+    @property
+    def setup(self) -> Mapping[str, Any]:
+        """Links, hosts and flows of the first run in words: lists of `name` and `properties`, for the report."""
+
+    @property
+    def warnings(self) -> str:
+        """What a compiler warned of in authors' congestion controls."""
+
+    @property
+    def sources(self) -> Mapping[str, bytes]:
+        """The text of each author's congestion control, by the name that results have for it."""
+
+    def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
+        """Do one run; `None` when `progress` asked to stop.
+
+        Args:
+            index: which run.
+            progress: told how far it is.
+            captures: the folder for captures that are too large for memory, as `run-INDEX-NODE.pcapng`.
+
+        Raises:
+            RunError: the run failed.
+            StorageError: a capture cannot be written.
+        """
+
+
+class Engine(Protocol):
+    """A way to carry a study out.
+
+    Attributes:
+        name: as `--engine` and the results have it.
+        most_at_once: how many runs may go at a time; none: as many as there are cores.
+    """
+
+    name: str
+    most_at_once: int | None
+
+    @property
+    def build(self) -> str:
+        """Fingerprint of the engine: half-finished results of another one are not continued."""
+
+    def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
+        """Read a study and lay out its runs.
+
+        Args:
+            study: the study file.
+            settings: `key=value` overrides.
+            reduced: take the small size the study declares.
+
+        Raises:
+            InputError: the study or a setting is wrong; the message names file, line and fix.
+        """
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A plan that has processes of its own."""
+
+    def close(self) -> None:
+        """End them."""
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A plan whose runs have their times."""
+
+    def begin(self, since_s: float, *, resumed: bool) -> None:
+        """Say when the study began, seconds of Unix time, and whether runs of it are there already."""
+
+    def outlook(self) -> tuple[str, float | None]:
+        """Return what goes on, and how many seconds are left; none: nobody knows."""
+
+
+def describe(run: Mapping[str, Any]) -> str:
+    """Say in a few words which run it is.
+
+    Examples:
+        >>> describe({"round": 3, "point": {"flow.cc": "cubic"}})
+        'round 3, flow.cc = cubic'
+    """
+    point = run.get("point") or {}
+    if isinstance(point, str):
+        point = json.loads(point)
+    words = [f"round {run.get('round', 0)}", *(f"{key} = {value}" for key, value in point.items())]
+    return ", ".join(words)

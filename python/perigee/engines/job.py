@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A job: a study, the engine that carries it out, and the folder for its results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perigee.engines.contract import Engine
+from perigee.errors import InputError
+from perigee.files import printable
+from perigee.places import StudyFile
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run and where to put it.
+
+    Attributes:
+        study: the study file.
+        engine: what carries it out.
+        settings: `key=value` overrides.
+        reduced: take the small size the study declares.
+        out: the results folder; none: `results/<study>`, with `-emu` or `-live` for these engines and `-reduced` for
+            that size.
+        workers: how many runs at a time; none: as many as there are cores.
+        fresh: begin anew where results are there already.
+
+    Raises:
+        InputError: a setting is not text.
+    """
+
+    study: StudyFile
+    engine: Engine
+    settings: Sequence[str] = ()
+    reduced: bool = False
+    out: Path | None = None
+    workers: int | None = None
+    fresh: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse settings that no file of results could hold."""
+        for setting in self.settings:
+            if printable(setting) != setting:
+                raise InputError(f"--set {printable(setting)}: is no UTF-8; rename the file, or write it in UTF-8")

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The live engine: run after run, with what goes wrong between real hosts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perigee.analysis import iperf3, observations
+from perigee.analysis.observations import FlowDescription, Observation
+from perigee.core import core_fingerprint, native
+from perigee.engines.contract import Output, Progress, describe
+from perigee.engines.live.client import Command, TroubleError, carry
+from perigee.engines.live.plan import Hosts, check, commands
+from perigee.engines.live.timetable import Clock, RealClock, Say, Schedule, Timetable, beginnings, time_of_day
+from perigee.engines.native import NativePlan, native_plan
+from perigee.engines.runs import Runs
+from perigee.errors import InputError, RunError
+
+if TYPE_CHECKING:
+    from perigee._core import LiveFlow, LiveRun, LiveSettings
+    from perigee.places import StudyFile
+
+BROKEN_OFF = "control socket has closed unexpectedly"
+INTERRUPTED = "interrupt"
+FIRST_PAUSE_S = 2.0
+"""Before a run is tried again for the first time; doubled each time until one comes through."""
+
+
+class Live:
+    """Real hosts: one run after the other over a path that nobody emulates."""
+
+    name = "live"
+    most_at_once: int | None = 1
+
+    def __init__(self, say: Say = lambda _text: None, clock: Clock | None = None) -> None:
+        self._say = say
+        self._clock = clock or RealClock()
+
+    @property
+    def build(self) -> str:
+        """Fingerprint of what measures."""
+        return core_fingerprint()
+
+    def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> LivePlan:
+        """Read a study and lay out its runs, see `Engine.plan`; what cannot be carried is an error."""
+        if shutil.which("iperf3") is None:
+            raise InputError("--engine live: iperf3 is not installed; install the package iperf3 (apt install iperf3)")
+        core_plan = native_plan(study, settings, reduced, real=True)
+        return LivePlan(core_plan, self._say, self._clock)
+
+
+class LivePlan(NativePlan):
+    """The runs of a study between real hosts.
+
+    Attributes:
+        hosts: which they are.
+        schedule: when runs begin.
+        distinct: what the runs of the first round are, see `details`.
+    """
+
+    def __init__(self, plan: native.Plan, say: Say, clock: Clock) -> None:
+        super().__init__(plan, "live")
+        settings = plan.live()
+        self.distinct = [self.details(index) for index in range(len(self.runs.points))]
+        self.hosts = Hosts.of(settings, self.distinct)
+        check(self.distinct, self.hosts)
+        # Results of other hosts are other results.
+        hosts = {key: value for key, value in asdict(self.hosts).items() if key != "connect_timeout_s"}
+        points = [{**point, "hosts": hosts} for point in self.runs.points]
+        self.runs = Runs(points, self.runs.rounds, self.runs.seed_of)
+        self._expected_of_point_s = [self._expected_s(details) for details in self.distinct]
+        self.setup = {**self.setup, "links": [_path(node, server) for node, server in self.hosts.servers.items()]}
+        if self.hosts.own_tcp:
+            self.setup["hosts"] = []
+        self.schedule = _schedule(settings)
+        self._retries = settings.retries
+        self._backoff_s = settings.backoff_ns / 1e9
+        self._pause_s = FIRST_PAUSE_S
+        self._again = settings.again
+        self._timeout_s = settings.timeout_ns / 1e9
+        self._say = say
+        self._clock = clock
+        self._timetable = Timetable(self.schedule, clock, say)
+        self._under_way: int | None = None
+        self._took_s: float | None = None
+        self._has_worked = False
+        # Congestion controls that came through.
+        self._worked: set[str] = set()
+        self._told: set[str] = set()
+        self._outlook: tuple[str, float | None] = ("", None)
+        self._outlook_until = 0.0
+
+    def details(self, index: int) -> LiveRun:
+        """Return what a run is."""
+        return self._plan.live_run(index)
+
+    def commands(self, details: LiveRun) -> list[Command]:
+        """Return the processes of a run."""
+        return commands(details, self.hosts)
+
+    def beginnings(self, now: float) -> list[float | None]:
+        """Return when each run would begin, Unix time; none: after the one before; -1: not any more.
+
+        A run is taken to last as long as that of its point in the first round: random starts move it by little.
+        """
+        runs = self.runs
+        took = self._expected_of_point_s * runs.rounds
+        return beginnings(self.schedule, now, [runs.round_of(index) for index in range(len(runs))], took)
+
+    def begin(self, since_s: float, *, resumed: bool) -> None:
+        """Say when the study began, seconds of Unix time, and whether runs of it are there already."""
+        self._has_worked = resumed
+        if resumed:
+            self._timetable.begin(since_s)
+
+    def outlook(self) -> tuple[str, float | None]:
+        """Return what goes on, and how many seconds are left; none: nobody knows."""
+        now = self._clock.steady()
+        if now >= self._outlook_until:
+            self._outlook, self._outlook_until = self._look_ahead(), now + 1.0
+        return self._outlook
+
+    def _look_ahead(self) -> tuple[str, float | None]:
+        index = self._under_way or 0
+        rounds = [self.runs.round_of(each) for each in range(index, len(self.runs))]
+        left = self._timetable.left_s(rounds, self._took_s or self._expected_s(self.details(index)))
+        waiting = self._timetable.waiting_for
+        return ("" if waiting is None else f"next run at {time_of_day(waiting)}"), left
+
+    def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
+        """Wait for its time and carry out one run, see `Plan.execute`; failures are tried again."""
+        self._under_way = index
+        run, details = self.runs[index], self.details(index)
+        in_time = self._timetable.wait(run["round"], lambda: progress(0.0))
+        if in_time is None:
+            return None
+        if not in_time:
+            if "over" not in self._told:
+                self._told.add("over")
+                self._say("the time of `live.for` is over; what is left of the study is left out")
+            return Output(observations.tables([]), files={_raw(index, "left-out"): b"{}\n"})
+        try:
+            return self._attempts(index, run, details, progress)
+        finally:
+            self._timetable.ended()
+
+    def _attempts(self, index: int, run: Mapping[str, Any], details: LiveRun, progress: Progress) -> Output | None:
+        failures: list[dict[str, Any]] = []
+        files: dict[str, bytes] = {}
+        flows = self.commands(details)
+        while True:
+            began, begun_wall = self._clock.steady(), self._clock.wall()
+            try:
+                outputs = carry(flows, details.time_limit_ns / 1e9, self._timeout_s, self._watch(details, progress))
+                if outputs is None:
+                    return None
+                tables = self._measure(index, run, details, outputs)
+            except TroubleError as trouble:
+                text = self._explain(trouble, flows, details)
+                where = f"run {index} ({describe(run)}), flow {trouble.flow}: {text}"
+                if trouble.lasting:
+                    raise RunError(where) from trouble
+                failures.append({"began": time_of_day(begun_wall), "flow": trouble.flow, "error": trouble.text})
+                for flow, output in trouble.outputs.items():
+                    files[_raw(index, f"{flow}-failed-{len(failures)}")] = output
+                if len(failures) > self._retries:
+                    self._check_worth(len(failures), where, self._lacks(trouble, details))
+                    record = {**run, "attempts": failures}
+                    files[_raw(index, "failed")] = json.dumps(record, indent=1).encode()
+                    return Output(self._measure(index, run, details, trouble.outputs, trouble), files=files)
+                self._say(f"{where}; trying again in {self._pause_s:.0f} s")
+                if not self._sleep(self._pause_s, progress):
+                    return None
+                # It goes on growing from run to run, so that an hour without a server does not use up a study.
+                self._pause_s = min(2 * self._pause_s, max(self._backoff_s, FIRST_PAUSE_S))
+                continue
+            self._pause_s = FIRST_PAUSE_S
+            self._took_s = self._clock.steady() - began
+            self._has_worked = True
+            self._worked.update(flow.cc for flow in details.flows)
+            files |= {_raw(index, flow): output for flow, output in outputs.items()}
+            return Output(tables, files=files)
+
+    def _check_worth(self, tries: int, where: str, lacks: bool) -> None:
+        """Say that a run is given up, or raise where the study had better not go on.
+
+        Raises:
+            RunError: nothing has come through yet, or the user wants failed runs again.
+        """
+        tried = "once" if tries == 1 else f"{tries} times"
+        if not self._has_worked:
+            raise RunError(f"{where}; tried {tried}, and nothing has come through yet, so the study is not begun")
+        if self._again or lacks:
+            raise RunError(f"{where}; tried {tried}; give the same command again to go on with this run")
+        self._say(f"{where}; tried {tried}; its flows are kept as failed")
+
+    def _measure(
+        self, index: int, run: Mapping[str, Any], details: LiveRun, outputs: Mapping[str, bytes],
+        trouble: TroubleError | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Read what the processes wrote; of a run with `trouble`, what there is."""
+        rows = []
+        for flow in details.flows:
+            name = flow.name
+            try:
+                carried = self._read(flow, outputs) if name in outputs else None
+            except TroubleError:
+                if trouble is None:
+                    raise
+                carried = None
+            if carried is None:
+                carried = iperf3.Flow(name, flow.kind, True, "", Observation(0, []), "time_limit")
+                if trouble:
+                    failed = iperf3.outcome_of(trouble.text) if name == trouble.flow else None
+                    carried = replace(carried, outcome=failed or "stopped")
+            description = FlowDescription(
+                self.study, name, flow.kind, flow.from_node, flow.to_node, flow.cc,
+                flow.cc_params, "live", index, run["round"], run["seed"], details.point,
+                outcome=carried.outcome, lost_packets=carried.lost_packets, jitter_ms=carried.jitter_ms,
+            )  # fmt: skip
+            asked = replace(carried.seen, start_ns=flow.start_ns, size=flow.size, length_ns=flow.length_ns)
+            rows.append((description, details.measure, asked))
+        return observations.tables(rows)
+
+    def _read(self, flow: LiveFlow, outputs: Mapping[str, bytes]) -> iperf3.Flow:
+        """Read what the process of a flow wrote.
+
+        Raises:
+            TroubleError: it carried nothing, or not what was asked for.
+        """
+        name = flow.name
+        try:
+            (test,) = iperf3.read(outputs[name], f"iperf3 of {name}")
+            (seen,) = test.flows
+        except InputError as error:
+            raise TroubleError(name, str(error), lasting=False, outputs=dict(outputs)) from error
+        except ValueError as error:
+            text = "iperf3 has written of several streams"
+            raise TroubleError(name, text, lasting=True, outputs=dict(outputs)) from error
+        self._check_cc(flow, seen, outputs)
+        for note in test.notes:
+            if note not in self._told and not test.error:
+                self._told.add(note)
+                self._say(f"note, flow {name}: {note}")
+        # Nobody but the run's time limit interrupts a client that goes on.
+        return replace(seen, outcome="time_limit") if INTERRUPTED in (test.error or "") else seen
+
+    def _check_cc(self, flow: LiveFlow, seen: iperf3.Flow, outputs: Mapping[str, bytes]) -> None:
+        if flow.kind == "bulk" and seen.cc not in ("", self.hosts.name_of(flow.cc)):
+            text = f"it was sent with `{seen.cc}`, not `{self.hosts.name_of(flow.cc)}`"
+            raise TroubleError(flow.name, text, lasting=True, outputs=dict(outputs))
+
+    def _explain(self, trouble: TroubleError, flows: Sequence[Command], details: LiveRun) -> str:
+        server = next(command.server for command in flows if command.flow == trouble.flow)
+        if "TCP_CONGESTION" in trouble.text or self._lacks(trouble, details):
+            cc = _cc_of(trouble, details)
+            name = self.hosts.name_of(cc)
+            return (
+                f"{server}: {trouble.text}; it seems that host has no congestion control `{name}`, or not for its "
+                f"server's user; there: sudo perigee cc load {cc}, and for users other than root sysctl "
+                "net.ipv4.tcp_allowed_congestion_control"
+            )
+        if "unable to connect" in trouble.text:
+            return f"{server}: {trouble.text}; there: iperf3 --server --json --port {server.rsplit(' ', 1)[1]}"
+        return f"{server}: {trouble.text}"
+
+    def _lacks(self, trouble: TroubleError, details: LiveRun) -> bool:
+        """Whether a server has broken off before any data, as older ones do that do not have an algorithm."""
+        cc = _cc_of(trouble, details)
+        if not cc or cc in self._worked or BROKEN_OFF not in trouble.text:
+            return False
+        try:
+            return not json.loads(trouble.outputs.get(trouble.flow, b"{}")).get("intervals")
+        except ValueError:
+            return False
+
+    def _watch(self, details: LiveRun, progress: Progress) -> Progress:
+        expected = self._expected_s(details) or self._took_s
+
+        def tell(now: float) -> bool:
+            return progress(0.0 if expected is None else min(now / expected, 0.99))
+
+        return tell
+
+    def _expected_s(self, details: LiveRun) -> float | None:
+        """Return how long a run takes, where its flows' lengths say so."""
+        ends = [None if flow.length_ns is None else (flow.start_ns + flow.length_ns) / 1e9 for flow in details.flows]
+        known = [end for end in ends if end is not None]
+        return max(known) if known and len(known) == len(ends) else None
+
+    def _sleep(self, seconds: float, progress: Progress) -> bool:
+        until = self._clock.steady() + seconds
+        while (left := until - self._clock.steady()) > 0:
+            if not progress(0.0):
+                return False
+            self._clock.sleep(min(left, 0.2))
+        return True
+
+
+def _cc_of(trouble: TroubleError, details: LiveRun) -> str:
+    return next((flow.cc for flow in details.flows if flow.name == trouble.flow), "")
+
+
+def _schedule(settings: LiveSettings) -> Schedule:
+    def seconds(ns: int | None) -> float | None:
+        return None if ns is None else ns / 1e9
+
+    return Schedule(settings.pause_ns / 1e9, seconds(settings.every_ns), settings.by_round, seconds(settings.span_ns))
+
+
+def _path(node: str, server: tuple[str, int]) -> dict[str, Any]:
+    return {"name": node, "properties": [["a real path", f"to the server {server[0]}, port {server[1]}"]]}
+
+
+def _raw(index: int, what: str) -> str:
+    return f"raw/run-{index:06d}-{what}.json"

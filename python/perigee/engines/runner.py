@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Carries a plan out on all cores, run by run, into a results folder that can be resumed at any instant."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+from perigee.engines.contract import Closing, Plan, Timed
+from perigee.engines.job import Job
+from perigee.engines.memory import Roomy, available_bytes, workers_that_fit
+from perigee.errors import InterruptedRunError
+from perigee.store.folder import Identity, ResultsFolder
+
+POLL_S = 0.1
+WINDOW = 2
+"""Runs of each worker that are submitted at a time: one under way and one that follows at once."""
+SCHEDULE = {
+    f"live.{key}"
+    for key in ("pause", "every", "slot", "for", "retries", "backoff", "failed", "timeout", "connect_timeout")
+}
+"""Settings that may change while a study is going on."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a job.
+
+    Attributes:
+        folder: the results folder.
+        runs: the number of runs in it.
+        resumed: how many of them were there already.
+        warnings: what a compiler warned of in authors' congestion controls.
+    """
+
+    folder: Path
+    runs: int
+    resumed: int
+    warnings: str = ""
+
+
+class Watch(Protocol):
+    """Is told of the progress."""
+
+    def __call__(self, done: float, total: int, /, outlook: tuple[str, float | None] | None = None) -> None:
+        """The work done so far and all of it, in runs, parts of runs counted; of a plan that knows: its outlook."""
+
+
+def carry_out(
+    job: Job,
+    watch: Watch = lambda _done, _total, outlook=None: None,
+    say: Callable[[str], None] = lambda _text: None,
+) -> Done:
+    """Do all runs of a study that are not done yet, then merge their tables.
+
+    Args:
+        job: what to run.
+        watch: told of the progress, on the calling thread.
+        say: told what is not as it was asked for.
+
+    Raises:
+        InputError: the study, a setting or the folder is wrong, or a run does not fit into this machine's memory;
+            nothing was changed.
+        RunError: a run failed; those done before are kept.
+        StorageError: the disk is full; runs done before are kept.
+        InterruptedRunError: the user stopped it; runs done before are kept.
+    """
+    plan = job.engine.plan(job.study, job.settings, job.reduced)
+    try:
+        return _carry_out(plan, job, watch, say)
+    finally:
+        if isinstance(plan, Closing):
+            plan.close()
+
+
+def _carry_out(plan: Plan, job: Job, watch: Watch, say: Callable[[str], None]) -> Done:
+    total = len(plan.runs)
+    most = job.engine.most_at_once or job.workers or os.cpu_count() or 1
+    workers = min(job.workers or most, most, total)
+    if isinstance(plan, Roomy):
+        workers = workers_that_fit(plan.rooms, plan.runs, workers, available_bytes(), say)
+    identity = Identity(
+        study=plan.study,
+        engine=job.engine.name,
+        plan=plan.runs.digest,
+        build=job.engine.build,
+        # When runs begin is no part of what they are.
+        settings=tuple(setting for setting in job.settings if setting.partition("=")[0].strip() not in SCHEDULE),
+        reduced=job.reduced,
+        runs=total,
+        rounds=plan.runs.rounds,
+        first_seed=plan.runs.seed_of(0),
+    )
+    out = job.out or Path("results") / _default_name(plan.study, job)
+    folder = ResultsFolder(out)
+    files = {
+        "study.toml": job.study.text.encode(),
+        **job.study.companions(),
+        **{_file_name(name): text for name, text in plan.sources.items()},
+        "setup.json": json.dumps(plan.setup, indent=1).encode(),
+    }
+    with folder.open(identity, files, fresh=job.fresh) as manifest:
+        if manifest.is_complete:
+            watch(total, total)
+            return Done(out, total, total, plan.warnings)
+        missing = folder.missing(total)
+        if isinstance(plan, Timed):
+            since = datetime.fromisoformat(manifest.content["started"]).timestamp()
+            plan.begin(since, resumed=len(missing) < total)
+        _Crew(plan, folder, workers).do(missing, total, watch)
+        folder.finish(manifest)
+        return Done(out, total, total - len(missing), plan.warnings)
+
+
+def _default_name(study: str, job: Job) -> str:
+    engine = "" if job.engine.name == "sim" else f"-{job.engine.name}"
+    return study + engine + ("-reduced" if job.reduced else "")
+
+
+def _file_name(cc: str) -> str:
+    """Return the name under which the file of an author's congestion control is kept.
+
+    Examples:
+        >>> _file_name("mycc"), _file_name("cubic (../cubic.c)")
+        ('mycc.c', 'cubic-..-cubic.c')
+    """
+    plain = re.sub(r"[^\w.]+", "-", cc).strip("-")
+    return plain if plain.endswith(".c") else f"{plain}.c"
+
+
+class _Crew:
+    """Worker threads; the engine releases the interpreter's lock, so they fill the cores."""
+
+    def __init__(self, plan: Plan, folder: ResultsFolder, workers: int) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._workers = workers
+        self._stop = threading.Event()
+        self._share: dict[int, float] = {}
+
+    def do(self, missing: Sequence[int], total: int, watch: Watch) -> None:
+        done = total - len(missing)
+        watch(done, total)
+        with ThreadPoolExecutor(self._workers, thread_name_prefix="run") as pool:
+            ahead = iter(missing)
+            # A window, not all of them: `wait` looks at each that it is given.
+            waiting: set[Future[None]] = self._submit(pool, islice(ahead, WINDOW * self._workers))
+            try:
+                while waiting:
+                    finished, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        future.result()
+                    waiting |= self._submit(pool, islice(ahead, len(finished)))
+                    done += len(finished)
+                    outlook = self._plan.outlook() if isinstance(self._plan, Timed) else None
+                    watch(done + sum(list(self._share.values())), total, outlook=outlook)
+            except BaseException as error:
+                self._stop.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+                if isinstance(error, KeyboardInterrupt):
+                    kept = total - len(self._folder.missing(total))
+                    raise InterruptedRunError(
+                        f"stopped: {kept} of {total} runs are kept in {self._folder.path}"
+                    ) from None
+                raise
+
+    def _submit(self, pool: ThreadPoolExecutor, indices: Iterable[int]) -> set[Future[None]]:
+        return {pool.submit(self._one, index) for index in indices}
+
+    def _one(self, index: int) -> None:
+        if self._stop.is_set():
+            return
+
+        def progress(share: float) -> bool:
+            self._share[index] = share
+            return not self._stop.is_set()
+
+        try:
+            output = self._plan.execute(index, progress, self._folder.captures)
+            if output is not None:
+                self._folder.keep(index, output.tables, output.captures, output.files)
+        finally:
+            self._share.pop(index, None)

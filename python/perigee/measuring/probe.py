@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What a real path carries: datagrams at a constant rate, one rate after the other, and what arrives of them.
+
+The method is that of the Skyplex campaign (Caini et al. 2009): each rate for a time, at constant intervals; the rate
+received, the loss, and how the one-way delay grows say what the path's capacity is. The data path is Rust's
+(`perigee-probe`); here are the plan, the log, and what is made of the figures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from perigee.core import native
+from perigee.errors import InputError, InterruptedRunError, RunError
+from perigee.files import PROBE_LOG_BYTES, read_bounded, storage_errors
+from perigee.headers import IPV4, IPV6, UDP
+from perigee.measuring.probe_steps import Step
+from perigee.measuring.server import PORT, prepare
+from perigee.measuring.tokens import key_of
+from perigee.numbers import number
+
+LEAST_PACKET, LARGEST_PACKET = 100, 9000
+HEADERS = {socket.AF_INET: IPV4 + UDP, socket.AF_INET6: IPV6 + UDP}
+"""Bytes of the headers of IP and UDP."""
+VERSION = 1
+
+Direction = Literal["up", "down"]
+Watch = Callable[[str, float], bool]
+"""Asked ten times a second, with what is going on and the share of it that is done, whether to go on."""
+
+
+@dataclass(frozen=True)
+class ProbePlan:
+    """What to measure.
+
+    Attributes:
+        host: the server's name or address.
+        token: the secret that both know.
+        rates_bps: one after the other; headers of IP and UDP count. With `find`, where to begin.
+        port: the server's port.
+        directions: seen from here: `up` to the server, `down` from it.
+        time_s: length of each.
+        packet: bytes of a packet, headers of IP and UDP counted.
+        interval_s: of the figures over time.
+        find: go on with twice the rate until the path is full, then measure just below what it carried.
+    """
+
+    host: str
+    token: bytes
+    rates_bps: tuple[int, ...]
+    port: int = PORT
+    directions: tuple[Direction, ...] = ("up", "down")
+    time_s: float = 60.0
+    packet: int = 1500
+    interval_s: float = 0.1
+    find: bool = False
+
+    @property
+    def log_head(self) -> dict[str, Any]:
+        """The first line of its log, by which a log is known to be continued."""
+        return {
+            "perigee_probe": VERSION,
+            "host": self.host,
+            "port": self.port,
+            "directions": list(self.directions),
+            "rates_bps": list(self.rates_bps),
+            "time_s": self.time_s,
+            "packet": self.packet,
+            "interval_s": self.interval_s,
+            "find": self.find,
+        }
+
+    def next_step(self, done: list[Step]) -> tuple[Direction, int] | None:
+        """Return direction and rate of what comes next, by what was measured so far; none: that was all."""
+        for direction in self.directions:
+            own = [step for step in done if step.direction == direction]
+            if not self.find:
+                if len(own) < len(self.rates_bps):
+                    return direction, self.rates_bps[len(own)]
+            elif (rate := self._next_to_find(own)) is not None:
+                return direction, rate
+        return None
+
+    def _next_to_find(self, own: list[Step]) -> int | None:
+        if not own:
+            return self.rates_bps[0]
+        full = [step.is_full(own) for step in own]
+        if not any(full):
+            return 2 * own[-1].offered_bps
+        # What it carried when it was full is its rate; a little less should pass whole.
+        if len(own) - 1 == full.index(True):
+            return round(_BELOW * own[-1].received_bps)
+        return None
+
+
+def probe(plan: ProbePlan, log: Path | None = None, watch: Watch = lambda _what, _share: True) -> list[Step]:
+    """Measure one rate after the other.
+
+    Args:
+        plan: what to measure.
+        log: a file that gets a line for each rate. One of the same plan is continued.
+        watch: told what is going on; asked whether to go on.
+
+    Returns:
+        What was measured, the log's part too.
+
+    Raises:
+        InputError: the host is unknown, the log is of something else, or the server allows less.
+        RunError: the server does not answer, or stops.
+        StorageError: the log cannot be written.
+        InterruptedRunError: `watch` said no.
+    """
+    done = [] if log is None else _continued(log, plan)
+    with _connected(plan) as link:
+        while (following := plan.next_step(done)) is not None:
+            step = _measure(plan, link, *following, watch)
+            done.append(step)
+            if log is not None:
+                with storage_errors(log), log.open("ab") as file:
+                    file.write(_line(step.record))
+                    file.flush()
+                    os.fsync(file.fileno())
+    return done
+
+
+def read_log(log: Path) -> list[Step]:
+    """Read what a log says.
+
+    Raises:
+        InputError: it cannot be read, is no log of this program, or is damaged.
+    """
+    lines = read_bounded(log, PROBE_LOG_BYTES, "a log of a probe").splitlines()
+    head = _record(lines[0]) if lines else None
+    if head is None or "perigee_probe" not in head:
+        raise InputError(f"{log}:1: this is no log of `perigee probe`")
+    if head["perigee_probe"] != VERSION:
+        said = str(head["perigee_probe"])[:40]
+        raise InputError(f"{log}:1: a log of version {said}; this program reads version {VERSION}")
+    packet = head.get("packet")
+    if type(packet) is not int or not LEAST_PACKET <= packet <= LARGEST_PACKET:
+        limits = f"between {LEAST_PACKET} and {LARGEST_PACKET} bytes"
+        raise InputError(f"{log}:1: `packet` is no size of a packet {limits}; restore the line")
+    return list(_steps(log, head, lines[1:]))
+
+
+def _steps(log: Path, head: dict[str, Any], lines: list[bytes]) -> Iterator[Step]:
+    for place, line in enumerate(lines, 2):
+        record = _record(line)
+        if record is None and place == len(lines) + 1:
+            # A crash cut it off.
+            return
+        try:
+            yield Step(record or {}, head["packet"], log.name)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{log}:{place}: not a rate that was measured ({error}); remove the line") from error
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+def _continued(log: Path, plan: ProbePlan) -> list[Step]:
+    """Begin a log, or return what one of the same plan says; a last line that a crash cut off is removed."""
+    with storage_errors(log):
+        if not log.exists() or log.stat().st_size == 0:
+            log.write_bytes(_line(plan.log_head))
+            return []
+        lines = read_bounded(log, PROBE_LOG_BYTES, "a log of a probe").splitlines(keepends=True)
+        if _record(lines[0]) != plan.log_head:
+            said = lines[0].decode(errors="replace").strip()[:120]
+            raise InputError(f"{log}: holds something else ({said}); give another file, or the same options")
+        if not lines[-1].endswith(b"\n"):
+            with log.open("r+b") as file:
+                file.truncate(sum(map(len, lines[:-1])))
+            lines.pop()
+    return list(_steps(log, plan.log_head, [*lines[1:], b""]))
+
+
+def _connected(plan: ProbePlan) -> socket.socket:
+    where = f"{plan.host}, port {plan.port}"
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(plan.host, plan.port, type=socket.SOCK_DGRAM)[0]
+    except OSError as error:
+        raise InputError(f"{plan.host}: {error.strerror or error}; give a name or an address") from error
+    link = socket.socket(family, kind)
+    try:
+        prepare(link)
+        link.connect(address)
+    except OSError as error:
+        link.close()
+        raise RunError(f"{where}: {error.strerror or error}") from error
+    return link
+
+
+def _measure(plan: ProbePlan, link: socket.socket, direction: Direction, rate_bps: int, watch: Watch) -> Step:
+    began = time.time()
+    title = f"{direction} {number(rate_bps / 1e6, 2)} Mbit/s"
+    told: dict[str, Any] = json.loads(
+        native.probe_once(
+            link.fileno(), key_of(plan.token), int.from_bytes(os.urandom(8)), direction == "down", rate_bps,
+            plan.packet, HEADERS[link.family], plan.time_s, plan.interval_s, lambda share: watch(title, share),
+        )
+    )  # fmt: skip
+    if "failure" in told:
+        raise _why(plan, title, told, link)
+    record = {
+        "direction": direction,
+        "offered_bps": rate_bps,
+        "headers": HEADERS[link.family],
+        "began_unix_s": round(began, 3),
+        **told,
+    }
+    return Step(record, plan.packet)
+
+
+def _why(plan: ProbePlan, title: str, told: dict[str, Any], link: socket.socket) -> Exception:
+    where, limit = f"{plan.host}, port {plan.port}", told["limit"]
+    mbps = number(limit / 1e6, 2)
+    wrong = {
+        "rate_of_one": f"{title}: the server allows a client {mbps} Mbit/s; ask for less, or raise its --max-rate",
+        "time": f"{title}: the server allows {limit} s; give a shorter --time, or raise its --max-time",
+        "malformed": f"{title}: the server knows no such probe; take another --packet or a longer --time",
+        "too_large": f"--packet {plan.packet}: {_largest(link)}; give a smaller one",
+        "too_large_there": f"--packet {plan.packet}: does not fit the server's network; give a smaller one",
+    }
+    failed = {
+        "nobody_listens": f"{where}: nobody answers; start `perigee probe --serve` there",
+        "no_answer": f"{where}: no answer came: is the token the same, UDP let through, and `perigee probe --serve` "
+        "of this version running there?",
+        "rate_of_all": f"{title}: other clients are at work, {mbps} Mbit/s are left for this one; try again later",
+        "another_session": f"{title}: another probe from this address is at work; try again later",
+        "too_many": f"{title}: this address began {limit} probes within 20 s; try again later",
+        "busy": f"{where}: as many clients as the server takes are at work; try again later",
+        "fell_silent": f"{title}: the server was not heard for 15 s; the path or the server is gone",
+        "silence": f"{title}: the server did not hear from here for 5 s, and stopped",
+        "forgotten": f"{title}: the server has forgotten this probe: was it started anew?",
+        "damaged": f"{title}: the server's report cannot be read; is it of another version?",
+    }
+    kind = told["failure"]
+    if kind == "cancelled":
+        return InterruptedRunError("stopped; rates that were measured to their end are in the log, if there is one")
+    if kind in wrong:
+        return InputError(wrong[kind])
+    return RunError(failed.get(kind, f"{where}: {told['said']}"))
+
+
+def _largest(link: socket.socket) -> str:
+    level, option = (socket.IPPROTO_IPV6, 24) if link.family == socket.AF_INET6 else (socket.IPPROTO_IP, 14)
+    try:
+        return f"the path takes packets of {link.getsockopt(level, option)} bytes at the most"
+    except OSError:
+        return "too large for the path"
+
+
+def with_packet(plan: ProbePlan, packet: int) -> ProbePlan:
+    """Return the plan with packets of another size, if there can be such ones.
+
+    Raises:
+        InputError: there cannot.
+    """
+    if not LEAST_PACKET <= packet <= LARGEST_PACKET:
+        raise InputError(f"--packet {packet}: between {LEAST_PACKET} and {LARGEST_PACKET} bytes")
+    return replace(plan, packet=packet)
+
+
+_BELOW = 0.95

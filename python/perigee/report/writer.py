@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Reports: a finished results folder becomes one self-contained page, and figures and tables for papers.
+
+What a study's report shows is data beside the study: `report.toml` chooses, `published.toml` holds what was published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from perigee.errors import InputError
+from perigee.report.assemble import assemble
+from perigee.report.style import styled
+from perigee.store.results import Results
+
+FORMATS = ("html", "pdf", "png", "csv", "latex")
+
+
+def write_report(results: Path, out: Path | None = None, formats: Sequence[str] = ("html",)) -> list[Path]:
+    """Write the report of a results folder.
+
+    Args:
+        results: the folder that `perigee run` made.
+        out: the HTML file; none: `report.html` in the folder. Other formats go to a folder beside it, named as the file
+            with `-files` instead of `.html`.
+        formats: any of `FORMATS`.
+
+    Returns:
+        What was written: the HTML file, or the folder where no HTML was asked for.
+
+    Raises:
+        InputError: the folder, a format, or a file beside the study is wrong.
+        StorageError: the report cannot be written.
+    """
+    from perigee.report import html, paper
+
+    if not formats:
+        raise InputError(f"--format: names none; the formats are: {', '.join(FORMATS)}")
+    for name in formats:
+        if name not in FORMATS:
+            raise InputError(f"--format {name}: there is no such format; the formats are: {', '.join(FORMATS)}")
+    out = out or results / "report.html"
+    if out.is_dir():
+        raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
+    with styled():
+        report = assemble(Results(results))
+        written = []
+        if "html" in formats:
+            html.write(report, out)
+            written.append(out)
+        files = out.with_name(out.stem + "-files")
+        others = [name for name in formats if name != "html"]
+        if others:
+            paper.write(report, files, others)
+            written.append(files)
+    return written
+
+
+__all__ = ["FORMATS", "write_report"]

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What is measured of a flow: titles, units, and how what is not a column is computed from the columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from perigee.errors import InputError
+from perigee.statistics.estimates import Array, spread, time_of_size
+from perigee.store.results import Results
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A quantity of a flow.
+
+    Attributes:
+        name: its name in files; a column of `flows`, or computed.
+        title: what it is, for people.
+        unit: its unit, empty for a pure number.
+        digits: decimals that mean something.
+        higher_is_better: to mark the best; none: neither is.
+        parts: for a ratio: the columns of numerator and denominator, of each flow.
+        scale: factor of a ratio.
+        of_means: the value of a group is the ratio of the means, not the mean of the flows' ratios; it then has neither
+            a spread nor a test, which would be those of another quantity.
+    """
+
+    name: str
+    title: str
+    unit: str
+    digits: int = 1
+    higher_is_better: bool | None = None
+    parts: tuple[str, str] | None = None
+    scale: float = 1.0
+    of_means: bool = False
+
+    @property
+    def heading(self) -> str:
+        """Title and unit."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("goodput_mbps", "Overall throughput", "Mbit/s", 1, True),
+        Metric("steady_goodput_mbps", "Steady-state throughput", "Mbit/s", 1, True),
+        Metric("startup_goodput_mbps", "Start-up throughput", "Mbit/s", 1, True),
+        Metric("goodput_p10_mbps", "10th percentile of throughput", "Mbit/s", 1, True),
+        Metric("goodput_p50_mbps", "Median throughput", "Mbit/s", 1, True),
+        Metric("goodput_p90_mbps", "90th percentile of throughput", "Mbit/s", 1, True),
+        Metric("rtt_mean_ms", "Overall round-trip time", "ms", 0, False),
+        Metric("steady_rtt_mean_ms", "Steady-state round-trip time", "ms", 0, False),
+        Metric("startup_rtt_mean_ms", "Start-up round-trip time", "ms", 0, False),
+        Metric("rtt_min_ms", "Smallest round-trip time", "ms", 0, False),
+        Metric("rtt_p50_ms", "Median round-trip time", "ms", 0, False),
+        Metric("rtt_p95_ms", "95th percentile of round-trip time", "ms", 0, False),
+        Metric("rtt_p99_ms", "99th percentile of round-trip time", "ms", 0, False),
+        Metric("duration_s", "Duration", "s", 1, False),
+        Metric("rto_count", "Retransmission timeouts", "", 2, False),
+        Metric("power", "Overall power", "Mbit/s per s", 0, True, ("goodput_mbps", "rtt_mean_ms"), 1e3, of_means=True),
+        Metric("steady_power", "Steady-state power", "Mbit/s per s", 0, True,
+               ("steady_goodput_mbps", "steady_rtt_mean_ms"), 1e3, of_means=True),
+        Metric("startup_power", "Start-up power", "Mbit/s per s", 0, True,
+               ("startup_goodput_mbps", "startup_rtt_mean_ms"), 1e3, of_means=True),
+        Metric("retransmitted_percent", "Retransmitted, overall", "%", 2, False,
+               ("retransmitted_packets", "sent_packets"), 100),
+        Metric("steady_retransmitted_percent", "Retransmitted, steady state", "%", 2, False,
+               ("steady_retransmitted_packets", "steady_sent_packets"), 100),
+        Metric("startup_retransmitted_percent", "Retransmitted, start-up", "%", 2, False,
+               ("startup_retransmitted_packets", "startup_sent_packets"), 100),
+    )
+}  # fmt: skip
+"""By name."""
+
+_DOWNLOAD = re.compile(r"download_(\d+(?:\.\d+)?)_mb_s")
+_TIME_TO = re.compile(r"time_to_(\d+(?:\.\d+)?)_mbps_s")
+
+
+def metric(name: str) -> Metric:
+    """Return a metric by its name; `download_5_mb_s` and `time_to_100_mbps_s` work for any number.
+
+    Raises:
+        InputError: there is no metric of that name.
+
+    Examples:
+        >>> metric("download_5_mb_s").heading
+        'Time to download 5 MB (s)'
+    """
+    if name in METRICS:
+        return METRICS[name]
+    if found := _DOWNLOAD.fullmatch(name):
+        return Metric(name, f"Time to download {found[1]} MB", "s", 1, False)
+    if found := _TIME_TO.fullmatch(name):
+        return Metric(name, f"Time to the first {found[1]} Mbit/s", "s", 0, False)
+    raise InputError(
+        f"`{name}` is no metric; there are {', '.join(METRICS)}, download_<size>_mb_s and time_to_<rate>_mbps_s"
+    )
+
+
+def with_metric(flows: pl.DataFrame, name: str, results: Results) -> pl.DataFrame:
+    """Return the flows with the metric as a column, null where a flow has none.
+
+    Args:
+        flows: rows of the table `flows`.
+        name: the metric.
+        results: where other tables are taken from.
+
+    Raises:
+        InputError: there is no metric of that name.
+    """
+    if name in flows.columns:
+        return flows
+    wanted = metric(name)
+    if wanted.parts and set(wanted.parts) <= set(flows.columns):
+        top, bottom = (pl.col(part).cast(pl.Float64) for part in wanted.parts)
+        ratio = pl.when(bottom > 0).then(wanted.scale * top / bottom)
+        return flows.with_columns(ratio.alias(name))
+    maker: Callable[[pl.DataFrame, float, Results], pl.DataFrame] | None = None
+    if found := _DOWNLOAD.fullmatch(name):
+        maker, number = _download_times, float(found[1])
+    elif found := _TIME_TO.fullmatch(name):
+        maker, number = _time_to_rate, float(found[1])
+    if maker is None:
+        return flows.with_columns(pl.lit(None, pl.Float64).alias(name))
+    keys = maker(flows, number, results).rename({"value": name})
+    return flows.join(keys, on=["run", "flow"], how="left", maintain_order="left")
+
+
+def download_times(flows: pl.DataFrame, sizes_bytes: list[int], results: Results) -> pl.DataFrame:
+    """Return when each flow had got so far.
+
+    The times come from the table `milestones` where the study asked for these sizes, else from `series`, interpolated.
+
+    Args:
+        flows: rows of the table `flows`.
+        sizes_bytes: the sizes.
+        results: where the tables are taken from.
+
+    Returns:
+        Columns `run, flow, bytes, t_s` (seconds since the flow began); no row for a size that was not reached.
+    """
+    keys = flows.select("run", "flow", "start_s")
+    if results.has("milestones"):
+        reached = results.table("milestones")
+        known = reached["bytes"].unique()
+        if all(size in known for size in sizes_bytes):
+            return reached.filter(pl.col("bytes").is_in(sizes_bytes)).join(keys, on=["run", "flow"], how="semi")
+    rows: list[pl.DataFrame] = []
+    if results.has("series"):
+        series = results.table("series").select("run", "flow", "t_s", "acked_bytes").join(keys, on=["run", "flow"])
+        for (run, flow), part in series.partition_by(["run", "flow"], as_dict=True, maintain_order=True).items():
+            t = time_of_size((part["t_s"] - part["start_s"]).to_numpy(), part["acked_bytes"].to_numpy(), sizes_bytes)
+            rows.append(pl.DataFrame({"run": run, "flow": flow, "bytes": sizes_bytes, "t_s": t}))
+    if not rows:
+        return pl.DataFrame(schema={"run": pl.UInt32, "flow": pl.String, "bytes": pl.UInt64, "t_s": pl.Float64})
+    return pl.concat(rows).filter(pl.col("t_s").is_not_nan()).cast({"run": pl.UInt32, "bytes": pl.UInt64})
+
+
+def _download_times(flows: pl.DataFrame, megabytes: float, results: Results) -> pl.DataFrame:
+    times = download_times(flows, [round(megabytes * 1e6)], results)
+    return times.select("run", "flow", pl.col("t_s").alias("value")).cast({"run": flows["run"].dtype})
+
+
+def _time_to_rate(flows: pl.DataFrame, mbps: float, results: Results) -> pl.DataFrame:
+    empty = pl.DataFrame(schema={"run": flows["run"].dtype, "flow": pl.String, "value": pl.Float64})
+    if not results.has("series"):
+        return empty
+    starts = flows.select("run", "flow", "start_s")
+    series = results.table("series").filter(pl.col("goodput_mbps") >= mbps).join(starts, on=["run", "flow"])
+    return series.group_by("run", "flow").agg((pl.col("t_s") - pl.col("start_s")).min().alias("value"))
+
+
+def mean(values: pl.Series) -> float:
+    """Return the mean of a column, NaN where it has no value.
+
+    Examples:
+        >>> mean(pl.Series([1, None, 3])), mean(pl.Series([], dtype=pl.Float64))
+        (2.0, nan)
+    """
+    known = sample_of(values)
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def largest(values: pl.Series) -> float:
+    """Return the largest value of a column, 0 where it has none."""
+    known = sample_of(values)
+    return float(known.max()) if len(known) else 0.0
+
+
+def group_value(flows: pl.DataFrame, wanted: Metric) -> float:
+    """Return a metric of a group of flows that have it as a column; NaN where none has it.
+
+    It is the mean over the flows; of power, the ratio of the means.
+
+    Examples:
+        >>> flows = pl.DataFrame({"goodput_mbps": [100.0, 200.0], "rtt_mean_ms": [500.0, 1000.0]})
+        >>> group_value(flows, METRICS["power"])
+        200.0
+    """
+    if wanted.parts is None or not wanted.of_means:
+        return mean(flows[wanted.name])
+    top, bottom = wanted.parts
+    both = flows.select(pl.col(part).cast(pl.Float64) for part in wanted.parts).drop_nulls()
+    if both.is_empty():
+        return float("nan")
+    below = mean(both[bottom])
+    return wanted.scale * mean(both[top]) / below if below else float("nan")
+
+
+def group_spread(flows: pl.DataFrame, wanted: Metric) -> float | None:
+    """Return the standard deviation over the flows of what `group_value` is the mean of.
+
+    None for a ratio of means, with fewer than two flows, and where they do not vary.
+    """
+    seen = sample(flows, wanted.name)
+    return None if wanted.of_means or len(seen) == 0 else spread(seen)
+
+
+def sample(flows: pl.DataFrame, name: str) -> Array:
+    """Return the values of a metric of each flow that has it, shape (n,)."""
+    return sample_of(flows[name])
+
+
+def sample_of(values: pl.Series) -> Array:
+    """Return the values of a column that are there, shape (n,)."""
+    return np.asarray(values.drop_nulls().to_numpy(), dtype=np.float64)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Two groups of flows compared: in pairs where rounds share their random draws, otherwise as independent samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from perigee.statistics.estimates import Array, Contrast, holm, paired, spread, welch
+from perigee.statistics.metrics import sample, sample_of
+from perigee.store.results import Results
+
+DRAWING = ("sim", "emu")
+"""Engines whose links take their draws from the seed of the round."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One quantity of two groups of flows.
+
+    Attributes:
+        first: the values of the first group that are compared, shape (n,).
+        second: the same of the second, shape (m,); where the comparison is paired, in the order of `first`.
+        is_paired: whether values of the same round are compared.
+        contrast: the test; none where it cannot be made, see `reason`.
+    """
+
+    first: Array
+    second: Array
+    is_paired: bool
+    contrast: Contrast | None
+
+    @property
+    def difference(self) -> float:
+        """First mean minus second."""
+        return float(self.first.mean() - self.second.mean())
+
+    @property
+    def reason(self) -> str:
+        """Why there is no test; empty where there is one."""
+        if self.contrast is not None:
+            return ""
+        return "no variation" if min(len(self.first), len(self.second)) > 1 else "too few flows"
+
+    @property
+    def size(self) -> str:
+        """How many values it rests on, in words."""
+        n, m = len(self.first), len(self.second)
+        return f"{n} pair{'' if n == 1 else 's'}" if self.is_paired else f"{n} and {m}"
+
+
+def share_draws(a: Results, b: Results) -> bool:
+    """Whether rounds of the same seed in both results met the same link.
+
+    Rounds of one study between real hosts did so too: their flows follow each other at once.
+    """
+    engines = (a.manifest["engine"], b.manifest["engine"])
+    return set(engines) <= set(DRAWING) or (a is b and not a.is_analysis)
+
+
+def compare_groups(first: pl.DataFrame, second: pl.DataFrame, name: str, *, shared_draws: bool) -> Comparison | None:
+    """Compare a metric of two groups of flows.
+
+    They are compared in pairs where rounds share their draws, and at least half of the rounds of each group are in the
+    other too; only these rounds count then.
+
+    Args:
+        first: flows with the metric as a column, one per round.
+        second: the same of the other group.
+        name: the metric.
+        shared_draws: whether rounds of the same seed met the same link.
+
+    Returns:
+        The comparison, or none where a group has no value.
+    """
+    ours, theirs = (flows.filter(pl.col(name).is_not_null()) for flows in (first, second))
+    if ours.is_empty() or theirs.is_empty():
+        return None
+    if shared_draws:
+        keys = ["round", "seed"]
+        pairs = ours.select(*keys, name).join(theirs.select(*keys, pl.col(name).alias("other")), on=keys).sort(keys)
+        if 2 * pairs.height >= max(ours.height, theirs.height):
+            one, other = sample_of(pairs[name]), sample_of(pairs["other"])
+            return Comparison(one, other, True, paired(one, other))
+    one, other = sample(ours, name), sample(theirs, name)
+    return Comparison(one, other, False, welch(one, other))
+
+
+def corrected(comparisons: Sequence[Comparison]) -> list[tuple[float | None, float | None]]:
+    """Return p of the t test and of Wilcoxon's test of each, corrected (Holm) for all that are made together."""
+    t_tests = [one.contrast.p if one.contrast else None for one in comparisons]
+    ranks = [one.contrast.p_wilcoxon if one.contrast else None for one in comparisons]
+    return list(zip(_holm(t_tests), _holm(ranks), strict=True))
+
+
+def _holm(p: Sequence[float | None]) -> list[float | None]:
+    known = iter(holm([one for one in p if one is not None]))
+    return [None if one is None else next(known) for one in p]
+
+
+def method(comparisons: Sequence[Comparison]) -> str:
+    """Say which tests were made of these comparisons, and what they are corrected for."""
+    tested = [one for one in comparisons if one.contrast]
+    if not tested:
+        return "No test: nothing here varies between rounds, or there are fewer than two of them."
+    in_pairs = sum(one.is_paired for one in tested)
+    words = []
+    if in_pairs:
+        which = "All" if in_pairs == len(tested) else f"{in_pairs} of {len(tested)}"
+        words.append(
+            f"{which} comparisons are paired by round, since the rounds share their random draws: t test of the "
+            "differences, and Wilcoxon's signed-rank test, which needs no normal distribution."
+        )
+    if in_pairs < len(tested):
+        which = "All" if not in_pairs else "The other"
+        words.append(f"{which} comparisons are of independent samples: Welch's t test.")
+    count = f"the {len(tested)} comparisons" if len(tested) > 1 else "one comparison"
+    words.append(f"p is two-tailed and corrected for {count} on this page (Holm).")
+    if any(one.reason == "no variation" for one in comparisons):
+        words.append("No variation: the difference is the same in all rounds, so that there is nothing to test.")
+    return " ".join(words)
+
+
+def is_one_sample(flows: pl.DataFrame) -> bool:
+    """Whether all rounds gave the same: then they are one run, carried out several times.
+
+    Args:
+        flows: all rows of the table `flows`.
+    """
+    if flows["round"].n_unique() < 2:
+        return False
+    measured = [name for name, kind in flows.schema.items() if kind.is_numeric() and name not in _NUMBERING]
+    for part in flows.partition_by("point", "flow"):
+        for name in measured:
+            seen = sample_of(part[name])
+            if len(seen) not in (0, part.height) or (len(seen) > 1 and spread(seen) is not None):
+                return False
+    return True
+
+
+_NUMBERING = ("run", "round", "seed")

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A results folder: `manifest.json`, one Parquet file per table, and what the report needs of the study.
+
+While a study runs, each finished run is a shard in `shards/`; when all are there they are merged and the manifest says
+`complete`. Everything that depends on the time or the host is in the manifest, nothing of it in a table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from perigee.errors import InputError
+from perigee.files import sha256_of, storage_errors, write_atomically
+from perigee.store import shards
+from perigee.store.manifest import FOLDER_FORMAT, FOLDER_VERSION, Manifest, read_manifest, write_manifest
+
+FOLDERS = ("shards", "study", "captures", "raw")
+"""The folders that runs write to."""
+OF_REPORTS = ("report.html", "report-files")
+"""What `perigee report` writes there, unless it is told another place."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What makes two results folders the same work, so that one may be resumed as the other.
+
+    Attributes:
+        study: the study's name.
+        engine: `sim`, `emu` or `live`.
+        plan: SHA-256 of the plan: every run with every setting resolved.
+        build: SHA-256 of the engine's binary.
+        settings: the `--set` overrides, for messages.
+        reduced: whether the small size was asked for.
+        runs: the number of runs.
+        rounds: the number of rounds.
+        first_seed: the seed of the first of them.
+    """
+
+    study: str
+    engine: str
+    plan: str
+    build: str
+    settings: tuple[str, ...]
+    reduced: bool
+    runs: int
+    rounds: int
+    first_seed: int
+
+    def differences(self, manifest: Mapping[str, Any]) -> list[str]:
+        """Say what differs from the work a folder was begun with."""
+        mine = {
+            "study": self.study,
+            "engine": self.engine,
+            "settings": list(self.settings),
+            "reduced": self.reduced,
+            "runs": self.runs,
+        }
+        found = [
+            f"{key} {_say(manifest.get(key))} there, {_say(value)} here"
+            for key, value in mine.items()
+            if manifest.get(key) != value
+        ]
+        if not found and manifest.get("study_hash") != self.plan:
+            found.append("the study, a profile, a trace or an algorithm was changed since")
+        return found
+
+
+class ResultsFolder:
+    """A folder of results that is being filled.
+
+    Args:
+        path: the folder; it need not exist.
+
+    Attributes:
+        captures: the folder in it for packet captures.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._shards = path / "shards"
+        self.captures = path / "captures"
+
+    @contextlib.contextmanager
+    def open(self, identity: Identity, files: Mapping[str, bytes], *, fresh: bool = False) -> Iterator[Manifest]:
+        """Create the folder, or take up the one that is there, and hold it against a second writer.
+
+        Args:
+            identity: the work to be done.
+            files: what the report needs of the study, by file name; kept in `study/`.
+            fresh: begin anew where results are there already.
+
+        Raises:
+            InputError: the folder is not perigee's, is damaged, holds other work, or is being written by another.
+            StorageError: it cannot be written.
+        """
+        with storage_errors(self.path), self._lock():
+            self._refuse_links()
+            manifest = self._take_up(identity, fresh=fresh)
+            self._sweep()
+            sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+            if manifest.content["study_files"] != sums:
+                manifest.update(study_files=sums)
+            study = self.path / "study"
+            study.mkdir(exist_ok=True)
+            for name, content in files.items():
+                write_atomically(study / name, content)
+            yield manifest
+
+    def _take_up(self, identity: Identity, *, fresh: bool) -> Manifest:
+        manifest = read_manifest(self.path) if self._is_begun() else None
+        if manifest is not None and fresh:
+            self._clear()
+            manifest = None
+        if manifest is None:
+            manifest = _new_manifest(identity)
+            write_manifest(self.path / "manifest.json", manifest)
+        elif differences := identity.differences(manifest):
+            raise InputError(
+                f"{self.path}: holds other results ({'; '.join(differences)}); choose another folder with --out, "
+                "or give --fresh to replace them"
+            )
+        elif manifest["build"] != identity.build:
+            raise InputError(
+                f"{self.path}: holds results of another build of the engine, which are not taken for this one's; "
+                "choose another folder with --out, or give --fresh to replace them"
+            )
+        taken_up = Manifest(self.path / "manifest.json", manifest)
+        if taken_up.is_complete:
+            # A kill right after the manifest said so has left them.
+            _remove(self._shards)
+        else:
+            self._shards.mkdir(exist_ok=True)
+        return taken_up
+
+    def _clear(self) -> None:
+        """Remove all that perigee makes in a results folder; the manifest goes first, the user's own files stay."""
+        _remove(self.path / "manifest.json")
+        for name in (*FOLDERS, *OF_REPORTS):
+            _remove(self.path / name)
+        for table in [*self.path.glob("*.parquet"), *self.path.glob(".*.tmp")]:
+            _remove(table)
+
+    def _sweep(self) -> None:
+        """Remove the unfinished files of processes that were killed: while we hold the lock, nobody writes one."""
+        ours = [f".{name}.*.tmp" for name in ("manifest.json", "*.parquet")]
+        left = [path for pattern in ours for path in self.path.glob(pattern)]
+        left += [path for name in FOLDERS for path in (self.path / name).glob(".*.tmp")]
+        for path in left:
+            _remove(path)
+
+    def _refuse_links(self) -> None:
+        """Refuse symbolic links where runs write and remove: what they lead to is not ours."""
+        for name in ("manifest.json", *FOLDERS):
+            if (self.path / name).is_symlink():
+                raise InputError(
+                    f"{self.path / name}: is a symbolic link, and nothing is written or removed through one; "
+                    "remove it, or choose another folder with --out"
+                )
+
+    def _is_begun(self) -> bool:
+        """Whether there is a manifest; a folder with anything else in it is foreign."""
+        if (self.path / "manifest.json").exists():
+            return True
+        strangers = sorted(entry.name for entry in self.path.iterdir() if entry.name != ".lock")
+        if strangers:
+            raise InputError(
+                f"{self.path}: is no results folder (it holds {strangers[0]} but no manifest.json), so nothing is "
+                "written there; choose another folder with --out"
+            )
+        return False
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path}: is a file, not a folder; choose another name with --out")
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = self.path / ".lock"
+        if not os.path.lexists(lock):
+            self._is_begun()
+        descriptor = _open_lock(lock)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise InputError(
+                f"{self.path}: another perigee is writing there; wait for it, or choose another folder with --out"
+            ) from None
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
+    def missing(self, runs: int) -> list[int]:
+        """Return the runs that are still to be done, in order."""
+        there = shards.runs_in(self._shards)
+        return [index for index in range(runs) if index not in there]
+
+    def keep(
+        self,
+        index: int,
+        tables: Mapping[str, pa.Table],
+        captures: Mapping[str, bytes],
+        files: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Keep the results of one run, and further files by their path in the folder.
+
+        Raises:
+            StorageError: the disk is full, or the folder cannot be written.
+        """
+        for node, content in captures.items():
+            self.captures.mkdir(exist_ok=True)
+            write_atomically(self.captures / f"run-{index:06d}-{node}.pcapng", content)
+        for name, content in (files or {}).items():
+            (self.path / name).parent.mkdir(exist_ok=True)
+            write_atomically(self.path / name, content)
+        shards.write_shard(shards.shard_path(self._shards, index), tables)
+
+    def finish(self, manifest: Manifest) -> None:
+        """Merge the shards into the tables and mark the folder complete.
+
+        Raises:
+            InputError: a shard is damaged.
+            StorageError: the disk is full, or the folder cannot be written.
+        """
+        paths = [shards.shard_path(self._shards, index) for index in range(manifest.content["runs"])]
+        rows = shards.merge_shards(paths, self.path)
+        tables = {}
+        for name, count in rows.items():
+            path = self.path / f"{name}.parquet"
+            tables[name] = {"rows": count, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
+        manifest.update(state="complete", finished=_now(), tables=tables)
+        _remove(self._shards)
+
+
+def _new_manifest(identity: Identity) -> dict[str, Any]:
+    from perigee import __version__
+
+    return {
+        "format": FOLDER_FORMAT,
+        "version": FOLDER_VERSION,
+        "state": "running",
+        "study": identity.study,
+        "engine": identity.engine,
+        "study_hash": identity.plan,
+        "settings": list(identity.settings),
+        "reduced": identity.reduced,
+        "runs": identity.runs,
+        "rounds": identity.rounds,
+        "first_seed": identity.first_seed,
+        "build": identity.build,
+        "versions": {"perigee": __version__, "python": platform.python_version(), "pyarrow": pa.__version__},
+        "host": {
+            "system": f"{platform.system()} {platform.release()}",
+            "machine": platform.machine(),
+            "cores": os.cpu_count(),
+        },
+        "started": _now(),
+        "study_files": {},
+    }
+
+
+def _say(value: object) -> str:
+    return json.dumps(value) if value not in ([], None) else "none"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _open_lock(path: Path) -> int:
+    """Open the lock of a folder, which is an empty file of ours: nothing that it leads to or holds is changed.
+
+    Raises:
+        InputError: something else is there.
+    """
+    foreign = InputError(f"{path}: is no lock that perigee made; remove it, or choose another folder with --out")
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise foreign from error
+        raise
+    about = os.fstat(descriptor)
+    owners = (os.geteuid(), path.parent.stat().st_uid)
+    if not stat.S_ISREG(about.st_mode) or about.st_size or about.st_uid not in owners:
+        os.close(descriptor)
+        raise foreign
+    return descriptor
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, where it is there; of a symbolic link only itself."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

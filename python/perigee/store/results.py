@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A finished results folder, read: checked against its manifest, tables as data frames."""
+
+from __future__ import annotations
+
+import functools
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from perigee.errors import InputError
+from perigee.files import MIB, read_bounded, sha256_of
+from perigee.places import COMPANIONS
+from perigee.store.manifest import read_manifest
+from perigee.store.shards import runs_in
+
+STUDY_FILE_BYTES = 64 * MIB
+"""Largest file in `study/`: the links of a study with many of them, in words, are the longest."""
+
+
+class Results:
+    """The tables of a finished study.
+
+    Args:
+        path: the folder that `perigee run` made.
+
+    Attributes:
+        path: the folder.
+        manifest: what `manifest.json` says.
+
+    Raises:
+        InputError: the folder is not perigee's, not finished, or damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.manifest: dict[str, Any] = read_manifest(path)
+        if self.manifest["state"] != "complete":
+            done = len(runs_in(path / "shards"))
+            raise InputError(
+                f"{path}: not finished ({done} of {self.manifest['runs']} runs); give the same `perigee run` command "
+                "again to go on"
+            )
+        for name, about in self.manifest["tables"].items():
+            self._check(path / f"{name}.parquet", about["sha256"])
+        for name, sha256 in self.manifest["study_files"].items():
+            if name not in COMPANIONS:
+                self._check(path / "study" / name, sha256)
+        if self.table("flows").is_empty():
+            raise InputError(f"{path}: the study has no flows, so there is nothing to report; run one that has")
+
+    @property
+    def study(self) -> str:
+        """The study's name."""
+        return str(self.manifest["study"])
+
+    @property
+    def title(self) -> str:
+        """The study's title; empty where it has none."""
+        kept = self.file("study.toml")
+        try:
+            title = tomllib.loads(kept[1]).get("title", "") if kept else ""
+        except tomllib.TOMLDecodeError:
+            return ""
+        return title if isinstance(title, str) else ""
+
+    @property
+    def is_analysis(self) -> bool:
+        """Whether the results were measured from files that others wrote, not carried out by an engine."""
+        return bool(self.manifest["engine"] == "capture")
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a table; one without columns where the study did not write it."""
+        return self._read(name).clone()
+
+    @functools.cache  # noqa: B019 - a Results lives as long as the command
+    def _read(self, name: str) -> pl.DataFrame:
+        if name not in self.manifest["tables"]:
+            return pl.DataFrame()
+        # Opened here: polars takes names of files in UTF-8 only.
+        with (self.path / f"{name}.parquet").open("rb") as file:
+            return pl.read_parquet(file)
+
+    def has(self, name: str) -> bool:
+        """Whether a table is there and has rows."""
+        return not self._read(name).is_empty()
+
+    def file(self, name: str) -> tuple[Path, str] | None:
+        """Return a file that was kept with the results from beside the study, and its text.
+
+        Those of `COMPANIONS` may have been changed since, or added: they say only how results are shown.
+
+        Raises:
+            InputError: it cannot be read as text.
+        """
+        path = self.path / "study" / name
+        if name not in {*self.manifest["study_files"], *COMPANIONS} or not path.is_file():
+            return None
+        try:
+            return path, read_bounded(path, STUDY_FILE_BYTES, "a file of results").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: not a text file (byte {error.start} is no UTF-8); save it as UTF-8") from error
+
+    def authored(self) -> list[tuple[str, str]]:
+        """Return the files of authors' congestion controls that the runs were made with, and their texts."""
+        files = [self.path / "study" / name for name in sorted(self.manifest["study_files"]) if name.endswith(".c")]
+        texts = (read_bounded(path, STUDY_FILE_BYTES, "a file of results") for path in files)
+        return [(path.name, text.decode("utf-8", errors="replace")) for path, text in zip(files, texts, strict=True)]
+
+    def setup(self) -> dict[str, Any]:
+        """Return links, hosts and flows of the first run in words, as the engine resolved them, and the networks."""
+        kept = self.file("setup.json")
+        return json.loads(kept[1]) if kept else {}
+
+    def files(self) -> list[dict[str, Any]]:
+        """Return of each file that was analysed its `name`, `kind` and `notes`; nothing of a study's results."""
+        kept = self.file("files.json")
+        return json.loads(kept[1]) if kept else []
+
+    @staticmethod
+    def _check(path: Path, sha256: str) -> None:
+        try:
+            found = sha256_of(path)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}; run the study again with --fresh") from error
+        if found != sha256:
+            raise InputError(f"{path}: damaged or changed since it was written; run the study again with --fresh")
