@@ -241,7 +241,7 @@ def test_each_room_of_the_package_imports_only_those_below_it() -> None:
 
 
 def test_commands_that_need_no_tables_import_none_of_the_slow_libraries() -> None:
-    listed = "import sys; from perigee.commands.app import main\ntry: main()\nfinally: print(*sys.modules, sep='\\n')"
+    listed = "import sys; from perigee.__main__ import main\ntry: main()\nfinally: print(*sys.modules, sep='\\n')"
     for arguments in (["--version"], ["--help"], ["run", "claypool-2021", "--dry-run"]):
         done = subprocess.run(
             [sys.executable, "-c", listed, *arguments], capture_output=True, text=True, check=True, cwd=ROOT

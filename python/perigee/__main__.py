@@ -1,7 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""`python -m perigee` is the command `perigee`."""
+"""The command `perigee`, which is `python -m perigee` too.
 
-from perigee.commands.app import main
+Signals are handled before anything slow is imported: Ctrl-C and SIGTERM end the command with one line and exit code 130
+at whatever instant they come.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+from perigee.errors import EXIT_INTERRUPTED
+
+
+def main() -> NoReturn:
+    """Run the command line and end the process with its exit code."""
+    try:
+        signal.signal(signal.SIGTERM, _as_interrupt)
+        from perigee.commands.app import carry_out
+
+        sys.exit(carry_out(sys.argv[1:]))
+    except KeyboardInterrupt:
+        print("error: stopped", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
 
 if __name__ == "__main__":
     main()

@@ -8,17 +8,15 @@ import importlib
 import io
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from perigee.console import error_console, out_console
-from perigee.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
+from perigee.errors import EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
 
 EXAMPLES = """
 [bold]Examples[/bold]
@@ -75,9 +73,8 @@ def _needed(arguments: Sequence[str]) -> tuple[str, ...]:
     return (first,) if first in COMMANDS else COMMANDS
 
 
-def main() -> NoReturn:
-    """Run the command line and end the process with its exit code."""
-    signal.signal(signal.SIGTERM, _as_interrupt)
+def carry_out(arguments: Sequence[str]) -> int:
+    """Run the command line; return the exit code where it does not end the process itself."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The names of files come out as they went in, also where they are no UTF-8.
         sys.stdout.reconfigure(errors="surrogateescape")
@@ -87,19 +84,16 @@ def main() -> NoReturn:
 
         native.end_at_second_signal()
     try:
-        command_line(*_needed(sys.argv[1:]))(standalone_mode=True)
+        command_line(*_needed(arguments))(arguments, standalone_mode=True)
     except PerigeeError as error:
         _say_error(str(error))
         if isinstance(error, InterruptedRunError):
-            _say_how_to_resume()
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        _say_error("stopped")
-        sys.exit(EXIT_INTERRUPTED)
+            _say_how_to_resume(arguments)
+        return error.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_RUN_FAILED)
-    sys.exit(0)
+        return EXIT_RUN_FAILED
+    return 0
 
 
 def _root(
@@ -113,14 +107,10 @@ def _root(
         raise typer.Exit
 
 
-def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 def _say_error(text: str) -> None:
     error_console.print(f"[bold red]error:[/bold red] {escape(text)}", highlight=False, soft_wrap=True)
 
 
-def _say_how_to_resume() -> None:
-    command = shlex.join(["perigee", *sys.argv[1:]])
+def _say_how_to_resume(arguments: Sequence[str]) -> None:
+    command = shlex.join(["perigee", *arguments])
     error_console.print(f"resume with: {escape(command)}", highlight=False, soft_wrap=True)
