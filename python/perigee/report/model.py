@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -11,6 +11,10 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from perigee.report.names import file_names
+from perigee.report.style import WIDTH_IN
+
+Drawing = Callable[[float], Figure]
+"""Draws a figure of a width in inches."""
 
 Mark = Literal["", "best", "good", "bad"]
 
@@ -65,6 +69,8 @@ class Plot:
         alt: what a reader who cannot see it should know.
         figure: the drawing.
         half: whether two may stand side by side.
+        data: every curve in numbers, a row per point, for CSV; none: a table of the same section has them.
+        draw: draws it again in another width; none: it has one width only.
     """
 
     name: str
@@ -72,6 +78,15 @@ class Plot:
     alt: str
     figure: Figure
     half: bool = False
+    data: pl.DataFrame | None = None
+    draw: Drawing | None = None
+
+    @classmethod
+    def of(
+        cls, name: str, caption: str, alt: str, draw: Drawing, *, data: pl.DataFrame | None = None, half: bool = False
+    ) -> Plot:
+        """Return a figure that is drawn as wide as a page, and can be drawn in other widths."""
+        return cls(name, caption, alt, draw(WIDTH_IN), half, data, draw)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from perigee.numbers import number, probability, signed
 from perigee.report.comparison import Difference, as_frame, label_of, pairs, remarks
 from perigee.report.context import Context, Group
 from perigee.report.html import write
+from perigee.report.legends import legend_above
 from perigee.report.model import Block, Cell, Fact, Plot, Report, Section, Table, Text
 from perigee.report.sections.representative import rtt_of
-from perigee.report.style import figure, legend_above, look, styled
+from perigee.report.style import figure, look, styled
 from perigee.statistics.metrics import mean
 from perigee.store.manifest import ENGINES
 from perigee.store.results import Results
@@ -140,7 +141,7 @@ def _plot(
     axes[-1].set_xlim(left=0)
     axes[-1].set_xlabel("Time since the flow began (s)")
     drawing.align_ylabels()
-    legend_above(drawing, axes[0], 2)
+    legend_above(drawing, axes[0])
     means = [mean(group.flows["goodput_mbps"]) for group in groups]
     words = f"{label_of(groups)}: {number(means[0])} Mbit/s in A, {number(means[1])} in B"
     rounds = " and ".join(str(group.flows.height) for group in groups)

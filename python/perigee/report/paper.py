@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Figures and tables as files for papers: PDF and PNG, CSV and LaTeX."""
+"""Figures and tables as files for papers: PDF and PNG in two widths, CSV and LaTeX."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+import polars as pl
+from matplotlib.figure import Figure
+
 from perigee.errors import InputError
 from perigee.files import atomic_file, storage_errors, write_atomically
 from perigee.report.csv_text import csv_text
 from perigee.report.model import Plot, Report, Table
+from perigee.report.names import distinct
+from perigee.report.style import COLUMN_IN, in_a_column
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -24,7 +29,8 @@ def write(report: Report, folder: Path, formats: Sequence[str]) -> None:
     Args:
         report: the report.
         folder: made if it is not there; files of the same name are replaced.
-        formats: any of `pdf`, `png` (figures), `csv`, `latex` (tables).
+        formats: any of `pdf` (figures, as wide as a page, and in `NAME-column.pdf` as wide as a column), `png`
+            (figures), `csv` (tables, and in `NAME-curves.csv` the curves of figures), `latex` (tables).
 
     Raises:
         InputError: `folder` is a symbolic link.
@@ -37,18 +43,30 @@ def write(report: Report, folder: Path, formats: Sequence[str]) -> None:
     for plot in report.plots():
         for kind in ("pdf", "png"):
             if kind in formats:
-                _save(plot, folder / f"{plot.name}.{kind}", kind)
+                _save(plot, plot.figure, folder / f"{plot.name}.{kind}", kind)
+        if "pdf" in formats and plot.draw:
+            with in_a_column():
+                _save(plot, plot.draw(COLUMN_IN), folder / f"{plot.name}-column.pdf", "pdf")
     for table in report.tables():
-        if "csv" in formats:
-            write_atomically(folder / f"{table.name}.csv", csv_text(table.data).encode())
         if "latex" in formats:
             write_atomically(folder / f"{table.name}.tex", latex(table).encode())
+    if "csv" in formats:
+        for name, data in numbers(report):
+            write_atomically(folder / f"{name}.csv", csv_text(data).encode())
 
 
-def _save(plot: Plot, path: Path, kind: str) -> None:
+def numbers(report: Report) -> list[tuple[str, pl.DataFrame]]:
+    """Return the numbers of tables and of figures' curves, each with the name of its CSV file without the ending."""
+    tables = [(table.name, table.data) for table in report.tables()]
+    curves = [(f"{plot.name}-curves", plot.data) for plot in report.plots() if plot.data is not None]
+    names = distinct([name for name, _ in tables + curves], lambda name, copy: f"{name}-{copy}")
+    return list(zip(names, [data for _, data in tables + curves], strict=True))
+
+
+def _save(plot: Plot, drawing: Figure, path: Path, kind: str) -> None:
     metadata = {"CreationDate": None, "Title": plot.caption} if kind == "pdf" else {"Description": plot.alt}
     with atomic_file(path) as file:
-        plot.figure.savefig(file, format=kind, metadata=metadata)
+        drawing.savefig(file, format=kind, metadata=metadata)
 
 
 def latex(table: Table) -> str:

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-WIDTH_IN = 7.0
-"""Width of a figure: the text width of an A4 or letter page."""
+WIDTH_IN = 7.2
+"""Width of a figure: the text width of an A4 or letter page, both columns of a paper."""
+
+COLUMN_IN = 3.5
+"""Width of a figure in one column of a paper."""
 
 INK = "#1b1f24"
 FAINT = "#d7dce1"
@@ -51,14 +53,15 @@ def look(number: int) -> Look:
     """Return how the group of that number is drawn.
 
     Examples:
-        >>> len({look(n).color for n in range(7)})
-        7
+        >>> len({look(n).color for n in range(7)}), len({(look(n).color, look(n).marker) for n in range(40)})
+        (7, 40)
     """
+    again = number // len(_COLORS)
     return Look(
         _COLORS[number % len(_COLORS)],
         _DASHES[number % len(_DASHES)],
-        _MARKERS[number % len(_MARKERS)],
-        _HATCHES[number % len(_HATCHES)],
+        _MARKERS[(number + again) % len(_MARKERS)],
+        _HATCHES[(number + again) % len(_HATCHES)],
     )
 
 
@@ -114,31 +117,37 @@ def styled() -> Iterator[None]:
         yield
 
 
+_COLUMN_STYLE: dict[str, Any] = {
+    "font.size": 7.5,
+    "axes.titlesize": 7.5,
+    "axes.labelsize": 7.5,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.handlelength": 2.2,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 3.2,
+}
+"""What differs in a figure as wide as a column: letters of 7 points and more are read at that size."""
+
+
+@contextmanager
+def in_a_column() -> Iterator[None]:
+    """Make figures within the block, itself within `styled`, fit for a column of a paper."""
+    context: Any = mpl.rc_context
+    with context(_COLUMN_STYLE):
+        yield
+
+
 def figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
     """Return an empty figure, laid out without overlaps."""
     return Figure(figsize=(width_in, height_in), layout="constrained")
-
-
-def legend_above(owner: Figure, axes: Axes, columns: int) -> None:
-    """Put the legend of `axes` above the whole figure, as `legend_of` does."""
-    legend_of(owner, *axes.get_legend_handles_labels(), columns)
-
-
-def legend_of(owner: Figure, handles: Sequence[Artist], labels: Sequence[str], columns: int) -> None:
-    """Put a legend above the whole figure, in one or more rows, in fewer columns where texts are long."""
-    longest = max((len(label) for label in labels), default=0)
-    fits = max(1, _LETTERS_PER_LINE // (longest + _LETTERS_OF_A_HANDLE))
-    owner.legend(handles, labels, loc="outside upper center", ncols=min(columns, fits, max(1, len(labels))))
 
 
 def plain_numbers(axis: Axis) -> None:
     """Write the numbers of a logarithmic axis without powers, which would need mathematics in labels."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
-
-
-_LETTERS_PER_LINE = 110
-_LETTERS_OF_A_HANDLE = 7
 
 
 def from_zero(axes: Sequence[Axes]) -> None:

@@ -13,8 +13,9 @@ from matplotlib.patches import Patch
 
 from perigee.numbers import decimals, number
 from perigee.report.context import Context, Group
+from perigee.report.legends import legend_above, legend_of
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.style import INK, figure, from_zero, legend_above, legend_of
+from perigee.report.style import INK, figure, from_zero
 from perigee.statistics.estimates import WHISKER_IQR, Array, Box, box, cumulative
 from perigee.statistics.metrics import metric, sample
 
@@ -59,7 +60,7 @@ def throughput(context: Context) -> Section | None:
     # A box of equal values is a line, which the edge of the figure would cut.
     axes.set_ylim(top=1.03 * axes.get_ylim()[1])
     handles = [Patch(facecolor=g.look.color, edgecolor=INK, alpha=0.75, hatch=g.look.hatch) for g in groups]
-    legend_of(drawing, handles, [group.legend for group in groups], 6)
+    legend_of(drawing, handles, [group.legend for group in groups])
     caption = (
         "Distribution over flows of each flow's 10th, 50th and 90th percentile and mean of throughput. Boxes: "
         f"quartiles and median; whiskers: last value within {WHISKER_IQR} interquartile ranges of the box; circles: "
@@ -233,5 +234,5 @@ def _cumulative_plot(
         if unit == "%":
             axes.set_xlim(left=-0.01 * max(right, 1e-6))
     all_axes[0].set_ylabel(f"Share of {of}")
-    legend_above(drawing, all_axes[0], min(len(context.drawn), 6))
+    legend_above(drawing, all_axes[0])
     return Plot(name, caption, "; ".join(words), drawing)

@@ -8,8 +8,9 @@ import polars as pl
 
 from perigee.numbers import number
 from perigee.report.context import Context
+from perigee.report.legends import legend_above
 from perigee.report.model import Cell, Plot, Section, Table
-from perigee.report.style import figure, legend_above
+from perigee.report.style import figure
 from perigee.statistics.estimates import mean_interval
 from perigee.statistics.metrics import download_times
 
@@ -48,7 +49,7 @@ def section(context: Context) -> Section | None:
     axes.set_ylabel("Time to download (s)")
     axes.set_xlim(left=0)
     axes.set_ylim(0, 1.3 * highest)
-    legend_above(drawing, axes, min(len(context.groups), 6))
+    legend_above(drawing, axes)
     shown = [size / 1e6 for size in _spread(sizes)]
     table = Table(
         name="download-times",

@@ -8,8 +8,9 @@ import polars as pl
 
 from perigee.numbers import number
 from perigee.report.context import MOST_DRAWN, Context
+from perigee.report.legends import legend_above
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.style import figure, legend_above
+from perigee.report.style import figure
 from perigee.statistics.estimates import cumulative
 from perigee.statistics.metrics import sample_of
 
@@ -54,7 +55,7 @@ def section(context: Context) -> Section | None:
         axes.set_xlabel("Duration (ms)")
         axes.set_ylabel("Share of exchanges")
         axes.set_ylim(0, 1.01)
-        legend_above(drawing, axes, 2 if max(len(group.label) for group, _ in curves) > 20 else 5)
+        legend_above(drawing, axes)
         alt = "; ".join(f"{group.label}: median {number(float(np.median(took)), 0)} ms" for group, took in curves)
         blocks.append(Plot("exchanges", "Cumulative distribution of the durations.", alt, drawing))
     return Section("exchanges", "Requests and pings", blocks)

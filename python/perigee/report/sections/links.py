@@ -10,8 +10,9 @@ import polars as pl
 
 from perigee.numbers import number
 from perigee.report.context import Context, Group
+from perigee.report.legends import legend_above
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.style import figure, from_zero, legend_above, plain_numbers
+from perigee.report.style import figure, from_zero, plain_numbers
 from perigee.statistics.metrics import mean, sample_of
 
 REASONS = (
@@ -103,7 +104,7 @@ def _queue(context: Context, link: str) -> Plot:
     drops.set_xlim(left=0)
     from_zero([queue, drops])
     drawing.align_ylabels()
-    legend_above(drawing, queue, min(len(groups), 6))
+    legend_above(drawing, queue)
     return Plot(
         "queue",
         f"Queue of {link} and packets it dropped, over time, in the run of each group's representative flow.",

@@ -7,9 +7,10 @@ import numpy as np
 
 from perigee.numbers import number
 from perigee.report.context import Context
+from perigee.report.legends import legend_above
 from perigee.report.model import Plot, Section
 from perigee.report.sections.summary import metric_table
-from perigee.report.style import INK, figure, from_zero, legend_above
+from perigee.report.style import INK, figure, from_zero
 
 
 def section(context: Context) -> Section | None:
@@ -39,6 +40,6 @@ def section(context: Context) -> Section | None:
     axes.set_ylabel("Power (Mbit/s per s)")
     axes.grid(visible=False, axis="x")
     from_zero([axes])
-    legend_above(drawing, axes, 6)
+    legend_above(drawing, axes)
     plot = Plot("power", "Power by phase.", "; ".join(words), drawing)
     return Section("power", "Power", [table, plot])

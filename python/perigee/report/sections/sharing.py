@@ -14,10 +14,11 @@ from matplotlib.artist import Artist
 
 from perigee.numbers import number, with_spread
 from perigee.report.context import Context
+from perigee.report.legends import legend_of
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.network import Meeting
 from perigee.report.sections.timeline import capacity_area
-from perigee.report.style import INK, figure, legend_of
+from perigee.report.style import INK, figure
 from perigee.report.utilisation import utilisation
 from perigee.statistics.estimates import Array, jain, most_typical, spread
 from perigee.statistics.metrics import mean
@@ -213,7 +214,7 @@ def _plot(context: Context, found: Sequence[Combination]) -> Plot:
     for axes in panels.flat[: len(found)]:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             seen.setdefault(label, handle)
-    legend_of(drawing, list(seen.values()), list(seen), 6)
+    legend_of(drawing, list(seen.values()), list(seen))
     drawing.supxlabel("Time (s)", fontsize=9)
     drawing.supylabel("Throughput (Mbit/s)", fontsize=9)
     links = sorted({one.link for one in found if one.link})

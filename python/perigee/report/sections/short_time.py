@@ -8,8 +8,9 @@ import polars as pl
 
 from perigee.numbers import number
 from perigee.report.context import Context
+from perigee.report.legends import legend_above
 from perigee.report.model import Plot, Section
-from perigee.report.style import figure, from_zero, legend_above
+from perigee.report.style import figure, from_zero
 from perigee.statistics.estimates import Array, sliding_mean
 
 WINDOW_S = 10.0
@@ -34,7 +35,7 @@ def section(context: Context) -> Section | None:
     axes.set_ylabel("Short-time goodput (Mbit/s)")
     axes.set_xlim(left=0)
     from_zero([axes])
-    legend_above(drawing, axes, 2 if max(len(group.label) for group in context.groups) > 20 else 5)
+    legend_above(drawing, axes)
     caption = (
         f"Payload that the receiver had got, in order or not, in the {WINDOW_S:g} s before each instant. At the "
         "sender's side it counts when its acknowledgement, selective or not, comes."

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Texts that fit into their figure: legends in as many columns as there is room for, long lines broken."""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+from collections.abc import Sequence
+
+import matplotlib as mpl
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.lines import Line2D
+
+from perigee.report.style import figure
+
+POINTS_PER_IN = 72.0
+
+_EDGE = 0.97
+"""Share of a figure's width that a legend may take."""
+
+_LETTERS_OF_A_GAP = 5.0
+"""What a legend adds to each entry beside handle and text, in letter sizes: the gaps between these and columns."""
+
+
+def legend_above(owner: Figure, axes: Axes) -> None:
+    """Put the legend of `axes` above the whole figure, as `legend_of` does."""
+    legend_of(owner, *axes.get_legend_handles_labels())
+
+
+def legend_of(owner: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
+    """Put a legend above the whole figure, in as many columns as fit; texts longer than the figure are broken.
+
+    A legend of nothing is left out.
+    """
+    if not labels:
+        return
+    size = float(mpl.rcParams["legend.fontsize"])
+    room = owner.get_figwidth() * POINTS_PER_IN * _EDGE
+    beside = (float(mpl.rcParams["legend.handlelength"]) + _LETTERS_OF_A_GAP) * size
+    texts = [broken(label, (room - beside) / POINTS_PER_IN, size) for label in labels]
+    widest = max(width_of(line, size) for text in texts for line in text.splitlines() or [""])
+    fits = max(1, int(room / (widest + beside)))
+    owner.legend(handles, texts, loc="outside upper center", ncols=min(fits, len(texts)))
+
+
+def rows_of_legend(labels: Sequence[str], width_in: float) -> int:
+    """Return how many lines `legend_of` needs in a figure of that width."""
+    drawing = figure(1.0, width_in)
+    legend_of(drawing, [Line2D([], []) for _ in labels], labels)
+    if not drawing.legends:
+        return 0
+    (legend,) = drawing.legends
+    columns = int(legend._ncols)  # type: ignore[attr-defined]
+    lines = [1 + text.get_text().count("\n") for text in legend.get_texts()]
+    entries = -(-len(lines) // columns)
+    return entries * max(lines)
+
+
+def broken(text: str, width_in: float, size: float) -> str:
+    r"""Return a text with line breaks, so that no line is wider than `width_in` in letters of that size (points).
+
+    Examples:
+        >>> broken("short", 1.0, 9), broken("a rather long text of many words", 1.0, 9)
+        ('short', 'a rather long\ntext of many\nwords')
+    """
+    room = width_in * POINTS_PER_IN
+    if width_of(text, size) <= room:
+        return text
+    letters = max(4, len(text))
+    while letters > 4:
+        lines = textwrap.wrap(text, letters) or [text]
+        if all(width_of(line, size) <= room for line in lines):
+            return "\n".join(lines)
+        letters = letters * 9 // 10
+    return "\n".join(textwrap.wrap(text, letters))
+
+
+@functools.lru_cache(maxsize=4096)
+def width_of(text: str, size: float) -> float:
+    """Return the width of a line of text in letters of that size, both in points.
+
+    Examples:
+        >>> width_of("wide", 9) < width_of("wider", 9) < width_of("wider", 18)
+        True
+    """
+    font = get_font(findfont(FontProperties(family=["DejaVu Sans"])))
+    font.set_size(size, POINTS_PER_IN)
+    font.set_text(text.replace("\n", " "), 0.0)
+    return float(font.get_width_height()[0]) / 64
