@@ -44,7 +44,9 @@ __all__ = [
     "observed",
     "probe_once",
     "probe_serve",
+    "quantity",
     "run_behind",
+    "sample_profile",
     "scratch_prefix",
     "trial_events",
 ]
@@ -52,6 +54,7 @@ __all__ = [
 _Column: TypeAlias = tuple[str, str, bytes | None, bytes | None, bytes]
 _Table: TypeAlias = tuple[int, list[_Column]]
 _Library: TypeAlias = tuple[str, bytes, bytes]
+_Direction: TypeAlias = tuple[list[float], list[float | None]]
 _Setting: TypeAlias = bool | int | list[int] | str
 
 @final
@@ -454,6 +457,15 @@ def run_behind(
     draining: Callable[[Undelivered], None],
 ) -> ProgramReport: ...
 def emu_clean() -> tuple[list[EndedProcess], list[str]]: ...
+def quantity(text: str) -> tuple[float, str] | None: ...
+def sample_profile(
+    profile: tuple[str, str],
+    settings: Sequence[tuple[str, str]],
+    search: Sequence[str],
+    seed: int,
+    every_ns: int,
+    count: int,
+) -> tuple[_Direction, _Direction]: ...
 def scratch_prefix(kind: str) -> str: ...
 def probe_once(
     socket: int,

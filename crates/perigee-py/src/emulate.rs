@@ -146,7 +146,7 @@ impl ExecObserver for Caller {
 }
 
 /// One profile's way down, another's way up, and settings over both.
-fn link(
+pub(crate) fn link(
     down: &(String, String),
     up: &(String, String),
     settings: &[(String, String)],

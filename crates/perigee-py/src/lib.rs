@@ -12,6 +12,8 @@ mod kernel;
 mod live;
 mod observe;
 mod probe;
+mod quantity;
+mod sample;
 mod signals;
 
 use std::path::{Path, PathBuf};
@@ -327,6 +329,10 @@ mod _core {
     use super::observe::{observed, Measure};
     #[pymodule_export]
     use super::probe::{probe_once, probe_serve, PingReply, Pinger};
+    #[pymodule_export]
+    use super::quantity::quantity;
+    #[pymodule_export]
+    use super::sample::sample_profile;
     #[pymodule_export]
     use super::signals::end_at_second_signal;
     #[pymodule_export]

@@ -5,6 +5,7 @@
 //! (`"600 ms"`, `"144 Mbit/s"`, `"36 MB"`, `"0.1 %"`); a number without a unit is an error.
 //! Decimal prefixes are powers of 1000 (`kB`, `MB`, `GB`), binary ones powers of 1024 (`KiB`, `MiB`, `GiB`).
 
+mod column;
 mod encode;
 mod hash;
 mod quantity;
@@ -12,6 +13,7 @@ mod random;
 mod serial;
 mod text;
 
+pub use column::in_column_unit;
 pub use encode::{fingerprint, Encode};
 pub use hash::fnv1a;
 pub use quantity::{Bytes, Rate, Ratio, Time};

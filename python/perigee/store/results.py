@@ -15,6 +15,7 @@ from perigee.errors import InputError
 from perigee.files import MIB, read_bounded, sha256_of
 from perigee.places import COMPANIONS
 from perigee.store.manifest import read_manifest
+from perigee.store.points import Points, points_of
 from perigee.store.shards import runs_in
 
 STUDY_FILE_BYTES = 64 * MIB
@@ -87,6 +88,15 @@ class Results:
     def has(self, name: str) -> bool:
         """Whether a table is there and has rows."""
         return not self._read(name).is_empty()
+
+    @functools.cached_property
+    def points(self) -> Points:
+        """What varies between the runs, as typed columns."""
+        return points_of(self._read("flows"))
+
+    def with_points(self, name: str) -> pl.DataFrame:
+        """Return a table with the columns of `points` added; one without columns where the study did not write it."""
+        return self.points.join(self._read(name))
 
     def file(self, name: str) -> tuple[Path, str] | None:
         """Return a file that was kept with the results from beside the study, and its text.
