@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -132,12 +133,21 @@ def test_names_need_no_temporary_file_and_are_for_every_user() -> None:
     assert " /etc/resolv.conf tmpfs" not in Path("/proc/mounts").read_text()
 
 
+def test_a_setting_of_the_link_holds_in_both_directions() -> None:
+    # `leo` takes 20 ms each way, and has a table for each direction.
+    done = inside(f"{PERIGEE} exec --quiet --link leo --set link.delay=100ms -- ping -c 1 -W 10 100.64.0.1")
+    round_trip = re.search(r"time=([0-9.]+) ms", done.stdout)
+    assert round_trip, done.stdout + done.stderr
+    assert float(round_trip[1]) >= 200
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ("--link nowhere -- true", "no profile of that name; the profiles are: geo, gigabit, leo"),
         ("--link geo --set down.rate=20 -- true", '`20` has no unit; write "144 Mbit/s"'),
         ("--link geo --set down.colour=red -- true", "unknown key `down.colour`"),
+        ("--link leo --set link.colour=red -- true", "--set link.colour=red: unknown key `down.colour`"),
         ("--link geo --set down -- true", "there is no key or no `=`"),
         ("--link geo --trace no-such-file -- true", "cannot read `no-such-file`"),
         ("--link geo --drain 10 -- true", '--drain 10: not a time with a unit; write "200 ms"'),

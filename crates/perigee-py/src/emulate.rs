@@ -159,7 +159,7 @@ pub(crate) fn link(
     }
     for (key, value) in settings {
         let path: Vec<&str> = key.split('.').collect();
-        link.set(&path, setting(key, value));
+        profile::set(&mut link, &path, setting(key, value));
     }
     profile::read(&link, &mut |name| load(name, search))
 }

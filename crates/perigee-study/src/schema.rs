@@ -1,7 +1,6 @@
 //! The schemas of study files and results, generated from what reads and writes them.
 //!
-//! `cargo run -p perigee-study --bin schema -- schema docs/reference/study.md` writes them; a test fails when they are
-//! stale.
+//! `cargo run -p perigee-study --bin schema -- schema docs/reference` writes them; a test fails when they are stale.
 
 use std::fmt::Write;
 
@@ -86,9 +85,12 @@ pub fn profile_json() -> String {
     pretty(&schema)
 }
 
-/// `docs/reference/study.md` with its tables of keys brought up to date: each stands between `<!-- keys: NAME -->` and
+/// The pages of `docs/reference` that hold tables of keys.
+pub const PAGES: [&str; 2] = ["study.md", "profile.md"];
+
+/// A page of the reference with its tables of keys brought up to date: each stands between `<!-- keys: NAME -->` and
 /// `<!-- end -->`. `None` where such a mark is missing its end or names no table.
-pub fn study_markdown(page: &str) -> Option<String> {
+pub fn page_markdown(page: &str) -> Option<String> {
     let mut text = String::new();
     let mut rest = page;
     while let Some((before, after)) = rest.split_once(MARK) {

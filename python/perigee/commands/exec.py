@@ -34,7 +34,11 @@ def command(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the profile; may be given several times."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a value of the profile: of `down`, of `up`, or of both (`link`); may be given several times.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the link's random processes.")] = 1,
     mtu: Annotated[int, typer.Option(min=1280, max=65535, help="Largest packet, bytes.")] = 1500,
@@ -55,7 +59,7 @@ def command(
     [bold]Examples[/bold]
 
       perigee exec --link geo -- curl -o /dev/null https://example.org/large
-      perigee exec --link geo --set down.rate="20 Mbit/s" -- firefox
+      perigee exec --link geo --set down.rate="20 Mbit/s" --set link.loss=0.1% -- firefox
       perigee exec --link viasat2 -- bash
     """
     pairs = [_pair(setting) for setting in settings or ()]

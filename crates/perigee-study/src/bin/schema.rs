@@ -1,4 +1,4 @@
-//! Writes the generated schemas: `schema FOLDER [REFERENCE]`, the folder `schema/` and the page `docs/reference/study.md`.
+//! Writes the generated schemas: `schema FOLDER [REFERENCE]`, the folders `schema/` and `docs/reference/`.
 
 #![allow(clippy::disallowed_methods, reason = "a program that writes the files it is told to")]
 
@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let done = match &arguments[..] {
         [folder] => write_schemas(folder),
-        [folder, page] => write_schemas(folder).and_then(|()| update_page(page)),
+        [folder, reference] => write_schemas(folder).and_then(|()| update_pages(reference)),
         _ => Err(io::Error::other("usage: schema FOLDER [REFERENCE]")),
     };
     match done {
@@ -31,10 +31,14 @@ fn write_schemas(folder: &str) -> io::Result<()> {
     fs::write(format!("{folder}/results.md"), schema::results_markdown())
 }
 
-fn update_page(page: &str) -> io::Result<()> {
-    let text = fs::read_to_string(page)?;
-    let updated = schema::study_markdown(&text).ok_or_else(|| {
-        io::Error::other(format!("{page}: a `<!-- keys: NAME -->` has no `<!-- end -->`, or names no table"))
-    })?;
-    fs::write(page, updated)
+fn update_pages(folder: &str) -> io::Result<()> {
+    for page in schema::PAGES {
+        let path = format!("{folder}/{page}");
+        let text = fs::read_to_string(&path)?;
+        let updated = schema::page_markdown(&text).ok_or_else(|| {
+            io::Error::other(format!("{path}: a `<!-- keys: NAME -->` has no `<!-- end -->`, or names no table"))
+        })?;
+        fs::write(&path, updated)?;
+    }
+    Ok(())
 }

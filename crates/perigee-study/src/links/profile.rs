@@ -88,6 +88,27 @@ pub fn split(mut tree: Node) -> Result<Node, StrictError> {
     Ok(tree)
 }
 
+/// Sets a value in a tree that [`split`] has prepared; `path` begins with `down`, `up`, or `link` for both.
+///
+/// ```
+/// use perigee_study::{profile, strict};
+/// let text = "name = \"lan\"\ntitle = \"A wire\"\nsource = \"none\"\n[link]\nrate = \"1 Gbit/s\"\ndelay = \"1 ms\"\n";
+/// let mut tree = profile::split(strict::parse(text, "lan.toml").unwrap()).unwrap();
+/// profile::set(&mut tree, &["link", "delay"], strict::parse_value("\"2 ms\"", &strict::Origin::place("--set")));
+/// let lan = profile::read(&tree, &mut |_| Err("no files".into())).unwrap();
+/// assert_eq!(lan.up.delay, perigee_link::DelaySpec::Constant(perigee_units::Time::from_millis(2)));
+/// assert_eq!(lan.down, lan.up);
+/// ```
+pub fn set(tree: &mut Node, path: &[&str], value: Node) {
+    if let ["link", inside @ ..] = path {
+        for direction in ["down", "up"] {
+            tree.set(&[&[direction], inside].concat(), value.clone());
+        }
+    } else {
+        tree.set(path, value);
+    }
+}
+
 /// Reads a profile from a tree that [`split`] has prepared.
 ///
 /// # Errors
