@@ -204,7 +204,7 @@ def main() -> None:
     """Run the command line with this engine in the simulator's place; `PAUSE_S` says how long a run takes."""
     import os
 
-    from perigee.commands import app
+    from perigee import __main__ as command
     from perigee.engines import choice
 
     def engine(
@@ -218,7 +218,7 @@ def main() -> None:
         return SyntheticEngine(pause_s=float(os.environ.get("PAUSE_S", "0")))
 
     choice.engine = engine
-    app.main()
+    command.main()
 
 
 if __name__ == "__main__":

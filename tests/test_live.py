@@ -157,8 +157,8 @@ def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported
     assert found["completed"].all()
     assert found["engine"].unique().to_list() == ["live"]
     assert found["received_bytes"].is_between(20_000_000, 20_100_000).all()
-    # 1448 of 1500 bytes are payload; the first seconds go into slow start. Where the machine stands still for a moment, the
-    # round of then is slower: each algorithm's faster one shows what the link lets through.
+    # 1448 of 1500 bytes are payload; the first seconds go into slow start. Where the machine stands still for a
+    # moment, the round of then is slower: each algorithm's faster one shows what the link lets through.
     assert found["goodput_mbps"].max() <= 19.4, found["goodput_mbps"]  # type: ignore[operator]
     assert found["steady_goodput_mbps"].max() <= 20, found["steady_goodput_mbps"]  # type: ignore[operator]
     faster = found.group_by("cc").agg(pl.col("goodput_mbps", "steady_goodput_mbps").max())
