@@ -120,6 +120,18 @@ def test_an_interrupt_ends_what_runs_and_what_it_has_started(tmp_path: Path) -> 
     assert not child.exists() or "\nState:\tZ" in (child / "status").read_text()
 
 
+@pytest.mark.parametrize("page", ["report.md", "metrics.md"])
+def test_the_reference_on_file_is_that_of_the_code(page: str) -> None:
+    reference = tool("reference")
+    text = (reference.FOLDER / page).read_text(encoding="utf-8")
+    assert reference.updated(page, text) == text, f"{page} is stale; run `.venv/bin/python tools/reference.py`"
+
+
+def test_a_page_of_the_reference_that_lacks_a_table_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"metrics\.md: has the tables columns; it needs columns, ratios"):
+        tool("reference").updated("metrics.md", "<!-- keys: columns -->\n<!-- end -->\n")
+
+
 def test_lint_finds_a_link_to_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lint = tool("lint")
     (tmp_path / "a.md").write_text("# Head\n[b](b.md) [c](a.md#head) [d](a.md#tail)\n```\n[e](e.md)\n```\n")

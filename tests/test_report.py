@@ -6,6 +6,7 @@ from __future__ import annotations
 import html.parser
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,11 @@ from perigee.engines.job import Job
 from perigee.engines.runner import carry_out
 from perigee.errors import InputError
 from perigee.places import find_study
+from perigee.report import keys
 from perigee.report.assemble import assemble
 from perigee.report.comparison import as_frame, compare
 from perigee.report.context import Context
+from perigee.report.keys import Key
 from perigee.report.model import Report
 from perigee.report.overlay import over_time, write_overlay
 from perigee.report.sections import SECTIONS
@@ -212,6 +215,37 @@ def test_a_study_without_settings_gets_a_report_of_what_there_is(results: Path) 
         made = assemble(Results(results))
     names = [section.name for section in made.sections]
     assert names == ["summary", "throughput", "delay", "retransmissions", "representative", "links", "setup"]
+
+
+def declared_keys() -> Iterator[tuple[str, str, str, str]]:
+    """Each declared key: its file, what stands above its table, the other keys that the table must have, its name."""
+    table = "source = 'x'\n[[table]]\n"
+    value = f"{table}name = 'a'\ncaption = 'b'\n[[table.value]]\n"
+    places: list[tuple[str, str, dict[str, str], tuple[Key, ...]]] = [
+        ("report.toml", "", {}, keys.REPORT),
+        ("published.toml", "", {"source": "'x'"}, keys.PUBLISHED),
+        ("published.toml", table, {"name": "'a'", "caption": "'b'"}, keys.TABLE),
+        ("published.toml", value, {"metric": "'power'"}, keys.VALUE),
+        (
+            "published.toml",
+            "source = 'x'\n[[ordering]]\n",
+            {"metric": "'power'", "highest_first": "[['a'], ['b']]", "claim": "'c'"},
+            keys.ORDERING,
+        ),
+    ]
+    for file, above, required, declared in places:
+        assert [key.name for key in declared if key.default == "required"] == list(required)
+        for key in declared:
+            others = "".join(f"{name} = {text}\n" for name, text in required.items() if name != key.name)
+            yield file, above, others, key.name
+
+
+def test_the_reader_asks_for_each_declared_key(results: Path) -> None:
+    for file, above, others, key in declared_keys():
+        (results / "study" / file).write_text(f"{above}{others}{key} = 1979-05-27\n")
+        with pytest.raises(InputError, match=rf"{file}:\d+: `{key}` must be "):
+            Context(Results(results))
+        (results / "study" / file).unlink()
 
 
 @pytest.mark.parametrize(

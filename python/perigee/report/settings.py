@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from perigee.errors import InputError
+from perigee.report import keys
+from perigee.report.keys import Key
 from perigee.statistics.metrics import Metric, metric
 from perigee.store.results import Results
-
-STATISTICS = ("mean", "zero_percent", "below_percent", "max")
 
 LARGEST = 1e15
 """Numbers in these files are no larger."""
@@ -48,10 +48,8 @@ class ReportSettings:
     reference: str | None = None
     link: str | None = None
     sizes_mb: tuple[float, ...] = ()
-    tests: tuple[str, ...] = ("goodput_mbps", "steady_goodput_mbps", "startup_goodput_mbps", "rtt_mean_ms")
-    summary: tuple[str, ...] = (
-        "goodput_mbps", "rtt_mean_ms", "rtt_p95_ms", "retransmitted_percent", "rto_count",
-    )  # fmt: skip
+    tests: tuple[str, ...] = keys.TESTS
+    summary: tuple[str, ...] = keys.SUMMARY
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ def report_settings(results: Results) -> ReportSettings:
     kept = results.file("report.toml")
     if kept is None:
         return ReportSettings()
-    table = _Table.parse(*kept)
+    table = _Table.parse(*kept, keys.REPORT)
     settings = ReportSettings(
         title=table.text("title", ""),
         question=table.text("question", ""),
@@ -186,11 +184,11 @@ def published(results: Results) -> Published | None:
     kept = results.file("published.toml")
     if kept is None:
         return None
-    table = _Table.parse(*kept)
+    table = _Table.parse(*kept, keys.PUBLISHED)
     found = Published(
         source=table.text("source"),
-        tables=tuple(_published_table(part) for part in table.tables("table")),
-        orderings=tuple(_ordering(part) for part in table.tables("ordering")),
+        tables=tuple(_published_table(part) for part in table.tables("table", keys.TABLE)),
+        orderings=tuple(_ordering(part) for part in table.tables("ordering", keys.ORDERING)),
         notes=table.texts("notes"),
     )
     table.end()
@@ -200,11 +198,11 @@ def published(results: Results) -> Published | None:
 def _published_table(table: _Table) -> PublishedTable:
     name, caption = table.text("name"), table.text("caption")
     values = []
-    for part in table.tables("value"):
+    for part in table.tables("value", keys.VALUE):
         name_of_metric = part.text("metric")
         statistic = part.text("statistic", "mean")
-        if statistic not in STATISTICS:
-            raise part.error(statistic, f"`{statistic}` is no statistic; there are {', '.join(STATISTICS)}")
+        if statistic not in keys.STATISTICS:
+            raise part.error(statistic, f"`{statistic}` is no statistic; there are {', '.join(keys.STATISTICS)}")
         values.append(
             PublishedValue(
                 metric=part.guard(name_of_metric, lambda name=name_of_metric: metric(name)),
@@ -245,24 +243,27 @@ _KIND_WORDS = ((str, "a text"), (list, "a list"), (dict, "a table"))
 
 
 class _Table:
-    """A TOML table that is taken apart key by key; what is left at the end is an unknown key."""
+    """A TOML table that is taken apart key by key as declared; what is left at the end is an unknown key."""
 
-    def __init__(self, path: Path, text: str, content: dict[str, Any], where: str = "") -> None:
+    def __init__(
+        self, path: Path, text: str, content: dict[str, Any], declared: Sequence[Key], where: str = ""
+    ) -> None:
         self._path = path
         self._text = text
         self._left = dict(content)
-        self._known: list[str] = []
+        self._declared = [key.name for key in declared]
         self._where = where
 
     @classmethod
-    def parse(cls, path: Path, text: str) -> _Table:
+    def parse(cls, path: Path, text: str, declared: Sequence[Key]) -> _Table:
         try:
-            return cls(path, text, tomllib.loads(text))
+            return cls(path, text, tomllib.loads(text), declared)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: {error}; correct the TOML there") from error
 
     def take(self, key: str, kind: type | tuple[type, ...], default: Any) -> Any:
-        self._known.append(key)
+        if key not in self._declared:
+            raise KeyError(key)
         if key not in self._left:
             return default
         value = self._left.pop(key)
@@ -314,11 +315,13 @@ class _Table:
             raise self.error(key.split(".")[0], f"`{key}` must be a finite number of at most {LARGEST:g}")
         return float(value)
 
-    def tables(self, key: str) -> list[_Table]:
+    def tables(self, key: str, declared: Sequence[Key]) -> list[_Table]:
         parts = self.take(key, list, [])
         if not all(isinstance(part, dict) for part in parts):
             raise self.error(key, f"`{key}` must be tables, each begun with [[{key}]]")
-        return [_Table(self._path, self._text, part, f"{key} {number}") for number, part in enumerate(parts, 1)]
+        return [
+            _Table(self._path, self._text, part, declared, f"{key} {number}") for number, part in enumerate(parts, 1)
+        ]
 
     def guard(self, word: str, make: Any) -> Any:
         try:
@@ -328,8 +331,8 @@ class _Table:
 
     def end(self) -> None:
         for key in self._left:
-            near = difflib.get_close_matches(key, self._known, 1)
-            fix = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(self._known)}"
+            near = difflib.get_close_matches(key, self._declared, 1)
+            fix = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(self._declared)}"
             raise self.error(key, f"unknown key `{key}`; {fix}")
 
     def error(self, word: str, message: str) -> InputError:

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The keys of `report.toml` and `published.toml`: what each takes, its default and its meaning.
+
+The reader (`settings.py`) takes the keys that are declared here and no others, and `docs/reference/report.md` is
+generated from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+STATISTICS = ("mean", "zero_percent", "below_percent", "max")
+
+TESTS = ("goodput_mbps", "steady_goodput_mbps", "startup_goodput_mbps", "rtt_mean_ms")
+"""Metrics that are tested where a study does not say."""
+
+SUMMARY = ("goodput_mbps", "rtt_mean_ms", "rtt_p95_ms", "retransmitted_percent", "rto_count")
+"""Metrics of the summary table where a study does not say."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a table.
+
+    Attributes:
+        name: as it is written.
+        takes: what its value is, for people.
+        default: what holds without it, as it is written; `required` where it must be given, empty where nothing holds.
+        meaning: one or two sentences.
+    """
+
+    name: str
+    takes: str
+    default: str
+    meaning: str
+
+
+def _listed(values: Sequence[str]) -> str:
+    return "[" + ", ".join(f'"{value}"' for value in values) + "]"
+
+
+REPORT = (
+    Key("title", "text", '""', "Headline. Without it: the study's `title`, then its name."),
+    Key("question", "text", '""', "What the study asks; one paragraph below the headline."),
+    Key("sections", "sections", "[]", "Sections of the page, in this order. Without it: all that suit the data."),
+    Key(
+        "labels", "table of texts", "{}",
+        "Names on the page, as `{ bbr = \"BBR\" }`, for groups, algorithms and nodes of the study.",
+    ),
+    Key("order", "groups", "[]", "Groups that come first, in this order; the others follow in the study's order."),
+    Key("reference", "group", "", "Group that the others are tested against. Without it there are no tests."),
+    Key(
+        "link", "directed link", "",
+        "Link whose capacity and queue are shown, as `satellite.down`. Without it: the link with the highest load.",
+    ),
+    Key("sizes_mb", "sizes, MB", "[]", "Sizes of the figure of download times, 0.000001 to 1000000000."),
+    Key("tests", "metrics", _listed(TESTS), "Metrics that are tested; none that is a ratio of means."),
+    Key("summary", "metrics", _listed(SUMMARY), "Columns of the summary table."),
+)  # fmt: skip
+"""The head of `report.toml`."""
+
+PUBLISHED = (
+    Key("source", "text", "required", "The publication."),
+    Key("notes", "list of texts", "[]", "What a reader should know about its numbers; one paragraph each."),
+    Key("table", "tables", "[]", "Published numbers: `[[table]]`, see below."),
+    Key("ordering", "tables", "[]", "Orderings that the publication states: `[[ordering]]`, see below."),
+)
+"""The head of `published.toml`."""
+
+TABLE = (
+    Key("name", "text", "required", "Name in file names: `published-NAME.csv`."),
+    Key("caption", "text", "required", "Caption of the table."),
+    Key("value", "tables", "[]", "Its columns: `[[table.value]]`, see below."),
+)
+"""A `[[table]]` of `published.toml`."""
+
+VALUE = (
+    Key("metric", "metric", "required", "What was measured."),
+    Key(
+        "statistic", ", ".join(f'`"{name}"`' for name in STATISTICS), "mean",
+        "Mean or largest value of the flows; or the share of flows, in %, whose value is zero, or less than `below`.",
+    ),
+    Key("below", "number", "0", "Bound of `below_percent`, in the unit of the metric."),
+    Key("values", "table of numbers", "{}", "The number of each group: `{ bbr = 95.8, cubic = 91.0 }`."),
+    Key("sd", "table of numbers", "{}", "Standard deviations over flows, where they are published."),
+    Key("within", "number", "", "Largest relative error that counts as met: 0.15 is 15 %. Without it: not judged."),
+    Key("note", "text", '""', "What a reader should know about this column."),
+)  # fmt: skip
+"""A `[[table.value]]` of `published.toml`."""
+
+ORDERING = (
+    Key("metric", "metric", "required", "Metric by whose means the groups are ordered."),
+    Key(
+        "highest_first", "two or more lists of groups", "required",
+        "Highest first, as `[[\"hybla\"], [\"bbr\", \"cubic\"]]`; groups within one list are not ordered.",
+    ),
+    Key("claim", "text", "required", "The statement, in the publication's words or near them."),
+)  # fmt: skip
+"""An `[[ordering]]` of `published.toml`."""
