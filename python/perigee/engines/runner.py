@@ -19,6 +19,7 @@ from perigee.engines.contract import Closing, Plan, Timed
 from perigee.engines.job import Job
 from perigee.engines.memory import Roomy, available_bytes, workers_that_fit
 from perigee.errors import InterruptedRunError
+from perigee.files import printable
 from perigee.store.folder import Identity, ResultsFolder
 
 POLL_S = 0.1
@@ -99,6 +100,7 @@ def _carry_out(plan: Plan, job: Job, watch: Watch, say: Callable[[str], None]) -
         runs=total,
         rounds=plan.runs.rounds,
         first_seed=plan.runs.seed_of(0),
+        study_file=_as_given(job),
     )
     out = job.out or Path("results") / _default_name(plan.study, job)
     folder = ResultsFolder(out)
@@ -119,6 +121,12 @@ def _carry_out(plan: Plan, job: Job, watch: Watch, say: Callable[[str], None]) -
         _Crew(plan, folder, workers).do(missing, total, watch)
         folder.finish(manifest)
         return Done(out, total, total - len(missing), plan.warnings)
+
+
+def _as_given(job: Job) -> str:
+    """Return what a command calls the study: the folder of one with companions, else its file."""
+    path = job.study.path
+    return printable(path.parent.name if path.name == "study.toml" else path.name)
 
 
 def _default_name(study: str, job: Job) -> str:

@@ -7,8 +7,10 @@ import polars as pl
 
 from perigee.numbers import number
 from perigee.report import sections
+from perigee.report.answers import answers
 from perigee.report.context import Context
 from perigee.report.model import Fact, Report
+from perigee.report.provenance import citations, made
 from perigee.report.sections.published import facts as published_facts
 from perigee.statistics.pairing import is_one_sample
 from perigee.store.outcomes import INCOMPLETE, has_failed
@@ -33,26 +35,15 @@ def assemble(results: Results) -> Report:
         *published_facts(context),
     ]
     facts += _endings(context)
-    settings = ", ".join(manifest["settings"]) or "none"
-    engine = context.found + (" packet by packet" if manifest["engine"] == "sim" else "")
     return Report(
         title=context.settings.title or results.title or results.study,
-        question=context.settings.question,
+        question=context.settings.question or results.about,
         facts=facts,
         sections=sections.build(context),
+        answers=answers(context),
         notes=notes(context),
-        foot=_foot_of_files(results)
-        if results.is_analysis
-        else (
-            f"Study {results.study}, {engine}; settings changed: {settings}"
-            + ("; the study's reduced size" if manifest["reduced"] else "")
-            + f"; {manifest['rounds']} seed{'s' if manifest['rounds'] > 1 else ''} from {manifest['first_seed']}.",
-            f"Plan {manifest['study_hash'][:16]}, perigee {manifest['versions']['perigee']}, "
-            f"format {manifest['version']}"
-            + (
-                "; the same study and seed give the same tables, byte for byte." if manifest["engine"] == "sim" else "."
-            ),
-        ),
+        made=made(context),
+        citations=citations(context.published),
     )
 
 
@@ -95,14 +86,3 @@ def _endings(context: Context) -> list[Fact]:
         counts = [(~pl.col("completed"), "flows have no end in them")]
     found = [(rows.filter(condition).height, what) for condition, what in counts]
     return [Fact(f"{count} of {rows.height}", what) for count, what in found if count]
-
-
-def _foot_of_files(results: Results) -> tuple[str, ...]:
-    files = [f"{about['name']} ({about['kind']})" for about in results.files()]
-    manifest = results.manifest
-    settings = ", ".join(manifest["settings"])
-    return (
-        f"Measured from {', '.join(files)}; {settings}.",
-        f"perigee {manifest['versions']['perigee']}, format {manifest['version']}; "
-        "the same files give the same tables.",
-    )

@@ -281,16 +281,16 @@ def _names(rows: Sequence[Mapping[str, Any]], *, in_full: bool) -> list[str]:
         words += [str(row["cc"])] if row["cc"] else []
         set_values = {} if row["cc_params"] in ("", "{}") else json.loads(row["cc_params"])
         words += [f"{key} = {_text(value)}" for key, value in set_values.items()]
-        words += [_text(value) if key == FILE else f"{_short(key)} = {_text(value)}" for key, value in _varied(row)]
+        words += [_text(value) if key == FILE else f"{in_words(key)} = {_text(value)}" for key, value in _varied(row)]
         names.append(", ".join(words))
     return distinct(names, lambda name, copy: f"{name} ({copy})")
 
 
-def _short(key: str) -> str:
-    """Return a key path as words.
+def in_words(key: str) -> str:
+    """Return a key path of a study as words.
 
     Examples:
-        >>> _short("links.satellite.queue"), _short("flow.size"), _short("flows.download.cc")
+        >>> in_words("links.satellite.queue"), in_words("flow.size"), in_words("flows.download.cc")
         ('satellite queue', 'size', 'download cc')
     """
     parts = key.split(".")

@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The report as one HTML file that needs nothing else: figures are inside as SVG, styles too, no scripts."""
+"""The report as one HTML file that needs nothing else: figures are inside as SVG, styles, script and data too.
+
+Without the script everything can be read; it adds what a pointer does.
+"""
 
 from __future__ import annotations
 
-import io
-import re
+import base64
+import hashlib
+from importlib.resources import files
 from pathlib import Path
 
 import jinja2
 from markupsafe import Markup
 
 from perigee.files import write_atomically
+from perigee.report import svg
+from perigee.report.csv_text import csv_text
 from perigee.report.model import Listing, Plot, Report, Table, Text
+
+LARGEST_DATA_BYTES = 200_000
+"""The data of a table or figure are in the page up to this size, and otherwise in the files of `--format csv` only."""
 
 
 def write(report: Report, path: Path) -> None:
@@ -34,21 +43,36 @@ def render(report: Report) -> str:
     )
     kinds = {"table": Table, "plot": Plot, "text": Text, "listing": Listing}
     environment.tests.update({name: lambda block, kind=kind: isinstance(block, kind) for name, kind in kinds.items()})
-    return environment.get_template("page.html").render(report=report, svg=svg)
+    style, script = (files("perigee.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
+    return environment.get_template("page.html").render(
+        report=report,
+        draw=svg.draw,
+        data_link=data_link,
+        style=Markup(style),  # noqa: S704 - ours
+        script=Markup(script),  # noqa: S704 - ours
+        policy=policy(script),
+    )
 
 
-def svg(plot: Plot) -> Markup:
-    """Return a figure as an inline SVG element with its text for those who cannot see it."""
-    buffer = io.StringIO()
-    plot.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    drawing = buffer.getvalue()
-    drawing = drawing[drawing.index("<svg") :]
-    # Ids are per page, not per drawing: keep those of two figures apart.
-    prefix = plot.name + "-"
-    drawing = re.sub(r'\bid="', f'id="{prefix}', drawing)
-    drawing = re.sub(r'href="#', f'href="#{prefix}', drawing)
-    drawing = re.sub(r"url\(#", f"url(#{prefix}", drawing)
-    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
-    drawing = re.sub(r"\n\s*", "\n", drawing)
-    alt = Markup.escape(plot.alt)
-    return Markup(drawing.replace("<svg ", f'<svg role="img" aria-label="{alt}" ', 1))  # noqa: S704 - drawn here
+def policy(script: str) -> str:
+    """Return what the page may do: show its own styles and images, run this one script, and fetch nothing.
+
+    Examples:
+        >>> policy("")
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='; base-uri 'none'; form-action 'none'"
+    """  # noqa: E501 - one value
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+        f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def data_link(block: Table | Plot) -> str:
+    """Return the data of a table or figure as a link to a CSV file that is inside the page; empty: it has none."""
+    if block.data is None or block.data.is_empty():
+        return ""
+    if block.data.estimated_size() > LARGEST_DATA_BYTES:
+        return ""
+    text = csv_text(block.data).encode()
+    return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(text).decode()}"

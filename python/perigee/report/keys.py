@@ -42,7 +42,7 @@ def _listed(values: Sequence[str]) -> str:
 
 REPORT = (
     Key("title", "text", '""', "Headline. Without it: the study's `title`, then its name."),
-    Key("question", "text", '""', "What the study asks; one paragraph below the headline."),
+    Key("question", "text", '""', "What the study asks; one paragraph below the headline. Without it: its `about`."),
     Key("sections", "sections", "[]", "Sections of the page, in this order. Without it: all that suit the data."),
     Key(
         "labels", "table of texts", "{}",
@@ -61,16 +61,26 @@ REPORT = (
 """The head of `report.toml`."""
 
 PUBLISHED = (
-    Key("source", "text", "required", "The publication."),
+    Key("source", "text", "required", "What was measured or computed, and by whom."),
+    Key("title", "text", "", "Title of the publication; the keys from `authors` to `doi` ask for it."),
+    Key("authors", "list of texts", "[]", "Its authors, as `Given Family`."),
+    Key("venue", "text", '""', "Where it appeared."),
+    Key("year", "number", "", "When it appeared, 1900 to 2200."),
+    Key("doi", "text", "", "Its DOI, as `10.1000/182`, without the address of a resolver."),
+    Key(
+        "calibration", "text", '""',
+        "Which link was fitted to which of the numbers, and what agreement shows then; asks for a `calibrated` table.",
+    ),
     Key("notes", "list of texts", "[]", "What a reader should know about its numbers; one paragraph each."),
     Key("table", "tables", "[]", "Published numbers: `[[table]]`, see below."),
     Key("ordering", "tables", "[]", "Orderings that the publication states: `[[ordering]]`, see below."),
-)
+)  # fmt: skip
 """The head of `published.toml`."""
 
 TABLE = (
     Key("name", "text", "required", "Name in file names: `published-NAME.csv`."),
     Key("caption", "text", "required", "Caption of the table."),
+    Key("calibrated", "true or false", "false", "A link of the study was fitted to these numbers; the page says so."),
     Key("value", "tables", "[]", "Its columns: `[[table.value]]`, see below."),
 )
 """A `[[table]]` of `published.toml`."""

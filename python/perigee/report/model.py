@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import polars as pl
@@ -141,6 +141,23 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class Citation:
+    """A work to cite.
+
+    Attributes:
+        what: why it is cited, such as "the program".
+        text: the reference as one line.
+        bibtex: the same for BibTeX.
+        url: where it is; empty: not known.
+    """
+
+    what: str
+    text: str
+    bibtex: str
+    url: str = ""
+
+
+@dataclass(frozen=True)
 class Report:
     """All of it.
 
@@ -149,16 +166,20 @@ class Report:
         question: what the study asks.
         facts: numbers at the head.
         sections: the parts.
-        foot: how it was made.
+        answers: what the figures say, a sentence each.
         notes: what to know of all that follows.
+        made: how it was made, a name and a text each.
+        citations: works to cite.
     """
 
     title: str
     question: str
     facts: Sequence[Fact]
     sections: Sequence[Section]
-    foot: Sequence[str] = field(default_factory=tuple)
+    answers: Sequence[str] = ()
     notes: Sequence[str] = ()
+    made: Sequence[tuple[str, str]] = ()
+    citations: Sequence[Citation] = ()
 
     def __post_init__(self) -> None:
         """Make the names of figures and of tables safe, and each its own."""
@@ -171,6 +192,11 @@ class Report:
     def tables(self) -> list[Table]:
         """Return all tables in order."""
         return [block for section in self.sections for block in section.blocks if isinstance(block, Table)]
+
+    def number(self, block: Table | Plot) -> str:
+        """Return what a text calls a figure or table of the report, such as `Table 3`."""
+        kind, same = ("Figure", self.plots()) if isinstance(block, Plot) else ("Table", self.tables())
+        return f"{kind} {[one.name for one in same].index(block.name) + 1}"
 
 
 def with_safe_names(sections: Sequence[Section]) -> list[Section]:

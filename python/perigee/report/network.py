@@ -56,6 +56,10 @@ class Network:
         """Return what a directed link adds to each packet at a point of the study."""
         return int(self._at(point).get("overhead_bytes", {}).get(link, 0))
 
+    def path(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the names of the directed links that a flow's data takes; empty where they are not known."""
+        return tuple(link for link in self._path(row) if isinstance(link, str))
+
     def takes(self, row: Mapping[str, Any], link: str) -> bool:
         """Whether a flow's data takes a directed link; taken for granted where its path is not known."""
         path = self._path(row)

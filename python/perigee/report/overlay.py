@@ -15,6 +15,7 @@ from perigee.report.context import Context, Group
 from perigee.report.html import write
 from perigee.report.legends import legend_above
 from perigee.report.model import Block, Cell, Fact, Plot, Report, Section, Table, Text
+from perigee.report.provenance import citations, made
 from perigee.report.sections.representative import rtt_of
 from perigee.report.style import figure, look, styled
 from perigee.statistics.metrics import mean
@@ -68,11 +69,12 @@ def overlay(a: Results, b: Results, cells: Sequence[Difference]) -> Report:
         question=f"What differs between {names[0]} and {names[1]}?",
         facts=[Fact(runs[0], "runs of A"), Fact(runs[1], "runs of B")],
         sections=sections,
-        foot=tuple(
-            f"{name}: study {one.study}, plan {one.manifest['study_hash'][:16]}, "
-            f"perigee {one.manifest['versions']['perigee']}."
-            for name, one in zip(names, (a, b), strict=True)
-        ),
+        made=[
+            (f"{side}, {name}", text)
+            for side, context in (("A", Context(a)), ("B", Context(b)))
+            for name, text in made(context)
+        ],
+        citations=citations(None),
     )
 
 

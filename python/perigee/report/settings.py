@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ LARGEST = 1e15
 
 LARGEST_MB = 1e9
 """Sizes in these files are no larger, in MB."""
+
+EARLIEST, LATEST = 1900, 2200
+"""Years of publications."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +109,13 @@ class PublishedTable:
         name: for file names.
         caption: headline.
         values: the columns.
+        calibrated: whether a link of the study was fitted to these numbers.
     """
 
     name: str
     caption: str
     values: tuple[PublishedValue, ...]
+    calibrated: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,17 +134,40 @@ class Ordering:
 
 
 @dataclass(frozen=True)
+class Work:
+    """A publication, as it is cited.
+
+    Attributes:
+        title: its title.
+        authors: each as `Given Family`.
+        venue: where it appeared.
+        year: when; 0: not given.
+        doi: its DOI, without the address of a resolver; empty: it has none.
+    """
+
+    title: str
+    authors: tuple[str, ...] = ()
+    venue: str = ""
+    year: int = 0
+    doi: str = ""
+
+
+@dataclass(frozen=True)
 class Published:
     """What a publication says.
 
     Attributes:
-        source: the publication.
+        source: what was measured or computed, and by whom.
+        work: the publication; none: its title is not given.
+        calibration: which link was fitted to which of its numbers, and what agreement shows then; empty: none.
         tables: its numbers.
         orderings: its orderings.
         notes: what to know about it.
     """
 
     source: str
+    work: Work | None
+    calibration: str
     tables: tuple[PublishedTable, ...]
     orderings: tuple[Ordering, ...]
     notes: tuple[str, ...]
@@ -187,16 +216,42 @@ def published(results: Results) -> Published | None:
     table = _Table.parse(*kept, keys.PUBLISHED)
     found = Published(
         source=table.text("source"),
+        work=_work(table),
+        calibration=table.text("calibration", ""),
         tables=tuple(_published_table(part) for part in table.tables("table", keys.TABLE)),
         orderings=tuple(_ordering(part) for part in table.tables("ordering", keys.ORDERING)),
         notes=table.texts("notes"),
     )
     table.end()
+    has_calibrated = any(one.calibrated for one in found.tables)
+    if found.calibration and not has_calibrated:
+        raise table.error("calibration", "`calibration` is of no table; give one `calibrated = true`")
+    if has_calibrated and not found.calibration:
+        raise table.error("calibrated", "a table is `calibrated`; say which link was fitted to it in `calibration`")
     return found
+
+
+def _work(table: _Table) -> Work | None:
+    """Read the publication; none where no title is given."""
+    found = Work(
+        title=table.text("title", ""),
+        authors=table.texts("authors"),
+        venue=table.text("venue", ""),
+        year=table.take("year", int, 0),
+        doi=table.text("doi", ""),
+    )
+    if found.year and not EARLIEST <= found.year <= LATEST:
+        raise table.error("year", f"`year` must be from {EARLIEST} to {LATEST}, not {found.year}")
+    if found.doi and not re.fullmatch(r"10\.\d{4,9}/[!-~]+", found.doi):
+        raise table.error("doi", f'`doi` must be as "10.1000/182", without an address before it, not "{found.doi}"')
+    if not found.title and found != Work(""):
+        raise table.error("", "the publication has no `title`; add one")
+    return found if found.title else None
 
 
 def _published_table(table: _Table) -> PublishedTable:
     name, caption = table.text("name"), table.text("caption")
+    calibrated = table.take("calibrated", bool, False)
     values = []
     for part in table.tables("value", keys.VALUE):
         name_of_metric = part.text("metric")
@@ -216,7 +271,7 @@ def _published_table(table: _Table) -> PublishedTable:
         )
         part.end()
     table.end()
-    return PublishedTable(name, caption, tuple(values))
+    return PublishedTable(name, caption, tuple(values), calibrated)
 
 
 def _ordering(table: _Table) -> Ordering:
@@ -239,7 +294,7 @@ def _is_tier(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(group, str) for group in value)
 
 
-_KIND_WORDS = ((str, "a text"), (list, "a list"), (dict, "a table"))
+_KIND_WORDS = ((str, "a text"), (list, "a list"), (dict, "a table"), (bool, "true or false"))
 
 
 class _Table:
@@ -267,7 +322,8 @@ class _Table:
         if key not in self._left:
             return default
         value = self._left.pop(key)
-        if not isinstance(value, kind):
+        # Python takes true for the number 1.
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             word = next((word for one, word in _KIND_WORDS if one is kind), "a number")
             raise self.error(key, f"`{key}` must be {word}")
         return value

@@ -100,8 +100,13 @@ def _holm(p: Sequence[float | None]) -> list[float | None]:
     return [None if one is None else next(known) for one in p]
 
 
-def method(comparisons: Sequence[Comparison]) -> str:
-    """Say which tests were made of these comparisons, and what they are corrected for."""
+def method(comparisons: Sequence[Comparison], where: str = "on this page") -> str:
+    """Say which tests were made of these comparisons, and what they are corrected for.
+
+    Args:
+        comparisons: all that were made together.
+        where: what they were made for, as it follows "the 12 comparisons".
+    """
     tested = [one for one in comparisons if one.contrast]
     if not tested:
         return "No test: nothing here varies between rounds, or there are fewer than two of them."
@@ -117,7 +122,7 @@ def method(comparisons: Sequence[Comparison]) -> str:
         which = "All" if not in_pairs else "The other"
         words.append(f"{which} comparisons are of independent samples: Welch's t test.")
     count = f"the {len(tested)} comparisons" if len(tested) > 1 else "one comparison"
-    words.append(f"p is two-tailed and corrected for {count} on this page (Holm).")
+    words.append(f"p is two-tailed and corrected for {count} {where} (Holm).")
     if any(one.reason == "no variation" for one in comparisons):
         words.append("No variation: the difference is the same in all rounds, so that there is nothing to test.")
     return " ".join(words)

@@ -49,6 +49,7 @@ class Identity:
         runs: the number of runs.
         rounds: the number of rounds.
         first_seed: the seed of the first of them.
+        study_file: what the command called the study, for the report; results of another name are the same work.
     """
 
     study: str
@@ -60,6 +61,7 @@ class Identity:
     runs: int
     rounds: int
     first_seed: int
+    study_file: str = ""
 
     def differences(self, manifest: Mapping[str, Any]) -> list[str]:
         """Say what differs from the work a folder was begun with."""
@@ -255,6 +257,7 @@ def _new_manifest(identity: Identity) -> dict[str, Any]:
         "version": FOLDER_VERSION,
         "state": "running",
         "study": identity.study,
+        "study_file": identity.study_file or identity.study,
         "engine": identity.engine,
         "study_hash": identity.plan,
         "settings": list(identity.settings),

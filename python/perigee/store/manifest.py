@@ -156,6 +156,7 @@ def _named(name: str, check: Check) -> Check:
 KEYS: Mapping[str, Check] = {
     "state": _one_of("running", "complete"),
     "study": _text,
+    "study_file": _optional(_text),
     "engine": _one_of(*ENGINES),
     "study_hash": _sha256,
     "settings": _list_of(_text),

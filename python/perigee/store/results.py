@@ -61,12 +61,20 @@ class Results:
     @property
     def title(self) -> str:
         """The study's title; empty where it has none."""
+        return self._said("title")
+
+    @property
+    def about(self) -> str:
+        """What the study says about itself, in one paragraph; empty where it says nothing."""
+        return self._said("about")
+
+    def _said(self, key: str) -> str:
         kept = self.file("study.toml")
         try:
-            title = tomllib.loads(kept[1]).get("title", "") if kept else ""
-        except tomllib.TOMLDecodeError:
+            text = tomllib.loads(kept[1]).get(key, "") if kept else ""
+        except (ValueError, RecursionError):
             return ""
-        return title if isinstance(title, str) else ""
+        return " ".join(text.split()) if isinstance(text, str) else ""
 
     @property
     def is_analysis(self) -> bool:

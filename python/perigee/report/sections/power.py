@@ -9,6 +9,7 @@ from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.legends import legend_above
 from perigee.report.model import Plot, Section
+from perigee.report.ranking import ALGORITHM, Question, rankings
 from perigee.report.sections.summary import metric_table
 from perigee.report.style import INK, figure, from_zero
 
@@ -18,10 +19,9 @@ def section(context: Context) -> Section | None:
     metrics = context.metrics(["power", "steady_power", "startup_power"])
     if not metrics:
         return None
-    caption = (
-        "Power: mean throughput (Mbit/s) over mean round-trip time (s), which has no spread; the best of each phase ★"
-    )
-    table = metric_table(context, metrics, "power", caption)
+    caption = "Power: mean throughput (Mbit/s) over mean round-trip time (s), a ratio of means, which has no spread"
+    found = rankings(context, [Question(context.groups, ALGORITHM, metrics)])
+    table = metric_table(context, metrics, "power", caption, found)
     drawing = figure(2.8)
     axes = drawing.subplots()
     groups = context.drawn

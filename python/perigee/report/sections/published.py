@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from perigee.numbers import number, signed
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Cell, Fact, Mark, Plot, Section, Table, Text
+from perigee.report.provenance import cited
 from perigee.report.settings import Ordering, PublishedTable, PublishedValue
 from perigee.report.style import FAINT, INK, figure
 from perigee.statistics.metrics import group_spread, sample
@@ -84,13 +85,20 @@ def facts(context: Context) -> list[Fact]:
     """Return how many numbers and orderings are met, for the head of the report."""
     if context.published is None:
         return []
-    judged = [c for t in context.published.tables for column in compare(context, t) for c in column if c.value.within]
+    judged: list[Comparison] = []
+    calibrated = 0
+    for table in context.published.tables:
+        of_table = [one for column in compare(context, table) for one in column if one.value.within]
+        judged += of_table
+        calibrated += len(of_table) if table.calibrated else 0
     found = []
     if judged:
         met = sum(bool(one.is_met) for one in judged)
         bounds = {one.value.within or 0.0 for one in judged}
         within = f"within {100 * min(bounds):.0f}\u202f%" if len(bounds) == 1 else "within their bounds"
-        found.append(Fact(f"{met} of {len(judged)}", f"published means met {within}"))
+        fitted = {0: "", len(judged): "; a link was calibrated on them"}
+        on = fitted.get(calibrated, f"; a link was calibrated on {calibrated} of them")
+        found.append(Fact(f"{met} of {len(judged)}", f"published means met {within}{on}"))
     checks = [_check(context, ordering) for ordering in context.published.orderings]
     known = [check for check in checks if check is not None]
     if known:
@@ -102,7 +110,10 @@ def values(context: Context) -> Section | None:
     """Return the tables of published and simulated numbers, and a figure of both."""
     if context.published is None or not context.published.tables:
         return None
-    blocks: list[Block] = [Text(f"Published: {context.published.source}")]
+    source, work = context.published.source.rstrip("."), context.published.work
+    blocks: list[Block] = [Text(f"Published: {source}." + (f" {cited(work).text}" if work else ""))]
+    if context.published.calibration:
+        blocks.append(Text(f"Calibration: {context.published.calibration}"))
     blocks += [Text(note) for note in context.published.notes]
     manifest = context.results.manifest
     if manifest["reduced"] or manifest["settings"]:
@@ -158,7 +169,7 @@ def _table(context: Context, table: PublishedTable, columns: list[list[Compariso
     ).with_columns(pl.col(pl.Float64).fill_nan(None))
     return Table(
         name=f"published-{table.name}",
-        caption=table.caption,
+        caption=table.caption + ("; a link of the study was calibrated on these numbers" if table.calibrated else ""),
         head=["", *(head for _ in columns for head in ("published", context.found, "error"))],
         groups=[("", 1), *((column[0].value.heading, 3) for column in columns)],
         rows=rows,

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""One row per group: the means that matter, with their spread, the best of each marked."""
+"""One row per group: the means that matter, with their spread; the best marked among those that can be compared."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import polars as pl
 
 from perigee.numbers import with_spread
+from perigee.report.answers import answered
 from perigee.report.context import Context
 from perigee.report.model import Cell, Section, Table
+from perigee.report.ranking import ALGORITHM, Ranking
 from perigee.statistics.metrics import Metric, group_spread
 
 
@@ -16,44 +20,61 @@ def section(context: Context) -> Section | None:
     metrics = context.metrics(context.settings.summary)
     if not metrics:
         return None
-    caption = "Mean ± standard deviation over flows, where they vary; the best of each column in bold with a star"
-    return Section("summary", "Summary", [metric_table(context, metrics, "summary", caption)])
+    has_spread = any(group.flows.height > 1 for group in context.groups)
+    caption = "Means ± standard deviations over flows, where they vary" if has_spread else "Single flows"
+    return Section("summary", "Summary", [metric_table(context, metrics, "summary", caption, answered(context))])
 
 
-def metric_table(context: Context, metrics: list[Metric], name: str, caption: str) -> Table:
-    """Return a table with a row per group and a column per metric."""
-    means = {(g.number, m.name): context.value(g, m) for g in context.groups for m in metrics}
-    best = {m.name: _best(m, [means[g.number, m.name] for g in context.groups]) for m in metrics}
+def metric_table(
+    context: Context, metrics: Sequence[Metric], name: str, caption: str, found: Sequence[Ranking]
+) -> Table:
+    """Return a table with a row per group and a column per metric.
+
+    Args:
+        context: the study.
+        metrics: the columns.
+        name: of the table.
+        caption: what it shows.
+        found: rankings of the groups, for the marks; those of other metrics are passed over.
+    """
+    best = {(one.best.number, one.metric.name) for one in found if one.factor == ALGORITHM and one.is_clear}
+    best = {(number, metric) for number, metric in best if metric in {one.name for one in metrics}}
     if any(group.flows.height < group.rows.height for group in context.groups):
         caption += "; flows that failed are left out"
+    counted = any(group.rows.height > 1 for group in context.groups)
     rows, data = [], []
     for group in context.groups:
-        cells = [Cell(group.label), Cell(group.size)]
+        cells = [Cell(group.label), Cell(group.size)] if counted else [Cell(group.label)]
         for one in metrics:
-            mean = means[group.number, one.name]
+            mean = context.value(group, one)
             flows = context.with_metric(group, one.name)
             spread, count = group_spread(flows, one), flows[one.name].count()
-            is_best = mean == best[one.name] and len(context.groups) > 1
+            is_best = (group.number, one.name) in best
             text = with_spread(mean, spread, one.digits)
             if 0 < count < flows.height:
                 text += f" (of {count})"
             cells.append(Cell(text + (" ★" if is_best else ""), "best" if is_best else ""))
             data.append(
                 {"group": group.name, "quantity": one.name, "unit": one.unit, "mean": mean, "sd": spread,
-                 "flows": count}
+                 "flows": count, "best": is_best}
             )  # fmt: skip
         rows.append(cells)
     return Table(
         name=name,
         caption=caption,
-        head=["", "flows", *(one.heading for one in metrics)],
+        head=["", *(["flows"] if counted else []), *(one.heading for one in metrics)],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
+        notes=[_legend(found)] if best else [],
     )
 
 
-def _best(metric: Metric, means: list[float]) -> float | None:
-    known = [mean for mean in means if mean == mean]
-    if metric.higher_is_better is None or len(set(known)) < 2:
-        return None
-    return max(known) if metric.higher_is_better else min(known)
+def _legend(found: Sequence[Ranking]) -> str:
+    """Say what the marks mean."""
+    tested = sum(rival.is_tested for one in found for rival in one.rivals)
+    clear = (
+        f"its difference from the next is significant (p < 0.05, t test, corrected for {tested} comparisons by Holm)"
+        if tested
+        else "it differs from the next as printed; nothing here can be tested"
+    )
+    return f"★ the best of the groups that differ in their algorithm only, where {clear}."

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Figures as SVG elements of a page: with their text for those who cannot see them, and what the page's script needs.
+
+The script hides what belongs to an entry of a legend and shows the values under the pointer. For that each entry has a
+number, which the drawn parts of the same colour and dash have too, and the figure has the scales of its axes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.collections import Collection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedFormatter
+
+from perigee.report.model import Plot
+
+POINTS_PER_INCH = 72
+"""An SVG of matplotlib counts in points."""
+SCALES = ("linear", "log")
+"""Scales whose values the script computes."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure for the page.
+
+    Attributes:
+        element: the SVG element.
+        scales: JSON for the script: `names` of the legend's entries, and of each `axes` its place and scales.
+    """
+
+    element: Markup
+    scales: str
+
+
+def draw(plot: Plot) -> Drawing:
+    """Return a figure as an element whose ids no other figure of the page has."""
+    names = _number_entries(plot.figure)
+    buffer = io.StringIO()
+    plot.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    drawing = buffer.getvalue()
+    drawing = drawing[drawing.index("<svg") :]
+    drawing = re.sub(r'<g id="(entry|series)-(\d+)"', r'<g class="\1" data-entry="\2"', drawing)
+    # Ids are per page, not per drawing: keep those of two figures apart.
+    prefix = f"svg-{plot.name}-"
+    drawing = re.sub(r'\bid="', f'id="{prefix}', drawing)
+    drawing = re.sub(r'href="#', f'href="#{prefix}', drawing)
+    drawing = re.sub(r"url\(#", f"url(#{prefix}", drawing)
+    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
+    drawing = re.sub(r"\n\s*", "\n", drawing)
+    alt = Markup.escape(plot.alt)
+    drawing = drawing.replace("<svg ", f'<svg role="img" aria-label="{alt}" ', 1)
+    scales = {"names": names, "axes": [_scales(axes) for axes in plot.figure.axes if axes.get_visible()]}
+    return Drawing(Markup(drawing), json.dumps(scales))  # noqa: S704 - drawn here
+
+
+def _number_entries(figure: Figure) -> list[str]:
+    """Number the entries of all legends, and the parts that look like one of them; return the entries' texts."""
+    looks: dict[tuple[str, str], int] = {}
+    names: list[str] = []
+    for legend in _legends(figure):
+        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=False):
+            look = _look(handle) if handle else None
+            if handle is None or look is None:
+                continue
+            number = looks.setdefault(look, len(names))
+            if number == len(names):
+                names.append(text.get_text().strip())
+            for part in (handle, text):
+                part.set_gid(f"entry-{number}")
+    colors: dict[str, list[int]] = {}
+    for (color, _), number in looks.items():
+        colors.setdefault(color, []).append(number)
+    for axes in figure.axes:
+        for part in _parts(axes):
+            look = _look(part)
+            of_color = colors.get(look[0], []) if look else []
+            found = looks.get(look) if look else None
+            if found is None and len(of_color) == 1:
+                # A shaded interval or a marker has the colour of its line, and no dash.
+                found = of_color[0]
+            if found is not None:
+                part.set_gid(f"series-{found}")
+    return names
+
+
+def _legends(figure: Figure) -> list[Legend]:
+    own = [axes.get_legend() for axes in figure.axes]
+    return [*figure.legends, *(one for one in own if one is not None)]
+
+
+def _parts(axes: Axes) -> Iterator[Artist]:
+    yield from axes.lines
+    yield from axes.collections
+    yield from axes.patches
+
+
+def _look(artist: Any) -> tuple[str, str] | None:
+    """Return colour and dash of a part; none where it has no colour of its own."""
+    if isinstance(artist, Line2D):
+        return _hex(artist.get_color()), repr(artist.get_linestyle())
+    if isinstance(artist, Patch):
+        return _hex(artist.get_facecolor()), "fill"
+    if isinstance(artist, Collection):
+        faces, edges = artist.get_facecolor(), artist.get_edgecolor()
+        for colors in (faces, edges):
+            if len(colors):
+                return _hex(colors[0]), "fill"
+    return None
+
+
+def _hex(color: Any) -> str:
+    return str(to_hex(color))
+
+
+def _scales(axes: Axes) -> dict[str, Any]:
+    """Return where axes are, in the units of the SVG, and how their values are found."""
+    figure: Any = axes.figure
+    width, height = (POINTS_PER_INCH * side for side in figure.get_size_inches())
+    box = axes.get_position()
+    return {
+        "x": {"from": round(box.x0 * width, 2), "to": round(box.x1 * width, 2), **_values(axes.xaxis)},
+        "y": {"from": round((1 - box.y0) * height, 2), "to": round((1 - box.y1) * height, 2), **_values(axes.yaxis)},
+    }
+
+
+def _values(axis: Axis) -> dict[str, Any]:
+    """Return what the ends of an axis stand for: numbers on a scale, or the words at its ticks."""
+    axes: Any = axis.axes
+    name: str = axis.axis_name  # type: ignore[attr-defined]
+    low, high = (float(end) for end in (axes.get_xlim() if name == "x" else axes.get_ylim()))
+    formatter: Any = axis.get_major_formatter()
+    said = {"label": axis.get_label_text().replace("\n", " "), "low": low, "high": high, "scale": axis.get_scale()}
+    if isinstance(formatter, FixedFormatter):
+        places = [float(place) for place in axis.get_majorticklocs()]
+        said["words"] = list(zip(places, formatter.seq, strict=False))
+    elif axis.get_scale() not in SCALES:
+        said["scale"] = ""
+    return said
