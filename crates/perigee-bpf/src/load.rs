@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::error::{LoadError, SystemError};
 use crate::object::{Opened, NAME_BYTES};
 use crate::program::Program;
-use crate::store::{Record, Store};
+use crate::store::{beside_the_kernels, Record, Store};
 use crate::{kernel, namespaces, requirements, sockets};
 
 /// How to load.
@@ -89,7 +89,7 @@ fn load_into(store: &Store, program: &Program, opened: Opened, options: Options<
     if options.make_default {
         if let Err(reason) = become_default(store, &name, &mut record) {
             if !replaced {
-                crate::unload::take_out(store, &name)?;
+                store.take_out(&name)?;
             }
             return Err(LoadError::Default { name, reason });
         }
@@ -148,11 +148,6 @@ fn choose_name(store: &Store, algorithm: &str, asked: Option<&str>) -> Result<St
         return Err(LoadError::NameOfTheKernel { name });
     }
     Ok(name)
-}
-
-/// The name of an algorithm that shares its name with one of the kernel.
-pub(crate) fn beside_the_kernels(algorithm: &str) -> String {
-    format!("p_{algorithm}")
 }
 
 fn check_name(name: &str) -> Result<(), LoadError> {

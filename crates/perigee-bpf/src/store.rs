@@ -142,6 +142,13 @@ impl Store {
         unlinkat(&self.folder, name, AtFlags::REMOVEDIR).map_err(wrong)
     }
 
+    /// Unregisters an algorithm and removes its pins. Open sockets keep it.
+    pub(crate) fn take_out(&self, name: &str) -> Result<(), SystemError> {
+        // Detaching unregisters synchronously; removing the pin alone would leave it to the kernel's deferred work.
+        self.link(name)?.detach().map_err(|error| SystemError::new(format!("detach `{name}`"), error))?;
+        self.remove(name)
+    }
+
     /// Removes leftovers of interrupted commands: folders without a link, and links without an algorithm. Folders that
     /// are not trusted stay.
     pub(crate) fn sweep(&self) -> Result<(), SystemError> {
@@ -238,6 +245,11 @@ impl Place {
         value.resize(RECORD_BYTES, 0);
         map.update(&FIRST, &value, MapFlags::ANY).map_err(wrong)
     }
+}
+
+/// The name of an algorithm that shares its name with one of the kernel.
+pub(crate) fn beside_the_kernels(algorithm: &str) -> String {
+    format!("p_{algorithm}")
 }
 
 /// The root of the BPF file system, where only its owner can replace our folder.

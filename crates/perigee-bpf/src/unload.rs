@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::error::{SystemError, UnloadError};
 use crate::sockets::{self, SocketUse};
-use crate::store::{Record, Store};
+use crate::store::{beside_the_kernels, Record, Store};
 use crate::{clock, kernel, namespaces, requirements};
 
 /// What to do about sockets that use the algorithm.
@@ -83,16 +83,9 @@ fn unload_from(store: &Store, name: &str, in_use: InUse) -> Result<Unloaded, Unl
         Some(restored) => restored,
         None => restore_defaults(name, record)?,
     };
-    take_out(store, name)?;
+    store.take_out(name)?;
     inherit(store, name, record, &records)?;
     Ok(Unloaded { name: name.to_owned(), default, namespaces, sockets_left: users.len() })
-}
-
-/// Unregisters it and removes its pins. Open sockets keep it.
-pub(crate) fn take_out(store: &Store, name: &str) -> Result<(), SystemError> {
-    // Detaching unregisters synchronously; removing the pin alone would leave it to the kernel's deferred work.
-    store.link(name)?.detach().map_err(|error| SystemError::new(format!("detach `{name}`"), error))?;
-    store.remove(name)
 }
 
 /// If this one was the default before another loaded one, that one now restores the default before this one.
@@ -161,7 +154,7 @@ fn meant<'r>(given: &str, records: &'r [(String, Record)]) -> Option<(&'r str, &
         let mut all = records.iter().filter(|(name, record)| is_meant(name, record));
         all.next().filter(|_| all.next().is_none()).map(|(name, record)| (name.as_str(), record))
     };
-    let stand_in = crate::load::beside_the_kernels(given);
+    let stand_in = beside_the_kernels(given);
     let path = std::path::Path::new(given).canonicalize().ok();
     found(&|name, _| name == given)
         .or_else(|| found(&|name, record| name == stand_in && record.algorithm == given))
