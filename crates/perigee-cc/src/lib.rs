@@ -21,13 +21,15 @@ mod description;
 mod parameter;
 mod progress;
 mod raw;
+mod selected;
 mod sock;
 mod socket;
 
 pub use algorithm::{admit, algorithms, find, Algorithm, File, Refusal};
 pub use description::{describe, Image};
-pub use parameter::{CcError, Param, Selected};
+pub use parameter::Param;
 pub use progress::{Callback, Progress, ProgressNote};
 pub use raw::Ops;
+pub use selected::{CcError, Selected};
 pub use sock::*;
 pub use socket::Socket;

@@ -5,9 +5,9 @@ use std::ops::{Deref, DerefMut};
 use perigee_units::Stream;
 
 use crate::algorithm::Algorithm;
-use crate::parameter::Selected;
 use crate::progress::{Callback, ProgressNote};
 use crate::raw::Ops;
+use crate::selected::Selected;
 use crate::sock::{AckSample, CaEvent, CaState, RateSample, TcpSock};
 
 /// The kernel's view of a connection, and its congestion control.

@@ -1,0 +1,197 @@
+//! The choice of an algorithm, with values for its parameters.
+
+use std::fmt;
+
+use perigee_units::Encode;
+
+use crate::algorithm::{algorithms, find, Algorithm};
+use crate::parameter::Unreadable;
+use crate::sock::MAX_PARAMS;
+
+/// Why a choice of algorithm and parameters is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CcError {
+    /// No file of that name.
+    UnknownAlgorithm {
+        /// The name that was asked for.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// The algorithm has no such parameter.
+    UnknownParameter {
+        /// The algorithm.
+        algorithm: String,
+        /// The key that was set.
+        key: String,
+        /// The keys that exist.
+        known: String,
+    },
+    /// The text is no value of the parameter's unit.
+    BadValue {
+        /// The algorithm.
+        algorithm: String,
+        /// The parameter.
+        key: String,
+        /// What is wrong.
+        message: String,
+        /// What to write.
+        fix: String,
+    },
+}
+
+impl CcError {
+    fn parts(&self) -> (String, String) {
+        match self {
+            Self::UnknownAlgorithm { name, known } => {
+                (format!("no congestion control `{name}`"), format!("there are {known}"))
+            }
+            Self::UnknownParameter { algorithm, key, known } => {
+                (format!("`{algorithm}` has no parameter `{key}`"), known.clone())
+            }
+            Self::BadValue { algorithm, key, message, fix } => {
+                (format!("`{key}` of `{algorithm}`: {message}"), fix.clone())
+            }
+        }
+    }
+
+    /// What is wrong, without the fix.
+    pub fn message(&self) -> String {
+        self.parts().0
+    }
+
+    /// What to do about it.
+    pub fn fix(&self) -> String {
+        self.parts().1
+    }
+}
+
+/// `message; fix`.
+impl fmt::Display for CcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (message, fix) = self.parts();
+        write!(f, "{message}; {fix}")
+    }
+}
+
+impl std::error::Error for CcError {}
+
+/// An algorithm with a value for each of its parameters.
+#[derive(Clone, Debug)]
+pub struct Selected {
+    algorithm: &'static Algorithm,
+    values: [u64; MAX_PARAMS],
+    flow: u32,
+}
+
+/// The algorithm by its name and the digest of its program, and its values. Not the flow, which plans do not choose.
+impl Encode for Selected {
+    fn encode(&self, out: &mut dyn std::fmt::Write) -> std::fmt::Result {
+        ((self.algorithm.name(), self.algorithm.digest()), &self.values[..]).encode(out)
+    }
+}
+
+impl Selected {
+    /// The algorithm of this name; parameters not set have their defaults.
+    ///
+    /// Values are text as in a study: `"25 ms"`, `"5 Mbit/s"`, `"70 %"` or `"0.7"`, `"10"`, `"on"`.
+    ///
+    /// # Errors
+    /// Where there is no such algorithm or parameter, or the value is not in the parameter's unit or range.
+    pub fn parse(name: &str, settings: &[(&str, &str)]) -> Result<Self, CcError> {
+        let algorithm = find(name).ok_or_else(|| CcError::UnknownAlgorithm {
+            name: name.to_owned(),
+            known: algorithms().iter().map(Algorithm::name).collect::<Vec<_>>().join(", "),
+        })?;
+        Self::of(algorithm, settings)
+    }
+
+    /// This algorithm; `settings` as of [`Selected::parse`].
+    ///
+    /// # Errors
+    /// Where there is no such parameter, or the value is not in the parameter's unit or range.
+    pub fn of(algorithm: &'static Algorithm, settings: &[(&str, &str)]) -> Result<Self, CcError> {
+        let mut selected = Self::with_defaults(algorithm);
+        for (key, text) in settings {
+            selected.set(key, text)?;
+        }
+        Ok(selected)
+    }
+
+    /// The algorithm as it is when nothing is set.
+    pub fn with_defaults(algorithm: &'static Algorithm) -> Self {
+        let mut values = [0; MAX_PARAMS];
+        for (value, param) in values.iter_mut().zip(algorithm.params()) {
+            *value = param.default;
+        }
+        Self { algorithm, values, flow: 0 }
+    }
+
+    /// The algorithm with values in the order of [`Algorithm::params`], as [`Selected::values`] gives them; those that
+    /// are missing have their defaults. Units and ranges are the caller's.
+    pub fn with_values(algorithm: &'static Algorithm, values: &[u64]) -> Self {
+        let mut selected = Self::with_defaults(algorithm);
+        for (value, given) in selected.values.iter_mut().zip(values) {
+            *value = *given;
+        }
+        selected
+    }
+
+    /// The same choice, made by the flow of this number: the calls of an author's code are noted with it.
+    #[must_use]
+    pub fn of_flow(self, number: u32) -> Self {
+        Self { flow: number, ..self }
+    }
+
+    pub(crate) fn flow(&self) -> u32 {
+        self.flow
+    }
+
+    /// The algorithm.
+    pub fn algorithm(&self) -> &'static Algorithm {
+        self.algorithm
+    }
+
+    /// The values, in the order of [`Algorithm::params`]; the rest is zero.
+    pub fn values(&self) -> &[u64; MAX_PARAMS] {
+        &self.values
+    }
+
+    /// The settings that differ from the defaults, as `key=value unit`, in declared order.
+    pub fn describe(&self) -> String {
+        let changed = self.algorithm.params().iter().zip(&self.values).filter(|(p, v)| p.default != **v);
+        changed.map(|(p, v)| format!("{}={}", p.name, p.text(*v))).collect::<Vec<_>>().join(", ")
+    }
+
+    fn set(&mut self, key: &str, text: &str) -> Result<(), CcError> {
+        let algorithm = || self.algorithm.name().to_owned();
+        let params = self.algorithm.params();
+        let Some(at) = params.iter().position(|p| p.name == key) else {
+            let names = params.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+            let known = if names.is_empty() { "it has none".to_owned() } else { format!("it has {names}") };
+            return Err(CcError::UnknownParameter { algorithm: algorithm(), key: key.to_owned(), known });
+        };
+        let param = &params[at];
+        let bad = |Unreadable { message, fix }| CcError::BadValue {
+            algorithm: algorithm(),
+            key: key.to_owned(),
+            message,
+            fix,
+        };
+        self.values[at] = param.value(text).map_err(bad)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_names_are_answered_with_the_known_ones() {
+        let unknown = Selected::parse("rneo", &[]).unwrap_err().to_string();
+        assert!(unknown.contains("`rneo`") && unknown.contains("reno"), "{unknown}");
+        let unknown = Selected::parse("reno", &[("beta", "0.7")]).unwrap_err().to_string();
+        assert_eq!(unknown, "`reno` has no parameter `beta`; it has none");
+    }
+}
