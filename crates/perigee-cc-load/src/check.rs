@@ -5,7 +5,10 @@ use std::path::Path;
 use perigee_cc::Algorithm;
 use perigee_cc_build::{kernel_object, BuildError, GoOn};
 
-use crate::{Compiled, LoadError, Loader};
+use crate::confined::Compiled;
+use crate::error::LoadError;
+use crate::loader::Loader;
+use crate::scratch::scratch;
 
 /// Report on a file that compiles for the simulator.
 #[derive(Debug)]
@@ -36,7 +39,7 @@ pub enum ForKernel {
 /// # Errors
 /// Where it is no algorithm for the simulator, or `go_on` says no.
 pub fn check(path: &Path, headers: &Path, go_on: &mut GoOn<'_>) -> Result<CheckReport, LoadError> {
-    let folder = crate::scratch().map_err(LoadError::Temporary)?;
+    let folder = scratch().map_err(LoadError::Temporary)?;
     let mut loader = Loader::new(headers.to_owned());
     let algorithm = loader.load(path, &path.display().to_string(), go_on)?;
     let mut warnings = loader.warnings().to_owned();

@@ -14,8 +14,8 @@ use rustix::fs::{memfd_create, MemfdFlags};
 use rustix::mm::{mmap, MapFlags, ProtFlags};
 use rustix::process::{getppid, set_parent_process_death_signal, setrlimit, Pid, Resource, Rlimit, Signal};
 
+use crate::error::LoadError;
 use crate::seccomp::stay_alone;
-use crate::LoadError;
 
 /// An author's file as another process has compiled it.
 #[derive(Clone, Debug)]

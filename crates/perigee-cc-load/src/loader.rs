@@ -1,0 +1,158 @@
+//! Compiles authors' files, and describes or loads what comes of them.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use perigee_cc::{Algorithm, File, ProgressNote};
+use perigee_cc_build::{BuildError, GoOn};
+use perigee_units::fnv1a;
+
+use crate::confined::{self, Compiled};
+use crate::error::{LoadError, MOST_SOURCE_BYTES};
+use crate::image;
+use crate::scratch::scratch;
+
+/// Loads files, each once.
+#[derive(Debug)]
+pub struct Loader {
+    headers: PathBuf,
+    loaded: Vec<&'static Algorithm>,
+    warnings: String,
+    /// In a process that runs them: the compiled files, and where calls are noted.
+    confined: Option<(Vec<Compiled>, &'static ProgressNote)>,
+}
+
+impl Loader {
+    /// A loader for files that include the `tcp.h` of this folder. It compiles them; nothing of them is executed.
+    pub fn new(headers: PathBuf) -> Self {
+        Self { headers, loaded: Vec::new(), warnings: String::new(), confined: None }
+    }
+
+    /// A loader of files that another process has compiled, which loads them into this one: only for a process that was
+    /// made for it, see [`crate::confine`]. What the algorithms do is noted there.
+    pub fn confined(compiled: Vec<Compiled>, note: &'static ProgressNote) -> Self {
+        Self { confined: Some((compiled, note)), ..Self::new(PathBuf::new()) }
+    }
+
+    /// The algorithm of the file at `path`, which the user wrote as `shown`: described, or loaded where the loader is
+    /// [`Loader::confined`].
+    ///
+    /// Results call it by the name it registers; where a built-in algorithm or another file has that name already, by
+    /// `NAME (SHOWN)`. The same path gives the same algorithm, even where the file has changed since.
+    ///
+    /// # Errors
+    /// Where it does not compile, `go_on` says no meanwhile, or it registers no algorithm that this host can run.
+    pub fn load(&mut self, path: &Path, shown: &str, go_on: &mut GoOn<'_>) -> Result<&'static Algorithm, LoadError> {
+        let real = path.canonicalize().map_err(|error| LoadError::Unreadable { path: path.to_owned(), error })?;
+        if let Some(known) = self.loaded.iter().find(|known| known.file().is_some_and(|file| file.path == real)) {
+            return Ok(known);
+        }
+        let (compiled, algorithm) = match &self.confined {
+            None => {
+                let compiled = self.compile(path, real, go_on)?;
+                let described = describe(&compiled.library)?;
+                (compiled, described)
+            }
+            Some((files, note)) => {
+                let compiled = files.iter().find(|file| file.path == real).cloned().ok_or(LoadError::Changed)?;
+                let loaded = confined::open(&compiled.library)?.noted(note);
+                (compiled, loaded)
+            }
+        };
+        let name = algorithm.name();
+        let taken = perigee_cc::find(name).is_some() || self.loaded.iter().any(|other| other.name() == name);
+        let name = if taken { format!("{name} ({shown})") } else { name.to_owned() };
+        let Compiled { path, source, library } = compiled;
+        // Headers of the author's own are in the library only, comments in the source only.
+        let digest = fnv1a(source.iter().chain(&library).copied());
+        let file = File { path, headers: self.headers.clone(), source, library, kernel: OnceLock::new() };
+        let algorithm: &'static Algorithm = Box::leak(Box::new(algorithm.from_file(name, digest, file)));
+        self.loaded.push(algorithm);
+        Ok(algorithm)
+    }
+
+    /// Compiles a file.
+    fn compile(&mut self, path: &Path, real: PathBuf, go_on: &mut GoOn<'_>) -> Result<Compiled, LoadError> {
+        let source = source_of(path)?;
+        let folder = scratch().map_err(LoadError::Temporary)?;
+        let object = folder.path().join("algorithm.so");
+        let said = perigee_cc_build::shared_library(path, &self.headers, &object, go_on);
+        self.warnings += &said.map_err(|error| match error {
+            BuildError::Compile { messages, .. } => LoadError::Compile(messages.trim_end().to_owned()),
+            BuildError::Stopped => LoadError::Stopped,
+            other => LoadError::Compiler(other),
+        })?;
+        let library = fs::read(&object).map_err(LoadError::Temporary)?;
+        match global(&library) {
+            Some(name) => Err(LoadError::Global(name)),
+            None => Ok(Compiled { path: real, source, library }),
+        }
+    }
+
+    /// The files so far, as a process that is to run them takes them.
+    pub fn compiled(&self) -> Vec<Compiled> {
+        let files = self.loaded.iter().filter_map(|one| one.file());
+        let copy = |file: &File| Compiled {
+            path: file.path.clone(),
+            source: file.source.clone(),
+            library: file.library.clone(),
+        };
+        files.map(copy).collect()
+    }
+
+    /// What results call each algorithm so far, and the text of its file.
+    pub fn sources(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+        self.loaded.iter().filter_map(|one| Some((one.name(), &*one.file()?.source)))
+    }
+
+    /// What the compiler warned of so far; empty where it had nothing to say.
+    pub fn warnings(&self) -> &str {
+        &self.warnings
+    }
+}
+
+/// The text of an author's file.
+fn source_of(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
+    // A pipe would be waited for, and a device has no end.
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(LoadError::NoFile);
+    }
+    let mut source = Vec::new();
+    let file = fs::File::open(path).map_err(unreadable)?;
+    file.take(MOST_SOURCE_BYTES + 1).read_to_end(&mut source).map_err(unreadable)?;
+    if source.len() as u64 > MOST_SOURCE_BYTES {
+        return Err(LoadError::TooLarge);
+    }
+    Ok(source)
+}
+
+/// The algorithm of a library, which is not loaded.
+fn describe(library: &[u8]) -> Result<Algorithm, LoadError> {
+    let image = image::Elf::new(library).ok_or(LoadError::NoLibrary)?;
+    perigee_cc::describe(&image).map_err(LoadError::Refused)
+}
+
+/// A variable of the library that is not constant: runs go at the same time, and must give the same each time.
+fn global(library: &[u8]) -> Option<String> {
+    let file = object::File::parse(library).ok()?;
+    let name = file.symbols().find_map(|symbol| {
+        let section = file.section_by_index(symbol.section_index()?).ok()?;
+        let is_variable = matches!(symbol.kind(), SymbolKind::Data | SymbolKind::Tls) && symbol.size() > 0;
+        // Tables of addresses are written once, by the loader, and are constant from then on.
+        let may_change = WRITABLE.iter().any(|start| section.name().is_ok_and(|name| name.starts_with(start)))
+            && section.name().is_ok_and(|name| !name.starts_with(".data.rel.ro"));
+        let name = symbol.name().ok().filter(|name| is_variable && may_change && !OF_THE_COMPILER.contains(name))?;
+        // A static variable of a function has a number after its name.
+        Some(name.split('.').next().unwrap_or(name).to_owned())
+    });
+    name
+}
+
+/// Sections whose content may change.
+const WRITABLE: [&str; 4] = [".data", ".bss", ".tdata", ".tbss"];
+/// What every shared library has there, from the compiler's own start-up code.
+const OF_THE_COMPILER: [&str; 3] = ["completed.0", "__dso_handle", "__TMC_END__"];
