@@ -4,9 +4,9 @@ use perigee_units::{Rate, Time};
 use thiserror::Error;
 
 use crate::code::{Token, CODE};
-use crate::protocol::{self, Direction, Message, Refusal, Request, FILLED_GET, FILLED_HELLO, FILLED_STOP, PART};
+use crate::protocol::{self, Direction, Message, Refusal, Request, Sent, FILLED_GET, FILLED_HELLO, FILLED_STOP, PART};
 use crate::receiver::{Receiver, Report, MOST_BLOCKS};
-use crate::sender::{Sender, Sent};
+use crate::sender::Sender;
 
 /// Parameters of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

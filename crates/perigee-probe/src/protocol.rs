@@ -23,7 +23,6 @@
 use perigee_units::Time;
 
 use crate::code::{Token, CODE};
-use crate::sender::Sent;
 
 /// Direction of the data, as seen by the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +109,38 @@ impl Request {
     pub(crate) fn time(&self) -> Time {
         let bit_ns = u128::from(self.packets) * u128::from(self.packet) * 8_000_000_000;
         Time::from_nanos(u64::try_from(bit_ns / u128::from(self.rate_bps.max(1))).unwrap_or(u64::MAX))
+    }
+}
+
+/// The sender's counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Packets accepted by the socket.
+    pub packets: u64,
+    /// Send time of the first packet, on the sender's clock.
+    pub first_ns: u64,
+    /// Send time of the last packet.
+    pub last_ns: u64,
+    /// Times at which the socket accepted no packet (its queue was full).
+    pub refused: u64,
+    /// How often the schedule was shifted because the sender was late.
+    pub slips: u64,
+    /// Sum of these shifts.
+    pub slipped_ns: u64,
+    /// Largest lateness of a packet against the schedule.
+    pub late_max_ns: u64,
+}
+
+impl Sent {
+    pub(crate) const NUMBERS: usize = 7;
+
+    pub(crate) fn numbers(&self) -> [u64; Self::NUMBERS] {
+        [self.packets, self.first_ns, self.last_ns, self.refused, self.slips, self.slipped_ns, self.late_max_ns]
+    }
+
+    pub(crate) fn from_numbers(numbers: [u64; Self::NUMBERS]) -> Self {
+        let [packets, first_ns, last_ns, refused, slips, slipped_ns, late_max_ns] = numbers;
+        Self { packets, first_ns, last_ns, refused, slips, slipped_ns, late_max_ns }
     }
 }
 

@@ -3,39 +3,7 @@
 use perigee_units::Time;
 
 use crate::code::Token;
-use crate::protocol::{Message, Request, DATA_HEAD};
-
-/// The sender's counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// Packets accepted by the socket.
-    pub packets: u64,
-    /// Send time of the first packet, on the sender's clock.
-    pub first_ns: u64,
-    /// Send time of the last packet.
-    pub last_ns: u64,
-    /// Times at which the socket accepted no packet (its queue was full).
-    pub refused: u64,
-    /// How often the schedule was shifted because the sender was late.
-    pub slips: u64,
-    /// Sum of these shifts.
-    pub slipped_ns: u64,
-    /// Largest lateness of a packet against the schedule.
-    pub late_max_ns: u64,
-}
-
-impl Sent {
-    pub(crate) const NUMBERS: usize = 7;
-
-    pub(crate) fn numbers(&self) -> [u64; Self::NUMBERS] {
-        [self.packets, self.first_ns, self.last_ns, self.refused, self.slips, self.slipped_ns, self.late_max_ns]
-    }
-
-    pub(crate) fn from_numbers(numbers: [u64; Self::NUMBERS]) -> Self {
-        let [packets, first_ns, last_ns, refused, slips, slipped_ns, late_max_ns] = numbers;
-        Self { packets, first_ns, last_ns, refused, slips, slipped_ns, late_max_ns }
-    }
-}
+use crate::protocol::{Message, Request, Sent, DATA_HEAD};
 
 /// Sends packets at a constant rate.
 ///

@@ -9,9 +9,9 @@ use crate::bucket::{client, Shared};
 use crate::code::{Token, CODE};
 use crate::ping::Ping;
 use crate::ping_sessions::PingSessions;
-use crate::protocol::{self, Direction, Message, Refusal, Request, DATA_HEAD, MOST_BYTES, PART};
+use crate::protocol::{self, Direction, Message, Refusal, Request, Sent, DATA_HEAD, MOST_BYTES, PART};
 use crate::receiver::{Receiver, MOST_BLOCKS};
-use crate::sender::{Sender, Sent};
+use crate::sender::Sender;
 
 /// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
