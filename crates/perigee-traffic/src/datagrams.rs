@@ -2,6 +2,7 @@
 
 mod constant;
 mod ping;
+mod source;
 
 use std::fmt::{self, Display, Formatter};
 
@@ -11,6 +12,7 @@ use crate::script::share_of_time;
 
 pub use constant::Constant;
 pub use ping::Ping;
+use source::{Departure, Source};
 
 /// Packets from `from` to `to` without a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,40 +22,6 @@ pub enum Datagrams {
     /// At intervals, each answered by `to` with a packet of the same size.
     Ping(Ping),
 }
-
-/// What every kind of source states about itself; its text says in a few words what it sends.
-pub(crate) trait Source: Display {
-    /// The name of the kind in studies and results.
-    fn name(&self) -> &'static str;
-
-    /// Size of its largest IP packet.
-    fn largest_packet(&self) -> Bytes;
-
-    /// Size of its smallest IP packet.
-    fn smallest_packet(&self) -> Bytes {
-        self.largest_packet()
-    }
-
-    /// The rate at which it sends, bit/s, while it sends.
-    fn rate_bps(&self) -> f64;
-
-    /// From the start of the flow until nothing more is due.
-    fn length(&self) -> Time;
-
-    /// The least time until the last packet, or its answer, has arrived over a path with this round trip, s.
-    fn least_s(&self, round_trip_s: f64) -> f64;
-
-    /// How many exchanges it has, where each packet is answered: the packet begins it, the answer ends it.
-    fn exchanges(&self) -> Option<u32> {
-        None
-    }
-
-    /// The departures of a flow that begins at `start`; what is random in them is drawn from `random`.
-    fn departures(&self, start: Time, random: Stream) -> Departures;
-}
-
-/// When a packet leaves, and its size.
-pub(crate) type Departure = (Time, Bytes);
 
 /// The departures of one flow. A packet is not worth a virtual call: one variant for each kind.
 #[derive(Clone, Debug)]
@@ -122,9 +90,17 @@ impl Datagrams {
         self.source().exchanges().map_or(0, u64::from)
     }
 
+    /// The departures of a flow that begins at `start`; what is random in them is drawn from `random`.
+    fn departures(&self, start: Time, random: Stream) -> Departures {
+        match self {
+            Self::Constant(constant) => Departures::Constant(constant.departures(start, random)),
+            Self::Ping(ping) => Departures::Ping(ping.departures(start, random)),
+        }
+    }
+
     /// The packets of a flow that begins at `start`; equal streams make equal schedules.
     pub fn schedule(&self, start: Time, random: Stream) -> Schedule {
-        let mut departures = self.source().departures(start, random);
+        let mut departures = self.departures(start, random);
         let (length, count) = (self.length(), self.source().exchanges());
         Schedule { start, length, count, next: departures.next(), departures, number: 0 }
     }

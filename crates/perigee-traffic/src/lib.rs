@@ -9,10 +9,12 @@
 //! Nothing here reads a clock. Instants are those of the run, counts are payload bytes.
 
 mod apps;
+mod conversation;
 mod datagrams;
 mod exchanges;
 mod script;
 
 pub use apps::*;
+pub use conversation::{Action, End, Facts, Goal};
 pub use datagrams::*;
-pub use script::{Action, End, Facts, Goal, Script};
+pub use script::Script;

@@ -5,9 +5,9 @@ use std::fmt::{self, Display, Formatter};
 use perigee_results::Amount;
 use perigee_units::{encode_struct, Bytes, Stream, Time};
 
-use super::Application;
+use super::application::Application;
+use crate::conversation::{Action, Closing, Conversation, End, Facts, Goal};
 use crate::exchanges::Exchanges;
-use crate::script::{Action, Closing, Conversation, End, Facts, Goal};
 
 /// `to` asks, `from` answers; the next request follows the response after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

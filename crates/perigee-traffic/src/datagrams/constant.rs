@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use perigee_units::{encode_struct, Bytes, Rate, Stream, Time};
 
-use super::{Departure, Source};
+use super::source::{Departure, Source};
 
 /// Packets of one size at a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,11 +43,12 @@ impl Source for Constant {
         self.duration
     }
 
-    fn departures(&self, start: Time, _random: Stream) -> super::Departures {
+    type Departures = Departures;
+
+    fn departures(&self, start: Time, _random: Stream) -> Departures {
         let Self { rate, packet, duration } = *self;
         // The first packet leaves however short the duration is.
-        let departures = Departures { rate, packet, end: start + duration, next: Some(start), remainder: 0 };
-        super::Departures::Constant(departures)
+        Departures { rate, packet, end: start + duration, next: Some(start), remainder: 0 }
     }
 }
 

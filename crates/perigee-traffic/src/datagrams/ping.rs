@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use perigee_units::{encode_struct, Bytes, Stream, Time};
 
-use super::{Departure, Source};
+use super::source::{Departure, Source};
 
 /// Packets that are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,10 @@ impl Source for Ping {
         Some(self.count)
     }
 
-    fn departures(&self, start: Time, _random: Stream) -> super::Departures {
-        super::Departures::Ping(Departures { ping: *self, next: start, left: self.count })
+    type Departures = Departures;
+
+    fn departures(&self, start: Time, _random: Stream) -> Departures {
+        Departures { ping: *self, next: start, left: self.count }
     }
 }
 
