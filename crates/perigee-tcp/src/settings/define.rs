@@ -2,7 +2,7 @@
 
 use perigee_units::{Bytes, Time};
 
-use super::Value;
+use super::value::Value;
 
 /// The type of a field of [`Config`].
 pub(super) trait Field: Copy {

@@ -1,10 +1,28 @@
-//! What follows from several settings of a host's TCP together.
+//! What follows from the settings of a host's TCP: those that differ from the defaults, and what several mean together.
 
-use perigee_units::{Bytes, Time};
+use std::fmt;
 
-use super::{Config, WindowShare};
+use perigee_units::{Bytes, Encode, Time};
+
+use super::list::{Config, Setting, WindowShare, SETTINGS};
+use super::value::Value;
 
 impl Config {
+    /// The settings whose values are not the defaults, with these values, in the order of [`SETTINGS`].
+    ///
+    /// ```
+    /// use perigee_tcp::{Config, Value};
+    ///
+    /// let config = Config { sack: false, ..Config::default() };
+    /// let different: Vec<_> = config.differences().map(|(setting, value)| (setting.name, value)).collect();
+    /// assert_eq!(different, [("sack", Value::Switch(false))]);
+    /// ```
+    pub fn differences(&self) -> impl Iterator<Item = (&'static Setting, Value)> + '_ {
+        let default = Self::default();
+        let values = SETTINGS.iter().map(|setting| (setting, setting.get(self)));
+        values.filter(move |(setting, value)| *value != setting.get(&default))
+    }
+
     /// The largest window that the receive buffer lets the host advertise.
     ///
     /// Where half of the buffer is window, Linux lets it grow without bound only if the memory of a segment, counted as
@@ -48,6 +66,18 @@ impl Config {
     pub fn longest_silence(&self) -> Time {
         let doublings = (self.rto_max.as_nanos() / MODEL_RTO.as_nanos()).max(1).ilog2().min(self.retries2);
         MODEL_RTO * ((2 << doublings) - 1) + self.rto_max * u64::from(self.retries2 - doublings)
+    }
+}
+
+/// Every setting by its name.
+impl Encode for Config {
+    fn encode(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        for setting in SETTINGS {
+            write!(out, "{}=", setting.name)?;
+            setting.get(self).encode(out)?;
+            out.write_str(",")?;
+        }
+        Ok(())
     }
 }
 

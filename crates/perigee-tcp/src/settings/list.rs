@@ -6,7 +6,7 @@
 use perigee_units::{Bytes, Time};
 
 use super::define::{choice, put, settings, Field};
-use super::{sysctl, sysctl_of_host, sysctl_on, Domain, Kernel, Setting, Value};
+use super::value::{sysctl, sysctl_of_host, sysctl_on, Domain, Kernel, Value};
 
 settings! {
     /// Largest payload of a segment, options not counted (MTU - 40); timestamps take 12 of it.
@@ -93,5 +93,39 @@ choice! {
         /// The payload of the first full segment over its memory (`scaling_ratio`): Linux 6.6 and later. The buffer grows as
         /// that of 6.18, behind gaps too.
         Measured = "measured",
+    }
+}
+
+/// One setting of a host's TCP, a field of [`Config`].
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its name in studies and in [`Config`].
+    pub name: &'static str,
+    /// The values it can have.
+    pub domain: Domain,
+    /// Its value without being set, as a study would write it.
+    pub default: &'static str,
+    /// What it means.
+    pub about: &'static str,
+    /// Its name in reports.
+    pub report: &'static str,
+    /// How Linux takes it.
+    pub kernel: Kernel,
+    read: fn(&Config) -> Value,
+    write: fn(&mut Config, Value) -> Option<()>,
+}
+
+impl Setting {
+    /// Its value in `config`.
+    pub fn get(&self, config: &Config) -> Value {
+        (self.read)(config)
+    }
+
+    /// Sets it in `config`.
+    ///
+    /// # Panics
+    /// Where `value` is of another domain.
+    pub fn set(&self, config: &mut Config, value: Value) {
+        (self.write)(config, value).expect("the value is of the setting's domain");
     }
 }
