@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 
 use crate::callback::Callback;
 use crate::errors::input_error;
-use crate::{to_python, Columns};
+use crate::tables::{to_python, Columns};
 
 /// What was met in the files of a capture, see `perigee_analyze::Analysis` and its counts.
 ///

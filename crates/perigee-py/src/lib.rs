@@ -15,12 +15,12 @@ mod probe;
 mod quantity;
 mod sample;
 mod signals;
+mod tables;
 
 use std::path::{Path, PathBuf};
 
 use perigee_cc_load::{Compiled, Loader};
 use perigee_emu::{Capacity, CaptureError, CaptureFiles};
-use perigee_results::{ArrowColumn, Buffers, Tables};
 use perigee_sim::SimError;
 use perigee_study::{plan_json, setup_json, Live, Overrides, Part, Run, Study};
 use pyo3::exceptions::{PyIndexError, PyOSError};
@@ -32,6 +32,7 @@ use confined::{compiled, libraries, Library, Note};
 use errors::{run_error, study_error, InputError};
 use files::Disk;
 use live::{LiveRun, LiveSettings};
+use tables::{columns, to_python};
 
 /// What a part of a run's results takes at the most, see `perigee_study::Room`: `memory` and `file` in bytes.
 #[pyclass(frozen, get_all, module = "perigee._core")]
@@ -283,25 +284,6 @@ impl Plan {
     fn points(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().take_while(|run| run.round == 0)
     }
-}
-
-/// A table's name, its rows, its columns.
-type Columns = (&'static str, usize, Vec<ArrowColumn>);
-
-fn columns(tables: &Tables) -> Vec<Columns> {
-    tables.all().into_iter().map(|table| (table.name(), table.len(), perigee_results::columns(table))).collect()
-}
-
-fn to_python(py: Python<'_>, columns: Vec<Columns>) -> PyResult<Bound<'_, PyDict>> {
-    let tables = PyDict::new(py);
-    for (table, rows, columns) in columns {
-        let cells = |bytes: Vec<u8>| PyBytes::new(py, &bytes);
-        let columns = columns.into_iter().map(|(name, kind, Buffers { validity, offsets, data })| {
-            (name, kind, validity.map(cells), offsets.map(cells), cells(data))
-        });
-        tables.set_item(table, (rows, columns.collect::<Vec<_>>()))?;
-    }
-    Ok(tables)
 }
 
 fn unfit_for_emulation(error: &dyn std::fmt::Display) -> PyErr {

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::{columns, to_python};
+use crate::tables::{columns, to_python};
 
 /// What is measured of a flow, by default as in a study that does not say; times in ns, sizes in bytes.
 ///
