@@ -7,6 +7,7 @@
 mod delay;
 mod link;
 mod loss;
+mod packet;
 mod queue;
 mod sample;
 mod server;
@@ -15,8 +16,9 @@ mod steps;
 mod wander;
 
 pub use delay::{Body, DelaySpec, Jitter, Loaded, Tail, TailShape};
-pub use link::{Counters, Delivery, DropReason, DroppedPacket, Ecn, Exit, Link, Offered, Packet, Transit};
+pub use link::{Counters, Delivery, DroppedPacket, Exit, Link, Offered, Transit};
 pub use loss::LossSpec;
+pub use packet::{DropReason, Ecn, Packet};
 pub use queue::{AqmSpec, QueueSpec};
 pub use sample::{sample, Sample};
 pub use server::{Fluctuation, RateSpec};

@@ -6,6 +6,7 @@ use perigee_units::{Rate, Time};
 
 use crate::delay::{Delay, LoadedDelay};
 use crate::loss::Loss;
+use crate::packet::{DropReason, Ecn, Packet};
 use crate::queue::{Admission, Backlog, Discipline, Waiting};
 use crate::server::Server;
 use crate::spec::LinkSpec;
@@ -56,31 +57,6 @@ struct Keeper<T> {
     dropped: VecDeque<DroppedPacket<T>>,
 }
 
-/// A packet as a link sees it; its content stays with the driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet<T> {
-    /// Size of the IP packet.
-    pub bytes: u32,
-    /// The flow it belongs to.
-    pub flow: u32,
-    /// What its sender and the links before this one say about congestion.
-    pub ecn: Ecn,
-    /// The driver's own name for it.
-    pub token: T,
-}
-
-/// Explicit congestion notification (RFC 3168).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ecn {
-    /// The sender does not take part.
-    #[default]
-    NotCapable,
-    /// The sender takes part, and no queue has marked the packet.
-    Capable,
-    /// A queue has marked the packet.
-    Marked,
-}
-
 /// What became of an offered packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
@@ -88,31 +64,6 @@ pub enum Offered {
     Queued,
     /// It is dropped at once.
     Dropped(DropReason),
-}
-
-/// Why a packet is not delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DropReason {
-    /// The queue had no room.
-    QueueFull,
-    /// The active queue management chose it.
-    Aqm,
-    /// It was lost in the air.
-    Loss,
-}
-
-impl DropReason {
-    /// Every reason, in the order of [`Counters::dropped`].
-    pub const ALL: [Self; 3] = [Self::QueueFull, Self::Aqm, Self::Loss];
-
-    /// Its name in results.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::QueueFull => "queue_full",
-            Self::Aqm => "aqm",
-            Self::Loss => "loss",
-        }
-    }
 }
 
 /// A packet at the end of the link.

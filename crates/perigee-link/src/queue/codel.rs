@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 
 use perigee_units::Time;
 
-use super::{Discipline, Waiting};
-use crate::link::Ecn;
+use super::discipline::{Discipline, Waiting};
+use crate::packet::Ecn;
 
 /// The packets that wait, and the state of the control law.
 pub(super) struct CodelQueue<T> {

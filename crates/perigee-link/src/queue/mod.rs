@@ -4,20 +4,23 @@
 //! what becomes of the packet is then known at once. The other decides on departure ([`Discipline`]): it keeps the packets
 //! until the server is free, and may mark, drop or reorder them then.
 
+mod backlog;
 mod codel;
+mod discipline;
 mod red;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use perigee_units::{encode_enum, encode_struct, Bytes, Ratio, Stream, Time};
 
-use crate::link::{DropReason, Ecn, Packet};
+use crate::packet::{DropReason, Ecn};
 use crate::server::Server;
-use crate::steps::Cursor;
-use crate::Steps;
+use crate::steps::{Cursor, Steps};
 use codel::CodelQueue;
 use red::Red;
+
+pub(crate) use backlog::Backlog;
+pub(crate) use discipline::{Discipline, Waiting};
 
 /// How much may wait, the packet in service counted, and which arrivals are refused before that.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,68 +85,6 @@ encode_enum!(AqmSpec {
     Codel { target, interval, ecn },
 });
 
-/// Packets that were accepted and have not left yet: those in service or with a departure fixed, as its instant, and those
-/// that a discipline keeps, as their number.
-#[derive(Default)]
-pub(crate) struct Backlog {
-    departures: VecDeque<(Time, u32)>,
-    waiting: usize,
-    /// Of both.
-    bytes: u64,
-    last: Time,
-}
-
-impl Backlog {
-    /// Forgets what has left by `now`.
-    #[inline]
-    pub(crate) fn release(&mut self, now: Time) {
-        while let Some((departure, size)) = self.departures.front() {
-            if *departure > now {
-                break;
-            }
-            self.bytes -= u64::from(*size);
-            self.departures.pop_front();
-        }
-    }
-
-    /// Adds a packet that goes into service, or in line for it, at `now`; one that leaves at once never waits.
-    #[inline]
-    pub(crate) fn push(&mut self, now: Time, departure: Time, size: u32) {
-        self.last = departure;
-        if departure > now {
-            self.bytes += u64::from(size);
-            self.departures.push_back((departure, size));
-        }
-    }
-
-    /// Adds a packet that a discipline keeps.
-    pub(crate) fn keep(&mut self, size: u32) {
-        self.bytes += u64::from(size);
-        self.waiting += 1;
-    }
-
-    /// Takes away a packet that the discipline has given out or dropped.
-    pub(crate) fn take(&mut self, size: u32) {
-        self.bytes -= u64::from(size);
-        self.waiting -= 1;
-    }
-
-    /// Packets that a discipline keeps.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting
-    }
-
-    #[inline]
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    #[inline]
-    fn packets(&self) -> usize {
-        self.departures.len() + self.waiting
-    }
-}
-
 /// Decides which arrivals may wait.
 pub(crate) struct Admission {
     bytes: u64,
@@ -200,13 +141,13 @@ impl Admission {
         server: &Server,
         ecn: &mut Ecn,
     ) -> Option<DropReason> {
-        let after = backlog.bytes + u64::from(size);
+        let after = backlog.bytes() + u64::from(size);
         if after > self.bytes || backlog.packets() >= self.packets || self.over_other_limits(now, after, server) {
             return Some(DropReason::QueueFull);
         }
         let drops = match &mut self.aqm {
             ArrivalAqm::None => false,
-            ArrivalAqm::Viasat2 { threshold, drop } => backlog.bytes > *threshold && self.draws.chance(*drop),
+            ArrivalAqm::Viasat2 { threshold, drop } => backlog.bytes() > *threshold && self.draws.chance(*drop),
             ArrivalAqm::Red(red) => red.drops(now, size, backlog, server, ecn, &mut self.draws),
         };
         drops.then_some(DropReason::Aqm)
@@ -219,26 +160,6 @@ impl Admission {
         let over = self.over_time.as_mut().is_some_and(|(steps, at)| after > steps.segment(at, now).0.as_u64());
         waits_too_long || over
     }
-}
-
-/// Queue management that decides on departure: it keeps the packets that were admitted, in as many queues as it wants, and
-/// says which of them goes into service next. How long each has waited, it knows by [`Waiting::arrived`].
-pub(crate) trait Discipline<T> {
-    /// Keeps a packet that was admitted; may mark it.
-    fn enqueue(&mut self, packet: Waiting<T>);
-
-    /// Takes out the packet that goes into service at `now`, perhaps marked; gives to `drop` those that it drops instead.
-    /// `None` only where no packet is left.
-    fn dequeue(&mut self, now: Time, drop: &mut dyn FnMut(Waiting<T>)) -> Option<Waiting<T>>;
-}
-
-/// A packet that waits for a decision on its departure.
-pub(crate) struct Waiting<T> {
-    pub(crate) packet: Packet<T>,
-    /// Bytes, with the link's overhead.
-    pub(crate) size: u32,
-    /// When it was admitted.
-    pub(crate) arrived: Time,
 }
 
 impl AqmSpec {

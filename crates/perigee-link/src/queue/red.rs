@@ -3,8 +3,8 @@
 
 use perigee_units::{Bytes, Ratio, Stream, Time};
 
-use super::Backlog;
-use crate::link::Ecn;
+use super::backlog::Backlog;
+use crate::packet::Ecn;
 use crate::server::Server;
 
 /// The average backlog and the hits so far.
@@ -54,12 +54,12 @@ impl Red {
 
     /// Updates the average backlog. After an idle time it has decayed as if packets of this size had found an empty queue.
     fn observe(&mut self, now: Time, size: u32, backlog: &Backlog, server: &Server) {
-        if backlog.bytes == 0 {
+        if backlog.bytes() == 0 {
             let packet = server.rate_at(now).time_to_send(Bytes::new(u64::from(size))).as_secs_f64();
-            let idle = (now - backlog.last).as_secs_f64() / packet.max(1e-9);
+            let idle = (now - backlog.last()).as_secs_f64() / packet.max(1e-9);
             self.average *= libm::pow(1.0 - self.weight, idle);
         }
-        self.average += self.weight * (backlog.bytes as f64 - self.average);
+        self.average += self.weight * (backlog.bytes() as f64 - self.average);
     }
 
     /// Drop or mark with p / (1 - n p), n packets after the last hit, which spreads the hits evenly;

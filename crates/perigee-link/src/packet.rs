@@ -1,0 +1,51 @@
+//! A packet as links see it: its size, its flow, its ECN field, and why it may be dropped.
+
+/// A packet as a link sees it; its content stays with the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<T> {
+    /// Size of the IP packet.
+    pub bytes: u32,
+    /// The flow it belongs to.
+    pub flow: u32,
+    /// What its sender and the links before this one say about congestion.
+    pub ecn: Ecn,
+    /// The driver's own name for it.
+    pub token: T,
+}
+
+/// Explicit congestion notification (RFC 3168).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// The sender does not take part.
+    #[default]
+    NotCapable,
+    /// The sender takes part, and no queue has marked the packet.
+    Capable,
+    /// A queue has marked the packet.
+    Marked,
+}
+
+/// Why a packet is not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DropReason {
+    /// The queue had no room.
+    QueueFull,
+    /// The active queue management chose it.
+    Aqm,
+    /// It was lost in the air.
+    Loss,
+}
+
+impl DropReason {
+    /// Every reason, in the order of [`crate::Counters::dropped`].
+    pub const ALL: [Self; 3] = [Self::QueueFull, Self::Aqm, Self::Loss];
+
+    /// Its name in results.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::Aqm => "aqm",
+            Self::Loss => "loss",
+        }
+    }
+}
