@@ -9,12 +9,12 @@ use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::datagram_flow::DatagramFlow;
+use crate::flow::Flow;
 use crate::network::{Arrival, Carriage, Fate, Network};
 use crate::packet::{NetPacket, Payload};
-use crate::rows::write_flow;
+use crate::result::{Captured, RunResult, SimError};
 use crate::tcp_flow::{Sources, TcpFlow};
 use crate::world::World;
-use crate::{Captured, RunResult, SimError};
 
 /// A run under way.
 ///
@@ -30,14 +30,6 @@ pub(crate) struct Engine<'a> {
     tables: Tables,
     sources: FirstSources,
     events: u64,
-}
-
-/// A flow of the run.
-pub(crate) enum Flow {
-    /// Begins at an instant.
-    Ahead(Time),
-    Tcp(Box<TcpFlow>),
-    Datagram(Box<DatagramFlow>),
 }
 
 /// The first number of each kind of event source; links begin at 0.
@@ -238,7 +230,7 @@ impl<'a> Engine<'a> {
         let (stop, run) = (self.world.stop, self.run.index);
         let (logs, captures) = self.world.network.finish(stop);
         for (number, flow) in (0..).zip(&mut self.flows) {
-            write_flow(self.run, number, flow, stop, &mut self.tables);
+            flow.write(self.run, number, stop, &mut self.tables);
         }
         write_links(run, &logs, &mut self.tables);
         let name_of = |node: u32| self.scenario.nodes[node as usize].clone();

@@ -10,11 +10,12 @@ mod captures;
 mod datagram_flow;
 mod engine;
 mod event_log;
+mod flow;
 mod network;
 mod packet;
 mod queue;
+mod result;
 mod ring;
-mod rows;
 mod tcp_flow;
 #[cfg(test)]
 mod tests;
@@ -23,56 +24,10 @@ mod world;
 
 use std::ops::ControlFlow;
 
-use perigee_results::{Name, Tables};
 use perigee_study::Run;
 
 pub use queue::EventQueue;
-
-/// What a run answers with.
-#[derive(Clone, Debug, Default)]
-pub struct RunResult {
-    /// The tables, with this run's rows only.
-    pub tables: Tables,
-    /// Captures of the nodes that the study names, in its order.
-    pub captures: Vec<Captured>,
-    /// Events carried out: a measure of the work.
-    pub events: u64,
-}
-
-/// The packets a node has seen.
-#[derive(Clone, Debug)]
-pub struct Captured {
-    /// Name of the node.
-    pub node: Name,
-    /// A pcapng file.
-    pub pcapng: Vec<u8>,
-}
-
-/// Why a run has no result.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SimError {
-    /// The progress callback asked to stop.
-    #[error("the run was cancelled")]
-    Cancelled,
-    /// A flow's path is empty or does not lead where it should.
-    #[error("flow `{flow}` has no way from `{from}` to `{to}`; connect them by links or correct the routes")]
-    NoWay {
-        /// Name of the flow.
-        flow: String,
-        /// Name of the node where the way begins.
-        from: String,
-        /// Name of the node where it should end.
-        to: String,
-    },
-    /// A flow's congestion control is an author's, and this process has only its description.
-    #[error("flow `{flow}`: `{cc}` is not loaded; its code runs in a process of its own")]
-    NotLoaded {
-        /// Name of the flow.
-        flow: String,
-        /// Name of the algorithm.
-        cc: String,
-    },
-}
+pub use result::{Captured, RunResult, SimError};
 
 /// Carries out one run.
 ///

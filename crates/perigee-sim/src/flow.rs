@@ -1,0 +1,31 @@
+//! A flow of a run, whatever it carries.
+
+use perigee_results::Tables;
+use perigee_study::Run;
+use perigee_units::Time;
+
+use crate::datagram_flow::DatagramFlow;
+use crate::tcp_flow::TcpFlow;
+
+/// A flow of the run.
+pub(crate) enum Flow {
+    /// Begins at an instant.
+    Ahead(Time),
+    Tcp(Box<TcpFlow>),
+    Datagram(Box<DatagramFlow>),
+}
+
+impl Flow {
+    /// Writes all that is known of the flow of this number; the run ended at `stop`.
+    pub(crate) fn write(&mut self, run: &Run, number: usize, stop: Time, tables: &mut Tables) {
+        let mut row = run.flow_row("sim", &run.scenario.flows[number]);
+        match self {
+            Self::Ahead(start) => {
+                row.start_s = start.as_secs_f64();
+                tables.flows.push(row);
+            }
+            Self::Tcp(flow) => flow.write(row, stop, tables),
+            Self::Datagram(flow) => flow.write(row, stop, tables),
+        }
+    }
+}
