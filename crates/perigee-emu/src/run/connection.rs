@@ -9,7 +9,7 @@ use perigee_units::Time;
 use perigee_wire::{ReceiverView, SenderView, Tcp as Segment};
 
 use crate::os::tcp_info::TcpInfo;
-use crate::run::tcp_application::TcpReport;
+use crate::run::tcp_report::TcpReport;
 
 /// The observer of a connection.
 pub(crate) struct Connection {

@@ -3,7 +3,7 @@
 use perigee_bpf::{load_unpinned, LoadError, Program, Unpinned};
 use perigee_cc::Selected;
 
-use crate::run::RunError;
+use crate::run::error::RunError;
 
 /// The registered name of each congestion control of a run; loaded while this lives.
 pub(crate) struct Controls {

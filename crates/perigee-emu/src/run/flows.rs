@@ -17,7 +17,8 @@ use crate::run::datagrams::{headers, DatagramSender, NUMBER};
 use crate::run::observers::FlowObserver;
 use crate::run::probes::Probes;
 use crate::run::sockets::{FlowEnd, SocketOptions, SocketPair};
-use crate::run::tcp_application::{TcpApplication, TcpReport};
+use crate::run::tcp_application::TcpApplication;
+use crate::run::tcp_report::TcpReport;
 
 /// The application of a flow, ready to start.
 pub(crate) enum Application {

@@ -6,6 +6,7 @@ mod classifier;
 mod connection;
 mod controls;
 mod datagrams;
+mod error;
 mod event_log;
 mod flows;
 mod hosts;
@@ -13,18 +14,18 @@ mod observers;
 mod probes;
 mod sockets;
 mod tcp_application;
+mod tcp_report;
 
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use perigee_bpf::{LoadError, ProgramError, TcpLog, TcpLogError};
+use perigee_bpf::TcpLog;
 use perigee_cc::Selected;
 use perigee_results::{ReleaseRow, Tables};
 use perigee_study::{read_link, Run, Traffic};
 use perigee_units::Time;
-use thiserror::Error;
 
 use crate::exec::ExecError;
 use crate::link::driver::{DirectedLink, Driver, ObserverPair};
@@ -32,47 +33,15 @@ use crate::link::wire::TunWire;
 use crate::os::clock::{monotonic, since_1970, RunClock};
 use crate::os::namespace::Namespace;
 use crate::os::tun::Tun;
-use crate::run::captures::{CaptureError, CaptureFiles, Recorder};
+use crate::run::captures::{CaptureFiles, Recorder};
 use crate::run::controls::Controls;
-use crate::run::event_log::EventLogError;
+use crate::run::error::failed;
 use crate::run::flows::impossible;
 use crate::run::hosts::{ends, settings, Hosts};
 use crate::run::observers::RunObserver;
 use crate::run::sockets::panicked;
 
-/// Why a run has no result.
-#[derive(Debug, Error)]
-pub enum RunError {
-    /// The progress callback cancelled it.
-    #[error("the run was cancelled")]
-    Cancelled,
-    /// The kernel cannot do what the study asks for.
-    #[error("{0}")]
-    Impossible(String),
-    /// This machine or process cannot emulate.
-    #[error(transparent)]
-    Machine(ExecError),
-    /// A congestion control cannot be compiled for the kernel.
-    #[error(transparent)]
-    Program(#[from] ProgramError),
-    /// The kernel refused a congestion control.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The kernel's TCP cannot be logged.
-    #[error("`measure.events`: {0}; leave it out, or use --engine sim")]
-    Log(TcpLogError),
-    /// A capture could not be written.
-    #[error(transparent)]
-    Capture(#[from] CaptureError),
-    /// Another system call failed.
-    #[error("{what}: {error}")]
-    System {
-        /// The failed step.
-        what: &'static str,
-        /// The kernel's error.
-        error: io::Error,
-    },
-}
+pub use error::RunError;
 
 /// Carries out a run in real time: nodes are namespaces, links connect TUN devices, and flows use the kernel's sockets
 /// with the study's congestion controls.
@@ -189,26 +158,6 @@ pub fn check(run: &Run) -> Result<(), RunError> {
     controls::check(chosen(run))
 }
 
-impl From<EventLogError> for RunError {
-    fn from(error: EventLogError) -> Self {
-        match error {
-            EventLogError::Log(error) => Self::Log(error),
-            EventLogError::Namespace(error) => failed("looking at a namespace")(error),
-        }
-    }
-}
-
-impl RunError {
-    /// Whether the request is invalid, or impossible on this machine.
-    pub fn is_wrong_input(&self) -> bool {
-        match self {
-            Self::Impossible(_) | Self::Machine(_) | Self::Program(_) | Self::Log(_) => true,
-            Self::Load(error) => error.is_wrong_input(),
-            Self::Cancelled | Self::Capture(_) | Self::System { .. } => false,
-        }
-    }
-}
-
 /// The first end of an interval at or after `at`.
 fn whole_intervals(at: Time, interval: Time) -> Time {
     let length = interval.as_nanos().max(1);
@@ -221,8 +170,4 @@ fn chosen(run: &Run) -> impl Iterator<Item = &Selected> {
         Traffic::Tcp { tcp, .. } => Some(&tcp.cc),
         Traffic::Datagrams(_) => None,
     })
-}
-
-fn failed(what: &'static str) -> impl FnOnce(io::Error) -> RunError {
-    move |error| RunError::System { what, error }
 }

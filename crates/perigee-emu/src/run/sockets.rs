@@ -16,7 +16,7 @@ use crate::os::clock::monotonic;
 use crate::os::namespace::Namespace;
 use crate::os::rcvlowat::LowWater;
 use crate::os::tcp_info::{limit_segments, pace};
-use crate::run::tcp_application::TcpReport;
+use crate::run::tcp_report::TcpReport;
 
 /// The two sockets of a connection before it is established.
 pub(crate) struct SocketPair {

@@ -1,0 +1,72 @@
+//! What the application of a connection and its observer share: the script, the sockets, and how the connection failed.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use perigee_results::Outcome;
+use perigee_traffic::Script;
+
+use crate::os::tcp_info::TcpInfo;
+
+/// The state of a connection's application that its observer shares.
+pub(crate) struct TcpReport {
+    /// Both ends play it, and it takes the observer's observations.
+    pub(crate) script: Mutex<Script>,
+    /// The socket at `from`, once it is connected; open until the run ends.
+    pub(crate) sender: OnceLock<TcpStream>,
+    /// The socket at `to`, likewise.
+    pub(crate) receiver: OnceLock<TcpStream>,
+    /// How the connection failed, once it has.
+    pub(crate) failure: OnceLock<Failure>,
+}
+
+/// How a connection failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) outcome: Outcome,
+    /// Timeouts of its SYN, where it was never established.
+    pub(crate) syn_timeouts: Option<u32>,
+}
+
+impl TcpReport {
+    pub(crate) fn new(script: Script) -> Self {
+        let (sender, receiver, failure) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { script: Mutex::new(script), sender, receiver, failure }
+    }
+
+    /// The script, for a moment.
+    pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the failure of the connection as the outcome of its flow. Any other error is this machine's, and stays
+    /// one.
+    pub(crate) fn end(&self, done: io::Result<()>) -> io::Result<()> {
+        let Err(error) = done else { return Ok(()) };
+        let outcome = outcome_of(&error).ok_or(error)?;
+        let _ = self.failure.set(Failure { outcome, syn_timeouts: None });
+        Ok(())
+    }
+
+    /// Keeps why the socket at the opener could not connect.
+    pub(crate) fn cannot_connect(&self, socket: &OwnedFd, error: io::Error) -> io::Error {
+        if let Some(outcome) = outcome_of(&error) {
+            let syn_timeouts = TcpInfo::of(socket).ok().map(|info| info.rto_count);
+            let _ = self.failure.set(Failure { outcome, syn_timeouts });
+        }
+        error
+    }
+}
+
+/// The outcome of a flow with this error of a socket; `None`: the connection has not failed.
+fn outcome_of(error: &io::Error) -> Option<Outcome> {
+    match error.kind() {
+        io::ErrorKind::TimedOut => Some(Outcome::TimedOut),
+        io::ErrorKind::ConnectionRefused => Some(Outcome::Refused),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Some(Outcome::Reset),
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Some(Outcome::Unreachable),
+        _ => None,
+    }
+}
