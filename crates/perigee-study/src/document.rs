@@ -3,8 +3,10 @@
 use crate::strict::{suggestion, Content, Node, StrictError};
 
 use crate::flows::FLOW;
-use crate::keys::{Kind, Section, LINK, LIVE, MEASURE, STUDY, TCP};
+use crate::hosts::TCP;
+use crate::keys::{LINK, LIVE, MEASURE, STUDY};
 use crate::reader::{clip, keys_of, text_of, value};
+use crate::section::{Kind, Section};
 
 /// The tree of a study and what was laid over it.
 #[derive(Clone, Debug)]

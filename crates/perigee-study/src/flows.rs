@@ -6,8 +6,9 @@ use perigee_traffic::{App, Bulk, Constant, Datagrams, Ping, Requests};
 use perigee_units::{Bytes, Time};
 use perigee_wire::IpVersion;
 
-use crate::keys::{key, required, Key, Kind, Section, DAYS_30, LARGEST, TCP};
+use crate::hosts::TCP;
 use crate::reader::Reader;
+use crate::section::{key, required, Key, Kind, Section, DAYS_30, LARGEST};
 
 /// `[[flows]]`.
 pub(crate) static FLOW: Section = Section {

@@ -3,120 +3,16 @@
 //! This one table drives the reader's "unknown key" errors, the key paths of `--set` and `vary`, the JSON schema that
 //! editors use, and the tables of `docs/reference/study.md`; a test asks the reader for each key, so none goes stale.
 
-use perigee_tcp::{Domain, Setting, SETTINGS};
-use perigee_units::{Bytes, Rate, Time};
+use perigee_units::{Bytes, Time};
 
+use crate::flows::FLOW;
+use crate::hosts::TCP;
 use crate::links::delay::{DELAY, LOADED};
 use crate::links::direction::{BURST, DIRECTION, OVERHEAD, TIMELINE};
 use crate::links::loss::LOSS;
-use crate::links::process::Process;
 use crate::links::queue::QUEUE;
 use crate::links::rate::RATE;
-
-use crate::flows::FLOW;
-
-/// A table of the study file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Section {
-    /// Its name in documents.
-    pub(crate) name: &'static str,
-    /// Its keys, in the order they are best written.
-    pub(crate) keys: &'static [Key],
-}
-
-/// One key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
-    pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
-    /// What holds without it, as it would be written; empty: nothing does (see `required`), or something said in `about`.
-    pub(crate) default: &'static str,
-    pub(crate) required: bool,
-    /// Of a flow: the kinds that have it; empty: all of them.
-    pub(crate) only: &'static [&'static str],
-    pub(crate) about: &'static str,
-}
-
-/// What a key takes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
-    /// Free text.
-    Text,
-    /// A name: letters, digits, `-`, `_`.
-    Name,
-    /// Names, each once.
-    Names,
-    /// `true` or `false`.
-    Bool,
-    /// A whole number within bounds.
-    Integer { min: u64, max: u64 },
-    /// A time within bounds.
-    Time { min: Time, max: Time },
-    /// A time within bounds, or `"off"`.
-    TimeOrOff { min: Time, max: Time },
-    /// A size within bounds.
-    Size { min: Bytes, max: Bytes },
-    /// Three sizes that do not fall: minimum, initial, maximum.
-    ThreeSizes,
-    /// A rate above zero.
-    Rate,
-    /// A rate that is no lower.
-    RateFrom(Rate),
-    /// A share.
-    Share,
-    /// A number within bounds.
-    Number { min: f64, max: f64 },
-    /// A share above zero, or `"off"`.
-    ShareOrOff,
-    /// A size or a time above zero, or `"off"`.
-    SizeOrTimeOrOff,
-    /// One of some words.
-    Word(&'static [&'static str]),
-    /// `true` (all nodes), `false` (none), or names of nodes.
-    Nodes,
-    /// A congestion control: its name, or a table of name and parameters.
-    Cc,
-    /// A table of this section.
-    Table(&'static Section),
-    /// Tables of this section, one per `[[key]]`.
-    Tables(&'static Section),
-    /// A table of this section that may hold further tables of it, named after nodes.
-    TablePerNode(&'static Section),
-    /// A process of a link.
-    Process(&'static Process),
-    /// Key paths with a value each, in a table `set`.
-    Set,
-    /// Key paths with a list of values each.
-    Vary,
-    /// Names with a text each.
-    Inputs,
-}
-
-impl Kind {
-    /// What the key of a TCP setting takes.
-    const fn of_setting(domain: Domain) -> Self {
-        match domain {
-            Domain::Switch => Self::Bool,
-            Domain::Count { min, max } => Self::Integer { min: min as u64, max: max as u64 },
-            Domain::Duration { min, max } => Self::Time { min, max },
-            Domain::Size { min, max } => Self::Size { min, max },
-            Domain::Sizes => Self::ThreeSizes,
-            Domain::Choice(words) => Self::Word(words),
-        }
-    }
-}
-
-impl Section {
-    /// The key of this name.
-    pub(crate) fn find(&self, name: &str) -> Option<&'static Key> {
-        self.keys.iter().find(|key| key.name == name)
-    }
-
-    /// The names of all keys.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.keys.iter().map(|key| key.name)
-    }
-}
+use crate::section::{key, required, Kind, Section, DAYS_30, LARGEST};
 
 /// The study file itself.
 pub(crate) static STUDY: Section = Section {
@@ -206,20 +102,6 @@ pub(crate) static MILESTONES: Section = Section {
     ],
 };
 
-/// `[hosts]`, `[hosts.NODE]`, and `tcp` of a flow: a key for each setting of an endpoint.
-pub(crate) static TCP: Section = Section { name: "hosts", keys: &TCP_KEYS };
-
-const TCP_KEYS: [Key; SETTINGS.len()] = {
-    let mut keys = [key("", Kind::Text, "", ""); SETTINGS.len()];
-    let mut at = 0;
-    while at < keys.len() {
-        let Setting { name, domain, default, about, .. } = SETTINGS[at];
-        keys[at] = key(name, Kind::of_setting(domain), default, about);
-        at += 1;
-    }
-    keys
-};
-
 /// `[[links]]`.
 pub(crate) static LINK: Section = Section {
     name: "links",
@@ -278,35 +160,16 @@ pub(crate) static REDUCED: Section =
 
 /// Most runs of a plan.
 pub(crate) const MAX_RUNS: u64 = 1_000_000;
-/// Largest size of anything, so that sums of sizes cannot overflow.
-pub(crate) const LARGEST: Bytes = Bytes::new(1_000_000_000_000_000);
-/// Longest time of anything, so that sums of times cannot overflow.
-pub(crate) const DAYS_30: Time = Time::from_secs(30 * 86_400);
-
-pub(crate) const fn key(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Key {
-    Key { name, kind, default, required: false, only: &[], about }
-}
-pub(crate) const fn required(name: &'static str, kind: Kind, about: &'static str) -> Key {
-    Key { name, kind, default: "", required: true, only: &[], about }
-}
-
-impl Key {
-    /// The same key, for these kinds of flows only.
-    pub(crate) const fn of(mut self, kinds: &'static [&'static str]) -> Self {
-        self.only = kinds;
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
     use crate::flows::KINDS;
-    use crate::links::process::forms;
+    use crate::links::direction::forms;
     use crate::links::profile::PROFILE;
     use crate::reader::value;
+    use crate::section::Key;
     use crate::strict::Origin;
     use crate::{Overrides, Study};
 

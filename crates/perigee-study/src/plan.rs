@@ -8,9 +8,9 @@ use perigee_results::Name;
 use crate::document::{items_of, Document};
 use crate::keys::MAX_RUNS;
 use crate::outside::Outside;
+use crate::overrides::Overrides;
 use crate::read::{draft, json_of, Draft};
 use crate::reader::{clip, entries_of, value};
-use crate::Overrides;
 
 /// What one point of the plan sets: key paths and values.
 type Choice = Vec<(String, Node)>;

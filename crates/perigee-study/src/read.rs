@@ -12,7 +12,8 @@ use perigee_wire::IpVersion;
 
 use crate::document::items_of;
 use crate::flows::{workload, Packets, Workload, FLOW, MAX_FLOWS};
-use crate::keys::{LINK, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY, TCP};
+use crate::hosts::TCP;
+use crate::keys::{LINK, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY};
 use crate::outside::{is_path, Outside, Place};
 use crate::reader::{clip, entries_of, text_of, Reader};
 use crate::run::{FlowSpec, Opener, Tcp, Traffic};

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use crate::strict::{self, parse_value, suggestion, Content, Node, Origin, Read, StrictError, Table};
 use perigee_units::{Bytes, Rate, Ratio, Time};
 
-use crate::keys::{Kind, Section};
+use crate::section::{Kind, Section};
 
 /// A table whose keys have been checked against its section.
 pub(crate) struct Reader<'a> {

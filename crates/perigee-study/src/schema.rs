@@ -10,10 +10,11 @@ use perigee_units::{Bytes, Rate, Ratio, Time};
 use serde_json::{json, Map, Value};
 
 use crate::flows::FLOW;
-use crate::keys::{Key, Kind, Section, LINK, LIVE, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY, TCP};
-use crate::links::direction::DIRECTION;
-use crate::links::process::{forms, processes, Process};
+use crate::hosts::TCP;
+use crate::keys::{LINK, LIVE, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY};
+use crate::links::direction::{forms, processes, DIRECTION};
 use crate::links::profile::PROFILE;
+use crate::section::{Key, Kind, Process, Section};
 
 /// `schema/results.json`: every table and column of the results.
 pub fn results_json() -> String {

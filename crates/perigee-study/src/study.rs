@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::strict::{self, Node, Origin, StrictError};
+use crate::strict::{self, Node, StrictError};
 use perigee_results::Name;
 use perigee_units::{fingerprint, Bytes, Stream};
 use serde_json::json;
@@ -10,9 +10,9 @@ use serde_json::json;
 use crate::links::{Built, Workshop};
 use crate::live::{live, Live};
 use crate::outside::Outside;
+use crate::overrides::Overrides;
 use crate::plan::Points;
 use crate::read::{Draft, Head};
-use crate::reader::clip;
 use crate::run::{Run, RunLink, Scenario};
 
 /// What is wrong with a study, where, and what to do; prints as `file:line: message; fix`.
@@ -23,32 +23,6 @@ pub type StudyError = StrictError;
 pub struct Study {
     root: Node,
     head: Head,
-}
-
-/// What is laid over a study before its points are made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overrides {
-    /// Take the size that the study declares under `[reduced]`.
-    pub reduced: bool,
-    /// Key paths and values, in order: `("flow.cc", "cubic")`. A value is TOML where it is TOML, otherwise text.
-    pub set: Vec<(String, String)>,
-}
-
-impl Overrides {
-    /// From the command line's `key=value` settings.
-    ///
-    /// # Errors
-    /// Where one has no `=`.
-    pub fn new<S: AsRef<str>>(settings: &[S], reduced: bool) -> Result<Self, StudyError> {
-        let split = |setting: &S| match setting.as_ref().split_once('=') {
-            Some((path, value)) if !path.trim().is_empty() => Ok((path.trim().to_owned(), value.to_owned())),
-            _ => {
-                let origin = Origin::place(&format!("--set {}", clip(setting.as_ref())));
-                Err(StrictError::new(&origin, "there is no key or no `=`", "write --set flow.cc=cubic"))
-            }
-        };
-        Ok(Self { reduced, set: settings.iter().map(split).collect::<Result<_, _>>()? })
-    }
 }
 
 impl Study {

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use perigee_link::{Body, DelaySpec, Jitter, Loaded, Tail, TailShape};
 use perigee_units::Time;
 
-use super::direction::Load;
 use super::process::{
-    inside, process, table_of, traced, Form, Process, ANY_RATE, ANY_TIME, DELAY_VALUE, EVERY, INTERVAL, MEDIAN, MEMORY,
-    SIGMA,
+    inside, process, table_of, traced, Load, ANY_RATE, ANY_TIME, DELAY_VALUE, EVERY, INTERVAL, MEDIAN, MEMORY, SIGMA,
 };
 use super::trace;
-use crate::keys::{key, required, Key, Kind, Section};
+use crate::section::{key, required, Form, Key, Kind, Process, Section};
 use crate::strict::{Node, Read, StrictError};
 
 pub(crate) const DELAY: Key = process("delay", &DELAYS, "How long the air takes, one way; or the timeline says so.");

@@ -7,16 +7,13 @@ use perigee_units::Bytes;
 
 use super::delay::{delay, loaded, DELAY, LOADED};
 use super::loss::{losses, LOSS};
-use super::process::{inside, process, recording, Process};
+use super::process::{inside, process, recording, Load};
 use super::queue::{queue, QUEUE};
 use super::rate::{rate, RATE};
 use super::trace::{self, Timeline};
-use crate::keys::{Key, Kind, Section};
 use crate::reader::Reader;
+use crate::section::{Key, Kind, Process, Section};
 use crate::strict::{Node, Read, StrictError};
-
-/// Gives the bytes of a recording by the name a profile or study has for it, or says why it cannot.
-pub type Load<'l> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'l;
 
 /// One direction of a link.
 pub(crate) static DIRECTION: Section =
@@ -104,6 +101,32 @@ fn beside_timeline<'a>(table: &Reader<'a>, key: &str, in_timeline: bool) -> Resu
         }
         node => Ok(node),
     }
+}
+
+/// Every process of a direction and, after each, those inside it.
+pub(crate) fn processes() -> Vec<&'static Process> {
+    let mut processes = Vec::new();
+    add_processes(&DIRECTION, &mut processes);
+    processes
+}
+
+fn add_processes(section: &'static Section, processes: &mut Vec<&'static Process>) {
+    for key in section.keys {
+        let Kind::Process(process) = key.kind else { continue };
+        processes.push(process);
+        process.forms.iter().for_each(|form| add_processes(form.section, processes));
+    }
+}
+
+/// Every table of a process, each once.
+pub(crate) fn forms() -> Vec<&'static Section> {
+    let mut sections: Vec<&'static Section> = Vec::new();
+    for form in processes().into_iter().flat_map(|process| process.forms) {
+        if !sections.iter().any(|known| known.name == form.section.name) {
+            sections.push(form.section);
+        }
+    }
+    sections
 }
 
 #[cfg(test)]

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use perigee_link::LossSpec;
 use perigee_units::{Ratio, Time};
 
-use super::direction::Load;
-use super::process::{process, traced, Form, Process, ANY_TIME, LONG_INTERVAL};
+use super::process::{process, traced, Load, ANY_TIME, LONG_INTERVAL};
 use super::trace;
-use crate::keys::{key, required, Key, Kind, Section};
 use crate::reader::Reader;
+use crate::section::{key, required, Form, Key, Kind, Process, Section};
 use crate::strict::{Content, Node, Read, StrictError};
 
 pub(crate) const LOSS: Key =

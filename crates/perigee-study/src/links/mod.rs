@@ -16,11 +16,13 @@ use perigee_link::LinkSpec;
 use perigee_units::fingerprint;
 
 use crate::document::Document;
-use crate::keys::{Kind, LINK};
+use crate::keys::LINK;
 use crate::read::{json_of, LinkDraft};
 use crate::reader::{clip, entries_of, keys_of, text_of};
+use crate::section::Kind;
 use crate::strict::{self, suggestion, Content, Node, StrictError, Table};
-use direction::{read_link_spec, Load};
+use direction::read_link_spec;
+use process::Load;
 
 /// One direction of a link, and a fingerprint of all that it is made of.
 #[derive(Clone, Debug)]

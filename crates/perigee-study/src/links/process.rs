@@ -5,31 +5,12 @@
 
 use perigee_units::{Bytes, Rate, Time};
 
-use super::direction::{Load, DIRECTION};
-use crate::keys::{key, required, Key, Kind, Section, DAYS_30, LARGEST};
 use crate::reader::{check, clip, Reader};
+use crate::section::{key, required, Form, Key, Kind, Process, DAYS_30, LARGEST};
 use crate::strict::{suggestion, Content, Node, StrictError, Table};
 
-/// The ways in which a process may be written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Process {
-    /// The name of the process; no other has it.
-    pub(crate) name: &'static str,
-    /// The value that stands for it without a table.
-    pub(crate) plain: Option<&'static Kind>,
-    /// Its tables.
-    pub(crate) forms: &'static [Form],
-    /// Several may act together, in an array.
-    pub(crate) is_list: bool,
-}
-
-/// A table that describes a process.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Form {
-    /// The word under `kind`; `None`: the table has none.
-    pub(crate) kind: Option<&'static str>,
-    pub(crate) section: &'static Section,
-}
+/// Gives the bytes of a recording by the name a profile or study has for it, or says why it cannot.
+pub type Load<'l> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'l;
 
 impl Process {
     /// Opens the table of a process, with the word under `kind`; `None`: it is written as one value, which has been checked.
@@ -113,32 +94,6 @@ pub(super) fn recording<T>(
     }
     let bytes = load(name).map_err(|why| table.error(key, format!("cannot read `{name}`: {why}"), "check the path"))?;
     read(&bytes, name)
-}
-
-/// Every process of a direction and, after each, those inside it.
-pub(crate) fn processes() -> Vec<&'static Process> {
-    let mut processes = Vec::new();
-    add_processes(&DIRECTION, &mut processes);
-    processes
-}
-
-fn add_processes(section: &'static Section, processes: &mut Vec<&'static Process>) {
-    for key in section.keys {
-        let Kind::Process(process) = key.kind else { continue };
-        processes.push(process);
-        process.forms.iter().for_each(|form| add_processes(form.section, processes));
-    }
-}
-
-/// Every table of a process, each once.
-pub(crate) fn forms() -> Vec<&'static Section> {
-    let mut sections: Vec<&'static Section> = Vec::new();
-    for form in processes().into_iter().flat_map(|process| process.forms) {
-        if !sections.iter().any(|known| known.name == form.section.name) {
-            sections.push(form.section);
-        }
-    }
-    sections
 }
 
 pub(super) const EVERY: Key = required("every", INTERVAL, "Interval between new values.");

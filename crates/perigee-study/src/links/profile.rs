@@ -18,9 +18,10 @@
 
 use perigee_link::LinkSpec;
 
-use super::direction::{read_link_spec, Load, DIRECTION};
-use crate::keys::{key, required, Kind, Section};
+use super::direction::{read_link_spec, DIRECTION};
+use super::process::Load;
 use crate::reader::Reader;
+use crate::section::{key, required, Kind, Section};
 use crate::strict::{self, Content, Node, StrictError};
 
 /// A link with both of its directions.

@@ -3,8 +3,8 @@
 use perigee_link::{AqmSpec, QueueSpec};
 use perigee_units::{Bytes, Time};
 
-use super::process::{inside, process, table_of, Form, Process, ANY_SIZE, ANY_TIME, INTERVAL, MOST_INTERVAL};
-use crate::keys::{key, required, Key, Kind, Section, LARGEST};
+use super::process::{inside, process, table_of, ANY_SIZE, ANY_TIME, INTERVAL, MOST_INTERVAL};
+use crate::section::{key, required, Form, Key, Kind, Process, Section, LARGEST};
 use crate::strict::{Node, Read, StrictError};
 
 pub(crate) const QUEUE: Key = process(

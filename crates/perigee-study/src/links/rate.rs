@@ -5,10 +5,9 @@ use std::sync::Arc;
 use perigee_link::{Fluctuation, RateSpec};
 use perigee_units::Rate;
 
-use super::direction::Load;
-use super::process::{process, traced, Form, Process, ANY_RATE, EVERY, MEMORY};
+use super::process::{process, traced, Load, ANY_RATE, EVERY, MEMORY};
 use super::trace;
-use crate::keys::{key, required, Key, Kind, Section};
+use crate::section::{key, required, Form, Key, Kind, Process, Section};
 use crate::strict::{Node, Read, StrictError};
 
 pub(crate) const RATE: Key = process("rate", &RATES, "How fast it sends; or the timeline says so.");

@@ -1,0 +1,30 @@
+//! What is laid over a study before its points are made.
+
+use crate::reader::clip;
+use crate::strict::{Origin, StrictError};
+
+/// What is laid over a study before its points are made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Take the size that the study declares under `[reduced]`.
+    pub reduced: bool,
+    /// Key paths and values, in order: `("flow.cc", "cubic")`. A value is TOML where it is TOML, otherwise text.
+    pub set: Vec<(String, String)>,
+}
+
+impl Overrides {
+    /// From the command line's `key=value` settings.
+    ///
+    /// # Errors
+    /// Where one has no `=`.
+    pub fn new<S: AsRef<str>>(settings: &[S], reduced: bool) -> Result<Self, StrictError> {
+        let split = |setting: &S| match setting.as_ref().split_once('=') {
+            Some((path, value)) if !path.trim().is_empty() => Ok((path.trim().to_owned(), value.to_owned())),
+            _ => {
+                let origin = Origin::place(&format!("--set {}", clip(setting.as_ref())));
+                Err(StrictError::new(&origin, "there is no key or no `=`", "write --set flow.cc=cubic"))
+            }
+        };
+        Ok(Self { reduced, set: settings.iter().map(split).collect::<Result<_, _>>()? })
+    }
+}
