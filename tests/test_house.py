@@ -24,7 +24,9 @@ GUIDE = ROOT / "docs" / "guide"
 
 
 def tool(name: str) -> ModuleType:
-    """A program of tools/ as a module."""
+    """A program of tools/ as a module; it may import its neighbours."""
+    if str(ROOT / "tools") not in sys.path:
+        sys.path.append(str(ROOT / "tools"))
     spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
     assert spec
     assert spec.loader
@@ -276,3 +278,59 @@ def test_the_map_names_a_dependency_that_is_not_allowed_and_one_that_is_gone() -
     findings = list(drawing.findings(drawing.Architecture.load(), code))
     assert any("perigee-link may not depend on perigee-study" in finding for finding in findings)
     assert any("perigee-link does not depend on perigee-units" in finding for finding in findings)
+
+
+def crate(folder: Path, modules: dict[str, str]) -> Path:
+    """A folder of crates with one crate, whose modules have these texts."""
+    for name, text in modules.items():
+        path = folder / "made-up" / "src" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def test_no_crate_has_a_circle_between_its_modules() -> None:
+    assert list(tool("architecture").circles(ROOT / "crates")) == []
+
+
+def test_a_circle_between_modules_is_found_through_re_exports(tmp_path: Path) -> None:
+    modules = {
+        "lib.rs": "mod a;\nmod b;\nmod c;\n",
+        "a.rs": "use crate::b::{self, Made as Other};\n",
+        "b/mod.rs": "mod inner;\npub use inner::Made;\n",
+        "b/inner.rs": "pub struct Made(crate::c::Shared);\n",
+        "c.rs": "pub struct Shared;\nfn f() { super::a::run() }\n",
+    }
+    (circle,) = tool("architecture").circles(crate(tmp_path, modules))
+    assert circle.startswith("crates/made-up: a, b::inner, c use each other")
+
+
+def test_a_child_that_uses_its_parent_is_a_circle_where_the_parent_uses_it(tmp_path: Path) -> None:
+    modules = {
+        "lib.rs": "mod a;\n",
+        "a.rs": "mod child;\npub struct Item;\nfn f() { child::g(&Item) }\n",
+        "a/child.rs": "pub fn g(_: &super::Item) {}\n",
+    }
+    (circle,) = tool("architecture").circles(crate(tmp_path, modules))
+    assert circle.startswith("crates/made-up: a, a::child use each other")
+
+
+def test_declarations_comments_strings_and_tests_make_no_circle(tmp_path: Path) -> None:
+    a = """\
+//! As [`crate::b`].
+pub struct Item;
+const QUOTE: char = '"';
+const TEXT: &str = "crate::b::g";
+#[cfg(test)]
+mod tests {
+    use crate::b::g;
+}
+"""
+    modules = {
+        "lib.rs": "pub mod a;\npub mod b;\npub use a::Item;\npub use b::g;\n",
+        "a.rs": a,
+        "b.rs": "pub fn g(_: &crate::Item) {}\n",
+    }
+    architecture = tool("architecture")
+    assert list(architecture.circles(crate(tmp_path, modules))) == []
+    assert list(architecture.circles(crate(tmp_path, {**modules, "a.rs": a + "fn f() { crate::b::g(&Item) }\n"})))

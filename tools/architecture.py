@@ -3,7 +3,8 @@
 """Draws `docs/images/architecture.svg` from `docs/architecture.toml` and `crates/layers.toml`, or checks them.
 
 `architecture.py` draws; `architecture.py --check` compares both texts with `cargo metadata` and the sources, and the
-picture with the texts, prints every difference and exits with 1 if there is one.
+picture with the texts, looks for circles between the modules of each crate, prints every finding and exits with 1 if
+there is one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import rust_modules
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "docs" / "architecture.toml"
@@ -167,6 +170,14 @@ def findings(architecture: Architecture, code: dict[str, set[str]]) -> Iterator[
         yield f"{PICTURE.relative_to(ROOT)}: differs from {where}; run tools/architecture.py"
 
 
+def circles(crates: Path) -> Iterator[str]:
+    """The modules of each crate in the folder `crates` that use each other in a circle."""
+    for root in sorted(crates.glob("*/src/lib.rs")):
+        for circle in rust_modules.circles(rust_modules.graph_of(root.parent)):
+            crate = root.parent.parent.name
+            yield f"crates/{crate}: {', '.join(circle)} use each other; move what they share into a module below them"
+
+
 def missing(step: Step, where: Path) -> Iterator[str]:
     """Whether the file and symbol of a step are not there."""
     file = ROOT / step.file
@@ -269,10 +280,10 @@ def main() -> int:
     if not parser.parse_args().check:
         PICTURE.write_text(draw(architecture), encoding="utf-8")
         return 0
-    differences = list(findings(architecture, linked()))
-    for difference in differences:
-        print(difference)
-    return 1 if differences else 0
+    found = [*findings(architecture, linked()), *circles(ROOT / "crates")]
+    for finding in found:
+        print(finding)
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
