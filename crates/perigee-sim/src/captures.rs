@@ -1,6 +1,6 @@
 //! The captures of the nodes that a study asks for.
 
-use perigee_study::Scenario;
+use perigee_study::{LinkAt, Scenario};
 use perigee_tcp::Flags;
 use perigee_units::Time;
 use perigee_wire::Direction;
@@ -34,24 +34,13 @@ impl Captures {
         let (mut leaving, mut entering) = (vec![None; links], vec![None; links]);
         let mut files = Vec::new();
         for node in nodes {
-            // The two directions of a link are neighbours: one interface.
-            let mut interfaces: Vec<usize> = Vec::new();
-            for (number, link) in scenario.links.iter().enumerate() {
-                if link.from != *node && link.to != *node {
-                    continue;
-                }
-                let interface = interfaces.iter().position(|pair| *pair == number / 2).unwrap_or_else(|| {
-                    interfaces.push(number / 2);
-                    interfaces.len() - 1
-                });
-                let place = Some((files.len(), interface as u32));
-                let side = if link.from == *node { &mut leaving } else { &mut entering };
-                side[number] = place;
+            let interfaces: Vec<LinkAt<'_>> = scenario.links_at(*node).collect();
+            for (interface, link) in (0..).zip(&interfaces) {
+                let place = Some((files.len(), interface));
+                link.leaving.into_iter().for_each(|number| leaving[number] = place);
+                link.entering.into_iter().for_each(|number| entering[number] = place);
             }
-            let names = interfaces.iter().map(|pair| {
-                let name = &*scenario.links[pair * 2].name;
-                name.rsplit_once('.').map_or(name, |(link, _)| link)
-            });
+            let names = interfaces.iter().map(|link| link.name);
             files.push((*node, Capture::new(names, payload)));
         }
         let endpoints: Vec<Endpoints> =

@@ -35,6 +35,6 @@ pub use outside::{Outside, Place, Unusable};
 pub use overrides::Overrides;
 pub use perigee_wire::IpVersion;
 pub use room::{Part, Room};
-pub use run::{FlowSpec, Opener, Run, RunLink, Scenario, Tcp, Traffic};
+pub use run::{FlowSpec, LinkAt, Opener, Run, RunLink, Scenario, Tcp, Traffic};
 pub use setup::setup_json;
 pub use study::{plan_json, Study, StudyError};

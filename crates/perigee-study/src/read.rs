@@ -310,9 +310,10 @@ fn flow(
     };
     let (forward, back) = (way((from, to))?, way((to, from))?);
     let path_mtu = forward.iter().chain(&back).filter_map(|edge| network.mtus[*edge as usize]).min();
-    if let Some(mtu) = path_mtu.filter(|mtu| ip == IpVersion::V6 && *mtu < LEAST_OF_V6) {
+    let least = ip.least_mtu();
+    if let Some(mtu) = path_mtu.filter(|mtu| *mtu < least) {
         let message = format!("flow `{name}`: a link on its way has an mtu of {mtu} B, which `v6` does not know");
-        return Err(table.error("ip", message, format!("raise it to {LEAST_OF_V6} B, or use ip = \"v4\"")));
+        return Err(table.error("ip", message, format!("raise it to {least} B, or use ip = \"v4\"")));
     }
     Ok(FlowSpec {
         name: name.into(),
@@ -519,8 +520,6 @@ fn unique(table: &Reader<'_>, names: &mut BTreeSet<String>) -> Result<String, St
     Err(table.error("name", message, "rename one of them"))
 }
 
-/// What each link carries at the least (RFC 8200, section 5).
-const LEAST_OF_V6: u16 = 1280;
 /// Most nodes: the next hops of a scenario are a square of them.
 const MAX_NODES: usize = 100;
 /// Most sizes of `measure.milestones`.

@@ -80,6 +80,29 @@ impl Scenario {
     pub fn next_hop(&self, node: u32, destination: u32) -> Option<u32> {
         self.next_hop.get(node as usize * self.nodes.len() + destination as usize).copied().flatten()
     }
+
+    /// The links at a node, in order: the interfaces of its capture.
+    pub fn links_at(&self, node: u32) -> impl Iterator<Item = LinkAt<'_>> {
+        let pairs = (0..).step_by(2).zip(self.links.chunks(2));
+        pairs.filter_map(move |(first, pair)| {
+            let find = |end: fn(&RunLink) -> u32| (first..).zip(pair).find(|(_, link)| end(link) == node);
+            let leaving = find(|link| link.from).map(|(number, _)| number);
+            let entering = find(|link| link.to).map(|(number, _)| number);
+            let name = pair[0].name.rsplit_once('.').map_or(&*pair[0].name, |(link, _)| link);
+            (leaving.is_some() || entering.is_some()).then_some(LinkAt { name, leaving, entering })
+        })
+    }
+}
+
+/// A link as seen from a node at one of its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkAt<'a> {
+    /// Its name, without a direction.
+    pub name: &'a str,
+    /// Number of its direction that leaves the node.
+    pub leaving: Option<usize>,
+    /// Number of its direction that enters the node.
+    pub entering: Option<usize>,
 }
 
 /// One direction of a link.

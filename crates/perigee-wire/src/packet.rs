@@ -30,6 +30,14 @@ impl IpVersion {
         }
     }
 
+    /// Largest packet that every link has to carry, bytes (RFC 791, section 3.1; RFC 8200, section 5).
+    pub const fn least_mtu(self) -> u16 {
+        match self {
+            Self::V4 => 68,
+            Self::V6 => 1280,
+        }
+    }
+
     /// The largest segment of a host with this `mss`: its packets are no larger than those of IPv4.
     pub const fn segment(self, mss: u16) -> u16 {
         mss.saturating_sub(self.header_bytes() - Self::V4.header_bytes())

@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use perigee_results::GapRow;
-use perigee_study::{RunLink, Scenario};
+use perigee_study::{LinkAt, Scenario};
 use perigee_units::Time;
 use perigee_wire::{CaptureWriter, Direction, LinkType};
 use rustix::fs::{linkat, AtFlags, OFlags, CWD};
@@ -97,24 +97,17 @@ impl Recorder {
         let (mut leaving, mut entering) = (vec![None; links], vec![None; links]);
         let (mut captures, mut missing, mut names) = (Vec::new(), Vec::new(), Vec::new());
         for (file, node) in (0..).zip(nodes) {
-            // The two directions of a link are neighbours: one interface.
-            let at_node = |pair: &[RunLink]| pair.iter().any(|link| link.from == *node || link.to == *node);
-            let pairs: Vec<_> = scenario.links.chunks(2).enumerate().filter(|(_, pair)| at_node(pair)).collect();
-            for (interface, (number, pair)) in (0..).zip(&pairs) {
-                for (link, spec) in (2 * number..).zip(*pair) {
-                    let side = if spec.from == *node { &mut leaving } else { &mut entering };
-                    side[link] = Some(Tap { file, interface });
-                }
+            let interfaces: Vec<LinkAt<'_>> = scenario.links_at(*node).collect();
+            for (interface, link) in (0..).zip(&interfaces) {
+                let tap = Some(Tap { file, interface });
+                link.leaving.into_iter().for_each(|number| leaving[number] = tap);
+                link.entering.into_iter().for_each(|number| entering[number] = tap);
             }
-            let interfaces = pairs.iter().map(|(_, pair)| {
-                let name = &*pair[0].name;
-                name.rsplit_once('.').map_or(name, |(link, _)| link)
-            });
             let name = &scenario.nodes[*node as usize];
             let path = files.folder.join(format!("{}{name}.pcapng", files.prefix));
-            missing.push(vec![0; pairs.len()]);
+            missing.push(vec![0; interfaces.len()]);
             names.push(name.to_string());
-            captures.push(Capture::new(path, interfaces, origin)?);
+            captures.push(Capture::new(path, interfaces.iter().map(|link| link.name), origin)?);
         }
         let ((full, to_write), (written, empty)) = (channel(), channel());
         let writing = thread::spawn(move || write(captures, &to_write, &written, origin));

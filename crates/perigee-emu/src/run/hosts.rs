@@ -67,7 +67,7 @@ impl Hosts {
             for other in 0..scenario.nodes.len() as u32 {
                 let Some(link) = scenario.next_hop(node, other) else { continue };
                 let mtu = scenario.links[link as usize].mtu.map_or(u32::MAX, u32::from);
-                if ip == IpVersion::V6 && mtu < LEAST_OF_V6 {
+                if mtu < u32::from(ip.least_mtu()) {
                     continue;
                 }
                 let device = &self.devices[ends(link as usize).0];
@@ -115,7 +115,7 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<(Vec<Config>, u32), String
         Traffic::Datagrams(datagrams) => Some(datagrams.largest_packet().as_u64() as u32),
         Traffic::Tcp { .. } => None,
     });
-    let least = scenario.flows.iter().filter(|flow| flow.ip == IpVersion::V6).map(|_| LEAST_OF_V6);
+    let least = scenario.flows.iter().map(|flow| u32::from(flow.ip.least_mtu()));
     let mtu = segments.chain(packets).chain(least).max().unwrap_or(1500);
     Ok((configs, mtu))
 }
@@ -210,8 +210,6 @@ fn write(key: &str, value: &str) -> io::Result<()> {
 
 /// Memory of a full segment received from a TUN device.
 const HERE: Bytes = Bytes::new(2304);
-/// Least IPv6 MTU (RFC 8200, section 5).
-const LEAST_OF_V6: u32 = 1280;
 
 #[cfg(test)]
 mod tests {
