@@ -16,11 +16,11 @@ from perigee.core import native
 from perigee.engines.contract import Output
 from perigee.engines.native import Simulator
 from perigee.fitting.fit import Measured
-from perigee.fitting.loss import runs_of
 from perigee.fitting.profile import Fitted, quoted
 from perigee.fitting.series import Pings
 from perigee.headers import IPV4, UDP
 from perigee.measuring.probe_steps import Step
+from perigee.measuring.round_trips import RoundTrips
 from perigee.places import StudyFile
 
 Floats = npt.NDArray[np.float64]
@@ -70,16 +70,17 @@ def _pings(fitted: Fitted, pings: Pings) -> Iterator[Row]:
 
 
 def _described(rtt_ms: Floats) -> dict[str, float]:
-    lost = np.isnan(rtt_ms)
-    known = rtt_ms[~lost]
-    runs = runs_of(lost)
+    counted = RoundTrips()
+    for rtt in rtt_ms.tolist():
+        counted.add(None if math.isnan(rtt) else rtt)
+    quantiles = [counted.quantile_ms(share) for share in _SHARES]
     values = (
-        [float(known.min()), float(known.mean()), float(known.std()), *np.quantile(known, _SHARES), float(known.max())]
-        if len(known)
+        [counted.min_ms, counted.mean_ms, counted.sd_ms, *quantiles, counted.max_ms]
+        if counted.answered
         else [math.nan] * (4 + len(_SHARES))
     )
-    longest = max((length for length, _ in runs.lengths), default=0)
-    return dict(zip(_FIGURES, [*map(float, values), 100 * runs.share, runs.mean, float(longest)], strict=True))
+    losses = [100 * counted.loss, counted.lost / max(counted.events, 1), float(counted.longest_event)]
+    return dict(zip(_FIGURES, [*values, *losses], strict=True))
 
 
 def simulate_pings(profile: str, interval_s: float, size: int, count: int, seed: int = 1) -> Floats:
