@@ -32,11 +32,17 @@ Token = Annotated[
 TokenFile = Annotated[
     Path | None, typer.Option(help="A file whose first line is the token; --serve makes it if there is none.")
 ]
+Serve = Annotated[bool, typer.Option("--serve", help="Answer instead of asking: pings and probes.")]
+Port = Annotated[int, typer.Option(min=1, max=65535, help="UDP port of the server.")]
 Bind = Annotated[str, typer.Option(help="With --serve: the address to listen at. \\[default: all]")]
 Limit = Annotated[int, typer.Option(min=1, help="With --serve: pings of one address answered in a second.")]
 MaxRate = Annotated[str, typer.Option(help="With --serve: rate of a probe at the most.")]
 MaxTotal = Annotated[str, typer.Option(help="With --serve: rate of all clients' probes together at the most.")]
 MaxTime = Annotated[str, typer.Option(help="With --serve: length of a probe at the most.")]
+DEFAULT_LIMIT = 1000
+DEFAULT_MAX_RATE = "200 Mbit/s"
+DEFAULT_MAX_TOTAL = "400 Mbit/s"
+DEFAULT_MAX_TIME = "15 min"
 
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _UNITS_BYTES = {"MB": 10**6, "GB": 10**9, "MiB": 1 << 20, "GiB": 1 << 30}

@@ -11,11 +11,17 @@ from rich import box
 from rich.table import Table
 
 from perigee.commands.options import (
+    DEFAULT_LIMIT,
+    DEFAULT_MAX_RATE,
+    DEFAULT_MAX_TIME,
+    DEFAULT_MAX_TOTAL,
     Bind,
     Limit,
     MaxRate,
     MaxTime,
     MaxTotal,
+    Port,
+    Serve,
     Stopped,
     Token,
     TokenFile,
@@ -40,13 +46,13 @@ def command(
     ] = None,
     token: Token = None,
     token_file: TokenFile = None,
-    server: Annotated[bool, typer.Option("--serve", help="Answer instead of asking, pings and probes.")] = False,
+    server: Serve = False,
     bind: Bind = "",
-    limit: Limit = 1000,
-    max_rate: MaxRate = "200 Mbit/s",
-    max_total: MaxTotal = "400 Mbit/s",
-    max_time: MaxTime = "15 min",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="UDP port of the server.")] = PORT,
+    limit: Limit = DEFAULT_LIMIT,
+    max_rate: MaxRate = DEFAULT_MAX_RATE,
+    max_total: MaxTotal = DEFAULT_MAX_TOTAL,
+    max_time: MaxTime = DEFAULT_MAX_TIME,
+    port: Port = PORT,
     interval: Annotated[str, typer.Option(help="Between two datagrams.")] = "200 ms",
     size: Annotated[
         int, typer.Option(min=PING_BYTES, max=LARGEST_PING_BYTES, help="Bytes of a datagram.")
