@@ -134,6 +134,22 @@ def test_a_page_of_the_reference_that_lacks_a_table_is_refused() -> None:
         tool("reference").updated("metrics.md", "<!-- keys: columns -->\n<!-- end -->\n")
 
 
+def test_the_profile_starlink_is_made_from_the_statistics_of_its_study() -> None:
+    starlink = tool("starlink")
+    made = starlink.synthesise(tomllib.loads(starlink.STATISTICS.read_text()))
+    assert made == starlink.LINK.read_text(), "run `python3 tools/starlink.py synthesise`"
+    assert made != starlink.synthesise(tomllib.loads(starlink.STATISTICS.read_text()), seed=1)
+
+
+def test_the_statistics_of_the_study_are_those_of_the_recording() -> None:
+    starlink = tool("starlink")
+    folder = Path(os.environ.get("PERIGEE_SHARED", ROOT.parent / "shared")) / "traces" / "leocc"
+    if not folder.is_dir():
+        pytest.skip(f"{folder}: no recorded data; set PERIGEE_SHARED to the folder of recorded data")
+    measured = starlink.measure(folder / "bw_example.txt", folder / "delay_example.txt")
+    assert starlink.STATISTICS.read_text().endswith(measured)
+
+
 def test_lint_finds_a_link_to_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lint = tool("lint")
     (tmp_path / "a.md").write_text("# Head\n[b](b.md) [c](a.md#head) [d](a.md#tail)\n```\n[e](e.md)\n```\n")
@@ -159,7 +175,8 @@ def test_lint_finds_a_core_crate_that_could_reach_the_machine(tmp_path: Path, mo
     ]
 
 
-BLOCK = re.compile(r"^```(sh|toml|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(sh|toml|python)\n(.*?)^```\n(?:\n^```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+"""Language and content of a block, and of the block of text after it: what it prints."""
 SAVE_AS = re.compile(r"as\s+`([\w.-]+\.toml)`")
 # What a guide says to do once, and what is done already where this test runs.
 DONE_ALREADY = ("make setup", "source .venv/bin/activate")
@@ -170,7 +187,7 @@ def test_every_command_of_the_guide_works(page: str, tmp_path: Path) -> None:
     text = (GUIDE / page).read_text(encoding="utf-8")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for block in BLOCK.finditer(text):
-        language, content = block.groups()
+        language, content, printed = block.groups()
         if language == "toml":
             names = SAVE_AS.findall(text[: block.start()])
             assert names, "the text before a study does not say under which name to save it"
@@ -185,6 +202,7 @@ def test_every_command_of_the_guide_works(page: str, tmp_path: Path) -> None:
             command, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{content}\n{done.stdout}\n{done.stderr}"
+        assert printed in (None, done.stdout), f"{content}\n{done.stdout}"
 
 
 PACKAGE = ROOT / "python" / "perigee"

@@ -8,10 +8,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use perigee_link::RateSpec;
 use perigee_results::{Table, Tables};
 use perigee_study::{schema, Overrides, Run, Study, Traffic};
 use perigee_tcp::SETTINGS;
 use perigee_traffic::App;
+use perigee_units::Time;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -86,6 +88,7 @@ fn plan(name: &str, settings: &[&str], reduced: bool) -> Result<Vec<Run>, String
     let mut load = |path: &str| match path {
         "bw" => Ok(b"1\n2\n3\n5\n".to_vec()),
         "delay" => Ok(b"10\n12\n".to_vec()),
+        "starlink.csv" => Err("it lies beside its profile".to_owned()),
         _ => fs::read(root().join(path)).map_err(|error| error.to_string()),
     };
     let overrides = Overrides::new(settings, reduced).map_err(|error| error.to_string())?;
@@ -106,15 +109,19 @@ fn claypool_is_four_algorithms_in_80_interlaced_rounds() {
 }
 
 #[test]
-fn starlink_replay_says_which_recordings_it_wants() {
-    let error = plan("starlink-replay", &[], false).unwrap_err();
-    assert!(error.starts_with("studies/starlink-replay/study.toml:"), "{error}");
-    assert!(error.ends_with("; pass --set inputs.bw=PATH --set inputs.delay=PATH"), "{error}");
-    let error = plan("starlink-replay", &["inputs.bw=bw"], false).unwrap_err();
-    assert!(error.ends_with("pass --set inputs.delay=PATH"), "{error}");
-    let runs = plan("starlink-replay", &["inputs.bw=bw", "inputs.delay=delay"], false).unwrap();
+fn starlink_replay_runs_over_the_synthesised_link_and_over_a_recording() {
+    let runs = plan("starlink-replay", &[], false).unwrap();
     assert_eq!(runs.len(), 100, "5 alone and 15 pairs in 5 rounds");
-    assert_eq!(plan("starlink-replay", &["inputs.bw=bw", "inputs.delay=delay"], true).unwrap().len(), 20);
+    assert_eq!(plan("starlink-replay", &[], true).unwrap().len(), 20);
+    let link =
+        |runs: &[Run]| runs[0].scenario.links.iter().find(|link| &*link.name == "starlink.down").cloned().unwrap();
+    assert!(matches!(&link(&runs).spec.rate, RateSpec::Trace(steps) if steps.period().is_none()), "a timeline");
+    let profile = "links.starlink.profile=starlink-replay";
+    let error = plan("starlink-replay", &[profile], false).unwrap_err();
+    assert!(error.contains("`links.starlink.down.rate.trace` names no recording; give it the path of one"), "{error}");
+    let recorded = [profile, "links.starlink.rate.trace=bw", "links.starlink.delay.trace=delay"];
+    let runs = plan("starlink-replay", &recorded, true).unwrap();
+    assert!(matches!(&link(&runs).spec.rate, RateSpec::Trace(steps) if steps.period() == Some(Time::from_millis(5))));
 }
 
 #[test]
