@@ -2,21 +2,21 @@
 
 use perigee_units::Time;
 
-/// Turns times of packets into times since the first one.
+/// Converts times of packets into times since the first packet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
     first_ns: Option<u64>,
     last: Time,
     /// Added to what the clock says, for its jumps.
     shift_ns: i64,
-    /// How often it was set back, or ahead by more than anybody waits.
+    /// Jumps of the clock: backwards, or forwards by more than a month.
     pub(crate) jumps: u64,
     /// Packets that stand behind later ones: several interfaces in one file.
     pub(crate) disordered: u64,
 }
 
 impl Clock {
-    /// When a packet was seen; one whose time is not known was seen with the last one.
+    /// The time of a packet; a packet of unknown time has that of the one before it.
     #[inline]
     pub(crate) fn time(&mut self, at_ns: Option<u64>) -> Time {
         let Some(at_ns) = at_ns else { return self.last };
@@ -53,7 +53,7 @@ impl Clock {
     }
 }
 
-/// Interfaces of one file are this far from each other at the most; a clock that is set back is, by more.
+/// Largest disorder between the interfaces of one file; a larger step back is a jump of the clock.
 const BACK_NS: i128 = 1_000_000_000;
 /// A month without a packet: the clock was set.
 const AHEAD_NS: i128 = 30 * 86_400 * 1_000_000_000;

@@ -3,7 +3,7 @@
 use perigee_results::{FlowId, Meter, Name, SenderCounts, SenderState, SeriesRow};
 use perigee_units::Time;
 
-/// What is followed of a flow of UDP: how much passes.
+/// The amount of data that a flow of UDP carries.
 pub(crate) struct Datagrams {
     pub(crate) name: Name,
     pub(crate) run: u32,

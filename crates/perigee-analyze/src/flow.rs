@@ -18,7 +18,7 @@ pub(crate) struct Flow {
     history: SequenceHistory,
     sent_packets: u64,
     retransmitted_packets: u64,
-    /// When something last arrived that had not before.
+    /// When new data last arrived.
     last_arrival: Time,
     last_packet: Time,
     smoothed: Option<Smoothed>,
@@ -52,7 +52,7 @@ struct Smoothed {
     mean_ns: f64,
 }
 
-/// The other end's clock, and when its values first passed.
+/// Timestamps of the other end, and when each value first passed.
 #[derive(Clone, Debug, Default)]
 struct Echo {
     waiting: VecDeque<(u32, Time)>,
@@ -80,7 +80,7 @@ struct Run {
     how: &'static str,
 }
 
-/// What does not change of a flow.
+/// The properties of a flow that do not change.
 pub(crate) struct About {
     pub(crate) name: Name,
     /// Number of the capture.
@@ -93,13 +93,13 @@ pub(crate) struct About {
     pub(crate) segment: u32,
     /// The shortest round trip that is known, here and back to both ends.
     pub(crate) shortest: Option<Time>,
-    /// The receiver's window is to be multiplied by two to this.
+    /// Window scale of the receiver, as a shift.
     pub(crate) window_scale: u8,
     /// Acknowledgements show what the receiver has; otherwise the data here do.
     pub(crate) by_acknowledgements: bool,
     /// They are in the capture at all.
     pub(crate) has_acknowledgements: bool,
-    /// Beyond this nothing is measured any more.
+    /// Measuring ends at this instant.
     pub(crate) until: Time,
     /// The number before the first byte.
     pub(crate) beginning: u32,
@@ -256,7 +256,7 @@ impl Flow {
         }
     }
 
-    /// Packets that an acknowledgement says to have come twice (RFC 2883): its first block is of what is acknowledged anyway.
+    /// Duplicates that an acknowledgement reports (RFC 2883): its first SACK block is acknowledged already.
     fn reported_twice(&mut self, tcp: &Tcp, number: u32) -> u64 {
         let blocks = tcp.sack.blocks();
         self.counts.has_sack |= !blocks.is_empty();
@@ -322,7 +322,7 @@ impl Flow {
         }
     }
 
-    /// Data that passed and that the receiver is not known to have.
+    /// Data in flight: passed here, and not acknowledged.
     fn inflight(&self) -> u64 {
         self.sender.next().saturating_sub(self.sender.arrived())
     }
@@ -423,7 +423,7 @@ impl Echo {
 
 /// The least timeout of Linux.
 const TIMEOUT: Time = Time::from_millis(200);
-/// RFC 7323, 2.3: nothing larger can be in flight.
+/// Largest window (RFC 7323, section 2.3): no more can be in flight.
 const LARGEST_WINDOW: u64 = 1 << 30;
 /// Rows of losses in one capture.
 const MOST_LOSSES: usize = 1 << 20;

@@ -11,7 +11,7 @@ pub(crate) struct Inside<'a> {
     pub(crate) view: u32,
 }
 
-/// What is in a frame; `Err` where the link type is not known, `None` where it is not IP.
+/// The IP packet in a frame; `Err` if the link type is unknown, `None` if it is not IP.
 #[inline]
 pub(crate) fn inside(link: u16, frame: &[u8]) -> Result<Option<Inside<'_>>, u16> {
     let (kind, at, view) = match link {

@@ -53,10 +53,10 @@ pub struct Analysis {
 
 /// Analyses captures; each is a run of the tables, in the order given. `study` is the name that the rows have.
 ///
-/// `progress` is told the share done, a few times a second, and says whether to go on.
+/// `progress` receives the share done a few times a second, and returns whether to go on.
 ///
 /// # Errors
-/// Where a file cannot be read, is no capture, or has neither TCP nor UDP in it; or where `progress` says so.
+/// If a file cannot be read, is no capture, or has neither TCP nor UDP in it, or if `progress` says so.
 pub fn analyze(
     sources: &[Source],
     study: &str,

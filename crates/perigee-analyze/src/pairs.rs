@@ -1,10 +1,10 @@
-//! Two captures of one connection: which packets passed the one near their sender and never the other.
+//! Compares two captures of one connection: a packet in the capture near its sender that the other lacks was lost.
 //!
-//! Both are read side by side, the second shifted by what lies between the first SYNs (otherwise the first packets), so
-//! that clocks need not agree. A packet of data is known by the number of its first byte and its sender's clock, one
-//! without data by what it acknowledges; what was sent again within one tick of that clock, or without such a clock,
-//! is told apart by how often it was seen. What was sent before the first packet that both show, or behind the last, is not
-//! counted.
+//! Both captures are read side by side. The second is shifted by the time between the first SYNs (otherwise the first
+//! packets), so that the clocks need not agree. A packet with data is identified by its sequence number and its
+//! timestamp, a packet without data by its acknowledgement number. Retransmissions with the same timestamp, or without
+//! timestamps, are distinguished by their count. Packets before the first one in both captures, or after the last, are
+//! not counted.
 
 use perigee_results::{CaptureTables, LossRow, Name};
 use perigee_units::Time;
@@ -29,7 +29,7 @@ pub(crate) struct Pair {
 /// One connection in two captures.
 struct Connection<'a> {
     summaries: [&'a ConnectionSummary; 2],
-    /// Which capture is nearer to the beginning of each way.
+    /// The capture that is nearer to the sender, by direction.
     near: [usize; 2],
     /// Payload of one packet, by way.
     segment: [u32; 2],
@@ -37,7 +37,7 @@ struct Connection<'a> {
     ways: [Way; 2],
 }
 
-/// What was sent one way: packets with data, and others.
+/// The packets of one direction: those with data, and others.
 #[derive(Clone, Debug, Default)]
 struct Way {
     data: Matches,
@@ -48,7 +48,7 @@ struct Way {
 #[derive(Clone, Debug, Default)]
 struct Matches {
     sent: u64,
-    /// Numbers of the first and the last that was seen at the other place too: of those before and behind nothing is known.
+    /// Numbers of the first and the last packet in both captures; those outside have an unknown fate.
     known: Option<(u64, u64)>,
     lost: Vec<Lost>,
 }
@@ -61,7 +61,7 @@ struct Lost {
     sequence: u32,
 }
 
-/// What tells packets apart.
+/// Identifies a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Mark {
     connection: u32,
@@ -72,11 +72,11 @@ struct Mark {
     rest: (u32, u32, u16),
 }
 
-/// How often a packet was seen near its sender more than at the other place.
+/// Copies of a packet that the capture near its sender has beyond those of the other.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     balance: i32,
-    /// Its first sending: of several alike, the one that was lost.
+    /// Its first transmission: of several copies, the lost one.
     first: Lost,
     last: Lost,
 }
@@ -114,7 +114,7 @@ fn is_same(first: &ConnectionSummary, second: &ConnectionSummary) -> bool {
         && ways.clone().any(|(a, b)| a.has_syn && b.has_syn || a.payload > 0 && a.overlaps(b))
 }
 
-/// By way, which of two captures is nearer to where it begins; `None` where they were taken at one place.
+/// The capture that is nearer to the sender, by direction; `None` if both were taken at one place.
 fn near(first: &ConnectionSummary, second: &ConnectionSummary) -> Option<[usize; 2]> {
     // One and the same packets tell best: the answer to a SYN comes sooner where it was given.
     let handshakes = [first.opening.to_responder(), second.opening.to_responder()];
@@ -135,7 +135,7 @@ fn near(first: &ConnectionSummary, second: &ConnectionSummary) -> Option<[usize;
     (near[0] != near[1]).then_some(near)
 }
 
-/// Compares the two captures of a pair, and writes what it finds into their tables.
+/// Compares the two captures of a pair, and writes the losses into their tables.
 pub(crate) fn compare(
     pair: &Pair,
     sources: &[Source],
@@ -181,9 +181,9 @@ fn read(
 struct Comparison<'a> {
     connections: Vec<Connection<'a>>,
     by_key: FxHashMap<crate::key::Key, Vec<u32>>,
-    /// What the second capture's time is behind the first's, ns.
+    /// Offset of the second capture's clock from the first's, ns.
     shift_ns: i64,
-    /// Packets seen at one place only: of late, and before.
+    /// Packets in one capture only: recent ones, and older ones.
     open: FxHashMap<Mark, Open>,
     before: FxHashMap<Mark, Open>,
     turn: u64,
@@ -281,7 +281,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// What was seen at one place only, two turns ago, will not be seen at the other.
+    /// Packets in one capture only for two turns will not appear in the other.
     fn settle(&mut self) {
         let settled = std::mem::replace(&mut self.before, std::mem::take(&mut self.open));
         #[allow(clippy::iter_over_hash_type, reason = "Matches::lost sorts what is pushed here")]
@@ -310,7 +310,7 @@ impl<'a> Comparison<'a> {
 }
 
 impl Connection<'_> {
-    /// Writes what is known of one way into the tables of one of the captures.
+    /// Writes the losses of one direction into the tables of one capture.
     fn write(&self, flow: &Name, way: usize, is_near: bool, captured: &mut CaptureTables) {
         let (data, answers) = (&self.ways[way], &self.ways[1 - way]);
         let rows = &mut captured.connections;
@@ -344,12 +344,12 @@ impl Connection<'_> {
 }
 
 impl Matches {
-    /// How many of them are known to have come or not.
+    /// Packets with a known fate.
     fn sent(&self) -> u64 {
         self.known.map_or(0, |(first, last)| last - first + 1)
     }
 
-    /// Those of them that did not come, in order.
+    /// The lost ones, in order.
     fn lost(&self) -> Vec<Lost> {
         let Some((first, last)) = self.known else { return Vec::new() };
         let mut lost: Vec<Lost> =

@@ -58,7 +58,7 @@ impl Part {
 /// A packet with its place in the capture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
-    /// From 0, counting those that are of no interest too.
+    /// Its number in the capture, from 0; packets of other protocols count too.
     pub(crate) number: u64,
     pub(crate) now: Time,
     /// Nanoseconds since 1970, as the file says.
@@ -71,7 +71,7 @@ pub(crate) struct Item {
     pub(crate) packet: Packet,
 }
 
-/// What was met on the way through the files.
+/// Counts over all files.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Frames.
@@ -94,7 +94,7 @@ pub struct Counts {
     pub length: Time,
 }
 
-/// Told the bytes of the files that have been read so far; says whether to go on.
+/// Receives the bytes read so far; returns whether to go on.
 pub(crate) type Watch<'a> = dyn FnMut(u64) -> ControlFlow<()> + 'a;
 
 /// The packets.
@@ -161,7 +161,7 @@ impl Stream {
         }
     }
 
-    /// What was met, once all is read.
+    /// The counts, once all is read.
     pub(crate) fn into_counts(self) -> Counts {
         let clock = self.clock;
         Counts {

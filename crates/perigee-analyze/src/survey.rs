@@ -1,7 +1,7 @@
 //! The first reading of a capture: its connections, their sizes, and the place of the capture on their paths.
 //!
-//! The measurements of a flow depend on facts that only its end tells: how much it carried (phases are shares of it), which
-//! direction carries the data, and whether the capture was taken near the sender. So a capture is read twice, and only the
+//! The measurements of a flow depend on facts that are known at its end only: its size (phases are shares of it), the
+//! direction of the data, and whether the capture was taken near the sender. So a capture is read twice, and only the
 //! largest connections are measured. Memory is bounded: an open connection takes a few hundred bytes, and one that has
 //! ended is kept only as long as it is among the largest.
 
@@ -90,7 +90,7 @@ pub(crate) struct Survey {
     pub(crate) udp: u64,
     /// Payload of those that are not among the chosen.
     pub(crate) other_payload: u64,
-    /// Connections that were given up because there were too many at a time.
+    /// Connections that were dropped because too many were open at a time.
     pub(crate) pushed_out: u64,
 }
 
@@ -204,7 +204,7 @@ impl ConnectionSummary {
         }
     }
 
-    /// Whether a packet of the same ends is of another connection: after a long silence, or because it opens one.
+    /// Whether a packet between the same endpoints is of a new connection: it opens one, or follows a long silence.
     #[inline]
     fn is_over(&self, item: &Item) -> bool {
         if item.now.checked_sub(self.last).is_some_and(|silence| silence > SILENCE) {
@@ -215,7 +215,7 @@ impl ConnectionSummary {
         tcp.syn && way.packets > 0 && way.beginning != Some(tcp.sequence)
     }
 
-    /// Whether both ends have said that they are done.
+    /// Whether both ends have sent a FIN.
     pub(crate) fn is_closed(&self) -> bool {
         self.reset || self.ways.iter().all(|way| way.has_fin)
     }
@@ -334,7 +334,7 @@ impl Way {
         }
     }
 
-    /// Updates where the direction begins and ends.
+    /// Updates the first and last sequence number of the direction.
     fn sequence(&mut self, tcp: &Tcp) {
         if tcp.syn {
             return;
@@ -427,11 +427,11 @@ impl PartialEq for BySize {
 
 impl Eq for BySize {}
 
-/// Connections followed at a time.
+/// Most connections followed at a time.
 pub(crate) const MOST_OPEN: usize = 1 << 17;
 /// A connection is over after this time without a packet.
 const SILENCE: Time = Time::from_secs(3600);
 /// Where the capture lacks the beginning, the first packets of a connection, reordered, may still move it back.
 const EARLY: u64 = 1000;
-/// Places in one capture where packets of a way are seen.
+/// Most places in one capture at which packets of a direction are counted.
 const VIEWS: usize = 4;

@@ -18,7 +18,7 @@ pub(crate) enum Side {
 pub(crate) enum RoundTrips {
     /// From data to their acknowledgement.
     Acknowledgements,
-    /// From an acknowledgement to the first data whose sender has seen its clock.
+    /// From an acknowledgement to the first data that echo its timestamp.
     Timestamps,
     /// The sum of both, between the ends.
     Both,
@@ -48,7 +48,7 @@ impl Side {
         }
     }
 
-    /// Whether the receiver is nearer than the sender: data show what it has before its acknowledgements do.
+    /// Whether the receiver is nearer than the sender: then data pass here before they are acknowledged.
     pub(crate) fn is_nearer_to_receiver(self, summary: &ConnectionSummary, way: usize) -> bool {
         match self {
             Self::Sender => false,
@@ -90,7 +90,7 @@ impl RoundTrips {
     }
 }
 
-/// Payload of a full segment of one way: what the two ends agreed on, or what the packets look like.
+/// Payload of a full segment of one direction: as negotiated, or as inferred from the packets.
 pub(crate) fn segment(summary: &ConnectionSummary, way: usize) -> u32 {
     let options = if summary.ways[way].has_timestamps { TIMESTAMPS } else { 0 };
     let announced = summary.ways.iter().filter_map(|way| way.mss).min().map(u32::from);

@@ -37,7 +37,7 @@ pub enum ForKernel {
 /// Compiles the file at `path`, which includes the `tcp.h` of the folder `headers`, for the simulator and for the kernel.
 ///
 /// # Errors
-/// Where it is no algorithm for the simulator, or `go_on` says no.
+/// If it is no algorithm for the simulator, or `go_on` says no.
 pub fn check(path: &Path, headers: &Path, go_on: &mut GoOn<'_>) -> Result<CheckReport, LoadError> {
     let folder = scratch().map_err(LoadError::Temporary)?;
     let mut loader = Loader::new(headers.to_owned());

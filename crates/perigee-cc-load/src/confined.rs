@@ -32,7 +32,7 @@ pub struct Compiled {
 /// own. It is killed when the thread that started it, of the process `parent`, ends. Returns the note in the shared memory `note`.
 ///
 /// # Errors
-/// Where the system does not do it, or the parent is gone already.
+/// If the system does not do it, or the parent is gone already.
 pub fn confine(memory: u64, parent: u32, note: impl AsFd) -> io::Result<&'static ProgressNote> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // One that ended before that sends nothing any more.

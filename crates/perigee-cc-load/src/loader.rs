@@ -44,7 +44,7 @@ impl Loader {
     /// `NAME (SHOWN)`. The same path gives the same algorithm, even where the file has changed since.
     ///
     /// # Errors
-    /// Where it does not compile, `go_on` says no meanwhile, or it registers no algorithm that this host can run.
+    /// If it does not compile, `go_on` says no meanwhile, or it registers no algorithm that this host can run.
     pub fn load(&mut self, path: &Path, shown: &str, go_on: &mut GoOn<'_>) -> Result<&'static Algorithm, LoadError> {
         let real = path.canonicalize().map_err(|error| LoadError::Unreadable { path: path.to_owned(), error })?;
         if let Some(known) = self.loaded.iter().find(|known| known.file().is_some_and(|file| file.path == real)) {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 /// A folder for what a compiler makes, which nobody else may enter.
 ///
 /// # Errors
-/// Where there is no room for it.
+/// If there is no room for it.
 pub fn scratch() -> io::Result<TempDir> {
     let permissions = fs::Permissions::from_mode(0o700);
     tempfile::Builder::new().prefix(&scratch_prefix("cc")?).permissions(permissions).tempdir()
@@ -21,7 +21,7 @@ pub fn scratch() -> io::Result<TempDir> {
 /// process has that number, and the start is as [`started`] gives it.
 ///
 /// # Errors
-/// Where `/proc` is not mounted.
+/// If `/proc` is not mounted.
 pub fn scratch_prefix(kind: &str) -> io::Result<String> {
     let pid = std::process::id();
     let start = started(pid).ok_or_else(|| io::Error::other("/proc/self/stat has no start time"))?;
@@ -32,7 +32,7 @@ pub fn scratch_prefix(kind: &str) -> io::Result<String> {
 /// symbolic links, and folders of processes in other namespaces of process numbers are not touched.
 ///
 /// # Errors
-/// Where the folder of temporary files cannot be read.
+/// If the folder of temporary files cannot be read.
 pub fn sweep() -> io::Result<Vec<PathBuf>> {
     let (namespace, user, mut removed) = (pid_namespace(), rustix::process::geteuid().as_raw(), Vec::new());
     for entry in fs::read_dir(std::env::temp_dir())? {

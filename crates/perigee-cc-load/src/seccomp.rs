@@ -7,7 +7,7 @@ use std::ptr;
 /// system calls (seccomp(2)) leaves it as it is.
 ///
 /// # Errors
-/// Where the system has filters and does not take this one.
+/// If the system has filters and does not take this one.
 pub(crate) fn stay_alone() -> io::Result<()> {
     // SAFETY: a plain number; without it only root may filter.
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {

@@ -159,7 +159,7 @@ impl Host {
     /// Whether window, threshold and rate are sane after `op`, before which the window was `before`.
     ///
     /// # Errors
-    /// Where one is not; says which.
+    /// If one is not; says which.
     pub fn check(&self, rules: Rules, before: u32, op: &Op) -> Result<(), String> {
         let sk = &self.socket;
         let (cwnd, lenient) = (sk.snd_cwnd, rules == Rules::Lenient);
@@ -214,7 +214,7 @@ impl Sequence {
 /// Tries random sequences of events, each with a first round trip and a time of its own; the same ones each time.
 ///
 /// # Errors
-/// Where one breaks a window.
+/// If one breaks a window.
 pub fn trial(algorithm: &'static Algorithm, sequences: u32) -> Result<(), Broken> {
     (0..sequences).try_for_each(|number| first_wrong(algorithm, number, &Sequence::of(number)))
 }
@@ -222,7 +222,7 @@ pub fn trial(algorithm: &'static Algorithm, sequences: u32) -> Result<(), Broken
 /// Tries some events of a sequence: those of these places, in this order.
 ///
 /// # Errors
-/// Where they break a window; the event's place is that in `places`.
+/// If they break a window; the event's place is that in `places`.
 pub fn attempt(algorithm: &'static Algorithm, number: u32, places: &[usize]) -> Result<(), Broken> {
     let whole = Sequence::of(number);
     let ops = places.iter().filter_map(|place| whole.ops.get(*place).cloned()).collect();

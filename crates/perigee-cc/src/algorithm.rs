@@ -224,7 +224,7 @@ impl std::error::Error for Refusal {}
 /// and that stays loaded as long as the process lives where an algorithm is returned.
 ///
 /// # Errors
-/// Where the library exports no algorithm, or one that this host cannot run.
+/// If the library exports no algorithm, or one that this host cannot run.
 pub unsafe fn admit(symbol: &dyn Fn(&CStr) -> Option<*const c_void>) -> Result<Algorithm, Refusal> {
     let (Some(layout), Some(algorithm)) = (symbol(c"perigee_cc_layout"), symbol(c"perigee_cc_algorithm")) else {
         return Err(Refusal::Unregistered);

@@ -97,7 +97,7 @@ impl Selected {
     /// Values are text as in a study: `"25 ms"`, `"5 Mbit/s"`, `"70 %"` or `"0.7"`, `"10"`, `"on"`.
     ///
     /// # Errors
-    /// Where there is no such algorithm or parameter, or the value is not in the parameter's unit or range.
+    /// If there is no such algorithm or parameter, or the value is not in the parameter's unit or range.
     pub fn parse(name: &str, settings: &[(&str, &str)]) -> Result<Self, CcError> {
         let algorithm = find(name).ok_or_else(|| CcError::UnknownAlgorithm {
             name: name.to_owned(),
@@ -109,7 +109,7 @@ impl Selected {
     /// This algorithm; `settings` as of [`Selected::parse`].
     ///
     /// # Errors
-    /// Where there is no such parameter, or the value is not in the parameter's unit or range.
+    /// If there is no such parameter, or the value is not in the parameter's unit or range.
     pub fn of(algorithm: &'static Algorithm, settings: &[(&str, &str)]) -> Result<Self, CcError> {
         let mut selected = Self::with_defaults(algorithm);
         for (key, text) in settings {

@@ -9,7 +9,7 @@ use crate::capture::Capture;
 use crate::packet::{NetPacket, Payload};
 use crate::wire::Endpoints;
 
-/// One capture per asked node, and what it takes to write a packet into it.
+/// One capture for each node of `measure.pcap`, with the state that its packets need.
 pub(crate) struct Captures {
     /// Node and capture.
     files: Vec<(u32, Capture)>,

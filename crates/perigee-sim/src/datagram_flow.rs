@@ -77,7 +77,7 @@ impl DatagramFlow {
         }
     }
 
-    /// A packet, or the answer to one, arrives where its way ends.
+    /// A packet, or the answer to one, arrives at its destination.
     pub(crate) fn on_datagram(&mut self, now: Time, way: u32, datagram: Datagram, world: &mut World) {
         if self.cut_off {
             return;

@@ -118,7 +118,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A packet is where its way ends.
+    /// A packet arrives at its destination.
     #[inline]
     fn packet(&mut self, now: Time, packet: &NetPacket) {
         match (&mut self.flows[packet.way as usize / 2], &packet.payload) {

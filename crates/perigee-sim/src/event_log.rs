@@ -12,7 +12,7 @@ pub(crate) struct EventLog {
     origin: u32,
     /// End of what was sent, from the start of the stream.
     sent_until: u64,
-    /// The texts of the rows, shared by all; who takes the rows sets run and flow.
+    /// The texts that all rows share; run and flow are set when the rows are written.
     names: Vec<(&'static str, Name)>,
 }
 

@@ -1,6 +1,6 @@
 //! Carries out a run of a study in virtual time, packet by packet.
 //!
-//! [`run`] takes one [`Run`] and answers with the tables of `perigee_results`. The same run gives the same
+//! [`run`] takes one [`Run`] and returns the tables of `perigee_results`. The same run gives the same
 //! tables on any machine and in any build: events have a total order, quantities are integers, and random numbers come
 //! from named streams. See `docs/models/simulator.md` for what is modelled and what is not.
 

@@ -1,8 +1,8 @@
-//! What comes of a run.
+//! The result of a run, or the reason why there is none.
 
 use perigee_results::{Name, Tables};
 
-/// What a run answers with.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunResult {
     /// The tables, with this run's rows only.
@@ -13,7 +13,7 @@ pub struct RunResult {
     pub events: u64,
 }
 
-/// The packets a node has seen.
+/// The capture of a node.
 #[derive(Clone, Debug)]
 pub struct Captured {
     /// Name of the node.

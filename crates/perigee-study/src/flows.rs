@@ -1,4 +1,4 @@
-//! `[[flows]]`: its keys, and the reading of what each kind of flow carries.
+//! `[[flows]]`: its keys, and the workload of each kind of flow.
 
 use crate::strict::StrictError;
 use perigee_results::Amount;

@@ -1,4 +1,4 @@
-//! Every key of a study file: what it takes, what it is without it, what it means.
+//! Every key of a study file: the values it takes, its default, its meaning.
 //!
 //! This one table drives the reader's "unknown key" errors, the key paths of `--set` and `vary`, the JSON schema that
 //! editors use, and the tables of `docs/reference/study.md`; a test asks the reader for each key, so none goes stale.

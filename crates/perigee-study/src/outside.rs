@@ -8,13 +8,13 @@ pub trait Outside {
     /// `profiles/viasat2.toml`, a recording is as it is written.
     ///
     /// # Errors
-    /// Where it cannot be read; says why.
+    /// If it cannot be read; says why.
     fn file(&mut self, name: &str) -> Result<Vec<u8>, String>;
 
     /// The congestion control of an author's file, written as `path` by `place`.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is none.
     fn algorithm(&mut self, path: &str, place: Place) -> Result<&'static Algorithm, Unusable> {
         let _ = (path, place);
         let message = "is a file, and this program has no compiler for it".to_owned();
@@ -28,7 +28,7 @@ impl<F: FnMut(&str) -> Result<Vec<u8>, String>> Outside for F {
     }
 }
 
-/// Where a path is written, which says what it is relative to.
+/// The place at which a path is written, which decides what the path is relative to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In the study: relative to the folder of its file.

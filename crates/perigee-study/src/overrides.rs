@@ -16,7 +16,7 @@ impl Overrides {
     /// From the command line's `key=value` settings.
     ///
     /// # Errors
-    /// Where one has no `=`.
+    /// If one has no `=`.
     pub fn new<S: AsRef<str>>(settings: &[S], reduced: bool) -> Result<Self, StrictError> {
         let split = |setting: &S| match setting.as_ref().split_once('=') {
             Some((path, value)) if !path.trim().is_empty() => Ok((path.trim().to_owned(), value.to_owned())),

@@ -76,7 +76,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The link that a packet at `node` for `destination` takes; `None` where there is no way, or it is there.
+    /// The link that a packet at `node` for `destination` takes; `None` if there is no route, or it has arrived.
     pub fn next_hop(&self, node: u32, destination: u32) -> Option<u32> {
         self.next_hop.get(node as usize * self.nodes.len() + destination as usize).copied().flatten()
     }
@@ -146,7 +146,7 @@ pub struct FlowSpec {
 }
 
 impl FlowSpec {
-    /// The largest segment that arrives, of a host whose setting is `mss`.
+    /// The largest segment that fits on the path, for a host with this `mss`.
     pub fn segment(&self, mss: u16) -> u16 {
         let path = self.path_mtu.map_or(u16::MAX, |mtu| mtu - IP_AND_TCP);
         self.ip.segment(mss.min(path))
@@ -189,7 +189,7 @@ impl FlowSpec {
     }
 }
 
-/// The purpose of the random numbers of what a flow carries.
+/// Name of the random stream of a flow's workload.
 const TRAFFIC: &str = "traffic";
 /// Bytes of the headers of IPv4 and TCP, without options.
 const IP_AND_TCP: u16 = 40;

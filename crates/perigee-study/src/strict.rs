@@ -21,7 +21,7 @@ use perigee_units::{Bytes, Rate, Ratio, Time, UnitError};
 use thiserror::Error;
 use toml_edit::{ImDocument, Item, TableLike, Value};
 
-/// What is wrong, where, and what to do about it; prints as `file:line: message; fix`.
+/// An error in a text, with its place and its fix; prints as `file:line: message; fix`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{origin}: {message}; {fix}")]
 pub struct StrictError {
@@ -71,10 +71,10 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value and where it came from.
+/// A value with its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Where it came from.
+    /// Its origin, for messages.
     pub origin: Origin,
     /// The value.
     pub content: Content,
@@ -100,7 +100,7 @@ pub enum Content {
 /// Reads a whole text, at most [`MAX_TEXT`] bytes; the root is a table.
 ///
 /// # Errors
-/// Where the text is not TOML, too long, nested too deep, or holds a date.
+/// If the text is not TOML, too long, nested too deep, or holds a date.
 pub fn parse(text: &str, file: &str) -> Result<Node, StrictError> {
     if text.len() > MAX_TEXT {
         let message = format!("{} bytes are more than a text file of settings may have ({MAX_TEXT})", text.len());
@@ -222,7 +222,7 @@ pub trait Read: Sized {
     /// The value of `node`, or what is wrong with it.
     ///
     /// # Errors
-    /// Where the node is of another type or out of the type's range.
+    /// If the node is of another type or out of the type's range.
     fn read(node: &Node, what: &str) -> Result<Self, StrictError>;
 }
 
@@ -308,7 +308,7 @@ impl<'a> Table<'a> {
     /// The table `node`, called `path` (dotted keys from the root) in messages.
     ///
     /// # Errors
-    /// Where the node is not a table.
+    /// If the node is not a table.
     pub(crate) fn named(node: &'a Node, path: &str) -> Result<Self, StrictError> {
         match &node.content {
             Content::Table(entries) => {
@@ -338,7 +338,7 @@ impl<'a> Table<'a> {
     /// The value under `key`, where there is one.
     ///
     /// # Errors
-    /// Where it is of the wrong type, lacks its unit, or is out of range.
+    /// If it is of the wrong type, lacks its unit, or is out of range.
     pub(crate) fn get<T: Read>(&self, key: &str) -> Result<Option<T>, StrictError> {
         self.node(key).map(|node| T::read(node, &self.dotted(key))).transpose()
     }
@@ -373,7 +373,7 @@ impl<'a> Table<'a> {
     /// The table under `key`, where there is one.
     ///
     /// # Errors
-    /// Where it is not a table.
+    /// If it is not a table.
     pub(crate) fn table(&self, key: &str) -> Result<Option<Table<'a>>, StrictError> {
         self.node(key).map(|node| Table::named(node, &self.dotted(key))).transpose()
     }

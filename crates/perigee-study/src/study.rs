@@ -15,10 +15,10 @@ use crate::plan::Points;
 use crate::read::{Draft, Head};
 use crate::run::{Run, RunLink, Scenario};
 
-/// What is wrong with a study, where, and what to do; prints as `file:line: message; fix`.
+/// An error in a study, with its place and its fix; prints as `file:line: message; fix`.
 pub type StudyError = StrictError;
 
-/// A study whose every key and value has been checked, save what stands in other files.
+/// A study. All its keys and values have been checked, except the content of other files.
 #[derive(Clone, Debug)]
 pub struct Study {
     root: Node,
@@ -29,7 +29,7 @@ impl Study {
     /// Reads a study from its text; `file` is its name in errors.
     ///
     /// # Errors
-    /// Where anything in it is wrong, in any point of `[vary]`, whole or reduced. Profiles, recordings and
+    /// If anything in it is wrong, in any point of `[vary]`, whole or reduced. Profiles, recordings and
     /// authors' algorithms are read by [`Study::plan`].
     ///
     /// ```
@@ -74,7 +74,7 @@ impl Study {
     /// overrides give the same plan.
     ///
     /// # Errors
-    /// Where an override or another file is wrong.
+    /// If an override or another file is wrong.
     pub fn plan(&self, overrides: &Overrides, outside: &mut dyn Outside) -> Result<Vec<Run>, StudyError> {
         self.lay_out(overrides, outside, true)
     }
@@ -82,7 +82,7 @@ impl Study {
     /// Lays out the runs for real paths: without links, so that no profile and no recording is asked for.
     ///
     /// # Errors
-    /// Where an override is wrong.
+    /// If an override is wrong.
     pub fn plan_without_links(&self, overrides: &Overrides, outside: &mut dyn Outside) -> Result<Vec<Run>, StudyError> {
         self.lay_out(overrides, outside, false)
     }
@@ -90,7 +90,7 @@ impl Study {
     /// Which real hosts stand for the nodes, and when runs begin.
     ///
     /// # Errors
-    /// Where an override is wrong.
+    /// If an override is wrong.
     pub fn live(&self, overrides: &Overrides) -> Result<Live, StudyError> {
         live(&Points::new(&self.root, overrides)?.read(0, None)?.0.root)
     }

@@ -1,4 +1,4 @@
-//! What each kind of flow does and what its rows say.
+//! Each kind of flow: its behaviour, and its rows.
 
 use super::{plan, result, through_router};
 use crate::SimError;

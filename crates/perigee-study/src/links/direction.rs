@@ -42,7 +42,7 @@ static OVERHEADS: Process = Process {
 /// Reads one direction of a link; `path` names it in messages.
 ///
 /// # Errors
-/// Where a key is unknown, a value is missing, wrong, or contradicts another, or a recording cannot be read.
+/// If a key is unknown, a value is missing, wrong, or contradicts another, or a recording cannot be read.
 ///
 /// ```
 /// use perigee_study::{read_link_spec, strict};

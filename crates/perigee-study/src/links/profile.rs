@@ -31,7 +31,7 @@ pub struct Profile {
     pub name: String,
     /// One line for people.
     pub title: String,
-    /// Where its numbers come from.
+    /// The source of its numbers.
     pub source: String,
     /// Towards the user.
     pub down: LinkSpec,
@@ -55,7 +55,7 @@ pub(crate) static PROFILE: Section = Section {
 /// Reads a profile from its text; `load` gives the recordings it names.
 ///
 /// # Errors
-/// Where the text is no profile; the error has file, line and fix.
+/// If the text is no profile; the error has file, line and fix.
 ///
 /// ```
 /// let text = "name = \"lan\"\ntitle = \"A wire\"\nsource = \"none\"\n[link]\nrate = \"1 Gbit/s\"\ndelay = \"1 ms\"\n";
@@ -72,7 +72,7 @@ pub fn parse(text: &str, file: &str, load: &mut Load<'_>) -> Result<Profile, Str
 /// own values over either; a tree that has `down` and `up` stays as it is.
 ///
 /// # Errors
-/// Where the tree has both forms.
+/// If the tree has both forms.
 pub fn split(mut tree: Node) -> Result<Node, StrictError> {
     let Some(link) = tree.get("link").cloned() else { return Ok(tree) };
     for direction in ["down", "up"] {

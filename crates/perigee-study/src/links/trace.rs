@@ -19,7 +19,7 @@ pub const MAX_TRACE: usize = 32 << 20;
 /// or less than a millisecond before, smaller packets share one, and nothing of an opportunity that has begun is lost.
 ///
 /// # Errors
-/// Where the file is empty, too long, not text, has a line that is no such number, or falls.
+/// If the file is empty, too long, not text, has a line that is no such number, or falls.
 pub fn mahimahi(bytes: &[u8], file: &str) -> Result<Steps<Rate>, StrictError> {
     let mut slots: Vec<(u64, u64)> = Vec::new();
     for (line, text) in text_lines(bytes, file)? {
@@ -51,7 +51,7 @@ pub fn mahimahi(bytes: &[u8], file: &str) -> Result<Steps<Rate>, StrictError> {
 /// Reads a delay trace: line i is the one-way delay, in whole milliseconds, during the i-th 10 ms. It repeats.
 ///
 /// # Errors
-/// Where the file is empty, too long, not text, or has a line that is no such number.
+/// If the file is empty, too long, not text, or has a line that is no such number.
 pub fn delays(bytes: &[u8], file: &str) -> Result<Steps<Time>, StrictError> {
     let mut points = Vec::new();
     for (line, text) in text_lines(bytes, file)? {
@@ -80,7 +80,7 @@ pub struct Timeline {
 /// until the next, the last one for ever. Lines that begin with `#` are comments.
 ///
 /// # Errors
-/// Where the file is empty, too long, not text, or a column or value is not as said; where the rate ends at zero.
+/// If the file is empty, too long, not text, or a column or value is not as said; if the rate ends at zero.
 pub fn timeline(bytes: &[u8], file: &str) -> Result<Timeline, StrictError> {
     let mut rows = text_lines(bytes, file)?.filter(|(_, text)| !text.starts_with('#'));
     let header = rows.next();
