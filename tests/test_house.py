@@ -206,7 +206,7 @@ def test_every_command_of_the_guide_works(page: str, tmp_path: Path) -> None:
 
 
 PACKAGE = ROOT / "python" / "perigee"
-ROOMS = ("", "cc", "store", "measuring", "analysis", "statistics", "engines", "fitting", "report", "commands")
+ROOMS = ("", "cc", "store", "measuring", "analysis", "statistics", "engines", "fitting", "report", "api", "commands")
 """Each imports itself and those before it only; the first are the modules of `perigee` itself."""
 SLOW = ("matplotlib", "numpy", "polars", "pyarrow", "scipy")
 

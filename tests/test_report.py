@@ -298,7 +298,7 @@ def test_comparing_results_with_themselves_shows_no_difference(results: Path) ->
 def test_a_comparison_is_the_difference_of_the_means_with_its_interval(results: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     out = of_study("claypool-2021", tmp_path / "other", SyntheticEngine(6, first_seed=2000))
-    frame = as_frame(compare(Results(results), Results(out)))
+    frame = as_frame([Results(results), Results(out)], compare(Results(results), Results(out)))
     row = frame.row(by_predicate=(pl.col("group") == "bbr") & (pl.col("quantity") == "goodput_mbps"), named=True)
     a, b = (
         pl.read_parquet(folder / "flows.parquet").filter(pl.col("cc") == "bbr")["goodput_mbps"].to_numpy()
@@ -311,7 +311,7 @@ def test_a_comparison_is_the_difference_of_the_means_with_its_interval(results: 
 
 def test_two_results_are_laid_over_each_other_on_one_page(results: Path, tmp_path: Path) -> None:
     a, out = Results(results), tmp_path / "overlay.html"
-    write_overlay(a, a, compare(a, a), out)
+    write_overlay([a, a], compare(a, a), out)
     page = out.read_text()
     groups = Context(a).groups
     assert page.count("<svg ") == len(groups)
@@ -337,4 +337,4 @@ def test_what_a_group_did_over_time_is_the_mean_of_its_flows_between_the_least_a
 def test_an_overlay_never_replaces_a_folder(results: Path, tmp_path: Path) -> None:
     a = Results(results)
     with pytest.raises(InputError, match="is a folder"):
-        write_overlay(a, a, [], tmp_path)
+        write_overlay([a, a], [], tmp_path)

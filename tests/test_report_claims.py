@@ -16,6 +16,7 @@ from perigee.engines.native import Simulator
 from perigee.engines.runner import carry_out
 from perigee.places import find_study
 from perigee.report.assemble import assemble
+from perigee.report.changes import Change, changes
 from perigee.report.comparison import as_frame, compare, pairs, remarks
 from perigee.report.context import Context
 from perigee.report.html import render
@@ -111,7 +112,7 @@ def test_a_study_in_which_nothing_is_random_has_no_spread_and_no_test(tmp_path: 
     assert page.count("nothing random came to bear") == 1
     assert "±" not in "".join(cell.text for row in table(made, "summary").rows for cell in row)
     assert "significant" not in "".join(cell.text for row in tests.rows for cell in row)
-    said = remarks(results, results, compare(results, results))
+    said = remarks([results, results], compare(results, results))
     assert [one[:2] for one in said if "one sample" in one] == ["A:", "B:"]
 
 
@@ -155,7 +156,7 @@ def test_two_results_of_the_same_seeds_are_compared_in_pairs_and_others_are_not(
     same_seeds = synthetic(tmp_path / "b", SyntheticEngine(6, edit=faster))
     other_seeds = synthetic(tmp_path / "c", SyntheticEngine(6, first_seed=5000, edit=faster))
     for b, is_paired in ((same_seeds, True), (other_seeds, False)):
-        cells = as_frame(compare(a, b))
+        cells = as_frame([a, b], compare(a, b))
         row = cells.row(by_predicate=(pl.col("group") == "bbr") & (pl.col("quantity") == "goodput_mbps"), named=True)
         ours, theirs = of(b, "bbr", "goodput_mbps"), of(a, "bbr", "goodput_mbps")
         expected: Any = stats.ttest_rel(ours, theirs) if is_paired else stats.ttest_ind(ours, theirs, equal_var=False)
@@ -164,7 +165,7 @@ def test_two_results_of_the_same_seeds_are_compared_in_pairs_and_others_are_not(
         assert row["half_width_95"] == pytest.approx(expected.confidence_interval(0.95).high - row["difference"])
         known = cells.filter(pl.col("p").is_not_null())
         assert known["p_holm"].to_list() == pytest.approx(holm(known["p"].to_list()))
-        method = remarks(a, b, compare(a, b))[-1]
+        method = remarks([a, b], compare(a, b))[-1]
         assert ("paired by round" in method, "Welch" in method) == (is_paired, not is_paired)
 
 
@@ -177,8 +178,8 @@ def test_a_comparison_names_both_algorithms_and_the_settings_that_differ(tmp_pat
     a, b = Results(tmp_path / "a"), Results(tmp_path / "b")
     cells = compare(a, b)
     assert {cell.label for cell in cells} == {"cubic in A, reno in B"}
-    assert as_frame(cells).select("group", "group_b").unique().row(0) == ("cubic", "reno")
-    assert remarks(a, b, cells)[0] == "Settings changed: none in A; flow.cc=reno in B."
+    assert as_frame([a, b], cells).select("group", "group_b").unique().row(0) == ("cubic", "reno")
+    assert changes([a, b]) == [Change("flow.cc", ("as in the study", "reno"))]
 
 
 def test_pairs_are_of_the_rounds_that_both_have_unless_these_are_few() -> None:
@@ -343,7 +344,7 @@ def test_the_retransmitted_share_is_one_quantity_everywhere(tmp_path: Path) -> N
         (pl.col("group") == "bbr") & (pl.col("quantity") == "retransmitted_percent")
     )
     assert summary["sd"][0] == pytest.approx(float(shares.std()))  # type: ignore[arg-type]
-    cells = as_frame(compare(results, results)).filter(
+    cells = as_frame([results, results], compare(results, results)).filter(
         (pl.col("group") == "bbr") & (pl.col("quantity") == "retransmitted_percent")
     )
     assert cells["a"].to_list() == pytest.approx([mean])
@@ -381,7 +382,7 @@ def test_flows_that_failed_are_told_and_in_no_mean(tmp_path: Path) -> None:
     assert next(row[1].text for row in summary.rows if row[0].text == "cubic") == "7 of 10"
     assert summary.caption.endswith("flows that failed are left out")
     whole = synthetic(tmp_path / "a", SyntheticEngine(10))
-    (said,) = (one for one in remarks(whole, results, compare(whole, results)) if one.startswith("cubic"))
+    (said,) = (one for one in remarks([whole, results], compare(whole, results)) if one.startswith("cubic"))
     assert "B failed in 3 of 10 rounds (timed out)" in said
     sizes = {(cell.label, cell.metric.name): cell.comparison.size for cell in compare(whole, results)}
     assert sizes["cubic", "goodput_mbps"] == "7 pairs"

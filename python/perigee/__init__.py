@@ -6,24 +6,71 @@ into tables and figures.
 
 Examples:
     >>> import perigee
-    >>> perigee.__version__.count(".")
-    2
+    >>> study = perigee.Study.load("claypool-2021").set("rounds", 1).set("flow.size", "1 MB")
+    >>> with study.vary("flow.cc", ["cubic", "bbr"]).run() as results:
+    ...     results.flows.select("point.cc", "completed").rows()
+    [('cubic', True), ('bbr', True)]
+    >>> perigee.Profile.load("geo").sample(seconds=1.0)["rate_mbps"][0]
+    100.0
 """
 
 from __future__ import annotations
 
-__all__ = ["__version__"]
+from typing import TYPE_CHECKING
 
-__version__: str
+from perigee.errors import InputError, PerigeeError, RunError
+
+if TYPE_CHECKING:
+    from perigee.api.comparison import Comparison
+    from perigee.api.profiles import Profile, profiles
+    from perigee.api.results import Results, load
+    from perigee.api.study import Study
+
+    __version__: str
+
+__all__ = [
+    "Comparison",
+    "InputError",
+    "PerigeeError",
+    "Profile",
+    "Results",
+    "RunError",
+    "Study",
+    "__version__",
+    "load",
+    "profiles",
+]
+
+_FROM = {
+    "Comparison": "perigee.api.comparison",
+    "Profile": "perigee.api.profiles",
+    "Results": "perigee.api.results",
+    "Study": "perigee.api.study",
+    "load": "perigee.api.results",
+    "profiles": "perigee.api.profiles",
+}
+"""In which module each name is; a module is imported when its name is first used, since what it needs is slow to."""
 
 
-def __getattr__(name: str) -> str:
-    """Return the version of the installed package; its metadata is slow to read, so nobody waits for it in vain."""
+def __getattr__(name: str) -> object:
+    """Return what the package offers, when it is first asked for."""
+    if name in _FROM:
+        from importlib import import_module
+
+        found: object = getattr(import_module(_FROM[name]), name)
+        globals()[name] = found
+        return found
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # The package's metadata is slow to read.
     from importlib import metadata
 
     try:
         return metadata.version("perigee")
     except metadata.PackageNotFoundError:  # read from a checkout that is not installed
         return "0.0.0"
+
+
+def __dir__() -> list[str]:
+    """Return the names of `__all__` too, before they are imported."""
+    return sorted({*globals(), *__all__})

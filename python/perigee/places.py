@@ -96,6 +96,20 @@ class ProfileFile:
     search: tuple[Path, ...]
 
 
+def profiles() -> dict[str, Path]:
+    """Return the files of the link profiles that can be taken by name.
+
+    Examples:
+        >>> "geo" in profiles()
+        True
+    """
+    found: dict[str, Path] = {}
+    for root in data_roots():
+        for path in sorted((root / "profiles").glob("*.toml")):
+            found.setdefault(path.stem, _near(path.resolve()))
+    return found
+
+
 def find_profile(name_or_path: str) -> ProfileFile:
     """Find and read a link profile by its name in `profiles/`, or its file.
 
@@ -104,7 +118,7 @@ def find_profile(name_or_path: str) -> ProfileFile:
     """
     given = Path(name_or_path)
     path = given if given.suffix == ".toml" or "/" in name_or_path else None
-    known = {file.stem: file for root in reversed(data_roots()) for file in sorted((root / "profiles").glob("*.toml"))}
+    known = profiles()
     path = path or known.get(name_or_path)
     if path is None:
         raise InputError(f"{name_or_path}: no profile of that name; the profiles are: {', '.join(sorted(known))}")

@@ -25,6 +25,7 @@ mod setup;
 pub mod strict;
 mod study;
 mod topology;
+mod values;
 
 pub use link_reading::read_link;
 pub use links::direction::read_link_spec;

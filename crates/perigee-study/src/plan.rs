@@ -11,6 +11,7 @@ use crate::outside::Outside;
 use crate::overrides::Overrides;
 use crate::read::{draft, json_of, Draft};
 use crate::reader::{clip, entries_of, value};
+use crate::values::split_values;
 
 /// What one point of the plan sets: key paths and values.
 type Choice = Vec<(String, Node)>;
@@ -41,8 +42,12 @@ impl Points {
             }
         }
         for (path, text) in &overrides.set {
-            points.lay(path, &setting(path, text))?;
+            match path.strip_prefix("vary.") {
+                Some(varied) => points.vary(varied, text)?,
+                None => points.lay(path, &setting(path, text))?,
+            }
         }
+        points.refuse_overlaps()?;
         for axis in &points.axes {
             points.count = points.count.saturating_mul(axis.choices.len() as u64);
         }
@@ -88,21 +93,92 @@ impl Points {
     /// Sets a key path for all points. An axis that varies this very path is gone: the setting pins it.
     fn lay(&mut self, path: &str, value: &Node) -> Result<(), StrictError> {
         let paths: BTreeSet<Vec<String>> = self.document.expand(path, value)?.into_iter().collect();
-        let mut kept = Vec::new();
+        self.pin(&paths, &value.origin)?;
+        self.document.assign(path, value)
+    }
+
+    /// Varies a key path over a list of values, in the place of an axis that varies this very path; a list that begins
+    /// with `+` is added to the values of that axis.
+    fn vary(&mut self, path: &str, text: &str) -> Result<(), StrictError> {
+        let (option, list) = match text.trim_start().strip_prefix('+') {
+            Some(more) => ("--also", more),
+            None => ("--vary", text),
+        };
+        let origin = Origin::place(&format!("{option} {}", clip(&format!("{path}={}", list.trim()))));
+        let values: Vec<Node> = split_values(list).into_iter().map(|text| given(path, text, &origin)).collect();
+        if values.iter().any(|value| matches!(&value.content, Content::Text(text) if text.is_empty())) {
+            return Err(StrictError::new(&origin, "a value is empty", "write --vary flow.cc=cubic,bbr"));
+        }
+        if option == "--also" {
+            return self.extend(path, values, &origin);
+        }
+        refuse_twice(&values, path, &origin)?;
+        let choices = values.into_iter().map(|value| vec![(path.to_owned(), value)]).collect();
+        let axis = Axis { name: path.to_owned(), origin, choices };
+        let place = self.pin(&axis.paths(&self.document)?, &axis.origin)?;
+        self.axes.insert(place, axis);
+        Ok(())
+    }
+
+    /// Adds values to the axis that varies a key path, or a part of what the path stands for.
+    fn extend(&mut self, path: &str, values: Vec<Node>, origin: &Origin) -> Result<(), StrictError> {
+        let paths: BTreeSet<Vec<String>> = self.document.expand(path, &values[0])?.into_iter().collect();
+        let mut found = Vec::new();
+        for (number, axis) in self.axes.iter().enumerate() {
+            let varied = axis.paths(&self.document)?;
+            if varied.iter().any(|path| paths.contains(path)) {
+                found.push((number, varied.is_subset(&paths) && axis.name != LINKED));
+            }
+        }
+        let what = clip(path);
+        match found[..] {
+            [(number, true)] => {
+                let axis = &mut self.axes[number];
+                let name = axis.name.clone();
+                axis.choices.extend(values.into_iter().map(|value| vec![(name.clone(), value)]));
+                let all: Vec<Node> = axis.choices.iter().flatten().map(|(_, value)| value.clone()).collect();
+                refuse_twice(&all, &name, origin)
+            }
+            [(number, false)] => {
+                let message = format!("`{what}` varies together with others ({})", self.axes[number].origin);
+                Err(StrictError::new(origin, message, "add the values there"))
+            }
+            [] => {
+                let message = format!("`{what}` does not vary in the study");
+                let varied: Vec<_> = self.axes.iter().map(|axis| clip(&axis.name)).collect();
+                let fix = match varied[..] {
+                    [] => "give all values with --vary".to_owned(),
+                    _ => format!("give all values with --vary, or add to {}", varied.join(", ")),
+                };
+                Err(StrictError::new(origin, message, fix))
+            }
+            _ => {
+                let names: Vec<_> = found.iter().map(|(number, _)| clip(&self.axes[*number].name)).collect();
+                let message = format!("`{what}` varies under several keys");
+                Err(StrictError::new(origin, message, format!("name one of {}", names.join(", "))))
+            }
+        }
+    }
+
+    /// Removes the axes that vary nothing but these paths, which get their values otherwise; returns the place of the
+    /// first of them, or that after all axes.
+    fn pin(&mut self, paths: &BTreeSet<Vec<String>>, origin: &Origin) -> Result<usize, StrictError> {
+        let (mut kept, mut place) = (Vec::new(), None);
         for axis in std::mem::take(&mut self.axes) {
             let varied = axis.paths(&self.document)?;
-            if varied.is_subset(&paths) {
+            if varied.is_subset(paths) {
+                place.get_or_insert(kept.len());
                 continue;
             }
             if let Some(lost) = paths.iter().find(|path| overwrites(&varied, path)) {
                 let message = format!("`{}` varies in the study ({})", clip(&lost.join(".")), axis.origin);
                 let fix = format!("set all that `vary` has under `{}`", axis.name);
-                return Err(StrictError::new(&value.origin, message, fix));
+                return Err(StrictError::new(origin, message, fix));
             }
             kept.push(axis);
         }
         self.axes = kept;
-        self.document.assign(path, value)
+        Ok(place.unwrap_or(self.axes.len()))
     }
 
     fn refuse_overlaps(&self) -> Result<(), StrictError> {
@@ -210,8 +286,12 @@ fn reduced(root: &Node) -> Result<&[(String, Node)], StrictError> {
 
 /// The value of a `--set`.
 fn setting(path: &str, text: &str) -> Node {
-    let origin = Origin::place(&format!("--set {}", clip(&format!("{path}={text}"))));
-    let mut node = value(text, &origin);
+    given(path, text, &Origin::place(&format!("--set {}", clip(&format!("{path}={text}")))))
+}
+
+/// A value that the command line gives a key path.
+fn given(path: &str, text: &str, origin: &Origin) -> Node {
+    let mut node = value(text, origin);
     // The path of a file or the name of a host may look like a number.
     if ["inputs.", "live.servers.", "live.cc_names."].iter().any(|table| path.starts_with(table))
         && !matches!(node.content, Content::Text(_))
@@ -219,6 +299,17 @@ fn setting(path: &str, text: &str) -> Node {
         node.content = Content::Text(text.to_owned());
     }
     node
+}
+
+/// Refuses a list that has a value twice: its runs would be the same, with the same seeds.
+fn refuse_twice(values: &[Node], path: &str, origin: &Origin) -> Result<(), StrictError> {
+    let mut seen = BTreeSet::new();
+    match values.iter().map(|value| json_of(value).to_string()).find(|json| !seen.insert(json.clone())) {
+        Some(json) => {
+            Err(StrictError::new(origin, format!("`{}` has {} twice", clip(path), clip(&json)), "give it once"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The key of `[vary]` under which several paths vary together.

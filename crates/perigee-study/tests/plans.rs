@@ -112,6 +112,64 @@ fn linked_values_vary_together() {
     assert_eq!(points(&runs)[0], "{\"flows.download.cc\":\"reno\",\"flows.echo.count\":0}");
 }
 
+fn refusal(settings: &[&str]) -> String {
+    match plan(SMALL, settings, false) {
+        Ok(runs) => panic!("{settings:?} is not refused: {} runs", runs.len()),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_list_that_is_given_varies_a_key_in_the_place_of_what_varied_it() {
+    let runs = plan(SMALL, &["rounds=1", "vary.flows.download.cc=bbr, { name = \"hybla\", rtt0 = \"50 ms\" }"], false);
+    let cc = ["\"bbr\"", "{\"name\":\"hybla\",\"rtt0\":\"50 ms\"}"];
+    let point = |cc, rate| format!("{{\"flows.download.cc\":{cc},\"links.air.down.rate\":\"{rate} Mbit/s\"}}");
+    let expected: Vec<String> = cc.iter().flat_map(|cc| [10, 20, 30].map(|rate| point(cc, rate))).collect();
+    assert_eq!(points(&runs.unwrap()), expected);
+    let runs = plan(SMALL, &["rounds=1", "flows.download.cc=bbr", "vary.links.wire.loss=0 %,1 %"], false).unwrap();
+    assert_eq!(runs.len(), 6);
+    assert_eq!(points(&runs)[1], "{\"links.air.down.rate\":\"10 Mbit/s\",\"links.wire.loss\":\"1 %\"}");
+    let runs = plan(SMALL, &["vary.links.air.down.rate=10 Mbit/s", "links.air.down.rate=1 Mbit/s"], false).unwrap();
+    assert_eq!(points(&runs)[0], "{\"flows.download.cc\":\"reno\"}", "a later setting pins it");
+}
+
+#[test]
+fn values_may_be_added_to_what_varies() {
+    let runs = plan(SMALL, &["rounds=1", "links.air.down.rate=1 Mbit/s", "vary.flow.cc=+bbr,hybla"], false).unwrap();
+    let cc = |name| format!("{{\"flows.download.cc\":\"{name}\"}}");
+    assert_eq!(points(&runs), ["reno", "cubic", "bbr", "hybla"].map(cc));
+}
+
+#[test]
+fn a_list_that_cannot_vary_is_refused_with_the_fix() {
+    assert_eq!(
+        refusal(&["vary.flow.cc=+cubic"]),
+        "--also flow.cc=cubic: `flows.download.cc` has \"cubic\" twice; give it once"
+    );
+    assert_eq!(
+        refusal(&["vary.links.wire.loss=1 %,"]).split(": ").nth(1),
+        Some("a value is empty; write --vary flow.cc=cubic,bbr")
+    );
+    assert!(
+        refusal(&["vary.flows.download.cc=bbr,bbr"]).contains("`flows.download.cc` has \"bbr\" twice; give it once")
+    );
+    let error = refusal(&["vary.links.wire.loss=+1 %"]);
+    let fix = "give all values with --vary, or add to flows.download.cc, links.air.down.rate";
+    assert!(error.ends_with(&format!("`links.wire.loss` does not vary in the study; {fix}")), "{error}");
+    let error = refusal(&["vary.links.air.down={ rate = \"1 Mbit/s\" },{ rate = \"2 Mbit/s\" }"]);
+    assert!(error.ends_with("varies under `links.air.down.rate` and `links.air.down`; keep one of them"), "{error}");
+    assert!(refusal(&["vary.seed=1,2"]).starts_with("--vary seed=1,2: `seed` cannot vary"));
+    assert!(refusal(&["vary.flows.download.cc=nonesuch"]).starts_with("--vary flows.download.cc=nonesuch: "));
+}
+
+#[test]
+fn nothing_is_added_to_values_that_are_linked_with_others() {
+    let linked = "linked = [{ \"flows.download.cc\" = \"reno\" }, { \"flows.echo.count\" = 3 }]";
+    let text = small_with("\"flows.download.cc\" = [\"reno\", \"cubic\"]", linked);
+    let error = plan(&text, &["vary.flows.download.cc=+bbr"], false).unwrap_err().to_string();
+    assert!(error.contains("`flows.download.cc` varies together with others (s.toml:"), "{error}");
+}
+
 #[test]
 fn the_reduced_size_is_the_declared_one_and_settings_come_after_it() {
     let size = |settings: &[&str]| {

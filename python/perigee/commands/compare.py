@@ -3,39 +3,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from perigee.console import error_console, out_console
+from perigee.console import out_console
 from perigee.numbers import number, probability, signed
+
+if TYPE_CHECKING:
+    from perigee.report.comparison import Difference
+    from perigee.store.results import Results
 
 
 def command(
-    a: Annotated[Path, typer.Argument(help="A results folder.", metavar="A")],
-    b: Annotated[Path, typer.Argument(help="Another, of the same study.", metavar="B")],
+    results: Annotated[list[Path], typer.Argument(help="Two or more results folders of one study.", metavar="A B...")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Also write a page with the time series of both laid over each other."),
+        typer.Option("--out", "-o", help="Also write a page with the time series of all laid over each other."),
     ] = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Also write the cells to this CSV file.")] = None,
 ) -> None:
-    """Compare two results of a study cell by cell: two engines, two versions, two settings.
+    """Compare results of a study cell by cell: engines, versions, settings.
 
-    Each cell has the mean in A and B and the difference B - A with its 95 % confidence interval. Where both results
-    took the same random draws, rounds are compared in pairs (t test of the differences, and Wilcoxon's signed-rank
-    test), otherwise by Welch's t test; p is corrected for the number of cells (Holm). The page of --out adds
-    throughput, round trip, window and retransmissions over time, A's and B's on one scale.
+    First comes what differs in how they were made: settings, size, engine, versions, files. Each cell has the means in
+    A and in another, their difference with its 95 % confidence interval, also in % of A, and how many flows they are
+    of; differences of shares are in percentage points (pp). Where both results took the same random draws, rounds are
+    compared in pairs (t test of the differences, and Wilcoxon's signed-rank test), otherwise by Welch's t test; p is
+    corrected for the number of cells (Holm). Cells that are the same flow by flow are named below the table. The page
+    of --out adds throughput, round trip, window and retransmissions over time, of all on one scale.
 
     [bold]Examples[/bold]
 
       perigee compare results/claypool-2021 results/claypool-2021-new
       perigee compare results/validation-sim results/validation-emu --out overlay.html
-      perigee compare results/a results/b --csv differences.csv
+      perigee compare results/a results/b results/c --csv differences.csv
     """
     from perigee.files import write_atomically
     from perigee.report.comparison import as_frame, remarks
@@ -43,33 +49,57 @@ def command(
     from perigee.report.csv_text import csv_text
     from perigee.store.results import Results
 
-    first, second = Results(a), Results(b)
-    cells = compare_results(first, second)
-    table = Table(title=f"A: {escape(str(a))}   B: {escape(str(b))}", title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("Flows")
-    table.add_column("Quantity")
-    for heading in ("A", "B", "B - A", "%", "95 % interval", "p", "p (Wilcoxon)", "rounds"):
-        table.add_column(heading, justify="right")
-    last = ""
-    for cell in cells:
-        digits = cell.digits
-        interval = "-" if cell.half_width != cell.half_width else f"± {number(cell.half_width, digits)}"
-        tests = (cell.comparison.reason or probability(cell.p), probability(cell.p_wilcoxon), cell.comparison.size)
-        table.add_row(
-            "" if cell.label == last else escape(cell.label), cell.metric.heading, number(cell.a, digits),
-            number(cell.b, digits), signed(cell.difference, digits), signed(cell.percent), interval, *tests,
-            end_section=cell is cells[-1],
-        )  # fmt: skip
-        last = cell.label
-    if first.study != second.study:
-        error_console.print(f"note: A is of {first.study}, B of {second.study}", highlight=False, soft_wrap=True)
-    out_console.print(table)
-    for remark in remarks(first, second, cells):
+    found = [Results(folder) for folder in results]
+    cells = compare_results(*found)
+    for table in tables(found, cells):
+        out_console.print(table)
+    for remark in remarks(found, cells):
         out_console.print(escape(remark), highlight=False, soft_wrap=True)
     if csv:
-        write_atomically(csv, csv_text(as_frame(cells)).encode())
+        write_atomically(csv, csv_text(as_frame(found, cells)).encode())
     if out:
         from perigee.report.overlay import write_overlay
 
-        write_overlay(first, second, cells, out)
+        write_overlay(found, cells, out)
         out_console.print(str(out), soft_wrap=True, markup=False)
+
+
+def tables(results: Sequence[Results], cells: Sequence[Difference]) -> Iterator[Table]:
+    """Yield the tables for people: what differs in how results were made, and the cells that differ."""
+    from perigee.report.changes import changes, letters
+
+    names = letters(len(results))
+    title = "   ".join(f"{name}: {escape(str(one.path))}" for name, one in zip(names, results, strict=True))
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    made.add_column("What differs")
+    for name in names:
+        made.add_column(name)
+    differs = changes(results)
+    for one in differs:
+        made.add_row(escape(one.what), *map(escape, one.values))
+    if not differs:
+        made.add_row("nothing in study, settings, size, engine, seeds, versions")
+    yield made
+    shown = [cell for cell in cells if not cell.is_same]
+    if not shown:
+        return
+    table = Table(box=box.SIMPLE_HEAD)
+    many = len(results) > 2
+    for heading in ("Flows", "Quantity", *(["Other"] if many else [])):
+        table.add_column(heading)
+    other = "other" if many else "B"
+    for heading in ("A", other, f"{other} - A", "%", "95 % interval", "p", "p (Wilcoxon)", "flows"):
+        table.add_column(heading, justify="right")
+    last = ("", "")
+    for cell in shown:
+        digits = cell.digits
+        interval = "-" if cell.half_width != cell.half_width else f"± {number(cell.half_width, digits)}"
+        tests = (cell.comparison.reason or probability(cell.p), probability(cell.p_wilcoxon), cell.comparison.size)
+        named = (cell.groups[0].label if many else cell.label, cell.metric.heading)
+        table.add_row(
+            "" if named[0] == last[0] else escape(named[0]), "" if named == last else named[1],
+            *([cell.other_in_words] if many else []), number(cell.a, digits), number(cell.b, digits),
+            cell.difference_in_words, signed(cell.percent), interval, *tests, end_section=cell is shown[-1],
+        )  # fmt: skip
+        last = named
+    yield table

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -84,6 +85,29 @@ def code_limits(stall: str, memory: str) -> CodeLimits:
     if memory_bytes < 512 << 20:
         raise InputError(f"--cc-memory {memory}: less than {_LEAST_MEMORY}, which the simulator itself needs")
     return CodeLimits(stall_s=seconds("--cc-stall", stall, 0.1), memory_bytes=memory_bytes)
+
+
+def study_settings(
+    settings: Sequence[str] | None, vary: Sequence[str] | None, also: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return what is changed in a study as one list of settings: values, then what varies.
+
+    Examples:
+        >>> study_settings(["rounds=1"], ["flow.cc=cubic,bbr"], ["flow.cc=./mycc.c"])
+        ('rounds=1', 'vary.flow.cc=cubic,bbr', 'vary.flow.cc=+./mycc.c')
+        >>> study_settings(None, ["cubic,bbr"], None)
+        Traceback (most recent call last):
+        ...
+        perigee.errors.InputError: --vary cubic,bbr: there is no key or no `=`; write --vary flow.cc=cubic,bbr
+    """
+    found = [*(settings or ())]
+    for option, mark, given in (("--vary", "", vary), ("--also", "+", also)):
+        for text in given or ():
+            key, equals, values = text.partition("=")
+            if not equals or not key.strip():
+                raise InputError(f"{option} {text}: there is no key or no `=`", f"write {option} flow.cc=cubic,bbr")
+            found.append(f"vary.{key.strip()}={mark}{values.strip()}")
+    return tuple(found)
 
 
 def bits_per_second(option: str, text: str) -> int:

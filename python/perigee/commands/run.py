@@ -34,6 +34,22 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the study; may be given several times."),
     ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--vary",
+            metavar="KEY=V1,V2",
+            help="Vary a key over these values, instead of over those of the study; may be given several times.",
+        ),
+    ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also",
+            metavar="KEY=V1,V2",
+            help="Add values to those over which the study varies a key; may be given several times.",
+        ),
+    ] = None,
     reduced: Annotated[
         bool, typer.Option("--reduced", help="The small size that the study declares for tests.")
     ] = False,
@@ -64,6 +80,8 @@ def command(
       perigee run claypool-2021
       perigee run claypool-2021 --reduced --out /tmp/try
       perigee run claypool-2021 --set rounds=10 --set flow.size="100 MB"
+      perigee run ./my-study.toml --vary links.sat.loss="0 %,0.1 %,1 %" --vary flow.cc=cubic,./mycc.c
+      perigee run gallery --also flow.cc=./mycc.c
       perigee run ./my-study.toml --jobs 1
       perigee run ./my-study.toml --engine live --set live.servers.server=example.org:5201 --dry-run
     """
@@ -74,7 +92,7 @@ def command(
     job = Job(
         study=find_study(study),
         engine=choice.engine(engine, say, force=force, limits=options.code_limits(cc_stall, cc_memory)),
-        settings=settings or (),
+        settings=options.study_settings(settings, vary, also),
         reduced=reduced,
         out=out,
         workers=jobs,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Two results folders of the same study beside each other, cell by cell: two engines, versions or settings."""
+"""Results of the same study beside each other, cell by cell: engines, versions or settings."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import polars as pl
 
 from perigee.errors import InputError
-from perigee.numbers import decimals
+from perigee.numbers import decimals, signed
+from perigee.report.changes import in_words as made_with
+from perigee.report.changes import letters
 from perigee.report.context import Context, Group
 from perigee.statistics.metrics import Metric, metric, with_metric
 from perigee.statistics.pairing import Comparison, compare_groups, corrected, is_one_sample, method, share_draws
@@ -25,12 +28,13 @@ METRICS = (
 
 @dataclass(frozen=True)
 class Difference:
-    """One cell: a quantity of a group of flows in A and in B.
+    """One cell: a quantity of a group of flows in A and in another of the results.
 
     Attributes:
-        groups: the groups in A and in B.
+        groups: the groups in A and in the other.
         metric: the quantity.
-        comparison: B's values against A's; where they are paired, of the rounds that both have.
+        comparison: the other's values against A's; where they are paired, of the rounds that both have.
+        other: which of the results the other is; 1: B.
         p: of the t test, corrected for all cells; none where there is no test.
         p_wilcoxon: of Wilcoxon's test, corrected for all cells; none where the values are not paired.
     """
@@ -38,13 +42,30 @@ class Difference:
     groups: tuple[Group, Group]
     metric: Metric
     comparison: Comparison
+    other: int = 1
     p: float | None = None
     p_wilcoxon: float | None = None
 
     @property
+    def letter(self) -> str:
+        """The letter of the other results."""
+        return letters(self.other + 1)[-1]
+
+    @property
     def label(self) -> str:
         """What people call the group, or both where they are not called the same."""
-        return label_of(self.groups)
+        return label_of(self.groups, self.letter)
+
+    @property
+    def other_in_words(self) -> str:
+        """The letter of the other results, and what people call the group there, where it is not what A's is called."""
+        ours, theirs = (group.label for group in self.groups)
+        return self.letter if ours == theirs else f"{self.letter} ({theirs})"
+
+    @property
+    def is_same(self) -> bool:
+        """Whether every value is the same in both."""
+        return np.array_equal(self.comparison.first, self.comparison.second)
 
     @property
     def a(self) -> float:
@@ -53,12 +74,12 @@ class Difference:
 
     @property
     def b(self) -> float:
-        """Mean in B."""
+        """Mean in the other."""
         return float(self.comparison.first.mean())
 
     @property
     def difference(self) -> float:
-        """B minus A."""
+        """The other's mean minus A's."""
         return self.comparison.difference
 
     @property
@@ -74,38 +95,64 @@ class Difference:
         return max(*values, decimals(least, self.difference, self.half_width))
 
     @property
+    def difference_in_words(self) -> str:
+        """The difference; that of shares in percentage points."""
+        points = " pp" if self.metric.unit == "%" else ""
+        return signed(self.difference, self.digits) + points
+
+    @property
     def percent(self) -> float:
         """The difference in % of A; NaN where A is zero."""
         return 100 * self.difference / self.a if self.a else float("nan")
 
 
-def compare(a: Results, b: Results, metrics: Sequence[str] = METRICS) -> list[Difference]:
-    """Compare two results of the same study.
+def compare(a: Results, *others: Results, metrics: Sequence[str] = METRICS) -> list[Difference]:
+    """Compare results with others of the same study.
 
     Flows of the same round are compared as pairs where both results took the same random draws, see
     `perigee.statistics.pairing.compare_groups`; flows that failed are left out.
 
     Args:
-        a: the first.
-        b: the second.
-        metrics: what to compare; a quantity that one side lacks is left out.
+        a: what the others are held against.
+        others: one or more.
+        metrics: what to compare; a quantity that one side lacks is left out, and so are durations that the study sets.
 
     Returns:
-        A cell per group and quantity, in the order of the study.
+        A cell per group, quantity and other, in the order of the study.
 
     Raises:
-        InputError: the folders have no group of flows in common.
+        InputError: there is no other, or one has no group of flows in common with `a`.
     """
-    draws = share_draws(a, b)
-    cells = []
-    for ours, theirs in pairs(a, b):
-        for name in metrics:
-            mine, other = with_metric(ours.flows, name, a), with_metric(theirs.flows, name, b)
-            found = compare_groups(other, mine, name, shared_draws=draws)
-            if found is not None:
-                cells.append(Difference((ours, theirs), metric(name), found))
-    results = corrected([cell.comparison for cell in cells])
-    return [replace(cell, p=p, p_wilcoxon=ranks) for cell, (p, ranks) in zip(cells, results, strict=True)]
+    if not others:
+        raise InputError(f"{a.path}: there is nothing to compare it with; give two results of the same study")
+    letters(len(others) + 1)
+    cells: dict[int, list[Difference]] = {}
+    for number, b in enumerate(others, 1):
+        draws = share_draws(a, b)
+        for ours, theirs in pairs(a, b):
+            own = cells.setdefault(ours.number, [])
+            for name in metrics:
+                if name == "duration_s" and has_set_length(a, ours) and has_set_length(b, theirs):
+                    continue
+                mine, other = with_metric(ours.flows, name, a), with_metric(theirs.flows, name, b)
+                found = compare_groups(other, mine, name, shared_draws=draws)
+                if found is not None:
+                    own.append(Difference((ours, theirs), metric(name), found, number))
+    order = {name: place for place, name in enumerate(metrics)}
+    flat = [cell for own in cells.values() for cell in sorted(own, key=lambda cell: order[cell.metric.name])]
+    results = corrected([cell.comparison for cell in flat])
+    return [replace(cell, p=p, p_wilcoxon=ranks) for cell, (p, ranks) in zip(flat, results, strict=True)]
+
+
+def has_set_length(results: Results, group: Group) -> bool:
+    """Whether the study says how long a group's flows last, so that their duration is no result."""
+    if any(column.key.endswith(".size") for column in results.points.columns):
+        return False
+    flow = str(group.rows["flow"][0]).partition(".")[0]
+    for one in results.setup().get("flows", ()):
+        if one["name"].partition(".")[0] == flow:
+            return any(key == "amount" and text.startswith("for ") for key, text in one["properties"])
+    return False
 
 
 def pairs(a: Results, b: Results) -> list[tuple[Group, Group]]:
@@ -131,54 +178,85 @@ def pairs(a: Results, b: Results) -> list[tuple[Group, Group]]:
     return common
 
 
-def label_of(groups: tuple[Group, Group]) -> str:
-    """Return what people call a group in A and in B."""
+def label_of(groups: tuple[Group, Group], letter: str = "B") -> str:
+    """Return what people call a group in A and in other results."""
     ours, theirs = (group.label for group in groups)
-    return ours if ours == theirs else f"{ours} in A, {theirs} in B"
+    return ours if ours == theirs else f"{ours} in A, {theirs} in {letter}"
 
 
-def remarks(a: Results, b: Results, cells: Sequence[Difference]) -> list[str]:
+def remarks(results: Sequence[Results], cells: Sequence[Difference]) -> list[str]:
     """Return what is to be known of the cells, a sentence or two each."""
-    settings = [", ".join(one.manifest["settings"]) or "none" for one in (a, b)]
-    found = [f"Settings changed: {settings[0]} in A; {settings[1]} in B."] if settings[0] != settings[1] else []
-    found += [
+    names = letters(len(results))
+    found = [
         f"{name}: all rounds gave the same results, nothing random came to bear: they are one sample, without a spread."
-        for name, one in (("A", a), ("B", b))
+        for name, one in zip(names, results, strict=True)
         if is_one_sample(one.table("flows"))
     ]
-    for ours, theirs in pairs(a, b):
-        endings = [f"{name} {words}" for name, group in (("A", ours), ("B", theirs)) if (words := in_words(group.rows))]
-        if endings:
-            found.append(f"{label_of((ours, theirs))}: {'; '.join(endings)}. Flows that failed are in no mean.")
-    return [*found, method([cell.comparison for cell in cells])]
+    seen: set[str] = set()
+    for letter, b in zip(names[1:], results[1:], strict=True):
+        for ours, theirs in pairs(results[0], b):
+            endings = [
+                f"{name} {words}" for name, one in (("A", ours), (letter, theirs)) if (words := in_words(one.rows))
+            ]
+            said = f"{label_of((ours, theirs), letter)}: {'; '.join(endings)}. Flows that failed are in no mean."
+            if endings and said not in seen:
+                seen.add(said)
+                found.append(said)
+    return [*found, *_the_same(cells, len(results)), method([cell.comparison for cell in cells])]
 
 
-def as_frame(cells: Sequence[Difference]) -> pl.DataFrame:
-    """Return the cells as a table.
+def _the_same(cells: Sequence[Difference], count: int) -> Iterator[str]:
+    """Say which cells do not differ at all: they are in no table for people."""
+    for number in range(1, count):
+        own = [cell for cell in cells if cell.other == number]
+        same = [cell for cell in own if cell.is_same]
+        if not same:
+            continue
+        where = f"The same in A and {same[0].letter}, flow by flow"
+        if len(same) == len(own):
+            yield f"{where}: all {len(own)} cells."
+            continue
+        parts = []
+        for label in dict.fromkeys(cell.label for cell in same):
+            titles = [cell.metric.title for cell in same if cell.label == label]
+            is_all = len(titles) == sum(cell.label == label for cell in own)
+            parts.append(f"{label}: {'all quantities' if is_all else ', '.join(titles)}")
+        yield f"{where}. {'; '.join(parts)}."
 
-    Its columns are `group` (its name in A), `quantity, unit, a, b, difference, difference_percent, half_width_95,
-    paired, values_a, values_b, p` (of the t test), `p_holm` (the same, corrected for all cells), `p_wilcoxon,
-    p_wilcoxon_holm, remark, group_b` (its name in B).
+
+def as_frame(results: Sequence[Results], cells: Sequence[Difference]) -> pl.DataFrame:
+    """Return the cells as a table, those without a difference too.
+
+    Its columns are `group` (its name in A), `quantity, unit, other` (`B`, `C`, ...), `a, b` (the means in A and in the
+    other), `difference, difference_percent, half_width_95, paired, flows_a, flows_b` (how many values each mean is of),
+    `p` (of the t test), `p_holm` (the same, corrected for all cells), `p_wilcoxon, p_wilcoxon_holm, remark, group_b`
+    (its name in the other), and `results_a, results_b, made_a, made_b`: the folders, and how they were made.
     """
+    folders = [(one.path.name, made_with(one)) for one in results]
     rows = [
         {
             "group": cell.groups[0].name,
             "quantity": cell.metric.name,
             "unit": cell.metric.unit,
+            "other": cell.letter,
             "a": cell.a,
             "b": cell.b,
             "difference": cell.difference,
             "difference_percent": cell.percent,
             "half_width_95": cell.half_width,
             "paired": cell.comparison.is_paired,
-            "values_a": len(cell.comparison.second),
-            "values_b": len(cell.comparison.first),
+            "flows_a": len(cell.comparison.second),
+            "flows_b": len(cell.comparison.first),
             "p": cell.comparison.contrast and cell.comparison.contrast.p,
             "p_holm": cell.p,
             "p_wilcoxon": cell.comparison.contrast and cell.comparison.contrast.p_wilcoxon,
             "p_wilcoxon_holm": cell.p_wilcoxon,
-            "remark": cell.comparison.reason,
+            "remark": "the same" if cell.is_same else cell.comparison.reason,
             "group_b": cell.groups[1].name,
+            "results_a": folders[0][0],
+            "results_b": folders[cell.other][0],
+            "made_a": folders[0][1],
+            "made_b": folders[cell.other][1],
         }
         for cell in cells
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Two results of a study on one page: their cells, and their time series laid over each other, group by group."""
+"""Results of a study on one page: what differs, their cells, and their time series laid over each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.numbers import number, probability, signed
-from perigee.report.comparison import Difference, as_frame, label_of, pairs, remarks
+from perigee.report.changes import Change, changes, letters
+from perigee.report.comparison import Difference, as_frame, pairs, remarks
 from perigee.report.context import Context, Group
 from perigee.report.html import write
 from perigee.report.legends import legend_above
@@ -31,12 +32,11 @@ ROWS = (
 """What is drawn over time: column and label."""
 
 
-def write_overlay(a: Results, b: Results, cells: Sequence[Difference], out: Path) -> None:
-    """Write the page of two results.
+def write_overlay(results: Sequence[Results], cells: Sequence[Difference], out: Path) -> None:
+    """Write the page of results that are compared.
 
     Args:
-        a: the first.
-        b: the second.
+        results: two or more; the others are held against the first.
         cells: what `perigee.report.comparison.compare` found.
         out: the HTML file.
 
@@ -47,35 +47,45 @@ def write_overlay(a: Results, b: Results, cells: Sequence[Difference], out: Path
     if out.is_dir():
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
     with styled():
-        write(overlay(a, b, cells), out)
+        write(overlay(results, cells), out)
 
 
-def overlay(a: Results, b: Results, cells: Sequence[Difference]) -> Report:
-    """Return the page of two results; figures are drawn, nothing is written."""
-    names = (_name(a, "A"), _name(b, "B"))
-    sections = [Section("cells", "Cell by cell", [_table(cells, names, remarks(a, b, cells))])]
-    if a.has("series") and b.has("series"):
-        contexts = (Context(a), Context(b))
+def overlay(results: Sequence[Results], cells: Sequence[Difference]) -> Report:
+    """Return the page of results that are compared; figures are drawn, nothing is written."""
+    contexts = [Context(one) for one in results]
+    names = [f"{letter}: {_name(one)}" for letter, one in zip(letters(len(results)), results, strict=True)]
+    sections = [Section("changes", "What differs", [_changes(changes(results), names)])]
+    sections.append(Section("cells", "Cell by cell", [_table(results, cells, names, remarks(results, cells))]))
+    if all(one.has("series") for one in results):
         note = Text(
             "Lines: the mean over the rounds at each instant since the flow began; areas: from the least to the "
             "largest of the rounds. Retransmissions are counted from the beginning."
         )
-        plots = [_plot(contexts, groups, names, place) for place, groups in enumerate(pairs(a, b))]
+        plots = [_plot(contexts, groups, names, place) for place, groups in enumerate(_together(results))]
         blocks: list[Block] = [note, *(plot for plot in plots if plot)]
         sections.append(Section("series", "Over time", blocks))
-    runs = (str(a.manifest["runs"]), str(b.manifest["runs"]))
+    runs = [(letter, str(one.manifest["runs"])) for letter, one in zip(letters(len(results)), results, strict=True)]
     return Report(
-        title=f"{a.study}: A beside B",
-        question=f"What differs between {names[0]} and {names[1]}?",
-        facts=[Fact(runs[0], "runs of A"), Fact(runs[1], "runs of B")],
+        title=f"{results[0].study}: {' beside '.join(letters(len(results)))}",
+        question=f"What differs between {', '.join(names[:-1])} and {names[-1]}?",
+        facts=[Fact(count, f"runs of {letter}") for letter, count in runs],
         sections=sections,
         made=[
-            (f"{side}, {name}", text)
-            for side, context in (("A", Context(a)), ("B", Context(b)))
+            (f"{letter}, {name}", text)
+            for letter, context in zip(letters(len(results)), contexts, strict=True)
             for name, text in made(context)
         ],
         citations=citations(None),
     )
+
+
+def _together(results: Sequence[Results]) -> list[dict[int, Group]]:
+    """Return for each group of A that another has: the group in each of the results that has it, by their number."""
+    found: dict[int, dict[int, Group]] = {}
+    for at, b in enumerate(results[1:], 1):
+        for ours, theirs in pairs(results[0], b):
+            found.setdefault(ours.number, {0: ours})[at] = theirs
+    return list(found.values())
 
 
 def over_time(context: Context, group: Group) -> pl.DataFrame:
@@ -119,17 +129,16 @@ def over_time(context: Context, group: Group) -> pl.DataFrame:
     )
 
 
-def _plot(
-    contexts: tuple[Context, Context], groups: tuple[Group, Group], names: tuple[str, str], place: int
-) -> Plot | None:
-    both = [over_time(context, group) for context, group in zip(contexts, groups, strict=True)]
-    if any(part.is_empty() for part in both):
+def _plot(contexts: Sequence[Context], groups: dict[int, Group], names: Sequence[str], place: int) -> Plot | None:
+    all_parts = {at: over_time(contexts[at], group) for at, group in groups.items()}
+    both = {at: part for at, part in all_parts.items() if not part.is_empty()}
+    if len(both) < 2:
         return None
-    shown = [(name, label) for name, label in ROWS if any(part[name].count() for part in both)]
+    shown = [(name, label) for name, label in ROWS if any(part[name].count() for part in both.values())]
     drawing = figure(1.25 * len(shown) + 0.6)
     axes = drawing.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
-    for at, (part, name) in enumerate(zip(both, names, strict=True)):
-        one, t, dense = look(at), part["t_s"].to_numpy(), part.height > 4000
+    for at, part in both.items():
+        one, t, dense, name = look(at), part["t_s"].to_numpy(), part.height > 4000, names[at]
         for axis, (column, label) in zip(axes, shown, strict=True):
             axis.plot(t, part[column].to_numpy(), color=one.color, ls=one.dash, lw=1.1, label=name, rasterized=dense)
             axis.fill_between(
@@ -137,40 +146,74 @@ def _plot(
                 lw=0, rasterized=dense,
             )  # fmt: skip
             axis.set_ylabel(label)
-    axes[0].set_title(label_of(groups))
+    title = _title(groups)
+    axes[0].set_title(title)
     for axis in axes:
         axis.set_ylim(bottom=0)
     axes[-1].set_xlim(left=0)
     axes[-1].set_xlabel("Time since the flow began (s)")
     drawing.align_ylabels()
     legend_above(drawing, axes[0])
-    means = [mean(group.flows["goodput_mbps"]) for group in groups]
-    words = f"{label_of(groups)}: {number(means[0])} Mbit/s in A, {number(means[1])} in B"
-    rounds = " and ".join(str(group.flows.height) for group in groups)
+    letter = letters(len(contexts))
+    means = [f"{number(mean(groups[at].flows['goodput_mbps']))} Mbit/s in {letter[at]}" for at in both]
+    words = f"{title}: {', '.join(means)}"
+    rounds = ", ".join(str(groups[at].flows.height) for at in both)
     return Plot(f"overlay-{place}", f"{words} ({rounds} flows).", f"{words}, over time", drawing)
 
 
-def _table(cells: Sequence[Difference], names: tuple[str, str], remarks: Sequence[str]) -> Table:
-    rows = []
-    for cell in cells:
-        digits = cell.digits
-        half = "" if cell.half_width != cell.half_width else f" ± {number(cell.half_width, digits)}"
-        texts = (
-            cell.label, cell.metric.heading, number(cell.a, digits), number(cell.b, digits),
-            signed(cell.difference, digits) + half, signed(cell.percent), cell.comparison.reason or probability(cell.p),
-            probability(cell.p_wilcoxon), cell.comparison.size,
-        )  # fmt: skip
-        rows.append([Cell(text) for text in texts])
+def _title(groups: dict[int, Group]) -> str:
+    """Return what people call a group, or what it is called where, where it is not the same everywhere."""
+    labels = {at: group.label for at, group in groups.items()}
+    if len(set(labels.values())) == 1:
+        return labels[0]
+    return ", ".join(f"{label} in {letters(at + 1)[-1]}" for at, label in labels.items())
+
+
+def _changes(found: Sequence[Change], names: Sequence[str]) -> Block:
+    if not found:
+        return Text("Nothing: study, settings, size, engine, seeds and versions are the same.")
     return Table(
-        name="cells",
-        caption="Means, and the difference B - A with its 95 % confidence interval",
-        head=["Flows", "Quantity", "A", "B", "B - A", "%", "p", "p (Wilcoxon)", "rounds"],
-        rows=rows,
-        data=as_frame(cells),
-        notes=[*names, *remarks],
-        words=(1, 8),
+        name="changes",
+        caption="How the results were made, where it is not the same",
+        head=["", *names],
+        rows=[[Cell(one.what), *(Cell(value) for value in one.values)] for one in found],
+        data=pl.DataFrame({"what": [one.what for one in found]}).hstack(
+            [pl.Series(name, [one.values[at] for one in found]) for at, name in enumerate(letters(len(names)))]
+        ),
+        words=tuple(range(1, len(names) + 1)),
     )
 
 
-def _name(results: Results, letter: str) -> str:
-    return f"{letter}: {results.path.name} ({ENGINES[results.manifest['engine']]})"
+def _table(
+    results: Sequence[Results], cells: Sequence[Difference], names: Sequence[str], remarks: Sequence[str]
+) -> Table:
+    many = len(results) > 2
+    rows = []
+    for cell in cells:
+        if cell.is_same:
+            continue
+        digits = cell.digits
+        half = "" if cell.half_width != cell.half_width else f" ± {number(cell.half_width, digits)}"
+        named = [cell.groups[0].label if many else cell.label, cell.metric.heading]
+        named += [cell.other_in_words] if many else []
+        texts = (
+            *named, number(cell.a, digits), number(cell.b, digits), cell.difference_in_words + half,
+            signed(cell.percent), cell.comparison.reason or probability(cell.p), probability(cell.p_wilcoxon),
+            cell.comparison.size,
+        )  # fmt: skip
+        rows.append([Cell(text) for text in texts])
+    other = "other" if many else "B"
+    head = ["Flows", "Quantity", *(["Other"] if many else []), "A", other, f"{other} - A"]
+    return Table(
+        name="cells",
+        caption=f"Means, and the difference {other} - A with its 95 % confidence interval",
+        head=[*head, "%", "p", "p (Wilcoxon)", "flows"],
+        rows=rows,
+        data=as_frame(results, cells),
+        notes=[*names, *remarks],
+        words=(1, 2, 9) if many else (1, 8),
+    )
+
+
+def _name(results: Results) -> str:
+    return f"{results.path.name} ({ENGINES[results.manifest['engine']]})"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -139,9 +140,19 @@ def in_a_column() -> Iterator[None]:
         yield
 
 
-def figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
+class Drawing(Figure):
+    """A figure that shows itself in a notebook, also where no plotting of the notebook's own is switched on."""
+
+    def _repr_png_(self) -> bytes:
+        content = io.BytesIO()
+        with styled():
+            self.savefig(content, format="png", dpi=100)
+        return content.getvalue()
+
+
+def figure(height_in: float, width_in: float = WIDTH_IN) -> Drawing:
     """Return an empty figure, laid out without overlaps."""
-    return Figure(figsize=(width_in, height_in), layout="constrained")
+    return Drawing(figsize=(width_in, height_in), layout="constrained")
 
 
 def plain_numbers(axis: Axis) -> None:

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Studies: read or made, changed, and carried out."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perigee.api import toml
+from perigee.core import native
+from perigee.errors import InputError
+from perigee.places import StudyFile, data_roots, find_study
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from perigee.api.results import Results
+    from perigee.store.points import Points
+
+Progress = Callable[[float, int], object]
+"""Called with the runs done so far (parts of runs count) and the number of all runs."""
+
+_LOG = logging.getLogger("perigee")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study, with what was changed in it. It never changes itself: `set` and `vary` return another one.
+
+    Make one with `Study.load`, `Study.from_toml` or `Study.from_dict`.
+
+    Attributes:
+        file: the study file: its text, and where its profiles and recordings are looked for.
+        settings: what was changed, as `perigee run --set` takes it, in order.
+
+    Examples:
+        >>> study = Study.load("claypool-2021").set("flow.size", "2 MB").set("rounds", 1)
+        >>> study.name, study.settings
+        ('claypool-2021', ('flow.size=2 MB', 'rounds=1'))
+    """
+
+    file: StudyFile
+    settings: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, name_or_path: str | Path) -> Study:
+        """Return the study of this name in `studies/`, in this folder, or in this TOML file.
+
+        Raises:
+            InputError: there is none, or it cannot be read.
+        """
+        return cls(find_study(str(name_or_path)))
+
+    @classmethod
+    def from_toml(cls, text: str, folder: str | Path = ".") -> Study:
+        """Return the study that a text describes.
+
+        Args:
+            text: what a `study.toml` holds; see `docs/reference/study.md`.
+            folder: where the profiles, recordings and congestion controls are that it names by relative paths.
+        """
+        path = Path(folder) / "<toml>"
+        return cls(StudyFile(path, text, tuple(dict.fromkeys((path.parent, *data_roots())))))
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any], folder: str | Path = ".") -> Study:
+        """Return the study that a table describes, with the keys of a `study.toml`.
+
+        Args:
+            content: text, numbers, switches, lists and tables of them. Quantities are text with their unit.
+            folder: where the profiles, recordings and congestion controls are that it names by relative paths.
+
+        Raises:
+            InputError: a value is of another type.
+
+        Examples:
+            >>> link = {"name": "sat", "between": ["server", "dish"], "profile": "geo"}
+            >>> flow = {"name": "main", "from": "server", "to": "dish", "size": "1 MB"}
+            >>> content = {"name": "a", "nodes": ["server", "dish"], "links": [link], "flows": [flow]}
+            >>> study = Study.from_dict(content)
+            >>> len(study.points())
+            1
+        """
+        return cls.from_toml(toml.document(content), folder)
+
+    @property
+    def name(self) -> str:
+        """Its name; empty where it has none."""
+        return self._head("name")
+
+    @property
+    def title(self) -> str:
+        """What it is, in a line; empty where it has none."""
+        return self._head("title")
+
+    @property
+    def about(self) -> str:
+        """What it asks, and where its numbers are from; empty where it does not say."""
+        return self._head("about")
+
+    def set(self, key: str, value: object) -> Study:
+        """Return the study with a value changed, as `perigee run --set` does.
+
+        Args:
+            key: a key path: `flow.cc`, `flows.NAME.size`, `links.NAME.loss`, `hosts.rmem`, `measure.series`, `rounds`.
+                A key that varies does so no more.
+            value: text, a path, a number, a switch, a list or a table. The path of a congestion control is relative to
+                the working directory.
+
+        Raises:
+            InputError: the value is of another type.
+        """
+        return self._with(f"{_key(key)}={toml.setting(value, key)}")
+
+    def vary(self, key: str, values: Iterable[object]) -> Study:
+        """Return the study with a key that takes each of these values, as `perigee run --vary` does.
+
+        What varied the key before does so no more. Several keys that vary make every combination.
+
+        Raises:
+            InputError: there is no value, or one is of another type.
+
+        Examples:
+            >>> study = Study.load("claypool-2021").vary("flow.cc", ["cubic", "bbr"])
+            >>> study.points()["point.cc"].to_list()
+            ['cubic', 'bbr']
+        """
+        return self._with(f"vary.{_key(key)}={_list(key, values)}")
+
+    def also(self, key: str, values: Iterable[object]) -> Study:
+        """Return the study with values added to those that a key takes already, as `perigee run --also` does.
+
+        Raises:
+            InputError: there is no value, or one is of another type.
+
+        Examples:
+            >>> study = Study.load("claypool-2021").vary("flow.cc", ["cubic"]).also("flow.cc", ["vegas"])
+            >>> study.points()["point.cc"].to_list()
+            ['cubic', 'vegas']
+        """
+        return self._with(f"vary.{_key(key)}=+{_list(key, values)}")
+
+    def points(self, *, reduced: bool = False) -> pl.DataFrame:
+        """Return what the runs of a round are: `run`, and a column for each key that varies; nothing is run.
+
+        Raises:
+            InputError: the study or a setting is wrong; the message names line and fix.
+        """
+        return self.laid_out(reduced=reduced).table
+
+    def laid_out(self, *, reduced: bool = False) -> Points:
+        """Return the same with the unit of each column; see `perigee.store.points`.
+
+        Raises:
+            InputError: the study or a setting is wrong; the message names line and fix.
+        """
+        import polars as pl
+
+        from perigee.engines.native import native_plan
+        from perigee.store.points import points_of
+
+        plan = native_plan(self.file, self.settings, reduced)
+        points = [json.dumps(point["point"]) for point in json.loads(plan.plan_json())["points"]]
+        return points_of(pl.DataFrame({"run": range(len(points)), "point": points}))
+
+    def run(
+        self,
+        engine: str = "sim",
+        jobs: int | None = None,
+        out: str | Path | None = None,
+        progress: Progress | None = None,
+        reduced: bool = False,
+    ) -> Results:
+        """Carry it out, and return its results.
+
+        Args:
+            engine: `sim`: simulated; `emu`: real TCP over emulated links, in real time, as root; `live`: between real
+                hosts.
+            jobs: how many runs at a time; none: as many as there are cores.
+            out: the results folder. One that has runs of the same study and settings already is continued. None: a
+                temporary folder, which is removed when the results are closed, or with the process.
+            progress: called now and then with the runs done so far (parts count) and the number of all.
+            reduced: take the small size that the study declares.
+
+        Raises:
+            InputError: the study, a setting or the folder is wrong; nothing was run.
+            RunError: a run failed.
+            StorageError: the results cannot be written.
+            InterruptedRunError: Ctrl-C; the runs that were done are kept in `out`.
+
+        Examples:
+            >>> study = Study.load("claypool-2021").set("rounds", 1).set("flow.size", "1 MB")
+            >>> with study.vary("flow.cc", ["cubic", "hybla"]).run() as results:
+            ...     results.flows["point.cc"].to_list()
+            ['cubic', 'hybla']
+        """
+        from perigee.api.results import Results
+        from perigee.engines import choice
+        from perigee.engines.job import Job
+        from perigee.engines.runner import carry_out
+
+        def watch(done: float, total: int, /, outlook: tuple[str, float | None] | None = None) -> None:
+            if progress:
+                progress(done, total)
+
+        temporary = None
+        if out is None:
+            temporary = Path(tempfile.mkdtemp(prefix=native.scratch_prefix("results")))
+        folder = Path(out) if out is not None else Path(str(temporary)) / "results"
+        try:
+            job = Job(self.file, choice.engine(engine, _LOG.warning), self.settings, reduced, folder, jobs)
+            done = carry_out(job, watch, _LOG.warning)
+            if done.warnings:
+                _LOG.warning("%s", done.warnings.rstrip())
+            return Results(folder, temporary=temporary)
+        except BaseException:
+            if temporary:
+                shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+    def _with(self, setting: str) -> Study:
+        return replace(self, settings=(*self.settings, setting))
+
+    def _head(self, key: str) -> str:
+        try:
+            value = tomllib.loads(self.file.text).get(key, "")
+        except tomllib.TOMLDecodeError:
+            return ""
+        return value.strip() if isinstance(value, str) else ""
+
+    def _repr_html_(self) -> str:
+        from perigee.api.notebook import study_html
+
+        return study_html(self)
+
+
+def _key(key: str) -> str:
+    if not key.strip() or "=" in key:
+        raise InputError(f"{key!r}: is no key path; write for example flow.cc")
+    return key.strip()
+
+
+def _list(key: str, values: Iterable[object]) -> str:
+    if isinstance(values, str):
+        raise InputError(f"{key}: {values!r} is one value; give a list")
+    texts = [toml.setting(value, key) for value in values]
+    if not texts:
+        raise InputError(f"{key}: the list of values is empty; give one or more")
+    return ",".join(texts)

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Results held against each other: what was changed is said, each cell stands once, with its flows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import Perigee
+from perigee.engines.job import Job
+from perigee.engines.native import Simulator
+from perigee.engines.runner import carry_out
+from perigee.errors import InputError
+from perigee.places import find_study
+from perigee.report.changes import Change, changes, letters
+from perigee.report.comparison import as_frame, compare, remarks
+from perigee.store.results import Results
+
+STUDY = """
+name = "held"
+rounds = 3
+nodes = ["server", "dish", "desk"]
+[[links]]
+name = "sat"
+between = ["server", "dish"]
+rate = "4 Mbit/s"
+delay = "30 ms"
+queue = "30 kB"
+loss = "0.3 %"
+[[links]]
+name = "wire"
+between = ["server", "desk"]
+rate = "4 Mbit/s"
+delay = "5 ms"
+queue = "30 kB"
+[[flows]]
+name = "sat"
+from = "server"
+to = "dish"
+duration = "3 s"
+[[flows]]
+name = "wire"
+from = "server"
+to = "desk"
+duration = "3 s"
+[vary]
+"flow.cc" = ["cubic", "reno"]
+[reduced]
+set = { rounds = 2 }
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The study as it is, with another loss, and with yet another in its reduced size."""
+    folder = tmp_path_factory.mktemp("held")
+    (folder / "study.toml").write_text(STUDY)
+    study, found = find_study(str(folder)), []
+    for name, settings, reduced in (
+        ("plain", (), False),
+        ("lossy", ("links.sat.loss=3 %",), False),
+        ("small", ("links.sat.loss=1 %",), True),
+    ):
+        found.append(folder / name)
+        carry_out(Job(study, Simulator(), settings, reduced, out=found[-1], workers=1))
+    return found
+
+
+def read(paths: list[Path]) -> list[Results]:
+    return [Results(path) for path in paths]
+
+
+def test_what_was_changed_is_said_of_each_of_the_results(made: list[Path]) -> None:
+    assert changes(read(made)) == [
+        Change("links.sat.loss", ("as in the study", "3 %", "1 %")),
+        Change("size", ("whole", "whole", "reduced")),
+        Change("rounds", ("3", "3", "2")),
+    ]
+    assert changes(read([made[0], made[0]])) == []
+
+
+def test_an_algorithm_that_was_changed_in_between_is_a_change(made: list[Path], tmp_path: Path) -> None:
+    folder = made[0].parent
+    source = (Path(__file__).parent.parent / "algorithms" / "reno.c").read_text()
+    out = []
+    for name, text in (("one", source), ("two", source + "/* faster */\n")):
+        (folder / "mine.c").write_text(text)
+        out.append(tmp_path / name)
+        own = (f"flow.cc={folder / 'mine.c'}", "rounds=1", "flow.duration=1 s")
+        carry_out(Job(find_study(str(folder)), Simulator(), own, out=out[-1], workers=1))
+    (found,) = changes(read(out))
+    assert found.what.endswith("mine.c")
+    assert found.values[0] != found.values[1]
+
+
+def test_several_results_are_held_against_the_first_and_each_cell_stands_once(made: list[Path]) -> None:
+    results = read(made)
+    frame = as_frame(results, compare(*results))
+    identity = frame.select("group", "quantity", "other")
+    assert identity.is_unique().all()
+    assert frame["other"].unique().sort().to_list() == ["B", "C"]
+    assert frame["group"].n_unique() == 4
+    # In the order of the groups; of a quantity B's cell and C's follow each other.
+    assert frame["other"].to_list()[:4] == ["B", "C", "B", "C"]
+    assert frame["results_b"].unique().sort().to_list() == ["lossy", "small"]
+    assert frame.filter(other="C")["made_b"].unique().to_list() == ["sim; reduced; links.sat.loss=1 %"]
+    for row in frame.iter_rows(named=True):
+        assert (row["flows_a"], row["flows_b"]) == ((3, 3) if row["other"] == "B" else (2, 2)), row
+
+
+def test_the_means_are_those_of_the_tables(made: list[Path]) -> None:
+    results = read(made)
+    frame = as_frame(results, compare(*results))
+    for other, one in (("B", results[1]), ("C", results[2])):
+        flows = one.with_points("flows").filter(flow="sat", **{"point.cc": "cubic"})
+        (row,) = frame.filter(other=other, group="sat, cubic", quantity="goodput_mbps").rows(named=True)
+        assert row["b"] == pytest.approx(float(flows.select(pl.mean("goodput_mbps")).item()))
+
+
+def test_a_duration_that_the_study_sets_is_no_quantity(made: list[Path], tmp_path: Path) -> None:
+    results = read(made)
+    assert "duration_s" not in {cell.metric.name for cell in compare(*results)}
+    (tmp_path / "study.toml").write_text(STUDY.replace('duration = "3 s"', 'size = "200 kB"'))
+    carry_out(Job(find_study(str(tmp_path)), Simulator(), ("rounds=1",), out=tmp_path / "sized", workers=1))
+    sized = Results(tmp_path / "sized")
+    assert "duration_s" in {cell.metric.name for cell in compare(sized, sized)}
+
+
+def test_cells_that_are_the_same_are_named_once_and_not_listed(made: list[Path], perigee: Perigee) -> None:
+    # A loss on the satellite link changes nothing on the wire.
+    results = read(made[:2])
+    cells = compare(*results)
+    assert {cell.is_same for cell in cells if cell.groups[0].name.startswith("wire")} == {True}
+    (said,) = (one for one in remarks(results, cells) if one.startswith("The same"))
+    assert said == "The same in A and B, flow by flow. wire, cubic: all quantities; wire, reno: all quantities."
+    done = perigee("compare", *made[:2])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("wire, cubic") == 1
+    assert done.stdout.count("sat, cubic") == 1
+
+
+def test_results_that_are_the_same_are_told_in_a_line(made: list[Path]) -> None:
+    results = read([made[0], made[0]])
+    cells = compare(*results)
+    assert f"The same in A and B, flow by flow: all {len(cells)} cells." in remarks(results, cells)
+
+
+def test_the_command_writes_text_csv_and_a_page_of_three_results(
+    made: list[Path], perigee: Perigee, tmp_path: Path
+) -> None:
+    csv, page = tmp_path / "cells.csv", tmp_path / "page.html"
+    done = perigee("compare", *made, "--csv", csv, "--out", page)
+    assert done.returncode == 0, done.stderr
+    differs = done.stdout[: done.stdout.index("Quantity")]
+    for said in ("links.sat.loss", "as in the study", "3 %", "1 %", "reduced"):
+        assert said in differs
+    assert "3 pairs" in done.stdout
+    frame = pl.read_csv(csv)
+    assert {"other", "flows_a", "flows_b", "made_a", "made_b"} <= set(frame.columns)
+    assert frame.height == len(compare(*read(made)))
+    html = page.read_text()
+    for said in ("What differs", "links.sat.loss", "as in the study", "C: small (simulated)"):
+        assert said in html, said
+
+
+def test_one_folder_is_nothing_to_compare_and_27_are_too_many(made: list[Path], perigee: Perigee) -> None:
+    done = perigee("compare", made[0])
+    assert done.returncode == 2
+    assert "there is nothing to compare it with; give two" in done.stderr.replace("\n", " ")
+    with pytest.raises(InputError, match="27 results are too many"):
+        letters(27)
