@@ -5,7 +5,7 @@
     benches/emulator.py [--rounds N] [--seconds S]
 
 Ours is `crates/perigee-emu/examples/emulate.rs` with the study `emulator.toml`; the peer is a veth cable between two
-namespaces whose qdisc `tbf` keeps to 1 Gbit/s, with packets of 1500 bytes as on our link, and as it comes, with large
+namespaces whose qdisc `tbf` keeps to 1 Gbit/s, with packets of 1500 bytes as on Perigee's link, and as it comes, with large
 segments. All take turns. Prints the tables of README.md beside this file.
 """
 
@@ -76,11 +76,11 @@ def over_cable(seconds: float, *, whole_packets: bool) -> Seen:
 def throughput(rounds: int, seconds: float) -> list[list[str]]:
     """Rows of what carries how much at which cost."""
     programs: dict[str, Callable[[], Seen]] = {
-        "our link, two cores": lambda: emulate("1 Gbit/s", seconds),
-        "our link, one core": lambda: emulate("1 Gbit/s", seconds, one_core=True),
+        "Perigee's link, two cores": lambda: emulate("1 Gbit/s", seconds),
+        "Perigee's link, one core": lambda: emulate("1 Gbit/s", seconds, one_core=True),
         "veth and tbf, one core, packets of 1500 bytes": lambda: over_cable(seconds, whole_packets=True),
         "veth and tbf, one core, large segments": lambda: over_cable(seconds, whole_packets=False),
-        "our link without a limit, one core": lambda: emulate("100 Gbit/s", seconds, one_core=True),
+        "Perigee's link without a limit, one core": lambda: emulate("100 Gbit/s", seconds, one_core=True),
     }
     seen: dict[str, list[Seen]] = {name: [] for name in programs}
     for _ in range(rounds):

@@ -290,7 +290,7 @@ def main() -> int:
     finally:
         for name in loaded:
             subprocess.run([str(PERIGEE), "cc", "unload", name, "--force"], check=False, capture_output=True)
-    head = ["ours", "the kernel's", "Gbit/s", "Gbit/s of the kernel's", "CPU s/GB", "CPU s/GB of the kernel's"]
+    head = ["Perigee's", "the kernel's", "Gbit/s", "Gbit/s of the kernel's", "CPU s/GB", "CPU s/GB of the kernel's"]
     table([*head, "ratio", "95 % interval", "whole machine", "ns per call", "calls, of the CPU time"], rows)
     return 0
 
