@@ -4,9 +4,9 @@
 
     benches/emulator.py [--rounds N] [--seconds S]
 
-Ours is `crates/perigee-emu/examples/emulate.rs` with the study `emulator.toml`; the peer is a veth cable between two
-namespaces whose qdisc `tbf` keeps to 1 Gbit/s, with packets of 1500 bytes as on Perigee's link, and as it comes, with large
-segments. All take turns. Prints the tables of README.md beside this file.
+Perigee is `crates/perigee-emu/examples/emulate.rs` with the study `emulator.toml`; the peer is a veth cable between two
+namespaces with a qdisc `tbf` of 1 Gbit/s, with packets of 1500 bytes as on Perigee's link, and with large segments. All
+take turns. Prints the tables of README.md beside this file.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What can go wrong, by whose fault: the exit code says which."""
+"""Errors by their cause: wrong input, failed run, interrupt. Each has its exit code."""
 
 from __future__ import annotations
 

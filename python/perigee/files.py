@@ -29,7 +29,7 @@ LINE_BYTES = 64 * KIB
 """Longest line of a log of pings, which are read line by line and may be of any length."""
 
 NO_NAMELESS_FILES = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT}
-"""What a file system without files that have no name answers."""
+"""Errors of a file system that has no unnamed files (O_TMPFILE)."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -98,7 +98,7 @@ def _unfinished(folder: int, temporary: str) -> tuple[int, bool]:
 
 
 def read_bounded(path: Path, most: int, kind: str) -> bytes:
-    """Read a file that somebody else made, of `most` bytes at the most.
+    """Read a file from outside, of at most `most` bytes.
 
     Also a file that says nothing true of its size (a device, a pipe, a file of /proc) is read no further.
 

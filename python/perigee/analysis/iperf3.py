@@ -111,7 +111,7 @@ _OUTCOMES = {
     "timed_out": ("timed out", "timeout"),
     "unreachable": ("unreachable", "no route to host"),
 }
-"""What iperf3 says (it hands on the system's words), by the outcome that it means."""
+"""Messages of iperf3 (with the system's words) by the outcome that they mean."""
 
 
 def outcome_of(error: str | None) -> str | None:
@@ -151,7 +151,7 @@ def tables(tests: Iterable[Measured], study: str, measure: Measure | None = None
 
 @dataclass
 class _Side:
-    """What one of the two programs says of a stream."""
+    """What one of the two programs reports of a stream."""
 
     sends: bool
     points: list[Mapping[str, Any]] = field(default_factory=list)

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Measure = native.Measure
-"""What is measured of a flow, by default as in a study that does not say."""
+"""What is measured of a flow; the defaults are those of a study."""
 
 Arrival = tuple[int, int]
 """An instant in ns since the flow began, and the payload that had arrived by then."""
 
 Sample = tuple[int, int | None, int | None, int | None]
-"""What a sender said: instant (ns), packets sent again so far, window (packets), smoothed round trip (ns)."""
+"""State of a sender: instant (ns), packets sent again so far, window (packets), smoothed round trip (ns)."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What others wrote down of real transfers, measured: captures, iperf3's JSON, logs of pings and probes."""
+"""Measures recordings of real transfers: captures, iperf3's JSON, logs of pings and probes."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from perigee._core import CaptureCounts
 
 ENGINE = "capture"
-"""What the column `engine` says of all that is measured here."""
+"""Value of the column `engine` for all results of recordings."""
 
 Kind = Literal["capture", "iperf3", "ping", "probe"]
 
 GoOn = Callable[[float], bool]
-"""Told the share done; says whether to go on."""
+"""Called with the share done; returns whether to go on."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to write down of a capture, as a study's `[measure]` has it.
+    """What to measure of a capture, as in a study's `[measure]`.
 
     Attributes:
         series: interval of the series.
@@ -54,7 +54,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Run:
-    """What one file gave: a run of the results.
+    """Results of one file: a run.
 
     Attributes:
         name: the file's name, with its folder where another file has the same.
@@ -71,7 +71,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What files gave.
+    """Results of several files.
 
     Attributes:
         study: what the tables call it.
@@ -102,8 +102,8 @@ def analyze(
     Args:
         files: the files, each for itself; captures of both ends of a connection are also held against each other.
         options: what to write down.
-        go_on: told the share done, a few times a second.
-        study: what the tables call it; none: after the first file.
+        go_on: called with the share done, a few times a second.
+        study: its name in the tables; none: after the first file.
 
     Returns:
         What they gave, or none where `go_on` said no.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Authors' code runs apart: in a process that may crash, hang or fill its memory, and what is said where it does."""
+"""Runs authors' code in a process of its own, and reports how that crashed, hung or filled its memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEAD_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Noted:
-    """What the process noted last, where it can be read after its end.
+    """Last note of the process, readable after its end.
 
     Attributes:
         beats: rises while there is progress.
@@ -122,7 +122,7 @@ class Child:
             head: what is asked for.
             blobs: bytes that belong to it.
             stall_s: processor time without progress after which the process is ended; none: that of the limits.
-            watch: told the share that is done, some times a second; says whether to go on.
+            watch: called with the share done, a few times a second; returns whether to go on.
 
         Raises:
             LostError: the process crashed or stood still.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CodeLimits:
-    """What an author's code may take.
+    """Limits of an author's code.
 
     Attributes:
         stall_s: processor time without progress, s.

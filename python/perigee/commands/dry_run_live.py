@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from perigee._core import LiveFlow, LiveRun
 
 MBIT_S = 100
-"""The rate at which the data of flows is told that take what the path gives."""
+"""Rate at which the data volume of unlimited flows is estimated."""
 
 
 def live_listing(plan: Plan, now: float) -> tuple[Table, str]:

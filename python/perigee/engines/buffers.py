@@ -23,7 +23,7 @@ ROUND_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class LinkSize:
-    """What a link holds in flight.
+    """Bandwidth-delay product of a link.
 
     Attributes:
         rate_bps: the larger rate of its two directions, bit/s.

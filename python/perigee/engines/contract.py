@@ -21,7 +21,7 @@ Progress = Callable[[float], bool]
 
 @dataclass(frozen=True)
 class Output:
-    """What one run gives.
+    """Results of one run.
 
     Attributes:
         tables: Arrow tables by name, in the columns of `schema/results.md`.
@@ -62,7 +62,7 @@ class Plan(Protocol):
 
         Args:
             index: which run.
-            progress: told how far it is.
+            progress: called with the progress.
             captures: the folder for captures that are too large for memory, as `run-INDEX-NODE.pcapng`.
 
         Raises:
@@ -87,7 +87,7 @@ class Engine(Protocol):
         """Fingerprint of the engine: half-finished results of another one are not continued."""
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
-        """Read a study and lay out its runs.
+        """Read a study and plan its runs.
 
         Args:
             study: the study file.

@@ -18,7 +18,7 @@ Begun = Callable[[str, str | None], None]
 Draining = Callable[["Undelivered"], None]
 """Called where something has not arrived a second after the program's end."""
 DRAIN_S = 30.0
-"""How long, at the most, a link is driven on after the program's end."""
+"""Longest time that a link goes on after the program's end."""
 
 
 def run_behind(
@@ -46,8 +46,8 @@ def run_behind(
         seed: of the link's random processes.
         mtu: the largest packet, bytes.
         drain_s: how long, at the most, the link is driven on after the program's end.
-        begun: told what the program can reach.
-        draining: told what is on its way still, where it takes longer than a second.
+        begun: called with what the program can reach.
+        draining: called with the data still in flight, if delivering them takes longer than a second.
 
     Raises:
         InputError: the link or the command is wrong, or this machine or process cannot emulate.

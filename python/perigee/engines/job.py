@@ -15,7 +15,7 @@ from perigee.places import StudyFile
 
 @dataclass(frozen=True)
 class Job:
-    """What to run and where to put it.
+    """A study to run, and where its results go.
 
     Attributes:
         study: the study file.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Whether the results of runs fit into this machine's memory: looked at before the first of them begins."""
+"""Whether the results of runs fit into this machine's memory: checked before the first run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from perigee._core import ResultPart
 
 Room = Sequence["ResultPart"]
-"""What the results of a run take at the most: the largest part first."""
+"""Most memory that the results of a run take: the largest part first."""
 
 OWN_BYTES = 32 * MIB
 """A run takes so much besides its results: packets under way, and the state of flows."""
@@ -51,7 +51,7 @@ def workers_that_fit(
         runs: the runs.
         wanted: how many are wanted.
         available: bytes of memory that are free; none: nobody knows.
-        say: told where it is fewer.
+        say: prints a note if there are fewer.
 
     Raises:
         InputError: not even one fits.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Whether this machine keeps a study's emulated runs in real time, and how long they take: said before they begin."""
+"""Whether this machine can emulate a study's runs in real time, and how long they take: reported before the first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def foresee(outlook: Outlook, names: Sequence[str], say: Callable[[str], None], 
     Args:
         outlook: what the core knows of the runs before they begin.
         names: what the runs of the first round are called.
-        say: told of it.
+        say: prints a line.
         force: begin also where a run cannot be in real time.
 
     Raises:

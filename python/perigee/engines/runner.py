@@ -34,7 +34,7 @@ SCHEDULE = {
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a job.
+    """Outcome of a job.
 
     Attributes:
         folder: the results folder.
@@ -50,7 +50,7 @@ class Done:
 
 
 class Watch(Protocol):
-    """Is told of the progress."""
+    """Called with the progress."""
 
     def __call__(self, done: float, total: int, /, outlook: tuple[str, float | None] | None = None) -> None:
         """The work done so far and all of it, in runs, parts of runs counted; of a plan that knows: its outlook."""
@@ -65,8 +65,8 @@ def carry_out(
 
     Args:
         job: what to run.
-        watch: told of the progress, on the calling thread.
-        say: told what is not as it was asked for.
+        watch: called with the progress, on the calling thread.
+        say: prints a note on each deviation from the request.
 
     Raises:
         InputError: the study, a setting or the folder is wrong, or a run does not fit into this machine's memory;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The runs of a plan: every point in every round, each made when it is asked for, so that a million cost nothing."""
+"""The runs of a plan: every point in every round, each made on demand, so that a million take no memory."""
 
 from __future__ import annotations
 

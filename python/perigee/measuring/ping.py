@@ -37,11 +37,11 @@ _CUT_OFF = re.compile(rb"[0-9.,a-z]{0,40}")
 _LOOK_S = 0.1
 _FLUSH_S = 5.0
 _AGAIN_S = 1.0
-"""A question for a session is asked again after so long."""
+"""Time after which a request for a session is repeated."""
 _RENEW_S = 3.0
-"""Without any answer for so long, the server may have been started anew: a session is asked for again."""
+"""Time without any answer after which a new session is requested: the server may have restarted."""
 _STALE_S = 300.0
-"""Sooner than a server forgets a session that is idle, it is asked for again before the next ping."""
+"""Idle time after which a new session is requested before the next ping; less than the server keeps one."""
 
 GoOn = Callable[[RoundTrips], bool]
 """Asked ten times a second, with what has been counted so far."""
@@ -49,7 +49,7 @@ GoOn = Callable[[RoundTrips], bool]
 
 @dataclass(frozen=True)
 class PingPlan:
-    """What to send.
+    """Settings of a measurement.
 
     Attributes:
         host: the server's name or address.
@@ -58,7 +58,7 @@ class PingPlan:
         interval_s: between two datagrams.
         size: of a datagram, bytes, 20 to 1400.
         timeout_s: an answer that has not come by then is lost.
-        count: datagrams to send; none: until told to stop.
+        count: datagrams to send; none: until stopped.
     """
 
     host: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a real path carries: datagrams at a constant rate, one rate after the other, and what arrives of them.
+"""Capacity of a real path: datagrams at a constant rate, one rate after the other, and the packets that arrive.
 
 The method is that of the Skyplex campaign (Caini et al. 2009): each rate for a time, at constant intervals; the rate
 received, the loss, and how the one-way delay grows say what the path's capacity is. The data path is Rust's
@@ -38,7 +38,7 @@ Watch = Callable[[str, float], bool]
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """What to measure.
+    """Settings of a measurement.
 
     Attributes:
         host: the server's name or address.
@@ -106,7 +106,7 @@ def probe(plan: ProbePlan, log: Path | None = None, watch: Watch = lambda _what,
     Args:
         plan: what to measure.
         log: a file that gets a line for each rate. One of the same plan is continued.
-        watch: told what is going on; asked whether to go on.
+        watch: called with the progress; returns whether to go on.
 
     Returns:
         What was measured, the log's part too.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What one rate of a probe says: received, lost, in which bursts, and how the one-way delay moved."""
+"""Results of one rate of a probe: packets received and lost, bursts of losses, one-way delay."""
 
 from __future__ import annotations
 

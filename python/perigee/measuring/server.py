@@ -26,7 +26,7 @@ GoOn = Callable[[int, int, str | None], bool]
 
 @dataclass(frozen=True)
 class Limits:
-    """What a server allows.
+    """Limits of a server.
 
     Attributes:
         pings: pings of one address answered in a second; all together have 16 times as many.
@@ -51,14 +51,14 @@ def serve(
     go_on: GoOn = lambda _answered, _clients, _older: True,
     begun: Callable[[], None] = lambda: None,
 ) -> None:
-    """Answer until told to stop.
+    """Answer until `go_on` returns false.
 
     Args:
         bind: the address to listen at; empty: all.
         port: the port.
         token: the secret that both ends know.
         limits: what is allowed.
-        go_on: asked ten times a second whether to.
+        go_on: called ten times a second; returns whether to go on.
         begun: called when the port is open.
 
     Raises:

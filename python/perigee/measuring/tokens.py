@@ -15,7 +15,7 @@ from perigee.errors import InputError
 from perigee.files import storage_errors
 
 SHORTEST = 12
-"""Letters of a token that somebody thought up."""
+"""Least letters of a token that a person has chosen."""
 MADE_BYTES = 16
 """Of randomness in a token that is made: more than anybody can try."""
 

@@ -129,7 +129,7 @@ def method(comparisons: Sequence[Comparison], where: str = "on this page") -> st
 
 
 def is_one_sample(flows: pl.DataFrame) -> bool:
-    """Whether all rounds gave the same: then they are one run, carried out several times.
+    """Whether all rounds gave the same results: they are then one run, repeated.
 
     Args:
         flows: all rows of the table `flows`.

@@ -32,7 +32,7 @@ from perigee.store.manifest import FOLDER_FORMAT, FOLDER_VERSION, Manifest, read
 FOLDERS = ("shards", "study", "captures", "raw")
 """The folders that runs write to."""
 OF_REPORTS = ("report.html", "report-files")
-"""What `perigee report` writes there, unless it is told another place."""
+"""What `perigee report` writes there unless another place is given."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ FOLDER_VERSION = 2
 LARGEST_BYTES = 16 * MIB
 
 ENGINES = {"sim": "simulated", "emu": "emulated", "live": "measured", "capture": "captured"}
-"""What carried a study out, or where it was measured, and what reports call its numbers."""
+"""Engines and other origins of results, and the words of reports for their numbers."""
 
 Check = Callable[[object], bool]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""How flows ended: which failed, and what reports say of it."""
+"""How flows ended: which failed, and the words of reports for it."""
 
 from __future__ import annotations
 

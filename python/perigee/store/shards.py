@@ -97,7 +97,7 @@ def merge_shards(shards: list[Path], folder: Path) -> dict[str, int]:
     """Join the shards, in the order given, into one Parquet file per table.
 
     The bytes depend on the tables' content and the Arrow version only: rows come in the shards' order and are cut into
-    row groups of a fixed size, whoever wrote the shards and when.
+    row groups of a fixed size, whatever process wrote the shards and when.
 
     Args:
         shards: the shards in run order.

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import IO
 
 Progress = Callable[[float], bool]
-"""Told the seconds since the run began; says whether to go on."""
+"""Called with the seconds since the run began; returns whether to go on."""
 
 LOOK_S = 0.05
 PATIENCE_S = 5.0
-"""How long a client that was asked to end may take."""
+"""Time that a client has to end once it is signalled."""
 _FATAL = ("TCP_CONGESTION", "parameter error", "socket buffer", "unrecognized option", "authorization", "bad format")
 
 
@@ -153,7 +153,7 @@ def _start(command: Command, stack: ExitStack) -> _Running:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a client; it is asked first, so that it writes what it has."""
+    """End a client; by a signal first, so that it writes its output."""
     for number in (signal.SIGINT, signal.SIGKILL):
         if process.poll() is not None:
             return

@@ -32,7 +32,7 @@ FIRST_PAUSE_S = 2.0
 
 
 class Live:
-    """Real hosts: one run after the other over a path that nobody emulates."""
+    """Real hosts: one run after the other over a real path."""
 
     name = "live"
     most_at_once: int | None = 1

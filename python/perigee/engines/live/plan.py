@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A run as commands of iperf3; what it cannot carry is said by name before anything begins."""
+"""A run as commands of iperf3; settings that iperf3 cannot carry are refused by name before the start."""
 
 from __future__ import annotations
 

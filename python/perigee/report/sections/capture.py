@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What only a capture shows of each flow, and what is to be known of the files."""
+"""What only a capture shows of each flow, and notes on the files."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ REFERENCE = "cubic"
 """Drawn behind every other algorithm."""
 
 HEADERS_BYTES = IPV4 + TCP + TCP_TIMESTAMPS
-"""What a packet has beside its payload."""
+"""Bytes of a packet beside its payload."""
 
 REACHED = 0.9
 """Share of the capacity whose first second is looked for."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What each link was offered, delivered and dropped, and the queue of the one the study turns on."""
+"""What each link was offered, delivered and dropped, and the queue of the main one."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ALPHA = 0.05
 
 
 def section(context: Context) -> Section | None:
-    """Return the tests, if there is a reference and a group to hold against it."""
+    """Return the tests, if there is a reference and a group to compare with it."""
     pairs = against_reference(context)
     made: list[tuple[Metric, Group, Group, Comparison]] = []
     draws = share_draws(context.results, context.results)
@@ -46,7 +46,7 @@ def section(context: Context) -> Section | None:
 
 
 def against_reference(context: Context) -> list[tuple[Group, Group]]:
-    """Return the groups to test, each with the one it is held against: the two differ in one thing only.
+    """Return the groups to test, each with its reference: the two differ in one thing only.
 
     A reference that is an algorithm is, for each group, the group of that algorithm which is otherwise the same.
     """
