@@ -112,7 +112,7 @@ def test_the_page_is_one_valid_file_that_needs_nothing_else(viasat: Path, tmp_pa
     assert {target for target in page.outside if not target.startswith("data:")} == {
         "https://doi.org/10.1007/978-3-030-72582-2_29"
     }
-    assert page.pictures == page.pictures_with_text >= 10
+    assert page.pictures == page.pictures_with_text >= 9
     assert "nan" not in re.sub(r"<svg.*?</svg>", "", text, flags=re.DOTALL).lower().split()
 
 
@@ -216,7 +216,16 @@ def test_a_study_without_settings_gets_a_report_of_what_there_is(results: Path) 
     with styled():
         made = assemble(Results(results))
     names = [section.name for section in made.sections]
-    assert names == ["summary", "throughput", "delay", "retransmissions", "representative", "links", "setup"]
+    assert names == [
+        "summary",
+        "tradeoff",
+        "throughput",
+        "delay",
+        "retransmissions",
+        "representative",
+        "links",
+        "setup",
+    ]
 
 
 def declared_keys() -> Iterator[tuple[str, str, str, str]]:
@@ -225,6 +234,7 @@ def declared_keys() -> Iterator[tuple[str, str, str, str]]:
     value = f"{table}name = 'a'\ncaption = 'b'\n[[table.value]]\n"
     places: list[tuple[str, str, dict[str, str], tuple[Key, ...]]] = [
         ("report.toml", "", {}, keys.REPORT),
+        ("report.toml", "[[figure]]\n", {"figure": "'lines'"}, keys.FIGURE),
         ("published.toml", "", {"source": "'x'"}, keys.PUBLISHED),
         ("published.toml", table, {"name": "'a'", "caption": "'b'"}, keys.TABLE),
         ("published.toml", value, {"metric": "'power'"}, keys.VALUE),

@@ -217,7 +217,9 @@ def test_links_are_shown_for_the_groups_whose_flows_take_them(tmp_path: Path) ->
         ("first.down", "x, cubic"), ("first.up", "x, cubic"), ("second.down", "y, cubic"), ("second.up", "y, cubic"),
     ]  # fmt: skip
     queue = next(plot for plot in made.plots() if plot.name == "queue")
-    assert [text.get_text() for text in queue.figure.legends[0].get_texts()] == ["y, cubic"]
+    assert queue.data is not None
+    assert queue.data["group"].unique().to_list() == ["y, cubic"]
+    assert "y, cubic" in queue.caption
 
 
 def test_a_reference_or_link_that_the_results_lack_is_said(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_values_that_vary_make_names_that_every_file_system_takes(tmp_path: Path
     write_report(out, formats=["pdf"])
     names = sorted(path.name for path in (out / "report-files").iterdir())
     assert len(names) == 4
-    assert "timeline-cubic-l-rate-1-Mbit-s-l-loss-0.1.pdf" in names
+    assert "timeline-l-rate-1-Mbit-s-l-loss-0.1.pdf" in names
 
 
 def test_a_legend_of_long_names_is_not_wider_than_its_figure(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from perigee.numbers import number
@@ -12,13 +14,14 @@ from perigee.report.context import Context
 from perigee.report.model import Fact, Report
 from perigee.report.provenance import citations, made
 from perigee.report.sections.published import facts as published_facts
+from perigee.report.settings import Choice
 from perigee.statistics.pairing import is_one_sample
 from perigee.store.outcomes import INCOMPLETE, has_failed
 from perigee.store.results import Results
 
 
-def assemble(results: Results) -> Report:
-    """Make the report of a finished study; figures are drawn, nothing is written."""
+def assemble(results: Results, figures: Sequence[Choice] = ()) -> Report:
+    """Make the report of a finished study, or of chosen figures of it; figures are drawn, nothing is written."""
     context = Context(results)
     manifest = results.manifest
     flows = results.table("flows")
@@ -39,8 +42,8 @@ def assemble(results: Results) -> Report:
         title=context.settings.title or results.title or results.study,
         question=context.settings.question or results.about,
         facts=facts,
-        sections=sections.build(context),
-        answers=answers(context),
+        sections=[sections.chosen.of(context, figures)] if figures else sections.build(context),
+        answers=[] if figures else answers(context),
         notes=notes(context),
         made=made(context),
         citations=citations(context.published),

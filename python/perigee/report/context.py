@@ -6,23 +6,27 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
+from perigee.report.charts.sample import Sample
+from perigee.report.factors import ALGORITHM, FLOW, Factor, Level, factor, independent, of_group
 from perigee.report.names import distinct
 from perigee.report.network import Meeting, Network
+from perigee.report.panels import Panel, few, hue_of, panels
 from perigee.report.settings import Published, ReportSettings, published, report_settings
 from perigee.report.style import Look, look
 from perigee.statistics.estimates import most_typical
-from perigee.statistics.metrics import Metric, group_value, metric, with_metric
+from perigee.statistics.metrics import Metric, group_value, metric, numeric, with_metric
 from perigee.store.manifest import ENGINES
 from perigee.store.outcomes import STOPPED, has_failed
+from perigee.store.points import Value, as_text
 from perigee.store.results import Results
 
-MOST_DRAWN = 14
-"""With more groups than this a figure is not readable: then the report is of tables only."""
+MOST_OF_FILES = 12
+"""Flows of captures that figures show: those that carried most."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Group:
         cc: its congestion control, empty without TCP.
         factors: what varies between groups, and its value here; `cc` and `flow` are among them.
         rows: its rows of `flows`.
-        look: how it is drawn.
+        look: how it is drawn: as all groups of its algorithm, where several algorithms are shown.
+        levels: of each factor in which the groups that are shown differ, the text of its level here.
     """
 
     number: int
@@ -46,6 +51,7 @@ class Group:
     factors: Mapping[str, str]
     rows: pl.DataFrame
     look: Look
+    levels: Mapping[str, str] = field(default_factory=dict)
 
     @functools.cached_property
     def flows(self) -> pl.DataFrame:
@@ -162,7 +168,7 @@ class Context:
         names = _names([part.row(0, named=True) for part in parts], in_full=in_full)
         order = {name: place for place, name in enumerate(self.settings.order)}
         ordered = sorted(zip(names, parts, strict=True), key=lambda one: order.get(one[0], len(order)))
-        return [
+        plain = [
             Group(
                 number=int(part["group"][0]),
                 name=name,
@@ -170,10 +176,130 @@ class Context:
                 cc=str(part["cc"][0]),
                 factors=_factors(part.row(0, named=True)),
                 rows=part.sort("run", "flow"),
-                look=look(place),
+                look=look(0),
             )
-            for place, (name, part) in enumerate(ordered)
+            for name, part in ordered
         ]
+        return self._with_looks(plain)
+
+    def _with_looks(self, groups: Sequence[Group]) -> list[Group]:
+        levelled = [replace(group, levels=self._levels(group)) for group in groups]
+        hue = hue_of(self.factors(levelled))
+        made = []
+        for place, group in enumerate(levelled):
+            own = group.levels.get(hue.key, "") if hue else ""
+            if self.results.is_analysis:
+                number = place
+            elif hue is None or hue.is_algorithm:
+                number = self.place_of(own or group.levels[ALGORITHM])
+            else:
+                number = [level.text for level in hue.levels].index(own) if own else len(hue.levels)
+            made.append(replace(group, look=look(number)))
+        return made
+
+    def _levels(self, group: Group) -> dict[str, str]:
+        """Return the text of the level of each factor that a group may have."""
+        row = group.rows.row(0, named=True)
+        own = {FLOW: group.label if self.results.is_analysis else str(row["flow"]), ALGORITHM: self.algorithm(row)}
+        if self.results.is_analysis:
+            return own
+        texts = self._texts.get(row["run"], {})
+        return own | {key: self.label(of_group(key, texts[key])) for key, _ in _varied(row) if key in texts}
+
+    @functools.cached_property
+    def _texts(self) -> dict[int, dict[str, str]]:
+        """By run and key: the value that varies, written alike where it is the same."""
+        found: dict[int, dict[str, str]] = {}
+        table = self.results.points.table
+        for column in self.results.points.columns:
+            text_of = dict(zip(column.values, column.texts, strict=True))
+            for run, value in table.select("run", column.name).iter_rows():
+                if value is not None:
+                    found.setdefault(run, {})[column.key] = text_of[value]
+        return found
+
+    def factors(self, groups: Sequence[Group]) -> list[Factor]:
+        """Return in what groups differ: numbers with their units, each factor once; flows of files differ as such."""
+        if len(groups) < 2:
+            return []
+        made = [
+            factor(key, key, [Level(text) for text in dict.fromkeys(group.levels[key] for group in groups)])
+            for key in ((FLOW,) if self.results.is_analysis else (FLOW, ALGORITHM))
+        ]
+        if not self.results.is_analysis:
+            for column in self.results.points.columns:
+                number_of = dict(zip(column.texts, column.values, strict=True)) if column.is_number else {}
+                here = dict.fromkeys(group.levels[column.key] for group in groups if column.key in group.levels)
+                there = [self.label(of_group(column.key, text)) for text in column.texts]
+                levels = [Level(text, _number(number_of.get(text))) for text in dict.fromkeys(there) if text in here]
+                made += [factor(column.name, column.key, levels, column.unit)] if len(levels) > 1 else []
+        several = [self._in_order(one) if one.is_algorithm else one for one in made if len(one.levels) > 1]
+        return independent(several, [group.levels for group in groups])
+
+    def _in_order(self, one: Factor) -> Factor:
+        return replace(one, levels=tuple(sorted(one.levels, key=lambda level: self.place_of(level.text))))
+
+    def panels(self, groups: Sequence[Group], most: int) -> tuple[list[Panel], str]:
+        """Return the panels of a figure of groups, at most so many, and what was left out, in words."""
+        factors = self.factors(groups)
+        hue = hue_of(factors)
+        return few(panels(groups, factors, hue), [one for one in factors if one is not hue], most)
+
+    def sample(self, groups: Sequence[Group], metrics: Sequence[Metric], hue: Factor | None) -> Sample:
+        """Return the flows of groups with their factors and metrics as columns, and the look of each level of a hue."""
+        factors = self.factors(groups)
+        parts = []
+        for group in groups:
+            flows = group.flows
+            for one in metrics:
+                flows = with_metric(flows, one.name, self.results)
+            wanted = dict.fromkeys(name for one in metrics for name in (one.name, *(one.parts or ())))
+            levels = {one.name: pl.lit(group.levels.get(one.key, "")).alias(one.name) for one in factors}
+            values = (pl.col(name).cast(pl.Float64) for name in wanted if name in flows.columns)
+            parts.append(flows.select("run", "round", pl.lit(group.name).alias("group"), *levels.values(), *values))
+        return Sample(pl.concat(parts, how="diagonal") if parts else pl.DataFrame(), self.looks(hue))
+
+    def looks(self, hue: Factor | None) -> dict[str, Look]:
+        """Return how each level of a hue is drawn: an algorithm the same in every figure."""
+        levels = [level.text for level in hue.levels] if hue else []
+        is_algorithm = hue is not None and hue.is_algorithm
+        return {text: look(self.place_of(text) if is_algorithm else place) for place, text in enumerate(levels)}
+
+    def some(self, most: int) -> tuple[list[Group], str]:
+        """Return groups for figures of their own: those of at most so many panels, and what was left out, in words."""
+        found, left_out = self.panels(self.drawn, most)
+        return [group for panel in found for group in panel.groups], left_out
+
+    def algorithm(self, row: Mapping[str, Any]) -> str:
+        """Return what the congestion control of a flow is called, with its parameters where these vary too."""
+        cc = str(row["cc"])
+        name = self.label(cc)
+        if len(self._parameters.get(cc, ())) < 2:
+            return name
+        set_values = json.loads(row["cc_params"] or "{}")
+        return ", ".join([name, *(f"{key} = {as_text(value)}" for key, value in set_values.items())])
+
+    @functools.cached_property
+    def _parameters(self) -> dict[str, set[str]]:
+        """The sets of parameters that each congestion control has."""
+        pairs = self.rows.select("cc", "cc_params").unique().iter_rows()
+        found: dict[str, set[str]] = {}
+        for cc, parameters in pairs:
+            found.setdefault(cc, set()).add(parameters)
+        return found
+
+    @functools.cached_property
+    def _algorithms(self) -> dict[str, int]:
+        """The place of each algorithm of these results: those that the settings name first, then as they come."""
+        rows = self.rows.select("cc", "cc_params").unique(maintain_order=True)
+        names = [self.algorithm(row) for row in rows.iter_rows(named=True) if row["cc"]]
+        first = [self.label(name) for name in self.settings.order]
+        ordered = [name for name in first if name in names] + [name for name in names if name not in first]
+        return {name: place for place, name in enumerate(dict.fromkeys(ordered))}
+
+    def place_of(self, algorithm: str) -> int:
+        """Return the number of the look of an algorithm, the same in every figure."""
+        return self._algorithms.get(algorithm, len(self._algorithms))
 
     def group(self, name: str) -> Group | None:
         """Return the group of that name, as `report.toml` and `published.toml` have it."""
@@ -184,13 +310,10 @@ class Context:
         return self.settings.labels.get(name, name)
 
     def look_of(self, row: Mapping[str, Any]) -> Look:
-        """Return how a flow is drawn: as its group, else as the first group of its algorithm."""
-        same = [group for group in self.groups if group.number == row["group"]]
-        alike = [group for group in self.groups if group.cc == row["cc"]]
-        if same or alike:
-            return (same or alike)[0].look
-        others = self.bulk.filter(~pl.col("cc").is_in([group.cc for group in self.groups]))["cc"].unique().sort()
-        return look(len(self.groups) + others.to_list().index(row["cc"]))
+        """Return how a flow is drawn: as every flow of its algorithm; without one, as its group."""
+        if row["cc"]:
+            return look(self.place_of(self.algorithm(row)))
+        return next((group.look for group in self.groups if group.number == row["group"]), look(0))
 
     def with_metric(self, group: Group, name: str) -> pl.DataFrame:
         """Return a group's flows with a metric as a column."""
@@ -202,13 +325,18 @@ class Context:
 
     def metrics(self, names: Sequence[str]) -> list[Metric]:
         """Return those of the metrics that some flow has."""
-        found = [metric(name) for name in names]
+        columns = numeric(self.rows)
+        found = [metric(name, columns) for name in names]
         return [one for one in found if any(self.with_metric(g, one.name)[one.name].count() for g in self.groups)]
 
     @functools.cached_property
     def drawn(self) -> list[Group]:
-        """The groups that have a flow to draw."""
-        return [group for group in self.groups if not group.flows.is_empty()]
+        """The groups that have a flow to draw; of captures with very many flows, those that carried most."""
+        found = [group for group in self.groups if not group.flows.is_empty()]
+        if not self.results.is_analysis or len(found) <= MOST_OF_FILES:
+            return found
+        largest = sorted(found, key=lambda group: -float(group.flows["received_bytes"].sum()))[:MOST_OF_FILES]
+        return [group for group in found if group in largest]
 
     @functools.cached_property
     def typical(self) -> dict[int, tuple[int, str]]:
@@ -242,6 +370,18 @@ class Context:
         load = links.group_by("link").agg((pl.col("delivered_bytes").sum() / pl.col("rate_mbps").sum()).alias("load"))
         return str(load.sort("load", "link", descending=[True, False])["link"][0])
 
+    def link_of(self, row: Mapping[str, Any]) -> str | None:
+        """Return the directed link that a flow's data fills most: the main one, or else of those it takes."""
+        if not self.results.has("links"):
+            return None
+        main = self.main_link
+        if main is not None and self.network.takes(row, main):
+            return main
+        links = self.results.table("links").filter(pl.col("run") == row["run"])
+        load = links.group_by("link").agg((pl.col("delivered_bytes").sum() / pl.col("rate_mbps").sum()).alias("load"))
+        ordered = load.sort("load", "link", descending=[True, False])["link"]
+        return next((str(link) for link in ordered if self.network.takes(row, link)), None)
+
     def link_series(self, run: int, link: str) -> pl.DataFrame:
         """Return a link's rows of a run in order of time, with the delivered rate in Mbit/s."""
         part = self.results.table("links").filter((pl.col("run") == run) & (pl.col("link") == link)).sort("t_s")
@@ -256,7 +396,7 @@ FILE = "file"
 def _factors(row: Mapping[str, Any]) -> dict[str, str]:
     """Return what a flow's group differs in from others: what varied, and its flow and congestion control."""
     own = {"flow": str(row["flow"]), "cc": f"{row['cc']} {row['cc_params']}"}
-    return own | {key: _text(value) for key, value in _varied(row)}
+    return own | {key: as_text(value) for key, value in _varied(row)}
 
 
 def _varied(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -275,14 +415,18 @@ def _names(rows: Sequence[Mapping[str, Any]], *, in_full: bool) -> list[str]:
     if not in_full and all(algorithms) and len(set(algorithms)) == len(rows):
         return algorithms
     many = in_full or len({row["flow"] for row in rows}) > 1
+    # One algorithm, the same in all, tells nothing apart.
+    is_one = not in_full and len({(row["cc"], row["cc_params"]) for row in rows}) == 1 and len(rows) > 1
     names: list[str] = []
     for row in rows:
+        varied = [
+            as_text(value) if key == FILE else f"{in_words(key)} = {as_text(value)}" for key, value in _varied(row)
+        ]
         words = [str(row["flow"])] if many or not row["cc"] else []
-        words += [str(row["cc"])] if row["cc"] else []
-        set_values = {} if row["cc_params"] in ("", "{}") else json.loads(row["cc_params"])
-        words += [f"{key} = {_text(value)}" for key, value in set_values.items()]
-        words += [_text(value) if key == FILE else f"{in_words(key)} = {_text(value)}" for key, value in _varied(row)]
-        names.append(", ".join(words))
+        if row["cc"] and not (is_one and varied):
+            set_values = {} if row["cc_params"] in ("", "{}") else json.loads(row["cc_params"])
+            words += [str(row["cc"]), *(f"{key} = {as_text(value)}" for key, value in set_values.items())]
+        names.append(", ".join([*words, *varied]))
     return distinct(names, lambda name, copy: f"{name} ({copy})")
 
 
@@ -301,7 +445,5 @@ def _in_full(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return str(value.get("name", json.dumps(value, sort_keys=True)))
-    return value if isinstance(value, str) else json.dumps(value)
+def _number(value: Value | None) -> float | None:
+    return None if value is None or isinstance(value, str) else float(value)

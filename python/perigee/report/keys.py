@@ -57,8 +57,22 @@ REPORT = (
     Key("sizes_mb", "sizes, MB", "[]", "Sizes of the figure of download times, 0.000001 to 1000000000."),
     Key("tests", "metrics", _listed(TESTS), "Metrics that are tested; none that is a ratio of means."),
     Key("summary", "metrics", _listed(SUMMARY), "Columns of the summary table."),
+    Key("figure", "tables", "[]", "Figures of your own: `[[figure]]`, see below."),
 )  # fmt: skip
 """The head of `report.toml`."""
+
+FIGURE = (
+    Key("figure", "kind", "required", "`lines`, `heatmap`, `scatter`, `boxes`, `cdf`, `rtt` or `time`."),
+    Key("metric", "metrics", '["goodput_mbps"]', "What it shows."),
+    Key(
+        "x", "list of keys", "[]",
+        "Along the horizontal axis: a key that varies, as `loss`; of `heatmap` two, the second vertical; of `scatter` "
+        "a metric. Without it: what suits.",
+    ),
+    Key("hue", "key", '""', 'What has a colour each. Without it: the algorithm; `"none"` for none.'),
+    Key("facet", "list of keys", "[]", "What has panels each: first the columns, then the rows, then figures."),
+)  # fmt: skip
+"""A `[[figure]]` of `report.toml`."""
 
 PUBLISHED = (
     Key("source", "text", "required", "What was measured or computed, and by whom."),

@@ -14,7 +14,7 @@ from typing import Any
 from perigee.errors import InputError
 from perigee.report import keys
 from perigee.report.keys import Key
-from perigee.statistics.metrics import Metric, metric
+from perigee.statistics.metrics import Metric, metric, numeric
 from perigee.store.results import Results
 
 LARGEST = 1e15
@@ -25,6 +25,26 @@ LARGEST_MB = 1e9
 
 EARLIEST, LATEST = 1900, 2200
 """Years of publications."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A figure that is asked for.
+
+    Attributes:
+        figure: its kind, of `perigee.report.choice.FIGURES`.
+        metrics: the quantities, see `perigee.statistics.metrics.metric`; empty: throughput.
+        x: what is along the horizontal axis; of `heatmap` two, of `scatter` a metric. Empty: what suits.
+        hue: what has a colour each; empty: the algorithm, or what suits; `none`.
+        facets: what has panels: first the columns, then the rows, then figures of their own; all that varies and is
+            not named comes after these.
+    """
+
+    figure: str
+    metrics: tuple[str, ...] = ()
+    x: tuple[str, ...] = ()
+    hue: str = ""
+    facets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,6 +62,7 @@ class ReportSettings:
         sizes_mb: sizes of the figure of download times.
         tests: metrics of the t tests.
         summary: metrics of the summary table.
+        figures: figures of the author's choice.
     """
 
     title: str = ""
@@ -54,6 +75,7 @@ class ReportSettings:
     sizes_mb: tuple[float, ...] = ()
     tests: tuple[str, ...] = keys.TESTS
     summary: tuple[str, ...] = keys.SUMMARY
+    figures: tuple[Choice, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -194,14 +216,28 @@ def report_settings(results: Results) -> ReportSettings:
         sizes_mb=table.sizes("sizes_mb"),
         tests=table.texts("tests", ReportSettings.tests),
         summary=table.texts("summary", ReportSettings.summary),
+        figures=tuple(_figure(part) for part in table.tables("figure", keys.FIGURE)),
     )
+    columns = numeric(results.table("flows"))
     for name in (*settings.tests, *settings.summary):
-        table.guard(name, lambda name=name: metric(name))
+        table.guard(name, lambda name=name: metric(name, columns))
     for name in settings.tests:
-        if metric(name).of_means:
+        if metric(name, columns).of_means:
             raise table.error(name, f"`{name}` is a ratio of means, which no flow has alone; take it out of `tests`")
     table.end()
     return settings
+
+
+def _figure(table: _Table) -> Choice:
+    found = Choice(
+        figure=table.text("figure"),
+        metrics=table.texts("metric"),
+        x=table.texts("x"),
+        hue=table.text("hue", ""),
+        facets=table.texts("facet"),
+    )
+    table.end()
+    return found
 
 
 def published(results: Results) -> Published | None:

@@ -11,26 +11,30 @@ from pathlib import Path
 
 from perigee.errors import InputError
 from perigee.report.assemble import assemble
+from perigee.report.settings import Choice
 from perigee.report.style import styled
 from perigee.store.results import Results
 
 FORMATS = ("html", "pdf", "png", "csv", "latex")
 
 
-def write_report(results: Path, out: Path | None = None, formats: Sequence[str] = ("html",)) -> list[Path]:
+def write_report(
+    results: Path, out: Path | None = None, formats: Sequence[str] = ("html",), figures: Sequence[Choice] = ()
+) -> list[Path]:
     """Write the report of a results folder.
 
     Args:
         results: the folder that `perigee run` made.
-        out: the HTML file; none: `report.html` in the folder. Other formats go to a folder beside it, named as the file
-            with `-files` instead of `.html`.
+        out: the HTML file; none: `report.html` in the folder, or `figures.html` of chosen figures. Other formats go to
+            a folder beside it, named as the file with `-files` instead of `.html`.
         formats: any of `FORMATS`.
+        figures: figures to write instead of the whole report.
 
     Returns:
         What was written: the HTML file, or the folder where no HTML was asked for.
 
     Raises:
-        InputError: the folder, a format, or a file beside the study is wrong.
+        InputError: the folder, a format, a choice of figures, or a file beside the study is wrong.
         StorageError: the report cannot be written.
     """
     from perigee.report import html, paper
@@ -40,11 +44,11 @@ def write_report(results: Path, out: Path | None = None, formats: Sequence[str] 
     for name in formats:
         if name not in FORMATS:
             raise InputError(f"--format {name}: there is no such format; the formats are: {', '.join(FORMATS)}")
-    out = out or results / "report.html"
+    out = out or results / ("figures.html" if figures else "report.html")
     if out.is_dir():
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
     with styled():
-        report = assemble(Results(results))
+        report = assemble(Results(results), figures)
         written = []
         if "html" in formats:
             html.write(report, out)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.statistics.estimates import Array, spread, time_of_size
+from perigee.statistics.expressions import Expression, parse, unit_of
 from perigee.store.results import Results
 
 
@@ -29,6 +31,7 @@ class Metric:
         scale: factor of a ratio.
         of_means: the value of a group is the ratio of the means, not the mean of the flows' ratios; it then has neither
             a spread nor a test, which would be those of another quantity.
+        expression: for arithmetic over columns: what it computes, of each flow.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Metric:
     parts: tuple[str, str] | None = None
     scale: float = 1.0
     of_means: bool = False
+    expression: Expression | None = None
 
     @property
     def heading(self) -> str:
@@ -79,29 +83,78 @@ METRICS = {
 }  # fmt: skip
 """By name."""
 
+_ALONE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TITLED = re.compile(r"(?P<title>[^=()]+?)(?:\s*\((?P<unit>[^()]*)\))?\s*=(?P<expression>.+)", re.DOTALL)
+EXCHANGE = "exchange_ms"
+"""The metric that comes from the table `exchanges`: of each flow the mean duration of its requests or pings."""
+
 _DOWNLOAD = re.compile(r"download_(\d+(?:\.\d+)?)_mb_s")
 _TIME_TO = re.compile(r"time_to_(\d+(?:\.\d+)?)_mbps_s")
 
 
-def metric(name: str) -> Metric:
-    """Return a metric by its name; `download_5_mb_s` and `time_to_100_mbps_s` work for any number.
+def metric(name: str, columns: Sequence[str] = ()) -> Metric:
+    """Return a metric by its name, or by an expression over metrics and columns.
+
+    `download_5_mb_s` and `time_to_100_mbps_s` work for any number. An expression may have a title and a unit of its
+    own: `"Efficiency (Mbit/s per ms) = goodput_mbps / rtt_mean_ms"`; otherwise its text is the title, and its unit
+    comes from the names in it.
+
+    Args:
+        name: the name or the expression.
+        columns: other names that there are: of numeric columns of `flows`.
 
     Raises:
-        InputError: there is no metric of that name.
+        InputError: there is no metric of that name, or the expression is wrong.
 
     Examples:
         >>> metric("download_5_mb_s").heading
         'Time to download 5 MB (s)'
+        >>> metric("goodput_mbps / rtt_mean_ms").heading
+        'goodput_mbps / rtt_mean_ms (Mbit/s per ms)'
+        >>> metric("Power (Mbit/s per s) = 1000 * goodput_mbps / rtt_mean_ms").heading
+        'Power (Mbit/s per s)'
+        >>> metric("sent_packets", ["sent_packets"]).heading
+        'Sent packets (packets)'
     """
     if name in METRICS:
         return METRICS[name]
+    if name == EXCHANGE:
+        return Metric(name, "Mean duration of a request or ping", "ms", 0, False)
+    if name in columns:
+        return Metric(name, _titled(name), unit_of(name), 1)
+    if not _ALONE.fullmatch(name):
+        return _own(name, columns)
     if found := _DOWNLOAD.fullmatch(name):
         return Metric(name, f"Time to download {found[1]} MB", "s", 1, False)
     if found := _TIME_TO.fullmatch(name):
         return Metric(name, f"Time to the first {found[1]} Mbit/s", "s", 0, False)
+    near = difflib.get_close_matches(name, [*METRICS, *columns], 1)
     raise InputError(
-        f"`{name}` is no metric; there are {', '.join(METRICS)}, download_<size>_mb_s and time_to_<rate>_mbps_s"
+        f"`{name}` is no metric; {f'did you mean `{near[0]}`? T' if near else 't'}here are {', '.join(METRICS)}, "
+        "download_<size>_mb_s, time_to_<rate>_mbps_s and exchange_ms, and arithmetic over these and numeric columns"
     )
+
+
+def _own(text: str, columns: Sequence[str]) -> Metric:
+    """Return the metric of an expression."""
+    titled = _TITLED.fullmatch(text.strip())
+    found = parse(titled["expression"] if titled else text)
+    for name in found.names:
+        metric(name, columns)
+    title, unit = (titled["title"].strip(), titled["unit"]) if titled else (found.text, None)
+    return Metric(found.text, title, unit if unit is not None else found.unit or "", 2, expression=found)
+
+
+def _titled(column: str) -> str:
+    """Return the name of a column as words.
+
+    Examples:
+        >>> _titled("startup_sent_packets"), _titled("goodput_p10_mbps")
+        ('Startup sent packets', 'Goodput p10')
+    """
+    words = column.split("_")
+    kept = words[:-1] if len(words) > 1 and unit_of(column) not in ("", "packets") else words
+    return " ".join(kept).capitalize()
 
 
 def with_metric(flows: pl.DataFrame, name: str, results: Results) -> pl.DataFrame:
@@ -117,20 +170,33 @@ def with_metric(flows: pl.DataFrame, name: str, results: Results) -> pl.DataFram
     """
     if name in flows.columns:
         return flows
-    wanted = metric(name)
+    wanted = metric(name, numeric(flows))
+    if wanted.expression:
+        full = flows
+        for one in wanted.expression.names:
+            full = with_metric(full, one, results)
+        return flows.with_columns(full.select(wanted.expression.value.alias(name)))
     if wanted.parts and set(wanted.parts) <= set(flows.columns):
         top, bottom = (pl.col(part).cast(pl.Float64) for part in wanted.parts)
         ratio = pl.when(bottom > 0).then(wanted.scale * top / bottom)
         return flows.with_columns(ratio.alias(name))
     maker: Callable[[pl.DataFrame, float, Results], pl.DataFrame] | None = None
+    number = 0.0
     if found := _DOWNLOAD.fullmatch(name):
         maker, number = _download_times, float(found[1])
     elif found := _TIME_TO.fullmatch(name):
         maker, number = _time_to_rate, float(found[1])
+    elif name == EXCHANGE:
+        maker = _exchange_times
     if maker is None:
         return flows.with_columns(pl.lit(None, pl.Float64).alias(name))
     keys = maker(flows, number, results).rename({"value": name})
     return flows.join(keys, on=["run", "flow"], how="left", maintain_order="left")
+
+
+def numeric(flows: pl.DataFrame) -> list[str]:
+    """Return the names of the columns of flows that hold numbers."""
+    return [name for name, kind in flows.schema.items() if kind.is_numeric()]
 
 
 def download_times(flows: pl.DataFrame, sizes_bytes: list[int], results: Results) -> pl.DataFrame:
@@ -175,6 +241,12 @@ def _time_to_rate(flows: pl.DataFrame, mbps: float, results: Results) -> pl.Data
     starts = flows.select("run", "flow", "start_s")
     series = results.table("series").filter(pl.col("goodput_mbps") >= mbps).join(starts, on=["run", "flow"])
     return series.group_by("run", "flow").agg((pl.col("t_s") - pl.col("start_s")).min().alias("value"))
+
+
+def _exchange_times(flows: pl.DataFrame, _number: float, results: Results) -> pl.DataFrame:
+    if not results.has("exchanges"):
+        return pl.DataFrame(schema={"run": flows["run"].dtype, "flow": pl.String, "value": pl.Float64})
+    return results.table("exchanges").group_by("run", "flow").agg(pl.col("duration_ms").mean().alias("value"))
 
 
 def mean(values: pl.Series) -> float:

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from perigee.errors import InputError
-from perigee.report.context import MOST_DRAWN, Context
-from perigee.report.model import Plot, Section
+from perigee.report.context import Context
+from perigee.report.model import Section
 from perigee.report.sections import (
     capture,
+    chosen,
     datagrams,
     distributions,
     download,
@@ -26,14 +26,19 @@ from perigee.report.sections import (
     sharing,
     short_time,
     summary,
+    sweep,
     tests,
     timeline,
+    tradeoff,
 )
 
 SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "published": published.values,
     "orderings": published.orderings,
+    "figures": chosen.section,
     "summary": summary.section,
+    "sweep": sweep.section,
+    "tradeoff": tradeoff.section,
     "throughput": distributions.throughput,
     "delay": distributions.delay,
     "retransmissions": distributions.retransmissions,
@@ -55,8 +60,8 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
 """By name, in the order of a report that does not choose."""
 
 BY_DEFAULT = (
-    "summary", "exchanges", "datagrams", "throughput", "delay", "retransmissions", "tests", "representative", "sharing",
-    "links", "setup",
+    "figures", "summary", "exchanges", "datagrams", "sweep", "tradeoff", "throughput", "delay", "retransmissions",
+    "tests", "representative", "sharing", "links", "setup",
 )  # fmt: skip
 """What a report shows where the study does not say."""
 
@@ -65,13 +70,6 @@ OF_FILES = ("capture", "short_time", "periods")
 
 OF_NO_FLOW = ("exchanges", "datagrams", "capture", "setup")
 """Sections that say something where each flow has failed."""
-
-TABLES = ("published", "orderings", "summary", "exchanges", "datagrams", "tests", "links", "capture", "setup")
-"""Sections that say something without figures."""
-
-
-DRAWS_MANY = ("gallery",)
-"""Sections that have a place for each of many groups."""
 
 
 def build(context: Context) -> list[Section]:
@@ -82,20 +80,14 @@ def build(context: Context) -> list[Section]:
     """
     extra = ("published", "orderings") if context.published else ()
     of_files = OF_FILES if context.results.is_analysis else ()
-    names: Sequence[str] = context.settings.sections or (*extra, *BY_DEFAULT, *of_files)
+    # A study with requests asks how long they take.
+    first = ("exchanges",) if context.groups_of("request") and not context.settings.sections else ()
+    by_default = (*first, *(name for name in BY_DEFAULT if name not in first))
+    names: Sequence[str] = context.settings.sections or (*extra, *by_default, *of_files)
     for name in names:
         if name not in SECTIONS:
             raise InputError(f"report.toml: `{name}` is no section; there are {', '.join(SECTIONS)}")
     if not context.drawn:
         names = [name for name in names if name in OF_NO_FLOW]
-    if len(context.groups) > MOST_DRAWN:
-        names = [name for name in names if name in TABLES + DRAWS_MANY]
     makers = [outcomes.section, *(SECTIONS[name] for name in names)]
-    made = [section for section in (make(context) for make in makers) if section is not None]
-    if len(context.groups) > MOST_DRAWN:
-        made = [one if one.name in DRAWS_MANY else _without_plots(one) for one in made]
-    return made
-
-
-def _without_plots(section: Section) -> Section:
-    return replace(section, blocks=[block for block in section.blocks if not isinstance(block, Plot)])
+    return [section for section in (make(context) for make in makers) if section is not None]

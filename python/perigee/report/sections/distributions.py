@@ -3,27 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import polars as pl
-from matplotlib.axes import Axes
-from matplotlib.patches import Patch
 
 from perigee.numbers import decimals, number
+from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
+from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
 from perigee.report.context import Context, Group
-from perigee.report.legends import legend_above, legend_of
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.style import INK, figure, from_zero
 from perigee.statistics.estimates import WHISKER_IQR, Array, Box, box, cumulative
 from perigee.statistics.metrics import metric, sample
 
-Curve = tuple[Array, Array]
-"""Values in rising order, and the share at or below each."""
+Kind = tuple[str, Callable[[Group], tuple[Array, Array] | None]]
+"""Title, and of a group its values in rising order with the share at or below each."""
 
-Panel = tuple[str, Callable[[Group], Curve | None]]
-"""Title, and the curve of a group."""
+MOST_PANELS = 12
+"""Panels of a figure; more groups than these hold have tables only, and the caption says so."""
+
+MOST_WORDS = 40
+"""Groups that the text for readers who cannot see a figure names."""
 
 PERCENTILES = (
     ("goodput_p10_mbps", "10th percentile"),
@@ -34,42 +36,38 @@ PERCENTILES = (
 
 
 def throughput(context: Context) -> Section | None:
-    """Return box plots of each flow's 10th, 50th and 90th percentile and mean of throughput."""
+    """Return each flow's 10th, 50th and 90th percentile and mean of throughput: as boxes, or points of few flows."""
     shown = [(name, title) for name, title in PERCENTILES if context.metrics([name])]
     if not shown:
         return None
-    drawing = figure(3.3)
-    axes = drawing.subplots()
-    groups = context.drawn
-    width = 0.8 / len(groups)
-    rows = []
-    for place, (name, title) in enumerate(shown):
-        for number_of_group, group in enumerate(groups):
-            seen = sample(group.flows, name)
-            if len(seen) == 0:
-                continue
-            one = box(seen)
-            at = place + (number_of_group - (len(groups) - 1) / 2) * width
-            _draw_box(axes, one, at, width * 0.8, group)
-            rows.append((group, name, title, one, len(seen)))
-    axes.set_xticks(range(len(shown)), [title for _, title in shown])
-    axes.set_xlabel("of each flow's throughput per second")
-    axes.set_ylabel("Throughput (Mbit/s)")
-    axes.grid(visible=False, axis="x")
-    from_zero([axes])
-    # A box of equal values is a line, which the edge of the figure would cut.
-    axes.set_ylim(top=1.03 * axes.get_ylim()[1])
-    handles = [Patch(facecolor=g.look.color, edgecolor=INK, alpha=0.75, hatch=g.look.hatch) for g in groups]
-    legend_of(drawing, handles, [group.legend for group in groups])
-    caption = (
-        "Distribution over flows of each flow's 10th, 50th and 90th percentile and mean of throughput. Boxes: "
-        f"quartiles and median; whiskers: last value within {WHISKER_IQR} interquartile ranges of the box; circles: "
-        "outliers."
-    )
-    alt = "; ".join(f"{g.label}, {title}: median {number(b.median)} Mbit/s" for g, _, title, b, _ in rows)
+    kept, left_out = context.panels(context.drawn, MOST_PANELS)
+    panels = [
+        BoxPanel(
+            panel.title,
+            [Column(text, group.look, [sample(group.flows, name) for name, _ in shown])
+             for group, text in zip(panel.groups, panel.labels, strict=True)],
+        )
+        for panel in kept
+    ]  # fmt: skip
+    rows = [
+        (group, name, title, box(seen), seen)
+        for group in context.drawn
+        for name, title in shown
+        if len(seen := sample(group.flows, name))
+    ]
+    sizes = [len(seen) for *_, seen in rows]
+    caption = ["Distribution over flows of each flow's 10th, 50th and 90th percentile and mean of throughput."]
+    if max(sizes) >= FEW:
+        caption.append(
+            f"Boxes: quartiles and median; whiskers: last value within {WHISKER_IQR} interquartile ranges of the box; "
+            "circles: outliers."
+        )
+    if min(sizes) < FEW:
+        caption.append(f"Fewer than {FEW} flows are points, with a line at their mean.")
+    alt = "; ".join(f"{g.label}, {title}: median {number(b.median)} Mbit/s" for g, _, title, b, _ in rows[:MOST_WORDS])
     table = Table(
         name="throughput-boxes",
-        caption="The boxes in numbers: throughput (Mbit/s)",
+        caption="The figure in numbers: throughput (Mbit/s)",
         head=["", "of each flow", "lower whisker", "lower quartile", "median", "upper quartile", "upper whisker",
               "outliers"],
         rows=[
@@ -79,38 +77,33 @@ def throughput(context: Context) -> Section | None:
         data=pl.DataFrame(
             [
                 {"group": g.name, "quantity": name, "unit": "Mbit/s", "whisker_low": b.low, "q1": b.q1,
-                 "median": b.median, "q3": b.q3, "whisker_high": b.high, "outliers": len(b.outliers), "flows": n}
-                for g, name, _, b, n in rows
+                 "median": b.median, "q3": b.q3, "whisker_high": b.high, "outliers": len(b.outliers),
+                 "flows": len(seen)}
+                for g, name, _, b, seen in rows
             ]
         ),
         words=(1,),
         folded=True,
     )  # fmt: skip
-    return Section("throughput", "Throughput", [Plot("throughput-boxes", caption, alt, drawing), table])
+    plot = Plot.of(
+        "throughput-boxes",
+        " ".join([*caption, left_out]).strip(),
+        alt,
+        lambda width_in: boxes_figure(
+            panels, [title for _, title in shown], "percentile or mean of a flow's throughput per second",
+            "Throughput (Mbit/s)", width_in,
+        ),
+        data=pl.DataFrame([
+            {"group": g.name, "quantity": name, "unit": "Mbit/s", "value": float(value)}
+            for g, name, _, _, seen in rows for value in seen
+        ]),
+    )  # fmt: skip
+    return Section("throughput", "Throughput", [plot, table])
 
 
 def _numbers_of(one: Box) -> list[Cell]:
     digits = decimals(1, one.median)
     return [Cell(number(value, digits)) for value in (one.low, one.q1, one.median, one.q3, one.high)]
-
-
-def _draw_box(axes: Axes, numbers: Box, at: float, width: float, group: Group) -> None:
-    stats = {
-        "whislo": numbers.low, "q1": numbers.q1, "med": numbers.median, "q3": numbers.q3,
-        "whishi": numbers.high, "fliers": numbers.outliers,
-    }  # fmt: skip
-    axes.bxp(
-        [stats],
-        positions=[at],
-        widths=width,
-        patch_artist=True,
-        manage_ticks=False,
-        boxprops={"facecolor": group.look.color, "edgecolor": INK, "alpha": 0.75, "hatch": group.look.hatch, "lw": 0.7},
-        medianprops={"color": INK, "lw": 1.6},
-        whiskerprops={"color": INK, "lw": 0.8},
-        capprops={"color": INK, "lw": 0.8},
-        flierprops={"marker": "o", "ms": 2.5, "mfc": "none", "mec": group.look.color, "mew": 0.7},
-    )
 
 
 def delay(context: Context) -> Section | None:
@@ -128,7 +121,7 @@ def _rtt_samples(context: Context) -> Plot:
     phases = [(phase, title) for phase, title in (("all", "Overall"), ("steady", "Steady state"))
               if phase in bins["phase"].unique()]  # fmt: skip
 
-    def seen(group: Group, phase: str) -> Curve | None:
+    def seen(group: Group, phase: str) -> tuple[Array, Array] | None:
         own = bins.filter(pl.col("phase") == phase).join(
             group.flows.select("run", "flow"), on=["run", "flow"], how="semi"
         )
@@ -138,13 +131,16 @@ def _rtt_samples(context: Context) -> Plot:
     return _cumulative_plot(
         context,
         [(title, partial(seen, phase=phase)) for phase, title in phases],
-        name="rtt-distribution",
-        label="Round-trip time (ms)",
-        caption="Cumulative distribution of the round-trip time of every acknowledgement of all flows; the highest "
-        "0.1 % lie beyond the right edge.",
-        digits=0,
-        unit="ms",
-        of="acknowledgements",
+        Words(
+            name="rtt-distribution",
+            label="Round-trip time (ms)",
+            quantity="rtt_ms",
+            caption="Cumulative distribution of the round-trip time of every acknowledgement of all flows; the highest "
+            "0.1 % lie beyond the right edge.",
+            digits=0,
+            unit="ms",
+            of="acknowledgements",
+        ),
         upper_share=0.999,
     )
 
@@ -154,7 +150,8 @@ def retransmissions(context: Context) -> Section | None:
     names = tuple(one.name for one in context.metrics(["retransmitted_percent", "steady_retransmitted_percent"]))
     if not names:
         return None
-    plot = _cumulative_of_flows(context, names, "retransmission-distribution", 2)
+    has_any = any(sample(context.with_metric(g, name), name).any() for g in context.drawn for name in names)
+    plots = [_cumulative_of_flows(context, names, "retransmission-distribution", 2)] if has_any else []
     rows, data = [], []
     for group in context.groups:
         cells = [Cell(group.label)]
@@ -182,57 +179,77 @@ def retransmissions(context: Context) -> Section | None:
         rows=rows,
         data=pl.DataFrame(data),
     )
-    return Section("retransmissions", "Retransmissions", [plot, table])
+    return Section("retransmissions", "Retransmissions", [*plots, table])
 
 
 def _cumulative_of_flows(context: Context, names: tuple[str, ...], name: str, digits: int) -> Plot:
-    def seen(group: Group, wanted: str) -> Curve | None:
+    def seen(group: Group, wanted: str) -> tuple[Array, Array] | None:
         values = sample(context.with_metric(group, wanted), wanted)
         return None if len(values) == 0 else cumulative(values)
 
     metrics = context.metrics(names)
-    kind = "Retransmitted share" if metrics[0].unit == "%" else "Round-trip time"
+    unit = metrics[0].unit
+    kind = "Retransmitted share" if unit == "%" else "Round-trip time"
     return _cumulative_plot(
         context,
         [(one.title.split(", ")[-1].capitalize(), partial(seen, wanted=one.name)) for one in metrics],
-        name=name,
-        label=f"{kind} ({metrics[0].unit})",
-        caption=f"Cumulative distribution over flows of each flow's {kind.lower()}.",
-        digits=digits,
-        unit=metrics[0].unit,
-        of="flows",
+        Words(
+            name=name,
+            label=f"{kind} ({unit})",
+            quantity="retransmitted_percent" if unit == "%" else "rtt_ms",
+            caption=f"Cumulative distribution over flows of each flow's {kind.lower()}.",
+            digits=digits,
+            unit=unit,
+            of="flows",
+        ),
         upper_share=1.0,
     )
 
 
-def _cumulative_plot(
-    context: Context, panels: list[Panel], *, name: str, label: str, caption: str, digits: int, unit: str, of: str,
-    upper_share: float,
-) -> Plot:  # fmt: skip
-    drawing = figure(3.1)
-    all_axes = drawing.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    words = []
-    for axes, (title, seen_of) in zip(all_axes, panels, strict=True):
-        right = 0.0
-        for group in context.drawn:
-            seen = seen_of(group)
-            if seen is None:
-                continue
-            x, share = seen
-            low = 0.0 if x[0] >= 0 and unit == "%" else x[0]
-            axes.step(
-                np.concatenate([[low], x]), np.concatenate([[0], share]), where="post", color=group.look.color,
-                ls=group.look.dash, label=group.legend,
-            )  # fmt: skip
-            right = max(right, float(x[np.searchsorted(share, upper_share - 1e-9)]))
-            median = float(x[np.searchsorted(share, 0.5)])
-            words.append(f"{title}, {group.label}: median {number(median, digits)} {unit}")
-        axes.set_title(title)
-        axes.set_xlabel(label)
-        axes.set_ylim(0, 1.01)
-        axes.set_xlim(right=right * 1.02 if right else 1.0)
-        if unit == "%":
-            axes.set_xlim(left=-0.01 * max(right, 1e-6))
-    all_axes[0].set_ylabel(f"Share of {of}")
-    legend_above(drawing, all_axes[0])
-    return Plot(name, caption, "; ".join(words), drawing)
+@dataclass(frozen=True)
+class Words:
+    """What a figure of cumulative distributions says.
+
+    Attributes:
+        name: of its files.
+        label: of the horizontal axis.
+        quantity: its column in the data.
+        caption: what it shows.
+        digits: of a median.
+        unit: of the quantity.
+        of: what the shares are of.
+    """
+
+    name: str
+    label: str
+    quantity: str
+    caption: str
+    digits: int
+    unit: str
+    of: str
+
+
+def _cumulative_plot(context: Context, kinds: Sequence[Kind], words: Words, upper_share: float) -> Plot:
+    """Return a figure of cumulative distributions: kinds beside each other, or below where what varies has columns."""
+    kept, left_out = context.panels(context.drawn, MOST_PANELS // len(kinds))
+    panels, alts = [], []
+    for kind, seen_of in kinds:
+        for panel in kept:
+            found = [(group, text, seen_of(group)) for group, text in zip(panel.groups, panel.labels, strict=True)]
+            curves = [Curve(text, group.look, *seen) for group, text, seen in found if seen is not None]
+            title, row = (panel.title, kind) if len(kept) > 1 else (kind, "")
+            panels += [CurvePanel(title, row, curves)] if curves else []
+            named = [", ".join(word for word in (kind, panel.title, one.label) if word) for one in curves]
+            alts += [
+                f"{name}: median {number(curve.at(0.5), words.digits)} {words.unit}"
+                for name, curve in zip(named, curves, strict=True)
+            ]
+    return Plot.of(
+        words.name,
+        f"{words.caption} {left_out}".strip(),
+        "; ".join(alts[:MOST_WORDS]),
+        lambda width_in: cumulative_figure(
+            panels, words.label, words.of, upper_share, width_in, begins_at_zero=words.unit == "%"
+        ),
+        data=data_of(panels, words.quantity),
+    )

@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+
 import numpy as np
 import polars as pl
+from matplotlib.figure import Figure
 
 from perigee.numbers import number
+from perigee.report.charts.grid import grid
 from perigee.report.context import Context
-from perigee.report.legends import legend_above
 from perigee.report.model import Cell, Plot, Section, Table
-from perigee.report.style import figure
-from perigee.statistics.estimates import mean_interval
+from perigee.report.panels import Panel
+from perigee.statistics.estimates import Array, mean_interval
 from perigee.statistics.metrics import download_times
+
+MOST_PANELS = 6
 
 IN_TABLE = 6
 """So many sizes are in the printed table; all are in the data."""
@@ -23,9 +29,9 @@ def section(context: Context) -> Section | None:
     sizes = [round(size * 1e6) for size in context.settings.sizes_mb]
     if not sizes:
         return None
-    drawing = figure(3.3)
-    axes = drawing.subplots()
-    data, cells, highest = [], {}, 0.0
+    kept, left_out = context.panels(context.drawn, MOST_PANELS)
+    data: list[dict[str, object]] = []
+    cells, curves = {}, {}
     for group in context.drawn:
         times = download_times(group.flows, sizes, context.results)
         mine = times.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
@@ -33,23 +39,13 @@ def section(context: Context) -> Section | None:
         points = [(size / 1e6, *mean_interval(found[size]), len(found[size])) for size in sizes if size in found]
         if not points:
             continue
-        x, mean, half = (np.array([point[column] for point in points]) for column in range(3))
-        axes.plot(
-            x, mean, color=group.look.color, ls=group.look.dash, marker=group.look.marker,
-            markevery=max(1, len(x) // 10), label=group.legend,
-        )  # fmt: skip
-        axes.fill_between(x, mean - half, mean + half, color=group.look.color, alpha=0.2, lw=0)
-        highest = max(highest, float(mean.max()))
+        curves[group.number] = np.array([point[:3] for point in points])
         for megabytes, m, h, flows in points:
             cells[group.number, megabytes] = (m, h)
             data.append({"group": group.name, "size_mb": megabytes, "mean_s": m, "half_width_95_s": h, "flows": flows})
     if not data:
         return None
-    axes.set_xlabel("Size of the object (MB)")
-    axes.set_ylabel("Time to download (s)")
-    axes.set_xlim(left=0)
-    axes.set_ylim(0, 1.3 * highest)
-    legend_above(drawing, axes)
+    kept = [panel for panel in kept if any(group.number in curves for group in panel.groups)]
     shown = [size / 1e6 for size in _spread(sizes)]
     table = Table(
         name="download-times",
@@ -66,14 +62,39 @@ def section(context: Context) -> Section | None:
         for group in context.groups
         if (group.number, last) in cells
     )
-    plot = Plot(
-        "download-time",
+    caption = (
         "Time from opening the connection to the last byte of an object of each size: mean over flows; shaded, where "
-        "it can be seen: 95 % confidence interval.",
-        alt,
-        drawing,
+        f"it can be seen: 95 % confidence interval. {left_out}"
     )
+    plot = Plot.of("download-time", caption.strip(), alt, partial(_figure, kept, curves))
     return Section("download", "Time to download an object", [plot, table])
+
+
+def _figure(kept: Sequence[Panel], curves: Mapping[int, Array], width_in: float) -> Figure:
+    labels = list(dict.fromkeys(text for panel in kept for text in panel.labels))
+    places = [(0, column) for column in range(len(kept))]
+    laid = grid(
+        width_in, 1, [panel.title for panel in kept], places, labels=labels,
+        height_in=2.6 if len(kept) == 1 else 1.8, narrowest_in=2.2,
+    )  # fmt: skip
+    highest = 0.0
+    for (_, column), axes in laid.panels.items():
+        for group, text in kept[column].labelled():
+            if group.number not in curves:
+                continue
+            x, mean, half = curves[group.number].T
+            axes.plot(
+                x, mean, color=group.look.color, ls=group.look.dash, marker=group.look.marker,
+                markevery=max(1, len(x) // 10), label=text or None,
+            )  # fmt: skip
+            axes.fill_between(x, mean - half, mean + half, color=group.look.color, alpha=0.2, lw=0)
+            highest = max(highest, float(mean.max()))
+    for axes in laid.panels.values():
+        axes.set_xlim(left=0)
+        axes.set_ylim(0, 1.3 * highest)
+    laid.label("Size of the object (MB)", ["Time to download (s)"])
+    laid.legend_of_lines()
+    return laid.figure
 
 
 def _spread(sizes: list[int]) -> list[int]:

@@ -3,16 +3,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import polars as pl
+from matplotlib.figure import Figure
 
 from perigee.numbers import number
-from perigee.report.context import MOST_DRAWN, Context
-from perigee.report.legends import legend_above
+from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
+from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.style import figure
+from perigee.report.panels import roles
+from perigee.report.sections import sweep
 from perigee.statistics.estimates import cumulative
-from perigee.statistics.metrics import sample_of
+from perigee.statistics.metrics import EXCHANGE, metric, sample_of
+
+KINDS = ("request", "ping")
+
+TITLES = {"request": "Mean duration of a request", "ping": "Mean round trip of a ping"}
+"""What is drawn over what varies: of each flow the mean over its exchanges."""
+
+MOST_PANELS = 12
+"""Panels of a figure."""
 
 
 def section(context: Context) -> Section | None:
@@ -21,7 +35,7 @@ def section(context: Context) -> Section | None:
     if not groups or not context.results.has("exchanges"):
         return None
     exchanges = context.results.table("exchanges")
-    rows, data, curves = [], [], []
+    rows, data = [], []
     for group in groups:
         own = exchanges.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
         took = sample_of(own["duration_ms"])
@@ -36,8 +50,6 @@ def section(context: Context) -> Section | None:
             {"group": group.name, "exchanges": own.height, "mean_ms": mean, "median_ms": median, "p95_ms": p95,
              "p99_ms": p99, "unanswered": lost}
         )  # fmt: skip
-        if len(took):
-            curves.append((group, took))
     table = Table(
         name="exchanges",
         caption="Requests until their response's last byte, and pings: duration (ms)",
@@ -45,17 +57,50 @@ def section(context: Context) -> Section | None:
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
     )
-    blocks: list[Block] = [table]
-    if curves and len(groups) <= MOST_DRAWN:
-        drawing = figure(3.3)
-        axes = drawing.subplots()
-        for group, took in curves:
-            x, share = cumulative(took)
-            axes.step(x, share, where="post", color=group.look.color, ls=group.look.dash, label=group.legend)
-        axes.set_xlabel("Duration (ms)")
-        axes.set_ylabel("Share of exchanges")
-        axes.set_ylim(0, 1.01)
-        legend_above(drawing, axes)
-        alt = "; ".join(f"{group.label}: median {number(float(np.median(took)), 0)} ms" for group, took in curves)
-        blocks.append(Plot("exchanges", "Cumulative distribution of the durations.", alt, drawing))
-    return Section("exchanges", "Requests and pings", blocks)
+    lines = [block for kind in KINDS for block in _over_what_varies(context, kind)]
+    return Section("exchanges", "Requests and pings", [*lines, table, *_distributions(context, exchanges)])
+
+
+def _over_what_varies(context: Context, kind: str) -> Sequence[Block]:
+    """Return the mean duration over what varies beside the algorithm, where something does."""
+    groups = [group for group in context.groups_of(kind) if not group.flows.is_empty()]
+    place = sweep.with_x(roles(context.factors(groups)))
+    if place.x is None:
+        return []
+    duration = replace(metric(EXCHANGE), title=TITLES[kind])
+    if not any(context.with_metric(group, EXCHANGE)[EXCHANGE].count() for group in groups):
+        return []
+    return sweep.blocks(context, groups, [duration], place)
+
+
+def _distributions(context: Context, exchanges: pl.DataFrame) -> Sequence[Block]:
+    blocks: list[Block] = []
+    for kind in KINDS:
+        panels, words = [], []
+        kept, left_out = context.panels(context.groups_of(kind), MOST_PANELS)
+        for panel in kept:
+            curves = []
+            for group, text in zip(panel.groups, panel.labels, strict=True):
+                own = exchanges.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
+                took = sample_of(own["duration_ms"])
+                if len(took):
+                    curves.append(Curve(text, group.look, *cumulative(took)))
+                    words.append(f"{group.label}: median {number(float(np.median(took)), 0)} ms")
+            panels += [CurvePanel(panel.title, "", curves)] if curves else []
+        if panels:
+            of = {"request": "requests", "ping": "pings"}[kind]
+            name = "exchanges" if kind == "request" else "pings"
+            blocks.append(
+                Plot.of(
+                    f"{name}-distribution",
+                    f"Cumulative distribution of the durations of {of}. {left_out}".strip(),
+                    "; ".join(words),
+                    partial(_drawn, panels, of),
+                    data=data_of(panels, "duration_ms"),
+                )
+            )
+    return blocks
+
+
+def _drawn(panels: Sequence[CurvePanel], of: str, width_in: float) -> Figure:
+    return cumulative_figure(panels, "Duration (ms)", of, 1.0, width_in, begins_at_zero=False)

@@ -3,17 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import polars as pl
+from matplotlib.figure import Figure
 
 from perigee.numbers import number
+from perigee.report.charts.grid import grid
 from perigee.report.context import Context, Group
-from perigee.report.legends import legend_above
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.style import figure, from_zero, plain_numbers
-from perigee.statistics.metrics import mean, sample_of
+from perigee.report.panels import Panel
+from perigee.report.sections.representative import DENSE
+from perigee.report.style import from_zero, plain_numbers
+from perigee.statistics.metrics import largest, mean, sample_of
+
+MOST_PANELS = 6
+"""Panels of the figure of the queue."""
 
 REASONS = (
     ("dropped_queue_full_packets", "queue full"),
@@ -80,34 +87,65 @@ def _using(context: Context, link: str, groups: Sequence[Group]) -> Sequence[Gro
 
 
 def _queue(context: Context, link: str) -> Plot:
-    drawing = figure(3.6)
-    queue, drops = drawing.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    words = []
-    groups = _using(context, link, context.drawn)
-    for group in groups:
-        run, _ = context.typical[group.number]
-        part = context.link_series(run, link)
-        t, look = part["t_s"].to_numpy(), group.look
-        dense = len(t) > 4000
-        backlog = (part["queue_bytes"] / 1e6).to_numpy()
-        lost = (part["dropped_packets"].cast(pl.Float64)).to_numpy()
-        queue.plot(t, backlog, color=look.color, ls=look.dash, lw=1.1, label=group.legend, rasterized=dense)
-        drops.plot(t, lost, color=look.color, ls=look.dash, lw=1.1, rasterized=dense)
-        words.append(
-            f"{group.label}: largest queue {number(float(backlog.max()))} MB, {number(float(lost.sum()), 0)} drops"
+    kept, left_out = context.panels(_using(context, link, context.drawn), MOST_PANELS)
+    parts = {
+        group.number: context.link_series(context.typical[group.number][0], link).with_columns(
+            (pl.col("queue_bytes") / 1e6).alias("queue_mb"), pl.col("dropped_packets").cast(pl.Float64)
         )
-    queue.set_ylabel("Queue (MB)")
-    drops.set_ylabel("Dropped packets\nper interval")
-    drops.set_yscale("symlog", linthresh=10)
-    plain_numbers(drops.yaxis)
-    drops.set_xlabel("Time (s)")
-    drops.set_xlim(left=0)
-    from_zero([queue, drops])
-    drawing.align_ylabels()
-    legend_above(drawing, queue)
-    return Plot(
+        for panel in kept
+        for group in panel.groups
+    }
+    drops = any(part["dropped_packets"].sum() > 0 for part in parts.values())
+    rows = [("queue_mb", "Queue (MB)"), *([("dropped_packets", "Dropped packets per interval")] if drops else [])]
+    words = [
+        f"{group.label}: largest queue {number(largest(parts[group.number]['queue_mb']))} MB, "
+        f"{number(float(parts[group.number]['dropped_packets'].sum()), 0)} drops"
+        for panel in kept
+        for group in panel.groups
+    ]
+    data = [
+        parts[group.number].select(
+            pl.lit(group.name).alias("group"), pl.lit(link).alias("link"), "run", "t_s", "queue_mb", "dropped_packets"
+        )
+        for panel in kept
+        for group in panel.groups
+    ]
+    shown = f"Queue of {link}" + (" and packets it dropped" if drops else "")
+    drawn = [group for panel in kept for group in panel.groups]
+    of = "each group's" if len(drawn) > 1 else f"the ({drawn[0].label})"
+    return Plot.of(
         "queue",
-        f"Queue of {link} and packets it dropped, over time, in the run of each group's representative flow.",
+        f"{shown}, over time, in the run of {of} representative flow. {left_out}".strip(),
         "; ".join(words),
-        drawing,
+        partial(_queue_figure, kept, parts, rows),
+        data=pl.concat(data),
     )
+
+
+def _queue_figure(
+    kept: Sequence[Panel], parts: Mapping[int, pl.DataFrame], rows: Sequence[tuple[str, str]], width_in: float
+) -> Figure:
+    there = [(row, column) for row in range(len(rows)) for column in range(len(kept))]
+    labels = list(dict.fromkeys(text for panel in kept for text in panel.labels))
+    several = len(kept) > 1
+    laid = grid(
+        width_in, len(rows), [panel.title for panel in kept], there, labels=labels,
+        height_in=1.4 if several else 1.7, narrowest_in=2.0, is_stacked=True,
+    )  # fmt: skip
+    for (row, column), axes in laid.panels.items():
+        for group, text in kept[column].labelled():
+            part, look = parts[group.number], group.look
+            axes.plot(
+                part["t_s"].to_numpy(), part[rows[row][0]].to_numpy(), color=look.color, ls=look.dash, lw=1.1,
+                label=text or None, rasterized=part.height > DENSE,
+            )  # fmt: skip
+        if rows[row][0] == "dropped_packets":
+            axes.set_yscale("symlog", linthresh=10)
+            plain_numbers(axes.yaxis)
+    for axes in laid.panels.values():
+        axes.set_xlim(left=0)
+    from_zero(list(laid.panels.values()))
+    laid.label("Time (s)", [label for _, label in rows])
+    laid.legend_of_lines()
+    laid.figure.align_ylabels()
+    return laid.figure

@@ -3,15 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+
 import numpy as np
+from matplotlib.figure import Figure
 
 from perigee.numbers import number
+from perigee.report.charts.grid import grid
 from perigee.report.context import Context
-from perigee.report.legends import legend_above
 from perigee.report.model import Plot, Section
+from perigee.report.panels import Panel
 from perigee.report.ranking import ALGORITHM, Question, rankings
 from perigee.report.sections.summary import metric_table
-from perigee.report.style import INK, figure, from_zero
+from perigee.report.style import COLUMN_IN, INK, from_zero
+
+MOST_PANELS = 6
 
 
 def section(context: Context) -> Section | None:
@@ -22,24 +29,44 @@ def section(context: Context) -> Section | None:
     caption = "Power: mean throughput (Mbit/s) over mean round-trip time (s), a ratio of means, which has no spread"
     found = rankings(context, [Question(context.groups, ALGORITHM, metrics)])
     table = metric_table(context, metrics, "power", caption, found)
-    drawing = figure(2.8)
-    axes = drawing.subplots()
-    groups = context.drawn
-    width = 0.8 / len(groups)
-    words = []
-    for number_of_group, group in enumerate(groups):
-        power = np.array([context.value(group, one) for one in metrics])
-        at = np.arange(len(metrics)) + (number_of_group - (len(groups) - 1) / 2) * width
-        bars = axes.bar(
-            at, power, width * 0.9, color=group.look.color, hatch=group.look.hatch, edgecolor=INK, lw=0.5, alpha=0.85,
-            label=group.legend,
-        )  # fmt: skip
-        axes.bar_label(bars, [number(value, 0) for value in power], fontsize=7.5, padding=1)
-        words += [f"{group.label} {one.title.lower()} {number(v, 0)}" for one, v in zip(metrics, power, strict=True)]
-    axes.set_xticks(range(len(metrics)), [one.title.removesuffix(" power") for one in metrics])
-    axes.set_ylabel("Power (Mbit/s per s)")
-    axes.grid(visible=False, axis="x")
-    from_zero([axes])
-    legend_above(drawing, axes)
-    plot = Plot("power", "Power by phase.", "; ".join(words), drawing)
+    kept, left_out = context.panels(context.drawn, MOST_PANELS)
+    values = {group.number: [context.value(group, one) for one in metrics] for group in context.drawn}
+    words = [
+        f"{group.label} {one.title.lower()} {number(value, 0)}"
+        for panel in kept
+        for group in panel.groups
+        for one, value in zip(metrics, values[group.number], strict=True)
+    ]
+    ticks = [one.title.removesuffix(" power") for one in metrics]
+    plot = Plot.of(
+        "power", f"Power by phase. {left_out}".strip(), "; ".join(words), partial(_figure, kept, values, ticks)
+    )
     return Section("power", "Power", [table, plot])
+
+
+def _figure(
+    kept: Sequence[Panel], values: Mapping[int, Sequence[float]], ticks: Sequence[str], width_in: float
+) -> Figure:
+    labels = list(dict.fromkeys(text for panel in kept for text in panel.labels))
+    places = [(0, column) for column in range(len(kept))]
+    laid = grid(
+        width_in, 1, [panel.title for panel in kept], places, labels=labels,
+        height_in=2.1 if len(kept) == 1 else 1.7, narrowest_in=2.2,
+    )  # fmt: skip
+    for (_, column), axes in laid.panels.items():
+        width = 0.8 / len(kept[column].groups)
+        for place, (group, text) in enumerate(kept[column].labelled()):
+            power = values[group.number]
+            at = np.arange(len(ticks)) + (place - (len(kept[column].groups) - 1) / 2) * width
+            bars = axes.bar(
+                at, power, width * 0.9, color=group.look.color, hatch=group.look.hatch, edgecolor=INK, lw=0.5,
+                alpha=0.85, label=text or None,
+            )  # fmt: skip
+            if len(kept) == 1 and width_in > COLUMN_IN:
+                axes.bar_label(bars, [number(value, 0) for value in power], fontsize=7.5, padding=1)
+        axes.set_xticks(range(len(ticks)), list(ticks))
+        axes.grid(visible=False, axis="x")
+    from_zero(list(laid.panels.values()))
+    laid.label("", ["Power (Mbit/s per s)"])
+    laid.legend_of_lines()
+    return laid.figure

@@ -1,44 +1,94 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""One flow of each group, the nearest to its group's median, as three stacked graphs over time."""
+"""One flow of each group, the nearest to its group's median, over time: throughput, round trip, window, queue."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from perigee.numbers import number
+from perigee.report.charts.grid import grid
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Plot, Section, Text
-from perigee.report.style import figure
+from perigee.report.panels import Panel
+from perigee.report.style import Look
 from perigee.statistics.metrics import largest, sample_of
+
+MOST_PANELS = 4
+"""Points of what varies that are shown."""
+
+IN_A_FIGURE = 4
+"""Flows beside each other."""
+
+DENSE = 4000
+"""A series of more points is drawn as pixels, so that the page stays small."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What is drawn over time.
+
+    Attributes:
+        name: its column.
+        label: of its axis.
+        tail: the share of the values that the scale shows, in %; single ones beyond it are cut off.
+    """
+
+    name: str
+    label: str
+    tail: float
+
+
+QUANTITIES = (
+    Quantity("goodput_mbps", "Throughput (Mbit/s)", 99.9),
+    Quantity("rtt_ms", "Round-trip time (ms)", 99.8),
+    Quantity("cwnd_packets", "Window (packets)", 99.8),
+    Quantity("queue_mb", "Queue (MB)", 100.0),
+    Quantity("retransmitted_percent", "Retransmitted (%)", 100.0),
+)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A flow over time.
+
+    Attributes:
+        group: its group.
+        label: what it is called.
+        run: its run.
+        row: its row of `flows`.
+        series: `t_s` since it began, and the columns of `QUANTITIES`.
+        link: the directed link whose queue is shown; none where it is not known.
+    """
+
+    group: Group
+    label: str
+    run: int
+    row: Mapping[str, Any]
+    series: pl.DataFrame
+    link: str | None
 
 
 def section(context: Context) -> Section | None:
-    """Return a figure per group."""
+    """Return a figure per point of what varies, a column per flow."""
     if not context.results.has("series"):
         return None
-    chosen = {group.number: context.series(*context.typical[group.number]) for group in context.drawn}
-    end = max(largest(part["t_s"]) for part in chosen.values())
-    top_rate, top_rtt = _tops(list(chosen.values()))
+    kept, left_out = context.panels(context.drawn, MOST_PANELS)
     blocks: list[Block] = [
         Text(
             "The flow of each that is nearest to the median of its group in throughput, start-up throughput, "
-            "round-trip time and retransmitted share. The scales are the same in all."
+            f"round-trip time and retransmitted share. The panels of a row have one scale. {left_out}".strip()
         )
     ]
-    blocks += [_plot(context, group, chosen[group.number], (end, top_rate, top_rtt)) for group in context.drawn]
+    for panel in kept:
+        blocks += _plots(context, panel)
     return Section("representative", "A representative flow of each", blocks)
-
-
-def _tops(parts: list[pl.DataFrame]) -> tuple[float, float]:
-    """Return the upper ends of the scales of throughput and round-trip time, over all but the rarest values."""
-    rates = np.concatenate([sample_of(part["goodput_mbps"]) for part in parts])
-    delays = np.concatenate([sample_of(rtt_of(part)) for part in parts])
-    return (
-        float(np.percentile(rates, 99.9)) * 1.08 if len(rates) else 1.0,
-        float(np.percentile(delays, 99.8)) * 1.08 if len(delays) else 1.0,
-    )
 
 
 def rtt_of(series: pl.DataFrame) -> pl.Series:
@@ -48,42 +98,106 @@ def rtt_of(series: pl.DataFrame) -> pl.Series:
     return series["srtt_ms"]
 
 
-def line(axes: Axes, x: pl.Series, y: pl.Series, group: Group, label: str | None = None) -> None:
+def line(axes: Axes, x: pl.Series, y: pl.Series, style: Look, label: str | None = None) -> None:
     """Draw a time series; a dense one as pixels, so that the page stays small."""
     axes.plot(
-        x.to_numpy(), y.cast(pl.Float64).to_numpy(), color=group.look.color, lw=1.1, label=label,
-        rasterized=len(x) > 4000,
+        x.to_numpy(), y.cast(pl.Float64).to_numpy(), color=style.color, lw=1.1, label=label,
+        rasterized=len(x) > DENSE,
     )  # fmt: skip
 
 
-def _plot(context: Context, group: Group, part: pl.DataFrame, tops: tuple[float, float, float]) -> Plot:
-    end, top_rate, top_rtt = tops
-    drawing = figure(4.3, 5.0)
-    rate, delay, lost = drawing.subplots(3, 1, sharex=True, height_ratios=[3, 3, 2])
-    t = part["t_s"]
-    line(rate, t, part["goodput_mbps"], group)
-    line(delay, t, rtt_of(part), group)
-    sent = part["sent_packets"] if "sent_packets" in part.columns else part["goodput_mbps"] * 86.3
-    share = (100 * part["retransmitted_packets"] / sent).fill_nan(0.0)
-    lost.fill_between(t.to_numpy(), share.to_numpy(), step="pre", color=group.look.color, lw=0.6, alpha=0.8)
-    rate.set_title(group.label)
-    rate.set_ylabel("Throughput\n(Mbit/s)")
-    delay.set_ylabel("Round-trip\ntime (ms)")
-    lost.set_ylabel("Retrans-\nmitted (%)")
-    lost.set_xlabel("Time since the download began (s)")
-    rate.set_ylim(0, top_rate)
-    delay.set_ylim(0, top_rtt)
-    lost.set_ylim(0, max(1.0, largest(share) * 1.1))
-    lost.set_xlim(0, end)
-    drawing.align_ylabels()
+def shown(context: Context, group: Group, label: str) -> Shown:
+    """Return the representative flow of a group."""
     run, flow = context.typical[group.number]
-    row = group.flows.filter((pl.col("run") == run) & (pl.col("flow") == flow)).row(0, named=True)
-    mean = f"{number(row['goodput_mbps'])} Mbit/s over {number(row['duration_s'], 0)} s"
-    return Plot(
-        name=f"representative-{group.name}",
-        caption=f"{group.label}: {mean} (run {run}).",
-        alt=f"{group.label} over time: {mean}, mean round-trip time {number(row['rtt_mean_ms'], 0)} ms, "
-        f"{row['retransmitted_packets']} packets retransmitted",
-        figure=drawing,
-        half=True,
+    row = group.flows.row(by_predicate=(pl.col("run") == run) & (pl.col("flow") == flow), named=True)
+    part = context.series(run, flow)
+    if "sent_packets" in part.columns:
+        known = pl.col("sent_packets") > 0
+        share: pl.Expr = pl.when(known).then(100 * pl.col("retransmitted_packets") / pl.col("sent_packets"))
+    else:
+        share = pl.lit(None, pl.Float64)
+    series = part.select(
+        "t_s", pl.col("goodput_mbps").cast(pl.Float64), rtt_of(part).cast(pl.Float64).alias("rtt_ms"),
+        pl.col("cwnd_packets").cast(pl.Float64), share.cast(pl.Float64).alias("retransmitted_percent"),
+    )  # fmt: skip
+    link = context.link_of(row)
+    if link is None:
+        return Shown(group, label, run, row, series.with_columns(queue_mb=pl.lit(None, pl.Float64)), None)
+    queue = context.link_series(run, link).select(
+        (pl.col("t_s") - row["start_s"]).alias("t_s"), (pl.col("queue_bytes") / 1e6).alias("queue_mb")
     )
+    near = series.sort("t_s").join_asof(queue.sort("t_s"), on="t_s", strategy="nearest", tolerance=context.interval_s)
+    return Shown(group, label, run, row, near, link)
+
+
+def _plots(context: Context, panel: Panel) -> Iterator[Plot]:
+    flows = [
+        shown(context, group, label or group.label) for group, label in zip(panel.groups, panel.labels, strict=True)
+    ]
+    tops = {one.name: _top(one, flows) for one in QUANTITIES}
+    for begin in range(0, len(flows), IN_A_FIGURE):
+        part = flows[begin : begin + IN_A_FIGURE]
+        yield _plot(panel.title, part, {name: top for name, top in tops.items() if top is not None})
+
+
+def _top(quantity: Quantity, flows: Sequence[Shown]) -> float | None:
+    """Return the upper end of a quantity's scale over flows; none where no flow has it, or none has more than zero."""
+    values = np.concatenate([sample_of(one.series[quantity.name]) for one in flows])
+    values = values[np.isfinite(values)]
+    if len(values) == 0 or not values.max() > 0:
+        return None
+    return 1.08 * float(np.percentile(values, quantity.tail))
+
+
+def _plot(title: str, flows: Sequence[Shown], tops: Mapping[str, float]) -> Plot:
+    means = [f"{number(one.row['goodput_mbps'])} Mbit/s over {number(one.row['duration_s'], 0)} s" for one in flows]
+    of = f"{title}: " if title else ""
+    links = dict.fromkeys(one.link for one in flows if one.link)
+    said = [f"{one.label} {mean} (run {one.run})" for one, mean in zip(flows, means, strict=True)]
+    caption = f"{of}{'; '.join(said)}." + (f" Queue: of {', '.join(links)}." if links and "queue_mb" in tops else "")
+    alt = "; ".join(
+        f"{one.label} over time: {mean}, mean round-trip time {number(one.row['rtt_mean_ms'], 0)} ms, "
+        f"{one.row['retransmitted_packets']} packets retransmitted"
+        for one, mean in zip(flows, means, strict=True)
+    )
+    data = pl.concat(
+        [
+            one.series.select(
+                pl.lit(one.group.name).alias("group"), pl.lit(one.run, pl.Int64).alias("run"), "t_s",
+                *(quantity.name for quantity in QUANTITIES),
+            )
+            for one in flows
+        ]
+    )  # fmt: skip
+    name = "-".join(word for word in ("representative", title, flows[0].label if len(flows) == 1 else "") if word)
+    return Plot.of(name, caption, of + alt, lambda width_in: _figure(flows, tops, width_in), data=data)
+
+
+def _figure(flows: Sequence[Shown], tops: Mapping[str, float], width_in: float) -> Figure:
+    rows = [one for one in QUANTITIES if one.name in tops]
+    there = [
+        (row, column)
+        for row, quantity in enumerate(rows)
+        for column, one in enumerate(flows)
+        if one.series[quantity.name].drop_nans().count()
+    ]
+    laid = grid(
+        width_in, len(rows), [one.label for one in flows], there, height_in=1.15, narrowest_in=1.6, is_stacked=True,
+    )  # fmt: skip
+    for (row, column), axes in laid.panels.items():
+        quantity, one = rows[row], flows[column]
+        t, values = one.series["t_s"], one.series[quantity.name]
+        if quantity.name == "retransmitted_percent":
+            filled = values.fill_nan(0.0).fill_null(0.0).to_numpy()
+            axes.fill_between(
+                t.to_numpy(), filled, step="pre", color=one.group.look.color, lw=0.6, alpha=0.8,
+                rasterized=len(t) > DENSE,
+            )  # fmt: skip
+        else:
+            line(axes, t, values, one.group.look)
+        axes.set_ylim(0, tops[quantity.name])
+    for axes in laid.panels.values():
+        axes.set_xlim(0, max(largest(one.series["t_s"]) for one in flows) or 1.0)
+    laid.label("Time since the flow began (s)", [one.label for one in rows])
+    laid.figure.align_ylabels()
+    return laid.figure

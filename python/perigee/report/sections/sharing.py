@@ -10,20 +10,22 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from matplotlib.artist import Artist
+from matplotlib.figure import Figure
 
 from perigee.numbers import number, with_spread
+from perigee.report.charts.grid import grid
 from perigee.report.context import Context
-from perigee.report.legends import legend_of
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.network import Meeting
+from perigee.report.sections.representative import DENSE
 from perigee.report.sections.timeline import capacity_area
-from perigee.report.style import INK, figure
+from perigee.report.style import INK
 from perigee.report.utilisation import utilisation
 from perigee.statistics.estimates import Array, jain, most_typical, spread
 from perigee.statistics.metrics import mean
 
-COLUMNS = 2
+MOST_PANELS = 12
+"""Combinations in the figure; the table has all."""
 
 SAME = 0.99
 """A flow that has this share of its time in common with the others has all of it in common."""
@@ -182,46 +184,66 @@ def _with_spread(values: Array, digits: int) -> str:
 
 
 def _plot(context: Context, found: Sequence[Combination]) -> Plot:
-    columns = min(COLUMNS, len(found))
-    height = math.ceil(len(found) / columns)
-    drawing = figure(0.5 + 1.65 * height)
-    panels = drawing.subplots(height, columns, sharex=True, sharey=True, squeeze=False)
-    for axes, one in zip(panels.flat, found, strict=False):
-        run = one.meetings[one.typical].run
+    shown = found[:MOST_PANELS]
+    links = sorted({one.link for one in shown if one.link})
+    caption = "Throughput of flows that share a link, in the round of each combination that is nearest to its medians"
+    caption += f"; grey: capacity of {', '.join(links)}." if links else "."
+    if len(shown) < len(found):
+        caption += f" Shown are the first {len(shown)} of {len(found)} combinations; the table has all."
+    series = [(one, row, _series(context, one, row)) for one in shown for row in one.rows[one.typical]]
+    data = pl.concat(
+        [
+            part.select(
+                pl.lit(one.title).alias("together"), pl.lit(row["flow"]).alias("flow"), pl.lit(row["cc"]).alias("cc"),
+                "t_s", pl.col("goodput_mbps").cast(pl.Float64),
+            )
+            for one, row, part in series
+        ]
+    )  # fmt: skip
+    alt = "Throughput over time of: " + "; ".join(one.title for one in shown)
+    return Plot.of("sharing", caption, alt, lambda width_in: _figure(context, shown, width_in), data=data)
+
+
+def _series(context: Context, one: Combination, row: Mapping[str, Any]) -> pl.DataFrame:
+    """Return what a flow got in the typical round, in the run's time."""
+    part = context.series(one.meetings[one.typical].run, row["flow"])
+    return part.with_columns(pl.col("t_s") + row["start_s"])
+
+
+def _figure(context: Context, shown: Sequence[Combination], width_in: float) -> Figure:
+    panels = [_drawing(context, one) for one in shown]
+    labels = list(dict.fromkeys(label for drawn in panels for *_, label in drawn))
+    laid = grid(
+        width_in, 1, [one.title for one in shown], [(0, place) for place in range(len(shown))], labels=labels,
+        height_in=1.7 if len(shown) > 1 else 2.2, narrowest_in=2.8,
+    )  # fmt: skip
+    for (_, place), axes in laid.panels.items():
+        one = shown[place]
         if one.link:
-            capacity_area(axes, context.link_series(run, one.link), 0.0)
-        rows = one.rows[one.typical]
-        drawn: set[str] = set()
-        for row in rows:
-            part = context.series(run, row["flow"])
-            look = context.look_of(row)
-            same = row["cc"] in drawn
-            drawn.add(row["cc"])
-            label = "another of the same" if same else context.label(row["cc"]) or row["flow"]
+            capacity_area(axes, context.link_series(one.meetings[one.typical].run, one.link), 0.0)
+        for row, color, dash, label in panels[place]:
+            part = _series(context, one, row)
             axes.plot(
-                (part["t_s"] + row["start_s"]).to_numpy(), part["goodput_mbps"].to_numpy(),
-                color=INK if same else look.color, ls=(0, (2, 1)) if same else look.dash, lw=1,
-                label=label, rasterized=len(part) > 4000,
+                part["t_s"].to_numpy(), part["goodput_mbps"].to_numpy(), color=color, ls=dash, lw=1, label=label,
+                rasterized=len(part) > DENSE,
             )  # fmt: skip
-        axes.set_title(one.title, fontsize=8.5)
     # The panels share their scales, which begin with the first flow and end where the largest of all is.
-    panels.flat[0].set_ylim(bottom=0)
-    panels.flat[0].margins(x=0)
-    panels.flat[0].set_xlim(left=math.floor(min(row["start_s"] for one in found for row in one.rows[one.typical])))
-    for axes in panels.flat[len(found) :]:
-        axes.set_visible(False)
-    seen: dict[str, Artist] = {}
-    for axes in panels.flat[: len(found)]:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            seen.setdefault(label, handle)
-    legend_of(drawing, list(seen.values()), list(seen))
-    drawing.supxlabel("Time (s)", fontsize=9)
-    drawing.supylabel("Throughput (Mbit/s)", fontsize=9)
-    links = sorted({one.link for one in found if one.link})
-    return Plot(
-        "sharing",
-        "Throughput of flows that share a link, in the round of each combination that is nearest to its medians"
-        + (f"; grey: capacity of {', '.join(links)}." if links else "."),
-        "Throughput over time of: " + "; ".join(one.title for one in found),
-        drawing,
-    )
+    first = next(iter(laid.panels.values()))
+    first.set_ylim(bottom=0)
+    first.margins(x=0)
+    first.set_xlim(left=math.floor(min(row["start_s"] for one in shown for row in one.rows[one.typical])))
+    laid.label("Time (s)", ["Throughput (Mbit/s)"])
+    laid.legend_of_lines()
+    return laid.figure
+
+
+def _drawing(context: Context, one: Combination) -> list[tuple[Mapping[str, Any], str, Any, str]]:
+    """Return of each flow of a combination its row, colour, dash and label: those of its algorithm."""
+    drawn: list[tuple[Mapping[str, Any], str, Any, str]] = []
+    for row in one.rows[one.typical]:
+        look = context.look_of(row)
+        name = context.algorithm(row) if row["cc"] else str(row["flow"])
+        is_same = any(name == label.lstrip() for *_, label in drawn)
+        label = "another of the same" if is_same else f" {name}" if name.startswith("_") else name
+        drawn.append((row, INK if is_same else look.color, (0, (2, 1)) if is_same else look.dash, label))
+    return drawn

@@ -3,44 +3,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+
 import numpy as np
 import polars as pl
+from matplotlib.figure import Figure
 
 from perigee.numbers import number
+from perigee.report.charts.grid import grid
 from perigee.report.context import Context
-from perigee.report.legends import legend_above
 from perigee.report.model import Plot, Section
-from perigee.report.style import figure, from_zero
+from perigee.report.panels import Panel
+from perigee.report.sections.representative import DENSE
+from perigee.report.style import from_zero
 from perigee.statistics.estimates import Array, sliding_mean
 
 WINDOW_S = 10.0
+
+MOST_PANELS = 6
 
 
 def section(context: Context) -> Section | None:
     """Return the short-time goodput of the typical flow of each group over time."""
     if not context.results.has("series"):
         return None
-    drawing = figure(3.2)
-    axes = drawing.subplots()
-    words = []
-    for group in context.drawn:
-        t, goodput = short_time(context.series(*context.typical[group.number]))
-        if not len(t):
-            continue
-        axes.plot(t, goodput, color=group.look.color, ls=group.look.dash, label=group.legend, rasterized=len(t) > 4000)
-        words.append(f"{group.label}: {number(float(goodput.min()), 2)} to {number(float(goodput.max()), 2)} Mbit/s")
-    if not words:
+    kept, left_out = context.panels(context.drawn, MOST_PANELS)
+    curves = {
+        group.number: short_time(context.series(*context.typical[group.number]))
+        for panel in kept
+        for group in panel.groups
+    }
+    kept = [panel for panel in kept if any(len(curves[group.number][0]) for group in panel.groups)]
+    if not kept:
         return None
-    axes.set_xlabel("Time since the flow began (s)")
-    axes.set_ylabel("Short-time goodput (Mbit/s)")
-    axes.set_xlim(left=0)
-    from_zero([axes])
-    legend_above(drawing, axes)
+    drawn = [group for panel in kept for group in panel.groups if len(curves[group.number][0])]
+    words = []
+    for group in drawn:
+        goodput = curves[group.number][1]
+        words.append(f"{group.label}: {number(float(goodput.min()), 2)} to {number(float(goodput.max()), 2)} Mbit/s")
     caption = (
         f"Payload that the receiver had got, in order or not, in the {WINDOW_S:g} s before each instant. At the "
-        "sender's side it counts when its acknowledgement, selective or not, comes."
+        f"sender's side it counts when its acknowledgement, selective or not, comes. {left_out}"
     )
-    return Section("short-time", "Short-time goodput", [Plot("short-time", caption, "; ".join(words), drawing)])
+    data = pl.concat(
+        [
+            pl.DataFrame({"group": group.name, "t_s": curves[group.number][0], "goodput_mbps": curves[group.number][1]})
+            for group in drawn
+        ]
+    )
+    plot = Plot.of("short-time", caption.strip(), "; ".join(words), partial(_figure, kept, curves), data=data)
+    return Section("short-time", "Short-time goodput", [plot])
+
+
+def _figure(kept: Sequence[Panel], curves: Mapping[int, tuple[Array, Array]], width_in: float) -> Figure:
+    labels = list(dict.fromkeys(text for panel in kept for text in panel.labels))
+    places = [(0, column) for column in range(len(kept))]
+    laid = grid(
+        width_in, 1, [panel.title for panel in kept], places, labels=labels,
+        height_in=2.4 if len(kept) == 1 else 1.8, narrowest_in=2.2,
+    )  # fmt: skip
+    for (_, column), axes in laid.panels.items():
+        for group, text in kept[column].labelled():
+            t, goodput = curves[group.number]
+            axes.plot(
+                t, goodput, color=group.look.color, ls=group.look.dash, label=text or None, rasterized=len(t) > DENSE
+            )
+        axes.set_xlim(left=0)
+    from_zero(list(laid.panels.values()))
+    laid.label("Time since the flow began (s)", ["Short-time goodput (Mbit/s)"])
+    laid.legend_of_lines()
+    return laid.figure
 
 
 def short_time(series: pl.DataFrame) -> tuple[Array, Array]:

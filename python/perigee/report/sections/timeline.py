@@ -10,11 +10,14 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from perigee.numbers import number
 from perigee.report.context import Context, Group
-from perigee.report.model import Block, Cell, Plot, Section, Table
+from perigee.report.model import Block, Cell, Plot, Section, Table, Text
 from perigee.report.sections.representative import line, rtt_of
 from perigee.report.style import FAINT, figure, plain_numbers
 from perigee.report.utilisation import utilisation
 from perigee.statistics.metrics import largest, mean, sample_of
+
+MOST_PANELS = 4
+"""Points of what varies whose flows are drawn."""
 
 LOG_FROM = 8
 """Delays that differ by more than this factor are shown on a logarithmic scale."""
@@ -26,11 +29,16 @@ def section(context: Context) -> Section | None:
     if link is None or not context.results.has("series"):
         return None
     table = _table(context, link)
-    shown = [(group, context.series(*context.typical[group.number])) for group in context.drawn]
+    some, left_out = context.some(MOST_PANELS)
+    shown = [(group, context.series(*context.typical[group.number])) for group in some]
     delays = pl.concat([rtt_of(part).drop_nulls() for _, part in shown])
     known = sample_of(delays)
     scale = (float(known.min()) * 0.8, float(np.percentile(known, 99.8)) * 1.2) if len(known) else (0.0, 1.0)
-    blocks: list[Block] = [table, *(_plot(context, group, part, link, scale) for group, part in shown)]
+    blocks: list[Block] = [
+        table,
+        *([Text(left_out)] if left_out else []),
+        *(_plot(context, group, part, link, scale) for group, part in shown),
+    ]
     return Section("timeline", "Capacity, throughput and delay over time", blocks)
 
 
@@ -77,8 +85,8 @@ def _plot(context: Context, group: Group, part: pl.DataFrame, link: str, scale: 
     takes = context.network.takes(row, link)
     if takes:
         capacity_area(rate, context.link_series(run, link), row["start_s"], f"capacity of {link}")
-    line(rate, part["t_s"], part["goodput_mbps"], group, label="throughput")
-    line(delay, part["t_s"], rtt_of(part), group)
+    line(rate, part["t_s"], part["goodput_mbps"], group.look, label="throughput")
+    line(delay, part["t_s"], rtt_of(part), group.look)
     rate.set_title(group.label)
     rate.set_ylabel("Mbit/s")
     rate.set_ylim(bottom=0)

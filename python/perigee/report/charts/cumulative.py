@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Cumulative distributions: a step per value, a curve per group, panels for what else varies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from perigee.report.charts.grid import grid
+from perigee.report.style import Look
+from perigee.statistics.estimates import Array
+
+MOST_ROWS = 2000
+"""Points of a curve in the data files; a longer one is thinned, evenly in its share."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A cumulative distribution.
+
+    Attributes:
+        label: what it is called in the legend; empty: it has no entry.
+        look: how it is drawn.
+        values: in rising order.
+        share: at or below each value, in 0..1.
+    """
+
+    label: str
+    look: Look
+    values: Array
+    share: Array
+
+    def at(self, share: float) -> float:
+        """Return the value that this share is at or below."""
+        return float(self.values[min(int(np.searchsorted(self.share, share - 1e-9)), len(self.values) - 1)])
+
+
+@dataclass(frozen=True)
+class CurvePanel:
+    """A panel of curves.
+
+    Attributes:
+        title: of the column.
+        row: of the row; empty where there is one row.
+        curves: its curves.
+    """
+
+    title: str
+    row: str
+    curves: Sequence[Curve]
+
+
+def cumulative_figure(
+    panels: Sequence[CurvePanel], label: str, of: str, upper_share: float, width_in: float, *, begins_at_zero: bool
+) -> Figure:
+    """Draw cumulative distributions.
+
+    Args:
+        panels: with curves.
+        label: of the horizontal axis.
+        of: what the shares are of.
+        upper_share: the horizontal axes end where the curves reach this share.
+        width_in: width of the figure.
+        begins_at_zero: whether no value is below zero, and zero is a value as any: then the axes show it.
+    """
+    there = [panel for panel in panels if panel.curves]
+    titles = list(dict.fromkeys(panel.title for panel in there))
+    rows = list(dict.fromkeys(panel.row for panel in there))
+    by_place = {(rows.index(panel.row), titles.index(panel.title)): panel for panel in there}
+    labels = list(dict.fromkeys(curve.label for panel in there for curve in panel.curves))
+    laid = grid(
+        width_in, len(rows), titles, by_place, labels=labels, height_in=2.4 if len(by_place) <= 3 else 1.8,
+        narrowest_in=2.2 if width_in > 4 else 1.6, share_x=False,
+    )  # fmt: skip
+    for place, axes in laid.panels.items():
+        draw(axes, by_place[place].curves, upper_share, begins_at_zero=begins_at_zero)
+    laid.label(label, [(f"{row}:\n" if row else "") + f"Share of {of}" for row in rows])
+    laid.legend_of_lines()
+    return laid.figure
+
+
+def draw(axes: Axes, curves: Sequence[Curve], upper_share: float, *, begins_at_zero: bool) -> None:
+    """Draw cumulative distributions into axes."""
+    right = 0.0
+    for curve in curves:
+        low = 0.0 if begins_at_zero else curve.values[0]
+        label = f" {curve.label}" if curve.label.startswith("_") else curve.label
+        axes.step(
+            np.concatenate([[low], curve.values]), np.concatenate([[0], curve.share]), where="post",
+            color=curve.look.color, ls=curve.look.dash, label=label or None,
+        )  # fmt: skip
+        right = max(right, curve.at(upper_share))
+    axes.set_ylim(0, 1.01)
+    axes.set_xlim(right=right * 1.02 if right else 1.0)
+    least = 0.0 if begins_at_zero else min(float(curve.values[0]) for curve in curves)
+    axes.set_xlim(left=least - max(0.02 * (right - least), 1e-8))
+
+
+def data_of(panels: Sequence[CurvePanel], quantity: str) -> pl.DataFrame:
+    """Return the curves in numbers: `panel, row, curve`, the quantity, and `share`."""
+    rows = []
+    for panel in panels:
+        for curve in panel.curves:
+            step = max(1, len(curve.values) // MOST_ROWS)
+            kept = np.unique(np.concatenate([np.arange(0, len(curve.values), step), [len(curve.values) - 1]]))
+            rows.append(
+                pl.DataFrame(
+                    {"panel": panel.title, "row": panel.row, "curve": curve.label, quantity: curve.values[kept],
+                     "share": curve.share[kept]}
+                )
+            )  # fmt: skip
+    return pl.concat(rows) if rows else pl.DataFrame()

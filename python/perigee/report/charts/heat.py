@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A quantity over two things that vary, as a map of colours with its numbers; a panel per algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from perigee.numbers import decimals, number
+from perigee.report.charts.grid import grid
+from perigee.report.charts.sample import Sample, by_levels, texts
+from perigee.report.charts.scales import LOG_VALUES_FROM
+from perigee.report.factors import Factor
+from perigee.report.legends import POINTS_PER_IN, width_of
+from perigee.report.style import INK, plain_numbers
+from perigee.statistics.estimates import Array
+from perigee.statistics.metrics import Metric
+
+COLOURS = "cividis"
+"""Read alike by all eyes, and in grey."""
+
+LETTERS = 6.5
+"""Size of the numbers in the cells, in points."""
+
+
+def heat(sample_: Sample, metric: Metric, axes: tuple[Factor, Factor], panel: Factor | None, width_in: float) -> Figure:
+    """Draw a metric over two factors.
+
+    Args:
+        sample_: the flows.
+        metric: the quantity.
+        axes: what is along the horizontal axis, and along the vertical one.
+        panel: what has a panel each.
+        width_in: width of the figure.
+    """
+    x, y = axes
+    maps = {column: table(sample_, metric, axes, panel, text) for column, text in enumerate(texts(panel))}
+    there = {column: found for column, found in maps.items() if np.isfinite(found).any()}
+    values = np.concatenate([found[np.isfinite(found)] for found in there.values()])
+    norm = norm_of(values)
+    laid = grid(
+        0.9 * width_in,
+        1,
+        [panel.said(text) if panel else "" for text in texts(panel)],
+        [(0, column) for column in there],
+        height_in=0.6 + 0.28 * max(3, len(y.levels)),
+        narrowest_in=max(1.6, 0.8 + 0.36 * len(x.levels)),
+        share_x=False,
+        share_y=False,
+    )
+    laid.figure.set_figwidth(width_in)
+    wide = 0.85 * width_in / max(1, min(len(there), int(width_in / 1.6))) / len(x.levels)
+    for (_, column), one in laid.panels.items():
+        draw(one, there[column], (x, y), norm, metric, room_in=wide)
+    laid.label(x.heading, [y.heading])
+    bar = laid.figure.colorbar(
+        ScalarMappable(norm, COLOURS), ax=list(laid.panels.values()), label=metric.heading, pad=0.02, aspect=30
+    )
+    plain_numbers(bar.ax.yaxis)
+    bar.outline.set_visible(False)
+    return laid.figure
+
+
+def table(
+    sample_: Sample, metric: Metric, axes: tuple[Factor, Factor], panel: Factor | None = None, text: str = ""
+) -> Array:
+    """Return the means, shape (levels of the vertical factor, of the horizontal one); NaN where there is none."""
+    x, y = axes
+    found = np.full((len(y.levels), len(x.levels)), np.nan)
+    means = by_levels(Sample(sample_.part({panel: text}), sample_.looks), metric, [y, x])
+    for row, vertical in enumerate(texts(y)):
+        for column, horizontal in enumerate(texts(x)):
+            if (vertical, horizontal) in means:
+                found[row, column] = means[vertical, horizontal].mean
+    return found
+
+
+def norm_of(values: Array) -> Normalize:
+    """Return the scale of the colours, the same in all panels: logarithmic where the values span decades."""
+    low, high = float(values.min()), float(values.max())
+    if low > 0 and high >= LOG_VALUES_FROM * low:
+        return LogNorm(low, high)
+    return Normalize(min(low, 0.0), high if high > low else low + 1.0)
+
+
+def draw(
+    axes: Axes, means: Array, factors: tuple[Factor, Factor], norm: Normalize, metric: Metric, *, room_in: float = 0.5
+) -> None:
+    """Draw a map into axes; its numbers too where a cell, `room_in` wide, has room for them."""
+    x, y = factors
+    axes.pcolormesh(np.ma.masked_invalid(means), norm=norm, cmap=COLOURS, edgecolors="white", lw=0.6)
+    axes.grid(visible=False)
+    for axis, factor in ((axes.xaxis, x), (axes.yaxis, y)):
+        ticks = [f"{level.number:g}" if level.number is not None else level.text for level in factor.levels]
+        axis.set_ticks([place + 0.5 for place in range(len(ticks))], ticks)
+        axis.set_minor_locator(NullLocator())
+    axes.tick_params(length=0)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_visible(False)
+    written = {place: number(value, _digits(metric, value)) for place, value in np.ndenumerate(means)}
+    if max(width_of(text, LETTERS) for text in written.values()) > 0.95 * room_in * POINTS_PER_IN:
+        return
+    for (row, column), text in written.items():
+        value = means[row, column]
+        if np.isfinite(value):
+            colour = INK if float(norm(value)) > 0.55 else "white"
+            axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=LETTERS, color=colour)
+
+
+def _digits(metric: Metric, value: float) -> int:
+    digits = decimals(metric.digits, value)
+    return max(0, digits - 1) if abs(value) >= 100 else min(digits, 2)
+
+
+def caption(metric: Metric, axes: Sequence[Factor]) -> str:
+    """Return what the map shows."""
+    return f"{metric.title} over {axes[0].title.lower()} and {axes[1].title.lower()}: means; one scale of colours."

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A line per algorithm over what varies, with the interval of each mean; panels for what else varies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from perigee.report.charts.grid import Place, grid
+from perigee.report.charts.sample import Sample, by_levels, texts
+from perigee.report.charts.scales import lay_out, places, values_axis
+from perigee.report.factors import Factor
+from perigee.statistics.metrics import Metric, sample
+
+
+def lines(
+    sample_: Sample,
+    metrics: Sequence[Metric],
+    x: Factor,
+    hue: Factor | None,
+    facets: tuple[Factor | None, Factor | None],
+    width_in: float,
+) -> Figure:
+    """Draw means over what varies.
+
+    Args:
+        sample_: the flows.
+        metrics: the quantities: a row of panels each, or, with `facets[1]`, the one.
+        x: what is along the horizontal axis.
+        hue: what has a line each.
+        facets: what makes the columns, and the rows.
+        width_in: width of the figure.
+    """
+    columns, rows = facets
+    down: list[tuple[Metric, str]] = [(metric, text) for metric in metrics for text in texts(rows)]
+    there: dict[Place, bool] = {}
+    for row, (metric, text) in enumerate(down):
+        for column, above in enumerate(texts(columns)):
+            part = sample_.part({columns: above, rows: text})
+            there[row, column] = len(sample(part, metric.name)) > 0
+    laid = grid(
+        width_in,
+        len(down),
+        [columns.said(text) if columns else "" for text in texts(columns)],
+        [place for place, has in there.items() if has],
+        labels=texts(hue) if hue else (),
+    )
+    in_a_line = len({place[1] for place in laid.panels})
+    for (row, column), axes in laid.panels.items():
+        metric, text = down[row]
+        own = Sample(sample_.part({columns: texts(columns)[column], rows: text}), sample_.looks)
+        draw(axes, own, metric, x, hue)
+        lay_out(axes, x, 0.75 * width_in / min(in_a_line, 4))
+    for row in range(len(down)):
+        seen = [axes for (own, _), axes in laid.panels.items() if own == row]
+        drawn = [drawing for axes in seen for drawing in _extent(axes)]
+        if seen and drawn:
+            values_axis(seen, min(drawn), max(drawn))
+    labels = [
+        f"{metric.heading}\n{rows.said(text)}" if rows else metric.heading for metric, text in down
+    ]  # fmt: skip
+    laid.label(x.heading, labels)
+    laid.legend_of_lines()
+    return laid.figure
+
+
+def draw(axes: Axes, sample_: Sample, metric: Metric, x: Factor, hue: Factor | None) -> None:
+    """Draw a line per level of `hue` into axes: means of a metric over `x`, with their 95 % confidence intervals."""
+    at = dict(zip(texts(x), places(x), strict=True))
+    levels, found = texts(hue), by_levels(sample_, metric, [hue, x])
+    for number, text in enumerate(levels):
+        known = [(where, found[text, level]) for level, where in at.items() if (text, level) in found]
+        if not known:
+            continue
+        style = sample_.look(text)
+        # Words side by side: so are their marks.
+        shift = 0.0 if x.is_number else 0.6 * ((number + 0.5) / len(levels) - 0.5)
+        where = np.array([place + shift for place, _ in known])
+        mean = np.array([one.mean for _, one in known])
+        half = np.array([one.half_width for _, one in known])
+        label = f" {text}" if text.startswith("_") else text
+        dash = style.dash if x.is_number else ""
+        axes.plot(where, mean, color=style.color, ls=dash, marker=style.marker, label=label or None)
+        has = np.isfinite(half)
+        if has.any():
+            axes.errorbar(where[has], mean[has], half[has], color=style.color, ls="", capsize=2, elinewidth=0.8)
+
+
+def _extent(axes: Axes) -> list[float]:
+    """Return the least and largest of the means that are drawn."""
+    drawn = [np.asarray(line.get_ydata(), dtype=float) for line in axes.lines if line.get_marker() not in ("_", "|")]
+    values = np.concatenate(drawn) if drawn else np.empty(0)
+    values = values[np.isfinite(values)]
+    return [float(values.min()), float(values.max())] if len(values) else []

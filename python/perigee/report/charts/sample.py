@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What is drawn: flows with the values of what varies and of quantities, and their means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from perigee.report.factors import Factor
+from perigee.report.style import Look, look
+from perigee.statistics.estimates import mean_interval
+from perigee.statistics.metrics import Metric, group_value, sample
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Flows to draw.
+
+    Attributes:
+        flows: a row per flow: a column of text per factor, under its name, and a column per metric, under its name.
+        looks: how each level of the hue is drawn, by its text.
+    """
+
+    flows: pl.DataFrame
+    looks: Mapping[str, Look]
+
+    def look(self, text: str) -> Look:
+        """Return how a level of the hue is drawn; of figures without a hue: everything."""
+        return self.looks.get(text, look(0))
+
+    def part(self, levels: Mapping[Factor, str] | Mapping[Factor | None, str]) -> pl.DataFrame:
+        """Return the flows at levels of factors; a factor that is none matches all."""
+        chosen = [pl.col(one.name) == text for one, text in levels.items() if one is not None]
+        return self.flows.filter(*chosen) if chosen else self.flows
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A quantity of flows that differ in their round only.
+
+    Attributes:
+        mean: the mean over the flows; of a ratio of means that.
+        half_width: of its 95 % confidence interval; NaN where it has none.
+        flows: how many flows it is of.
+    """
+
+    mean: float
+    half_width: float
+    flows: int
+
+
+def texts(one: Factor | None) -> list[str]:
+    """Return the levels of a factor; of none a single one without a text."""
+    return [level.text for level in one.levels] if one else [""]
+
+
+def mean_of(flows: pl.DataFrame, metric: Metric) -> Mean | None:
+    """Return a metric of flows; none where no flow has it."""
+    seen = sample(flows, metric.name)
+    if len(seen) == 0:
+        return None
+    mean, half = mean_interval(seen)
+    if metric.of_means:
+        mean, half = group_value(flows, metric), float("nan")
+    return Mean(mean, half, len(seen))
+
+
+def by_levels(sample_: Sample, metric: Metric, factors: Sequence[Factor | None]) -> dict[tuple[str, ...], Mean]:
+    """Return the means of a metric by the levels of factors; a factor that is none has one level, without a text."""
+    names = [one.name for one in factors if one is not None]
+    parts = sample_.flows.partition_by(names, as_dict=True) if names else {(): sample_.flows}
+    found = {}
+    for key, part in parts.items():
+        own, texts_of = mean_of(part, metric), iter(key)
+        if own is not None:
+            found[tuple("" if one is None else str(next(texts_of)) for one in factors)] = own
+    return found
+
+
+def means(sample_: Sample, metrics: Sequence[Metric], factors: Sequence[Factor]) -> pl.DataFrame:
+    """Return the means of metrics at all combinations of levels.
+
+    Returns:
+        Columns of the factors' names (text; numbers too in `NAME_number`, in the unit of the factor), `quantity, unit,
+        mean, half_width_95, flows`.
+    """
+    rows = list(_means(sample_, metrics, factors))
+    return pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
+def _means(sample_: Sample, metrics: Sequence[Metric], factors: Sequence[Factor]) -> Iterator[dict[str, object]]:
+    names = [one.name for one in factors]
+    numbers = {one.name: {level.text: level.number for level in one.levels} for one in factors if one.is_number}
+    parts = sample_.flows.partition_by(names, as_dict=True, maintain_order=True) if names else {(): sample_.flows}
+    for metric in metrics:
+        for key, part in parts.items():
+            found = mean_of(part, metric)
+            if found is None:
+                continue
+            here = dict(zip(names, key, strict=True))
+            yield here | {f"{name}_number": by[str(here[name])] for name, by in numbers.items()} | {
+                "quantity": metric.name, "unit": metric.unit, "mean": found.mean, "half_width_95": found.half_width,
+                "flows": found.flows,
+            }  # fmt: skip

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Axes of what varies: numbers where they are, logarithmic where they span decades; words side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from perigee.report.factors import Factor
+from perigee.report.legends import POINTS_PER_IN, broken, width_of
+from perigee.report.style import plain_numbers
+
+LOG_FROM = 20.0
+"""What varies by this factor and more is shown on a logarithmic scale."""
+
+CROWDED_FROM = 5.0
+"""Numbers that differ by this factor are on a logarithmic scale where a linear one would crowd them at one end."""
+
+LOG_VALUES_FROM = 100.0
+"""Measured values that differ by this factor and more, and are never zero, are shown on a logarithmic scale."""
+
+MOST_TICKS = 8
+"""With so many values each has a tick."""
+
+
+def places(x: Factor) -> list[float]:
+    """Return where the levels of a factor are on its axis: numbers where they are, words at 0, 1, 2, ..."""
+    return x.numbers if x.is_number else [float(place) for place in range(len(x.levels))]
+
+
+def scale_of(numbers: Sequence[float]) -> str:
+    """Return the scale for numbers: `linear`, `log`, or `symlog` where zero is among numbers that span decades.
+
+    Examples:
+        >>> scale_of([10, 20, 50]), scale_of([0.01, 1]), scale_of([0, 0.01, 1]), scale_of([-1, 100]), scale_of([0, 1])
+        ('linear', 'log', 'symlog', 'linear', 'linear')
+        >>> scale_of([50, 100, 200, 400])
+        'log'
+    """
+    positive = sorted(number for number in numbers if number > 0)
+    if min(numbers) < 0 or not positive:
+        return "linear"
+    if positive[-1] < LOG_FROM * positive[0] and not _is_crowded(positive):
+        return "linear"
+    return "log" if len(positive) == len(numbers) else "symlog"
+
+
+def _is_crowded(positive: Sequence[float]) -> bool:
+    """Whether numbers that span half a decade or more stand more evenly on a logarithmic scale by far."""
+    if len(positive) < 3 or positive[-1] < CROWDED_FROM * positive[0]:
+        return False
+    nearest = min(b - a for a, b in pairwise(positive)) / (positive[-1] - positive[0])
+    in_logs = min(math.log(b / a) for a, b in pairwise(positive)) / math.log(positive[-1] / positive[0])
+    return nearest < in_logs / 2
+
+
+def lay_out(axes: Axes, x: Factor, width_in: float) -> None:
+    """Lay the horizontal axis of panels out for a factor; `width_in` is that of a panel."""
+    at = places(x)
+    if x.is_number:
+        scale = scale_of(at)
+        if scale == "symlog":
+            least = min(number for number in at if number > 0)
+            axes.set_xscale("symlog", linthresh=least, linscale=0.6)
+        else:
+            axes.set_xscale(scale)
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        if len(at) > MOST_TICKS:
+            if scale == "log":
+                axes.xaxis.set_major_locator(LogLocator())
+            plain_numbers(axes.xaxis)
+            return
+        texts = [f"{number:g}" for number in at]
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    else:
+        texts = [broken(level.text, max(0.5, width_in / len(at)), _size()) for level in x.levels]
+        axes.set_xlim(-0.6, len(at) - 0.4)
+    axes.xaxis.set_major_locator(FixedLocator(at))
+    axes.set_xticks(at, texts)
+    needed = sum(max(width_of(line, _size()) for line in text.splitlines() or [""]) + _size() for text in texts)
+    if needed > 0.8 * width_in * POINTS_PER_IN:
+        axes.tick_params(axis="x", labelrotation=45)
+        for label in axes.get_xticklabels():
+            label.set(ha="right", rotation_mode="anchor")
+
+
+def values_axis(panels: Sequence[Axes], least: float, largest: float) -> None:
+    """Begin the vertical axes of panels at zero; logarithmic where the values, from least to largest, span decades."""
+    for axes in panels:
+        if least > 0 and largest >= LOG_VALUES_FROM * least:
+            axes.set_yscale("log")
+            axes.set_ylim(least / 1.5, largest * 1.5)
+            plain_numbers(axes.yaxis)
+        elif least >= 0:
+            axes.set_ylim(0, 1.06 * largest if largest > 0 else 1.0)
+
+
+def _size() -> float:
+    size: float = mpl.rcParams["xtick.labelsize"]
+    return float(size)

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Figures that a user chooses: which kind, of which quantities, and what goes where."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from perigee.errors import InputError
+from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
+from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
+from perigee.report.context import Context, Group
+from perigee.report.factors import Factor
+from perigee.report.model import Plot
+from perigee.report.panels import Panel, Roles, few, hue_of, panels, roles
+from perigee.report.sections import distributions, representative, sweep, tradeoff
+from perigee.report.settings import Choice
+from perigee.statistics.estimates import cumulative
+from perigee.statistics.metrics import Metric, metric, numeric, sample
+
+MOST_PANELS = 12
+"""Panels of a figure."""
+
+NONE = "none"
+"""What is given as a hue for none."""
+
+
+def plots_of(context: Context, choice: Choice) -> list[Plot]:
+    """Return the figures of a choice.
+
+    Raises:
+        InputError: there is no such kind, metric or key, or the kind cannot show what is asked; the message says what
+            there is.
+    """
+    if choice.figure not in FIGURES:
+        raise _unknown("figure", choice.figure, list(FIGURES))
+    metrics = [metric(name, numeric(context.rows)) for name in choice.metrics or ("goodput_mbps",)]
+    groups = _with_values(context, metrics)
+    _, make = FIGURES[choice.figure]
+    made = make(context, groups, metrics, choice)
+    if not made:
+        raise InputError(f"--figure {choice.figure}: these results have nothing that it shows")
+    return made
+
+
+def _with_values(context: Context, metrics: Sequence[Metric]) -> list[Group]:
+    """Return the groups to draw: of bulk transfers, else of the kind of flows that has the first metric."""
+    candidates = [context.drawn, *(context.groups_of(kind) for kind in ("request", "ping", "udp"))]
+    for groups in candidates:
+        kept = [group for group in groups if not group.flows.is_empty()]
+        if any(context.with_metric(group, metrics[0].name)[metrics[0].name].count() for group in kept):
+            return kept
+    raise InputError(f"--metric {metrics[0].name}: no flow of these results has a value of it")
+
+
+def _lines(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
+    place = _placed(context.factors(groups), choice)
+    if place.x is None:
+        raise InputError("--figure lines: nothing varies beside the colours; use boxes, or give --x")
+    return [block for block in sweep.lines_only(context, groups, metrics, place) if isinstance(block, Plot)]
+
+
+def _heatmap(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
+    factors = context.factors(groups)
+    numbers = sorted((one for one in factors if one.is_number), key=lambda one: -len(one.levels))
+    words = [one for one in factors if not one.is_number and not one.is_algorithm]
+    chosen = [_factor(factors, key, "--x") for key in choice.x[:2]]
+    axes = (chosen + [one for one in numbers + words if one not in chosen])[:2]
+    if len(axes) < 2:
+        raise InputError(
+            f"--figure heatmap: two things must vary beside the algorithm, and here only {_listed(factors)} does"
+        )
+    place = _placed(
+        [one for one in factors if one not in axes], Choice("heatmap", hue=choice.hue, facets=choice.facets)
+    )
+    rest = [one for one in (place.x, *place.facets) if one is not None]
+    kept, left_out = few(panels(groups, rest, None), rest, MOST_PANELS // 2)
+    made = []
+    for panel in kept:
+        part = context.sample(groups, metrics, place.hue)
+        levels = {one: panel.levels[one.key] for one in rest}
+        own = sweep.at(part, levels)
+        where = " ".join(words for words in (panel.title, left_out) if words)
+        there = [one for one in metrics if own.flows[one.name].count()]
+        made += [sweep.map_plot(own, one, (axes[0], axes[1]), place.hue, where) for one in there]
+    return made
+
+
+def _scatter(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
+    across = metric(choice.x[0] if choice.x else "rtt_p95_ms", numeric(context.rows))
+    factors = context.factors(groups)
+    hue = _hue(factors, choice, hue_of(factors))
+    kept, left_out = _kept(groups, factors, hue, choice)
+    own = [group for panel in kept for group in panel.groups]
+    part = tradeoff.paneled(context.sample(own, [across, *metrics], hue), kept)
+    return [tradeoff.plot_of(part, (across, one), hue, tradeoff.factor_of(kept), left_out) for one in metrics]
+
+
+def _boxes(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
+    factors = context.factors(groups)
+    hue = _hue(factors, choice, hue_of(factors))
+    kept, left_out = _kept(groups, factors, hue, choice)
+    looks = context.looks(hue)
+    made = []
+    for one in metrics:
+        drawn = [
+            BoxPanel(
+                panel.title,
+                [
+                    Column(text, looks.get(text, group.look), [sample(context.with_metric(group, one.name), one.name)])
+                    for group, text in zip(panel.groups, panel.labels, strict=True)
+                ],
+            )
+            for panel in kept
+        ]
+        sizes = [len(values) for panel in drawn for column in panel.columns for values in column.values]
+        caption = f"{one.title} of each flow: " + (
+            "quartiles, median and outliers." if max(sizes) >= FEW else "points, with a line at their mean."
+        )
+        own = [group for panel in kept for group in panel.groups]
+        data = context.sample(own, [one], hue).flows
+        made.append(
+            Plot.of(
+                f"boxes-{one.name}",
+                f"{caption} {left_out}".strip(),
+                caption,
+                partial(boxes_figure, drawn, [""], "", one.heading),
+                data=data,
+            )
+        )
+    return made
+
+
+def _cdf(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
+    factors = context.factors(groups)
+    hue = _hue(factors, choice, hue_of(factors))
+    kept, left_out = _kept(groups, factors, hue, choice)
+    looks = context.looks(hue)
+    made = []
+    for one in metrics:
+        drawn = []
+        for panel in kept:
+            found = [
+                (text, looks.get(text, group.look), sample(context.with_metric(group, one.name), one.name))
+                for group, text in zip(panel.groups, panel.labels, strict=True)
+            ]
+            curves = [Curve(text, look, *cumulative(values)) for text, look, values in found if len(values)]
+            drawn += [CurvePanel(panel.title, "", curves)] if curves else []
+        caption = f"Cumulative distribution over flows of each flow's {one.title}."
+        made.append(
+            Plot.of(
+                f"cdf-{one.name}",
+                f"{caption} {left_out}".strip(),
+                caption,
+                partial(cumulative_figure, drawn, one.heading, "flows", 1.0, begins_at_zero=False),
+                data=data_of(drawn, one.name),
+            )
+        )
+    return made
+
+
+def _rtt(context: Context, _groups: Sequence[Group], _metrics: Sequence[Metric], _choice: Choice) -> list[Plot]:
+    found = distributions.delay(context)
+    return [block for block in found.blocks if isinstance(block, Plot)] if found else []
+
+
+def _time(context: Context, _groups: Sequence[Group], _metrics: Sequence[Metric], _choice: Choice) -> list[Plot]:
+    found = representative.section(context)
+    return [block for block in found.blocks if isinstance(block, Plot)] if found else []
+
+
+Maker = Callable[[Context, Sequence[Group], Sequence[Metric], Choice], list[Plot]]
+
+FIGURES: Mapping[str, tuple[str, Maker]] = {
+    "lines": ("means over what varies, with 95 % confidence intervals", _lines),
+    "heatmap": ("means over two things that vary, as colours and numbers", _heatmap),
+    "scatter": ("a metric against another (95th percentile of the round trip), with ellipses of the spread", _scatter),
+    "boxes": ("how the flows of each group differ: boxes, or points of few flows", _boxes),
+    "cdf": ("cumulative distribution over flows", _cdf),
+    "rtt": ("cumulative distribution of all round trips", _rtt),
+    "time": ("a representative flow of each group over time", _time),
+}
+"""By name: what it shows, and what makes it."""
+
+
+def _placed(factors: Sequence[Factor], choice: Choice) -> Roles:
+    """Return what goes where: as chosen, and the rest as it suits."""
+    given = roles(factors)
+    facets = [_factor(factors, key, "--facet") for key in choice.facets]
+    x = _factor(factors, choice.x[0], "--x") if choice.x else None
+    hue = _hue(factors, choice, given.hue if given.hue not in (x, *facets) else None)
+    if x is None:
+        free = [one for one in factors if one not in (hue, *facets)]
+        x = given.x if given.x in free else next(iter(free), None)
+    rest = [one for one in factors if one not in (x, hue, *facets)]
+    return Roles(x, hue, (*facets, *rest))
+
+
+def _hue(factors: Sequence[Factor], choice: Choice, otherwise: Factor | None) -> Factor | None:
+    if choice.hue == NONE:
+        return None
+    return _factor(factors, choice.hue, "--hue") if choice.hue else otherwise
+
+
+def _kept(
+    groups: Sequence[Group], factors: Sequence[Factor], hue: Factor | None, choice: Choice
+) -> tuple[list[Panel], str]:
+    """Return the panels of a figure, in the order of the facets."""
+    facets = [_factor(factors, key, "--facet") for key in choice.facets]
+    ordered = [*facets, *(one for one in factors if one not in facets)]
+    return few(panels(groups, ordered, hue), [one for one in ordered if one is not hue], MOST_PANELS)
+
+
+def _factor(factors: Sequence[Factor], key: str, option: str) -> Factor:
+    """Return the factor of a name: `loss`, `point.loss`, or the whole key."""
+    for one in factors:
+        if key in (one.name, one.key, one.name.removeprefix("point.")):
+            return one
+    names = [one.name.removeprefix("point.") for one in factors]
+    if not names:
+        raise InputError(f"{option} {key}: nothing varies in these results")
+    raise _unknown(option, key, names)
+
+
+def _unknown(what: str, name: str, there: Sequence[str]) -> InputError:
+    near = difflib.get_close_matches(name, there, 1)
+    where = what if what.startswith("--") else f"--{what}"
+    said = f"did you mean {near[0]}? There" if near else "there"
+    kind = "does not vary in these results" if what.startswith("--") else f"there is no such {what}"
+    are = "vary" if what.startswith("--") else "are"
+    return InputError(f"{where} {name}: {kind}; {said} {are} {', '.join(there)}")
+
+
+def _listed(factors: Sequence[Factor]) -> str:
+    return ", ".join(one.name.removeprefix("point.") for one in factors if not one.is_algorithm) or "nothing"

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""In what groups of flows differ: algorithm, flow, and the keys that a study varies, numbers with their units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+ALGORITHM = "cc"
+"""The factor of a flow's own congestion control."""
+
+FLOW = "flow"
+"""The factor of a flow's name."""
+
+_UNITS = {
+    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")),
+    "ms": ((1e4, "s"),),
+    "Mbit/s": ((1e4, "Gbit/s"),),
+}
+"""By unit: from which largest value another is used, and that."""
+
+_FACTORS = {"GB": 1e9, "MB": 1e6, "kB": 1e3, "s": 1e3, "Gbit/s": 1e3}
+
+
+@dataclass(frozen=True)
+class Level:
+    """One value of a factor.
+
+    Attributes:
+        text: as the study writes it.
+        number: in the unit of the factor; none where the factor's values are no numbers.
+    """
+
+    text: str
+    number: float | None = None
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Something in which groups differ.
+
+    Attributes:
+        name: `cc`, `flow`, or a column of what varies, as `point.loss`.
+        key: key of it in `Group.factors`: `cc`, `flow`, or the study's key path.
+        title: what it is, for people, with a capital.
+        word: what stands before a value in a title; empty where the value says it.
+        unit: of the numbers of the levels; empty for words and plain numbers.
+        levels: its values, numbers in rising order, words in the order of the study.
+    """
+
+    name: str
+    key: str
+    title: str
+    word: str
+    unit: str
+    levels: tuple[Level, ...]
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its levels are numbers."""
+        return all(level.number is not None for level in self.levels)
+
+    @property
+    def is_algorithm(self) -> bool:
+        """Whether its levels are congestion controls: of the flow itself, or of another."""
+        return self.key == ALGORITHM or self.key.endswith(".cc")
+
+    @property
+    def numbers(self) -> list[float]:
+        """The numbers of the levels."""
+        return [level.number for level in self.levels if level.number is not None]
+
+    @property
+    def heading(self) -> str:
+        """Title and unit."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+    def said(self, text: str) -> str:
+        """Return a level in words.
+
+        Examples:
+            >>> Factor("point.loss", "links.sat.loss", "Loss of sat", "sat loss", "%", ()).said("0.1 %")
+            'sat loss 0.1 %'
+        """
+        return f"{self.word} {text}" if self.word else text
+
+
+def factor(name: str, key: str, levels: Sequence[Level], unit: str = "") -> Factor:
+    """Return a factor with its words; numbers are sorted, and given in a unit that suits their size.
+
+    Examples:
+        >>> found = factor("point.queue", "links.sat.queue", [Level("3 MB", 3e6), Level("0.3 MB", 3e5)], "B")
+        >>> found.heading, [level.number for level in found.levels]
+        ('Queue of sat (MB)', [0.3, 3.0])
+        >>> factor("point.size", "flow.size", [Level("a"), Level("b")]).title
+        'Size'
+    """
+    ordered = tuple(levels)
+    numbers = [level.number for level in ordered]
+    if all(number is not None and math.isfinite(number) for number in numbers):
+        ordered = tuple(sorted(ordered, key=lambda level: level.number or 0.0))
+        largest = max(abs(level.number or 0.0) for level in ordered)
+        unit, per = next(
+            ((other, _FACTORS[other]) for bound, other in _UNITS.get(unit, ()) if largest >= bound), (unit, 1)
+        )
+        ordered = tuple(replace(level, number=(level.number or 0.0) / per) for level in ordered)
+    else:
+        ordered, unit = tuple(Level(level.text) for level in ordered), ""
+    title, word = _words(key)
+    return Factor(name, key, title, word, unit, ordered)
+
+
+def of_group(key: str, text: str) -> str:
+    """Return the value of a factor as a level: of an author's file only its name.
+
+    Examples:
+        >>> of_group("flows.web.cc", "./mine/astra.c"), of_group("links.sat.loss", "0 %")
+        ('astra', '0 %')
+    """
+    return PurePosixPath(text).stem if key.endswith(".cc") and text.endswith(".c") else text
+
+
+def independent(factors: Sequence[Factor], cells: Sequence[Mapping[str, str]]) -> list[Factor]:
+    """Return the factors without those that say the same as another: keys that a study varies together.
+
+    Args:
+        factors: the factors.
+        cells: of each group, the text of its level by the factors' keys.
+
+    Examples:
+        >>> two = [factor(f"point.{k}", f"links.l.{k}", [Level("1"), Level("2")]) for k in ("rate", "queue")]
+        >>> [one.key for one in independent(two, [{"links.l.rate": t, "links.l.queue": t} for t in "12"])]
+        ['links.l.rate']
+    """
+    kept: list[Factor] = []
+    for one in sorted(factors, key=lambda one: (not one.is_algorithm, not one.is_number)):
+        pairs = ({(cell.get(one.key), cell.get(other.key)) for cell in cells} for other in kept)
+        if not any(len({a for a, _ in both}) == len(both) == len({b for _, b in both}) for both in pairs):
+            kept.append(one)
+    return [one for one in factors if one in kept]
+
+
+def _words(key: str) -> tuple[str, str]:
+    """Return what a key path is called on an axis, and before a value."""
+    if key in (ALGORITHM, FLOW):
+        return {"cc": "Congestion control", "flow": "Flow"}[key], ""
+    parts = key.replace("_", " ").split(".")
+    last = parts[-1]
+    if last == "cc" and len(parts) == 3:
+        return f"Congestion control of {parts[1]}", f"{parts[1]} by"
+    if last == "profile" and len(parts) == 3:
+        return f"Profile of {parts[1]}", ""
+    if parts[0] in ("links", "flows") and len(parts) == 3:
+        return f"{_capital(last)} of {parts[1]}", f"{parts[1]} {last}"
+    words = " ".join(parts[1:] if parts[0] in ("flow", "flows", "link", "links", "hosts") and len(parts) > 1 else parts)
+    return _capital(words), words
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

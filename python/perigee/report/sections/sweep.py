@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Means over what a study varies: lines over a number, maps over two, panels for the rest."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import polars as pl
+
+from perigee.numbers import decimals, number
+from perigee.report.charts.heat import caption as caption_of_map
+from perigee.report.charts.heat import heat
+from perigee.report.charts.lines import lines
+from perigee.report.charts.sample import Sample, means, texts
+from perigee.report.charts.scales import scale_of
+from perigee.report.context import Context, Group
+from perigee.report.factors import Factor
+from perigee.report.model import Block, Plot, Section, Text
+from perigee.report.panels import Roles, few, panels, roles
+from perigee.statistics.metrics import Metric
+
+MOST_QUANTITIES = 4
+"""So many quantities of the summary are drawn."""
+
+MOST_FIGURES = 4
+"""Figures per quantity, where more varies than a figure has places for."""
+
+
+def section(context: Context) -> Section | None:
+    """Return figures of the means over what varies beside the algorithm; none where nothing else does."""
+    groups = context.drawn
+    place = with_x(roles(context.factors(groups)))
+    metrics = quantities(context, groups)
+    if place.x is None or not metrics or context.results.is_analysis:
+        return None
+    return Section("sweep", f"Over {_lowered(place.x.title)}", blocks(context, groups, metrics, place))
+
+
+def blocks(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], place: Roles) -> list[Block]:
+    """Return figures of lines, and of two numbers that vary a map, for quantities of groups."""
+    sample = context.sample(groups, metrics, place.hue)
+    made = lines_of(groups, sample, metrics, place)
+    numbers = [one for one in (place.x, *place.facets) if one is not None and one.is_number]
+    if len(numbers) == 2 and len(place.facets) == 1:
+        made += [map_plot(sample, metric, (numbers[0], numbers[1]), place.hue) for metric in metrics]
+    return made
+
+
+def lines_only(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], place: Roles) -> list[Block]:
+    """Return figures of lines alone."""
+    return lines_of(groups, context.sample(groups, metrics, place.hue), metrics, place)
+
+
+def lines_of(groups: Sequence[Group], sample: Sample, metrics: Sequence[Metric], place: Roles) -> list[Block]:
+    """Return figures of lines of a sample, and in words what they leave out."""
+    shown, left_out = combinations(groups, place)
+    made: list[Block] = [Text(left_out)] if left_out else []
+    for levels in shown:
+        made += line_plots(sample, metrics, place, levels)
+    return made
+
+
+def with_x(place: Roles) -> Roles:
+    """Return roles with words along the horizontal axis where no number varies."""
+    if place.x is not None or not place.facets:
+        return place
+    return Roles(place.facets[0], place.hue, place.facets[1:])
+
+
+def quantities(context: Context, groups: Sequence[Group]) -> list[Metric]:
+    """Return the quantities to draw: the first of the summary of which two flows differ."""
+    found = context.metrics(context.settings.summary)
+    sample = context.sample(groups, found, None).flows
+    return [one for one in found if sample[one.name].drop_nulls().n_unique() > 1][:MOST_QUANTITIES]
+
+
+def combinations(groups: Sequence[Group], place: Roles) -> tuple[list[dict[Factor, str]], str]:
+    """Return of what has no place in a figure the levels of each figure, and what was left out, in words."""
+    rest = place.facets[2:]
+    every = [dict(zip(rest, key, strict=True)) for key in itertools.product(*(texts(one) for one in rest))]
+    if len(every) <= MOST_FIGURES:
+        return every, ""
+    own = panels(groups, [*rest], None)
+    kept, words = few(own, rest, MOST_FIGURES)
+    return [{one: panel.levels[one.key] for one in rest} for panel in kept], words
+
+
+def line_plots(sample: Sample, metrics: Sequence[Metric], place: Roles, levels: Mapping[Factor, str]) -> Iterator[Plot]:
+    """Return figures of lines: one of all quantities, or, where panels need both directions, one of each."""
+    x = place.x
+    if x is None:
+        return
+    columns, rows = (*place.facets[:2], None, None)[:2]
+    own = at(sample, levels)
+    there = [one for one in metrics if own.flows[one.name].count()]
+    where = "".join(f", {one.said(text)}" for one, text in levels.items())
+    suffix = "".join(f"-{text}" for text in levels.values())
+    factors = [one for one in (x, place.hue, columns, rows) if one is not None]
+    for together in [[one] for one in there] if rows else [there] if there else []:
+        data = means(own, together, factors)
+        name = "lines" if len(together) > 1 else f"lines-{together[0].name}"
+        yield Plot.of(
+            f"{name}{suffix}",
+            _caption(together, x, data) + (f" Here:{where.removeprefix(',')}." if where else ""),
+            _alt(data, x, place.hue),
+            partial(lines, own, together, x, place.hue, (columns, rows)),
+            data=data,
+        )
+
+
+def at(sample: Sample, levels: Mapping[Factor, str]) -> Sample:
+    """Return the part of a sample at levels of factors."""
+    return Sample(sample.part(levels), sample.looks)
+
+
+def map_plot(
+    sample: Sample, metric: Metric, axes: tuple[Factor, Factor], panel: Factor | None, where: str = ""
+) -> Plot:
+    """Return a map of a quantity over two factors, a panel per level of a third; its caption says `where`."""
+    factors = [one for one in (panel, *axes) if one is not None]
+    data = means(sample, [metric], factors)
+    return Plot.of(
+        f"map-{metric.name} {where}",
+        f"{caption_of_map(metric, axes)} {where}".strip(),
+        _alt(data, axes[0], panel),
+        lambda width_in: heat(sample, metric, axes, panel, width_in),
+        data=data,
+    )
+
+
+def _caption(metrics: Sequence[Metric], x: Factor, data: pl.DataFrame) -> str:
+    titles = [metrics[0].title, *(_lowered(one.title) for one in metrics[1:])]
+    listed = ", ".join(titles[:-1]) + " and " + titles[-1] if len(titles) > 1 else titles[0]
+    has_interval = data["half_width_95"].count() > 0
+    text = f"{listed} over {_lowered(x.title)}: means over the rounds"
+    text += ", with 95 % confidence intervals." if has_interval else "."
+    scale = scale_of(x.numbers) if x.is_number else "linear"
+    if scale != "linear":
+        text += " The horizontal scale is logarithmic" + (", and linear next to zero." if scale == "symlog" else ".")
+    return text
+
+
+def _alt(data: pl.DataFrame, x: Factor, hue: Factor | None) -> str:
+    """Return in words what each line does between its ends."""
+    order = {text: place for place, text in enumerate(texts(x))}
+    words = []
+    for (quantity,), part in data.partition_by(["quantity"], as_dict=True, maintain_order=True).items():
+        keys = part.partition_by([hue.name], as_dict=True, maintain_order=True) if hue else {("all",): part}
+        for (name,), own in keys.items():
+            at = own.sort(own[x.name].replace_strict(order, return_dtype=pl.Int64))
+            low, high = at.row(0, named=True), at.row(-1, named=True)
+            ends = [f"{number(row['mean'], decimals(1, row['mean']))} at {row[x.name]}" for row in (low, high)]
+            words.append(f"{quantity}, {name}: {' to '.join(ends)}")
+    return "; ".join(words)
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]

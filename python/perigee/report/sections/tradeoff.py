@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Throughput against the 95th percentile of the round-trip time, as the Pantheon of congestion control shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perigee.numbers import number
+from perigee.report.charts.sample import Sample, means, texts
+from perigee.report.charts.tradeoff import LEAST_FOR_AN_ELLIPSE, tradeoff
+from perigee.report.context import Context
+from perigee.report.factors import Factor, Level, factor
+from perigee.report.model import Plot, Section
+from perigee.report.panels import Panel, hue_of
+from perigee.statistics.metrics import Metric, metric
+
+MOST_PANELS = 9
+
+PANEL = "panel"
+"""The factor of panels that stand for several."""
+
+
+def section(context: Context) -> Section | None:
+    """Return throughput against delay, a panel per point of what varies; none without round trips, or of one group."""
+    metrics = (metric("rtt_p95_ms"), metric("goodput_mbps"))
+    if len(context.metrics([one.name for one in metrics])) < len(metrics) or len(context.drawn) < 2:
+        return None
+    plot = of(context, metrics)
+    return Section("tradeoff", "Throughput against delay", [plot])
+
+
+def of(context: Context, metrics: tuple[Metric, Metric]) -> Plot:
+    """Return one quantity against another, a panel per point of what varies."""
+    hue = hue_of(context.factors(context.drawn))
+    shown, left_out = context.panels(context.drawn, MOST_PANELS)
+    sample = context.sample([group for panel in shown for group in panel.groups], metrics, hue)
+    return plot_of(paneled(sample, shown), metrics, hue, factor_of(shown), left_out)
+
+
+def paneled(sample: Sample, shown: Sequence[Panel]) -> Sample:
+    """Return a sample with the title of its panel in each row."""
+    titles = {group.name: panel.title for panel in shown for group in panel.groups}
+    column = sample.flows["group"].replace_strict(titles).alias(PANEL)
+    return Sample(sample.flows.with_columns(column), sample.looks)
+
+
+def factor_of(shown: Sequence[Panel]) -> Factor | None:
+    """Return the titles of panels as a factor; none of one panel."""
+    return factor(PANEL, "", [Level(panel.title) for panel in shown]) if len(shown) > 1 else None
+
+
+def plot_of(
+    sample: Sample, metrics: tuple[Metric, Metric], hue: Factor | None, columns: Factor | None, left_out: str = ""
+) -> Plot:
+    """Return the figure with its words and numbers."""
+    across, up = metrics
+    factors = [one for one in (columns, hue) if one is not None]
+    data = means(sample, metrics, factors)
+    most = max(sample.flows.group_by("group").len()["len"].to_list(), default=0)
+    words = [f"{up.title} against {_lowered(across.title)}; marks are means"]
+    if most > 1:
+        words.append("small dots flows")
+        if most >= LEAST_FOR_AN_ELLIPSE:
+            words.append("ellipses one standard deviation around the mean where flows vary")
+    text = ", ".join(words) + "."
+    if across.higher_is_better is False:
+        text += f" {across.title} falls to the right, so that better is up and to the right."
+    if columns is not None:
+        text += " Each panel has scales of its own."
+    return Plot.of(
+        f"tradeoff-{up.name}" if (across.name, up.name) != ("rtt_p95_ms", "goodput_mbps") else "tradeoff",
+        " ".join([text, *([left_out] if left_out else [])]),
+        "; ".join(_alt(sample, metrics, columns, hue)),
+        lambda width_in: tradeoff(sample, metrics, hue, columns, width_in),
+        data=data,
+    )
+
+
+def _alt(sample: Sample, metrics: tuple[Metric, Metric], columns: Factor | None, hue: Factor | None) -> list[str]:
+    across, up = metrics
+    found = []
+    for above in texts(columns):
+        for text in texts(hue):
+            own = sample.part({columns: above, hue: text}).drop_nulls([across.name, up.name])
+            if not own.is_empty():
+                pair = [f"{number(float(own[one.name].to_numpy().mean()))} {one.unit}" for one in (up, across)]
+                found.append(f"{', '.join(word for word in (above, text) if word) or 'all'}: {pair[0]} at {pair[1]}")
+    return found
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
