@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.artist import Artist
@@ -37,7 +38,7 @@ def legend_of(owner: Figure, handles: Sequence[Artist], labels: Sequence[str]) -
     """
     if not labels:
         return
-    size = float(mpl.rcParams["legend.fontsize"])
+    size = size_of("legend.fontsize")
     room = owner.get_figwidth() * POINTS_PER_IN * _EDGE
     beside = (float(mpl.rcParams["legend.handlelength"]) + _LETTERS_OF_A_GAP) * size
     texts = [broken(label, (room - beside) / POINTS_PER_IN, size) for label in labels]
@@ -76,6 +77,17 @@ def broken(text: str, width_in: float, size: float) -> str:
             return "\n".join(lines)
         letters = letters * 9 // 10
     return "\n".join(textwrap.wrap(text, letters))
+
+
+def size_of(parameter: str) -> float:
+    """Return a size of letters of matplotlib's settings in points; `medium` and the like are sizes too.
+
+    Examples:
+        >>> size_of("legend.fontsize") > 0
+        True
+    """
+    settings: Any = mpl.rcParams
+    return float(FontProperties(size=settings[parameter]).get_size_in_points())
 
 
 @functools.lru_cache(maxsize=4096)

@@ -12,15 +12,10 @@ from matplotlib.figure import Figure
 from perigee.errors import InputError
 from perigee.files import atomic_file, storage_errors, write_atomically
 from perigee.report.csv_text import csv_text
-from perigee.report.model import Plot, Report, Table
+from perigee.report.latex import latex
+from perigee.report.model import Plot, Report
 from perigee.report.names import distinct
 from perigee.report.style import COLUMN_IN, in_a_column
-
-_LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "−": r"$-$", "★": r"$\star$",
-    "✓": r"\checkmark{}", "✗": r"$\times$", "–": "--", "α": r"$\alpha$", ">": r"$>$", "<": r"$<$", "\u202f": r"\,",
-}  # fmt: skip
 
 
 def write(report: Report, folder: Path, formats: Sequence[str]) -> None:
@@ -67,55 +62,3 @@ def _save(plot: Plot, drawing: Figure, path: Path, kind: str) -> None:
     metadata = {"CreationDate": None, "Title": plot.caption} if kind == "pdf" else {"Description": plot.alt}
     with atomic_file(path) as file:
         drawing.savefig(file, format=kind, metadata=metadata)
-
-
-def latex(table: Table) -> str:
-    r"""Return a table for LaTeX; needs the packages `booktabs` and `amssymb`.
-
-    Examples:
-        >>> import polars as pl
-        >>> from perigee.report.model import Cell
-        >>> small = Table("t", "A caption", ["", "Rate (Mbit/s)"], [[Cell("BBR"), Cell("95.8 ± 6.7")]], pl.DataFrame())
-        >>> print(latex(small))
-        \begin{table}
-        \caption{A caption}
-        \label{tab:t}
-        \begin{tabular}{lr}
-        \toprule
-         & Rate (Mbit/s) \\
-        \midrule
-        BBR & 95.8 $\pm$ 6.7 \\
-        \bottomrule
-        \end{tabular}
-        \end{table}
-        <BLANKLINE>
-    """
-    lines = [r"\begin{table}", rf"\caption{{{_escape(table.caption)}}}", rf"\label{{tab:{table.name}}}"]
-    lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}", r"\toprule"]
-    if table.groups:
-        lines.append(" & ".join(_spanning(text, span) for text, span in table.groups) + r" \\")
-    lines += [" & ".join(_escape(head) for head in table.head) + r" \\", r"\midrule"]
-    for row in table.rows:
-        lines.append(_begin(" & ".join(_bold(_escape(cell.text), cell.mark == "best") for cell in row)) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [rf"\par\footnotesize {_escape(note)}" for note in table.notes]
-    return "\n".join([*lines, r"\end{table}", ""])
-
-
-def _spanning(text: str, span: int) -> str:
-    return _escape(text) if span == 1 else rf"\multicolumn{{{span}}}{{c}}{{{_escape(text)}}}"
-
-
-def _bold(text: str, bold: bool) -> str:
-    return rf"\textbf{{{text}}}" if bold else text
-
-
-def _begin(row: str) -> str:
-    """Return a row that the line break before it takes neither a star nor an optional argument from."""
-    return "{}" + row if row.lstrip().startswith(("[", "*")) else row
-
-
-def _escape(text: str) -> str:
-    """Return a text that LaTeX sets as it is; line breaks and other control characters are spaces."""
-    plain = "".join(letter if letter.isprintable() or letter == "\u202f" else " " for letter in text)
-    return "".join(_LATEX.get(letter, letter) for letter in plain)

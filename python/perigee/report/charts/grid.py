@@ -7,12 +7,11 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from perigee.report.legends import broken, legend_of, rows_of_legend
+from perigee.report.legends import broken, legend_of, rows_of_legend, size_of
 from perigee.report.style import figure
 
 Place = tuple[int, int]
@@ -48,7 +47,7 @@ class Grid:
 
     def label(self, x: str, y: Sequence[str]) -> None:
         """Label the axes: the horizontal ones alike, the vertical ones by row."""
-        size = float(mpl.rcParams["axes.labelsize"])
+        size = size_of("axes.labelsize")
         width = 0.8 * self.figure.get_figwidth() / max(1, self._in_a_line)
         for place in self.last:
             self.panels[place].set_xlabel(broken(x, width, size))
@@ -119,7 +118,7 @@ def grid(
             part = columns[begin : begin + in_a_line]
             lines.append([(column if slots else place, (row, column)) for place, column in enumerate(part)])
     top = LINE_IN * rows_of_legend(labels, width_in)
-    size = float(mpl.rcParams["axes.titlesize"])
+    size = size_of("axes.titlesize")
     texts = [broken(title, 0.85 * width_in / in_a_line, size) for title in titles]
     tallest = max((text.count("\n") + 1 for text in texts if text), default=0)
     titled = {line for line in range(len(lines)) if slots is None or line == 0}

@@ -7,12 +7,11 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from perigee.report.factors import Factor
-from perigee.report.legends import POINTS_PER_IN, broken, width_of
+from perigee.report.legends import POINTS_PER_IN, broken, size_of, width_of
 from perigee.report.style import plain_numbers
 
 LOG_FROM = 20.0
@@ -102,5 +101,4 @@ def values_axis(panels: Sequence[Axes], least: float, largest: float) -> None:
 
 
 def _size() -> float:
-    size: float = mpl.rcParams["xtick.labelsize"]
-    return float(size)
+    return size_of("xtick.labelsize")

@@ -30,6 +30,13 @@ DENSE = 4000
 """A series of more points is drawn as pixels, so that the page stays small."""
 
 
+SEGMENT_BYTES = 1448
+"""Payload of a segment, for the scale of windows."""
+
+MOST_OF_A_WINDOW = 3.0
+"""The scale of windows ends at so many times what was in flight."""
+
+
 @dataclass(frozen=True)
 class Quantity:
     """What is drawn over time.
@@ -83,7 +90,8 @@ def section(context: Context) -> Section | None:
     blocks: list[Block] = [
         Text(
             "The flow of each that is nearest to the median of its group in throughput, start-up throughput, "
-            f"round-trip time and retransmitted share. The panels of a row have one scale. {left_out}".strip()
+            "round-trip time and retransmitted share. The panels of a row have one scale; windows far beyond what is "
+            f"in flight are cut off. {left_out}".strip()
         )
     ]
     for panel in kept:
@@ -146,7 +154,15 @@ def _top(quantity: Quantity, flows: Sequence[Shown]) -> float | None:
     values = values[np.isfinite(values)]
     if len(values) == 0 or not values.max() > 0:
         return None
-    return 1.08 * float(np.percentile(values, quantity.tail))
+    top = float(np.percentile(values, quantity.tail))
+    if quantity.name == "cwnd_packets" and (held := max(_in_flight(one.series) for one in flows)) > 0:
+        top = min(top, max(MOST_OF_A_WINDOW * held, 1.0))
+    return 1.08 * top
+
+
+def _in_flight(series: pl.DataFrame) -> float:
+    """Return the most packets that were in flight, from throughput and round trip."""
+    return largest(series["goodput_mbps"] * series["rtt_ms"]) * 1e3 / 8 / SEGMENT_BYTES
 
 
 def _plot(title: str, flows: Sequence[Shown], tops: Mapping[str, float]) -> Plot:

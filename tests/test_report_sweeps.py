@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Reports know what a study varies: axes, colours and panels, for any number of groups; figures that a user chooses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from conftest import Perigee
+from perigee.engines.job import Job
+from perigee.engines.native import Simulator
+from perigee.engines.runner import carry_out
+from perigee.errors import InputError
+from perigee.places import find_study
+from perigee.report.assemble import assemble
+from perigee.report.choice import FIGURES, plots_of
+from perigee.report.context import Context
+from perigee.report.model import Plot, Report
+from perigee.report.paper import numbers
+from perigee.report.settings import Choice
+from perigee.report.style import COLUMN_IN, WIDTH_IN, styled
+from perigee.report.writer import write_report
+from perigee.statistics.expressions import parse
+from perigee.statistics.metrics import metric, with_metric
+from perigee.store.results import Results
+
+STUDY = """
+name = "swept"
+rounds = 2
+nodes = ["a", "b"]
+[[links]]
+name = "l"
+between = ["a", "b"]
+rate = "2 Mbit/s"
+delay = "10 ms"
+queue = "20 kB"
+[[flows]]
+name = "f"
+from = "a"
+to = "b"
+duration = "1500 ms"
+[vary]
+"flow.cc" = ["cubic", "reno"]
+"""
+
+
+def swept(folder: Path, *varied: str, report: str = "") -> Results:
+    """Results of a study that varies the algorithm and these lines."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "study.toml"
+    path.write_text(STUDY + "\n".join(varied))
+    path.with_name("report.toml").write_text(report)
+    carry_out(Job(find_study(str(path)), Simulator(), out=folder / "results", workers=1))
+    return Results(folder / "results")
+
+
+@pytest.fixture(scope="module")
+def two_numbers(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Two numbers and the algorithm: 16 groups."""
+    return swept(
+        tmp_path_factory.mktemp("two"),
+        '"links.l.loss" = ["0 %", "0.1 %", "1 %", "5 %"]',
+        '"links.l.delay" = ["20 ms", "0.01 s"]',
+    )
+
+
+@pytest.fixture(scope="module")
+def report(two_numbers: Results) -> Report:
+    with styled():
+        return assemble(two_numbers)
+
+
+def plot(made: Report | list[Plot], name: str) -> Plot:
+    found = made.plots() if isinstance(made, Report) else made
+    return next(one for one in found if one.name == name)
+
+
+def colours(figure: Figure) -> dict[str, str]:
+    """The colour of each entry of a figure's legends."""
+    return {
+        text.get_text(): to_hex(handle.get_color())
+        for legend in figure.legends
+        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True)
+        if isinstance(handle, Line2D)
+    }
+
+
+def test_a_report_of_many_groups_has_every_figure(report: Report, two_numbers: Results) -> None:
+    assert len(Context(two_numbers).groups) == 16
+    names = {one.name for one in report.plots()}
+    assert {"lines", "map-goodput-mbps", "tradeoff", "throughput-boxes", "rtt-distribution", "queue"} <= names
+    assert "Shown are" not in plot(report, "throughput-boxes").caption
+    assert "Shown are 6 of 8 combinations of what varies" in plot(report, "queue").caption
+
+
+def test_the_number_that_varies_most_is_the_axis_and_the_other_the_panels(report: Report) -> None:
+    lines = plot(report, "lines")
+    panels = lines.figure.axes
+    assert panels[0].get_xscale() == "symlog"
+    assert [axes.get_title(loc="left") for axes in panels[:2]] == ["l delay 0.01 s", "l delay 20 ms"]
+    assert {axes.get_xlabel() for axes in panels if axes.get_xlabel()} == {"Loss of l (%)"}
+    drawn = [line for line in panels[0].lines if line.get_label() == "cubic"]
+    assert list(np.asarray(drawn[0].get_xdata())) == [0, 0.1, 1, 5]
+
+
+def test_lines_are_the_means_of_the_flows_with_their_intervals(report: Report, two_numbers: Results) -> None:
+    data = plot(report, "lines").data
+    assert data is not None
+    row = data.row(
+        by_predicate=(pl.col("quantity") == "goodput_mbps") & (pl.col("cc") == "reno")
+        & (pl.col("point.loss") == "5 %") & (pl.col("point.delay") == "20 ms"), named=True,
+    )  # fmt: skip
+    flows = two_numbers.table("flows").filter(pl.col("cc") == "reno")
+    point = {"links.l.loss": "5 %", "links.l.delay": "20 ms", "flow.cc": "reno"}
+    own = flows.filter(pl.Series([json.loads(text) == point for text in flows["point"]]))
+    assert own.height == row["flows"] == 2
+    assert row["mean"] == pytest.approx(own["goodput_mbps"].to_numpy().mean())
+    assert row["half_width_95"] == pytest.approx(
+        12.7062 * own["goodput_mbps"].to_numpy().std(ddof=1) / 2**0.5, rel=1e-3
+    )
+    assert row["point.loss_number"] == 5.0
+
+
+def test_an_algorithm_has_one_colour_in_every_figure(report: Report) -> None:
+    seen: dict[str, set[str]] = {}
+    for one in report.plots():
+        for name, colour in colours(one.figure).items():
+            seen.setdefault(name, set()).add(colour)
+    assert {"cubic", "reno"} <= seen.keys()
+    assert all(len(colour) == 1 for colour in seen.values()), seen
+
+
+def test_two_numbers_have_a_map_whose_cells_are_the_means(report: Report) -> None:
+    found = plot(report, "map-goodput-mbps")
+    assert found.data is not None
+    meshes = [mesh for axes in found.figure.axes for mesh in axes.collections if isinstance(mesh, QuadMesh)]
+    maps = [mesh.get_array() for mesh in meshes if mesh.get_array() is not None and mesh.get_array().size == 8]  # type: ignore[union-attr]
+    assert len(maps) == 2
+    drawn = sorted(float(value) for cells in maps for value in np.asarray(cells).ravel())
+    assert drawn == pytest.approx(sorted(found.data["mean"].to_list()))
+
+
+def test_no_panel_is_empty_and_no_legend_or_label_is_cut(report: Report) -> None:
+    for one in report.plots():
+        for width in (WIDTH_IN, COLUMN_IN) if one.name in ("lines", "tradeoff", "throughput-boxes") else (WIDTH_IN,):
+            with styled():
+                drawing = one.figure if width == WIDTH_IN or one.draw is None else one.draw(width)
+            drawing.draw_without_rendering()
+            for axes in drawing.axes:
+                assert axes.has_data() or axes.patches, one.name
+            for legend in drawing.legends:
+                box = legend.get_window_extent()
+                assert box.x0 >= -1, one.name
+                assert box.x1 <= drawing.bbox.width + 1, one.name
+
+
+def test_three_numbers_are_small_multiples(tmp_path: Path) -> None:
+    results = swept(
+        tmp_path,
+        '"links.l.loss" = ["0.1 %", "1 %", "5 %"]',
+        '"links.l.delay" = ["10 ms", "20 ms"]',
+        '"links.l.rate" = ["1 Mbit/s", "2 Mbit/s"]',
+        report="sections = ['sweep']\nsummary = ['goodput_mbps']\n",
+    )
+    with styled():
+        made = assemble(results)
+    (lines,) = made.plots()
+    assert len(lines.figure.axes) == 4
+    assert lines.data is not None
+    assert lines.data.height == 2 * 3 * 2 * 2
+
+
+def test_what_varies_together_is_one_axis(tmp_path: Path) -> None:
+    linked = [{"links.l.rate": f"{n} Mbit/s", "links.l.queue": f"{10 * n} kB"} for n in (1, 2, 4)]
+    inline = ", ".join("{ " + ", ".join(f'"{k}" = "{v}"' for k, v in one.items()) + " }" for one in linked)
+    context = Context(swept(tmp_path, f"linked = [{inline}]"))
+    assert [one.name for one in context.factors(context.groups)] == ["cc", "point.rate"]
+
+
+def test_requests_beside_a_download_come_first_and_by_what_varies(tmp_path: Path) -> None:
+    web = """
+    [[flows]]
+    name = "web"
+    kind = "request"
+    from = "a"
+    to = "b"
+    request = "500 B"
+    response = "10 kB"
+    think = "100 ms"
+    repeat = 2
+    """
+    study = STUDY.replace("[vary]", web + "\n[vary]").replace('"flow.cc"', '"flows.f.cc"').replace("    ", "")
+    path = tmp_path / "study.toml"
+    path.write_text(study + '"links.l.queue" = ["5 kB", "20 kB"]\n')
+    carry_out(Job(find_study(str(path)), Simulator(), out=tmp_path / "results", workers=1))
+    with styled():
+        made = assemble(Results(tmp_path / "results"))
+    assert made.sections[0].name == "exchanges"
+    first = made.sections[0].blocks[0]
+    assert isinstance(first, Plot)
+    assert set(colours(first.figure)) == {"cubic", "reno"}
+    exchanges = next(one for one in made.tables() if one.name == "exchanges")
+    assert sorted(row[0].text for row in exchanges.rows) == [
+        "f cc = cubic, l queue = 20 kB", "f cc = cubic, l queue = 5 kB",
+        "f cc = reno, l queue = 20 kB", "f cc = reno, l queue = 5 kB",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_every_kind_of_figure_can_be_chosen(two_numbers: Results, kind: str) -> None:
+    with styled():
+        made = plots_of(Context(two_numbers), Choice(kind, ("goodput_mbps / rtt_mean_ms",)))
+        for one in made:
+            one.figure.draw_without_rendering()
+            assert one.data is not None
+            assert not one.data.is_empty()
+
+
+def test_a_choice_says_what_goes_where(two_numbers: Results) -> None:
+    with styled():
+        context = Context(two_numbers)
+        (made,) = plots_of(context, Choice("lines", ("rtt_mean_ms",), ("delay",), "loss", ("cc",)))
+    assert [axes.get_title(loc="left") for axes in made.figure.axes] == ["cubic", "reno"]
+    assert set(colours(made.figure)) == {"0 %", "0.1 %", "1 %", "5 %"}
+    assert made.figure.axes[0].get_xlabel() == "Delay of l (ms)"
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        (Choice("line"), r"--figure line: there is no such figure; did you mean lines\? There are lines, heatmap"),
+        (Choice("lines", x=("los",)), r"--x los: does not vary in these results; did you mean loss\? There vary"),
+        (Choice("lines", hue="rate"), r"--hue rate: does not vary in these results; "),
+        (Choice("boxes", ("goodputmbps",)), r"`goodputmbps` is no metric; did you mean `goodput_mbps`\?"),
+        (Choice("boxes", ("goodput_mbps /",)), "something is missing at the end"),
+        (Choice("boxes", ("exchange_ms",)), "no flow of these results has a value of it"),
+    ],
+)
+def test_a_wrong_choice_says_what_there_is(two_numbers: Results, choice: Choice, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plots_of(Context(two_numbers), choice)
+
+
+def test_chosen_figures_are_written_in_both_widths_with_their_numbers(two_numbers: Results, tmp_path: Path) -> None:
+    choice = [Choice("lines", ("goodput_mbps",))]
+    write_report(two_numbers.path, tmp_path / "f.html", ["html", "pdf", "png", "csv"], choice)
+    names = {path.name for path in (tmp_path / "f-files").iterdir()}
+    stem = "lines-goodput-mbps"
+    assert names == {f"{stem}.pdf", f"{stem}-column.pdf", f"{stem}.png", f"{stem}-curves.csv"}
+    assert (tmp_path / "f.html").read_text().count("<figure") == 1
+
+
+def test_the_command_draws_a_chosen_figure(two_numbers: Results, tmp_path: Path, perigee: Perigee) -> None:
+    arguments: list[Any] = ["report", two_numbers.path, "--out", tmp_path / "x.html", "--format", "csv"]
+    done = perigee(*arguments, "--figure", "lines", "--metric", "goodput_mbps", "--x", "loss", "--facet", "delay")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "x-files" / "lines-goodput-mbps-curves.csv").exists()
+    wrong = perigee(*arguments, "--metric", "goodput_mbps")
+    assert wrong.returncode == 2
+    assert "say which with --figure" in wrong.stderr
+
+
+def test_figures_of_report_toml_are_drawn_and_checked(two_numbers: Results, tmp_path: Path) -> None:
+    settings = "sections = ['figures']\n[[figure]]\nfigure = 'cdf'\nmetric = ['Load (B) = bytes']\n"
+    results = swept(tmp_path, report=settings)
+    with styled():
+        (made,) = assemble(results).plots()
+    assert made.figure.axes[0].get_xlabel() == "Load (B)"
+    (results.path / "study" / "report.toml").write_text("[[figure]]\nfigure = 'lines'\nfacets = ['loss']\n")
+    with pytest.raises(InputError, match=r"report.toml:3: unknown key `facets`; did you mean `facet`\?"):
+        Context(results)
+
+
+def test_every_curve_has_its_numbers(report: Report) -> None:
+    names = [name for name, _ in numbers(report)]
+    assert len(names) == len(set(names))
+    assert {"rtt-distribution-curves", "queue-curves", "lines-curves", "tradeoff-curves"} <= set(names)
+    without = {one.name for one in report.plots() if one.data is None}
+    assert without == set(), without
+
+
+def test_arithmetic_is_that_of_the_columns(two_numbers: Results) -> None:
+    flows = two_numbers.table("flows")
+    text = "min(goodput_mbps, 1) * (rtt_mean_ms - rtt_min_ms) / -2 + sqrt(abs(bytes))"
+    seen = with_metric(flows, metric(text, flows.columns).name, two_numbers)[metric(text, flows.columns).name]
+    columns = {name: flows[name].cast(pl.Float64).to_numpy() for name in ("goodput_mbps", "rtt_mean_ms", "bytes")}
+    queueing = columns["rtt_mean_ms"] - flows["rtt_min_ms"].to_numpy()
+    expected = np.minimum(columns["goodput_mbps"], 1) * queueing / -2 + np.sqrt(columns["bytes"])
+    assert seen.to_numpy() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["__import__('os')", "a.b(1)", "1 +", "a b", "(a", "a)", "f(a)", "min(a)", "a ** b", "a[0]", "", "1 + 2", 60 * "("],
+)
+def test_what_is_no_arithmetic_is_an_error(text: str) -> None:
+    with pytest.raises(InputError):
+        parse(text)
