@@ -205,6 +205,18 @@ def test_every_command_of_the_guide_works(page: str, tmp_path: Path) -> None:
         assert printed in (None, done.stdout), f"{content}\n{done.stdout}"
 
 
+def test_the_messages_that_troubleshooting_explains_are_those_of_the_program() -> None:
+    of_others = {"sudo: perigee: command not found", "the server is busy running a test", "unable to connect to server"}
+    sources = [*(ROOT / "python" / "perigee").rglob("*.py"), *(ROOT / "crates").glob("*/src/**/*.rs")]
+    written = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    headings = re.findall(r"^## (.*)$", (GUIDE / "troubleshooting.md").read_text(encoding="utf-8"), re.MULTILINE)
+    messages = [message for heading in headings for message in re.findall(r"`(.+?)`", heading)]
+    assert len(messages) > 10
+    # A capital letter alone stands for what the message fills in.
+    parts = [part for message in messages if message not in of_others for part in re.split(r"\b[A-Z]\b", message)]
+    assert [part for part in parts if part not in written] == []
+
+
 PACKAGE = ROOT / "python" / "perigee"
 ROOMS = ("", "cc", "store", "measuring", "analysis", "statistics", "engines", "fitting", "report", "api", "commands")
 """Each imports itself and those before it only; the first are the modules of `perigee` itself."""
