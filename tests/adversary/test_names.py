@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 from html.parser import HTMLParser
+from importlib.resources import files as files_of
 from pathlib import Path
 
 from adversary.conftest import Attempts, Limited, answered
@@ -47,9 +48,13 @@ class Scripts(HTMLParser):
 
 def hold(page: Path, files: Path) -> None:
     """Hold what is true of every report and its files."""
+    text = page.read_text()
     scripts = Scripts()
-    scripts.feed(page.read_text())
-    assert scripts.found == []
+    scripts.feed(text)
+    # The page's own script, as it is, and nothing else that runs.
+    assert scripts.found == ["script"]
+    own = files_of("perigee.report").joinpath("page.js").read_text("utf-8")
+    assert text.count(f"<script>{own}</script>") == 1
     for path in files.rglob("*"):
         assert re.fullmatch(r"[A-Za-z0-9._-]+", path.name), path
         assert path.parent == files or path.is_dir(), path
