@@ -195,6 +195,10 @@ def test_a_figure_may_have_panels_and_words_along_its_axis(swept: perigee.Result
     assert [axes.get_title("left") for axes in figure.axes] == [f"sat loss (%): {loss}" for loss in ("0", "0.1", "1")]
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["cubic", "vegas"]
     assert not figure.legends
+    ends = [value for axes in figure.axes for line in axes.lines for value in np.asarray(line.get_ydata(), dtype=float)]
+    low, high = figure.axes[0].get_ylim()
+    assert low == 0
+    assert max(ends) <= high
 
 
 def test_numbers_that_span_decades_are_on_a_logarithmic_scale() -> None:

@@ -165,6 +165,20 @@ def test_the_command_writes_text_csv_and_a_page_of_three_results(
         assert said in html, said
 
 
+def test_without_a_test_there_are_no_columns_for_one(made: list[Path], perigee: Perigee, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(STUDY)
+    out = []
+    for loss in ("0 %", "1 %"):
+        out.append(tmp_path / f"out{len(out)}")
+        one = ("rounds=1", f"links.sat.loss={loss}")
+        carry_out(Job(find_study(str(tmp_path)), Simulator(), one, out=out[-1], workers=1))
+    done = perigee("compare", *out)
+    assert done.returncode == 0, done.stderr
+    assert "Wilcoxon" not in done.stdout.partition("No test")[0]
+    assert done.stdout.count("fewer than two of them") == 1
+    assert "p (Wilcoxon)" in perigee("compare", *made[:2]).stdout
+
+
 def test_one_folder_is_nothing_to_compare_and_27_are_too_many(made: list[Path], perigee: Perigee) -> None:
     done = perigee("compare", made[0])
     assert done.returncode == 2

@@ -88,18 +88,22 @@ def tables(results: Sequence[Results], cells: Sequence[Difference]) -> Iterator[
     for heading in ("Flows", "Quantity", *(["Other"] if many else [])):
         table.add_column(heading)
     other = "other" if many else "B"
-    for heading in ("A", other, f"{other} - A", "%", "95 % interval", "p", "p (Wilcoxon)", "flows"):
+    # Where nothing can be tested, the remarks say so once.
+    tested = any(cell.comparison.contrast for cell in shown)
+    of_tests = ("95 % interval", "p", "p (Wilcoxon)") if tested else ()
+    for heading in ("A", other, f"{other} - A", "%", *of_tests, "flows"):
         table.add_column(heading, justify="right")
     last = ("", "")
     for cell in shown:
         digits = cell.digits
         interval = "-" if cell.half_width != cell.half_width else f"± {number(cell.half_width, digits)}"
-        tests = (cell.comparison.reason or probability(cell.p), probability(cell.p_wilcoxon), cell.comparison.size)
+        tests = (interval, cell.comparison.reason or probability(cell.p), probability(cell.p_wilcoxon))
         named = (cell.groups[0].label if many else cell.label, cell.metric.heading)
         table.add_row(
             "" if named[0] == last[0] else escape(named[0]), "" if named == last else named[1],
             *([cell.other_in_words] if many else []), number(cell.a, digits), number(cell.b, digits),
-            cell.difference_in_words, signed(cell.percent), interval, *tests, end_section=cell is shown[-1],
+            cell.difference_in_words, signed(cell.percent), *(tests if tested else ()), cell.comparison.size,
+            end_section=cell is shown[-1],
         )  # fmt: skip
         last = named
     yield table

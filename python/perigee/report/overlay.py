@@ -188,30 +188,31 @@ def _table(
     results: Sequence[Results], cells: Sequence[Difference], names: Sequence[str], remarks: Sequence[str]
 ) -> Table:
     many = len(results) > 2
+    shown = [cell for cell in cells if not cell.is_same]
+    # Where nothing can be tested, the remarks say so once.
+    tested = any(cell.comparison.contrast for cell in shown)
     rows = []
-    for cell in cells:
-        if cell.is_same:
-            continue
+    for cell in shown:
         digits = cell.digits
         half = "" if cell.half_width != cell.half_width else f" ± {number(cell.half_width, digits)}"
+        tests = (cell.comparison.reason or probability(cell.p), probability(cell.p_wilcoxon))
         named = [cell.groups[0].label if many else cell.label, cell.metric.heading]
         named += [cell.other_in_words] if many else []
         texts = (
             *named, number(cell.a, digits), number(cell.b, digits), cell.difference_in_words + half,
-            signed(cell.percent), cell.comparison.reason or probability(cell.p), probability(cell.p_wilcoxon),
-            cell.comparison.size,
+            signed(cell.percent), *(tests if tested else ()), cell.comparison.size,
         )  # fmt: skip
         rows.append([Cell(text) for text in texts])
     other = "other" if many else "B"
     head = ["Flows", "Quantity", *(["Other"] if many else []), "A", other, f"{other} - A"]
     return Table(
         name="cells",
-        caption=f"Means, and the difference {other} - A with its 95 % confidence interval",
-        head=[*head, "%", "p", "p (Wilcoxon)", "flows"],
+        caption=f"Means, and the difference {other} - A" + (" with its 95 % confidence interval" if tested else ""),
+        head=[*head, "%", *(("p", "p (Wilcoxon)") if tested else ()), "flows"],
         rows=rows,
         data=as_frame(results, cells),
         notes=[*names, *remarks],
-        words=(1, 2, 9) if many else (1, 8),
+        words=(1, *((2,) if many else ()), len(head) + (3 if tested else 1)),
     )
 
 

@@ -81,7 +81,9 @@ def plot_flows(flows: pl.DataFrame, chosen: Choice, headings: Mapping[str, str])
             axes.tick_params(labelbottom=True)
         if place % across == 0:
             axes.set_ylabel(headings.get(chosen.y, chosen.y))
-        axes.set_ylim(bottom=min(0.0, float(sample_of(known[chosen.y]).min())))
+    if float(sample_of(known[chosen.y]).min()) >= 0:
+        # All panels have one scale; it is set once all are drawn.
+        drawing.axes[0].set_ylim(bottom=0)
     handles = {label: handle for axes in drawing.axes for handle, label in zip(*_legend(axes), strict=True)}
     legend_of(drawing, list(handles.values()), list(handles))
     return drawing
