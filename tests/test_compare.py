@@ -167,7 +167,7 @@ def test_the_command_writes_text_csv_and_a_page_of_three_results(
 
 def test_without_a_test_there_are_no_columns_for_one(made: list[Path], perigee: Perigee, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
-    out = []
+    out: list[Path] = []
     for loss in ("0 %", "1 %"):
         out.append(tmp_path / f"out{len(out)}")
         one = ("rounds=1", f"links.sat.loss={loss}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +14,6 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.store import results as store
-from perigee.store.points import PREFIX, PointColumn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -151,36 +151,46 @@ class Results:
         return flows
 
     def plot(
-        self, x: str | None = None, y: str = "goodput_mbps", hue: str | None = None, facet: str | None = None
+        self,
+        x: str | None = None,
+        y: str = "goodput_mbps",
+        hue: str | None = None,
+        facet: str | Sequence[str] = (),
+        kind: str = "lines",
     ) -> Figure:
-        """Return a figure of the mean of a quantity of the flows, with its 95 % confidence interval, over what varies.
+        """Return a figure of a quantity of the flows over what varies, as `perigee report --figure` draws it.
 
         Args:
-            x: a column of `flows` along the horizontal axis: `point.loss`, or `loss` for short. None: the varied number
-                with the most values, else what varies first. Numbers that span decades are on a logarithmic scale.
-            y: a column of `flows`, or a metric as in `with_metrics`.
-            hue: a column that has a line of its own colour per value. None: the congestion control, where it varies and
-                is not `x`.
-            facet: a column that has a panel per value.
+            x: what is along the horizontal axis: the last part of a key that varies (`loss` of `links.sat.loss`), the
+                whole key, or its column `point.loss`; `cc` or `flow`. None: the varied number with the most values; the
+                algorithm where nothing else varies.
+            y: a column of `flows`, a metric as in `with_metrics`, or arithmetic over them:
+                `"goodput_mbps / rtt_mean_ms"`.
+            hue: what has a colour each. None: the algorithm, or what suits; `none`: nothing.
+            facet: what has panels: one key for the columns, a second one for the rows. What varies beside has panels
+                too.
+            kind: `lines` (means with their 95 % confidence intervals), `boxes`, `cdf`, `scatter`, `heatmap`, `rtt` or
+                `time`.
+
+        Returns:
+            The figure; where more varies than one has places for, the first of several.
 
         Raises:
-            InputError: there is no such column or metric, or nothing varies and `x` is not given.
+            InputError: there is no such kind, column or key, or nothing varies; the message says what there is.
         """
-        from perigee.report.plotting import Choice, plot_flows
+        from perigee.report.context import Context
+        from perigee.report.model import Plot
+        from perigee.report.sections import chosen
+        from perigee.report.settings import Choice
         from perigee.report.style import styled
-        from perigee.statistics.metrics import METRICS
 
-        flows = self.flows
-        if y not in flows.columns:
-            flows = self.with_metrics(y)
-        x = self._column(x) if x else self._varied()
-        if hue is None and x not in ("cc", f"{PREFIX}cc") and flows["cc"].n_unique() > 1:
-            hue = "cc"
-        headings = {column.name: self._heading(column) for column in self._stored.points.columns}
-        headings |= {name: one.heading for name, one in METRICS.items()}
-        chosen = Choice(x, y, self._column(hue) if hue else None, self._column(facet) if facet else None)
+        if x is None and kind == "lines" and all(one.key.endswith(".cc") for one in self._stored.points.columns):
+            x = "cc"
+        facets = (facet,) if isinstance(facet, str) else tuple(facet)
         with styled():
-            return plot_flows(flows, chosen, headings)
+            choice = Choice(kind, (y,), (x,) if x else (), hue or "", facets)
+            blocks = chosen.of(Context(self._stored), [choice]).blocks
+            return next(block.figure for block in blocks if isinstance(block, Plot))
 
     def compare(self, *others: Results) -> Comparison:
         """Compare these results with others of the same study, cell by cell.
@@ -207,24 +217,6 @@ class Results:
         from perigee.report.writer import write_report
 
         return write_report(self.folder, Path(out) if out is not None else None)[0]
-
-    def _column(self, name: str) -> str:
-        """Return the column of this name, or of what varies under it."""
-        prefixed = f"{PREFIX}{name}"
-        return prefixed if prefixed in self.points.columns else name
-
-    def _varied(self) -> str:
-        """Return the varied number with the most values, else what varies first."""
-        columns = self._stored.points.columns
-        if not columns:
-            raise InputError(f"{self.folder}: nothing varies in {self.study}; say what is along the axis with x=")
-        return max(columns, key=lambda column: len(column.values) if column.is_number else 0).name
-
-    @staticmethod
-    def _heading(column: PointColumn) -> str:
-        parts = column.key.split(".")
-        what = " ".join(parts[1:] if len(parts) > 1 else parts).replace("_", " ")
-        return f"{what} ({column.unit})" if column.unit else what
 
     def close(self) -> None:
         """Remove the folder where it is a temporary one; tables that were read already stay readable."""
