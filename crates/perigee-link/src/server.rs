@@ -69,7 +69,7 @@ fn seconds(steps: &Steps<Rate>) -> Vec<f64> {
 }
 
 /// A rate that wanders around its mean: a new value each `every`, autocorrelated (a first-order autoregression),
-/// plus an offset drawn once per run, the link's mood of the day.
+/// plus an offset drawn once per run (`mood`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fluctuation {
     /// Mean, before `min` and `max` cut it.

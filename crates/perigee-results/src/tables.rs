@@ -65,7 +65,7 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     engine: Name, "", "What carried it out: `sim`, `emu` or `live`; or where it was measured: `capture`.";
     run: u32, "", "Number of the run in the study's plan, from 0.";
     round: u32, "", "Round the run belongs to, from 0; every point of `vary` runs once in each.";
-    seed: u64, "", "Seed of the run; made of the study's seed and the round only, so all points of a round meet the same moods of the links.";
+    seed: u64, "", "Seed of the run; made of the study's seed and the round only, so all points of a round meet the same random draws.";
     point: Name, "", "What varied, and its values here: a JSON object.";
     flow: Name, "", "Name of the flow.";
     kind: Name, "", "Kind of the flow: `bulk`, `request`, `udp` or `ping`.";

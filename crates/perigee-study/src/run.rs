@@ -20,7 +20,7 @@ pub struct Run {
     pub index: u32,
     /// Round, from 0.
     pub round: u32,
-    /// Made of the study's seed and the round only: every point of a round meets the same moods of the links.
+    /// Made of the study's seed and the round only: every point of a round meets the same random draws.
     pub seed: u64,
     /// What to carry out; shared by all rounds of the same point.
     pub scenario: Arc<Scenario>,
