@@ -80,7 +80,7 @@ def command(
       perigee run claypool-2021
       perigee run claypool-2021 --reduced --out /tmp/try
       perigee run claypool-2021 --set rounds=10 --set flow.size="100 MB"
-      perigee run ./my-study.toml --vary links.sat.loss="0 %,0.1 %,1 %" --vary flow.cc=cubic,./mycc.c
+      perigee run ./my-study.toml --vary links.sat.loss="0 %,0.1 %,1 %"
       perigee run gallery --also flow.cc=./mycc.c
       perigee run ./my-study.toml --jobs 1
       perigee run ./my-study.toml --engine live --set live.servers.server=example.org:5201 --dry-run
