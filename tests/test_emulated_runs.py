@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -74,6 +75,19 @@ def test_the_emulator_fills_the_simulators_columns_and_says_how_late_it_was(
     releases = pl.read_parquet(emulates / "releases.parquet")
     assert releases["link"].unique().sort().to_list() == ["satellite.down", "satellite.up"]
     assert (releases["late_p50_us"] <= releases["late_max_us"]).all()
+
+
+def test_the_report_has_the_sysctls_that_the_namespaces_had(perigee: Perigee, emulates: Path) -> None:
+    hosts = json.loads((emulates / "study" / "setup.json").read_text())["hosts"]
+    assert len(hosts) >= 2
+    names = [name.partition(":")[0] for name, _ in hosts[0]["properties"]]
+    assert {"tcp_rmem", "tcp_wmem", "tcp_sack"} <= set(names)
+    for host in hosts:
+        values = {name.partition(":")[0]: text for name, text in host["properties"]}
+        assert values["tcp_sack"] == "1"
+        assert values["tcp_rmem"].startswith("4096 B, 128 KiB, ")
+    assert perigee("report", emulates).returncode == 0
+    assert "sysctls of the nodes&#39; namespaces, as the kernel (Linux" in (emulates / "report.html").read_text()
 
 
 def test_both_engines_are_compared_and_reported(perigee: Perigee, study: Path, emulates: Path, tmp_path: Path) -> None:

@@ -167,6 +167,10 @@ def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported
     assert found["rtt_min_ms"].is_between(39.9, 125).all(), found["rtt_min_ms"]
     assert (found["sent_packets"] >= 20_000_000 / 1448).all()
     assert found["rto_count"].is_null().all()
+    setup = json.loads((lab.folder / "results/between-live/study/setup.json").read_text())
+    own, other = ({name.partition(":")[0]: text for name, text in host["properties"]} for host in setup["hosts"])
+    assert own["tcp_sack"] == Path("/proc/sys/net/ipv4/tcp_sack").read_text().strip()
+    assert set(other.values()) == {"unknown"}
     series = pl.read_parquet(lab.folder / "results/between-live/series.parquet")
     total = series.group_by("run").agg(pl.col("acked_bytes").max()).sort("run")
     assert total["acked_bytes"].to_list() == found["received_bytes"].to_list()

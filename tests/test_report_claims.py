@@ -130,8 +130,12 @@ def test_groups_of_a_study_are_tested_in_pairs_by_round_and_corrected_for_all_te
         assert (row["t"], row["p"]) == pytest.approx((expected.statistic, expected.pvalue))
         assert row["half_width_95"] == pytest.approx(expected.confidence_interval(0.95).high - row["difference"])
         assert row["p_wilcoxon"] == pytest.approx(stats.wilcoxon(ours, theirs).pvalue)
+        assert row["effect_size"] == pytest.approx((ours - theirs).mean() / (ours - theirs).std(ddof=1))
+        assert row["effect_low_95"] < row["effect_size"] < row["effect_high_95"]
     assert "paired by round" in tests.notes[0]
-    assert "6 comparisons on this page (Holm)" in tests.notes[0]
+    assert "6 comparisons of this table (Holm)" in tests.notes[0]
+    assert "corrected for 6 comparisons (Holm)" in tests.caption
+    assert tests.data["effect_measure"].unique().to_list() == ["d_z"]
 
 
 def test_each_group_is_held_against_the_reference_that_is_otherwise_the_same(tmp_path: Path) -> None:
@@ -238,7 +242,8 @@ def test_the_setup_names_what_varies(tmp_path: Path) -> None:
     assert made.title == "Rates & losses"
     rows = [[cell.text for cell in row] for row in table(made, "setup-varied").rows]
     assert rows == [["flow.cc", "cubic; reno"], ["links.first.rate", "1 Mbit/s; 2 Mbit/s"]]
-    assert table(made, "setup-links").caption == "The links, each direction, in the first run; see what varies"
+    links = {row[0].text: row[1].text for row in table(made, "setup-links").rows}
+    assert links["rate"] == "1, 2 Mbit/s (varied)"
 
 
 def test_a_difference_that_a_test_finds_is_no_zero_in_the_table(tmp_path: Path) -> None:

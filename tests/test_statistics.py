@@ -207,3 +207,28 @@ def test_the_most_typical_flow_is_the_one_nearest_to_the_medians() -> None:
 def test_an_empty_sample_is_an_error_that_says_so() -> None:
     with pytest.raises(ValueError, match="the sample is empty"):
         estimates.box([])
+
+
+@pytest.mark.parametrize(("t", "degrees"), [(0.0, 3), (3.0, 9), (-3.0, 9), (0.1, 1), (25.0, 2), (-29.9, 2), (29.0, 79)])
+def test_the_ends_of_an_effects_interval_leave_two_and_a_half_percent_on_each_side(t: float, degrees: int) -> None:
+    low, high = estimates.noncentrality(t, degrees)
+    assert stats.nct.sf(t, degrees, low) == pytest.approx(0.025, abs=1e-3)
+    assert stats.nct.cdf(t, degrees, high) == pytest.approx(0.025, abs=1e-3)
+
+
+def test_the_interval_of_a_large_t_is_nearly_that_of_the_noncentral_t() -> None:
+    low, high = estimates.noncentrality(31.0, 79)
+    assert stats.nct.sf(31.0, 79, low) == pytest.approx(0.025, abs=2e-3)
+    assert stats.nct.cdf(31.0, 79, high) == pytest.approx(0.025, abs=2e-3)
+
+
+def test_the_effect_of_independent_samples_is_hedges_g_and_that_of_pairs_d_z() -> None:
+    a, b = [5.0, 6.0, 7.0, 9.0], [1.0, 2.0, 3.0, 4.5]
+    independent, pairs = estimates.welch(a, b), estimates.paired(a, b)
+    assert independent is not None
+    assert pairs is not None
+    assert independent.effect == pytest.approx(independent.d * (1 - 3 / (4 * 6 - 1)))
+    assert independent.effect_low < independent.effect < independent.effect_high
+    differences = np.subtract(a, b)
+    assert pairs.effect == pytest.approx(differences.mean() / differences.std(ddof=1))
+    assert pairs.effect_low < pairs.effect < pairs.effect_high

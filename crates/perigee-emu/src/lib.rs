@@ -22,4 +22,4 @@ pub use os::namespace::Namespace;
 pub use os::tun::Tun;
 pub use run::capacity::{Capacity, Outlook};
 pub use run::captures::{CaptureError, CaptureFiles};
-pub use run::{check, run, RunError};
+pub use run::{check, host_sysctls, run, HostSysctls, RunError};

@@ -180,7 +180,7 @@ impl Plan {
         self.points().map(|run| run.scenario.room().parts.into_iter().map(part).collect()).collect()
     }
 
-    /// Links, hosts and flows of the first run in words, and the networks of all points, as JSON, see
+    /// Links, hosts and flows of all points in words, and their networks, as JSON, see
     /// `perigee_study::setup_json`: `setup.json` of the results.
     fn setup_json(&self) -> String {
         setup_json(&self.runs)
@@ -199,6 +199,12 @@ impl Plan {
     /// Raises where `emu` cannot carry out the runs here.
     fn check_emulated(&self) -> PyResult<()> {
         self.points().try_for_each(|run| perigee_emu::check(run).map_err(|error| unfit_for_emulation(&error)))
+    }
+
+    /// The sysctls that the nodes of a run have on `emu`, read back from the kernel: of each node name and text of each.
+    fn emulated_sysctls(&self, index: usize) -> PyResult<Vec<(String, Vec<(&'static str, String)>)>> {
+        let hosts = perigee_emu::host_sysctls(self.at(index)?).map_err(|error| unfit_for_emulation(&error))?;
+        Ok(hosts.into_iter().map(|host| (host.node, host.values)).collect())
     }
 
     /// Measures what moving packets costs this machine, or takes it as given: of both TCPs and of a link, in us.
@@ -290,6 +296,16 @@ fn unfit_for_emulation(error: &dyn std::fmt::Display) -> PyErr {
     InputError::new_err(format!("--engine emu: {error}"))
 }
 
+/// The TCP settings that are sysctls of Linux: words for reports, and the name in `net.ipv4`.
+#[pyfunction]
+fn tcp_sysctls() -> Vec<(&'static str, &'static str)> {
+    let sysctls = perigee_tcp::SETTINGS.iter().filter_map(|setting| match setting.kernel {
+        perigee_tcp::Kernel::Sysctl(sysctl) => Some((setting.report, sysctl.name)),
+        perigee_tcp::Kernel::Other(_) | perigee_tcp::Kernel::Nothing => None,
+    });
+    sysctls.collect()
+}
+
 /// The compiled core of perigee.
 #[pymodule]
 mod _core {
@@ -318,5 +334,5 @@ mod _core {
     #[pymodule_export]
     use super::signals::end_at_second_signal;
     #[pymodule_export]
-    use super::{Outlook, Plan, ResultPart, RunOutlook};
+    use super::{tcp_sysctls, Outlook, Plan, ResultPart, RunOutlook};
 }

@@ -1,50 +1,161 @@
 //! Links, hosts and flows in words, for the report.
 
+use std::collections::BTreeSet;
+
 use perigee_link::{
     AqmSpec, Body, DelaySpec, Fluctuation, Jitter, LinkSpec, LossSpec, QueueSpec, RateSpec, Steps, TailShape,
 };
+use perigee_results::Name;
 use perigee_tcp::{Config, Value as Setting, SETTINGS};
 use perigee_units::{Bytes, Time};
 use serde_json::{json, Map, Value};
 
 use crate::{FlowSpec, IpVersion, Opener, Run, Scenario, Traffic};
 
-/// The setup of a study's runs, for its report, as JSON: links, hosts and flows of the first run in words, and the networks
-/// of all points.
+/// The setup of a study's runs, for its report, as JSON: links, hosts and flows of all points in words, each with a name and
+/// properties in order, and the networks of the points. A property that varies between points has all its values.
 pub fn setup_json(runs: &[Run]) -> String {
     let Some(first) = runs.first() else { return "{}".to_owned() };
-    let mut setup = describe(&first.scenario);
-    let points = runs.iter().take_while(|run| run.round == first.round);
-    setup["networks"] = networks(points.map(|run| &*run.scenario));
+    let points = || runs.iter().take_while(|run| run.round == first.round).map(|run| &*run.scenario);
+    let setup = json!({
+        "links": of_all_points(points().map(links_of)),
+        "hosts": of_all_points(points().map(hosts_of)),
+        "flows": of_all_points(points().map(flows_of)),
+        "networks": networks(points()),
+    });
     setup.to_string()
 }
 
-/// What a scenario is made of: `links`, `hosts`, `flows`, each with a name and properties in order.
-fn describe(scenario: &Scenario) -> Value {
-    let node = |number: u32| scenario.nodes.get(number as usize).map_or("", |name| &**name);
+/// A link, a host or a flow: its name and its properties.
+type Thing = (Name, Vec<Property>);
+
+fn node(scenario: &Scenario, number: u32) -> Name {
+    scenario.nodes.get(number as usize).map_or_else(|| "".into(), Name::clone)
+}
+
+fn links_of(scenario: &Scenario) -> Vec<Thing> {
     let links = scenario.links.iter().map(|link| {
-        let mut properties = vec![("way", format!("{} to {}", node(link.from), node(link.to)))];
+        let ends = format!("{} to {}", node(scenario, link.from), node(scenario, link.to));
+        let mut properties = vec![("way", ends)];
         properties.extend(link_in_words(&link.spec));
-        named(&link.name, &properties)
+        (link.name.clone(), properties)
     });
-    let mut hosts: Vec<Value> = Vec::new();
+    links.collect()
+}
+
+fn hosts_of(scenario: &Scenario) -> Vec<Thing> {
+    let mut hosts: Vec<Thing> = Vec::new();
     for flow in &scenario.flows {
         if let Traffic::Tcp { tcp, .. } = &flow.traffic {
             for (number, config) in [(flow.from, &tcp.from), (flow.to, &tcp.to)] {
-                let host = named(node(number), &host_in_words(config));
+                let host = (node(scenario, number), host_in_words(config));
                 if !hosts.contains(&host) {
                     hosts.push(host);
                 }
             }
         }
     }
-    let flows = scenario.flows.iter().map(|flow| {
-        let mut properties = vec![("way", format!("{} to {}", node(flow.from), node(flow.to)))];
-        properties.extend(flow_in_words(flow));
-        named(&flow.name, &properties)
-    });
-    json!({"links": links.collect::<Vec<_>>(), "hosts": hosts, "flows": flows.collect::<Vec<_>>()})
+    hosts
 }
+
+fn flows_of(scenario: &Scenario) -> Vec<Thing> {
+    let flows = scenario.flows.iter().map(|flow| {
+        let ends = format!("{} to {}", node(scenario, flow.from), node(scenario, flow.to));
+        let mut properties = vec![("way", ends)];
+        properties.extend(flow_in_words(flow));
+        (flow.name.clone(), properties)
+    });
+    flows.collect()
+}
+
+/// The things of all points as JSON. Those of the same name are one thing, and in points that have several of a name, those
+/// of the same place among them.
+fn of_all_points(points: impl Iterator<Item = Vec<Thing>>) -> Value {
+    let mut found: Vec<(Name, Vec<(&'static str, Values)>)> = Vec::new();
+    for (earlier, things) in points.enumerate() {
+        let mut taken = vec![false; found.len()];
+        for (name, properties) in things {
+            let same = (0..taken.len()).find(|&place| !taken[place] && found[place].0 == name);
+            let Some(place) = same else {
+                let first = properties.into_iter().map(|(key, text)| (key, Values::of(text)));
+                found.push((name, first.collect()));
+                continue;
+            };
+            taken[place] = true;
+            let known = &mut found[place].1;
+            for (key, values) in known.iter_mut() {
+                let text = properties.iter().find(|(other, _)| other == key).map(|(_, text)| text.as_str());
+                values.add(text.unwrap_or(NONE));
+            }
+            for (key, text) in properties {
+                if known.iter().all(|(other, _)| *other != key) {
+                    let mut values = Values::of(if earlier > 0 { NONE.to_owned() } else { text.clone() });
+                    values.add(&text);
+                    known.push((key, values));
+                }
+            }
+        }
+    }
+    let things = found.into_iter().map(|(name, properties)| {
+        let properties: Vec<_> = properties.into_iter().map(|(key, values)| (key, values.in_words())).collect();
+        json!({"name": &*name, "properties": properties})
+    });
+    things.collect()
+}
+
+/// The values of a property at the points of a study, each once.
+struct Values {
+    /// The first ones, in the order of the points.
+    first: Vec<String>,
+    all: BTreeSet<String>,
+}
+
+impl Values {
+    fn of(text: String) -> Self {
+        Self { first: vec![text.clone()], all: BTreeSet::from([text]) }
+    }
+
+    fn add(&mut self, text: &str) {
+        if !self.all.contains(text) {
+            self.all.insert(text.to_owned());
+            if self.first.len() < MOST_VALUES {
+                self.first.push(text.to_owned());
+            }
+        }
+    }
+
+    /// One value as it is; several with the unit once where they have the same.
+    fn in_words(&self) -> String {
+        if let [only] = &*self.first {
+            return only.clone();
+        }
+        let units: Option<Vec<_>> = self.first.iter().map(|text| number_and_unit(text)).collect();
+        let words = match &units.as_deref() {
+            Some([(_, unit), others @ ..]) if others.iter().all(|(_, other)| other == unit) => {
+                let numbers: Vec<_> = units.iter().flatten().map(|(number, _)| *number).collect();
+                format!("{} {unit}", numbers.join(", "))
+            }
+            _ if self.first.iter().any(|text| text.contains(", ")) => self.first.join("; "),
+            _ => self.first.join(", "),
+        };
+        match self.all.len() {
+            few if few == self.first.len() => format!("{words} (varied)"),
+            many => format!("{words} and others (varied, {many} values)"),
+        }
+    }
+}
+
+fn number_and_unit(text: &str) -> Option<(&str, &str)> {
+    let (number, unit) = text.split_once(' ')?;
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let is_unit = !unit.contains(|letter: char| letter == ',' || letter.is_ascii_digit());
+    (is_number && is_unit).then_some((number, unit))
+}
+
+/// More values of a property are counted only.
+const MOST_VALUES: usize = 12;
+/// What a property is at points that do not have it.
+const NONE: &str = "none";
 
 /// The networks of a study's points, for what the report computes: of each link the bytes it adds to a packet, of each flow
 /// the links that its data takes. Where points differ in these, each network names its `points`.
@@ -79,10 +190,6 @@ fn networks<'a>(points: impl Iterator<Item = &'a Scenario>) -> Value {
 }
 
 type Property = (&'static str, String);
-
-fn named(name: &str, properties: &[Property]) -> Value {
-    json!({"name": name, "properties": properties})
-}
 
 fn link_in_words(spec: &LinkSpec) -> Vec<Property> {
     let mut words = vec![("rate", rate(&spec.rate)), ("delay", delay(&spec.delay))];
@@ -220,11 +327,20 @@ fn setting_in_words(value: Setting) -> String {
     }
 }
 
-/// A size, in bytes up to 9999 B.
+/// A size, in bytes up to 9999 B: in decimal units where it is a whole number of kilobytes, in binary ones where it is a
+/// quarter of one, otherwise rounded to 1 kB.
 fn size(bytes: Bytes) -> String {
-    match bytes.as_u64() {
-        few @ ..10_000 => format!("{few} B"),
-        _ => bytes.to_string(),
+    let exact = bytes.as_u64();
+    if exact < 10_000 {
+        return format!("{exact} B");
+    }
+    if exact % 1000 == 0 {
+        return bytes.to_string();
+    }
+    let binary = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match binary.into_iter().find(|&(_, unit)| exact >= unit && exact % (unit / 4) == 0) {
+        Some((name, unit)) => format!("{} {name}", exact as f64 / unit as f64),
+        None => Bytes::new((exact + 500) / 1000 * 1000).to_string(),
     }
 }
 
@@ -237,6 +353,8 @@ fn flow_in_words(flow: &FlowSpec) -> Vec<Property> {
     if let Traffic::Tcp { tcp, .. } = &flow.traffic {
         let opener = if tcp.opened_by == Opener::Sender { "the sender" } else { "the receiver" };
         words.push(("opened by", opener.to_owned()));
+        let parameters = if matches!(&*tcp.cc_params, "" | "{}") { "" } else { &*tcp.cc_params };
+        words.push(("congestion control", format!("{} {parameters}", tcp.cc.algorithm().name()).trim_end().to_owned()));
     }
     words.push(("start", flow.start.to_string()));
     words

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use common::{load, plan, small_with, SMALL};
 use perigee_link::{AqmSpec, LossSpec, RateSpec};
 use perigee_results::{Amount, Measure, Startup};
-use perigee_study::{plan_json, Overrides, Run, Study, Traffic};
+use perigee_study::{plan_json, setup_json, Overrides, Run, Study, Traffic};
 use perigee_traffic::{App, Bulk};
 use perigee_units::{Bytes, Rate, Ratio, Time};
 use proptest::prelude::*;
@@ -365,4 +365,22 @@ fn packets_must_fit_on_the_links_on_their_way() {
 
 fn bulk(amount: Amount) -> App {
     App::Bulk(Bulk { amount })
+}
+
+#[test]
+fn the_setup_has_all_values_of_what_varies_with_their_unit_once() {
+    let setup: serde_json::Value = serde_json::from_str(&setup_json(&plan(SMALL, &[], false).unwrap())).unwrap();
+    let text = |kind: &str, name: &str, key: &str| {
+        let things = setup[kind].as_array().unwrap();
+        let thing = things.iter().find(|thing| thing["name"] == name).unwrap();
+        let property = thing["properties"].as_array().unwrap().iter().find(|property| property[0] == key).unwrap();
+        property[1].as_str().unwrap().to_owned()
+    };
+    assert_eq!(text("links", "air.down", "rate"), "10, 20, 30 Mbit/s (varied)");
+    assert_eq!(text("flows", "download", "congestion control"), "reno, cubic (varied)");
+    assert!(!text("links", "air.down", "delay").contains("varied"));
+    let rates: Vec<_> = (1..=20).map(|rate| format!("\"{rate} Mbit/s\"")).collect();
+    let text = SMALL.replace("\"10 Mbit/s\", \"20 Mbit/s\", \"30 Mbit/s\"", &rates.join(", "));
+    let setup = setup_json(&plan(&text, &[], false).unwrap());
+    assert!(setup.contains("1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 Mbit/s and others (varied, 20 values)"), "{setup}");
 }

@@ -171,6 +171,8 @@ struct Kind {
     name: &'static str,
     example: &'static str,
     limit: &'static str,
+    /// The name of the unit that zero is printed in.
+    basic: &'static str,
     units: &'static [Unit],
 }
 
@@ -191,6 +193,7 @@ static TIME: Kind = Kind {
     name: "time",
     example: "\"600 ms\"",
     limit: "584 years",
+    basic: "s",
     units: &[
         read_only("h", 3_600_000_000_000),
         read_only("min", 60_000_000_000),
@@ -204,6 +207,7 @@ static RATE: Kind = Kind {
     name: "rate",
     example: "\"144 Mbit/s\"",
     limit: "18 Ebit/s",
+    basic: "bit/s",
     units: &[
         unit("Gbit/s", 1_000_000_000),
         unit("Mbit/s", 1_000_000),
@@ -218,6 +222,7 @@ static BYTES: Kind = Kind {
     name: "size",
     example: "\"36 MB\"",
     limit: "18 EB",
+    basic: "B",
     units: &[
         unit("GB", 1_000_000_000),
         unit("MB", 1_000_000),
@@ -232,6 +237,7 @@ static RATIO: Kind = Kind {
     name: "ratio",
     example: "\"0.1 %\"",
     limit: "100 %",
+    basic: "%",
     units: &[read_only("%", 10_000_000_000_000), read_only("ppm", 1_000_000_000)],
 };
 
@@ -262,11 +268,13 @@ impl Kind {
         UnitError::OutOfRange { text: clip(text), kind: self.name, limit: self.limit }
     }
 
-    /// The largest unit that prints the value with at most three decimals, otherwise the smallest.
+    /// The largest unit that prints the value with at most three decimals, otherwise the smallest; zero in the basic unit.
     fn print(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let smallest = self.units.iter().rfind(|u| u.print).expect("every printed kind has a unit that prints");
         let exact = |u: &&Unit| u.print && value >= u.size && (u128::from(value) * 1000) % u128::from(u.size) == 0;
-        let unit = if value == 0 { smallest } else { self.units.iter().find(exact).unwrap_or(smallest) };
+        let fitting =
+            if value == 0 { self.units.iter().find(|u| u.name == self.basic) } else { self.units.iter().find(exact) };
+        let unit = fitting.unwrap_or(smallest);
         let (whole, part) = (value / unit.size, u128::from(value % unit.size) * 1000 / u128::from(unit.size));
         if part == 0 {
             write!(f, "{whole} {}", unit.name)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
 from perigee.core import core_fingerprint, native
 from perigee.engines.contract import Output, Plan, Progress, describe
+from perigee.engines.host_settings import of_namespaces
 from perigee.engines.memory import Room
 from perigee.engines.real_time import foresee
 from perigee.engines.runs import Runs
@@ -72,6 +74,8 @@ class Emulator:
         core.check_emulated()
         outlook = core.outlook_emulated()
         plan = NativePlan(core, self.name)
+        points = len(plan.runs.points)
+        plan.setup = {**plan.setup, "hosts": of_namespaces(core.emulated_sysctls, points), "kernel": platform.release()}
         first_round = plan.runs[: len(plan.runs.points)]
         foresee(outlook, [f"run {run['index']} ({describe(run)})" for run in first_round], self._say, force=self._force)
         return plan

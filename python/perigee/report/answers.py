@@ -110,6 +110,13 @@ def _of_metric(context: Context, found: Sequence[Ranking]) -> str:
     metric = found[0].metric
     if len(found) == 1:
         return _alone(context, found[0])
+    if all(rival.is_tested and not rival.is_significant for one in found for rival in one.rivals):
+        names = dict.fromkeys(_name(context, one.factor, one.best) for one in found)
+        names |= dict.fromkeys(_name(context, one.factor, rival.group) for one in found for rival in one.rivals)
+        return (
+            f"No significant difference in {ASKED[metric.name]} between the best of {_names(list(names))} and the "
+            f"others, in any of {len(found)} settings."
+        )
     superlative = f"{_superlative(metric).capitalize()} {ASKED[metric.name]}"
     if len(found) <= MOST_SETTINGS:
         return f"{superlative}: " + "; ".join(f"{_where(context, one)}{_clause(context, one)}" for one in found) + "."

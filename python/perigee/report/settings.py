@@ -107,7 +107,7 @@ class PublishedValue:
         if self.statistic == "zero_percent":
             return f"Flows with none {self.metric.title.lower()} (%)"
         if self.statistic == "below_percent":
-            return f"Flows with {self.metric.title.lower()} below {self.below:g} {self.metric.unit} (%)"
+            return f"Flows with {self.metric.title.lower()}, below {self.below:g} {self.metric.unit} (in % of flows)"
         if self.statistic == "max":
             return f"Largest {self.metric.title.lower()} ({self.metric.unit})"
         return self.metric.heading

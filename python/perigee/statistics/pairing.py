@@ -128,6 +128,29 @@ def method(comparisons: Sequence[Comparison], where: str = "on this page") -> st
     return " ".join(words)
 
 
+def tests_in_words(comparisons: Sequence[Comparison]) -> str:
+    """Name the tests that were made of these comparisons, and the correction."""
+    kinds = {one.is_paired for one in comparisons if one.contrast}
+    if not kinds:
+        return "no tests"
+    names = ["paired t tests and Wilcoxon's signed-rank tests by round"] if True in kinds else []
+    names += ["Welch's t tests"] if False in kinds else []
+    count = sum(one.contrast is not None for one in comparisons)
+    return f"{' and '.join(names)}, corrected for {count} comparison{'s' if count > 1 else ''} (Holm)"
+
+
+def effects_in_words(comparisons: Sequence[Comparison]) -> str:
+    """Say how the sizes of the effects of these comparisons are measured."""
+    kinds = {one.is_paired for one in comparisons if one.contrast}
+    words = [
+        "of pairs d_z, the mean of their differences over its standard deviation" if True in kinds else "",
+        "of independent samples Hedges' g" if False in kinds else "",
+    ]
+    said = "; ".join(word for word in words if word)
+    d = "Cohen's d is the difference over the pooled standard deviation: 0.2 small, 0.5 medium, 0.8 large."
+    return f"Effect: {said}, with a 95 % interval. {d}" if said else d
+
+
 def is_one_sample(flows: pl.DataFrame) -> bool:
     """Whether all rounds gave the same results: they are then one run, repeated.
 

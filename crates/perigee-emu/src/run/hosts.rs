@@ -22,6 +22,15 @@ pub(crate) struct Hosts {
     pub(crate) devices: Vec<Tun>,
 }
 
+/// A node's sysctls, as the kernel has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostSysctls {
+    /// The node.
+    pub node: String,
+    /// Names in `net.ipv4`, and their texts.
+    pub values: Vec<(&'static str, String)>,
+}
+
 /// The ends of a pair's devices where a directed link starts and where it ends.
 pub(crate) fn ends(link: usize) -> (usize, usize) {
     let (pair, back) = (link / 2, link % 2);
@@ -118,6 +127,33 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<(Vec<Config>, u32), String
     let least = scenario.flows.iter().map(|flow| u32::from(flow.ip.least_mtu()));
     let mtu = segments.chain(packets).chain(least).max().unwrap_or(1500);
     Ok((configs, mtu))
+}
+
+/// The sysctls of the nodes that TCP flows end at, as a run of this scenario has them: written in namespaces of their own,
+/// and read back.
+pub(crate) fn sysctls_of_nodes(scenario: &Scenario, settings: &[Config]) -> io::Result<Vec<HostSysctls>> {
+    let has_tcp = |node: usize| {
+        let ends = scenario.flows.iter().filter(|flow| matches!(flow.traffic, Traffic::Tcp { .. }));
+        ends.flat_map(|flow| [flow.from, flow.to]).any(|end| end as usize == node)
+    };
+    let nodes = scenario.nodes.iter().zip(settings).enumerate().filter(|&(node, _)| has_tcp(node));
+    let hosts = nodes.map(|(_, (name, config))| {
+        let values = Namespace::new()?.enter(|| set(config).map(|()| in_effect()))?;
+        Ok(HostSysctls { node: name.to_string(), values })
+    });
+    hosts.collect()
+}
+
+/// The sysctls of TCP settings that the calling thread's namespace has, of those that this kernel knows.
+fn in_effect() -> Vec<(&'static str, String)> {
+    let known = SETTINGS.iter().filter_map(|setting| match setting.kernel {
+        Kernel::Sysctl(sysctl) => {
+            let text = fs::read_to_string(Path::new("/proc/sys/net/ipv4").join(sysctl.name)).ok()?;
+            Some((sysctl.name, text.trim().to_owned()))
+        }
+        Kernel::Other(_) | Kernel::Nothing => None,
+    });
+    known.collect()
 }
 
 /// Settings of a configuration that this kernel, with the sysctls that `has` knows, cannot apply.

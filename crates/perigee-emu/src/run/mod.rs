@@ -37,11 +37,12 @@ use crate::run::captures::{CaptureFiles, Recorder};
 use crate::run::controls::Controls;
 use crate::run::error::failed;
 use crate::run::flows::impossible;
-use crate::run::hosts::{ends, settings, Hosts};
+use crate::run::hosts::{ends, settings, sysctls_of_nodes, Hosts};
 use crate::run::observers::RunObserver;
 use crate::run::sockets::panicked;
 
 pub use error::RunError;
+pub use hosts::HostSysctls;
 
 /// Carries out a run in real time: nodes are namespaces, links connect TUN devices, and flows use the kernel's sockets
 /// with the study's congestion controls.
@@ -156,6 +157,15 @@ pub fn check(run: &Run) -> Result<(), RunError> {
         _ => failed("making a device")(error),
     })?;
     controls::check(chosen(run))
+}
+
+/// The sysctls of each node that TCP flows end at, as a run has them, read back from the kernel.
+///
+/// # Errors
+/// If the kernel cannot do what the study asks for, or this process may not make namespaces.
+pub fn host_sysctls(run: &Run) -> Result<Vec<HostSysctls>, RunError> {
+    let (configs, _) = settings(&run.scenario).map_err(RunError::Impossible)?;
+    sysctls_of_nodes(&run.scenario, &configs).map_err(failed("reading the settings of namespaces"))
 }
 
 /// The first end of an interval at or after `at`.

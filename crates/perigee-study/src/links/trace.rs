@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(csv("time_s,loss\n1,0.1\n"), "t.csv:2: the timeline begins at 1 s; give its first row the time 0");
         assert_eq!(
             csv("time_s,loss\n0,0.1\n0,0.1\n"),
-            "t.csv:3: 0 ns comes after 0 ns; let the time rise from row to row"
+            "t.csv:3: 0 s comes after 0 s; let the time rise from row to row"
         );
         assert_eq!(
             csv("time_s,loss\n0,1.5\n"),

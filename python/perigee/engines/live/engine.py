@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -14,6 +15,7 @@ from perigee.analysis import iperf3, observations
 from perigee.analysis.observations import FlowDescription, Observation
 from perigee.core import core_fingerprint, native
 from perigee.engines.contract import Output, Progress, describe
+from perigee.engines.host_settings import of_real_hosts, of_this_host
 from perigee.engines.live.client import Command, TroubleError, carry
 from perigee.engines.live.plan import Hosts, check, commands
 from perigee.engines.live.timetable import Clock, RealClock, Say, Schedule, Timetable, beginnings, time_of_day
@@ -75,8 +77,8 @@ class LivePlan(NativePlan):
         self.runs = Runs(points, self.runs.rounds, self.runs.seed_of)
         self._expected_of_point_s = [self._expected_s(details) for details in self.distinct]
         self.setup = {**self.setup, "links": [_path(node, server) for node, server in self.hosts.servers.items()]}
-        if self.hosts.own_tcp:
-            self.setup["hosts"] = []
+        self.setup["hosts"] = of_real_hosts(self.hosts.here, self.hosts.servers, of_this_host())
+        self.setup["kernel"] = platform.release()
         self.schedule = _schedule(settings)
         self._retries = settings.retries
         self._backoff_s = settings.backoff_ns / 1e9

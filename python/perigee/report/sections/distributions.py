@@ -14,6 +14,7 @@ from perigee.numbers import decimals, number
 from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
 from perigee.report.context import Context, Group
+from perigee.report.measured import round_trips
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.statistics.estimates import WHISKER_IQR, Array, Box, box, cumulative
 from perigee.statistics.metrics import metric, sample
@@ -117,7 +118,7 @@ def delay(context: Context) -> Section | None:
 
 
 def _rtt_samples(context: Context) -> Plot:
-    bins = context.results.table("rtt")
+    bins, measured = context.results.table("rtt"), round_trips(context.results)
     phases = [(phase, title) for phase, title in (("all", "Overall"), ("steady", "Steady state"))
               if phase in bins["phase"].unique()]  # fmt: skip
 
@@ -135,14 +136,18 @@ def _rtt_samples(context: Context) -> Plot:
             name="rtt-distribution",
             label="Round-trip time (ms)",
             quantity="rtt_ms",
-            caption="Cumulative distribution of the round-trip time of every acknowledgement of all flows; the highest "
-            "0.1 % lie beyond the right edge.",
+            caption=f"Cumulative distribution of the round-trip time of {measured.of}, of all flows; the highest 0.1 % "
+            "lie beyond the right edge.",
             digits=0,
             unit="ms",
-            of="acknowledgements",
+            of=measured.each,
         ),
         upper_share=0.999,
     )
+
+
+_SHARES = ("mean (%)", "largest (%)", "flows with none (%)", "flows below one percent (%)")
+"""Columns of the table of retransmissions, for each phase."""
 
 
 def retransmissions(context: Context) -> Section | None:
@@ -173,7 +178,11 @@ def retransmissions(context: Context) -> Section | None:
         caption="Retransmitted share of the data packets sent",
         head=[
             "",
-            *(head for _ in names for head in ("mean %", "largest %", "flows with none %", "flows below 1 % (%)")),
+            *(
+                head
+                for _ in names
+                for head in ("mean (%)", "largest (%)", "flows with none (%)", "flows below one percent (%)")
+            ),
         ],
         groups=[("", 1), *((metric(name).title, 4) for name in names)],
         rows=rows,

@@ -13,17 +13,29 @@ from perigee.report.model import Block, Cell, Listing, Section, Table
 
 
 def section(context: Context) -> Section | None:
-    """Return the links and hosts as the engine resolved them, and the study file."""
+    """Return the links, hosts and flows of all points, and the study file."""
     setup = context.results.setup()
-    captions = (("links", "The links, each direction"), ("hosts", "The hosts' TCP"), ("flows", "The flows"))
+    captions = {
+        "links": "The links, each direction",
+        "hosts": _hosts(str(context.results.manifest["engine"]), str(setup.get("kernel", ""))),
+        "flows": "The flows",
+    }
     varied = context.varied
-    where = ", in the first run; see what varies" if varied else ""
     blocks: list[Block] = [_varied(varied)] if varied else []
-    blocks += [_properties(kind, caption + where, setup[kind]) for kind, caption in captions if setup.get(kind)]
+    blocks += [_properties(kind, caption, setup[kind]) for kind, caption in captions.items() if setup.get(kind)]
     if kept := context.results.file("study.toml"):
         blocks.append(Listing("study.toml", kept[1]))
     blocks += [Listing(name, text) for name, text in context.results.authored()]
     return Section("setup", "Links, hosts and flows", blocks) if blocks else None
+
+
+def _hosts(engine: str, kernel: str) -> str:
+    """Say what the settings of the hosts are."""
+    if engine == "emu":
+        return f"The hosts' TCP: sysctls of the nodes' namespaces, as the kernel (Linux {kernel}) had them"
+    if engine == "live":
+        return f"The hosts' TCP: sysctls of this host (Linux {kernel}); those of other hosts are not known"
+    return "The hosts' TCP"
 
 
 def _varied(varied: Mapping[str, Sequence[str]]) -> Table:

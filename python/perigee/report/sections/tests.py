@@ -8,11 +8,18 @@ import polars as pl
 from perigee.numbers import decimals, number, probability, signed
 from perigee.report.context import Context, Group
 from perigee.report.model import Cell, Section, Table
+from perigee.report.ranking import ALPHA
 from perigee.statistics.estimates import effect_word
 from perigee.statistics.metrics import Metric
-from perigee.statistics.pairing import Comparison, compare_groups, corrected, method, share_draws
-
-ALPHA = 0.05
+from perigee.statistics.pairing import (
+    Comparison,
+    compare_groups,
+    corrected,
+    effects_in_words,
+    method,
+    share_draws,
+    tests_in_words,
+)  # fmt: skip
 
 
 def section(context: Context) -> Section | None:
@@ -33,13 +40,13 @@ def section(context: Context) -> Section | None:
     results = list(zip(made, corrected(comparisons), strict=True))
     table = Table(
         name="t-tests",
-        caption=f"Against {name}: differences of the means with their 95 % confidence intervals, and tests at "
-        f"α = {ALPHA}; Cohen's d with its word (0.2 small, 0.5 medium, 0.8 large)",
+        caption=f"Against {name}: differences of the means ± half widths of their 95 % confidence intervals; "
+        f"{tests_in_words(comparisons)}, at α = {ALPHA}; size of each effect",
         head=["Quantity", "", f"difference from {name}", "rounds", "t (degrees of freedom)", "p", "p (Wilcoxon)", "",
-              "Cohen's d"],
+              "effect [95 % interval]", "Cohen's d"],
         rows=[_row(*one, *p) for one, p in results],
         data=pl.DataFrame([_fact(*one, *p) for one, p in results], infer_schema_length=None),
-        notes=[method(comparisons)],
+        notes=[method(comparisons, "of this table"), effects_in_words(comparisons)],
         words=(1, 3, 7),
     )  # fmt: skip
     return Section("tests", f"Tests against {name}", [table])
@@ -74,19 +81,21 @@ def _row(
     test = found.contrast
     digits = decimals(metric.digits, found.difference, test.half_width if test else None)
     difference = signed(found.difference, digits)
+    unit = "pp" if metric.unit == "%" else metric.unit
     cells = [Cell(metric.title), Cell(group.label)]
     if test is None:
         rest = [Cell("–")] * 3
-        return [*cells, Cell(f"{difference} {metric.unit}"), Cell(found.size), *rest, Cell(found.reason), Cell("–")]
+        return [*cells, Cell(f"{difference} {unit}"), Cell(found.size), *rest, Cell(found.reason), *[Cell("–")] * 2]
     is_significant = p is not None and p < ALPHA
     return [
         *cells,
-        Cell(f"{difference} ± {number(test.half_width, digits)} {metric.unit}"),
+        Cell(f"{difference} ± {number(test.half_width, digits)} {unit}"),
         Cell(found.size),
         Cell(f"t({test.degrees:.{0 if found.is_paired else 1}f}) = {number(test.t, 2)}"),
         Cell(probability(p)),
         Cell(probability(ranks)),
         Cell("significant" if is_significant else "not significant", "best" if is_significant else ""),
+        Cell(f"{number(test.effect, 2)} [{number(test.effect_low, 2)}, {number(test.effect_high, 2)}]"),
         Cell(f"{number(test.d, 2)} ({effect_word(test.d)})"),
     ]
 
@@ -102,4 +111,6 @@ def _fact(
         "degrees": test and test.degrees, "p": test and test.p, "p_holm": p, "p_wilcoxon": test and test.p_wilcoxon,
         "p_wilcoxon_holm": ranks, "significant": None if p is None else p < ALPHA, "cohens_d": test and test.d,
         "effect": effect_word(test.d) if test else found.reason,
+        "effect_size": test and test.effect, "effect_low_95": test and test.effect_low,
+        "effect_high_95": test and test.effect_high, "effect_measure": "d_z" if found.is_paired else "g",
     }  # fmt: skip
