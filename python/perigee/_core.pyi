@@ -48,6 +48,7 @@ __all__ = [
     "run_behind",
     "sample_profile",
     "scratch_prefix",
+    "tcp_sysctls",
     "trial_events",
 ]
 
