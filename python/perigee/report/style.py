@@ -80,6 +80,7 @@ _STYLE: dict[str, Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
     "grid.color": FAINT,
     "grid.linewidth": 0.6,
     "text.color": INK,

@@ -15,6 +15,9 @@ from perigee.report.charts.scales import lay_out, places, values_axis
 from perigee.report.factors import Factor
 from perigee.statistics.metrics import Metric, sample
 
+FAR = 1.5
+"""Intervals that end at more than so many times the largest mean are cut off."""
+
 
 def lines(
     sample_: Sample,
@@ -90,8 +93,13 @@ def draw(axes: Axes, sample_: Sample, metric: Metric, x: Factor, hue: Factor | N
 
 
 def _extent(axes: Axes) -> list[float]:
-    """Return the least and largest of the means that are drawn."""
-    drawn = [np.asarray(line.get_ydata(), dtype=float) for line in axes.lines if line.get_marker() not in ("_", "|")]
+    """Return the least and largest of the means that are drawn, and the ends of intervals not far above these."""
+    ends = ("_", "|")
+    drawn = [np.asarray(line.get_ydata(), dtype=float) for line in axes.lines if line.get_marker() not in ends]
+    caps = [np.asarray(line.get_ydata(), dtype=float) for line in axes.lines if line.get_marker() in ends]
     values = np.concatenate(drawn) if drawn else np.empty(0)
     values = values[np.isfinite(values)]
-    return [float(values.min()), float(values.max())] if len(values) else []
+    if len(values) == 0:
+        return []
+    top = max([float(values.max()), *(float(cap.max()) for cap in caps)])
+    return [float(values.min()), float(values.max()), min(top, FAR * float(values.max()))]

@@ -20,8 +20,8 @@ from perigee.report.panels import Panel
 from perigee.report.style import Look
 from perigee.statistics.metrics import largest, sample_of
 
-MOST_PANELS = 4
-"""Points of what varies that are shown."""
+MOST_FLOWS = 16
+"""Flows that are shown, of as many points of what varies as these are of."""
 
 IN_A_FIGURE = 4
 """Flows beside each other."""
@@ -86,7 +86,9 @@ def section(context: Context) -> Section | None:
     """Return a figure per point of what varies, a column per flow."""
     if not context.results.has("series"):
         return None
-    kept, left_out = context.panels(context.drawn, MOST_PANELS)
+    every, _ = context.panels(context.drawn, len(context.drawn))
+    largest_panel = max(len(panel.groups) for panel in every)
+    kept, left_out = context.panels(context.drawn, max(1, MOST_FLOWS // largest_panel))
     blocks: list[Block] = [
         Text(
             "The flow of each that is nearest to the median of its group in throughput, start-up throughput, "

@@ -135,7 +135,7 @@ def _caption(metrics: Sequence[Metric], x: Factor, data: pl.DataFrame) -> str:
     listed = ", ".join(titles[:-1]) + " and " + titles[-1] if len(titles) > 1 else titles[0]
     has_interval = data["half_width_95"].count() > 0
     text = f"{listed} over {_lowered(x.title)}: means over the rounds"
-    text += ", with 95 % confidence intervals." if has_interval else "."
+    text += ", with 95 % confidence intervals, cut off far above the means." if has_interval else "."
     scale = scale_of(x.numbers) if x.is_number else "linear"
     if scale != "linear":
         text += " The horizontal scale is logarithmic" + (", and linear next to zero." if scale == "symlog" else ".")
