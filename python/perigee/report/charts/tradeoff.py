@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
+from matplotlib.ticker import MaxNLocator
 
 from perigee.report.charts.grid import grid
 from perigee.report.charts.sample import Sample, texts
@@ -85,6 +86,7 @@ def draw(axes: Axes, sample_: Sample, metrics: tuple[Metric, Metric], hue: Facto
         axes.plot(x.mean(), y.mean(), ls="", marker=style.marker, ms=6.5, color=style.color, label=label or None)
     axes.autoscale_view()
     axes.margins(0.1)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
     _from_zero(axes, up)
     if across.higher_is_better is False:
         axes.invert_xaxis()
