@@ -222,3 +222,24 @@ def test_a_folder_of_a_fit_that_was_killed_is_removed_and_one_at_work_stays(tmp_
 def test_a_clean_machine_stays_as_it_is() -> None:
     done = inside(f"{PERIGEE} emu clean")
     assert (done.returncode, done.stdout, done.stderr.strip()) == (0, "", "nothing was left")
+
+
+def test_buffers_too_small_for_the_link_are_said_with_the_command_and_the_program_has_this_hosts() -> None:
+    sizes = "echo '4096 16384 1000000' > /proc/sys/net/ipv4/tcp_wmem; echo '4096 131072 90000000' > {}"
+    sizes = sizes.format("/proc/sys/net/ipv4/tcp_rmem")
+    done = inside(f"{sizes}; {PERIGEE} exec --link geo -- cat /proc/sys/net/ipv4/tcp_wmem")
+    assert (done.returncode, done.stdout.split()) == (0, ["4096", "16384", "1000000"]), done.stderr
+    assert 'sudo sysctl -w net.ipv4.tcp_wmem="4096 16384 15000000"\n' in done.stderr
+    assert "tcp_wmem ends at 1 MB, and one connection needs 15 MB to fill this link (100 Mbit/s x 600 ms" in done.stderr
+    done = inside(f"{sizes}; {PERIGEE} exec --link geo --set link.rate='2 Mbit/s' -- true")
+    assert (done.returncode, "tcp_wmem" in done.stderr) == (0, False), done.stderr
+
+
+def test_a_live_line_each_second_has_rates_queues_and_drops_of_both_directions() -> None:
+    done = inside(f"{PERIGEE} exec --link leo --live --quiet -- sleep 4")
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("link ")]
+    way = r"[0-9.]+ Mbit/s, queue [0-9.]+ MB, [0-9]+ dropped"
+    assert lines
+    assert all(re.fullmatch(rf"link [0-9]+ s: down {way}; up {way}", line) for line in lines), lines
+    assert "\x1b" not in done.stderr, "no terminal, no line that is written over"

@@ -212,9 +212,39 @@ def test_the_command_takes_the_token_from_a_file_and_finds_what_a_path_carries(
     assert "up" not in done.stdout.split("down: never full")[0]
     assert perigee("probe", "--summary", "a.jsonl").stdout == done.stdout
     assert json.loads((tmp_path / "a.jsonl").read_text().splitlines()[0])["host"] == "127.0.0.1"
-    # The server allows 30 Mbit/s; a loopback device is never full.
+    # The server allows 30 Mbit/s, where a search ends at the latest.
     found = perigee(*to, "--rate", "8 Mbit/s", "--find")
-    assert (found.returncode, "allows a client 30.00 Mbit/s" in found.stderr) == (2, True), found.stderr
+    assert (found.returncode, "8.000" in found.stdout) == (0, True), found.stderr
+    done = perigee(*to, "--rate", "31 Mbit/s", "--find")
+    assert (done.returncode, "allows a client 30.00 Mbit/s" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_search_measures_at_the_rate_that_the_server_allows_and_ends_there(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (known,) = probe(plan(port, 2, directions=("up",)))
+    asked = []
+
+    def probe_once(*arguments: Any) -> str:
+        rate_bps = arguments[4]
+        asked.append(rate_bps)
+        if rate_bps > 30_000_000:
+            return json.dumps({"failure": "rate_of_one", "limit": 30_000_000, "said": ""})
+        # What a path that is never full gives.
+        part = known.offered_bps / rate_bps
+        record = json.loads(json.dumps(known.record))
+        for side, times in ((record["sent"], ("first_ns", "last_ns")), (record["report"], ("first_ns", "last_ns"))):
+            for name in times:
+                side[name] = round(side[name] * part)
+        return json.dumps({key: record[key] for key in ("sent", "report", "rtt_s")})
+
+    monkeypatch.setattr("perigee.measuring.probe.native.probe_once", probe_once)
+    said = []
+    found = plan(port, 8, directions=("up", "down"), find=True)
+    steps = probe(found, limited=lambda direction, limit_bps: said.append((direction, limit_bps)))
+    assert [step.offered_bps / 1e6 for step in steps] == [8, 16, 30] * 2
+    assert said == [("up", 30_000_000), ("down", 30_000_000)]
+    assert [rate / 1e6 for rate in asked] == [8, 16, 32, 30] * 2
 
 
 def test_ctrl_c_ends_it_at_once_with_its_exit_code(port: int, tmp_path: Path) -> None:

@@ -7,7 +7,13 @@
 #ifndef CC_STRUCTS_DECLARED
 
 #define FLAG_BITS(name, bits) u8 name
-#define MIN_RTT_FIELD u32 rtt_min_us;
+/* Authors' files are warned of what only the simulator has. */
+#ifdef CC_LIBRARY
+#define ONLY_HERE(instead) __attribute__((deprecated("the kernel has no such field; " instead " is in both")))
+#else
+#define ONLY_HERE(instead)
+#endif
+#define MIN_RTT_FIELD u32 rtt_min_us ONLY_HERE("tcp_min_rtt(tp)");
 #define HOST_FIELDS                                                                                                     \
 	u64 cc_params[MAX_PARAMS];                                                                                          \
 	u64 cc_random;                                                                                                      \
@@ -26,10 +32,13 @@ static inline bool window_was_the_limit(struct sock *sk)
 {
 	return tcp_sk(sk)->is_cwnd_limited != 0;
 }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 static inline u32 tcp_min_rtt(struct tcp_sock *tp)
 {
 	return tp->rtt_min_us;
 }
+#pragma GCC diagnostic pop
 /* xorshift64*, Vigna: "An experimental exploration of Marsaglia's xorshift generators", 2016. The seed is not zero. */
 static inline u32 random_u32(struct sock *sk)
 {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeAlias, final
 
 from perigee.analysis.observations import FlowDescription, Observation
@@ -9,6 +10,7 @@ __all__ = [
     "Algorithm",
     "CaptureCounts",
     "Check",
+    "DirectionSample",
     "EndedProcess",
     "Histogram",
     "LinkReport",
@@ -18,6 +20,7 @@ __all__ = [
     "Loaded",
     "Measure",
     "Note",
+    "Noted",
     "Outlook",
     "Parameter",
     "PingReply",
@@ -39,6 +42,8 @@ __all__ = [
     "confine",
     "emu_clean",
     "end_at_second_signal",
+    "lines_of",
+    "link_size",
     "note_bytes",
     "noted",
     "observed",
@@ -50,6 +55,7 @@ __all__ = [
     "scratch_prefix",
     "tcp_sysctls",
     "trial_events",
+    "where_signal",
 ]
 
 _Column: TypeAlias = tuple[str, str, bytes | None, bytes | None, bytes]
@@ -69,7 +75,7 @@ class CaptureCounts:
     @property
     def unknown_link(self) -> tuple[int, int] | None: ...
     @property
-    def broken(self) -> list[tuple[str, int, str]]: ...
+    def broken(self) -> list[tuple[Path, int, str]]: ...
     @property
     def disordered(self) -> int: ...
     @property
@@ -90,6 +96,8 @@ class CaptureCounts:
     def pushed_out(self) -> int: ...
     @property
     def rows_left_out(self) -> int: ...
+    @property
+    def segments_left_out(self) -> int: ...
 
 @final
 class Parameter:
@@ -168,6 +176,15 @@ class LinkReport:
     def lateness_p99_us(self) -> float: ...
     @property
     def lateness_max_us(self) -> float: ...
+
+@final
+class DirectionSample:
+    @property
+    def released_bytes(self) -> int: ...
+    @property
+    def dropped(self) -> int: ...
+    @property
+    def largest_queue_bytes(self) -> int: ...
 
 @final
 class ProgramReport:
@@ -345,11 +362,33 @@ class Measure:
 @final
 class Note:
     def beat(self, share: float) -> None: ...
+    def begin(self) -> None: ...
+
+@final
+class Noted:
+    @property
+    def beats(self) -> int: ...
+    @property
+    def share(self) -> float: ...
+    @property
+    def callback(self) -> str | None: ...
+    @property
+    def flow(self) -> int: ...
+    @property
+    def time_s(self) -> float: ...
+    @property
+    def calls(self) -> int: ...
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def event(self) -> int | None: ...
+    @property
+    def fault(self) -> tuple[int, list[int]] | None: ...
 
 @final
 class Trial:
     def __new__(cls, library: _Library, note: Note) -> Trial: ...
-    def sequences(self, count: int) -> tuple[int, int, str] | None: ...
+    def sequences(self, first: int, count: int) -> tuple[int, int, str] | None: ...
     def attempt(self, sequence: int, places: Sequence[int]) -> tuple[int, str] | None: ...
 
 @final
@@ -426,7 +465,9 @@ def algorithm_of(path: str, headers: str) -> tuple[Algorithm, str]: ...
 def check_of(path: str, headers: str) -> Check: ...
 def confine(memory: int, parent: int, note: int) -> Note: ...
 def note_bytes() -> int: ...
-def noted(note: bytes) -> tuple[int, float, str | None, int, float, int, int | None] | None: ...
+def noted(note: bytes) -> Noted | None: ...
+def lines_of(library: bytes, address: int) -> list[tuple[Path, int, str]]: ...
+def where_signal() -> int: ...
 def trial_events(sequence: int) -> tuple[int, list[str]]: ...
 def cc_load(
     what: str,
@@ -445,6 +486,7 @@ def analyze_captures(
     startup: str,
     steady: str,
     most: int,
+    sequences: int,
     progress: Callable[[float], bool],
 ) -> list[tuple[dict[str, _Table], CaptureCounts]] | None: ...
 def run_behind(
@@ -458,7 +500,14 @@ def run_behind(
     drain_s: float,
     begun: Callable[[str, str | None], None],
     draining: Callable[[Undelivered], None],
+    live: Callable[[float, DirectionSample, DirectionSample], None] | None,
 ) -> ProgramReport: ...
+def link_size(
+    down: tuple[str, str],
+    up: tuple[str, str],
+    settings: Sequence[tuple[str, str]],
+    search: Sequence[str],
+) -> tuple[float, float, float]: ...
 def emu_clean() -> tuple[list[EndedProcess], list[str]]: ...
 def quantity(text: str) -> tuple[float, str] | None: ...
 def sample_profile(

@@ -7,7 +7,9 @@ use perigee_units::Time;
 use perigee_wire::{ReceiverView, SenderView, Tcp};
 
 use crate::sequence_history::{Piece, SequenceHistory};
-use crate::vantage::{RoundTrips, Side};
+use crate::side::Side;
+use crate::trace::{Event, SequenceTrace};
+use crate::vantage::RoundTrips;
 
 /// A flow of TCP.
 pub(crate) struct Flow {
@@ -27,6 +29,8 @@ pub(crate) struct Flow {
     pub(crate) counts: Counts,
     losses: LossRuns,
     is_written: bool,
+    /// Its time sequence, where that is asked for.
+    pub(crate) trace: Option<SequenceTrace>,
 }
 
 /// Counts of a flow that only captures have.
@@ -126,6 +130,7 @@ impl Flow {
             counts: Counts::default(),
             losses: LossRuns::default(),
             is_written: false,
+            trace: None,
         }
     }
 
@@ -162,6 +167,9 @@ impl Flow {
             return;
         }
         self.counts.merged += u64::from(tcp.payload > self.about.segment);
+        if let Some(trace) = &mut self.trace {
+            trace.packet();
+        }
         let mut rest = *tcp;
         while rest.payload > 0 {
             let payload = rest.payload.min(self.about.segment);
@@ -192,7 +200,12 @@ impl Flow {
             self.sender.received(now, &Tcp { acknowledgement: Some(number), ..Tcp::default() });
         }
         self.sent_packets += 1;
-        match self.history.piece(start, end, (now, tcp, identification), self.about.shortest) {
+        let piece = self.history.piece(start, end, (now, tcp, identification), self.about.shortest);
+        if let Some(trace) = &mut self.trace {
+            let is_new = matches!(piece, Piece::New | Piece::Late(_));
+            trace.segment(now, if is_new { Event::Sent } else { Event::Retransmitted }, start, end);
+        }
+        match piece {
             Piece::New => {}
             Piece::Retransmitted { first } => {
                 self.retransmitted_packets += 1;
@@ -227,6 +240,7 @@ impl Flow {
         self.counts.spurious += self.reported_twice(tcp, number);
         let before = self.sender.acknowledged();
         let sample = self.sender.received(now, tcp);
+        self.trace_answer(now, tcp, number, window);
         if let Some(there) = sample {
             match self.about.round_trips {
                 RoundTrips::Acknowledgements => self.round_trip(there),
@@ -244,6 +258,24 @@ impl Flow {
         }
         if self.about.by_acknowledgements {
             self.arrived(now, acknowledged, self.sender.arrived());
+        }
+    }
+
+    /// Adds an acknowledgement to the time sequence.
+    fn trace_answer(&mut self, now: Time, tcp: &Tcp, number: u32, window: u64) {
+        let Some(trace) = &mut self.trace else { return };
+        let mut position = |first: u32, bytes: u32| {
+            let (start, end) = self.sender.span(&Tcp { sequence: first, payload: bytes, ..Tcp::default() });
+            (start, end)
+        };
+        let acknowledged = position(number, 0).0;
+        trace.acknowledgement(now, acknowledged, window);
+        for (first, after) in tcp.sack.blocks() {
+            let (start, end) = position(*first, after.wrapping_sub(*first));
+            // A block below the acknowledgement reports data that arrived twice (RFC 2883).
+            if start > acknowledged && end - start <= LARGEST_WINDOW {
+                trace.block(now, start, end);
+            }
         }
     }
 

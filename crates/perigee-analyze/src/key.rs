@@ -32,6 +32,11 @@ impl Key {
         self.is_udp
     }
 
+    /// Whether both ends are on one host.
+    pub(crate) fn is_local(&self) -> bool {
+        self.addresses[0] == self.addresses[1] || [0, 1].iter().all(|way| self.source(*way).ip().is_loopback())
+    }
+
     /// The end that a way begins at.
     pub(crate) fn source(&self, way: usize) -> SocketAddr {
         let address = Ipv6Addr::from(self.addresses[way]);

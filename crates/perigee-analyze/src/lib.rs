@@ -15,8 +15,10 @@ mod key;
 mod measure;
 mod pairs;
 mod sequence_history;
+mod side;
 mod stream;
 mod survey;
+mod trace;
 mod vantage;
 
 use std::ops::ControlFlow;
@@ -49,6 +51,8 @@ pub struct Analysis {
     pub pushed_out: u64,
     /// Rows of the series that were left out because there were too many.
     pub rows_left_out: u64,
+    /// Rows of the time sequences that were left out because there were too many.
+    pub segments_left_out: u64,
 }
 
 /// Analyses captures; each is a run of the tables, in the order given. `study` is the name that the rows have.
@@ -77,6 +81,9 @@ pub fn analyze(
         done += size;
     }
     let pairs = pairs::find(&surveys);
+    for pair in &pairs {
+        pairs::settle_sides(pair, &mut surveys);
+    }
     total += pairs.iter().flat_map(|pair| pair.captures).map(|capture| sizes[capture]).sum::<u64>();
     let mut measured = Vec::with_capacity(sources.len());
     for (run, ((source, survey), size)) in (0..).zip(sources.iter().zip(&surveys).zip(&sizes)) {
@@ -98,6 +105,7 @@ pub fn analyze(
         other_payload_bytes: survey.other_payload,
         pushed_out: survey.pushed_out,
         rows_left_out: measured.rows_left_out,
+        segments_left_out: measured.segments_left_out,
         counts: survey.counts,
     });
     Ok(analyses.collect())

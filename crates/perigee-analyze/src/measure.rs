@@ -1,5 +1,6 @@
 //! The second reading of a capture: its largest connections are measured, as every engine measures flows.
 
+use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 
 use perigee_results::{
@@ -14,9 +15,11 @@ use crate::datagrams::Datagrams;
 use crate::error::AnalyzeError;
 use crate::flow::{About, Flow};
 use crate::key::Key;
+use crate::side::Side;
 use crate::stream::{Item, Source, Stream, Watch};
 use crate::survey::{ConnectionSummary, Survey};
-use crate::vantage::{segment, RoundTrips, Side};
+use crate::trace::SequenceTrace;
+use crate::vantage::{segment, RoundTrips};
 
 /// What to write down.
 #[derive(Clone, Debug)]
@@ -29,11 +32,13 @@ pub struct Options {
     pub steady: Option<Ratio>,
     /// Connections that are measured of each capture: the largest ones.
     pub most: usize,
+    /// Flows of each capture whose time sequence is written: the largest ones.
+    pub sequences: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { series: Time::from_secs(1), startup: None, steady: Ratio::new(0.5), most: 100 }
+        Self { series: Time::from_secs(1), startup: None, steady: Ratio::new(0.5), most: 100, sequences: 0 }
     }
 }
 
@@ -58,13 +63,13 @@ impl Options {
     ///
     /// ```
     /// use perigee_analyze::Options;
-    /// assert_eq!(Options::read("100 ms", "off", "50 %", 100).unwrap().startup, None);
-    /// assert!(Options::read("100", "off", "50 %", 100).is_err());
+    /// assert_eq!(Options::read("100 ms", "off", "50 %", 100, 1).unwrap().startup, None);
+    /// assert!(Options::read("100", "off", "50 %", 100, 1).is_err());
     /// ```
     ///
     /// # Errors
     /// If one of them is not a quantity of its kind, or `series` is below 1 ms.
-    pub fn read(series: &str, startup: &str, steady: &str, most: usize) -> Result<Self, OptionError> {
+    pub fn read(series: &str, startup: &str, steady: &str, most: usize, sequences: usize) -> Result<Self, OptionError> {
         let interval: Time = series.parse().map_err(|error| OptionError::Quantity { option: "series", error })?;
         if interval < LEAST_INTERVAL {
             return Err(OptionError::TooShort(series.to_owned()));
@@ -82,7 +87,7 @@ impl Options {
             "off" => None,
             text => Some(text.parse().map_err(|error| OptionError::Quantity { option: "steady", error })?),
         };
-        Ok(Self { series: interval, startup, steady, most })
+        Ok(Self { series: interval, startup, steady, most, sequences })
     }
 }
 
@@ -96,6 +101,8 @@ pub(crate) struct Measured {
     pub(crate) flows: Vec<(Name, usize, usize)>,
     /// Rows of the series that were left out for want of room.
     pub(crate) rows_left_out: u64,
+    /// The same of time sequences.
+    pub(crate) segments_left_out: u64,
 }
 
 /// A flow of either protocol.
@@ -122,8 +129,13 @@ pub(crate) fn measure(
     watch: &mut Watch<'_>,
 ) -> Result<Measured, AnalyzeError> {
     let mut plan = Plan::new(survey, options, run);
-    let mut measured =
-        Measured { tables: Tables::default(), captured: CaptureTables::default(), flows: Vec::new(), rows_left_out: 0 };
+    let mut measured = Measured {
+        tables: Tables::default(),
+        captured: CaptureTables::default(),
+        flows: Vec::new(),
+        rows_left_out: 0,
+        segments_left_out: 0,
+    };
     let mut edge = options.series;
     let mut stream = Stream::open(source)?;
     while let Some(item) = stream.next(watch)? {
@@ -174,7 +186,23 @@ impl Plan {
                 Entry::Vacant(new) => drop(new.insert(vec![connection])),
             }
         }
+        plan.trace(survey, options.sequences, run);
         plan
+    }
+
+    /// Has the time sequences of the largest flows of TCP written.
+    fn trace(&mut self, survey: &Survey, count: usize, run: u32) {
+        let mut largest: Vec<usize> = (0..self.flows.len()).collect();
+        largest.sort_by_key(|flow| {
+            let (place, way) = self.of[*flow];
+            Reverse(survey.chosen[place].ways[way].payload)
+        });
+        let tcp = largest.into_iter().filter(|flow| matches!(self.flows[*flow], Followed::Tcp(_)));
+        for number in tcp.take(count).collect::<Vec<_>>() {
+            if let Followed::Tcp(flow) = &mut self.flows[number] {
+                flow.trace = Some(SequenceTrace::new(run, flow.about.name.clone()));
+            }
+        }
     }
 
     #[inline]
@@ -242,6 +270,9 @@ impl Plan {
                     let mut connection = connection_row(flow, summary, survey);
                     connection.capture = source.name.as_str().into();
                     flow.fill(&mut connection, &mut measured.captured.losses);
+                    if let Some(trace) = flow.trace.take() {
+                        measured.segments_left_out += trace.write(&mut measured.captured.segments);
+                    }
                     measured.captured.connections.push(connection);
                     flow.meter.write_flow(row, &mut measured.tables);
                 }
@@ -263,13 +294,14 @@ impl Followed {
         let side = Side::of(summary, way);
         let by_acknowledgements = data.has_acknowledgements && !side.is_nearer_to_receiver(summary, way);
         let until = if by_acknowledgements { data.last_acknowledged } else { data.last_payload };
+        let shortest = summary.reach(way).zip(summary.reach(1 - way)).map(|(there, back)| there + back);
         let size = if summary.key.is_udp() { data.payload } else { data.length };
         let measure = Measure {
             series: Some(options.series),
             startup: options.startup,
             steady: options.steady,
             goodput_bin: Time::from_secs(1),
-            rtt_bin: Some(Time::from_millis(1)),
+            rtt_bin: Some(rtt_bin(shortest)),
             ..Measure::default()
         };
         let start = summary.opening.first_syn.unwrap_or(summary.first);
@@ -277,7 +309,6 @@ impl Followed {
         if summary.key.is_udp() {
             return Self::Udp(Datagrams::new(name, run, way, until, meter));
         }
-        let shortest = summary.reach(way).zip(summary.reach(1 - way)).map(|(there, back)| there + back);
         let about = About {
             name,
             run,
@@ -322,6 +353,13 @@ impl Followed {
             Self::Udp(flow) => flow.finish(),
         }
     }
+}
+
+/// Width of the bins of a flow's round trips: a twentieth of the shortest one, in steps of 1, 2 and 5.
+fn rtt_bin(shortest: Option<Time>) -> Time {
+    let wanted = shortest.map_or(u64::MAX, |shortest| shortest.as_micros() / 20);
+    let width_us = [1000, 500, 200, 100, 50, 20].into_iter().find(|width| *width <= wanted);
+    Time::from_micros(width_us.unwrap_or(10))
 }
 
 /// The ways of a connection that are flows: the one with most data, and the other where it has much too.

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use crate::error::AnalyzeError;
 use crate::measure::Measured;
 use crate::sequence_history::SequenceHistory;
+use crate::side::Side;
 use crate::stream::{Item, Source, Stream, Watch};
 use crate::survey::{ConnectionSummary, Survey};
 use crate::vantage::segment;
@@ -133,6 +134,20 @@ fn near(first: &ConnectionSummary, second: &ConnectionSummary) -> Option<[usize;
     };
     let near = [of(0)?, of(1)?];
     (near[0] != near[1]).then_some(near)
+}
+
+/// Settles the sides of two captures of the same connections: the one nearer to a sender is not at its receiver.
+pub(crate) fn settle_sides(pair: &Pair, surveys: &mut [Survey]) {
+    for places in &pair.connections {
+        let summaries = [0, 1].map(|number: usize| &surveys[pair.captures[number]].chosen[places[number]]);
+        let Some(near) = near(summaries[0], summaries[1]) else { continue };
+        let sides = [0, 1].map(|number: usize| {
+            [0, 1].map(|way: usize| Some(Side::of(summaries[number], way).beside(near[way] == number)))
+        });
+        for (number, sides) in sides.into_iter().enumerate() {
+            surveys[pair.captures[number]].chosen[places[number]].sides = sides;
+        }
+    }
 }
 
 /// Compares the two captures of a pair, and writes the losses into their tables.

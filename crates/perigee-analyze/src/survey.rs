@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::error::AnalyzeError;
 use crate::key::Key;
+use crate::side::Side;
 use crate::stream::{Counts, Item, Source, Stream, Watch};
 
 /// A connection as the first reading finds it.
@@ -31,6 +32,8 @@ pub(crate) struct ConnectionSummary {
     pub(crate) opening: Handshake,
     /// It was reset.
     pub(crate) reset: bool,
+    /// By way, the place of the capture where another one has settled it.
+    pub(crate) sides: [Option<Side>; 2],
 }
 
 /// One way of a connection.
@@ -61,10 +64,40 @@ pub(crate) struct Way {
     acknowledged: Option<u32>,
     /// Shortest time from a packet of this way to its echo: to this way's receiver and back.
     pub(crate) reach: Option<Time>,
-    waiting: Option<(u32, Time)>,
-    echo_waiting: Option<(u32, Time)>,
+    /// Times from packets of this way to their echoes, of those behind which echoes of earlier packets passed.
+    pub(crate) transit: Transit,
+    waiting: Option<Waiting>,
+    echo_waiting: Option<Waiting>,
     /// Packets by the place where the capture saw them.
     views: [(u32, u64); VIEWS],
+}
+
+/// A number that is to be acknowledged, or a value of a clock that is to be echoed.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    number: u32,
+    since: Time,
+    /// An earlier one was meanwhile.
+    is_passed: bool,
+}
+
+/// The mean of times.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Transit {
+    sum_ns: u64,
+    count: u64,
+}
+
+impl Transit {
+    fn add(&mut self, time: Time) {
+        self.sum_ns = self.sum_ns.saturating_add(time.as_nanos());
+        self.count += 1;
+    }
+
+    /// `None` where there are too few of them.
+    pub(crate) fn mean(self) -> Option<Time> {
+        (self.count >= LEAST_UNDER_WAY).then(|| Time::from_nanos(self.sum_ns / self.count))
+    }
 }
 
 /// When the packets of a handshake passed.
@@ -201,6 +234,7 @@ impl ConnectionSummary {
             ways: [Way::default(), Way::default()],
             opening: Handshake::default(),
             reset: false,
+            sides: [None; 2],
         }
     }
 
@@ -263,15 +297,21 @@ impl ConnectionSummary {
         }
         // The echo of a clock, and one's own clock to be echoed.
         if let Some((value, echo)) = tcp.timestamps {
-            let waiting = other.echo_waiting.filter(|_| tcp.acknowledgement.is_some());
-            if let Some((_, then)) = waiting.filter(|(value, _)| echo.wrapping_sub(*value) as i32 >= 0) {
-                other.reached(now, then);
-                other.echo_waiting = None;
+            if let Some(waiting) = other.echo_waiting.as_mut().filter(|_| tcp.acknowledgement.is_some()) {
+                if echo.wrapping_sub(waiting.number) as i32 >= 0 {
+                    let waiting = *waiting;
+                    other.reached(now, waiting);
+                    other.echo_waiting = None;
+                } else {
+                    // Without data, an acknowledgement may have been late where it was made.
+                    waiting.is_passed |= tcp.payload > 0;
+                }
             }
-            way.echo_waiting.get_or_insert((value, now));
+            way.echo_waiting.get_or_insert(Waiting { number: value, since: now, is_passed: false });
         }
         if tcp.payload > 0 && way.waiting.is_none() {
-            way.waiting = Some((tcp.sequence.wrapping_add(tcp.payload), now));
+            let number = tcp.sequence.wrapping_add(tcp.payload);
+            way.waiting = Some(Waiting { number, since: now, is_passed: false });
         }
     }
 
@@ -361,19 +401,27 @@ impl Way {
 
     fn acknowledged_by(&mut self, now: Time, number: u32) {
         self.has_acknowledgements = true;
-        if self.acknowledged.is_none_or(|known| (number.wrapping_sub(known) as i32) > 0) {
+        let is_news = self.acknowledged.is_none_or(|known| (number.wrapping_sub(known) as i32) > 0);
+        if is_news {
             self.acknowledged = Some(number);
             self.last_acknowledged = now;
         }
-        if let Some((_, then)) = self.waiting.filter(|(end, _)| number.wrapping_sub(*end) as i32 >= 0) {
-            self.reached(now, then);
+        let Some(waiting) = &mut self.waiting else { return };
+        if number.wrapping_sub(waiting.number) as i32 >= 0 {
+            let waiting = *waiting;
+            self.reached(now, waiting);
             self.waiting = None;
+        } else {
+            waiting.is_passed |= is_news;
         }
     }
 
-    fn reached(&mut self, now: Time, then: Time) {
-        let took = now - then;
+    fn reached(&mut self, now: Time, waiting: Waiting) {
+        let took = now - waiting.since;
         self.reach = Some(self.reach.map_or(took, |least| least.min(took)));
+        if waiting.is_passed {
+            self.transit.add(took);
+        }
     }
 }
 
@@ -433,5 +481,7 @@ pub(crate) const MOST_OPEN: usize = 1 << 17;
 const SILENCE: Time = Time::from_secs(3600);
 /// Where the capture lacks the beginning, the first packets of a connection, reordered, may still move it back.
 const EARLY: u64 = 1000;
+/// Fewer times of packets under way may be accidents.
+const LEAST_UNDER_WAY: u64 = 5;
 /// Most places in one capture at which packets of a direction are counted.
 const VIEWS: usize = 4;

@@ -3,15 +3,8 @@
 
 use perigee_units::Time;
 
+use crate::side::Side;
 use crate::survey::ConnectionSummary;
-
-/// The place of a capture on the path of the data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Sender,
-    Between,
-    Receiver,
-}
 
 /// How round trips are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +21,17 @@ pub(crate) enum RoundTrips {
 }
 
 impl Side {
-    /// The place by the shortest times from it to either end and back.
+    /// The place by the shortest times from it to either end and back, unless captures of both ends have settled it.
+    ///
+    /// On a path shorter than [`NEAR`] these times are those of hosts, not of the path: there, only what a queue on the path does
+    /// tells the sides apart, if there is one.
     pub(crate) fn of(summary: &ConnectionSummary, way: usize) -> Self {
+        if let Some(settled) = summary.sides[way] {
+            return settled;
+        }
         match (summary.reach(way), summary.reach(1 - way)) {
-            (Some(to_receiver), Some(to_sender)) => {
-                if to_receiver + to_sender < NEAR || to_sender * FAR <= to_receiver {
+            (Some(to_receiver), Some(to_sender)) if to_receiver + to_sender >= NEAR => {
+                if to_sender * FAR <= to_receiver {
                     Self::Sender
                 } else if to_receiver * FAR <= to_sender {
                     Self::Receiver
@@ -41,10 +40,28 @@ impl Side {
                 }
             }
             // The capture has nothing of the other direction, or nothing to measure: data that wait for their
-            // acknowledgements are at the sender.
-            (Some(to_receiver), None) if to_receiver < NEAR => Self::Receiver,
-            (Some(_), None) => Self::Sender,
+            // acknowledgements are not at the receiver.
+            (Some(to_receiver), None) if to_receiver >= NEAR => Self::Sender,
             (None, _) => Self::Receiver,
+            _ => Self::by_passing(summary, way),
+        }
+    }
+
+    /// The place on a short path. Acknowledgements of earlier data that pass behind data show that these are still on their way to
+    /// the receiver; data that were sent before an acknowledgement and pass behind it show that it is still on its way to the sender.
+    fn by_passing(summary: &ConnectionSummary, way: usize) -> Self {
+        if summary.key.is_local() {
+            return Self::Sender;
+        }
+        if summary.ways.iter().any(|way| !way.has_timestamps) {
+            return Self::Unknown;
+        }
+        let [to_receiver, to_sender] = [way, 1 - way].map(|way: usize| summary.ways[way].transit.mean());
+        match (to_receiver, to_sender) {
+            (Some(there), back) if back.is_none_or(|back| back * CLEARLY <= there) => Self::Sender,
+            (there, Some(back)) if there.is_none_or(|there| there * CLEARLY <= back) => Self::Receiver,
+            (Some(_), Some(_)) => Self::Between,
+            _ => Self::Unknown,
         }
     }
 
@@ -53,15 +70,7 @@ impl Side {
         match self {
             Self::Sender => false,
             Self::Receiver => true,
-            Self::Between => summary.reach(way) < summary.reach(1 - way),
-        }
-    }
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Sender => "sender",
-            Self::Between => "between",
-            Self::Receiver => "receiver",
+            Self::Between | Self::Unknown => summary.reach(way) < summary.reach(1 - way),
         }
     }
 }
@@ -104,8 +113,10 @@ pub(crate) fn segment(summary: &ConnectionSummary, way: usize) -> u32 {
     }
 }
 
-/// Both ends are nearer than this: no path is between them.
+/// Both ends are nearer than this: hosts take as long as the path.
 const NEAR: Time = Time::from_millis(1);
+/// One end is this many times farther away than the other.
+const CLEARLY: u64 = 8;
 /// One end is this many times nearer than the other: less than two percent of a round trip is left out.
 const FAR: u64 = 50;
 const TIMESTAMPS: u32 = 12;

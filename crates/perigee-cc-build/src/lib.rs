@@ -12,6 +12,7 @@
 //! ```
 
 pub mod bounded;
+mod hints;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -20,6 +21,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use bounded::{Ending, Outcome};
+use hints::hints;
 
 /// Why there is no object.
 #[derive(Debug)]
@@ -116,13 +118,54 @@ pub type GoOn<'a> = dyn FnMut() -> bool + 'a;
 /// Compiles an algorithm for the simulator: a shared library that exports `perigee_cc_NAME`.
 ///
 /// The compiler is `$CC` (with arguments, if it has any), or else the first of `cc`, `gcc` and `clang` that is there.
-/// Returns its warnings.
+/// Returns its warnings; floating point, which the kernel would refuse, is one of them.
 ///
 /// # Errors
 /// Where there is no compiler, the file does not compile, or `go_on` says no.
 pub fn shared_library(source: &Path, include: &Path, out: &Path, go_on: &mut GoOn<'_>) -> Result<String, BuildError> {
     let compilers = candidates("CC", &["cc", "gcc", "clang"]);
-    compile(&C, &compilers, [source, include, out], go_on)
+    let paths = [source, include, out];
+    match compile(&C, &compilers, paths, &[WITHOUT_FLOATS], go_on) {
+        Err(BuildError::Compile { messages, .. }) => {
+            let warnings = compile(&C, &compilers, paths, &[], go_on)?;
+            Ok(floats(&messages).map_or(String::new(), |place| warning(source, place)) + &warnings)
+        }
+        done => done,
+    }
+}
+
+/// The place of the first floating point in the messages of a compiler that had to do without; `None`: it has other reasons.
+fn floats(messages: &str) -> Option<&str> {
+    let is_float = |line: &&str| {
+        let is_register = line.contains(" SSE ") || line.contains("floating-point") || line.contains("floating point");
+        // Functions of the compiler's own for what the processor may not do: `__muldf3`.
+        let is_function = line.contains("undefined reference to `__")
+            && ["sf", "df", "xf", "tf"]
+                .iter()
+                .any(|kind| line.rsplit("`__").next().is_some_and(|name| name.contains(kind)));
+        is_register || is_function
+    };
+    messages.lines().find(is_float).map(place)
+}
+
+/// `FILE:LINE` of a message, as far as it has them.
+fn place(line: &str) -> &str {
+    let number = line.match_indices(':').find(|(at, _)| {
+        let rest = &line[at + 1..];
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        digits > 0 && rest[digits..].starts_with(':')
+    });
+    let Some((at, _)) = number else { return "" };
+    let digits = line[at + 1..].find(':').unwrap_or_default();
+    &line[..at + 1 + digits]
+}
+
+fn warning(source: &Path, place: &str) -> String {
+    let place = if place.is_empty() { source.display().to_string() } else { place.to_owned() };
+    format!(
+        "{place}: warning: floating point; the kernel has none, and refuses this file (`perigee cc check`): use integers with a \
+         scale\n"
+    )
 }
 
 /// Compiles an algorithm for the kernel: a relocatable BPF object with its types.
@@ -133,7 +176,7 @@ pub fn shared_library(source: &Path, include: &Path, out: &Path, go_on: &mut GoO
 /// Where there is no clang, it cannot compile for BPF, libbpf's headers are missing, or the file does not compile.
 pub fn kernel_object(source: &Path, include: &Path, out: &Path) -> Result<String, BuildError> {
     let compilers = candidates("CLANG", CLANGS);
-    compile(&BPF, &compilers, [source, include, out], &mut || true)
+    compile(&BPF, &compilers, [source, include, out], &[], &mut || true)
 }
 
 /// Compilers and options of a kind of object.
@@ -149,6 +192,7 @@ fn compile(
     kind: &Kind,
     compilers: &[OsString],
     [source, include, out]: [&Path; 3],
+    more: &[&str],
     go_on: &mut GoOn<'_>,
 ) -> Result<String, BuildError> {
     for compiler in compilers {
@@ -156,6 +200,7 @@ fn compile(
         let mut words = name.split_whitespace();
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).args(kind.options.iter().flat_map(|options| options.lines())).args(common());
+        command.args(more);
         command.arg("-I").arg(include).arg("-o").arg(out).arg(no_option(source));
         // Its messages are searched below, so that they are in one language.
         command.env("LC_ALL", "C");
@@ -197,6 +242,7 @@ fn judge(compiler: &str, source: &Path, outcome: Outcome) -> Result<String, Buil
     if messages.is_empty() {
         messages = format!("`{compiler}` ended with {status}, and said nothing\n");
     }
+    messages += &hints(&messages);
     Err(BuildError::Compile { source_file: source.to_owned(), messages })
 }
 
@@ -217,7 +263,21 @@ fn common() -> impl Iterator<Item = &'static str> {
 const C: Kind = Kind { name: "C", package: "gcc", options: NATIVE };
 const BPF: Kind = Kind { name: "BPF", package: "clang", options: KERNEL };
 /// `CC_LIBRARY`: `host/native.h` exports the algorithm. An undefined name is an error here, at the author's line.
-const NATIVE: &[&str] = &["-DCC_LIBRARY", "-fPIC", "-shared", "-Wl,-z,defs"];
+/// Debug information and frame pointers tell where it crashed; the information is no part of what is compared between builds. A
+/// division by zero traps on every processor, and is not optimised away as something that cannot be: the kernel defines it.
+const NATIVE: &[&str] = &[
+    "-DCC_LIBRARY",
+    "-fPIC",
+    "-shared",
+    "-Wl,-z,defs",
+    "-Wl,--build-id=none",
+    "-g",
+    "-fno-omit-frame-pointer",
+    "-fsanitize=integer-divide-by-zero",
+    "-fsanitize-undefined-trap-on-error",
+];
+/// Refuses floating point, which the kernel does not have either.
+const WITHOUT_FLOATS: &str = "-mgeneral-regs-only";
 /// The third instruction set has arithmetic and jumps of 32 bits, which windows are; every kernel since 5.1 has it.
 const KERNEL: &[&str] = &[include_str!("../../../algorithms/compile_flags_bpf.txt"), "-c"];
 const CLANGS: &[&str] =
@@ -229,7 +289,7 @@ mod tests {
 
     fn compiled(compilers: &[OsString], source: &str) -> Result<String, BuildError> {
         let path = Path::new(source);
-        compile(&C, compilers, [path, path, Path::new("/dev/null")], &mut || true)
+        compile(&C, compilers, [path, path, Path::new("/dev/null")], &[], &mut || true)
     }
 
     #[test]
@@ -270,6 +330,19 @@ mod tests {
     fn a_compiler_that_was_ended_by_a_signal_is_an_error_with_its_reason() {
         let error = compiled(&["tests/ended".into()], "x.c").unwrap_err().to_string();
         assert!(error.contains("`tests/ended` ended with signal: 9 (SIGKILL)"), "{error}");
+    }
+
+    #[test]
+    fn floating_point_is_known_by_what_each_compiler_says_of_it() {
+        let gcc = "fp.c: In function 'grow':\nfp/fp.c:51:28: error: SSE register return with SSE disabled";
+        assert_eq!(floats(gcc), Some("fp/fp.c:51"));
+        let clang = "/usr/bin/ld: in function `grow':\n/tmp/fp.c:50: undefined reference to `__muldf3'";
+        assert_eq!(floats(clang), Some("/tmp/fp.c:50"));
+        let arm = "fp.c:7:3: error: '-mgeneral-regs-only' is incompatible with the use of floating-point types";
+        assert_eq!(floats(arm), Some("fp.c:7"));
+        assert_eq!(floats("fp.c:(.text+0x5d): undefined reference to `__floatunsidf'"), Some(""));
+        assert_eq!(floats("x.c:3:1: error: unknown type name 'flout'"), None);
+        assert_eq!(floats("x.c:3: undefined reference to `__other'"), None);
     }
 
     #[test]

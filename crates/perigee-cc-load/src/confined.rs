@@ -9,12 +9,14 @@ use std::os::fd::{AsFd, IntoRawFd as _};
 use std::path::PathBuf;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use object::{Object as _, ObjectSegment as _};
 use perigee_cc::{Algorithm, ProgressNote};
 use rustix::fs::{memfd_create, MemfdFlags};
 use rustix::mm::{mmap, MapFlags, ProtFlags};
 use rustix::process::{getppid, set_parent_process_death_signal, setrlimit, Pid, Resource, Rlimit, Signal};
 
 use crate::error::LoadError;
+use crate::faults::{note_faults, note_library};
 use crate::seccomp::stay_alone;
 
 /// An author's file as another process has compiled it.
@@ -29,7 +31,8 @@ pub struct Compiled {
 }
 
 /// Gives this process its limits, for good: `memory` bytes of address space, few files, no core dumps, and no processes of its
-/// own. It is killed when the thread that started it, of the process `parent`, ends. Returns the note in the shared memory `note`.
+/// own. It is killed when the thread that started it, of the process `parent`, ends. Returns the note in the shared memory `note`,
+/// which also gets the place of a fault of the calling thread.
 ///
 /// # Errors
 /// If the system does not do it, or the parent is gone already.
@@ -55,15 +58,19 @@ pub fn confine(memory: u64, parent: u32, note: impl AsFd) -> io::Result<&'static
         mmap(std::ptr::null_mut(), ProgressNote::BYTES, access, MapFlags::SHARED, note, 0)?
     };
     // SAFETY: aligned to a page, all bits are valid, and all access is atomic.
-    Ok(unsafe { &*at.cast::<ProgressNote>() })
+    let note: &'static ProgressNote = unsafe { &*at.cast::<ProgressNote>() };
+    note_faults(note)?;
+    Ok(note)
 }
 
-/// Loads a library for good, which executes its constructors: only for a process that was made for it.
-pub(crate) fn open(library: &[u8]) -> Result<Algorithm, LoadError> {
+/// Loads a library for good, which executes its constructors: only for a process that was made for it. `number` is its place
+/// among those of the process.
+pub(crate) fn open(library: &[u8], number: usize) -> Result<Algorithm, LoadError> {
     let file = memfd_create("perigee-cc", MemfdFlags::CLOEXEC).map_err(|error| LoadError::Temporary(error.into()))?;
     // Never closed: the system's loader tells libraries by their paths, and the next file would get this one's number.
     let path = format!("/proc/self/fd/{}", file.into_raw_fd());
     fs::write(&path, library).map_err(LoadError::Temporary)?;
+    let bytes = image_bytes(library);
     // SAFETY: the author's code, in a process that was made for it.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) }.map_err(LoadError::Library)?;
     let symbol = |name: &std::ffi::CStr| {
@@ -71,10 +78,19 @@ pub(crate) fn open(library: &[u8]) -> Result<Algorithm, LoadError> {
         let symbol = unsafe { library.get::<*const std::ffi::c_void>(name.to_bytes_with_nul()) };
         symbol.ok().map(|symbol| symbol.into_raw().cast_const())
     };
+    if let Some(layout) = symbol(c"perigee_cc_layout") {
+        note_library(number, layout.cast(), bytes);
+    }
     // SAFETY: compiled with CC_LIBRARY; the library is kept loaded below, where anything of it is used.
     let algorithm = unsafe { perigee_cc::admit(&symbol) }.map_err(LoadError::Refused)?;
     std::mem::forget(library);
     Ok(algorithm)
+}
+
+/// Bytes of address space that a library takes.
+fn image_bytes(library: &[u8]) -> u64 {
+    let Ok(file) = object::File::parse(library) else { return 0 };
+    file.segments().map(|segment| segment.address() + segment.size()).max().unwrap_or_default()
 }
 
 /// Size of each file that may be written; a library of an author's file is smaller.

@@ -14,7 +14,9 @@
 mod check;
 mod confined;
 mod error;
+mod faults;
 mod image;
+mod lines;
 mod loader;
 mod scratch;
 mod seccomp;
@@ -23,5 +25,7 @@ pub mod trial;
 pub use check::{check, CheckReport, ForKernel};
 pub use confined::{confine, Compiled};
 pub use error::LoadError;
+pub use faults::WHERE;
+pub use lines::{lines_of, Line};
 pub use loader::Loader;
 pub use scratch::{scratch, scratch_prefix, started, sweep};

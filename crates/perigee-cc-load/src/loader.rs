@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind};
 use perigee_cc::{Algorithm, File, ProgressNote};
 use perigee_cc_build::{BuildError, GoOn};
 use perigee_units::fnv1a;
@@ -57,8 +57,9 @@ impl Loader {
                 (compiled, described)
             }
             Some((files, note)) => {
-                let compiled = files.iter().find(|file| file.path == real).cloned().ok_or(LoadError::Changed)?;
-                let loaded = confined::open(&compiled.library)?.noted(note);
+                let number = files.iter().position(|file| file.path == real).ok_or(LoadError::Changed)?;
+                let compiled = files[number].clone();
+                let loaded = confined::open(&compiled.library, number)?.noted(note);
                 (compiled, loaded)
             }
         };
@@ -67,7 +68,7 @@ impl Loader {
         let name = if taken { format!("{name} ({shown})") } else { name.to_owned() };
         let Compiled { path, source, library } = compiled;
         // Headers of the author's own are in the library only, comments in the source only.
-        let digest = fnv1a(source.iter().chain(&library).copied());
+        let digest = fnv1a(source.iter().copied().chain(loadable(&library)));
         let file = File { path, headers: self.headers.clone(), source, library, kernel: OnceLock::new() };
         let algorithm: &'static Algorithm = Box::leak(Box::new(algorithm.from_file(name, digest, file)));
         self.loaded.push(algorithm);
@@ -136,6 +137,17 @@ fn describe(library: &[u8]) -> Result<Algorithm, LoadError> {
     perigee_cc::describe(&image).map_err(LoadError::Refused)
 }
 
+/// The bytes of a library that a process has in memory. Debug information is none of them: it names the folder in which the
+/// compiler ran, and the same file is the same everywhere.
+fn loadable(library: &[u8]) -> Vec<u8> {
+    let Ok(file) = object::File::parse(library) else { return library.to_vec() };
+    let sections = file.sections().filter(|section| match section.flags() {
+        SectionFlags::Elf { sh_flags } => sh_flags & u64::from(object::elf::SHF_ALLOC) != 0,
+        _ => true,
+    });
+    sections.filter_map(|section| section.data().ok()).flatten().copied().collect()
+}
+
 /// A variable of the library that is not constant: runs go at the same time, and must give the same each time.
 fn global(library: &[u8]) -> Option<String> {
     let file = object::File::parse(library).ok()?;
@@ -156,3 +168,27 @@ fn global(library: &[u8]) -> Option<String> {
 const WRITABLE: [&str; 4] = [".data", ".bss", ".tdata", ".tbss"];
 /// What every shared library has there, from the compiler's own start-up code.
 const OF_THE_COMPILER: [&str; 3] = ["completed.0", "__dso_handle", "__TMC_END__"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_file_is_the_same_wherever_it_is_compiled() {
+        let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../algorithms");
+        let source = fs::read(headers.join("reno.c")).expect("the file is there");
+        let library = |folder: &str| {
+            let desk = tempfile::tempdir().expect("a temporary folder");
+            let path = desk.path().join(folder).join("reno.c");
+            fs::create_dir(desk.path().join(folder)).expect("the folder is ours");
+            fs::write(&path, &source).expect("the folder is ours");
+            let mut loader = Loader::new(headers.clone());
+            loader.load(&path, "reno.c", &mut || true).expect("it compiles");
+            loader.compiled().remove(0).library
+        };
+        let libraries = [library("here"), library("elsewhere")];
+        assert_ne!(libraries[0], libraries[1], "or else this test proves nothing: lines have other files");
+        assert!(loadable(&libraries[0]) == loadable(&libraries[1]));
+        assert!(!loadable(&libraries[0]).is_empty());
+    }
+}

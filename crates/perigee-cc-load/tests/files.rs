@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use perigee_cc::{Algorithm, ProgressNote, Selected, Socket};
-use perigee_cc_load::{check, CheckReport, ForKernel, Loader};
+use perigee_cc_load::{check, lines_of, CheckReport, ForKernel, Loader};
 use tempfile::TempDir;
 
 /// An algorithm that keeps a settable share of the window.
@@ -320,6 +320,45 @@ fn what_only_the_simulator_has_does_not_compile_for_the_kernel() {
         ForKernel::Unknown(why) => println!("skipped: {why}"),
         ForKernel::Compiles => panic!("the kernel has no such field"),
     }
+}
+
+#[test]
+fn a_field_of_the_simulator_alone_is_warned_of_with_what_both_have() {
+    let mut desk = Desk::new();
+    let path = desk.write("mycc.c", &KEEP.replace("tcp_sk(sk)->snd_cwnd", "tcp_sk(sk)->rtt_min_us"));
+    desk.loader.load(&path, "mycc.c", &mut || true).expect("it compiles");
+    let said = desk.loader.warnings();
+    assert!(said.contains("mycc.c:9:") && said.contains("tcp_min_rtt(tp) is in both"), "{said}");
+    match checked(&KEEP.replace("tcp_sk(sk)->snd_cwnd", "tcp_sk(sk)->rtt_min_us")).kernel {
+        ForKernel::Fails(said) => assert!(said.contains("hint: for `rtt_min_us`"), "{said}"),
+        ForKernel::Unknown(why) => println!("skipped: {why}"),
+        ForKernel::Compiles => panic!("the kernel has no such field"),
+    }
+}
+
+#[test]
+fn floating_point_is_warned_of_with_its_line() {
+    let mut desk = Desk::new();
+    let half = KEEP.replace("(u64)tcp_sk(sk)->snd_cwnd * param(sk, keep) >> 10", "(tcp_sk(sk)->snd_cwnd * 0.5)");
+    let path = desk.write("mycc.c", &half);
+    desk.loader.load(&path, "mycc.c", &mut || true).expect("the simulator has it");
+    let said = desk.loader.warnings();
+    assert!(said.contains("mycc.c:9: warning: floating point"), "{said}");
+}
+
+#[test]
+fn an_address_of_a_library_has_its_line_and_those_it_was_inlined_into() {
+    let mut desk = Desk::new();
+    let path = desk.write("keep.c", KEEP);
+    desk.loader.load(&path, "keep.c", &mut || true).expect("it compiles");
+    let library = desk.loader.compiled().remove(0).library;
+    let real = path.canonicalize().expect("it is there");
+    let all = (0..library.len() as u64).map(|address| lines_of(&library, address));
+    let lines: Vec<_> = all.flatten().filter(|line| line.file == real).collect();
+    assert!(lines.iter().any(|line| line.number == 9 && line.function == "keep_ssthresh"), "{lines:?}");
+    // What is inlined from tcp.h is at the author's line too.
+    assert!(lines.iter().any(|line| line.number == 13 && line.function == "keep_cong_avoid"), "{lines:?}");
+    assert_eq!(lines_of(b"no library", 16), []);
 }
 
 #[test]

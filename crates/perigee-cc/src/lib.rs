@@ -28,7 +28,7 @@ mod socket;
 pub use algorithm::{admit, algorithms, find, Algorithm, File, Refusal};
 pub use description::{describe, Image};
 pub use parameter::Param;
-pub use progress::{Callback, Progress, ProgressNote};
+pub use progress::{Callback, Fault, Progress, ProgressNote, MOST_FRAMES};
 pub use raw::Ops;
 pub use selected::{CcError, Selected};
 pub use sock::*;

@@ -20,6 +20,14 @@ pub struct ProgressNote {
     sequence: AtomicU32,
     /// The event's place in its sequence, and 1; 0: the first event is still ahead.
     event: AtomicU32,
+    /// Callbacks called since the run or the sequence began.
+    calls: AtomicU64,
+    /// The library in which `frames` are, by its place among those of the process.
+    library: AtomicU32,
+    /// How many of `frames` are there.
+    depth: AtomicU32,
+    /// Addresses within the library that a fault was met at: the instruction, and those that calls of it return to.
+    frames: [AtomicU64; MOST_FRAMES],
 }
 
 /// Contents of a [`ProgressNote`].
@@ -39,7 +47,25 @@ pub struct Progress {
     pub sequence: u32,
     /// The event's place in the sequence; `None`: the first event is still ahead.
     pub event: Option<u32>,
+    /// Callbacks called since the run or the sequence began, the latest included.
+    pub calls: u64,
+    /// Where a fault was met; `None`: nowhere, or outside of the libraries.
+    pub fault: Option<Fault>,
 }
+
+/// The place of a fault in an author's library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The library, by its place among those of the process.
+    pub library: u32,
+    /// How many of `frames` are there.
+    pub depth: u32,
+    /// Addresses of instructions within the library: that of the fault, that of the call before it, and so on.
+    pub frames: [u64; MOST_FRAMES],
+}
+
+/// Calls of calls that a fault is followed through.
+pub const MOST_FRAMES: usize = 8;
 
 /// Slots of `struct tcp_congestion_ops`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +105,26 @@ impl ProgressNote {
         self.beats.fetch_add(1, Relaxed);
     }
 
+    /// Notes that a run begins: its calls are counted from 0.
+    pub fn begin(&self) {
+        self.calls.store(0, Relaxed);
+    }
+
+    /// Notes the place of a fault, one address after the other; the first is the instruction's. Only stores: a signal handler may
+    /// call it.
+    pub fn fault(&self, library: u32, depth: u32, address: u64) {
+        if let Some(frame) = self.frames.get(depth as usize) {
+            frame.store(address, Relaxed);
+            self.library.store(library, Relaxed);
+            self.depth.store(depth + 1, Relaxed);
+        }
+    }
+
     /// Notes the next event of a sequence; `None`: the sequence begins.
     pub fn event(&self, sequence: u32, event: Option<u32>) {
+        if event.is_none() {
+            self.begin();
+        }
         self.sequence.store(sequence, Relaxed);
         self.event.store(event.map_or(0, |event| event + 1), Relaxed);
         self.beats.fetch_add(1, Relaxed);
@@ -90,6 +134,12 @@ impl ProgressNote {
     pub fn read(bytes: &[u8]) -> Option<Progress> {
         let u64_at = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let u32_at = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let (library, depth) =
+            (u32_at(std::mem::offset_of!(Self, library))?, u32_at(std::mem::offset_of!(Self, depth))?);
+        let mut frames = [0; MOST_FRAMES];
+        for (place, frame) in frames.iter_mut().enumerate() {
+            *frame = u64_at(std::mem::offset_of!(Self, frames) + 8 * place)?;
+        }
         Some(Progress {
             beats: u64_at(std::mem::offset_of!(Self, beats))?,
             share: f64::from_bits(u64_at(std::mem::offset_of!(Self, share))?),
@@ -98,12 +148,17 @@ impl ProgressNote {
             time_ns: u64_at(std::mem::offset_of!(Self, time_ns))?,
             sequence: u32_at(std::mem::offset_of!(Self, sequence))?,
             event: u32_at(std::mem::offset_of!(Self, event))?.checked_sub(1),
+            calls: u64_at(std::mem::offset_of!(Self, calls))?,
+            // Wild code may have overwritten it.
+            fault: (1..=MOST_FRAMES).contains(&(depth as usize)).then_some(Fault { library, depth, frames }),
         })
     }
 
     pub(crate) fn enter(&self, callback: Callback, flow: u32, time_ns: u64) {
         self.time_ns.store(time_ns, Relaxed);
         self.flow.store(flow, Relaxed);
+        // One thread calls: an addition in one step would cost more.
+        self.calls.store(self.calls.load(Relaxed).wrapping_add(1), Relaxed);
         self.callback.store(callback as u32, Relaxed);
     }
 
@@ -172,6 +227,8 @@ mod tests {
         note.beat(0.25);
         note.event(7, Some(0));
         note.enter(Callback::UndoCwnd, 3, 1_500_000_000);
+        note.fault(2, 0, 0x1234);
+        note.fault(2, 1, 0x99);
         let noted = Progress {
             beats: 2,
             share: 0.25,
@@ -180,6 +237,8 @@ mod tests {
             time_ns: 1_500_000_000,
             sequence: 7,
             event: Some(0),
+            calls: 1,
+            fault: Some(Fault { library: 2, depth: 2, frames: [0x1234, 0x99, 0, 0, 0, 0, 0, 0] }),
         };
         assert_eq!(ProgressNote::read(&bytes_of(&note)), Some(noted));
         note.leave();
@@ -189,6 +248,7 @@ mod tests {
 
     #[test]
     fn a_note_that_wild_code_has_overwritten_names_no_callback() {
-        assert_eq!(ProgressNote::read(&[0xff; ProgressNote::BYTES]).unwrap().callback, None);
+        let noted = ProgressNote::read(&[0xff; ProgressNote::BYTES]).unwrap();
+        assert_eq!((noted.callback, noted.fault), (None, None));
     }
 }

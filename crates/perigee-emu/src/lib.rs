@@ -13,7 +13,7 @@ pub use exec::dns;
 pub use exec::leftovers::{clean, Leftover, Process};
 pub use exec::nat::Isolation;
 pub use exec::shutdown::Undelivered;
-pub use exec::{Exec, ExecError, ExecObserver, ExecReport, Reachability};
+pub use exec::{DirectionSample, Exec, ExecError, ExecObserver, ExecReport, LiveSample, Reachability};
 pub use link::driver::{BufferedPacket, DirectedLink, Driver, End, LinkReport, Observer, ObserverPair, Wire};
 pub use link::endpoint::Endpoint;
 pub use link::wire::TunWire;

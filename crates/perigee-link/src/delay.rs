@@ -19,6 +19,28 @@ pub enum DelaySpec {
     Jitter(Jitter),
 }
 
+impl DelaySpec {
+    /// The delay of most packets: the constant, the mean of a recording, the base of a jitter.
+    ///
+    /// ```
+    /// use perigee_link::DelaySpec;
+    /// use perigee_units::Time;
+    /// assert_eq!(DelaySpec::Constant(Time::from_millis(300)).typical(), Time::from_millis(300));
+    /// ```
+    pub fn typical(&self) -> Time {
+        match self {
+            Self::Constant(delay) => *delay,
+            Self::Jitter(jitter) => jitter.base,
+            Self::Trace(steps) => {
+                let (count, sum) = steps
+                    .iter()
+                    .fold((0, 0_u128), |(count, sum), (_, delay)| (count + 1, sum + u128::from(delay.as_nanos())));
+                Time::from_nanos((sum / u128::from(count.max(1_u64))) as u64)
+            }
+        }
+    }
+}
+
 /// A delay that moves over time: a body around `base`, and now and then a delay out of a heavy tail on top.
 ///
 /// The delay is a function of time, drawn anew once per interval and not once per packet: with FIFO order and

@@ -33,6 +33,7 @@ pub(crate) struct CaptureCounts {
     other_payload_bytes: u64,
     pushed_out: u64,
     rows_left_out: u64,
+    segments_left_out: u64,
 }
 
 impl From<&Analysis> for CaptureCounts {
@@ -55,6 +56,7 @@ impl From<&Analysis> for CaptureCounts {
             other_payload_bytes: analysis.other_payload_bytes,
             pushed_out: analysis.pushed_out,
             rows_left_out: analysis.rows_left_out,
+            segments_left_out: analysis.segments_left_out,
         }
     }
 }
@@ -73,9 +75,10 @@ pub(crate) fn analyze_captures(
     startup: String,
     steady: String,
     most: usize,
+    sequences: usize,
     progress: Py<PyAny>,
 ) -> PyResult<Option<Vec<Captured<'_>>>> {
-    let options = Options::read(&series, &startup, &steady, most).map_err(|error| input_error(&error))?;
+    let options = Options::read(&series, &startup, &steady, most, sequences).map_err(|error| input_error(&error))?;
     let source =
         |(name, parts): (String, Vec<PathBuf>)| Source { name, parts: parts.into_iter().map(Part::File).collect() };
     let sources: Vec<_> = sources.into_iter().map(source).collect();

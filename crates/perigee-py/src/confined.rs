@@ -23,6 +23,11 @@ impl Note {
     fn beat(&self, share: f64) {
         self.0.beat(share);
     }
+
+    /// Says that a run begins, whose calls are counted from 0.
+    fn begin(&self) {
+        self.0.begin();
+    }
 }
 
 /// Gives this process its limits, for good: so many bytes of address space; it is killed when the thread that started it,
@@ -40,14 +45,52 @@ pub(crate) fn note_bytes() -> usize {
     ProgressNote::BYTES
 }
 
-/// What a note says: a number that rises while there is progress, the share that is done, the callback that has not returned,
-/// the number of its flow, the flow's clock in s, the random sequence, and the event's place in it.
+/// What a note says.
+///
+/// `beats` rises while there is progress; `share` of the run is done; `callback` has not returned, of the flow of that number, whose
+/// clock was at `time_s`, and is the `calls`-th of the run or of the sequence; `sequence` is the random one, `event` its place in
+/// it. `fault` is where a fault was met: the library by its place, and addresses within it.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+pub(crate) struct Noted {
+    beats: u64,
+    share: f64,
+    callback: Option<&'static str>,
+    flow: u32,
+    time_s: f64,
+    calls: u64,
+    sequence: u32,
+    event: Option<u32>,
+    fault: Option<(u32, Vec<u64>)>,
+}
+
+/// What a note says; `None`: it was cut short.
 #[pyfunction]
-#[allow(clippy::type_complexity, reason = "what Python unpacks")]
-pub(crate) fn noted(note: &[u8]) -> Option<(u64, f64, Option<&'static str>, u32, f64, u32, Option<u32>)> {
+pub(crate) fn noted(note: &[u8]) -> Option<Noted> {
     let noted = ProgressNote::read(note)?;
-    let callback = noted.callback.map(perigee_cc::Callback::as_str);
-    Some((noted.beats, noted.share, callback, noted.flow, noted.time_ns as f64 * 1e-9, noted.sequence, noted.event))
+    Some(Noted {
+        beats: noted.beats,
+        share: noted.share,
+        callback: noted.callback.map(perigee_cc::Callback::as_str),
+        flow: noted.flow,
+        time_s: noted.time_ns as f64 * 1e-9,
+        calls: noted.calls,
+        sequence: noted.sequence,
+        event: noted.event,
+        fault: noted.fault.map(|fault| (fault.library, fault.frames[..fault.depth as usize].to_vec())),
+    })
+}
+
+/// The lines of an address within a library: file, line and function, of inlined functions those of their calls too.
+#[pyfunction]
+pub(crate) fn lines_of(library: &[u8], address: u64) -> Vec<(PathBuf, u32, String)> {
+    let lines = perigee_cc_load::lines_of(library, address);
+    lines.into_iter().map(|line| (line.file, line.number, line.function)).collect()
+}
+
+/// The signal that asks a process of [`confine`] where it is; it is to be ended afterwards.
+#[pyfunction]
+pub(crate) fn where_signal() -> i32 {
+    perigee_cc_load::WHERE
 }
 
 /// An author's algorithm in a process that was made to try it.
@@ -66,9 +109,12 @@ impl Trial {
         }
     }
 
-    /// Tries so many random sequences of events: `None`, or the sequence and the event that break a window, and how.
-    fn sequences(&self, count: u32) -> Option<(u32, usize, String)> {
-        trial(self.0, count).err().map(|broken| (broken.sequence, broken.event, broken.wrong))
+    /// Tries so many random sequences of events, from a number on: `None`, or the sequence and the event that break a window,
+    /// and how.
+    fn sequences(&self, first: u32, count: u32) -> Option<(u32, usize, String)> {
+        trial(self.0, first..first.saturating_add(count))
+            .err()
+            .map(|broken| (broken.sequence, broken.event, broken.wrong))
     }
 
     /// Tries the events of these places of a sequence: `None`, or which of them breaks a window, and how.

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
-use perigee_emu::{Exec, ExecError, ExecObserver, Leftover, Process, Reachability};
+use perigee_emu::{Exec, ExecError, ExecObserver, Leftover, LiveSample, Process, Reachability};
 use perigee_link::DropReason;
 use perigee_study::profile::{self, Profile};
 use perigee_study::strict::{parse, parse_value, Node, Origin, StrictError};
@@ -48,6 +48,15 @@ pub(crate) struct LinkReport {
     lateness_max_us: f64,
 }
 
+/// What one direction of a link has done since the program began; the largest queue is that since the sample before.
+#[pyclass(frozen, get_all, module = "perigee._core")]
+#[derive(Clone)]
+pub(crate) struct DirectionSample {
+    released_bytes: u64,
+    dropped: u64,
+    largest_queue_bytes: u64,
+}
+
 /// A program that ran behind a link. An exit code of 128 and more is the signal that ended it; `ended` are the processes
 /// that it had left running.
 #[pyclass(frozen, get_all, module = "perigee._core")]
@@ -66,9 +75,10 @@ pub(crate) struct ProgramReport {
 /// After the program's end the link is driven until what was sent has arrived, for `drain_s` at the most.
 ///
 /// `begun` is called with our address at the link, and why only this host can be reached, or `None`; `draining` with what
-/// has not arrived a second after the program's end.
+/// has not arrived a second after the program's end; `live`, where it is given, once a second with the seconds since the
+/// program began and what each direction has done so far.
 #[pyfunction]
-#[pyo3(signature = (command, down, up, settings, search, seed, mtu, drain_s, begun, draining))]
+#[pyo3(signature = (command, down, up, settings, search, seed, mtu, drain_s, begun, draining, live))]
 #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments, reason = "called by Python, with owned values")]
 pub(crate) fn run_behind(
     py: Python<'_>,
@@ -82,15 +92,18 @@ pub(crate) fn run_behind(
     drain_s: f64,
     begun: Py<PyAny>,
     draining: Py<PyAny>,
+    live: Option<Py<PyAny>>,
 ) -> PyResult<ProgramReport> {
     let link = link(&down, &up, &settings, &search).map_err(study_error)?;
     let (program, arguments) =
         command.split_first().ok_or_else(|| InputError::new_err("there is no command to run"))?;
     let exec = Exec { down: link.down, up: link.up, seed, mtu, drain: Time::from_secs_f64(drain_s) };
-    let mut caller = Caller { begun: Callback::new(begun), draining: Callback::new(draining) };
+    let mut caller =
+        Caller { begun: Callback::new(begun), draining: Callback::new(draining), live: live.map(Callback::new) };
     let outcome = py.detach(|| exec.run(Command::new(program).args(arguments), &mut caller));
     caller.begun.finish()?;
     caller.draining.finish()?;
+    caller.live.map_or(Ok(()), Callback::finish)?;
     let outcome = outcome.map_err(|error| match error {
         ExecError::System { .. } => run_error(&error),
         _ => input_error(&error),
@@ -103,6 +116,21 @@ pub(crate) fn run_behind(
         down: (&outcome.down).into(),
         up: (&outcome.up).into(),
     })
+}
+
+/// What a link of profiles and settings, as [`run_behind`] takes them, can hold: its mean rates down and up in bit/s, and its
+/// round trip without queues in s.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "called by Python, with owned values")]
+pub(crate) fn link_size(
+    down: (String, String),
+    up: (String, String),
+    settings: Vec<(String, String)>,
+    search: Vec<PathBuf>,
+) -> PyResult<(f64, f64, f64)> {
+    let link = link(&down, &up, &settings, &search).map_err(study_error)?;
+    let rtt = link.down.delay.typical() + link.up.delay.typical();
+    Ok((link.down.rate.mean_bps(), link.up.rate.mean_bps(), rtt.as_secs_f64()))
 }
 
 /// Ends what emulators that were killed have left: the processes that were ended, and the folders that were removed.
@@ -128,6 +156,7 @@ pub(crate) fn scratch_prefix(kind: &str) -> PyResult<String> {
 struct Caller {
     begun: Callback,
     draining: Callback,
+    live: Option<Callback>,
 }
 
 impl ExecObserver for Caller {
@@ -137,7 +166,14 @@ impl ExecObserver for Caller {
     }
 
     fn go_on(&mut self) -> bool {
-        self.begun.is_well() && self.draining.is_well()
+        [Some(&self.begun), Some(&self.draining), self.live.as_ref()].into_iter().flatten().all(Callback::is_well)
+    }
+
+    fn live(&mut self, sample: &LiveSample) {
+        if let Some(live) = &mut self.live {
+            let [down, up] = [&sample.down, &sample.up].map(DirectionSample::from);
+            live.tell((sample.elapsed.as_secs_f64(), down, up));
+        }
     }
 
     fn draining(&mut self, left: &perigee_emu::Undelivered) {
@@ -182,6 +218,16 @@ impl From<Process> for EndedProcess {
 impl From<&perigee_emu::Undelivered> for Undelivered {
     fn from(left: &perigee_emu::Undelivered) -> Self {
         Self { connections: left.connections, bytes: left.bytes, packets: left.packets }
+    }
+}
+
+impl From<&perigee_emu::DirectionSample> for DirectionSample {
+    fn from(sample: &perigee_emu::DirectionSample) -> Self {
+        Self {
+            released_bytes: sample.released_bytes,
+            dropped: sample.dropped,
+            largest_queue_bytes: sample.largest_queue,
+        }
     }
 }
 

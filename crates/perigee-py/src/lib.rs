@@ -314,9 +314,12 @@ mod _core {
     #[pymodule_export]
     use super::catalog::{algorithm_of, algorithms, check_of, Algorithm, Check, Parameter};
     #[pymodule_export]
-    use super::confined::{confine, note_bytes, noted, trial_events, Note, Trial};
+    use super::confined::{confine, lines_of, note_bytes, noted, trial_events, where_signal, Note, Noted, Trial};
     #[pymodule_export]
-    use super::emulate::{emu_clean, run_behind, scratch_prefix, EndedProcess, LinkReport, ProgramReport, Undelivered};
+    use super::emulate::{
+        emu_clean, link_size, run_behind, scratch_prefix, DirectionSample, EndedProcess, LinkReport, ProgramReport,
+        Undelivered,
+    };
     #[pymodule_export]
     use super::histogram::Histogram;
     #[pymodule_export]

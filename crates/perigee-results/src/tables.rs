@@ -144,7 +144,7 @@ table!(Rtt, RttRow, "rtt", "The distribution of the round trips measured by each
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
     phase: Name, "", "`all`, `startup` or `steady`; `all` holds every sample, those between the phases too.";
-    rtt_ms: f64, "ms", "Lower edge of the bin; bins are `measure.rtt_bin` wide.";
+    rtt_ms: f64, "ms", "Lower edge of the bin; bins are `measure.rtt_bin` wide; of a captured flow 1 ms, or less where its shortest round trip is below 20 ms.";
     count: u64, "", "Samples in the bin.";
 });
 
@@ -205,7 +205,7 @@ table!(Connections, ConnectionRow, "connections", "What only a capture shows of 
     flow: Name, "", "Name of the flow.";
     capture: Name, "", "The capture's name.";
     began_unix_s: f64, "s", "When the flow began, in seconds since 1970 by the clock of the capture's host.";
-    side: Name, "", "Where the capture was taken: at the `sender`'s side of the path, at the `receiver`'s, or `between`.";
+    side: Name, "", "Where the capture was taken: at the `sender`'s side of the path, at the `receiver`'s, or `between`; `unknown` where the capture does not tell.";
     rtt_by: Name, "", "How round trips were measured: by `acknowledgements`, by `timestamps` (echoes of the receiver's clock), by `both` halves, or by the `handshake` alone; empty where not at all.";
     opened_by: Name, "", "The end that opened the connection: `from` or `to`; empty where that was not captured.";
     syn_packets: u32, "packets", "SYNs of that end; more than one where it had to ask again.";
@@ -245,6 +245,16 @@ table!(Losses, LossRow, "losses", "Losses of data packets in a capture: a row pe
     packets: u32, "packets", "How many in a row.";
     since_packets: u64, "packets", "Data packets sent from the loss before to this one, or from the beginning.";
     offset_bytes: u64, "B", "First byte lost, from the start of the stream.";
+});
+
+table!(Segments, SegmentRow, "segments", "The time sequence of the largest flows of a capture: a row per segment, acknowledgement and block of a selective acknowledgement. Other engines do not write it." {
+    run: u32, "", "Number of the capture.";
+    flow: Name, "", "Name of the flow.";
+    t_s: f64, "s", "When it passed the capture's place, in the run's time.";
+    event: Name, "", "`sent`, `retransmitted`, `ack`, or `sack`: a block beyond a gap.";
+    sequence: u64, "B", "First byte of the segment or of the block, or the byte acknowledged, from the start of the stream.";
+    segment_bytes: u64, "B", "Payload of the segment, or bytes of the block; 0 for an acknowledgement.";
+    receive_window_bytes: Option<u64>, "B", "Window that an acknowledgement advertised: the receiver takes data up to so many bytes behind the byte acknowledged; empty otherwise.";
 });
 
 /// All tables of one run or of many.
@@ -290,6 +300,8 @@ pub struct CaptureTables {
     pub connections: Connections,
     /// Losses one by one.
     pub losses: Losses,
+    /// Segments and acknowledgements over time.
+    pub segments: Segments,
 }
 
 impl CaptureTables {
@@ -297,9 +309,9 @@ impl CaptureTables {
     ///
     /// ```
     /// let tables = perigee_results::CaptureTables::default();
-    /// assert_eq!(tables.all().map(|table| table.name()), ["connections", "losses"]);
+    /// assert_eq!(tables.all().map(|table| table.name()), ["connections", "losses", "segments"]);
     /// ```
-    pub fn all(&self) -> [&dyn Table; 2] {
-        [&self.connections, &self.losses]
+    pub fn all(&self) -> [&dyn Table; 3] {
+        [&self.connections, &self.losses, &self.segments]
     }
 }

@@ -20,6 +20,7 @@ from perigee.files import DOCUMENT_BYTES, printable, read_bounded
 from perigee.numbers import number
 from perigee.store.arrow import arrow_table
 from perigee.store.folder import Identity, ResultsFolder
+from perigee.store.small_flows import is_small
 
 if TYPE_CHECKING:
     from perigee._core import CaptureCounts
@@ -42,6 +43,7 @@ class Options:
         startup: end of the startup phase, a size or a time; `off`: there is none.
         steady: the steady phase is this last share of a flow's bytes; `off`: there is none.
         most: connections that are measured of each capture: the largest.
+        sequences: flows of each capture whose time sequence is written: the largest.
         joined: the captures are the parts of one, in order.
     """
 
@@ -49,6 +51,7 @@ class Options:
     startup: str = "off"
     steady: str = "50 %"
     most: int = 100
+    sequences: int = 1
     joined: bool = False
 
 
@@ -59,7 +62,7 @@ class Run:
     Attributes:
         name: the file's name, with its folder where another file has the same.
         kind: what it is.
-        tables: as every engine writes them; of a capture also `connections` and `losses`.
+        tables: as every engine writes them; of a capture also `connections`, `losses` and `segments`.
         notes: what is to be known of it, for people.
     """
 
@@ -228,7 +231,7 @@ def _captures(
     if options.joined:
         sources = [(names[0], [str(path) for path in files])]
     found = native.analyze_captures(
-        sources, study, options.series, options.startup, options.steady, options.most, go_on
+        sources, study, options.series, options.startup, options.steady, options.most, options.sequences, go_on
     )
     if found is None:
         return None
@@ -292,7 +295,15 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pa.Table]) -> list[str]:
         notes.append(f"too many connections at a time: {counts.pushed_out}, silent for longest, were taken as ended")
     if counts.rows_left_out:
         notes.append(f"the series is cut: {counts.rows_left_out} rows were left out; give a longer --series")
+    if cut := counts.segments_left_out:
+        notes.append(f"the time sequence is cut: {cut} segments and acknowledgements were left out at its end")
     connections = tables["connections"]
+    if unknown := _of_unknown_side(tables):
+        flows = "1 flow" if unknown == 1 else f"{unknown} flows"
+        notes.append(
+            f"the capture does not tell at which side of {flows} it was taken, so that no round trip is measured but "
+            "the handshake's; give the capture of the other side along with it"
+        )
     if merged := _sum(connections, "merged_packets"):
         notes.append(
             f"{merged} packets are larger than a segment: the host cut them up or joined them beside the capture; each "
@@ -313,6 +324,12 @@ def _notes(counts: CaptureCounts, tables: Mapping[str, pa.Table]) -> list[str]:
     if late := opened.count(""):
         notes.append(f"the beginning of {late} of {len(opened)} flows is not in the capture")
     return notes
+
+
+def _of_unknown_side(tables: Mapping[str, pa.Table]) -> int:
+    """Return how many flows were captured where nobody knows, small ones left out."""
+    seen = pl.DataFrame(tables["connections"]).filter(pl.col("side") == "unknown").select("flow")
+    return pl.DataFrame(tables["flows"]).filter(~is_small()).join(seen, on="flow", how="semi").height
 
 
 def _sum(table: pa.Table, column: str) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perigee.cc.child import LOADING_FACTOR, Child, LostError
+from perigee.cc.fault import Library, line_of, near
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
 from perigee.core import native
 from perigee.places import headers
@@ -22,10 +24,10 @@ SHORTENING_S = 20.0
 SHORT_STALL_S = 0.5
 """Processor time after which one more attempt of a few events hangs too."""
 
-Library = tuple[str, bytes, bytes]
 
-
-def check_of(path: Path, sequences: int, limits: CodeLimits = DEFAULT_LIMITS) -> tuple[Check, str | None]:
+def check_of(
+    path: Path, sequences: int, limits: CodeLimits = DEFAULT_LIMITS, *, first: int = 0
+) -> tuple[Check, str | None]:
     """Check an author's file: compile it for the simulator and the kernel, and try random sequences of events on it.
 
     The events are tried in another process.
@@ -34,6 +36,7 @@ def check_of(path: Path, sequences: int, limits: CodeLimits = DEFAULT_LIMITS) ->
         path: the C file.
         sequences: how many sequences.
         limits: what the code may take.
+        first: the number of the first sequence.
 
     Returns:
         What the compilers say, and what the events did to a window, or that the code crashed or never returned (none:
@@ -43,26 +46,28 @@ def check_of(path: Path, sequences: int, limits: CodeLimits = DEFAULT_LIMITS) ->
         InputError: the file is no algorithm; the message has the compiler's words.
     """
     check = native.check_of(str(path), str(headers()))
-    return check, trial(check.library, sequences, limits)
+    return check, trial(check.library, sequences, limits, first=first)
 
 
-def trial(library: Library, sequences: int, limits: CodeLimits) -> str | None:
+def trial(library: Library, sequences: int, limits: CodeLimits, *, first: int = 0) -> str | None:
     """Try random sequences of events.
 
     Args:
         library: what `check_of` compiled.
         sequences: how many.
         limits: what the code may take.
+        first: the number of the first sequence.
 
     Returns:
-        What went wrong, and the events that lead there without those that need not be; none: nothing.
+        What went wrong and where, the events that lead there without those that need not be, and the command that
+        repeats it; none: nothing.
     """
     tried = _Trial(library, limits)
     try:
-        return tried.sequences(sequences)
+        return tried.sequences(first, sequences)
     except LostError as lost:
         # The library was not even loaded.
-        return f"while the code was loaded, before any callback, it {lost.how}"
+        return f"{near(library[0])}: while the code was loaded, before any callback, it {lost.how}"
     finally:
         tried.close()
 
@@ -75,27 +80,30 @@ class _Trial:
         self._limits = limits
         self._child: Child | None = None
         self._stalled: str | None = None
+        self._place: str | None = None
 
     def close(self) -> None:
         if self._child:
             self._child.close()
         self._child = None
 
-    def sequences(self, count: int) -> str | None:
+    def sequences(self, first: int, count: int) -> str | None:
         ready = self._ready()
         try:
-            broken = ready.ask({"do": "sequences", "count": count})[0]["broken"]
+            broken = ready.ask({"do": "sequences", "first": first, "count": count})[0]["broken"]
             if broken is None:
                 return None
             sequence, event, wrong = broken
         except LostError as lost:
             self.close()
-            sequence, event, wrong = lost.noted.sequence, lost.noted.event, _said(lost)
+            sequence, event, wrong = lost.noted.sequence, lost.noted.event, self._said(lost)
             self._stalled = lost.how if lost.stalled else None
         rtt_us, events = native.trial_events(sequence)
         begin = f"after a handshake of {rtt_us} us"
+        file = near(self._library[0])
+        repeat = f"\nrepeat it: perigee cc check {shlex.quote(str(file))} --sequence {sequence}"
         if event is None:
-            return f"{wrong}, {begin}"
+            return f"{self._place or file}: {wrong}, {begin}{repeat}"
         self._limits = replace(self._limits, stall_s=min(self._limits.stall_s, SHORT_STALL_S))
         latest = wrong
 
@@ -111,8 +119,9 @@ class _Trial:
         # What is said is of the events that are shown.
         if (last := self._attempt(sequence, places)) is not None:
             latest = last[1]
-        shown = "\n".join(f"  {events[place]}" for place in places)
-        return f"{latest}, {begin} and then\n{shown}" if places else f"{latest}, {begin}"
+        shown = "".join(f"\n  {place}: {events[place]}" for place in places)
+        then = f" and then, of the events of sequence {sequence},{shown}" if places else ""
+        return f"{self._place or file}: {latest}, {begin}{then}{repeat}"
 
     def _attempt(self, sequence: int, places: Sequence[int]) -> tuple[int, str] | None:
         """Try some events; return which of them fails (-1: the connection's beginning), and how."""
@@ -124,8 +133,12 @@ class _Trial:
             if lost.stalled and self._stalled:
                 # For as long as the first time, had it not been cut short.
                 lost.how = self._stalled
-            return -1 if lost.noted.event is None else lost.noted.event, _said(lost)
+            return -1 if lost.noted.event is None else lost.noted.event, self._said(lost)
         return None if broken is None else (broken[0], broken[1])
+
+    def _said(self, lost: LostError) -> str:
+        self._place = line_of(lost.fault, [self._library]) or self._place
+        return f"`{lost.noted.callback}` {lost.how}" if lost.noted.callback else f"it {lost.how}"
 
     def _ready(self) -> Child:
         if self._child is None:
@@ -134,10 +147,6 @@ class _Trial:
             asked = {"do": "trial", "path": str(path)}
             self._child.ask(asked, (source, library), stall_s=LOADING_FACTOR * self._limits.stall_s)
         return self._child
-
-
-def _said(lost: LostError) -> str:
-    return f"`{lost.noted.callback}` {lost.how}" if lost.noted.callback else f"it {lost.how}"
 
 
 def shortest(places: Sequence[int], fails: Callable[[Sequence[int]], int | None], until_s: float) -> list[int]:

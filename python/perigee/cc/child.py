@@ -12,14 +12,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perigee.cc.limits import CodeLimits
 from perigee.cc.messages import LENGTH, write_message
 from perigee.core import native
 from perigee.errors import InputError, RunError
+
+if TYPE_CHECKING:
+    from perigee._core import Noted
 
 PROGRAM = "import sys; sys.path[:0] = [sys.argv[1]]; from perigee.cc.child_program import main; main(*sys.argv[2:])"
 PACKAGES = Path(__file__).resolve().parents[2]
@@ -27,36 +29,18 @@ PACKAGES = Path(__file__).resolve().parents[2]
 LOOK_S = 0.05
 """Between two looks at a process that works."""
 PIPE_BYTES = 1 << 20
+RUNNING = "R"
+"""The state of a process that has a processor, or waits for one."""
 IDLE_FACTOR = 10
 """A process that uses no processor time is ended after so many times the limit of those that do."""
+WHERE_S = 1.0
+"""For how long a process that is to be ended is asked where it is."""
 LOADING_FACTOR = 6
 """Reading a large study takes longer than any callback."""
+DIVIDED = "it divided by zero, which traps here; in the kernel x / 0 is 0 and x % 0 is x, so test the divisor"
 SAID_BYTES = 2000
 HEAD_BYTES = 16 << 20
 """The head of an answer is shorter: it names tables, columns and captures."""
-
-
-@dataclass(frozen=True)
-class Noted:
-    """Last note of the process, readable after its end.
-
-    Attributes:
-        beats: rises while there is progress.
-        share: the share of the run that is done.
-        callback: the callback that was called and has not returned.
-        flow: the number of its flow.
-        time_s: the flow's clock at the call.
-        sequence: the random sequence of events.
-        event: the event's place in it; none: the connection begins.
-    """
-
-    beats: int
-    share: float
-    callback: str | None
-    flow: int
-    time_s: float
-    sequence: int
-    event: int | None
 
 
 class LostError(Exception):
@@ -66,12 +50,16 @@ class LostError(Exception):
         how: what happened, in words that follow the callback's name.
         noted: what it had noted.
         stalled: it stood still.
+        fault: where it was.
     """
 
-    def __init__(self, how: str, noted: Noted, *, stalled: bool = False) -> None:
+    def __init__(
+        self, how: str, noted: Noted, *, stalled: bool = False, fault: tuple[int, list[int]] | None = None
+    ) -> None:
         super().__init__(how)
         self.how = how
         self.noted = noted
+        self.fault = fault or noted.fault
         self.stalled = stalled
 
 
@@ -154,7 +142,7 @@ class Child:
         noted = native.noted(os.pread(self._note, native.note_bytes(), 0))
         if noted is None:
             raise RunError("the shared memory of authors' code was cut short; give the same command again")
-        return Noted(*noted)
+        return noted
 
     def close(self) -> None:
         """End the process, whatever it does, and forget it."""
@@ -180,9 +168,19 @@ class Child:
                 self._process.kill()
                 raise StoppedError
             if why := still.why((noted.beats, done)):
+                # A call of the system returns when it is asked, and the callback with it: what was noted before counts.
+                fault = self._whereabouts()
                 self._process.kill()
-                raise LostError(why, noted, stalled=True)
+                raise LostError(why, noted, stalled=True, fault=fault)
         return content
+
+    def _whereabouts(self) -> tuple[int, list[int]] | None:
+        """Ask a process that makes no progress which instruction it executes; it may not be able to answer."""
+        os.kill(self._process.pid, native.where_signal())
+        until = time.monotonic() + WHERE_S
+        while (fault := self.noted().fault) is None and time.monotonic() < until:
+            time.sleep(LOOK_S / 10)
+        return fault
 
     def _head(self, text: bytes) -> dict[str, Any]:
         """Read the head of an answer, which announces no more than the process could have held."""
@@ -231,11 +229,13 @@ class _Standstill:
 
     def why(self, progress: tuple[int, int]) -> str | None:
         """Return why a process that is so far should be ended; none: it should not."""
-        now, cpu_s = time.monotonic(), _cpu_s(self._pid)
+        now, (state, cpu_s) = time.monotonic(), _state(self._pid)
         if progress != self._progress:
             self._progress, self._since_cpu_s, self._idle_s = progress, cpu_s, 0.0
-        # A long time between two looks is one in which this process did nothing either.
-        self._idle_s += min(now - self._looked, 10 * LOOK_S)
+        # One that waits for a processor is not idle. A long time between two looks is one in which this process did
+        # nothing either.
+        if state != RUNNING:
+            self._idle_s += min(now - self._looked, 10 * LOOK_S)
         self._looked = now
         if cpu_s - self._since_cpu_s > self._limit_s:
             took = f"{self._limit_s:g} s of processor time"
@@ -245,13 +245,16 @@ class _Standstill:
         return None
 
 
-def _cpu_s(pid: int) -> float:
-    """Return the processor time of a process, s: fields 14 and 15 of proc(5)'s `stat`; of one that is gone, 0."""
+def _state(pid: int) -> tuple[str, float]:
+    """Return the state of a process and its processor time, s: fields 3, 14 and 15 of proc(5)'s `stat`.
+
+    One that is gone has no state, and no processor time.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
     except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return "", 0.0
+    return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _how(code: int) -> str:
@@ -266,10 +269,10 @@ def _how(code: int) -> str:
     reasons = {
         signal.SIGSEGV: "it used memory that is not its own",
         signal.SIGBUS: "it used memory that is not there",
-        signal.SIGFPE: (
-            "it divided by zero, which traps here; in the kernel x / 0 is 0 and x % 0 is x, so test the divisor"
-        ),
-        signal.SIGILL: "it executed what is no instruction",
+        signal.SIGFPE: DIVIDED,
+        # What the compiler places behind its test of a divisor, by processor.
+        signal.SIGILL: DIVIDED,
+        signal.SIGTRAP: DIVIDED,
         signal.SIGABRT: "it aborted",
         signal.SIGKILL: "it was killed, perhaps by the system for want of memory",
     }

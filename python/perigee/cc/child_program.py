@@ -39,6 +39,7 @@ class _Worker:
             return True
 
         assert self._plan, "a plan comes before its runs"  # noqa: S101 - the parent's promise
+        self._note.begin()
         done = self._plan.run(asked["index"], "sim", "", progress)
         assert done, "nobody stops a run here"  # noqa: S101 - as `progress` says
         tables, captures = done
@@ -60,7 +61,7 @@ class _Worker:
     def sequences(self, asked: Mapping[str, Any], _blobs: Sequence[bytes]) -> Message:
         """Try random sequences of events."""
         assert self._trial, "a trial comes before its events"  # noqa: S101 - the parent's promise
-        return {"broken": self._trial.sequences(asked["count"])}, []
+        return {"broken": self._trial.sequences(asked["first"], asked["count"])}, []
 
     def attempt(self, asked: Mapping[str, Any], _blobs: Sequence[bytes]) -> Message:
         """Try some events of a sequence."""

@@ -34,6 +34,9 @@ def command(
     ] = "off",
     steady: Annotated[str, typer.Option(help="Steady phase: this last share of a flow's bytes, or off.")] = "50 %",
     most: Annotated[int, typer.Option(min=1, help="Connections to measure of each capture: the largest.")] = 100,
+    sequences: Annotated[
+        int, typer.Option("--time-sequences", min=0, help="Time-sequence graphs to draw of each capture: the largest.")
+    ] = 1,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace results that are in the folder.")] = False,
 ) -> None:
     """Measure what others wrote down of real transfers, in the same figures as a study's.
@@ -52,7 +55,7 @@ def command(
     from perigee.commands import progress
     from perigee.commands.analyze_table import show
 
-    options = Options(series=series, startup=startup, steady=steady, most=most, joined=joined)
+    options = Options(series=series, startup=startup, steady=steady, most=most, sequences=sequences, joined=joined)
     with progress.share(error_console, "analyze") as watch:
 
         def go_on(done: float) -> bool:

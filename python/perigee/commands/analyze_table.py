@@ -12,6 +12,7 @@ from perigee.analysis.recordings import Analysis
 from perigee.console import out_console
 from perigee.numbers import number
 from perigee.report.sections.periods import of_series
+from perigee.store.small_flows import and_small, is_small
 
 MOST_SHOWN = 12
 """Flows in the summary: the largest."""
@@ -31,13 +32,18 @@ def show(analysis: Analysis) -> None:
     for heading in ("MB", "s", "Mbit/s", "Round trip (ms)\nleast / mean / 95 %", "Sent again\n(%)", "Late\n(packets)",
                     "Losses\n(most in a row)", "Period\n(s)"):  # fmt: skip
         table.add_column(heading, justify="right", no_wrap=heading.startswith("Round"))
-    largest = flows.sort("received_bytes", descending=True, maintain_order=True).head(MOST_SHOWN)
+    small = flows.filter(is_small())
+    large = flows.filter(~is_small())
+    largest = large.sort("received_bytes", descending=True, maintain_order=True).head(MOST_SHOWN)
     for row in largest.iter_rows(named=True):
         part = series.filter((pl.col("run") == row["run"]) & (pl.col("flow") == row["flow"]))
         table.add_row(*_cells(row, part, several=len(analysis.runs) > 1 and analysis.runs[row["run"]].name))
+    if not small.is_empty():
+        carried = number(float(small["received_bytes"].sum()) / 1e6, 2)
+        table.add_row(and_small(small.height), "", carried, *[""] * 7)
     out_console.print(table)
-    if flows.height > MOST_SHOWN:
-        out_console.print(f"the {MOST_SHOWN} largest of {flows.height} flows", highlight=False)
+    if large.height > MOST_SHOWN:
+        out_console.print(f"the {MOST_SHOWN} largest of {large.height} flows", highlight=False)
 
 
 def _cells(row: dict[str, object], series: pl.DataFrame, *, several: str | bool) -> list[str]:

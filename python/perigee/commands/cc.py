@@ -121,6 +121,9 @@ def new(
 def check(
     file: Annotated[Path, typer.Argument(help="A C file.")],
     sequences: Annotated[int, typer.Option(min=1, help="How many random sequences of events.")] = 2000,
+    sequence: Annotated[
+        int | None, typer.Option(min=0, help="Only the random sequence of this number, to repeat what it showed.")
+    ] = None,
     cc_stall: options.CcStall = options.DEFAULT_STALL,
     cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
 ) -> None:
@@ -128,16 +131,19 @@ def check(
 
     Compiles it for the simulator and for the kernel, and does random things to it: acknowledgements, losses, timeouts,
     idle times, in sequences of up to 400. None may leave a window of zero, of one where no timeout was, or of over 2^31
-    packets. An algorithm that owns its window (cong_control) may go down to one. What breaks it is printed without
-    the events that need not be. The events are tried in another process: a crash or a loop without end is found too.
+    packets. An algorithm that owns its window (cong_control) may go down to one. What breaks it is printed with its
+    line, without the events that need not be. The events are tried in another process: a crash, a division by zero or a
+    loop without end is found too. Floating point, which the kernel does not have, is named by its line.
 
     [bold]Example[/bold]
 
       perigee cc check ./mycc.c
+      perigee cc check ./mycc.c --sequence 17
     """
     from perigee.cc.check import check_of
 
-    compiled, wrong = check_of(file, sequences, options.code_limits(cc_stall, cc_memory))
+    count, first = (sequences, 0) if sequence is None else (1, sequence)
+    compiled, wrong = check_of(file, count, options.code_limits(cc_stall, cc_memory), first=first)
     if compiled.warnings:
         say(compiled.warnings.rstrip())
     beyond = f" and {compiled.algorithm.storage_bytes} beyond" if compiled.algorithm.storage_bytes else ""
@@ -149,13 +155,13 @@ def check(
     elif not compiled.kernel_error:
         result("ok: it compiles for the kernel")
     if not wrong:
-        result(f"ok: {sequences} random sequences of events break no window")
+        result(f"ok: {count} random sequences of events break no window")
     if compiled.kernel_error:
         raise InputError(
             f"{file}: does not compile for the kernel; correct what the compiler says:\n{compiled.kernel_error}"
         )
     if wrong:
-        raise RunError(f"{file}: {wrong}")
+        raise RunError(wrong)
 
 
 @app.command()

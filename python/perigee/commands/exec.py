@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from perigee.commands.exec_live import LiveLine
 from perigee.commands.options import seconds
 from perigee.console import say
 from perigee.engines import emulation
+from perigee.engines.buffers import hint, host_buffers
 from perigee.errors import InputError
 from perigee.numbers import number
 from perigee.places import find_profile
@@ -45,6 +47,9 @@ def command(
     drain: Annotated[
         str, typer.Option(help="How long, at the most, to carry what is still under way when the program has ended.")
     ] = f"{emulation.DRAIN_S:g} s",
+    live: Annotated[
+        bool, typer.Option("--live", help="Show each second: rate, queue and drops of the link, each way.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
 ) -> None:
     """Run any program behind an emulated satellite link.
@@ -61,15 +66,22 @@ def command(
       perigee exec --link geo -- curl -o /dev/null https://example.org/large
       perigee exec --link geo --set down.rate="20 Mbit/s" --set link.loss=0.1% -- firefox
       perigee exec --link viasat2 -- bash
+      perigee exec --link geo --live -- iperf3 -c 100.64.0.1 -R
     """
     pairs = [_pair(setting) for setting in settings or ()]
     if trace is not None:
         pairs.append(("down.rate.trace", trace))
     down = find_profile(link)
+    back = down if up is None else find_profile(up)
+    if not quiet and (small := hint(emulation.link_size(down, back, pairs), host_buffers())):
+        say(f"note: {small}")
+    line = LiveLine() if live else None
     done = emulation.run_behind(
-        command, down, down if up is None else find_profile(up), settings=pairs, seed=seed, mtu=mtu,
-        drain_s=seconds("--drain", drain, 0.0), begun=_tell, draining=partial(_tell_draining, drain=drain),
+        command, down, back, settings=pairs, seed=seed, mtu=mtu, drain_s=seconds("--drain", drain, 0.0), begun=_tell,
+        draining=partial(_tell_draining, drain=drain), live=line,
     )  # fmt: skip
+    if line:
+        line.end()
     for note in notes(done):
         say(note)
     if not quiet:

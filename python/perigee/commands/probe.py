@@ -120,8 +120,15 @@ def command(
             line.update(f"{what}, {100 * share:.0f} %")
             return not stopped
 
-        steps = measure(plan, log, watch)
+        steps = measure(plan, log, watch, _say_limit)
     _show(steps)
+
+
+def _say_limit(direction: Direction, limit_bps: int) -> None:
+    say(
+        f"note: {direction}: the server allows a client {number(limit_bps / 1e6, 2)} Mbit/s (its --max-rate); the "
+        "search ends there"
+    )
 
 
 def _show(steps: list[Step]) -> None:

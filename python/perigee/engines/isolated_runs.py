@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from perigee.cc.child import LOADING_FACTOR, Child, LostError, StoppedError
+from perigee.cc.fault import line_of, near
 from perigee.cc.limits import CodeLimits
 from perigee.core import native
 from perigee.engines.contract import Output, Progress
 from perigee.errors import RunError
+
+AGAIN = "the same command repeats it: finished runs are kept, and a run is the same each time"
 
 
 class OwnRuns:
@@ -95,9 +96,10 @@ class OwnRuns:
         if loaded and lost.noted.callback:
             for number, name, path in flows:
                 if number == lost.noted.flow:
-                    at = f"called at {lost.noted.time_s:.6f} s for flow `{name}`"
-                    return f"{_near(path)}: `{lost.noted.callback}`, {at}, {lost.how}"
-        files = ", ".join(dict.fromkeys(str(_near(path)) for _, _, path in flows))
+                    at = f"called at {lost.noted.time_s:.6f} s for flow `{name}`, as call {lost.noted.calls} of the run"
+                    place = line_of(lost.fault, self._plan.compiled()) or str(near(path))
+                    return f"{place}: `{lost.noted.callback}`, {at}, {lost.how}\n{AGAIN}"
+        files = ", ".join(dict.fromkeys(str(near(path)) for _, _, path in flows))
         if not loaded:
             return f"{files}: while the code was loaded, before any callback, it {lost.how}"
         return f"{files}: outside of the callbacks the simulator with this code in it {lost.how}"
@@ -119,9 +121,3 @@ def _output(answer: dict[str, Any], blobs: Sequence[memoryview]) -> Output:
         except pa.ArrowInvalid as error:
             raise RunError(f"table {name} came back damaged ({error}); the code overwrites memory") from None
     return Output(tables, {node: bytes(next(left)) for node in answer["captures"]})
-
-
-def _near(path: str) -> Path:
-    """Return a path as seen from the working directory, where it is below that."""
-    here = Path(os.path.realpath("."))
-    return Path(path).relative_to(here) if Path(path).is_relative_to(here) else Path(path)

@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +32,8 @@ HEADERS = {socket.AF_INET: IPV4 + UDP, socket.AF_INET6: IPV6 + UDP}
 VERSION = 1
 
 Direction = Literal["up", "down"]
+Limited = Callable[[Direction, int], None]
+"""Told where a search ends at the rate that the server allows a client, bit/s."""
 Watch = Callable[[str, float], bool]
 """Asked ten times a second, with what is going on and the share of it that is done, whether to go on."""
 
@@ -77,36 +79,66 @@ class ProbePlan:
             "find": self.find,
         }
 
-    def next_step(self, done: list[Step]) -> tuple[Direction, int] | None:
-        """Return direction and rate of what comes next, by what was measured so far; none: that was all."""
+    def next_step(
+        self, done: list[Step], limits_bps: Mapping[Direction, int] | None = None
+    ) -> tuple[Direction, int] | None:
+        """Return direction and rate of what comes next; none: that was all.
+
+        Args:
+            done: what was measured so far.
+            limits_bps: of a search, the largest rate of a direction that the server allows, where that is known.
+        """
         for direction in self.directions:
             own = [step for step in done if step.direction == direction]
             if not self.find:
                 if len(own) < len(self.rates_bps):
                     return direction, self.rates_bps[len(own)]
-            elif (rate := self._next_to_find(own)) is not None:
+            elif (rate := self._next_to_find(own, (limits_bps or {}).get(direction))) is not None:
                 return direction, rate
         return None
 
-    def _next_to_find(self, own: list[Step]) -> int | None:
+    def _next_to_find(self, own: list[Step], limit_bps: int | None) -> int | None:
         if not own:
             return self.rates_bps[0]
         full = [step.is_full(own) for step in own]
         if not any(full):
-            return 2 * own[-1].offered_bps
+            last = own[-1].offered_bps
+            if limit_bps is None or 2 * last <= limit_bps:
+                return 2 * last
+            return limit_bps if limit_bps > last else None
         # What it carried when it was full is its rate; a little less should pass whole.
         if len(own) - 1 == full.index(True):
             return round(_BELOW * own[-1].received_bps)
         return None
 
 
-def probe(plan: ProbePlan, log: Path | None = None, watch: Watch = lambda _what, _share: True) -> list[Step]:
+class RateLimitError(InputError):
+    """The server allows a client less.
+
+    Attributes:
+        limit_bps: so much.
+    """
+
+    def __init__(self, message: str, limit_bps: int) -> None:
+        super().__init__(message)
+        self.limit_bps = limit_bps
+
+
+def probe(
+    plan: ProbePlan,
+    log: Path | None = None,
+    watch: Watch = lambda _what, _share: True,
+    limited: Limited = lambda _direction, _limit_bps: None,
+) -> list[Step]:
     """Measure one rate after the other.
+
+    A search that comes to the rate which the server allows a client measures at that rate, and ends there.
 
     Args:
         plan: what to measure.
         log: a file that gets a line for each rate. One of the same plan is continued.
         watch: called with the progress; returns whether to go on.
+        limited: called where a search ends because the server allows no more.
 
     Returns:
         What was measured, the log's part too.
@@ -118,9 +150,19 @@ def probe(plan: ProbePlan, log: Path | None = None, watch: Watch = lambda _what,
         InterruptedRunError: `watch` said no.
     """
     done = [] if log is None else _continued(log, plan)
+    limits_bps: dict[Direction, int] = {}
     with _connected(plan) as link:
-        while (following := plan.next_step(done)) is not None:
-            step = _measure(plan, link, *following, watch)
+        while (following := plan.next_step(done, limits_bps)) is not None:
+            direction, rate_bps = following
+            try:
+                step = _measure(plan, link, direction, rate_bps, watch)
+            except RateLimitError as error:
+                is_under_way = any(step.direction == direction for step in done)
+                if not plan.find or not is_under_way or rate_bps <= error.limit_bps:
+                    raise
+                limits_bps[direction] = error.limit_bps
+                limited(direction, error.limit_bps)
+                continue
             done.append(step)
             if log is not None:
                 with storage_errors(log), log.open("ab") as file:
@@ -231,8 +273,10 @@ def _measure(plan: ProbePlan, link: socket.socket, direction: Direction, rate_bp
 def _why(plan: ProbePlan, title: str, told: dict[str, Any], link: socket.socket) -> Exception:
     where, limit = f"{plan.host}, port {plan.port}", told["limit"]
     mbps = number(limit / 1e6, 2)
+    if told["failure"] == "rate_of_one":
+        said = f"{title}: the server allows a client {mbps} Mbit/s; ask for less, or raise its --max-rate"
+        return RateLimitError(said, limit)
     wrong = {
-        "rate_of_one": f"{title}: the server allows a client {mbps} Mbit/s; ask for less, or raise its --max-rate",
         "time": f"{title}: the server allows {limit} s; give a shorter --time, or raise its --max-time",
         "malformed": f"{title}: the server knows no such probe; take another --packet or a longer --time",
         "too_large": f"--packet {plan.packet}: {_largest(link)}; give a smaller one",

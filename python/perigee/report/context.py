@@ -24,6 +24,7 @@ from perigee.store.manifest import ENGINES
 from perigee.store.outcomes import STOPPED, has_failed
 from perigee.store.points import Value, as_text
 from perigee.store.results import Results
+from perigee.store.small_flows import is_small
 
 MOST_OF_FILES = 12
 """Flows of captures that figures show: those that carried most."""
@@ -115,8 +116,10 @@ class Context:
 
     @functools.cached_property
     def bulk(self) -> pl.DataFrame:
-        """The rows of bulk transfers, else of all flows."""
+        """The rows of bulk transfers, else of all flows; small connections of captures are not among them."""
         bulk = self.rows.filter(pl.col("kind") == "bulk")
+        if self.results.is_analysis:
+            bulk = bulk.filter(~is_small())
         return self.rows if bulk.is_empty() else bulk
 
     @property

@@ -4,8 +4,10 @@ pub mod dns;
 mod dns_forwarder;
 pub(crate) mod leftovers;
 pub(crate) mod nat;
+mod progress;
 pub(crate) mod shutdown;
 
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd as _;
@@ -29,7 +31,8 @@ use thiserror::Error;
 use crate::exec::dns_forwarder::{DnsForwarder, RESOLV_CONF};
 use crate::exec::leftovers::{mark, Process};
 use crate::exec::nat::{Isolation, Nat};
-use crate::exec::shutdown::{drain, end_processes, Progress, Undelivered};
+use crate::exec::progress::Progress;
+use crate::exec::shutdown::{drain, end_processes, Undelivered};
 use crate::link::driver::{DirectedLink, Driver, LinkReport};
 use crate::link::endpoint::Endpoint;
 use crate::link::wire::TunWire;
@@ -37,6 +40,8 @@ use crate::os::clock::monotonic;
 use crate::os::namespace::Namespace;
 use crate::os::signals::Signals;
 use crate::os::tun::Tun;
+
+pub use crate::exec::progress::{DirectionSample, LiveSample};
 
 /// A link for a program.
 #[derive(Clone, Debug)]
@@ -71,6 +76,9 @@ pub trait ExecObserver {
     fn go_on(&mut self) -> bool {
         true
     }
+
+    /// Called once a second while the program runs, with what the link has done so far.
+    fn live(&mut self, _sample: &LiveSample) {}
 
     /// The program ended a second ago, and this data is still in flight.
     fn draining(&mut self, _left: &Undelivered) {}
@@ -145,6 +153,7 @@ impl Exec {
         let mut signals = Signals::new().map_err(failed("receiving signals"))?;
         let outer = Namespace::current().map_err(failed("looking for our namespace"))?;
         let inner = Namespace::new().map_err(failed("making a namespace"))?;
+        copy_buffers(&inner).map_err(failed("giving the namespace this host's socket buffers"))?;
         let (network, _claim) = claim_network()?;
         let devices = self.devices(network, &outer, &inner)?;
         let [near, far] = [NEAR, FAR].map(|host| Ipv4Addr::from(u32::from(network) + host));
@@ -159,7 +168,7 @@ impl Exec {
             let driving = scope.spawn(|| self.drive(devices, &progress));
             let begun = monotonic();
             let ended = start(command, &inner, names.as_ref().map(DnsForwarder::resolv_conf)).and_then(|child| {
-                let status = wait(child, &mut signals, watcher)?;
+                let status = wait(child, &mut signals, watcher, &progress)?;
                 let duration = monotonic().checked_sub(begun).unwrap_or_default();
                 let left = self.finish(&inner, &progress, &mut signals, watcher).map_err(failed("ending"));
                 Ok((status, duration, left?))
@@ -259,7 +268,13 @@ fn replace_resolv_conf(text: &str) -> io::Result<()> {
 }
 
 /// Waits for the program's end, and forwards signals of other processes to it.
-fn wait(mut child: Child, signals: &mut Signals, watcher: &mut impl ExecObserver) -> Result<ExitStatus, ExecError> {
+fn wait(
+    mut child: Child,
+    signals: &mut Signals,
+    watcher: &mut impl ExecObserver,
+    progress: &Progress,
+) -> Result<ExitStatus, ExecError> {
+    let (begun, mut told) = (monotonic(), Time::ZERO);
     let pid = Pid::from_child(&child);
     let descriptor =
         pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed("waiting for the program")(error.into()))?;
@@ -273,6 +288,11 @@ fn wait(mut child: Child, signals: &mut Signals, watcher: &mut impl ExecObserver
             // It may have ended just now.
             let _ = child.kill();
         }
+        let elapsed = monotonic().checked_sub(begun).unwrap_or_default();
+        if elapsed.checked_sub(told).unwrap_or_default() >= LIVE {
+            told = elapsed;
+            watcher.live(&progress.sample(elapsed));
+        }
         let tenth = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         // Early or interrupted: checked again by the loop.
         let _ = poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&tenth));
@@ -281,6 +301,21 @@ fn wait(mut child: Child, signals: &mut Signals, watcher: &mut impl ExecObserver
             let _ = pidfd_send_signal(&descriptor, arrived.signal);
         }
     }
+}
+
+/// Gives a new namespace the limits of socket buffers of the namespace that we are in: the kernel gives it those of the
+/// first namespace, which differ in a container.
+fn copy_buffers(inner: &Namespace) -> io::Result<()> {
+    for name in ["tcp_rmem", "tcp_wmem"] {
+        let path = format!("/proc/sys/net/ipv4/{name}");
+        let own = fs::read_to_string(&path)?;
+        inner.enter(|| match fs::write(&path, own.trim_end()) {
+            // A container may not let us write there; then the program has the first namespace's.
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok(()),
+            done => done,
+        })?;
+    }
+    Ok(())
 }
 
 fn failed(what: &'static str) -> impl FnOnce(io::Error) -> ExecError {
@@ -331,6 +366,8 @@ fn unique_local(network: Ipv4Addr) -> Ipv6Addr {
     Ipv6Addr::new(0xfd70, 0x6572, 0x6967, u16::from(b) << 8 | u16::from(c), u16::from(d) << 8, 0, 0, 0)
 }
 
+/// Interval of the samples that an observer gets.
+const LIVE: Time = Time::from_secs(1);
 /// The addresses of a link's two ends, of the four in its network.
 const NEAR: u32 = 1;
 const FAR: u32 = 2;

@@ -2,15 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use perigee_units::Time;
 use rustix::io::Errno;
 use rustix::process::{pidfd_send_signal, Signal};
 
 use crate::exec::leftovers::Process;
-use crate::link::driver::Observer;
+use crate::exec::progress::Progress;
 use crate::os::clock::{monotonic, sleep};
 use crate::os::namespace::Namespace;
 use crate::os::signals::Signals;
@@ -24,50 +22,6 @@ pub struct Undelivered {
     pub bytes: u64,
     /// Packets in the link, both directions.
     pub packets: u64,
-}
-
-/// Packets of a link by direction, counted by its driver; and the request to stop.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    pub(crate) stop: AtomicBool,
-    offered: [AtomicU64; 2],
-    /// Released or dropped.
-    gone: [AtomicU64; 2],
-}
-
-impl Progress {
-    /// Packets in the link.
-    fn under_way(&self) -> u64 {
-        // Gone packets are read first, so that none counts as gone before it counts as offered.
-        let gone: u64 = read(&self.gone).iter().sum();
-        read(&self.offered).iter().sum::<u64>().saturating_sub(gone)
-    }
-}
-
-fn read(counts: &[AtomicU64; 2]) -> [u64; 2] {
-    counts.each_ref().map(|count| count.load(Ordering::Relaxed))
-}
-
-impl Observer for &Progress {
-    fn offered(&mut self, way: usize, _now: Time, _packet: &[u8]) {
-        self.offered[way].fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn dropped(&mut self, way: usize, _now: Time, _packet: &[u8]) {
-        self.gone[way].fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn released(&mut self, way: usize, _now: Time, _packet: &[u8]) {
-        self.gone[way].fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn turn(&mut self, _now: Time) -> ControlFlow<(), Option<Time>> {
-        if self.stop.load(Ordering::Relaxed) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(None)
-        }
-    }
 }
 
 /// Terminates all processes of a namespace: SIGTERM, and SIGKILL after [`PATIENCE`] or at the first signal.
@@ -150,8 +104,8 @@ struct Rounds {
 
 impl Rounds {
     fn are_over(&mut self, progress: &Progress) -> bool {
-        let began = *self.began.get_or_insert_with(|| read(&progress.offered));
-        if read(&progress.gone).iter().zip(began).all(|(gone, offered)| *gone >= offered) {
+        let began = *self.began.get_or_insert_with(|| progress.packets_offered());
+        if progress.packets_gone().iter().zip(began).all(|(gone, offered)| *gone >= offered) {
             self.over += 1;
             self.began = None;
         }
@@ -221,6 +175,7 @@ const TELL: Time = Time::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::driver::Observer as _;
 
     #[test]
     fn what_is_not_acknowledged_is_read_from_the_kernels_list() {

@@ -302,7 +302,7 @@ fn ecn_of(fields: HopFields) -> Ecn {
 }
 
 /// A packet in flight, as the link knows it: its buffer and arrival.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct BufferedPacket {
     slot: Slot,
     arrived: Time,

@@ -28,6 +28,7 @@ from perigee.report.sections import (
     summary,
     sweep,
     tests,
+    time_sequence,
     timeline,
     tradeoff,
 )
@@ -48,6 +49,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "representative": representative.section,
     "gallery": gallery.section,
     "timeline": timeline.section,
+    "time_sequence": time_sequence.section,
     "sharing": sharing.section,
     "exchanges": exchanges.section,
     "datagrams": datagrams.section,
@@ -61,7 +63,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
 
 BY_DEFAULT = (
     "figures", "summary", "exchanges", "datagrams", "sweep", "tradeoff", "throughput", "delay", "retransmissions",
-    "tests", "representative", "sharing", "links", "setup",
+    "tests", "representative", "time_sequence", "sharing", "links", "setup",
 )  # fmt: skip
 """What a report shows where the study does not say."""
 

@@ -8,6 +8,7 @@ import polars as pl
 from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Section, Table, Text
+from perigee.store.small_flows import SMALL_BYTES, SMALL_SHARE, and_small, is_small
 
 MOST_ROWS = 50
 """Flows in the page; the data files have all."""
@@ -34,7 +35,7 @@ def section(context: Context) -> Section | None:
     """Return a table of the connections, and the notes on the files; none where nothing was captured."""
     blocks: list[Block] = [Text(note) for note in notes(context)]
     if context.results.has("connections"):
-        blocks.append(_table(context))
+        blocks += _tables(context)
     return Section("capture", "What the files hold", blocks) if blocks else None
 
 
@@ -43,32 +44,54 @@ def notes(context: Context) -> list[str]:
     return [f"{about['name']}: {note}." for about in context.results.files() for note in about["notes"]]
 
 
-def _table(context: Context) -> Table:
-    flows = context.results.table("flows")
-    flows = flows.select("run", "flow", "received_bytes", "handshake_ms", "sent_packets", "retransmitted_packets")
-    seen = context.results.table("connections").join(flows, on=["run", "flow"], how="left", maintain_order="left")
+def _tables(context: Context) -> list[Table]:
+    """Return the table of the connections, and one of the small ones where there are any."""
+    flows = context.results.table("flows").with_columns(is_small().alias("small"))
+    own = ("received_bytes", "handshake_ms", "sent_packets", "retransmitted_packets", "small")
+    seen = context.results.table("connections").join(
+        flows.select("run", "flow", *own), on=["run", "flow"], how="left", maintain_order="left"
+    )
     seen = seen.with_columns(
         (pl.col("receive_window_max_bytes") / 1e6).alias("window_mb"),
         (pl.col("inflight_max_bytes") / 1e6).alias("inflight_mb"),
     )
+    large, small = seen.filter(~pl.col("small")), seen.filter(pl.col("small"))
+    tables = [_table("connections", "Each flow as its capture shows it; packets are of data", large, small)]
+    if not small.is_empty():
+        caption = f"Small connections: below {SMALL_BYTES // 1000} kB, and {SMALL_SHARE:.0%} of their file's largest"
+        tables.append(_table("small-connections", caption, small, folded=True))
+    return tables
+
+
+def _table(
+    name: str, caption: str, seen: pl.DataFrame, rest: pl.DataFrame | None = None, *, folded: bool = False
+) -> Table:
+    """Return a table of connections; `rest` are those that one row stands for."""
     shown = [column for column in _COLUMNS if seen[column[1]].count()]
     several = seen["run"].n_unique() > 1
     largest = seen.sort("received_bytes", descending=True, maintain_order=True).head(MOST_ROWS).sort("run", "flow")
     rows = []
     for row in largest.iter_rows(named=True):
-        name = f"{row['flow']} ({row['capture']})" if several else str(row["flow"])
+        title = f"{row['flow']} ({row['capture']})" if several else str(row["flow"])
         cells = [
             Cell(str(row[key]) or "–") if digits is None else Cell(number(row[key], digits)) for _, key, digits in shown
         ]
-        rows.append([Cell(name), *cells])
-    caption = "Each flow as its capture shows it; packets are of data"
+        rows.append([Cell(title), *cells])
+    if rest is not None and not rest.is_empty():
+        sums = {key: Cell(number(float(rest[key].sum()), 0)) for key in _SUMMED}
+        rows.append([Cell(and_small(rest.height)), *(sums.get(key, Cell("–")) for _, key, _ in shown)])
     if seen.height > MOST_ROWS:
         caption += f"; the {MOST_ROWS} largest of {seen.height}"
     return Table(
-        name="connections",
+        name=name,
         caption=caption,
         head=["", *(title for title, _, _ in shown)],
         rows=rows,
-        data=seen,
+        data=seen.drop("small"),
         words=[place for place, (_, _, digits) in enumerate(shown, 1) if digits is None],
+        folded=folded,
     )
+
+
+_SUMMED = ("sent_packets", "retransmitted_packets")
+"""Columns that a row for several connections has."""

@@ -1,0 +1,84 @@
+//! Hints for fields of the socket that are not in both the simulator and the kernel: what both have instead.
+//!
+//! A compiler proposes names that look alike, which may be fields that only one of the two hosts has.
+
+use std::fmt::Write as _;
+
+/// Lines to add to a compiler's messages: one for each unknown field.
+pub(crate) fn hints(messages: &str) -> String {
+    let mut said: Vec<&str> = Vec::new();
+    let mut text = String::new();
+    for line in messages.lines() {
+        let Some(field) = unknown_field(line).filter(|field| !said.contains(field)) else { continue };
+        said.push(field);
+        if let Some((helper, what)) = helper(field) {
+            let _ = writeln!(text, "hint: for `{field}`, the simulator and the kernel both have `{helper}`: {what}");
+        } else if !proposal(line).is_some_and(is_in_both) {
+            let _ =
+                writeln!(text, "hint: `{field}`: the fields that the simulator and the kernel both have are in tcp.h");
+        }
+    }
+    text
+}
+
+/// The field that a message says a struct does not have.
+fn unknown_field(line: &str) -> Option<&str> {
+    quoted(line.split_once("no member named ")?.1)
+}
+
+/// What the compiler proposes instead.
+fn proposal(line: &str) -> Option<&str> {
+    quoted(line.split_once("did you mean ")?.1)
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    text.strip_prefix('\'')?.split('\'').next()
+}
+
+/// The helper for what a field's name says.
+fn helper(field: &str) -> Option<(&'static str, &'static str)> {
+    let has = |words: &[&str]| words.iter().any(|word| field.contains(word));
+    let found = HELPERS.iter().find(|(words, ..)| words.iter().all(|alternatives| has(alternatives)));
+    found.map(|(_, helper, what)| (*helper, *what))
+}
+
+/// Whether `tcp.h` declares a name outside of what belongs to one host.
+fn is_in_both(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    TCP_H.split(|c: char| !is_part(c)).any(|word| word == name)
+}
+
+const TCP_H: &str = include_str!("../../../algorithms/tcp.h");
+/// All of the groups of words, any of each; the helper, and what it returns.
+type Helper = (&'static [&'static [&'static str]], &'static str, &'static str);
+const HELPERS: &[Helper] = &[
+    (&[&["rtt"], &["min"]], "tcp_min_rtt(tp)", "the smallest round trip, us"),
+    (&[&["lsnd", "last_sen", "idle"]], "since_last_send_ms(sk)", "the time since data were last sent, ms"),
+    (&[&["rand", "prandom"]], "random_u32(sk)", "a random number"),
+    (&[&["flight"]], "tcp_packets_in_flight(tp)", "the packets in flight"),
+    (&[&["jiffies", "now", "clock", "mstamp"]], "now_ms(sk)", "the time, ms (`tcp_mstamp`: us)"),
+    (&[&["ca_state"]], "ca_state(sk)", "the state of the congestion control"),
+    (&[&["cwnd_limited"]], "tcp_is_cwnd_limited(sk)", "whether the window was used up"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_field_is_answered_with_what_both_hosts_have() {
+        let clang = "x.c:9:20: error: no member named 'rtt_min_us' in 'struct tcp_sock'; did you mean 'rtt_min'?";
+        let hint = "hint: for `rtt_min_us`, the simulator and the kernel both have `tcp_min_rtt(tp)`: the smallest round trip, us\n";
+        assert_eq!(hints(clang), hint);
+        assert_eq!(hints(&format!("{clang}\n{clang}")), hint);
+        let gcc = "x.c:9:20: error: 'struct tcp_sock' has no member named 'rttvar_us'; did you mean 'rtt_min_us'?";
+        assert!(hints(gcc).contains("in tcp.h"));
+    }
+
+    #[test]
+    fn a_proposal_that_both_hosts_have_stands_alone() {
+        let gcc = "x.c:9:20: error: 'struct tcp_sock' has no member named 'snd_cwmd'; did you mean 'snd_cwnd'?";
+        assert_eq!(hints(gcc), "");
+        assert_eq!(hints("x.c:3:1: error: unknown type name 'u33'"), "");
+    }
+}
