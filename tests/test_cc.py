@@ -86,9 +86,9 @@ def test_list_names_every_algorithm_with_its_state(perigee: Perigee) -> None:
 
 def test_wrong_input_is_told_so_before_anything_is_done(perigee: Perigee, tmp_path: Path) -> None:
     for arguments, part in [
-        (("load", "rneo"), "no congestion control `rneo`; there are bbr"),
+        (("load", "rneo"), "no congestion control `rneo`; did you mean `reno`?"),
         (("load", "hybla", "--set", "rtt0"), "write KEY=VALUE"),
-        (("load", "hybla", "--set", "rtt=25 ms"), "it has rtt0"),
+        (("load", "hybla", "--set", "rtt=25 ms"), "did you mean `rtt0`?"),
         (("load", "hybla", "--set", "rtt0=25"), "has no unit"),
         (("load", "hybla", "--as", "a_name_that_is_too_long"), "at most 15"),
         (("load", "./nothing.c"), "nothing.c: cannot be read"),

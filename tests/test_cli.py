@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Perigee
+from conftest import SMALL_STUDY, Perigee
 
 
 def said(done: subprocess.CompletedProcess[str], code: int) -> str:
@@ -61,8 +61,36 @@ def test_the_version_is_printed(perigee: Perigee) -> None:
 
 def test_a_study_that_is_not_there_is_bad_input(perigee: Perigee) -> None:
     error = said(perigee("run", "claypol-2021"), 2)
-    assert error.startswith("error: claypol-2021: no such study file, and no study of that name; the studies are: ")
-    assert "claypool-2021" in error
+    assert error == (
+        "error: claypol-2021: no such study file, and no study of that name; did you mean `claypool-2021`?\n"
+    )
+
+
+def test_a_name_that_is_like_no_other_is_answered_with_all_of_them(perigee: Perigee) -> None:
+    assert said(perigee("exec", "--link", "moon", "--", "true"), 2).startswith(
+        "error: moon: no profile of that name; use one of geo, gigabit, leo, "
+    )
+
+
+def test_a_misspelt_congestion_control_is_named(perigee: Perigee) -> None:
+    error = said(perigee("cc", "show", "bbrv3"), 2)
+    assert error == "error: bbrv3: there is no such congestion control; did you mean `bbr`?\n"
+
+
+def test_a_misspelt_profile_of_a_study_is_named(perigee: Perigee, tmp_path: Path) -> None:
+    study = tmp_path / "s.toml"
+    study.write_text(SMALL_STUDY.replace('rate = "10 Mbit/s"\ndelay = "1 ms"', 'profile = "goe"'))
+    error = said(perigee("run", study, "--dry-run"), 2)
+    assert "the profile `goe` cannot be read: there is no such file" in error
+    assert error.endswith("; did you mean `geo`?\n")
+
+
+def test_a_quantity_in_the_units_of_others_is_answered_with_ours(perigee: Perigee, tmp_path: Path) -> None:
+    study = tmp_path / "s.toml"
+    study.write_text(SMALL_STUDY.replace("10 Mbit/s", "20 Mbps"))
+    assert "did you mean `20 Mbit/s`?" in said(perigee("run", study, "--dry-run"), 2)
+    study.write_text(SMALL_STUDY.replace('"1 ms"', "290"))
+    assert '`290` has no unit; write "290 ms"' in said(perigee("run", study, "--dry-run"), 2)
 
 
 def test_a_dry_run_lists_the_runs_and_runs_none(perigee: Perigee, tmp_path: Path) -> None:

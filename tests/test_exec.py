@@ -144,8 +144,8 @@ def test_a_setting_of_the_link_holds_in_both_directions() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("--link nowhere -- true", "no profile of that name; the profiles are: geo, gigabit, leo"),
-        ("--link geo --set down.rate=20 -- true", '`20` has no unit; write "144 Mbit/s"'),
+        ("--link nowhere -- true", "no profile of that name; use one of geo, gigabit, leo"),
+        ("--link geo --set down.rate=20 -- true", '`20` has no unit; write "20 Mbit/s"'),
         ("--link geo --set down.colour=red -- true", "unknown key `down.colour`"),
         ("--link leo --set link.colour=red -- true", "--set link.colour=red: unknown key `down.colour`"),
         ("--link geo --set down -- true", "there is no key or no `=`"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from perigee.errors import InputError
 from perigee.files import TEXT_BYTES, read_bounded
+from perigee.names import suggestion
 
 COMPANIONS = ("published.toml", "report.toml")
 """Files beside a `study.toml` that the report reads; they travel with its results."""
@@ -121,7 +122,7 @@ def find_profile(name_or_path: str) -> ProfileFile:
     known = profiles()
     path = path or known.get(name_or_path)
     if path is None:
-        raise InputError(f"{name_or_path}: no profile of that name; the profiles are: {', '.join(sorted(known))}")
+        raise InputError(f"{name_or_path}: no profile of that name", suggestion(name_or_path, known))
     return ProfileFile(path, _text_of(path, "profile"), tuple(dict.fromkeys((path.parent, *data_roots()))))
 
 
@@ -147,5 +148,4 @@ def _resolve(name_or_path: str) -> Path:
     known = studies()
     if name_or_path in known:
         return known[name_or_path]
-    names = ", ".join(sorted(known)) or "none is installed"
-    raise InputError(f"{name_or_path}: no such study file, and no study of that name; the studies are: {names}")
+    raise InputError(f"{name_or_path}: no such study file, and no study of that name", suggestion(name_or_path, known))

@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn a_choice_that_is_none_is_told_so() {
         let said = |settings: &[(&str, &str)]| Program::built_in("hybla", settings).unwrap_err().to_string();
-        assert!(said(&[("rtt", "25 ms")]).contains("it has rtt0"));
+        assert!(said(&[("rtt", "25 ms")]).contains("did you mean `rtt0`?"));
         assert!(said(&[("rtt0", "25")]).contains("has no unit"));
         assert!(Program::built_in("hibla", &[]).unwrap_err().to_string().contains("there are"));
     }

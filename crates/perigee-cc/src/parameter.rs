@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_value_without_its_unit_says_what_to_write() {
-        let unreadable = Unreadable::new("`25` has no unit".to_owned(), "write \"600 ms\"");
+        let unreadable = Unreadable::new("`25` has no unit".to_owned(), "write \"25 ms\"");
         assert_eq!(read("us", "25"), Err(unreadable));
         assert!(read("switch", "1").is_err_and(|e| e.fix.contains("write true or false")));
         assert!(read("1/1024", "1/0").is_err());

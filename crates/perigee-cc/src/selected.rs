@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use perigee_units::Encode;
+use perigee_units::{suggestion, Encode};
 
 use crate::algorithm::{algorithms, find, Algorithm};
 use crate::parameter::Unreadable;
@@ -15,8 +15,8 @@ pub enum CcError {
     UnknownAlgorithm {
         /// The name that was asked for.
         name: String,
-        /// The names that exist.
-        known: String,
+        /// The name that was probably meant, or those that exist.
+        fix: String,
     },
     /// The algorithm has no such parameter.
     UnknownParameter {
@@ -24,8 +24,8 @@ pub enum CcError {
         algorithm: String,
         /// The key that was set.
         key: String,
-        /// The keys that exist.
-        known: String,
+        /// The key that was probably meant, or those that exist.
+        fix: String,
     },
     /// The text is no value of the parameter's unit.
     BadValue {
@@ -43,11 +43,9 @@ pub enum CcError {
 impl CcError {
     fn parts(&self) -> (String, String) {
         match self {
-            Self::UnknownAlgorithm { name, known } => {
-                (format!("no congestion control `{name}`"), format!("there are {known}"))
-            }
-            Self::UnknownParameter { algorithm, key, known } => {
-                (format!("`{algorithm}` has no parameter `{key}`"), known.clone())
+            Self::UnknownAlgorithm { name, fix } => (format!("no congestion control `{name}`"), fix.clone()),
+            Self::UnknownParameter { algorithm, key, fix } => {
+                (format!("`{algorithm}` has no parameter `{key}`"), fix.clone())
             }
             Self::BadValue { algorithm, key, message, fix } => {
                 (format!("`{key}` of `{algorithm}`: {message}"), fix.clone())
@@ -101,7 +99,7 @@ impl Selected {
     pub fn parse(name: &str, settings: &[(&str, &str)]) -> Result<Self, CcError> {
         let algorithm = find(name).ok_or_else(|| CcError::UnknownAlgorithm {
             name: name.to_owned(),
-            known: algorithms().iter().map(Algorithm::name).collect::<Vec<_>>().join(", "),
+            fix: suggestion(name, algorithms().iter().map(Algorithm::name)),
         })?;
         Self::of(algorithm, settings)
     }
@@ -167,9 +165,9 @@ impl Selected {
         let algorithm = || self.algorithm.name().to_owned();
         let params = self.algorithm.params();
         let Some(at) = params.iter().position(|p| p.name == key) else {
-            let names = params.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
-            let known = if names.is_empty() { "it has none".to_owned() } else { format!("it has {names}") };
-            return Err(CcError::UnknownParameter { algorithm: algorithm(), key: key.to_owned(), known });
+            let names = params.iter().map(|p| p.name);
+            let fix = if params.is_empty() { "it has none".to_owned() } else { suggestion(key, names) };
+            return Err(CcError::UnknownParameter { algorithm: algorithm(), key: key.to_owned(), fix });
         };
         let param = &params[at];
         let bad = |Unreadable { message, fix }| CcError::BadValue {

@@ -10,6 +10,12 @@ use crate::confined::{libraries, Library};
 use crate::errors::InputError;
 use crate::files::go_on;
 
+/// What to write instead of a name: the one of `known` that was probably meant, or all of them.
+#[pyfunction]
+pub(crate) fn suggestion(word: &str, known: Vec<String>) -> String {
+    perigee_units::suggestion(word, known.iter().map(String::as_str))
+}
+
 /// A parameter of a congestion control; values are text with their unit.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 #[derive(Clone)]

@@ -55,8 +55,12 @@ pub(crate) fn go_on(raised: &mut Option<PyErr>) -> bool {
     raised.is_none()
 }
 
-/// Looks a file up in the folders given, then from the working directory, and reads it.
+/// Looks a file up in the folders given, then from the working directory, and reads it; of a folder (`profiles/`) the
+/// names of the files in all that are found, a line each.
 pub(crate) fn load(name: &str, search: &[PathBuf]) -> Result<Vec<u8>, String> {
+    if name.ends_with('/') {
+        return Ok(listing(name, search).into_bytes());
+    }
     let found = search.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
     let path = found.unwrap_or_else(|| PathBuf::from(name));
     if !path.is_file() {
@@ -66,6 +70,12 @@ pub(crate) fn load(name: &str, search: &[PathBuf]) -> Result<Vec<u8>, String> {
     let is_profile = path.extension().is_some_and(|extension| extension == "toml");
     let most = if is_profile { MOST_BYTES_OF_PROFILE } else { MOST_BYTES_OF_RECORDING };
     read_bounded(&path, most).map_err(|error| error.to_string())
+}
+
+fn listing(folder: &str, search: &[PathBuf]) -> String {
+    let folders = search.iter().map(|root| root.join(folder)).chain([PathBuf::from(folder)]);
+    let files = folders.filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
+    files.map(|file| format!("{}\n", file.file_name().to_string_lossy())).collect()
 }
 
 /// Reads a file of so many bytes at the most. It is not read at all where it says that it is larger, and no further than

@@ -1,6 +1,7 @@
 //! A study as a tree of values, and the key paths that change it: those of `--set`, `[vary]` and `[reduced]`.
 
-use crate::strict::{suggestion, Content, Node, StrictError};
+use crate::strict::{Content, Node, StrictError};
+use perigee_units::suggestion;
 
 use crate::flows::FLOW;
 use crate::hosts::TCP;

@@ -1,7 +1,7 @@
 //! `[live]`: which real hosts stand for the nodes of a study, and when its runs begin.
 
-use crate::strict::{suggestion, Content, Node, StrictError};
-use perigee_units::Time;
+use crate::strict::{Content, Node, StrictError};
+use perigee_units::{suggestion, Time};
 
 use crate::document::items_of;
 use crate::keys::LIVE;

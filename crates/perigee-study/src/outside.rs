@@ -5,7 +5,8 @@ use perigee_cc::Algorithm;
 /// What lies outside of a study. A function that gives the bytes of a file is one, without files of algorithms.
 pub trait Outside {
     /// The bytes of a profile or recording, by the name that the study has for it: a profile `viasat2` is
-    /// `profiles/viasat2.toml`, a recording is as it is written.
+    /// `profiles/viasat2.toml`, a recording is as it is written. A name that ends in `/` asks for the names of the files
+    /// in that folder, a line each.
     ///
     /// # Errors
     /// If it cannot be read; says why.

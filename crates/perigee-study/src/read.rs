@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::strict::{suggestion, Content, Node, StrictError};
+use crate::strict::{Content, Node, StrictError};
 use perigee_cc::{Algorithm, CcError, Selected};
 use perigee_results::{Measure, Name, Startup};
 use perigee_tcp::{Config, Domain, Setting, Value, SETTINGS};
-use perigee_units::{encode_struct, Bytes, Encode, Time};
+use perigee_units::{encode_struct, suggestion, Bytes, Encode, Time};
 use perigee_wire::IpVersion;
 
 use crate::document::items_of;

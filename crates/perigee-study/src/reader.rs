@@ -2,10 +2,10 @@
 
 use std::fmt::Display;
 
-use crate::strict::{self, parse_value, suggestion, Content, Node, Origin, Read, StrictError, Table};
-use perigee_units::{Bytes, Rate, Ratio, Time};
+use crate::strict::{self, parse_value, Content, Node, Origin, Read, StrictError, Table};
+use perigee_units::{suggestion, Bytes, Rate, Ratio, Time};
 
-use crate::section::{Kind, Section};
+use crate::section::{Key, Kind, Section};
 
 /// A table whose keys have been checked against its section.
 pub(crate) struct Reader<'a> {
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         }
         for key in section.keys {
             if let Some(node) = table.node(key.name) {
-                check(node, &table.dotted(key.name), key.kind)?;
+                check(node, &table.dotted(key.name), key.kind).map_err(|error| with_own_unit(error, node, key))?;
             }
         }
         Ok(Self { table, section })
@@ -166,6 +166,23 @@ pub(crate) fn check(node: &Node, what: &str, kind: Kind) -> Result<(), StrictErr
     }
 }
 
+/// The error about a number that lacks its unit, with the unit that the default of its key has.
+fn with_own_unit(error: StrictError, node: &Node, key: &Key) -> StrictError {
+    let number = match &node.content {
+        Content::Integer(number) if *number >= 0 => number.to_string(),
+        Content::Float(number) if *number >= 0.0 => number.to_string(),
+        _ => return error,
+    };
+    let fix = match (key.kind, key.default.split_once(' ')) {
+        (Kind::Time { .. } | Kind::TimeOrOff { .. } | Kind::Size { .. } | Kind::ShareOrOff, Some((_, unit))) => {
+            format!("write \"{number} {unit}\"")
+        }
+        (Kind::Time { max, .. }, None) if max >= LONG => format!("write \"{number} s\" or \"{number} ms\""),
+        _ => return error,
+    };
+    StrictError { fix, ..error }
+}
+
 fn within<T: Copy + PartialOrd + Display>(
     node: &Node,
     what: &str,
@@ -234,3 +251,5 @@ pub(crate) fn value(text: &str, origin: &Origin) -> Node {
 
 /// Longest name of anything.
 const LONGEST_NAME: usize = 64;
+/// Times that may be so long are as often in seconds as in milliseconds.
+const LONG: Time = Time::from_secs(3600);

@@ -1,4 +1,4 @@
-//! Quantities with their units, and named streams of random numbers.
+//! Quantities with their units, named streams of random numbers, and misspelt names.
 //!
 //! Every crate of Perigee speaks in these types: [`Time`] in nanoseconds, [`Rate`] in bits per second,
 //! [`Bytes`], and [`Ratio`]. They parse from and print as text a person writes in a study
@@ -11,6 +11,7 @@ mod hash;
 mod quantity;
 mod random;
 mod serial;
+mod spelling;
 mod text;
 
 pub use column::in_column_unit;
@@ -19,4 +20,5 @@ pub use hash::fnv1a;
 pub use quantity::{Bytes, Rate, Ratio, Time};
 pub use random::Stream;
 pub use serial::nearest_position;
+pub use spelling::{is_near, suggestion};
 pub use text::UnitError;

@@ -12,8 +12,8 @@ pub enum UnitError {
     MissingUnit {
         /// What was read.
         text: String,
-        /// A quantity of this kind, written well.
-        example: &'static str,
+        /// The number with the unit that it probably has, as it may be written.
+        written: String,
     },
     /// The unit is not one of this kind of quantity.
     UnknownUnit {
@@ -25,6 +25,8 @@ pub enum UnitError {
         kind: &'static str,
         /// The units there are.
         known: String,
+        /// The quantity with the unit that was probably meant.
+        meant: Option<String>,
     },
     /// The part before the unit is not a number.
     NotANumber {
@@ -54,9 +56,11 @@ pub enum UnitError {
 impl UnitError {
     fn parts(&self) -> (String, String) {
         match self {
-            Self::MissingUnit { text, example } => (format!("`{text}` has no unit"), format!("write {example}")),
-            Self::UnknownUnit { text, unit, kind, known } => {
-                (format!("`{unit}` in `{text}` is not a unit of {kind}"), format!("use one of {known}"))
+            Self::MissingUnit { text, written } => (format!("`{text}` has no unit"), format!("write {written}")),
+            Self::UnknownUnit { text, unit, kind, known, meant } => {
+                let fix = meant.as_ref().map(|meant| format!("did you mean `{meant}`?"));
+                let fix = fix.unwrap_or_else(|| format!("use one of {known}"));
+                (format!("`{unit}` in `{text}` is not a unit of {kind}"), fix)
             }
             Self::NotANumber { text, example } => {
                 (format!("`{text}` does not start with a number"), format!("write {example}"))
@@ -174,20 +178,35 @@ struct Kind {
     /// The name of the unit that zero is printed in.
     basic: &'static str,
     units: &'static [Unit],
+    /// The unit that a number without one probably has.
+    usual: &'static str,
+    /// The same for [`LARGE`] numbers.
+    usual_of_large: &'static str,
 }
 
 struct Unit {
     name: &'static str,
     size: u64,
     print: bool,
+    /// Other ways to write it, which are not read.
+    elsewhere: &'static [&'static str],
+}
+
+impl Unit {
+    const fn elsewhere(self, elsewhere: &'static [&'static str]) -> Self {
+        Self { elsewhere, ..self }
+    }
 }
 
 const fn unit(name: &'static str, size: u64) -> Unit {
-    Unit { name, size, print: true }
+    Unit { name, size, print: true, elsewhere: &[] }
 }
 const fn read_only(name: &'static str, size: u64) -> Unit {
-    Unit { name, size, print: false }
+    Unit { name, size, print: false, elsewhere: &[] }
 }
+
+/// From here on a rate or size without a unit is probably in bit/s or bytes.
+const LARGE: f64 = 10_000.0;
 
 static TIME: Kind = Kind {
     name: "time",
@@ -195,13 +214,15 @@ static TIME: Kind = Kind {
     limit: "584 years",
     basic: "s",
     units: &[
-        read_only("h", 3_600_000_000_000),
-        read_only("min", 60_000_000_000),
-        unit("s", 1_000_000_000),
-        unit("ms", 1_000_000),
-        unit("us", 1_000),
-        unit("ns", 1),
+        read_only("h", 3_600_000_000_000).elsewhere(&["hr", "hrs", "hour", "hours"]),
+        read_only("min", 60_000_000_000).elsewhere(&["m", "mins", "minute", "minutes"]),
+        unit("s", 1_000_000_000).elsewhere(&["sec", "secs", "second", "seconds"]),
+        unit("ms", 1_000_000).elsewhere(&["msec", "msecs", "millisecond", "milliseconds"]),
+        unit("us", 1_000).elsewhere(&["\u{b5}s", "\u{3bc}s", "usec", "usecs", "microsecond", "microseconds"]),
+        unit("ns", 1).elsewhere(&["nsec", "nsecs", "nanosecond", "nanoseconds"]),
     ],
+    usual: "ms",
+    usual_of_large: "ms",
 };
 static RATE: Kind = Kind {
     name: "rate",
@@ -209,14 +230,16 @@ static RATE: Kind = Kind {
     limit: "18 Ebit/s",
     basic: "bit/s",
     units: &[
-        unit("Gbit/s", 1_000_000_000),
-        unit("Mbit/s", 1_000_000),
-        unit("kbit/s", 1_000),
-        unit("bit/s", 1),
-        read_only("GB/s", 8_000_000_000),
-        read_only("MB/s", 8_000_000),
-        read_only("kB/s", 8_000),
+        unit("Gbit/s", 1_000_000_000).elsewhere(&["Gbps", "Gb/s", "Gbit", "Gbits/s", "Gbit/sec", "Gbits/sec", "Gb"]),
+        unit("Mbit/s", 1_000_000).elsewhere(&["Mbps", "Mb/s", "Mbit", "Mbits/s", "Mbit/sec", "Mbits/sec", "Mb"]),
+        unit("kbit/s", 1_000).elsewhere(&["kbps", "kb/s", "kbit", "kbits/s", "kbit/sec", "kbits/sec", "kb"]),
+        unit("bit/s", 1).elsewhere(&["bps", "b/s", "bit", "bits/s", "bit/sec", "bits/sec"]),
+        read_only("GB/s", 8_000_000_000).elsewhere(&["GBps", "GB", "GB/sec"]),
+        read_only("MB/s", 8_000_000).elsewhere(&["MBps", "MB", "MB/sec"]),
+        read_only("kB/s", 8_000).elsewhere(&["kBps", "kB", "KB", "KBps", "KB/s", "kB/sec", "KB/sec"]),
     ],
+    usual: "Mbit/s",
+    usual_of_large: "bit/s",
 };
 static BYTES: Kind = Kind {
     name: "size",
@@ -224,21 +247,28 @@ static BYTES: Kind = Kind {
     limit: "18 EB",
     basic: "B",
     units: &[
-        unit("GB", 1_000_000_000),
-        unit("MB", 1_000_000),
-        unit("kB", 1_000),
-        unit("B", 1),
-        read_only("GiB", 1 << 30),
-        read_only("MiB", 1 << 20),
-        read_only("KiB", 1 << 10),
+        unit("GB", 1_000_000_000).elsewhere(&["G", "gigabytes"]),
+        unit("MB", 1_000_000).elsewhere(&["M", "megabytes"]),
+        unit("kB", 1_000).elsewhere(&["k", "kilobytes"]),
+        unit("B", 1).elsewhere(&["byte", "bytes"]),
+        read_only("GiB", 1 << 30).elsewhere(&["Gi"]),
+        read_only("MiB", 1 << 20).elsewhere(&["Mi"]),
+        read_only("KiB", 1 << 10).elsewhere(&["Ki"]),
     ],
+    usual: "MB",
+    usual_of_large: "B",
 };
 static RATIO: Kind = Kind {
     name: "ratio",
     example: "\"0.1 %\"",
     limit: "100 %",
     basic: "%",
-    units: &[read_only("%", 10_000_000_000_000), read_only("ppm", 1_000_000_000)],
+    units: &[
+        read_only("%", 10_000_000_000_000).elsewhere(&["percent", "per cent", "pct"]),
+        read_only("ppm", 1_000_000_000),
+    ],
+    usual: "%",
+    usual_of_large: "ppm",
 };
 
 impl Kind {
@@ -253,15 +283,31 @@ impl Kind {
             return Err(UnitError::Negative { text: clip(text), kind: self.name });
         }
         if unit.is_empty() {
-            return Err(UnitError::MissingUnit { text: clip(text), example: self.example });
+            return Err(UnitError::MissingUnit { text: clip(text), written: self.with_a_unit(number) });
         }
         let Some(unit) = self.units.iter().find(|u| u.name == unit) else {
             let known = self.units.iter().map(|u| u.name).collect::<Vec<_>>().join(", ");
-            return Err(UnitError::UnknownUnit { text: clip(text), unit: clip(unit), kind: self.name, known });
+            let meant = self.meant(unit).map(|unit| format!("{number} {}", unit.name));
+            return Err(UnitError::UnknownUnit { text: clip(text), unit: clip(unit), kind: self.name, known, meant });
         };
         let not_a_number = || UnitError::NotANumber { text: clip(text), example: self.example };
         let scaled = scale_decimal(number, unit.size).ok_or_else(not_a_number)?;
         u64::try_from(scaled).map_err(|_| self.out_of_range(text))
+    }
+
+    /// A number with the unit that it probably has, in quotes; an example where it is no number.
+    fn with_a_unit(&self, number: &str) -> String {
+        let Ok(value) = number.parse::<f64>() else { return self.example.to_owned() };
+        let unit = if value < LARGE { self.usual } else { self.usual_of_large };
+        format!("\"{number} {unit}\"")
+    }
+
+    /// The unit that people elsewhere write this way; capital letters tell bytes from bits, where both are written.
+    fn meant(&self, unit: &str) -> Option<&'static Unit> {
+        let written = |same: &dyn Fn(&str) -> bool| {
+            self.units.iter().find(|known| same(known.name) || known.elsewhere.iter().any(|other| same(other)))
+        };
+        written(&|known| known == unit).or_else(|| written(&|known| known.eq_ignore_ascii_case(unit)))
     }
 
     fn out_of_range(&self, text: &str) -> UnitError {
@@ -361,10 +407,55 @@ mod tests {
         let message = |e: UnitError| e.to_string();
         assert_eq!("600".parse::<Time>().map_err(message), Err("`600` has no unit; write \"600 ms\"".into()));
         assert_eq!("-1 ms".parse::<Time>().map_err(message), Err("`-1 ms` is negative; time starts at zero".into()));
-        assert!("5 mbit".parse::<Rate>().map_err(message).unwrap_err().contains("is not a unit of rate; use one of"));
+        assert!("5 lux".parse::<Rate>().map_err(message).unwrap_err().contains("is not a unit of rate; use one of"));
         assert!("ms".parse::<Time>().map_err(message).unwrap_err().contains("does not start with a number"));
         assert!("101 %".parse::<Ratio>().is_err());
         assert!("1e300 GB".parse::<Bytes>().map_err(message).unwrap_err().contains("out of range"));
+    }
+
+    #[test]
+    fn a_number_without_a_unit_is_answered_with_that_number() {
+        fn fix<T: FromStr<Err = UnitError> + fmt::Debug>(text: &str) -> String {
+            text.parse::<T>().unwrap_err().fix()
+        }
+        assert_eq!(fix::<Time>("290"), "write \"290 ms\"");
+        assert_eq!(fix::<Rate>("20"), "write \"20 Mbit/s\"");
+        assert_eq!(fix::<Rate>("20000000"), "write \"20000000 bit/s\"");
+        assert_eq!(fix::<Bytes>("7500000"), "write \"7500000 B\"");
+        assert_eq!(fix::<Ratio>("0.5"), "write \"0.5 %\"");
+        assert_eq!(fix::<Time>("1 2"), "write \"600 ms\"");
+    }
+
+    #[test]
+    fn units_as_others_write_them_are_answered_with_ours() {
+        fn meant<T: FromStr<Err = UnitError> + fmt::Debug>(text: &str) -> String {
+            text.parse::<T>().unwrap_err().fix()
+        }
+        assert_eq!(meant::<Rate>("20 Mbps"), "did you mean `20 Mbit/s`?");
+        assert_eq!(meant::<Rate>("20mbps"), "did you mean `20 Mbit/s`?");
+        assert_eq!(meant::<Rate>("2.5 MBps"), "did you mean `2.5 MB/s`?");
+        assert_eq!(meant::<Rate>("64 Kbit/s"), "did you mean `64 kbit/s`?");
+        assert_eq!(meant::<Rate>("1 GB"), "did you mean `1 GB/s`?");
+        assert_eq!(meant::<Time>("5 sec"), "did you mean `5 s`?");
+        assert_eq!(meant::<Time>("15 \u{b5}s"), "did you mean `15 us`?");
+        assert_eq!(meant::<Bytes>("36 mb"), "did you mean `36 MB`?");
+        assert_eq!(meant::<Ratio>("1 percent"), "did you mean `1 %`?");
+        assert!(meant::<Bytes>("10 Mbit/s").starts_with("use one of GB, MB"));
+    }
+
+    #[test]
+    fn what_is_meant_is_a_unit_that_can_be_read_and_no_two_units_are_written_alike() {
+        for kind in [&TIME, &RATE, &BYTES, &RATIO] {
+            let mut seen = std::collections::BTreeSet::new();
+            for unit in kind.units {
+                assert!(seen.insert(unit.name), "{}", unit.name);
+                for other in unit.elsewhere {
+                    assert!(seen.insert(other), "{other}");
+                    assert_eq!(kind.meant(other).map(|meant| meant.name), Some(unit.name));
+                }
+            }
+            assert!(seen.contains(kind.usual) && seen.contains(kind.usual_of_large));
+        }
     }
 
     proptest! {

@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perigee_link::LinkSpec;
-use perigee_units::fingerprint;
+use perigee_units::{fingerprint, suggestion};
 
 use crate::document::Document;
 use crate::keys::LINK;
 use crate::read::{json_of, LinkDraft};
 use crate::reader::{clip, entries_of, keys_of, text_of};
 use crate::section::Kind;
-use crate::strict::{self, suggestion, Content, Node, StrictError, Table};
+use crate::strict::{self, Content, Node, StrictError, Table};
 use direction::read_link_spec;
 use process::Load;
 
@@ -90,9 +90,13 @@ impl Workshop {
             return Ok((file, tree.clone()));
         }
         let error = |message: String, fix: &str| StrictError::new(&given.origin, message, fix);
-        let bytes = load(&file).map_err(|why| {
-            error(format!("the profile `{}` cannot be read: {why}", clip(name)), "name one that is there")
-        })?;
+        let bytes = match load(&file) {
+            Ok(bytes) => bytes,
+            Err(why) => {
+                let message = format!("the profile `{}` cannot be read: {why}", clip(name));
+                return Err(error(message, &others(name, load)));
+            }
+        };
         let text = String::from_utf8(bytes)
             .map_err(|_| error(format!("the profile `{}` is not text", clip(&file)), "name a TOML file"))?;
         let tree = profile::split(strict::parse(&text, &file)?)?;
@@ -100,6 +104,19 @@ impl Workshop {
         profile::open(&tree)?;
         self.profiles.insert(file.clone(), tree.clone());
         Ok((file, tree))
+    }
+}
+
+/// What to do about a profile that is not there: the name that was probably meant, where `load` says which there are.
+fn others(name: &str, load: &mut Load<'_>) -> String {
+    let listing = load("profiles/").unwrap_or_default();
+    let names = String::from_utf8_lossy(&listing);
+    let mut known: Vec<&str> = names.lines().filter_map(|file| file.strip_suffix(".toml")).collect();
+    known.sort_unstable();
+    known.dedup();
+    match known[..] {
+        [] => "name one that is there".to_owned(),
+        _ => suggestion(name, known.into_iter()),
     }
 }
 

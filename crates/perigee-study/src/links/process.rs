@@ -3,11 +3,11 @@
 //! A process is written as one value, or as a table. The keys of a table depend on its `kind`, or on a key that only one
 //! of its forms has, such as `trace`.
 
-use perigee_units::{Bytes, Rate, Time};
+use perigee_units::{suggestion, Bytes, Rate, Time};
 
 use crate::reader::{check, clip, Reader};
 use crate::section::{key, required, Form, Key, Kind, Process, DAYS_30, LARGEST};
-use crate::strict::{suggestion, Content, Node, StrictError, Table};
+use crate::strict::{Content, Node, StrictError, Table};
 
 /// Gives the bytes of a recording by the name a profile or study has for it, or says why it cannot.
 pub type Load<'l> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'l;

@@ -62,7 +62,7 @@ pub(crate) static PROFILE: Section = Section {
 /// let lan = perigee_study::profile::parse(text, "lan.toml", &mut |_| Err("no files".into())).unwrap();
 /// assert_eq!(lan.down, lan.up);
 /// let error = perigee_study::profile::parse(&text.replace("1 ms", "1"), "lan.toml", &mut |_| Err("no files".into()));
-/// assert_eq!(error.unwrap_err().to_string(), "lan.toml:6: `down.delay`: `1` has no unit; write \"600 ms\"");
+/// assert_eq!(error.unwrap_err().to_string(), "lan.toml:6: `down.delay`: `1` has no unit; write \"1 ms\"");
 /// ```
 pub fn parse(text: &str, file: &str, load: &mut Load<'_>) -> Result<Profile, StrictError> {
     read(&split(strict::parse(text, file)?)?, load)

@@ -80,6 +80,7 @@ pub fn load(name: &str) -> Result<Vec<u8>, String> {
         "profiles/geo.toml" => Ok(GEO.into()),
         "profiles/traced.toml" => Ok(GEO.replace("\"100 Mbit/s\"", "{ trace = \"bw.txt\" }").into()),
         "bw.txt" | "profiles/bw.txt" => Ok(b"1\n2\n2\n4\n".to_vec()),
+        "profiles/" => Ok(b"README.md\ngeo.toml\ntraced.toml\n".to_vec()),
         _ => Err("no such file".into()),
     }
 }
