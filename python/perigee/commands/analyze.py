@@ -20,22 +20,35 @@ def command(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Keep it as a folder of results, for `perigee report`.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="Keep it as a folder of results, for `perigee report`."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What results and report are called. \\[default: the first file]")
+        str | None, typer.Option(metavar="NAME", help="What results and report are called. \\[default: the first file]")
     ] = None,
     joined: Annotated[
         bool, typer.Option("--joined", help="The captures are parts of one, in this order (tcpdump -C or -G).")
     ] = False,
-    series: Annotated[str, typer.Option(help="Interval of a captured flow's values over time.")] = "1 s",
+    series: Annotated[
+        str, typer.Option(metavar="TIME", help="Interval of a captured flow's values over time.")
+    ] = "1 s",
     startup: Annotated[
-        str, typer.Option(help='End of the start-up phase of captured flows: "50 MB", "30 s", off.')
+        str,
+        typer.Option(
+            metavar="SIZE|TIME|off", help='End of the start-up phase of captured flows: "50 MB", "30 s", off.'
+        ),
     ] = "off",
-    steady: Annotated[str, typer.Option(help="Steady phase: this last share of a flow's bytes, or off.")] = "50 %",
-    most: Annotated[int, typer.Option(min=1, help="Connections to measure of each capture: the largest.")] = 100,
+    steady: Annotated[
+        str, typer.Option(metavar="SHARE|off", help="Steady phase: this last share of a flow's bytes, or off.")
+    ] = "50 %",
+    most: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Connections to measure of each capture: the largest.")
+    ] = 100,
     sequences: Annotated[
-        int, typer.Option("--time-sequences", min=0, help="Time-sequence graphs to draw of each capture: the largest.")
+        int,
+        typer.Option(
+            "--time-sequences", metavar="N", min=0, help="Time-sequence graphs to draw of each capture: the largest."
+        ),
     ] = 1,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace results that are in the folder.")] = False,
 ) -> None:

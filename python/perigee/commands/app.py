@@ -10,11 +10,13 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
+from perigee.commands.application import Application
+from perigee.commands.tree import Command, tree
 from perigee.console import error_console, out_console
 from perigee.errors import EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
 
@@ -22,42 +24,48 @@ EXAMPLES = """
 [bold]Examples[/bold]
 
   perigee run claypool-2021                 the whole study, on all cores
-  perigee report results/claypool-2021      its tables and figures in one HTML file
-  perigee compare results/a results/b       the same study on two versions, cell by cell
+  perigee report results/claypool-2021      its tables and figures as one page
+  perigee compare results/a results/b       the same study on two versions
   perigee cc list                           the congestion controls there are
-  perigee cc load hybla                     one of them, into the running kernel
-  perigee exec --link geo -- curl ...       any program behind an emulated link
-  perigee analyze download.pcapng           what a capture shows, in the same figures
+  perigee cc load hybla                     one of them, into this kernel
+  perigee analyze download.pcapng           what a capture shows
   perigee ping example.org --log base.csv   round trip and loss of a real path
   perigee probe example.org --find          what a real path carries
-  perigee fit --ping base.csv -o link.toml  a link profile out of both
+  perigee fit --ping base.csv -o my.toml    a link profile out of both
+  perigee exec --link geo -- curl ...       any program behind that link
 
 Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (resumable).
 """
 
-COMMANDS = ("exec", "analyze", "ping", "probe", "fit", "run", "report", "compare", "cc", "emu")
+COMMANDS = ("run", "report", "compare", "cc", "analyze", "ping", "probe", "fit", "exec", "emu", "completion", "man")
 """In the order of the help. Each is a module of this package, with a function `command`, or `app` where it has commands
 of its own."""
+HIDDEN = ("candidates",)
+"""Likewise, for programs: in no help."""
 
 
-def command_line(*names: str) -> typer.Typer:
-    """Return the command line with some of its commands: others need not be imported to carry one out."""
-    app = typer.Typer(
-        name="perigee",
-        help="Predict and measure how TCP behaves over satellite links.\n" + EXAMPLES,
-        no_args_is_help=True,
-        rich_markup_mode="rich",
-        pretty_exceptions_enable=False,
-        add_completion=False,
-    )
+def command_line(*names: str) -> Any:
+    """Return the command line with some of its commands: others need not be imported to carry one out.
+
+    Its class is private to typer.
+    """
+    app = Application(name="perigee", help="Predict and measure how TCP behaves over satellite links.\n" + EXAMPLES)
     app.callback(invoke_without_command=True)(_root)
     for name in names:
         module = importlib.import_module(f"perigee.commands.{name}")
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:
-            app.command(name)(module.command)
-    return app
+            app.command(name, hidden=name in HIDDEN)(module.command)
+    group = typer.main.get_command(app)
+    # Typer puts commands with others below them last.
+    group.commands = {name: group.commands[name] for name in names}  # type: ignore[attr-defined]
+    return group
+
+
+def whole_tree() -> Command:
+    """Return all commands as data."""
+    return tree(command_line(*COMMANDS))
 
 
 def _needed(arguments: Sequence[str]) -> tuple[str, ...]:
@@ -70,7 +78,7 @@ def _needed(arguments: Sequence[str]) -> tuple[str, ...]:
     first = arguments[0] if arguments else ""
     if first == "--version":
         return ()
-    return (first,) if first in COMMANDS else COMMANDS
+    return (first,) if first in (*COMMANDS, *HIDDEN) else COMMANDS
 
 
 def carry_out(arguments: Sequence[str]) -> int:
@@ -84,7 +92,7 @@ def carry_out(arguments: Sequence[str]) -> int:
 
         native.end_at_second_signal()
     try:
-        command_line(*_needed(arguments))(arguments, standalone_mode=True)
+        command_line(*_needed(arguments)).main(arguments, prog_name="perigee", standalone_mode=True)
     except PerigeeError as error:
         _say_error(str(error))
         if isinstance(error, InterruptedRunError):

@@ -17,18 +17,16 @@ from rich.table import Table
 from perigee.cc import kernel
 from perigee.cc.catalog import algorithm_of, algorithms
 from perigee.commands import options
+from perigee.commands.application import Application
 from perigee.console import out_console, result, say
 from perigee.errors import InputError, PerigeeError, RunError
+from perigee.names import suggestion
 from perigee.numbers import number
 
 if TYPE_CHECKING:
     from perigee._core import Unloaded
 
-app = typer.Typer(
-    help="Congestion controls: what there is, what can be set, and loading them into the kernel.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
+app = Application("Congestion controls: what there is, what can be set, and loading them into the kernel.")
 
 
 @app.command("list")
@@ -68,7 +66,11 @@ def list_all() -> None:
 
 
 @app.command()
-def show(name: Annotated[str, typer.Argument(help="Its name, see `perigee cc list`, or its C file.")]) -> None:
+def show(
+    name: Annotated[
+        str, typer.Argument(metavar="ALGORITHM|FILE", help="Its name, see `perigee cc list`, or its C file.")
+    ],
+) -> None:
     """Show a congestion control and what can be set of it.
 
     [bold]Example[/bold]
@@ -81,7 +83,7 @@ def show(name: Annotated[str, typer.Argument(help="Its name, see `perigee cc lis
     else:
         known = {one.name: one for one in algorithms()}
         if name not in known:
-            raise InputError(f"{name}: there is no such congestion control; there are {', '.join(known)}")
+            raise InputError(f"{name}: there is no such congestion control", suggestion(name, known))
         found = known[name]
     out_console.print(f"[bold]{escape(found.name)}[/bold]: {escape(found.title)}", highlight=False)
     if not found.params:
@@ -97,8 +99,8 @@ def show(name: Annotated[str, typer.Argument(help="Its name, see `perigee cc lis
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="What it will be called: 1 to 15 of a-z, 0-9 and _.")],
-    folder: Annotated[Path, typer.Option("--dir", help="Where its folder is made.")] = Path(),
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it will be called: 1 to 15 of a-z, 0-9 and _.")],
+    folder: Annotated[Path, typer.Option("--dir", metavar="FOLDER", help="Where its folder is made.")] = Path(),
 ) -> None:
     """Begin a congestion control of your own: a working one to change, with a study and its tests.
 
@@ -119,10 +121,11 @@ def new(
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(help="A C file.")],
-    sequences: Annotated[int, typer.Option(min=1, help="How many random sequences of events.")] = 2000,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A C file.")],
+    sequences: Annotated[int, typer.Option(metavar="N", min=1, help="How many random sequences of events.")] = 2000,
     sequence: Annotated[
-        int | None, typer.Option(min=0, help="Only the random sequence of this number, to repeat what it showed.")
+        int | None,
+        typer.Option(metavar="N", min=0, help="Only the random sequence of this number, to repeat what it showed."),
     ] = None,
     cc_stall: options.CcStall = options.DEFAULT_STALL,
     cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
@@ -166,7 +169,7 @@ def check(
 
 @app.command()
 def load(
-    what: Annotated[str, typer.Argument(help="A name of `perigee cc list`, or a C file.", metavar="NAME|FILE")],
+    what: Annotated[str, typer.Argument(help="A name of `perigee cc list`, or a C file.", metavar="ALGORITHM|FILE")],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter; may be given several times."),
@@ -210,7 +213,10 @@ def load(
 @app.command()
 def unload(
     name: Annotated[
-        str | None, typer.Argument(help="What it was loaded as, see `perigee cc status`, or what `load` was given.")
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="What it was loaded as, see `perigee cc status`, or what `load` was given."
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that was loaded.")] = False,
     wait: Annotated[

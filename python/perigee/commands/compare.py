@@ -24,9 +24,13 @@ def command(
     results: Annotated[list[Path], typer.Argument(help="Two or more results folders of one study.", metavar="A B...")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Also write a page with the time series of all laid over each other."),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Also write a page with the time series of all laid over each other."
+        ),
     ] = None,
-    csv: Annotated[Path | None, typer.Option("--csv", help="Also write the cells to this CSV file.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Also write the cells to this CSV file.")
+    ] = None,
 ) -> None:
     """Compare results of a study cell by cell: engines, versions, settings.
 

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import typer
-
+from perigee.commands.application import Application
 from perigee.console import result, say
 from perigee.engines import emulation
 
-app = typer.Typer(help="Emulated links: tidy up.", no_args_is_help=True, rich_markup_mode="rich")
+app = Application("Emulated links: tidy up.")
 
 
 @app.command()

@@ -25,14 +25,22 @@ def command(
     command: Annotated[
         list[str], typer.Argument(help="The program and its arguments, after `--`.", metavar="COMMAND...")
     ],
-    link: Annotated[str, typer.Option("--link", "-l", help="A profile: its name in profiles/, or its TOML file.")],
+    link: Annotated[
+        str, typer.Option("--link", "-l", metavar="PROFILE", help="A profile: its name in profiles/, or its TOML file.")
+    ],
     up: Annotated[
         str | None,
-        typer.Option("--up", help="Another profile, whose `up` leads away from the program. \\[default: the same]"),
+        typer.Option(
+            "--up",
+            metavar="PROFILE",
+            help="Another profile, whose `up` leads away from the program. \\[default: the same]",
+        ),
     ] = None,
     trace: Annotated[
         str | None,
-        typer.Option(help="A recording of the rate towards the program; short for --set down.rate.trace=FILE."),
+        typer.Option(
+            metavar="FILE", help="A recording of the rate towards the program; short for --set down.rate.trace=FILE."
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -42,10 +50,13 @@ def command(
             help="Change a value of the profile: of `down`, of `up`, or of both (`link`); may be given several times.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the link's random processes.")] = 1,
-    mtu: Annotated[int, typer.Option(min=1280, max=65535, help="Largest packet, bytes.")] = 1500,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the link's random processes.")] = 1,
+    mtu: Annotated[int, typer.Option(metavar="BYTES", min=1280, max=65535, help="Largest packet, bytes.")] = 1500,
     drain: Annotated[
-        str, typer.Option(help="How long, at the most, to carry what is still under way when the program has ended.")
+        str,
+        typer.Option(
+            metavar="TIME", help="How long, at the most, to carry what is still under way when the program has ended."
+        ),
     ] = f"{emulation.DRAIN_S:g} s",
     live: Annotated[
         bool, typer.Option("--live", help="Show each second: rate, queue and drops of the link, each way.")

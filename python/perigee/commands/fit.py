@@ -22,15 +22,20 @@ if TYPE_CHECKING:
 
 
 def command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The profile's file.", metavar="PROFILE.toml")],
-    ping: Annotated[Path | None, typer.Option(help="A log of `perigee ping`, of the path when idle.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The profile's file.", metavar="FILE")],
+    ping: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A log of `perigee ping`, of the path when idle.")
+    ] = None,
     probe: Annotated[
-        list[Path] | None, typer.Option(help="A log of `perigee probe`; may be given several times.")
+        list[Path] | None, typer.Option(metavar="FILE", help="A log of `perigee probe`; may be given several times.")
     ] = None,
     capture: Annotated[
-        list[Path] | None, typer.Option(help="A capture (pcap, pcapng) of transfers; may be given several times.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A capture (pcap, pcapng) of transfers; may be given several times."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the profile. \\[default: its file's]")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the profile. \\[default: its file's]")
+    ] = None,
     down: Annotated[
         str | None, typer.Option(metavar="RATE", help="Rate towards the user, where it is known better.")
     ] = None,
@@ -39,7 +44,7 @@ def command(
     ] = None,
     down_delay: Annotated[
         str | None,
-        typer.Option(help="Shortest one-way delay down. \\[default: half the shortest round trip]"),
+        typer.Option(metavar="TIME", help="Shortest one-way delay down. \\[default: half the shortest round trip]"),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:

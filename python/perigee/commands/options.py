@@ -28,18 +28,24 @@ DEFAULT_STALL = "10 s"
 DEFAULT_MEMORY = "4 GiB"
 
 Token = Annotated[
-    str | None, typer.Option(envvar="PERIGEE_TOKEN", help="The secret that both ends know; --serve makes one.")
+    str | None,
+    typer.Option(metavar="TOKEN", envvar="PERIGEE_TOKEN", help="The secret that both ends know; --serve makes one."),
 ]
 TokenFile = Annotated[
-    Path | None, typer.Option(help="A file whose first line is the token; --serve makes it if there is none.")
+    Path | None,
+    typer.Option(metavar="FILE", help="A file whose first line is the token; --serve makes it if there is none."),
 ]
 Serve = Annotated[bool, typer.Option("--serve", help="Answer instead of asking: pings and probes.")]
-Port = Annotated[int, typer.Option(min=1, max=65535, help="UDP port of the server.")]
-Bind = Annotated[str, typer.Option(help="With --serve: the address to listen at. \\[default: all]")]
-Limit = Annotated[int, typer.Option(min=1, help="With --serve: pings of one address answered in a second.")]
-MaxRate = Annotated[str, typer.Option(help="With --serve: rate of a probe at the most.")]
-MaxTotal = Annotated[str, typer.Option(help="With --serve: rate of all clients' probes together at the most.")]
-MaxTime = Annotated[str, typer.Option(help="With --serve: length of a probe at the most.")]
+Port = Annotated[int, typer.Option(metavar="PORT", min=1, max=65535, help="UDP port of the server.")]
+Bind = Annotated[str, typer.Option(metavar="ADDRESS", help="With --serve: the address to listen at. \\[default: all]")]
+Limit = Annotated[
+    int, typer.Option(metavar="N", min=1, help="With --serve: pings of one address answered in a second.")
+]
+MaxRate = Annotated[str, typer.Option(metavar="RATE", help="With --serve: rate of a probe at the most.")]
+MaxTotal = Annotated[
+    str, typer.Option(metavar="RATE", help="With --serve: rate of all clients' probes together at the most.")
+]
+MaxTime = Annotated[str, typer.Option(metavar="TIME", help="With --serve: length of a probe at the most.")]
 DEFAULT_LIMIT = 1000
 DEFAULT_MAX_RATE = "200 Mbit/s"
 DEFAULT_MAX_TOTAL = "400 Mbit/s"

@@ -53,19 +53,23 @@ def command(
     max_total: MaxTotal = DEFAULT_MAX_TOTAL,
     max_time: MaxTime = DEFAULT_MAX_TIME,
     port: Port = PORT,
-    interval: Annotated[str, typer.Option(help="Between two datagrams.")] = "200 ms",
+    interval: Annotated[str, typer.Option(metavar="TIME", help="Between two datagrams.")] = "200 ms",
     size: Annotated[
-        int, typer.Option(min=PING_BYTES, max=LARGEST_PING_BYTES, help="Bytes of a datagram.")
+        int, typer.Option(metavar="BYTES", min=PING_BYTES, max=LARGEST_PING_BYTES, help="Bytes of a datagram.")
     ] = PING_BYTES,
-    timeout: Annotated[str, typer.Option(help="An answer that has not come by then is lost.")] = "10 s",
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="An answer that has not come by then is lost.")] = "10 s",
     count: Annotated[
-        int | None, typer.Option("--count", "-c", min=1, help="Datagrams to send. \\[default: until Ctrl-C]")
+        int | None,
+        typer.Option("--count", "-c", metavar="N", min=1, help="Datagrams to send. \\[default: until Ctrl-C]"),
     ] = None,
     log: Annotated[
-        Path | None, typer.Option(help="A line for each datagram goes here; a log that is there is continued.")
+        Path | None,
+        typer.Option(metavar="FILE", help="A line for each datagram goes here; a log that is there is continued."),
     ] = None,
-    summary: Annotated[Path | None, typer.Option(help="Only sum up this log.", metavar="LOG")] = None,
-    ccdf: Annotated[Path | None, typer.Option(help="Write the complementary distribution to this CSV file.")] = None,
+    summary: Annotated[Path | None, typer.Option(help="Only sum up this log.", metavar="FILE")] = None,
+    ccdf: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the complementary distribution to this CSV file.")
+    ] = None,
 ) -> None:
     """Measure the round trip and the loss of a real path, for days if need be.
 

@@ -58,22 +58,29 @@ def command(
     port: Port = PORT,
     rate: Annotated[
         list[str] | None,
-        typer.Option(help="A rate, headers of IP and UDP counted; may be given several times. \\[default: 1 Mbit/s]"),
+        typer.Option(
+            metavar="RATE",
+            help="A rate, headers of IP and UDP counted; may be given several times. \\[default: 1 Mbit/s]",
+        ),
     ] = None,
     find: Annotated[
         bool, typer.Option("--find", help="From the rate on, twice as much until the path is full; then just below.")
     ] = False,
-    direction: Annotated[str, typer.Option(help="up: to the server, down: from it, or both, one after the other.")] = (
-        "both"
-    ),
+    direction: Annotated[
+        str,
+        typer.Option(metavar="up|down|both", help="up: to the server, down: from it, or both, one after the other."),
+    ] = ("both"),
     reverse: Annotated[bool, typer.Option("--reverse", help="Short for --direction down.")] = False,
-    time: Annotated[str, typer.Option(help="Length of each rate.")] = "60 s",
-    packet: Annotated[int, typer.Option(help="Bytes of a packet, headers of IP and UDP counted.")] = 1500,
-    interval: Annotated[str, typer.Option(help="Of the figures over time in the log.")] = "100 ms",
+    time: Annotated[str, typer.Option(metavar="TIME", help="Length of each rate.")] = "60 s",
+    packet: Annotated[
+        int, typer.Option(metavar="BYTES", help="Bytes of a packet, headers of IP and UDP counted.")
+    ] = 1500,
+    interval: Annotated[str, typer.Option(metavar="TIME", help="Of the figures over time in the log.")] = "100 ms",
     log: Annotated[
-        Path | None, typer.Option(help="A line for each rate goes here; a log that is there is continued.")
+        Path | None,
+        typer.Option(metavar="FILE", help="A line for each rate goes here; a log that is there is continued."),
     ] = None,
-    summary: Annotated[Path | None, typer.Option(help="Only sum up this log.", metavar="LOG")] = None,
+    summary: Annotated[Path | None, typer.Option(help="Only sum up this log.", metavar="FILE")] = None,
 ) -> None:
     """Measure what a real path carries: rate, loss, losses in a row, and delay under load.
 

@@ -20,11 +20,14 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="HTML file to write. \\[default: report.html in the folder; figures.html of --figure]"
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="HTML file to write. \\[default: report.html in the folder; figures.html of --figure]",
         ),
     ] = None,
     formats: Annotated[
-        str, typer.Option("--format", "-f", help="Any of html, pdf, png, csv, latex, separated by commas.")
+        str, typer.Option("--format", "-f", metavar="html|pdf|png|csv|latex", help="Several are separated by commas.")
     ] = "html",
     figure: Annotated[
         list[str] | None,

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
 
 def command(
-    study: Annotated[str, typer.Argument(help="A study: its name in studies/, its folder, or its TOML file.")],
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="A study: its name in studies/, its folder, or its TOML file.")
+    ],
     engine: Annotated[
         str,
         typer.Option(
+            metavar="sim|emu|live",
             help="sim: simulated, in virtual time. emu: real TCP over emulated links, in real time, as root. "
-            "live: between real hosts, through their iperf3 servers."
+            "live: between real hosts, through their iperf3 servers.",
         ),
     ] = "sim",
     settings: Annotated[
@@ -54,9 +57,11 @@ def command(
         bool, typer.Option("--reduced", help="The small size that the study declares for tests.")
     ] = False,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time. \\[default: one per core]")
+        int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Runs at a time. \\[default: one per core]")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Results folder. \\[default: results/STUDY]")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Results folder. \\[default: results/STUDY]")
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")
     ] = False,

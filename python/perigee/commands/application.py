@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The kind of typer application that all commands belong to: help of our own form, `-h` as well as `--help`."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperCommand, TyperGroup
+
+from perigee.console import out_console
+
+
+class HelpfulCommand(TyperCommand):
+    """A command whose help is `help_text` of what it says."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help; typer's own breaks examples and shows types of Python."""
+        formatter.write(_rendered(self, ctx))
+
+
+class HelpfulGroup(TyperGroup):
+    """A command with commands below it, likewise."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        formatter.write(_rendered(self, ctx))
+
+
+class Application(typer.Typer):
+    """A command with commands below it, all of whose help has our form.
+
+    Args:
+        help: what it is, with examples.
+        name: its name, where it is the root.
+    """
+
+    def __init__(self, help: str, name: str | None = None) -> None:  # noqa: A002 - typer's name for it
+        super().__init__(
+            name=name,
+            help=help,
+            cls=HelpfulGroup,
+            no_args_is_help=True,
+            rich_markup_mode="rich",
+            pretty_exceptions_enable=False,
+            add_completion=False,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+        """Add a command, as typer does."""
+        return super().command(name, cls=HelpfulCommand, **settings)
+
+
+def _rendered(command: Any, context: Any) -> str:
+    from perigee.commands.help_text import WIDEST, help_text
+    from perigee.commands.tree import tree
+
+    words = ("perigee", *str(context.command_path).split()[1:])
+    text = help_text(tree(command, words), shutil.get_terminal_size((WIDEST, 24)).columns)
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=1000, force_terminal=out_console.is_terminal, highlight=False)
+    console.print(text, soft_wrap=True, end="")
+    return buffer.getvalue()

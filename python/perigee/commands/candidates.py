@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The hidden command `perigee candidates`: what the scripts of `perigee completion` ask for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    words: Annotated[list[str] | None, typer.Argument(help="What stands on the line after the program.")] = None,
+) -> None:
+    """Print what the last of some words can become, for the scripts of `perigee completion`."""
+    from perigee.commands.app import COMMANDS, command_line
+    from perigee.commands.tree import tree
+    from perigee.commands.values import candidates
+
+    asked = words or [""]
+    # A command that is whole needs no other; the name of one may need them all.
+    needed = (asked[0],) if len(asked) > 1 and asked[0] in COMMANDS else COMMANDS
+    print(candidates(tree(command_line(*needed)), asked).lines())

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The help of a command as text for a terminal: what fits is one line, and no example is broken so that it fails."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from perigee.commands.tree import Command, Example, Parameter
+
+WIDEST = 100
+"""Longer lines are hard to read."""
+LEFT_WIDTH = 26
+"""Columns for the names of options and commands; longer ones have a line of their own."""
+
+
+def help_text(command: Command, width: int) -> Text:
+    """Return the help of a command.
+
+    Args:
+        command: what it says of itself.
+        width: columns of the terminal.
+    """
+    width = max(min(width, WIDEST), 40)
+    text = Text()
+    text.append("Usage: ", style="bold").append(f"{command.usage}\n\n")
+    for paragraph in (command.summary, *command.paragraphs):
+        text.append(f"{textwrap.fill(paragraph, width)}\n\n")
+    if command.examples:
+        text.append("Examples:\n", style="bold")
+        for line in example_lines(command.examples, width - 2):
+            text.append(f"  {line}\n", style="dim" if line.startswith("#") else "")
+        text.append("\n")
+    below = [(one.path[-1], one.summary) for one in command.commands]
+    for title, rows in (
+        ("Commands", below),
+        ("Arguments", [(one.value, _said(one)) for one in command.arguments]),
+        ("Options", [(_aligned(one), _said(one)) for one in command.options]),
+    ):
+        if rows:
+            text.append(f"{title}:\n", style="bold")
+            _append_rows(text, rows, width)
+            text.append("\n")
+    for paragraph in command.closing:
+        text.append(f"{textwrap.fill(paragraph, width)}\n\n")
+    text.right_crop(1)
+    return text
+
+
+def example_lines(examples: Sequence[Example], width: int) -> list[str]:
+    r"""Return examples as lines of a shell: explained beside the command where all fit, otherwise in a comment above.
+
+    Examples:
+        >>> long = Example("perigee run ./a.toml --set flow.size='1 MB' --out results/b", "")
+        >>> print(*example_lines([Example("perigee run a", "all of it"), Example("perigee run b", "")], 40), sep="\n")
+        perigee run a   all of it
+        perigee run b
+        >>> print(*example_lines([Example("perigee run a", "all of it"), long], 40), sep="\n")
+        # all of it
+        perigee run a
+        perigee run ./a.toml \
+            --set flow.size='1 MB' \
+            --out results/b
+    """
+    longest = max(len(one.command) for one in examples)
+    if all(len(one.command) <= width and longest + 3 + len(one.text) <= width for one in examples if one.text) and all(
+        len(one.command) <= width for one in examples
+    ):
+        return [f"{one.command:{longest}}   {one.text}".rstrip() for one in examples]
+    lines = []
+    for one in examples:
+        if one.text:
+            lines += [f"# {line}" for line in textwrap.wrap(one.text, width - 2)]
+        lines += _broken(one.command, width)
+    return lines
+
+
+def _broken(command: str, width: int) -> Iterator[str]:
+    r"""Yield a command in lines that continue each other (`\`): before options, and otherwise between words."""
+    if len(command) <= width:
+        yield command
+        return
+    pieces = re.findall(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""", command)
+    line, indent = "", ""
+    for piece, following in zip(pieces, [*pieces[1:], ""], strict=True):
+        # An option and its value stay together.
+        room = len(piece) + (1 + len(following) if piece.startswith("-") and not following.startswith("-") else 0)
+        if line.strip() and len(line) + 1 + room > width - 2:
+            yield f"{line} \\"
+            indent = "    "
+            line = f"{indent}{piece}"
+        else:
+            line = f"{line} {piece}" if line else piece
+    yield line
+
+
+def _said(one: Parameter) -> str:
+    several = "May be given several times." if one.repeated and one.names and "several" not in one.text else ""
+    return " ".join(part for part in (one.text, several, _facts(one)) if part)
+
+
+def _facts(one: Parameter) -> str:
+    facts = [f"environment: {one.variable}"] * bool(one.variable) + [f"default: {one.default}"] * bool(one.default)
+    facts += ["required"] * (one.required and bool(one.names))
+    return f"[{'; '.join(facts)}]" if facts else ""
+
+
+def _aligned(one: Parameter) -> str:
+    """Return an option whose long name stands where those with a short name have theirs."""
+    return one.usage if len(one.names[0]) == 2 else f"    {one.usage}"
+
+
+def _append_rows(text: Text, rows: Sequence[tuple[str, str]], width: int) -> None:
+    left = min(max(len(name) for name, _ in rows), LEFT_WIDTH)
+    for name, said in rows:
+        lines = textwrap.wrap(said, width - left - 4) or [""]
+        text.append("  ").append(name, style="cyan")
+        if len(name) > left:
+            text.append("\n")
+            text.append(" " * (left + 4))
+        else:
+            text.append(" " * (left + 2 - len(name)))
+        text.append(f"{lines[0]}\n")
+        for line in lines[1:]:
+            text.append(f"{' ' * (left + 4)}{line}\n")

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What the shell offers for an unfinished word: commands, options, and the values that an option takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from perigee.commands.tree import Command, Parameter
+from perigee.places import profiles, studies
+
+Offers = Iterator[tuple[str, str]]
+"""Words with what they mean (or nothing)."""
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What an unfinished word can become.
+
+    Attributes:
+        kind: what the shell adds of its own: `files`, `folders`, `none`, or `program N`, where another program's
+            command begins at word N (from 1, the name of this program not counted).
+        words: words with their meaning, already those that begin as the unfinished one does.
+    """
+
+    kind: str
+    words: tuple[tuple[str, str], ...] = ()
+
+    def lines(self) -> str:
+        """As the scripts of the shells read it: the kind, then a line for each word, its meaning after a tab."""
+        return "\n".join([self.kind, *(f"{word}\t{meaning}" if meaning else word for word, meaning in self.words)])
+
+
+def candidates(command: Command, words: Sequence[str]) -> Candidates:
+    """Return what the last of some words can become.
+
+    Args:
+        command: the root of the commands.
+        words: what stands on the line after the program's name; the last may be unfinished or empty. As bash splits
+            them, an `=` may be a word of its own.
+    """
+    *before, last = _joined(words)
+    at, place, open_option, plain = 0, command, None, False
+    for number, word in enumerate(before, 1):
+        if open_option is not None:
+            open_option = None
+        elif word == "--" and not plain:
+            plain = True
+        elif word.startswith("-") and len(word) > 1 and not plain:
+            option = _option(place, word)
+            open_option = option if option is not None and option.value and "=" not in word else None
+        elif below := _below(place, word):
+            place = below
+        else:
+            if _argument(place, at) == "COMMAND...":
+                return Candidates(f"program {number}")
+            at += 1
+    if open_option is not None:
+        return _of_value(open_option.value, last)
+    if last.startswith("-") and not plain:
+        name, equals, value = last.partition("=")
+        option = _option(place, name)
+        if equals and option is not None:
+            found = _of_value(option.value, value)
+            return Candidates(found.kind, tuple((f"{name}={word}", meaning) for word, meaning in found.words))
+        return Candidates("none", tuple(_begin(last, _options(place))))
+    if place.commands:
+        return Candidates("none", tuple(_begin(last, ((one.path[-1], one.summary) for one in place.commands))))
+    if _argument(place, at) == "COMMAND...":
+        return Candidates(f"program {len(before) + 1}")
+    return _of_value(_argument(place, at), last)
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """Join words at an `=` of its own: after an option it only ends the option's name.
+
+    Examples:
+        >>> _joined(["run", "--engine", "=", "si"]), _joined(["--engine", "="])
+        (['run', '--engine', 'si'], ['--engine', ''])
+        >>> _joined(["--set", "flow.cc", "=", "cu"])
+        ['--set', 'flow.cc=cu']
+    """
+    joined: list[str] = []
+    rest = list(words) or [""]
+    while rest:
+        word = rest.pop(0)
+        if word != "=" or not joined:
+            joined.append(word)
+        elif joined[-1].startswith("--"):
+            joined.append(rest.pop(0) if rest else "")
+        else:
+            joined[-1] += "=" + (rest.pop(0) if rest else "")
+    return joined
+
+
+def _below(place: Command, word: str) -> Command | None:
+    return next((one for one in place.commands if one.path[-1] == word), None)
+
+
+def _option(place: Command, word: str) -> Parameter | None:
+    return next((one for one in place.options if word.partition("=")[0] in one.names), None)
+
+
+def _options(place: Command) -> Offers:
+    for one in place.options:
+        yield one.names[-1], one.text
+
+
+def _argument(place: Command, at: int) -> str:
+    """Return what the argument of this number takes; the last goes on where it is repeated."""
+    if at < len(place.arguments):
+        return place.arguments[at].value
+    if place.arguments and place.arguments[-1].repeated:
+        return place.arguments[-1].value
+    return "NOTHING"
+
+
+def _of_value(value: str, word: str) -> Candidates:
+    """Return what an option or argument can be; words in small letters are those that it takes."""
+    words: list[tuple[str, str]] = []
+    kind = "none"
+    for part in value.removesuffix("...").split("|"):
+        if part in NAMED:
+            words += _begin(word, NAMED[part]())
+            kind = "files" if part in ALSO_FILES and kind == "none" else kind
+        elif part in SHELL_OFFERS:
+            kind = SHELL_OFFERS[part]
+        elif part == part.lower():
+            words += _begin(word, [(part, "")])
+    return Candidates(kind, tuple(words))
+
+
+def _begin(word: str, offers: Iterator[tuple[str, str]] | Sequence[tuple[str, str]]) -> Offers:
+    return (offer for offer in offers if offer[0].startswith(word))
+
+
+def _studies() -> Offers:
+    yield from ((name, "") for name in sorted(studies()))
+
+
+def _profiles() -> Offers:
+    yield from ((name, "") for name in sorted(profiles()))
+
+
+def _algorithms() -> Offers:
+    from perigee.cc.catalog import algorithms
+
+    yield from ((one.name, one.title) for one in algorithms())
+
+
+NAMED: dict[str, Callable[[], Offers]] = {
+    "STUDY": _studies,
+    "PROFILE": _profiles,
+    "ALGORITHM": _algorithms,
+    "SHELL": lambda: ((one, "") for one in SHELLS),
+}
+"""What is called by a name that is known here."""
+ALSO_FILES = ("STUDY", "PROFILE")
+"""Each is a file as well."""
+SHELL_OFFERS = {"FILE": "files", "FOLDER": "folders", "RESULTS": "folders", "A B": "folders"}
+"""What the shell knows better."""
