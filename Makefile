@@ -24,7 +24,7 @@ BENCH_PACKAGES := g++ libns3-dev ns2 time tshark valgrind
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study gallery test torture lint bench bench-long bench-analyze bench-kernel bench-emu clean bench-packages validate
+.PHONY: help setup study gallery test torture lint bench bench-long bench-analyze bench-kernel bench-emu clean bench-packages validate wheel
 
 help: ## this menu
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -74,8 +74,11 @@ bench-emu: .make/rust ## what an emulated link carries and how late it is, besid
 validate: .venv/core.made ## the simulator beside this kernel, into docs/models/validation.md (as root; twenty minutes)
 	$(BIN)/python tools/validate.py
 
+wheel: .venv/core.made ## source distribution and, built from it, a wheel, in dist/ (CONTRIBUTING names other targets)
+	tools/wheels.sh
+
 clean: ## everything that was built; results/ stays
-	rm -rf target .venv .make benches/peers/build fuzz/target
+	rm -rf target dist .venv .make benches/peers/build fuzz/target
 	find python tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 	rm -f python/perigee/_core*.so
 

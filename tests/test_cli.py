@@ -97,8 +97,38 @@ def test_a_dry_run_lists_the_runs_and_runs_none(perigee: Perigee, tmp_path: Path
     done = perigee("run", "claypool-2021", "--reduced", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "round 1, flow.cc = hybla" in done.stdout
-    assert re.search(r"^8 runs; results of at most about [\d.]+ MiB .*; nothing was run$", done.stderr, re.MULTILINE)
+    assert re.search(
+        r"^8 runs: 4 points in 2 rounds; .*; results of at most about [\d.]+ MiB .*; nothing was run$",
+        done.stderr,
+        re.MULTILINE,
+    )
     assert list(tmp_path.glob("results*")) == []
+
+
+def test_a_report_toml_that_is_wrong_is_found_before_the_runs(perigee: Perigee, study: Path, tmp_path: Path) -> None:
+    (study.parent / "report.toml").write_text("titel = 'x'\n")
+    error = said(perigee("run", study, synthetic=True), 2)
+    assert error.startswith(f"error: {study.parent}/report.toml:1: ")
+    assert "did you mean" in error
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_time_limit_below_a_duration_is_said_before_the_runs(perigee: Perigee, tmp_path: Path) -> None:
+    study = tmp_path / "s.toml"
+    study.write_text(
+        SMALL_STUDY.replace('size = "10 kB"', 'duration = "3 s"').replace('"small"', '"small"\ntime_limit = "2 s"')
+    )
+    warned = "warning: in every run flow `f` ends at 3 s, after time_limit = 2 s: it does not complete; "
+    for mode in ([], ["--dry-run"]):
+        assert warned in perigee("run", study, *mode).stderr
+    assert "warning" not in perigee("run", study, "--dry-run", "--set", "time_limit=4 s").stderr
+
+
+def test_a_dry_run_of_many_runs_shows_some_and_sums_them_up(perigee: Perigee) -> None:
+    done = perigee("run", "claypool-2021", "--dry-run")
+    assert len([line for line in done.stdout.splitlines() if re.match(r"  +[0-9]+ ", line)]) == 13
+    summed = r"^320 runs: 4 points in 80 rounds; about [\w ]+ on \d+ cores?, a rough estimate; results of at most about"
+    assert re.search(summed, done.stderr, re.MULTILINE)
 
 
 def test_an_engine_that_is_none_is_answered_with_those_that_are(perigee: Perigee, study: Path) -> None:

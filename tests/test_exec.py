@@ -163,7 +163,8 @@ def test_wrong_input_is_answered_with_the_fix_and_exit_code_2(arguments: str, sa
 def test_without_root_it_says_so() -> None:
     nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups"
     done = inside(f"{nobody} {PERIGEE} exec --link geo -- true")
-    assert (done.returncode, "run it with sudo" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "run the command as root" in done.stderr) == (2, True), done.stderr
+    assert re.search(r"^give it as: sudo /\S+ -m perigee exec --link geo -- true$", done.stderr, re.MULTILINE)
 
 
 @pytest.mark.alone  # `emu clean` removes what another test has left for it

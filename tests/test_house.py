@@ -364,3 +364,8 @@ mod tests {
     architecture = tool("architecture")
     assert list(architecture.circles(crate(tmp_path, modules))) == []
     assert list(architecture.circles(crate(tmp_path, {**modules, "a.rs": a + "fn f() { crate::b::g(&Item) }\n"})))
+
+
+def test_documentation_starts_perigee_as_root_so_that_sudo_finds_it() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *PACKAGE.rglob("*.py")]
+    assert [path for path in pages if re.search(r"\bsudo perigee\b", path.read_text(encoding="utf-8"))] == []

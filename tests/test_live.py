@@ -409,7 +409,7 @@ def test_an_algorithm_that_the_server_does_not_have_ends_it_with_what_to_load_th
     done = lab.perigee("run", "both.toml", *HERE, "--set", "live.retries=1")
     assert done.returncode == 1, done.stderr
     assert f"no congestion control `{kept_back[0]}`" in done.stderr
-    assert f"there: sudo perigee cc load {kept_back[0]}" in done.stderr
+    assert f"there, as root: perigee cc load {kept_back[0]}" in done.stderr
 
 
 KINDS = ("available", "allowed")

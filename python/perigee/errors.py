@@ -49,6 +49,10 @@ class InputError(PerigeeError):
     exit_code = EXIT_BAD_INPUT
 
 
+class RootNeededError(InputError):
+    """Only root may do it; the command line says how to give the same command as root."""
+
+
 class RunError(PerigeeError):
     """The input was right, but a run failed."""
 

@@ -9,8 +9,10 @@ import hashlib
 import itertools
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from io import BufferedRandom
 from pathlib import Path
 from typing import BinaryIO
@@ -182,6 +184,33 @@ def printable(path: str | Path) -> str:
         'bad\\xff.pcapng'
     """
     return os.fsencode(path).decode("utf-8", errors="backslashreplace")
+
+
+def write_new_folder(target: Path, texts: Mapping[str, str]) -> None:
+    """Create a folder with files, whole or not at all; nothing is written over.
+
+    Args:
+        target: the new folder.
+        texts: the text of each file by its name.
+
+    Raises:
+        InputError: there is something of that name, or no folder above it.
+        StorageError: the files cannot be written.
+    """
+    if target.exists() or target.is_symlink():
+        raise InputError(f"{target}: is there already, and nothing is written over; choose another name, or --dir")
+    if not target.parent.is_dir():
+        raise InputError(f"{target.parent}: is no folder; make it, or choose another with --dir")
+    with storage_errors(target):
+        made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            made.chmod(0o755)
+            for name, text in texts.items():
+                (made / name).write_text(text, encoding="utf-8")
+            made.rename(target)
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
 
 
 @contextlib.contextmanager

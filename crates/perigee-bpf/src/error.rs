@@ -79,6 +79,11 @@ impl LoadError {
         }
     }
 
+    /// True if root could load it.
+    pub fn needs_root(&self) -> bool {
+        matches!(self, Self::Missing(missing) if missing.needs_root())
+    }
+
     /// The whole log of the kernel, if it refused the object.
     pub fn log(&self) -> Option<&str> {
         match self {
@@ -104,7 +109,7 @@ pub enum UnloadError {
     },
     /// Sockets use the algorithm.
     #[error(
-        "`{name}` is in use by {}; --wait SECONDS waits for their end, --force unloads and leaves them working",
+        "`{name}` is in use by {}give --wait SECONDS to wait for their end, or --force to unload it and leave them working",
         in_words(sockets)
     )]
     InUse {
@@ -122,6 +127,11 @@ impl UnloadError {
     /// True if the request is invalid or beyond this process's rights; false if the machine failed.
     pub fn is_wrong_input(&self) -> bool {
         matches!(self, Self::Missing(_) | Self::NotLoaded { .. })
+    }
+
+    /// True if root could unload it.
+    pub fn needs_root(&self) -> bool {
+        matches!(self, Self::Missing(missing) if missing.needs_root())
     }
 }
 

@@ -34,13 +34,18 @@ pub enum Missing {
         found: usize,
     },
     /// The process lacks capabilities.
-    #[error(
-        "this process lacks {capabilities}: run the command as root, or with these capabilities (`sudo`, setpriv)"
-    )]
+    #[error("this process lacks {capabilities}; run the command as root, or with these capabilities (setpriv)")]
     Capabilities {
         /// Their names.
         capabilities: String,
     },
+}
+
+impl Missing {
+    /// True if root would not lack it.
+    pub fn needs_root(&self) -> bool {
+        matches!(self, Self::Capabilities { .. })
+    }
 }
 
 /// Checks that this process on this kernel can load congestion controls.

@@ -12,6 +12,7 @@ use crate::files::go_on;
 
 /// What to write instead of a name: the one of `known` that was probably meant, or all of them.
 #[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "values from Python arrive owned")]
 pub(crate) fn suggestion(word: &str, known: Vec<String>) -> String {
     perigee_units::suggestion(word, known.iter().map(String::as_str))
 }

@@ -13,7 +13,7 @@ use perigee_units::Time;
 use pyo3::prelude::*;
 
 use crate::callback::Callback;
-use crate::errors::{input_error, run_error, study_error, InputError};
+use crate::errors::{input_or_root_error, run_error, study_error, InputError};
 use crate::files::load;
 
 /// A process that was ended.
@@ -106,7 +106,7 @@ pub(crate) fn run_behind(
     caller.live.map_or(Ok(()), Callback::finish)?;
     let outcome = outcome.map_err(|error| match error {
         ExecError::System { .. } => run_error(&error),
-        _ => input_error(&error),
+        _ => input_or_root_error(&error, matches!(error, ExecError::NotPermitted)),
     })?;
     Ok(ProgramReport {
         exit_code: exit_code(outcome.status),

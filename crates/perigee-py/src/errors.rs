@@ -7,6 +7,7 @@ use pyo3::import_exception;
 use pyo3::prelude::*;
 
 import_exception!(perigee.errors, InputError);
+import_exception!(perigee.errors, RootNeededError);
 import_exception!(perigee.errors, RunError);
 import_exception!(perigee.errors, KernelError);
 import_exception!(perigee.errors, InUseError);
@@ -14,6 +15,15 @@ import_exception!(perigee.errors, InUseError);
 /// The input is wrong: exit code 2.
 pub(crate) fn input_error(error: &dyn Display) -> PyErr {
     InputError::new_err(error.to_string())
+}
+
+/// The input is wrong, or only root may do it: exit code 2.
+pub(crate) fn input_or_root_error(error: &dyn Display, needs_root: bool) -> PyErr {
+    if needs_root {
+        RootNeededError::new_err(error.to_string())
+    } else {
+        input_error(error)
+    }
 }
 
 /// The input was right, and it failed all the same: exit code 1.

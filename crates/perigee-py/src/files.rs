@@ -75,7 +75,7 @@ pub(crate) fn load(name: &str, search: &[PathBuf]) -> Result<Vec<u8>, String> {
 fn listing(folder: &str, search: &[PathBuf]) -> String {
     let folders = search.iter().map(|root| root.join(folder)).chain([PathBuf::from(folder)]);
     let files = folders.filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
-    files.map(|file| format!("{}\n", file.file_name().to_string_lossy())).collect()
+    files.map(|file| file.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>().join("\n")
 }
 
 /// Reads a file of so many bytes at the most. It is not read at all where it says that it is larger, and no further than

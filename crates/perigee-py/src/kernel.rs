@@ -7,7 +7,7 @@ use perigee_bpf::{load, status, unload, InUse, LoadError, Options, Program, Stat
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-use crate::errors::{input_error, InUseError, KernelError};
+use crate::errors::{input_error, input_or_root_error, InUseError, KernelError};
 
 /// A congestion control as it was loaded, see `perigee_bpf::Loaded`.
 #[pyclass(frozen, get_all, module = "perigee._core")]
@@ -70,7 +70,7 @@ pub(crate) fn cc_unload(py: Python<'_>, name: &str, wait_s: Option<f64>, force: 
     };
     let unloaded = py.detach(|| unload(name, in_use)).map_err(|error| match error {
         UnloadError::InUse { .. } => InUseError::new_err(error.to_string()),
-        _ if error.is_wrong_input() => input_error(&error),
+        _ if error.is_wrong_input() => input_or_root_error(&error, error.needs_root()),
         _ => KernelError::new_err(error.to_string()),
     });
     let perigee_bpf::Unloaded { name, default, namespaces, sockets_left } = unloaded?;
@@ -81,7 +81,7 @@ pub(crate) fn cc_unload(py: Python<'_>, name: &str, wait_s: Option<f64>, force: 
 #[pyfunction]
 pub(crate) fn cc_status(py: Python<'_>) -> PyResult<String> {
     let found = py.detach(status).map_err(|error| match error {
-        StatusError::Missing(missing) => input_error(&missing),
+        StatusError::Missing(missing) => input_or_root_error(&missing, missing.needs_root()),
         StatusError::System(error) => KernelError::new_err(error.to_string()),
     });
     serde_json::to_string(&found?).map_err(|error| PyRuntimeError::new_err(error.to_string()))
@@ -90,7 +90,7 @@ pub(crate) fn cc_status(py: Python<'_>) -> PyResult<String> {
 #[allow(clippy::needless_pass_by_value, reason = "a function that maps errors takes them")]
 fn load_error(error: LoadError) -> PyErr {
     if error.is_wrong_input() {
-        input_error(&error)
+        input_or_root_error(&error, error.needs_root())
     } else {
         KernelError::new_err((error.to_string(), error.log().map(str::to_owned)))
     }

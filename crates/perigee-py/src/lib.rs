@@ -20,7 +20,7 @@ mod tables;
 use std::path::{Path, PathBuf};
 
 use perigee_cc_load::{Compiled, Loader};
-use perigee_emu::{Capacity, CaptureError, CaptureFiles};
+use perigee_emu::{Capacity, CaptureError, CaptureFiles, ExecError};
 use perigee_sim::SimError;
 use perigee_study::{plan_json, setup_json, Live, Overrides, Part, Run, Study};
 use pyo3::exceptions::{PyIndexError, PyOSError};
@@ -29,7 +29,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use callback::Callback;
 use confined::{compiled, libraries, Library, Note};
-use errors::{run_error, study_error, InputError};
+use errors::{input_or_root_error, run_error, study_error};
 use files::Disk;
 use live::{LiveRun, LiveSettings};
 use tables::{columns, to_python};
@@ -292,8 +292,9 @@ impl Plan {
     }
 }
 
-fn unfit_for_emulation(error: &dyn std::fmt::Display) -> PyErr {
-    InputError::new_err(format!("--engine emu: {error}"))
+fn unfit_for_emulation(error: &perigee_emu::RunError) -> PyErr {
+    let needs_root = matches!(error, perigee_emu::RunError::Machine(ExecError::NotPermitted));
+    input_or_root_error(&format!("--engine emu: {error}"), needs_root)
 }
 
 /// The TCP settings that are sysctls of Linux: words for reports, and the name in `net.ipv4`.

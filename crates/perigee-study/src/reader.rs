@@ -173,11 +173,13 @@ fn with_own_unit(error: StrictError, node: &Node, key: &Key) -> StrictError {
         Content::Float(number) if *number >= 0.0 => number.to_string(),
         _ => return error,
     };
+    let seconds = || format!("write \"{number} s\" or \"{number} ms\"");
     let fix = match (key.kind, key.default.split_once(' ')) {
+        (Kind::Time { .. } | Kind::TimeOrOff { .. }, Some((_, "s"))) => seconds(),
+        (Kind::Time { max, .. }, None) if max >= LONG => seconds(),
         (Kind::Time { .. } | Kind::TimeOrOff { .. } | Kind::Size { .. } | Kind::ShareOrOff, Some((_, unit))) => {
             format!("write \"{number} {unit}\"")
         }
-        (Kind::Time { max, .. }, None) if max >= LONG => format!("write \"{number} s\" or \"{number} ms\""),
         _ => return error,
     };
     StrictError { fix, ..error }

@@ -22,7 +22,8 @@ refuses! {
     an_unknown_node_under_hosts: "[hosts.client]" => "[hosts.clint]", "s.toml:17: unknown key `hosts.clint`; did you mean `client`?";
     a_missing_key: "name = \"small\"" => "", "s.toml:1: `name` is missing; add `name = ...` here";
     a_missing_table: "[measure]" => "[mesure]", "s.toml:9: unknown key `mesure`; did you mean `measure`?";
-    a_time_without_a_unit: "series = \"100 ms\"" => "series = 100", "s.toml:10: `measure.series`: `100` has no unit; write \"100 ms\"";
+    a_time_without_a_unit: "series = \"100 ms\"" => "series = 100", "s.toml:10: `measure.series`: `100` has no unit; write \"100 s\" or \"100 ms\"";
+    a_time_in_the_unit_of_its_default: "rounds = 2" => "time_limit = 2", "s.toml:3: `time_limit`: `2` has no unit; write \"2 h\"";
     a_wrong_unit: "size = \"10 MB\"" => "size = \"10 Mbit/s\"", "s.toml:36: `flows.size`: `Mbit/s` in `10 Mbit/s` is not a unit of size; use one of GB, MB, kB, B, GiB, MiB, KiB";
     a_wrong_type: "rounds = 2" => "rounds = \"two\"", "s.toml:3: `rounds` is a string; write a whole number without a unit";
     a_number_out_of_range: "rounds = 2" => "rounds = 0", "s.toml:3: `rounds` = 0 is out of range; use a value from 1 to 1000000";
@@ -33,7 +34,7 @@ refuses! {
     an_unknown_node: "between = [\"server\", \"middle\"]" => "between = [\"server\", \"midle\"]", "s.toml:22: `links.between`: there is no node `midle`; did you mean `middle`?";
     an_unknown_node_of_a_flow: "to = \"client\"" => "to = \"clients\"", "s.toml:35: `flows.to`: there is no node `clients`; did you mean `client`?";
     an_unknown_node_of_a_capture: "pcap = [\"client\"]" => "pcap = [\"cliant\"]", "s.toml:13: `measure.pcap`: there is no node `cliant`; did you mean `client`?";
-    an_unknown_profile: "profile = \"geo\"" => "profile = \"leo\"", "s.toml:29: the profile `leo` cannot be read: no such file; use one of geo, traced";
+    an_unknown_profile: "profile = \"geo\"" => "profile = \"moon\"", "s.toml:29: the profile `moon` cannot be read: no such file; use one of geo, traced";
     a_misspelt_profile: "profile = \"geo\"" => "profile = \"goe\"", "s.toml:29: the profile `goe` cannot be read: no such file; did you mean `geo`?";
     an_unknown_algorithm: "[\"reno\", \"cubic\"]" => "[\"reno\",\n\"cubik\"]", "s.toml:52: `flows.cc`: there is no congestion control `cubik`; did you mean `cubic`?";
     an_unknown_parameter: "[\"reno\", \"cubic\"]" => "[{ name = \"cubic\", bta = \"70 %\" }]", "s.toml:51: `flows.cc`: `cubic` has no parameter `bta`; did you mean `beta`?";

@@ -23,10 +23,8 @@ pub enum UnitError {
         unit: String,
         /// The kind of quantity.
         kind: &'static str,
-        /// The units there are.
-        known: String,
-        /// The quantity with the unit that was probably meant.
-        meant: Option<String>,
+        /// The unit that was probably meant, or those there are.
+        fix: String,
     },
     /// The part before the unit is not a number.
     NotANumber {
@@ -57,10 +55,8 @@ impl UnitError {
     fn parts(&self) -> (String, String) {
         match self {
             Self::MissingUnit { text, written } => (format!("`{text}` has no unit"), format!("write {written}")),
-            Self::UnknownUnit { text, unit, kind, known, meant } => {
-                let fix = meant.as_ref().map(|meant| format!("did you mean `{meant}`?"));
-                let fix = fix.unwrap_or_else(|| format!("use one of {known}"));
-                (format!("`{unit}` in `{text}` is not a unit of {kind}"), fix)
+            Self::UnknownUnit { text, unit, kind, fix } => {
+                (format!("`{unit}` in `{text}` is not a unit of {kind}"), fix.clone())
             }
             Self::NotANumber { text, example } => {
                 (format!("`{text}` does not start with a number"), format!("write {example}"))
@@ -286,9 +282,11 @@ impl Kind {
             return Err(UnitError::MissingUnit { text: clip(text), written: self.with_a_unit(number) });
         }
         let Some(unit) = self.units.iter().find(|u| u.name == unit) else {
-            let known = self.units.iter().map(|u| u.name).collect::<Vec<_>>().join(", ");
-            let meant = self.meant(unit).map(|unit| format!("{number} {}", unit.name));
-            return Err(UnitError::UnknownUnit { text: clip(text), unit: clip(unit), kind: self.name, known, meant });
+            let fix = match self.meant(unit) {
+                Some(unit) => format!("did you mean `{number} {}`?", unit.name),
+                None => format!("use one of {}", self.units.iter().map(|u| u.name).collect::<Vec<_>>().join(", ")),
+            };
+            return Err(UnitError::UnknownUnit { text: clip(text), unit: clip(unit), kind: self.name, fix });
         };
         let not_a_number = || UnitError::NotANumber { text: clip(text), example: self.example };
         let scaled = scale_decimal(number, unit.size).ok_or_else(not_a_number)?;

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from pathlib import Path
 
 from perigee.cc.catalog import algorithms
 from perigee.errors import InputError
-from perigee.files import storage_errors
+from perigee.files import write_new_folder
 from perigee.places import headers
 
 SKELETON = Path(__file__).resolve().parent.parent / "data" / "skeleton"
@@ -49,22 +47,9 @@ def create(name: str, folder: Path) -> Path:
     """
     _check(name)
     target = folder / name
-    if target.exists() or target.is_symlink():
-        raise InputError(f"{target}: is there already, and nothing is written over; choose another name, or --dir")
-    if not folder.is_dir():
-        raise InputError(f"{folder}: is no folder; make it, or choose another with --dir")
-    with storage_errors(target):
-        made = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=folder))
-        try:
-            made.chmod(0o755)
-            for source in sorted(SKELETON.iterdir()):
-                if source.is_file():
-                    text = _renamed(source.read_text(encoding="utf-8"), name)
-                    (made / _renamed(source.name, name)).write_text(text, encoding="utf-8")
-            made.rename(target)
-        except BaseException:
-            shutil.rmtree(made, ignore_errors=True)
-            raise
+    sources = [path for path in sorted(SKELETON.iterdir()) if path.is_file()]
+    texts = {_renamed(path.name, name): _renamed(path.read_text(encoding="utf-8"), name) for path in sources}
+    write_new_folder(target, texts)
     return target
 
 

@@ -10,6 +10,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,11 +19,12 @@ from rich.markup import escape
 from perigee.commands.application import Application
 from perigee.commands.tree import Command, tree
 from perigee.console import error_console, out_console
-from perigee.errors import EXIT_RUN_FAILED, InterruptedRunError, PerigeeError
+from perigee.errors import EXIT_RUN_FAILED, InterruptedRunError, PerigeeError, RootNeededError
 
 EXAMPLES = """
 [bold]Examples[/bold]
 
+  perigee studies                           the studies there are
   perigee run claypool-2021                 the whole study, on all cores
   perigee report results/claypool-2021      its tables and figures as one page
   perigee compare results/a results/b       the same study on two versions
@@ -37,7 +39,10 @@ EXAMPLES = """
 Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (resumable).
 """
 
-COMMANDS = ("run", "report", "compare", "cc", "analyze", "ping", "probe", "fit", "exec", "emu", "completion", "man")
+COMMANDS = (
+    "run", "report", "compare", "studies", "profiles", "new", "cc", "analyze", "ping", "probe", "fit", "exec", "emu",
+    "doctor", "completion", "man",
+)  # fmt: skip
 """In the order of the help. Each is a module of this package, with a function `command`, or `app` where it has commands
 of its own."""
 HIDDEN = ("candidates",)
@@ -95,6 +100,8 @@ def carry_out(arguments: Sequence[str]) -> int:
         command_line(*_needed(arguments)).main(arguments, prog_name="perigee", standalone_mode=True)
     except PerigeeError as error:
         _say_error(str(error))
+        if isinstance(error, RootNeededError):
+            _say_how_to_be_root(arguments)
         if isinstance(error, InterruptedRunError):
             _say_how_to_resume(arguments)
         return error.exit_code
@@ -117,6 +124,29 @@ def _root(
 
 def _say_error(text: str) -> None:
     error_console.print(f"[bold red]error:[/bold red] {escape(text)}", highlight=False, soft_wrap=True)
+
+
+def _say_how_to_be_root(arguments: Sequence[str]) -> None:
+    command = shlex.join([*as_root(sys.argv[0], sys.executable), *arguments])
+    error_console.print(f"give it as: {escape(command)}", highlight=False, soft_wrap=True)
+
+
+def as_root(program: str, python: str) -> list[str]:
+    """Return the words that start this program as root: sudo looks for programs in folders of its own only.
+
+    Args:
+        program: how this program was started.
+        python: what runs it.
+
+    Examples:
+        >>> as_root("/home/a/.venv/bin/perigee", "/home/a/.venv/bin/python")
+        ['sudo', '/home/a/.venv/bin/perigee']
+        >>> as_root("/home/a/perigee/__main__.py", "/home/a/.venv/bin/python")
+        ['sudo', '/home/a/.venv/bin/python', '-m', 'perigee']
+    """
+    if Path(program).suffix == ".py":
+        return ["sudo", python, "-m", "perigee"]
+    return ["sudo", str(Path(program).absolute())]
 
 
 def _say_how_to_resume(arguments: Sequence[str]) -> None:

@@ -37,14 +37,15 @@ class Application(typer.Typer):
     Args:
         help: what it is, with examples.
         name: its name, where it is the root.
+        lists: without a command it lists something, instead of its help.
     """
 
-    def __init__(self, help: str, name: str | None = None) -> None:  # noqa: A002 - typer's name for it
+    def __init__(self, help: str, name: str | None = None, *, lists: bool = False) -> None:  # noqa: A002 - typer's name
         super().__init__(
             name=name,
             help=help,
             cls=HelpfulGroup,
-            no_args_is_help=True,
+            no_args_is_help=not lists,
             rich_markup_mode="rich",
             pretty_exceptions_enable=False,
             add_completion=False,

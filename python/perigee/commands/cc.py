@@ -284,8 +284,8 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Everything, as 
     result(f"default: {found['default']}; the kernel also has {', '.join(found['others'])}")
     if found["unseen_processes"]:
         say(
-            f"{_count(found['unseen_processes'], 'process', 'es')} not to be looked into: "
-            "the sockets of a network namespace of their own are not shown"
+            f"note: sockets in the network namespaces of {_count(found['unseen_processes'], 'process', 'es')} are not "
+            "shown: this process may not enter them (permission denied)"
         )
 
 

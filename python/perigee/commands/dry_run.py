@@ -6,6 +6,7 @@ Of many runs the first and the last are shown: a million lines say less than the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from rich import box
@@ -13,11 +14,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from perigee.engines.contract import Plan, describe
+from perigee.engines.forecast import Forecast
 from perigee.engines.memory import Roomy
+from perigee.engines.real_time import span
 from perigee.engines.runs import Runs
 from perigee.files import shown_bytes
 
-ALL_SHOWN = 100
+ALL_SHOWN = 30
 """Up to so many runs are all shown."""
 FIRST_SHOWN, LAST_SHOWN = 10, 3
 """Otherwise so many of them."""
@@ -33,7 +36,7 @@ def listing(plan: Plan) -> tuple[Table, str]:
         run = plan.runs[index]
         flows, links = (", ".join(map(str, run.get(key, ()))) for key in ("flows", "links"))
         table.add_row(str(index), escape(describe(run)), escape(flows), escape(links))
-    return table, f"{counted_runs(plan.runs)}{_size(plan)}; nothing was run"
+    return table, f"{counted_runs(plan.runs)}{_time(plan)}{_size(plan)}; nothing was run"
 
 
 def shown_indices(count: int) -> Iterator[int | None]:
@@ -51,6 +54,14 @@ def shown_indices(count: int) -> Iterator[int | None]:
     yield from range(count - LAST_SHOWN, count)
 
 
+def _time(plan: Plan) -> str:
+    """Say roughly how long the runs take on all cores of this machine, where that is known."""
+    if not isinstance(plan, Forecast) or plan.processor_s is None:
+        return ""
+    cores = min(os.cpu_count() or 1, len(plan.runs))
+    return f"; about {span(plan.processor_s / cores)} on {cores} core{'s' * (cores > 1)}, a rough estimate"
+
+
 def _size(plan: Plan) -> str:
     """Say how much a plan writes at the most, where it knows."""
     if not isinstance(plan, Roomy):
@@ -62,8 +73,8 @@ def _size(plan: Plan) -> str:
 def counted_runs(runs: Runs) -> str:
     """Say how many runs there are."""
     points, rounds = len(runs.points), runs.rounds
-    if len(runs) <= ALL_SHOWN:
-        return f"{len(runs)} runs"
+    if len(runs) == 1:
+        return "1 run"
     return f"{len(runs)} runs: {points} point{'s' * (points > 1)} in {rounds} round{'s' * (rounds > 1)}"
 
 

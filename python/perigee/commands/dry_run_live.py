@@ -12,6 +12,7 @@ from perigee.commands.dry_run import counted_runs, listing, new_table, shown_ind
 from perigee.engines.contract import Plan, describe
 from perigee.engines.live.engine import LivePlan
 from perigee.engines.live.timetable import time_of_day
+from perigee.engines.real_time import span
 
 if TYPE_CHECKING:
     from perigee._core import LiveFlow, LiveRun
@@ -91,7 +92,7 @@ class Data:
         if not self._greedy_s:
             return text
         at = self._greedy_s * MBIT_S / 8e3
-        greedy = f"{self._greedy_s / 60:g} min of flows that take what the path gives (at {MBIT_S} Mbit/s: {at:.2f} GB)"
+        greedy = f"{span(self._greedy_s)} of flows that take what the path gives (at {MBIT_S} Mbit/s: {at:.2f} GB)"
         return f"{text}, and {greedy}" if self._bytes else greedy
 
 

@@ -61,7 +61,9 @@ def command(
     live: Annotated[
         bool, typer.Option("--live", help="Show each second: rate, queue and drops of the link, each way.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary at the end.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No notes and no summary, unless something was lost or ended.")
+    ] = False,
 ) -> None:
     """Run any program behind an emulated satellite link.
 
@@ -88,8 +90,9 @@ def command(
         say(f"note: {small}")
     line = LiveLine() if live else None
     done = emulation.run_behind(
-        command, down, back, settings=pairs, seed=seed, mtu=mtu, drain_s=seconds("--drain", drain, 0.0), begun=_tell,
-        draining=partial(_tell_draining, drain=drain), live=line,
+        command, down, back, settings=pairs, seed=seed, mtu=mtu, drain_s=seconds("--drain", drain, 0.0),
+        begun=_be_silent if quiet else _tell, live=line,
+        draining=_be_silent if quiet else partial(_tell_draining, drain=drain),
     )  # fmt: skip
     if line:
         line.end()
@@ -168,6 +171,10 @@ def _size(count: int) -> str:
         if count >= scale:
             return f"{number(count / scale, 1)} {unit}"
     return f"{count} B"
+
+
+def _be_silent(*_anything: object) -> None:
+    """Say nothing of what goes as it should."""
 
 
 def _tell(near: str, closed: str | None) -> None:

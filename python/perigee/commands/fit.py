@@ -60,7 +60,7 @@ def command(
       perigee fit --ping baseline.csv --probe probe.jsonl --out mylink.toml
       perigee fit --ping baseline.csv --capture download.pcapng --out mylink.toml
       perigee fit --ping baseline.csv --down "150 Mbit/s" --up "10 Mbit/s" --out mylink.toml
-      sudo perigee exec --link ./mylink.toml -- iperf3 -c example.org
+      sudo "$(command -v perigee)" exec --link ./mylink.toml -- iperf3 -c example.org
     """
     # What these load takes longer than most other commands do.
     from perigee.fitting.captured import ceilings

@@ -92,6 +92,7 @@ def command(
     """
     # Modules that a dry run, or another command, has no use for are slow to import.
     from perigee.engines import choice
+    from perigee.engines.forecast import Forecast
     from perigee.engines.job import Job
 
     job = Job(
@@ -104,14 +105,20 @@ def command(
         fresh=fresh,
     )
     if dry_run:
-        table, together = _listing(job.engine.plan(job.study, job.settings, job.reduced))
+        plan = job.engine.plan(job.study, job.settings, job.reduced)
+        table, together = _listing(plan)
         out_console.print(table)
+        if isinstance(plan, Forecast):
+            for remark in plan.remarks:
+                say(remark)
         say(together)
         return
     from perigee.commands import progress
     from perigee.commands.run_notes import say_notes
     from perigee.engines.runner import carry_out
+    from perigee.report.settings import check_beside
 
+    check_beside(job.study)
     file = job.study.path.resolve()
     title = file.parent.name if file.name == "study.toml" else file.stem
     with progress.bar(error_console, title) as watch:

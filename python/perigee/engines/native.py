@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
 from perigee.core import core_fingerprint, native
 from perigee.engines.contract import Output, Plan, Progress, describe
+from perigee.engines.forecast import cut_short, processor_seconds
 from perigee.engines.host_settings import of_namespaces
 from perigee.engines.memory import Room
 from perigee.engines.real_time import foresee
@@ -120,6 +121,17 @@ class NativePlan:
         ]
         self.warnings = plan.warnings
         self.sources = plan.sources()
+
+    @property
+    def processor_s(self) -> float | None:
+        """Processor time of all simulated runs together, s, roughly."""
+        # What the core is told here is what moving packets costs an emulator; a simulator moves none.
+        return processor_seconds(self._plan.outlook_emulated((0.0, 0.0))) if self._engine == "sim" else None
+
+    @property
+    def remarks(self) -> list[str]:
+        """Flows that cannot come to their end."""
+        return list(cut_short(self._plan, self.runs.points))
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
         """Carry out one run with the interpreter's lock released, see `Plan.execute`."""

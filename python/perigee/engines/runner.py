@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from perigee.engines.contract import Closing, Plan, Timed
+from perigee.engines.forecast import Forecast
 from perigee.engines.job import Job
 from perigee.engines.memory import Roomy, available_bytes, workers_that_fit
 from perigee.errors import InterruptedRunError
@@ -76,6 +77,9 @@ def carry_out(
         InterruptedRunError: the user stopped it; runs done before are kept.
     """
     plan = job.engine.plan(job.study, job.settings, job.reduced)
+    if isinstance(plan, Forecast):
+        for remark in plan.remarks:
+            say(remark)
     try:
         return _carry_out(plan, job, watch, say)
     finally:

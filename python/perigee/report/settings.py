@@ -9,13 +9,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from perigee.errors import InputError
+from perigee.places import StudyFile
 from perigee.report import keys
 from perigee.report.keys import Key
 from perigee.statistics.metrics import Metric, metric, numeric
-from perigee.store.results import Results
 
 LARGEST = 1e15
 """Numbers in these files are no larger."""
@@ -195,7 +195,48 @@ class Published:
     notes: tuple[str, ...]
 
 
-def report_settings(results: Results) -> ReportSettings:
+class Kept(Protocol):
+    """What keeps the files that say how results are shown: finished results, or the folder of a study."""
+
+    def file(self, name: str) -> tuple[Path, str] | None:
+        """Return a file and its text; none where there is none."""
+
+
+class BesideStudy:
+    """The files beside a study, before it is run.
+
+    Args:
+        study: its file.
+    """
+
+    def __init__(self, study: StudyFile) -> None:
+        self._folder = study.path.parent
+        self._texts = study.companions()
+
+    def file(self, name: str) -> tuple[Path, str] | None:
+        """Return a file and its text, see `Kept.file`."""
+        content = self._texts.get(name)
+        if content is None:
+            return None
+        path = self._folder / name
+        try:
+            return path, content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: not a text file (byte {error.start} is no UTF-8); save it as UTF-8") from error
+
+
+def check_beside(study: StudyFile) -> None:
+    """Check `report.toml` and `published.toml` beside a study, so that a mistake is not found after hours of runs.
+
+    Raises:
+        InputError: one is wrong; the message names it, the line and the fix.
+    """
+    beside = BesideStudy(study)
+    report_settings(beside)
+    published(beside)
+
+
+def report_settings(results: Kept) -> ReportSettings:
     """Read `report.toml` as kept with the results.
 
     Raises:
@@ -240,7 +281,7 @@ def _figure(table: _Table) -> Choice:
     return found
 
 
-def published(results: Results) -> Published | None:
+def published(results: Kept) -> Published | None:
     """Read `published.toml` as kept with the results; none where there is none.
 
     Raises:

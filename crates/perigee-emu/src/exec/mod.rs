@@ -109,7 +109,7 @@ pub struct ExecReport {
 #[derive(Debug, Error)]
 pub enum ExecError {
     /// Namespaces and devices need root.
-    #[error("emulated links need root (CAP_SYS_ADMIN and CAP_NET_ADMIN); run it with sudo")]
+    #[error("emulated links need root (CAP_SYS_ADMIN and CAP_NET_ADMIN); run the command as root")]
     NotPermitted,
     /// The kernel has no TUN devices.
     #[error(

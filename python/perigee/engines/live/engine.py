@@ -264,7 +264,7 @@ class LivePlan(NativePlan):
             name = self.hosts.name_of(cc)
             return (
                 f"{server}: {trouble.text}; it seems that host has no congestion control `{name}`, or not for its "
-                f"server's user; there: sudo perigee cc load {cc}, and for users other than root sysctl "
+                f"server's user; there, as root: perigee cc load {cc}, and for users other than root sysctl "
                 "net.ipv4.tcp_allowed_congestion_control"
             )
         if "unable to connect" in trouble.text:

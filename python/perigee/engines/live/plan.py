@@ -210,14 +210,14 @@ def _cc_problems(cc: str, parameters: set[str], hosts: Hosts) -> Iterable[str]:
     if told and not is_renamed:
         sets = " ".join(f"--set {key}={_plain(value)}" for key, value in json.loads(told[0]).items())
         yield (
-            f"`{cc}` with parameters: load it on both hosts (sudo perigee cc load {cc} --as my_{cc} {sets}) and name "
-            f"it with --set live.cc_names.{cc}=my_{cc}; or take the hosts' own: --set live.cc_names.{cc}={cc}"
+            f"`{cc}` with parameters: load it on both hosts (as root: perigee cc load {cc} --as my_{cc} {sets}) and "
+            f"name it with --set live.cc_names.{cc}=my_{cc}; or take the hosts' own: --set live.cc_names.{cc}={cc}"
         )
         return
     name = hosts.name_of(cc)
     if reason := _unusable(name):
         yield (
-            f"`{name}` {reason}, and iperf3 asks for it at both ends. Load it on both hosts: sudo perigee cc load "
+            f"`{name}` {reason}, and iperf3 asks for it at both ends. Load it on both hosts, as root: perigee cc load "
             f"{cc}; where it is called otherwise: --set live.cc_names.{cc}=NAME"
         )
 

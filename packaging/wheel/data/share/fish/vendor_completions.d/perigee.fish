@@ -1,0 +1,1 @@
+../../../../../../python/perigee/data/completion/perigee.fish

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee doctor`: what this host has of what perigee can use."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from perigee.console import out_console, result, say
+from perigee.errors import EXIT_RUN_FAILED
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON: a list of objects.")] = False,
+) -> None:
+    """Say what works on this host, what is missing for what, and how to get it. Nothing is changed.
+
+    Ends with 0 where all is there that simulated runs need, otherwise with 1: the rest is for commands that load
+    congestion controls into the kernel, emulate links, or measure between hosts.
+
+    [bold]Examples[/bold]
+
+      perigee doctor
+      perigee doctor --json
+    """
+    from perigee.engines.host import as_data, checks
+
+    found = checks()
+    if as_json:
+        result(json.dumps(as_data(found), indent=2))
+    else:
+        width = max(len(one.name) for one in found)
+        for one in found:
+            mark = "[green]ok     [/green]" if one.ok else "[bold red]missing[/bold red]"
+            out_console.print(f"{mark}  {one.name:{width}}  {escape(one.found)}", highlight=False, soft_wrap=True)
+            if not one.ok:
+                result(f"{'':{width + 11}}needed for {one.needed_for}; {one.fix}")
+    lacking = [one.name for one in found if one.for_simulator and not one.ok]
+    if lacking:
+        say(f"simulated runs need: {', '.join(lacking)}")
+        raise typer.Exit(EXIT_RUN_FAILED)

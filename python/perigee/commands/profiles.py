@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee profiles`: which links there are by name, and what each does."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from perigee.commands.application import Application
+from perigee.commands.setup_table import show_setup
+from perigee.console import out_console, result, say
+from perigee.errors import InputError
+from perigee.places import ProfileFile, StudyFile, find_profile, profiles
+
+if TYPE_CHECKING:
+    from perigee.engines.contract import Plan
+
+app = Application("Link profiles: which there are, and what each link does.", lists=True)
+
+
+@app.callback(invoke_without_command=True)
+def _list_by_default(context: typer.Context) -> None:
+    """List them where nothing else is asked."""
+    if context.invoked_subcommand is None:
+        list_all()
+
+
+@app.command("list")
+def list_all() -> None:
+    """List the profiles that can be taken by name: those in profiles/ of this folder, and those that come with perigee.
+
+    [bold]Examples[/bold]
+
+      perigee profiles list
+      perigee profiles             the same
+    """
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("Name", no_wrap=True)
+    table.add_column("What it is")
+    table.add_column("File")
+    for name, path in sorted(profiles().items()):
+        table.add_row(name, escape(_text(find_profile(name), "title")), escape(str(path)))
+    out_console.print(table)
+
+
+@app.command()
+def show(
+    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="Its name in profiles/, or its file.")],
+) -> None:
+    """Show what a link does in each direction, and where its numbers come from.
+
+    [bold]Examples[/bold]
+
+      perigee profiles show viasat2
+      perigee profiles show ./mylink.toml
+    """
+    found = find_profile(profile)
+    out_console.print(f"[bold]{escape(_text(found, 'name') or profile)}[/bold]: {escape(_text(found, 'title'))}")
+    result(f"source: {_text(found, 'source')}")
+    result(f"file: {found.path}")
+    try:
+        plan = _plan(found)
+    except InputError as error:
+        say(f"its directions are not shown: {error}")
+        return
+    show_setup(plan.setup, ("links",))
+
+
+STUDY = """
+name = "profile"
+nodes = ["far", "user"]
+[[links]]
+name = "link"
+between = ["far", "user"]
+profile = {file}
+[[flows]]
+name = "f"
+from = "far"
+to = "user"
+size = "1 kB"
+"""
+"""A study whose only link is the profile."""
+
+
+def _plan(profile: ProfileFile) -> Plan:
+    from perigee.engines import choice
+
+    file = profile.path.resolve()
+    study = StudyFile(file, STUDY.format(file=json.dumps(str(file))), (file.parent, *profile.search))
+    return choice.engine("sim").plan(study, (), reduced=False)
+
+
+def _text(profile: ProfileFile, key: str) -> str:
+    """Return a text of the profile; what is wrong with it, its reader says."""
+    try:
+        value = tomllib.loads(profile.text).get(key, "")
+    except tomllib.TOMLDecodeError:
+        return ""
+    return value if isinstance(value, str) else ""

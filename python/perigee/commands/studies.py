@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee studies`: which studies can be run by name, and what each is."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from perigee.commands.application import Application
+from perigee.commands.setup_table import show_setup
+from perigee.console import out_console, result, say
+from perigee.errors import InputError
+from perigee.places import StudyFile, find_study, studies
+
+if TYPE_CHECKING:
+    from perigee.engines.contract import Plan
+
+app = Application("Studies: which there are, and what each asks.", lists=True)
+
+
+@app.callback(invoke_without_command=True)
+def _list_by_default(context: typer.Context) -> None:
+    """List them where nothing else is asked."""
+    if context.invoked_subcommand is None:
+        list_all()
+
+
+@app.command("list")
+def list_all() -> None:
+    """List the studies that can be run by name: those in studies/ of this folder, and those that come with perigee.
+
+    [bold]Examples[/bold]
+
+      perigee studies list
+      perigee studies             the same
+    """
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("Name", no_wrap=True)
+    table.add_column("What it is")
+    table.add_column("File")
+    for name, path in sorted(studies().items()):
+        table.add_row(name, escape(_text(_head(find_study(str(path))), "title")), escape(str(path)))
+    out_console.print(table)
+
+
+@app.command()
+def show(study: Annotated[str, typer.Argument(metavar="STUDY", help="Its name, its folder, or its file.")]) -> None:
+    """Show what a study asks, what varies, how many runs it has, and its links and flows.
+
+    [bold]Examples[/bold]
+
+      perigee studies show claypool-2021
+      perigee studies show ./my-study.toml
+    """
+    found = find_study(study)
+    head = _head(found)
+    out_console.print(f"[bold]{escape(_text(head, 'name') or study)}[/bold]: {escape(_text(head, 'title'))}")
+    if about := " ".join(_text(head, "about").split()):
+        result(about)
+    result(f"\nfile: {found.path}")
+    for name, what in _table(head, "inputs").items():
+        result(f"needs: --set inputs.{name}=PATH ({what})")
+    try:
+        plan = _plan(found, reduced=False)
+    except InputError as error:
+        if not _table(head, "inputs"):
+            raise
+        say(f"its runs are not shown: {error}")
+        return
+    _show_plan(plan)
+    if "reduced" in head:
+        result(f"reduced: {_counted(_plan(found, reduced=True))} (--reduced)")
+    show_setup(plan.setup, ("links", "flows"))
+
+
+def _show_plan(plan: Plan) -> None:
+    result(f"runs: {_counted(plan)}")
+    varied = {key for point in plan.runs.points for key in point["point"]}
+    for key in sorted(varied):
+        values = list(dict.fromkeys(_word(point["point"].get(key)) for point in plan.runs.points))
+        result(f"varies: {key} = {', '.join(values)}")
+
+
+def _word(value: object) -> str:
+    """Return a value of a varied key as people write it.
+
+    Examples:
+        >>> _word("cubic"), _word({"name": "bbr", "extra_acked": False}), _word(3)
+        ('cubic', 'bbr (extra_acked = False)', '3')
+    """
+    if isinstance(value, dict) and "name" in value:
+        settings = ", ".join(f"{key} = {each}" for key, each in value.items() if key != "name")
+        return f"{value['name']} ({settings})" if settings else str(value["name"])
+    return str(value)
+
+
+def _counted(plan: Plan) -> str:
+    points, rounds = len(plan.runs.points), plan.runs.rounds
+    return f"{len(plan.runs)}: {points} point{'s' * (points > 1)} in {rounds} round{'s' * (rounds > 1)}"
+
+
+def _plan(study: StudyFile, *, reduced: bool) -> Plan:
+    from perigee.engines import choice
+
+    return choice.engine("sim").plan(study, (), reduced)
+
+
+def _head(study: StudyFile) -> dict[str, Any]:
+    """Return the study as plain TOML: what is wrong with it, its reader says."""
+    try:
+        return tomllib.loads(study.text)
+    except tomllib.TOMLDecodeError:
+        return {}
+
+
+def _text(head: dict[str, Any], key: str) -> str:
+    value = head.get(key, "")
+    return value if isinstance(value, str) else ""
+
+
+def _table(head: dict[str, Any], key: str) -> dict[str, Any]:
+    value = head.get(key, {})
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+# Builds the source distribution, and from it, in a folder of its own, a wheel: what is missing in the first fails here.
+# Both are in dist/ then. Arguments are maturin's: --target aarch64-unknown-linux-gnu --zig, --compatibility manylinux_2_28
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+PATH="$root/.venv/bin:$PATH"
+
+rm -rf packaging/wheel/data/share/man
+perigee man --out packaging/wheel/data/share/man/man1
+maturin sdist --out dist
+
+unpacked=$(mktemp -d)
+trap 'rm -rf "$unpacked"' EXIT
+tar -xzf "$(ls -t dist/perigee-*.tar.gz | head -n 1)" -C "$unpacked" --strip-components 1
+cd "$unpacked"
+maturin build --release --out "$root/dist" "$@"
