@@ -166,6 +166,6 @@ mod tests {
         let said = |settings: &[(&str, &str)]| Program::built_in("hybla", settings).unwrap_err().to_string();
         assert!(said(&[("rtt", "25 ms")]).contains("did you mean `rtt0`?"));
         assert!(said(&[("rtt0", "25")]).contains("has no unit"));
-        assert!(Program::built_in("hibla", &[]).unwrap_err().to_string().contains("there are"));
+        assert!(Program::built_in("hibla", &[]).unwrap_err().to_string().contains("did you mean `hybla`?"));
     }
 }

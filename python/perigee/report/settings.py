@@ -16,6 +16,7 @@ from perigee.places import StudyFile
 from perigee.report import keys
 from perigee.report.keys import Key
 from perigee.statistics.metrics import Metric, metric, numeric
+from perigee.store.results import Results
 
 LARGEST = 1e15
 """Numbers in these files are no larger."""
@@ -259,14 +260,20 @@ def report_settings(results: Kept) -> ReportSettings:
         summary=table.texts("summary", ReportSettings.summary),
         figures=tuple(_figure(part) for part in table.tables("figure", keys.FIGURE)),
     )
+    # Which metrics there are is known when there are tables.
+    if isinstance(results, Results):
+        _check_metrics(settings, table, results)
+    table.end()
+    return settings
+
+
+def _check_metrics(settings: ReportSettings, table: _Table, results: Results) -> None:
     columns = numeric(results.table("flows"))
     for name in (*settings.tests, *settings.summary):
         table.guard(name, lambda name=name: metric(name, columns))
     for name in settings.tests:
         if metric(name, columns).of_means:
             raise table.error(name, f"`{name}` is a ratio of means, which no flow has alone; take it out of `tests`")
-    table.end()
-    return settings
 
 
 def _figure(table: _Table) -> Choice:
