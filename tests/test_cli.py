@@ -39,8 +39,8 @@ def test_report_and_compare_work_on_what_run_made(perigee: Perigee, results: Pat
     assert done.stdout == f"{tmp_path}/a-files\n"
     done = perigee("compare", results, results, "--csv", tmp_path / "cells.csv")
     assert done.returncode == 0, done.stderr
-    assert "Overall throughput (Mbit/s)" in done.stdout
-    assert (tmp_path / "cells.csv").read_text().startswith("group,quantity,unit,a,b,difference")
+    assert "flow by flow: all 28 cells" in done.stdout
+    assert (tmp_path / "cells.csv").read_text().startswith("group,quantity,unit,other,a,b,difference")
 
 
 @pytest.mark.parametrize("command", [(), ("run",), ("report",), ("compare",), ("cc",), ("ping",), ("probe",), ("fit",)])

@@ -419,7 +419,7 @@ def test_a_dry_run_lists_runs_servers_and_data_and_runs_nothing(lab: Lab) -> Non
     done = lab.perigee("run", "both.toml", *HERE, "--set", "live.every=15 min", "--set", "flow.size=1 GB", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("1000 MB from the server, 127.0.0.1, port 5201") == 4
-    assert "4 runs; 4.00 GB; nothing was run" in done.stderr
+    assert "4 runs: 2 points in 2 rounds; 4.00 GB; nothing was run" in done.stderr
     assert re.search(r":(00|15|30|45):00 UTC", done.stdout)
     assert not (lab.folder / "results").exists()
 

@@ -325,7 +325,7 @@ def test_two_results_are_laid_over_each_other_on_one_page(results: Path, tmp_pat
     page = out.read_text()
     groups = Context(a).groups
     assert page.count("<svg ") == len(groups)
-    assert all(f">{group.label}" in page for group in groups)
+    assert all(f"</a> {group.label}: " in page for group in groups)
     assert "B - A" in page
 
 

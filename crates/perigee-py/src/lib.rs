@@ -77,6 +77,9 @@ struct Plan {
     confined: bool,
 }
 
+/// A node of an emulated run, and name and text of each of its sysctls.
+type HostSysctls = (String, Vec<(&'static str, String)>);
+
 #[pymethods]
 impl Plan {
     /// Reads a study and lays out its runs. `path` names it in errors; profiles and recordings are looked for in the
@@ -202,7 +205,7 @@ impl Plan {
     }
 
     /// The sysctls that the nodes of a run have on `emu`, read back from the kernel: of each node name and text of each.
-    fn emulated_sysctls(&self, index: usize) -> PyResult<Vec<(String, Vec<(&'static str, String)>)>> {
+    fn emulated_sysctls(&self, index: usize) -> PyResult<Vec<HostSysctls>> {
         let hosts = perigee_emu::host_sysctls(self.at(index)?).map_err(|error| unfit_for_emulation(&error))?;
         Ok(hosts.into_iter().map(|host| (host.node, host.values)).collect())
     }

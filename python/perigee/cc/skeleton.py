@@ -37,6 +37,7 @@ def create(name: str, folder: Path) -> Path:
         StorageError: the files cannot be written.
 
     Examples:
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     sorted(path.name for path in create("halver", Path(folder)).iterdir())
         ['README.md', 'halver.c', 'study.toml', 'test_halver.py']

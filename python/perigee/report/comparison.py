@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -232,7 +233,8 @@ def as_frame(results: Sequence[Results], cells: Sequence[Difference]) -> pl.Data
     `p` (of the t test), `p_holm` (the same, corrected for all cells), `p_wilcoxon, p_wilcoxon_holm, remark, group_b`
     (its name in the other), and `results_a, results_b, made_a, made_b`: the folders, and how they were made.
     """
-    folders = [(one.path.name, made_with(one)) for one in results]
+    # A name that is no UTF-8 has no place in a table of texts.
+    folders = [(os.fsencode(one.path.name).decode(errors="replace"), made_with(one)) for one in results]
     rows = [
         {
             "group": cell.groups[0].name,
