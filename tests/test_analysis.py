@@ -62,7 +62,8 @@ def test_a_capture_has_the_columns_of_the_simulator_and_its_figures(simulated: P
     assert found is not None
     expected = Results(simulated)
     for name in ("flows", "series", "rtt"):
-        assert found.table(name).schema == expected.table(name).schema
+        # Nothing in a capture is a leg, and tables of results have flows from end to end.
+        assert found.table(name).drop("leg").schema == expected.table(name).schema
     row, truth = found.table("flows").row(0, named=True), expected.table("flows").row(0, named=True)
     assert row["engine"] == "capture"
     assert row["retransmitted_packets"] == truth["retransmitted_packets"] > 0

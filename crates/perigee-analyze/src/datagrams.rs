@@ -40,7 +40,7 @@ impl Datagrams {
         }
         self.told = self.meter.end().is_some();
         let state = SenderState { acked_bytes: self.bytes, ..SenderState::default() };
-        self.meter.series_row(now, FlowId { run: self.run, flow: &self.name }, self.sent(), state)
+        self.meter.series_row(now, FlowId { run: self.run, flow: &self.name, leg: None }, self.sent(), state)
     }
 
     pub(crate) fn finish(&mut self) {

@@ -379,7 +379,12 @@ impl Flow {
             inflight_packets: self.about.by_acknowledgements.then_some(packets),
             ..SenderState::default()
         };
-        self.meter.series_row(now, FlowId { run: self.about.run, flow: &self.about.name }, self.sent(), state)
+        self.meter.series_row(
+            now,
+            FlowId { run: self.about.run, flow: &self.about.name, leg: None },
+            self.sent(),
+            state,
+        )
     }
 
     /// The flow is over: it ended with its last byte's arrival.

@@ -60,6 +60,7 @@ pub(crate) struct LiveRun {
     measure: Measure,
     events: bool,
     pcap: bool,
+    split_flows: Vec<String>,
     flows: Vec<LiveFlow>,
 }
 
@@ -72,9 +73,16 @@ impl From<&Run> for LiveRun {
             measure: Measure(measure.clone()),
             events: measure.events,
             pcap: !measure.pcap.is_empty(),
+            split_flows: split(&scenario.flows),
             flows: scenario.flows.iter().map(|flow| LiveFlow::new(flow, run)).collect(),
         }
     }
+}
+
+/// The names of the flows that proxies of the study split.
+fn split(flows: &[FlowSpec]) -> Vec<String> {
+    let is_split = |flow: &&FlowSpec| flow.traffic.tcp().is_some_and(|tcp| !tcp.legs.is_empty());
+    flows.iter().filter(is_split).map(|flow| flow.name.to_string()).collect()
 }
 
 /// A flow of a run. `size` and `length_ns` are its extent, of TCP either; `rate_bps` and `packet` are those of UDP, otherwise 0. Of TCP:

@@ -97,7 +97,7 @@ impl DatagramMeter {
         match &self.kind {
             Kind::Stream(delays) => (row.delay_mean_ms, row.jitter_ms) = (delays.mean_ms(), delays.jitter_ms()),
             Kind::Answered(answers) => {
-                answers.write(FlowId { run: row.run, flow: &row.flow }, &mut tables.exchanges);
+                answers.write(FlowId::of(&row), &mut tables.exchanges);
             }
         }
         self.meter.write_flow(row, tables);

@@ -31,6 +31,6 @@ pub use room::RowBytes;
 pub use table::{CellType, Column, Name, Table, Values, TABLES_VERSION};
 pub use tables::{
     CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow, Flows, GapRow, Gaps,
-    LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, ReleaseRow, Releases, Rtt, RttRow, SegmentRow, Segments,
-    Series, SeriesRow, Tables,
+    LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, Proxies, ProxyRow, ReleaseRow, Releases, Rtt, RttRow,
+    SegmentRow, Segments, Series, SeriesRow, Tables,
 };

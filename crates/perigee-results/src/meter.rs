@@ -72,6 +72,15 @@ pub struct FlowId<'a> {
     pub run: u32,
     /// Name of the flow.
     pub flow: &'a Name,
+    /// Number of the leg; `None`: the flow itself.
+    pub leg: Option<u32>,
+}
+
+impl<'a> FlowId<'a> {
+    /// The flow that a row describes, or its leg.
+    pub fn of(row: &'a FlowRow) -> Self {
+        Self { run: row.run, flow: &row.flow, leg: row.leg }
+    }
 }
 
 /// Arrived bytes in bins of equal length from the flow's beginning.
@@ -255,6 +264,7 @@ impl Meter {
         let row = SeriesRow {
             run: id.run,
             flow: id.flow.clone(),
+            leg: id.leg,
             t_s: now.as_secs_f64(),
             goodput_mbps: mbps(self.arrived - before.arrived, length),
             acked_bytes: state.acked_bytes,
@@ -309,22 +319,28 @@ impl Meter {
     /// Adds the flow to the tables: `row`, which [`Meter::fill`] has filled, its distributions of round trips, and the
     /// milestones that it has reached.
     pub fn write_flow(&self, row: FlowRow, tables: &mut Tables) {
-        self.write_round_trips(row.run, &row.flow, &mut tables.rtt);
+        self.write_round_trips(FlowId::of(&row), &mut tables.rtt);
         for (bytes, at) in &self.milestones {
             let t_s = (*at - self.start).as_secs_f64();
-            tables.milestones.push(MilestoneRow { run: row.run, flow: row.flow.clone(), bytes: *bytes, t_s });
+            tables.milestones.push(MilestoneRow {
+                run: row.run,
+                flow: row.flow.clone(),
+                leg: row.leg,
+                bytes: *bytes,
+                t_s,
+            });
         }
         tables.flows.push(row);
     }
 
-    fn write_round_trips(&self, run: u32, flow: &Name, table: &mut Rtt) {
+    fn write_round_trips(&self, FlowId { run, flow, leg }: FlowId<'_>, table: &mut Rtt) {
         if !self.has_rtt_table {
             return;
         }
         for (bits, phase) in [(ALL, "all"), (STARTUP, "startup"), (STEADY, "steady")] {
             let phase: Name = phase.into();
             for (rtt_ms, count) in self.round_trips_of(bits).bins() {
-                table.push(RttRow { run, flow: flow.clone(), phase: phase.clone(), rtt_ms, count });
+                table.push(RttRow { run, flow: flow.clone(), leg, phase: phase.clone(), rtt_ms, count });
             }
         }
     }

@@ -56,7 +56,7 @@ pub fn write_observation(mut row: FlowRow, observation: &Observation, measure: &
         state: SenderSample::default(),
     };
     replay.next_tick = replay.tick_after(start);
-    while let Some(series) = replay.step(FlowId { run: row.run, flow: &row.flow }) {
+    while let Some(series) = replay.step(FlowId::of(&row)) {
         tables.series.push(series);
     }
     let (sent, meter) = (replay.sent_by(observation.duration), replay.meter);

@@ -68,6 +68,7 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     seed: u64, "", "Seed of the run; made of the study's seed and the round only, so all points of a round meet the same random draws.";
     point: Name, "", "What varied, and its values here: a JSON object.";
     flow: Name, "", "Name of the flow.";
+    leg: Option<u32>, "", "Number of the leg, from 1 in the direction of the data, of a flow that proxies split; empty for the flow itself, from end to end.";
     kind: Name, "", "Kind of the flow: `bulk`, `request`, `udp` or `ping`.";
     from_node: Name, "", "Node that sends the data.";
     to_node: Name, "", "Node that receives the data.";
@@ -110,6 +111,7 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
 table!(Series, SeriesRow, "series", "A row per flow per `measure.series` interval: what happened in it, and the sender's state at its end." {
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
+    leg: Option<u32>, "", "Number of the leg, of a flow that proxies split; empty for the flow itself.";
     t_s: f64, "s", "End of the interval, in the run's time.";
     goodput_mbps: f64, "Mbit/s", "Payload that arrived at the receiver in the interval, each byte once, in order or not, over its length.";
     acked_bytes: u64, "B", "Payload acknowledged since the flow began.";
@@ -140,9 +142,20 @@ table!(Links, LinkRow, "links", "A row per directed link per `measure.series` in
     rate_mbps: f64, "Mbit/s", "Service rate, mean over the interval.";
 });
 
+table!(Proxies, ProxyRow, "proxies", "A row per proxy per `measure.series` interval: its state at the interval's end." {
+    run: u32, "", "Number of the run.";
+    proxy: Name, "", "Name of the proxy.";
+    t_s: f64, "s", "End of the interval, in the run's time.";
+    connections: u32, "", "Connections that it splits and that have not closed.";
+    unread_bytes: u64, "B", "Payload in the receive buffers of its sockets, in order, that it has not read.";
+    held_bytes: u64, "B", "Payload that it has read and the next leg has not acknowledged: `memory` bounds it.";
+    held_max_bytes: u64, "B", "Largest such amount so far.";
+});
+
 table!(Rtt, RttRow, "rtt", "The distribution of the round trips measured by each flow's sender: a row per non-empty bin." {
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
+    leg: Option<u32>, "", "Number of the leg, of a flow that proxies split; empty for the flow itself.";
     phase: Name, "", "`all`, `startup` or `steady`; `all` holds every sample, those between the phases too.";
     rtt_ms: f64, "ms", "Lower edge of the bin; bins are `measure.rtt_bin` wide; of a captured flow 1 ms, or less where its shortest round trip is below 20 ms.";
     count: u64, "", "Samples in the bin.";
@@ -151,6 +164,7 @@ table!(Rtt, RttRow, "rtt", "The distribution of the round trips measured by each
 table!(Milestones, MilestoneRow, "milestones", "When each flow had delivered so much: a row per reached size of `measure.milestones`." {
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
+    leg: Option<u32>, "", "Number of the leg, of a flow that proxies split; empty for the flow itself.";
     bytes: u64, "B", "The size: payload delivered to the receiving application.";
     t_s: f64, "s", "Since the flow began (its handshake included).";
 });
@@ -168,6 +182,7 @@ table!(Exchanges, ExchangeRow, "exchanges", "A row per request and response, or 
 table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.events` asks for it: a row per segment sent, acknowledgement and timeout." {
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
+    leg: Option<u32>, "", "Number of the leg, of a flow that proxies split; empty for the flow itself.";
     t_s: f64, "s", "When, in the run's time.";
     event: Name, "", "`sent`, `retransmitted`, `ack` or `timer`.";
     sequence: u64, "B", "First byte of the segment sent, or the byte acknowledged, from the start of the stream.";
@@ -266,6 +281,8 @@ pub struct Tables {
     pub series: Series,
     /// Links over time.
     pub links: Links,
+    /// Proxies over time.
+    pub proxies: Proxies,
     /// Distributions of round trips.
     pub rtt: Rtt,
     /// Times at which sizes were reached.
@@ -285,11 +302,11 @@ impl Tables {
     ///
     /// ```
     /// let names: Vec<_> = perigee_results::Tables::default().all().map(|table| table.name()).into();
-    /// assert_eq!(names, ["flows", "series", "links", "rtt", "milestones", "exchanges", "events", "releases", "gaps"]);
+    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "events", "releases", "gaps"]);
     /// ```
-    pub fn all(&self) -> [&dyn Table; 9] {
-        let Self { flows, series, links, rtt, milestones, exchanges, events, releases, gaps } = self;
-        [flows, series, links, rtt, milestones, exchanges, events, releases, gaps]
+    pub fn all(&self) -> [&dyn Table; 10] {
+        let Self { flows, series, links, proxies, rtt, milestones, exchanges, events, releases, gaps } = self;
+        [flows, series, links, proxies, rtt, milestones, exchanges, events, releases, gaps]
     }
 }
 

@@ -43,8 +43,9 @@ impl Captures {
             let names = interfaces.iter().map(|link| link.name);
             files.push((*node, Capture::new(names, payload)));
         }
-        let endpoints: Vec<Endpoints> =
-            (0..).zip(&scenario.flows).flat_map(|(number, flow)| Endpoints::of(flow, number)).collect();
+        let of_flow = |number: u32| Endpoints::of(&scenario.flows[number as usize], number);
+        let further = scenario.further_legs().map(|(flow, ..)| flow);
+        let endpoints: Vec<Endpoints> = (0..scenario.flows.len() as u32).chain(further).flat_map(of_flow).collect();
         Some(Self { files, leaving, entering, window_shift: vec![0; endpoints.len()], endpoints })
     }
 

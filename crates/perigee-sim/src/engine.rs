@@ -3,17 +3,19 @@
 use std::ops::ControlFlow;
 
 use perigee_link::Ecn;
-use perigee_results::{write_links, FlowId, Outcome, Tables};
+use perigee_results::{write_links, FlowId, Outcome, ProxyRow, Tables};
 use perigee_study::{FlowSpec, Run, Scenario, Traffic};
 use perigee_traffic::End;
 use perigee_units::Time;
 
+use crate::connection::Sources;
 use crate::datagram_flow::DatagramFlow;
 use crate::flow::Flow;
 use crate::network::{Arrival, Carriage, Fate, Network};
 use crate::packet::{NetPacket, Payload};
+use crate::proxy::Proxy;
 use crate::result::{Captured, RunResult, SimError};
-use crate::tcp_flow::{Sources, TcpFlow};
+use crate::tcp_flow::TcpFlow;
 use crate::world::World;
 
 /// A run under way.
@@ -25,6 +27,8 @@ pub(crate) struct Engine<'a> {
     scenario: &'a Scenario,
     world: World,
     flows: Vec<Flow>,
+    /// Of the connections after the flows' first ones: flow and leg.
+    further: Vec<(u32, u32)>,
     /// Flows that have begun and whose series goes on.
     live: Vec<u32>,
     tables: Tables,
@@ -48,13 +52,15 @@ impl<'a> Engine<'a> {
         scenario.flows.iter().try_for_each(|flow| check_ways(scenario, flow).and_then(|()| check_loaded(flow)))?;
         let network = Network::new(scenario, run.seed, carriage);
         let flows = scenario.flows.len();
+        let further: Vec<_> = scenario.further_legs().map(|(flow, leg, _)| (flow, leg)).collect();
         let (links, flow_count) = (network.links() as u32, flows as u32);
         let endpoints = links;
-        let instants = endpoints + 2 * flow_count;
+        let instants = endpoints + 2 * (flow_count + further.len() as u32);
         let sampling = instants + flow_count;
         let sources = FirstSources { endpoints, instants, sampling, limit: sampling + 1 };
         let interval = scenario.measure.series.filter(|interval| *interval > Time::ZERO);
-        let mut world = World::new(network, sources.limit as usize + 1, flows, interval, scenario.time_limit);
+        let proxies = scenario.proxies.iter().map(Proxy::new).collect();
+        let mut world = World::new(network, proxies, sources.limit as usize + 1, flows, interval, scenario.time_limit);
         let starts: Vec<Time> = scenario.flows.iter().map(|flow| flow.start_in(run.seed)).collect();
         for (source, start) in (instants..).zip(&starts) {
             world.queue.set(source, *start);
@@ -64,7 +70,17 @@ impl<'a> Engine<'a> {
         }
         world.queue.set(sources.limit, scenario.time_limit);
         let flows = starts.into_iter().map(Flow::Ahead).collect();
-        Ok(Self { run, scenario, world, flows, live: Vec::new(), tables: Tables::default(), sources, events: 0 })
+        Ok(Self {
+            run,
+            scenario,
+            world,
+            flows,
+            further,
+            live: Vec::new(),
+            tables: Tables::default(),
+            sources,
+            events: 0,
+        })
     }
 
     /// Carries out all events.
@@ -106,8 +122,9 @@ impl<'a> Engine<'a> {
         } else if source < self.sources.instants {
             let endpoint = source - self.sources.endpoints;
             let end = if endpoint % 2 == 0 { End::From } else { End::To };
-            if let Flow::Tcp(flow) = &mut self.flows[endpoint as usize / 2] {
-                flow.on_timer(now, end, &mut self.world);
+            let (flow, leg) = self.leg(endpoint / 2);
+            if let Flow::Tcp(flow) = &mut self.flows[flow as usize] {
+                flow.on_timer(now, (leg, end), &mut self.world);
             }
         } else if source < self.sources.sampling {
             self.instant(now, source - self.sources.instants);
@@ -118,13 +135,23 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// The flow of a connection, and which of its legs it is.
+    #[inline]
+    fn leg(&self, connection: u32) -> (u32, u32) {
+        match connection.checked_sub(self.flows.len() as u32) {
+            None => (connection, 0),
+            Some(further) => self.further[further as usize],
+        }
+    }
+
     /// A packet arrives at its destination.
     #[inline]
     fn packet(&mut self, now: Time, packet: &NetPacket) {
-        match (&mut self.flows[packet.way as usize / 2], &packet.payload) {
+        let (flow, leg) = self.leg(packet.way / 2);
+        match (&mut self.flows[flow as usize], &packet.payload) {
             (Flow::Tcp(flow), Payload::Tcp(segment)) => {
                 let end = if packet.way % 2 == 0 { End::To } else { End::From };
-                flow.on_segment(now, end, segment, packet.ecn == Ecn::Marked, &mut self.world);
+                flow.on_segment(now, (leg, end), segment, packet.ecn == Ecn::Marked, &mut self.world);
             }
             (Flow::Datagram(flow), Payload::Udp(datagram)) => {
                 flow.on_datagram(now, packet.way, *datagram, &mut self.world);
@@ -136,12 +163,14 @@ impl<'a> Engine<'a> {
 
     #[cold]
     fn packet_gone(&mut self, at: Time, packet: &NetPacket) {
-        if let Flow::Datagram(flow) = &mut self.flows[packet.way as usize / 2] {
+        let (flow, _) = self.leg(packet.way / 2);
+        if let Flow::Datagram(flow) = &mut self.flows[flow as usize] {
             flow.gone(at, &mut self.world);
         }
     }
 
     /// A flow begins, or one of its applications has something to do.
+    #[inline(never)]
     fn instant(&mut self, now: Time, number: u32) {
         let (source, measure) = (self.sources.instants + number, &self.scenario.measure);
         let spec = &self.scenario.flows[number as usize];
@@ -152,8 +181,17 @@ impl<'a> Engine<'a> {
             self.live.push(number);
             *flow = match &spec.traffic {
                 Traffic::Tcp { tcp, app } => {
-                    let sources = Sources { way, timers: self.sources.endpoints + way, instant: source };
-                    Flow::Tcp(Box::new(TcpFlow::start(now, sources, spec, (tcp, app), self.run.seed, measure)))
+                    let flows = self.scenario.flows.len() as u32;
+                    let further = (flows..).zip(&self.further).filter(|(_, (flow, _))| *flow == number);
+                    let connections = [number].into_iter().chain(further.map(|(connection, _)| connection));
+                    let sources: Vec<_> = connections
+                        .map(|connection| Sources {
+                            way: 2 * connection,
+                            timers: self.sources.endpoints + 2 * connection,
+                        })
+                        .collect();
+                    let traffic = (&**tcp, app);
+                    Flow::Tcp(Box::new(TcpFlow::start(now, &sources, source, spec, traffic, self.run.seed, measure)))
                 }
                 Traffic::Datagrams(datagrams) => {
                     Flow::Datagram(Box::new(DatagramFlow::start(now, way, (spec, datagrams), self.run.seed, measure)))
@@ -173,22 +211,55 @@ impl<'a> Engine<'a> {
     }
 
     /// An interval of the series ends.
+    #[cold]
     fn sample(&mut self, now: Time) {
         let (flows, scenario, table, run) = (&mut self.flows, self.scenario, &mut self.tables.series, self.run.index);
         self.live.retain(|number| {
-            let id = FlowId { run, flow: &scenario.flows[*number as usize].name };
-            let (row, end) = match &mut flows[*number as usize] {
-                Flow::Tcp(flow) => (flow.series_row(now, id), flow.meter.end()),
-                Flow::Datagram(flow) => (flow.series_row(now, id), flow.meter().end()),
-                Flow::Ahead(_) => (None, None),
+            let id = FlowId { run, flow: &scenario.flows[*number as usize].name, leg: None };
+            let end = match &mut flows[*number as usize] {
+                Flow::Tcp(flow) => {
+                    flow.write_series(now, id, &mut |row| table.push(row));
+                    flow.meter.end()
+                }
+                Flow::Datagram(flow) => {
+                    if let Some(row) = flow.series_row(now, id) {
+                        table.push(row);
+                    }
+                    flow.meter().end()
+                }
+                Flow::Ahead(_) => None,
             };
-            if let Some(row) = row {
-                table.push(row);
-            }
             end.is_none_or(|end| end > now)
         });
+        self.sample_proxies(now);
         if let Some(interval) = scenario.measure.series {
             self.world.queue.set(self.sources.sampling, now + interval);
+        }
+    }
+
+    /// The states of the proxies at the end of an interval.
+    fn sample_proxies(&mut self, now: Time) {
+        let mut states = vec![(0, 0); self.scenario.proxies.len()];
+        if states.is_empty() {
+            return;
+        }
+        for flow in &self.flows {
+            if let Flow::Tcp(flow) = flow {
+                flow.add_to(&mut states);
+            }
+        }
+        let proxies = self.scenario.proxies.iter().zip(&self.world.proxies);
+        for ((spec, proxy), (connections, unread_bytes)) in proxies.zip(states) {
+            let (held_bytes, held_max_bytes) = proxy.held();
+            self.tables.proxies.push(ProxyRow {
+                run: self.run.index,
+                proxy: spec.name.clone(),
+                t_s: now.as_secs_f64(),
+                connections,
+                unread_bytes,
+                held_bytes,
+                held_max_bytes,
+            });
         }
     }
 

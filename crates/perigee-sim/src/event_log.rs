@@ -58,6 +58,7 @@ impl EventLog {
         self.rows.push(EventRow {
             run: 0,
             flow,
+            leg: None,
             t_s: now.as_secs_f64(),
             event,
             sequence,

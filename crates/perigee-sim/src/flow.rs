@@ -24,7 +24,7 @@ impl Flow {
                 row.start_s = start.as_secs_f64();
                 tables.flows.push(row);
             }
-            Self::Tcp(flow) => flow.write(row, stop, tables),
+            Self::Tcp(flow) => flow.write(run, &run.scenario.flows[number], row, stop, tables),
             Self::Datagram(flow) => flow.write(row, stop, tables),
         }
     }

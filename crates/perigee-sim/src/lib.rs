@@ -7,15 +7,18 @@
 mod calendar;
 mod capture;
 mod captures;
+mod connection;
 mod datagram_flow;
 mod engine;
 mod event_log;
 mod flow;
 mod network;
 mod packet;
+mod proxy;
 mod queue;
 mod result;
 mod ring;
+mod split;
 mod tcp_flow;
 #[cfg(test)]
 mod tests;

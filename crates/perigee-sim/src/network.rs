@@ -39,7 +39,7 @@ impl Default for Carriage {
 /// All links of a run, and the packets on them.
 pub(crate) struct Network {
     hops: Vec<Hop>,
-    /// The first link of each way: flow times two, plus one for the way back.
+    /// The first link of each way: connection times two, plus one for the way back.
     first: Vec<u32>,
     /// Where the row of each way begins in `next`.
     row: Vec<u32>,
@@ -84,7 +84,7 @@ impl Network {
         let links = &scenario.links;
         let captures = Captures::new(scenario, carriage.capture_payload);
         let hops: Vec<Hop> = links.iter().map(|link| Hop::new(link, seed, scenario.measure.series, carriage)).collect();
-        let paths = || scenario.flows.iter().flat_map(|flow| [&flow.forward, &flow.back]);
+        let paths = || scenario.ways().flatten();
         let (row, mut next) = route_rows(links.len(), paths());
         // A capture wants each node's packets in the order of time.
         if carriage.cut_through && captures.is_none() {

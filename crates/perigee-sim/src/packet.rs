@@ -7,7 +7,8 @@ use perigee_units::Time;
 /// An IP packet on its way through the network.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NetPacket {
-    /// Flow times two, plus one on the way back.
+    /// Connection times two, plus one on the way back. A connection has the number of its flow; further legs of flows that
+    /// proxies split are numbered after all flows.
     pub(crate) way: u32,
     /// Size of the IP packet.
     pub(crate) bytes: u16,

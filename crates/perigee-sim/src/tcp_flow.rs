@@ -1,27 +1,28 @@
-//! A TCP connection between two nodes: endpoints and events. The script of the flow's application says what its ends do.
+//! A flow over TCP: one connection between two nodes, or the legs that proxies make of it, and the script of its application,
+//! which says what its ends do.
 //!
 //! The data goes from `from` to `to`; either opens the connection.
 
-use perigee_link::Ecn;
 use perigee_results::{
     EventRow, FlowId, FlowRow, Measure, Meter, Outcome, SenderCounts, SenderState, SeriesRow, Tables,
 };
-use perigee_study::{FlowSpec, Opener, Tcp};
-use perigee_tcp::{Config, Endpoint, Failure, Flags, Info, Segment};
+use perigee_study::{FlowSpec, Opener, Run, Tcp};
+use perigee_tcp::{Endpoint, Failure, Flags, Segment};
 use perigee_traffic::{Action, App, End, Facts, Script};
 use perigee_units::Time;
 
-use crate::event_log::EventLog;
-use crate::packet::{NetPacket, Payload};
+use crate::connection::{sent, state, Connection, Side, Sources};
+use crate::split::Split;
 use crate::world::World;
 
 /// One TCP flow.
 pub(crate) struct TcpFlow {
-    /// By end: its endpoint; gone once the connection is closed.
-    ends: [Option<Box<Endpoint>>; 2],
-    sources: Sources,
-    /// Bytes of its packets' IP headers.
-    ip_header: u16,
+    /// The connection; of a flow that is split, its first leg.
+    connection: Connection,
+    /// The further legs, and what goes on between them.
+    split: Option<Box<Split>>,
+    /// Event source of [`TcpFlow::on_instant`].
+    instant: u32,
     pub(crate) meter: Meter,
     script: Script,
     /// By end: the count of bytes delivered there at which its application has something to do.
@@ -38,27 +39,14 @@ pub(crate) struct TcpFlow {
     outcome: Outcome,
     /// Of a connection that failed before it was established: the opener's timeouts.
     opener_timeouts: u64,
-    /// What the endpoint at `from` had done when the flow ended.
-    last: Option<Info>,
-    log: Option<Box<EventLog>>,
-}
-
-/// Where a flow's numbers begin.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sources {
-    /// The way of the packets that `from` sends; the next number is the way back.
-    pub(crate) way: u32,
-    /// Event source of the timer at `from`; the next number is that at `to`.
-    pub(crate) timers: u32,
-    /// Event source of [`TcpFlow::on_instant`].
-    pub(crate) instant: u32,
 }
 
 impl TcpFlow {
-    /// A flow that begins now.
+    /// A flow that begins now. `sources` are those of its connection, and of its further legs.
     pub(crate) fn start(
         now: Time,
-        sources: Sources,
+        sources: &[Sources],
+        instant: u32,
         spec: &FlowSpec,
         (tcp, app): (&Tcp, &App),
         seed: u64,
@@ -68,23 +56,37 @@ impl TcpFlow {
             Opener::Sender => End::From,
             Opener::Receiver => End::To,
         };
-        let seed_of = |end: &str| spec.stream(seed, end).next_u64();
-        let endpoint = |end: End, config| {
-            let seed = seed_of(if end == End::From { "from" } else { "to" });
-            if end == opener {
-                let mut client = Endpoint::client(config, &tcp.cc, seed);
-                client.open(now);
-                client
-            } else {
-                Endpoint::server(config, &tcp.cc, seed)
-            }
+        let side = |config, cc, name: &str| Side {
+            config,
+            cc,
+            seed: spec.stream(seed, name).next_u64(),
+            mss: spec.segment(config.mss),
         };
-        let fitted = |config: &Config| Config { mss: spec.segment(config.mss), ..config.clone() };
-        let (from, to) = (endpoint(End::From, &fitted(&tcp.from)), endpoint(End::To, &fitted(&tcp.to)));
-        Self {
-            ends: [Some(Box::new(from)), Some(Box::new(to))],
-            sources,
-            ip_header: spec.ip.header_bytes(),
+        let (mut connections, mut legs) = (Vec::new(), tcp.legs.iter());
+        let mut add = |from: Side<'_>, to: Side<'_>, sources: Sources| {
+            let ends = [from.endpoint(opener == End::From), to.endpoint(opener == End::To)];
+            connections.push(Connection::new(ends, sources, spec.ip.header_bytes(), measure.events));
+        };
+        for (number, sources) in sources.iter().enumerate() {
+            let (from, to) = match legs.next() {
+                None => (side(&tcp.from, &tcp.cc, "from"), side(&tcp.to, &tcp.cc, "to")),
+                Some(leg) => {
+                    let name = |own: bool, end: &str| if own { end.to_owned() } else { format!("leg/{number}/{end}") };
+                    let from = side(&leg.sender.config, &leg.sender.cc, &name(number == 0, "from"));
+                    (from, side(&leg.receiver.config, &leg.receiver.cc, &name(leg.proxy.is_none(), "to")))
+                }
+            };
+            add(from, to, *sources);
+        }
+        let mut connections = connections.into_iter();
+        let connection = connections.next().expect("a flow has a connection");
+        let rest: Vec<_> = connections.collect();
+        let split =
+            (!rest.is_empty()).then(|| Box::new(Split::new(rest, &tcp.legs, opener, instant, (app.amount(), measure))));
+        let mut flow = Self {
+            connection,
+            split,
+            instant,
             meter: Meter::new(now, measure, Some(app.amount())),
             script: spec.script(app, now, seed),
             awaited: [u64::MAX; 2],
@@ -95,37 +97,87 @@ impl TcpFlow {
             established: None,
             outcome: Outcome::TimeLimit,
             opener_timeouts: 0,
-            last: None,
-            log: measure.events.then(Box::default),
+        };
+        if let Some(host) = flow.host_mut(opener) {
+            host.open(now);
         }
+        if let Some(split) = &mut flow.split {
+            split.begin(now, &mut flow.connection);
+        }
+        flow
     }
 
-    /// A segment arrives at an end.
+    /// A segment arrives at an end of a leg; a connection that is not split has leg 0 only.
     #[inline]
-    pub(crate) fn on_segment(&mut self, now: Time, end: End, segment: &Segment, marked: bool, world: &mut World) {
-        let Some(host) = self.ends[end as usize].as_deref_mut() else { return };
+    pub(crate) fn on_segment(
+        &mut self,
+        now: Time,
+        (leg, end): (u32, End),
+        segment: &Segment,
+        marked: bool,
+        world: &mut World,
+    ) {
+        if self.split.is_some() {
+            return self.on_segment_of_leg(now, (leg, end), segment, marked, world);
+        }
+        let Some(host) = self.connection.ends[end as usize].as_deref_mut() else { return };
         host.on_segment(now, segment, marked);
         if end == End::From {
             if let Some(rtt) = host.take_rtt() {
                 self.meter.round_trip(rtt);
             }
-            if let Some(log) = &mut self.log {
-                log.acknowledged(now, segment, host);
-            }
             let received = host.received();
-            self.transmit(now, end, world);
+            self.connection.log_acknowledged(now, segment);
+            self.connection.transmit(now, end, world);
             if received >= self.awaited[End::From as usize] {
                 self.attend(now, world);
             }
         } else {
             let (received, arrived) = (host.received(), host.arrived());
-            self.transmit(now, end, world);
-            if arrived != self.meter.arrived() {
-                let passed = self.meter.deliver(now, received, arrived);
-                if passed || received >= self.awaited[End::To as usize] {
-                    self.delivered(now, world);
-                }
+            self.connection.transmit(now, end, world);
+            self.arrived(now, received, arrived, world);
+        }
+        if segment.flags.0 & (Flags::RST | Flags::FIN) != 0 && self.closed(now, end, segment, world) {
+            return;
+        }
+        if self.attentive {
+            self.attend(now, world);
+        }
+        self.connection.schedule(end, world);
+    }
+
+    /// So many bytes have arrived at `to`.
+    #[inline]
+    fn arrived(&mut self, now: Time, received: u64, arrived: u64, world: &mut World) {
+        if arrived != self.meter.arrived() {
+            let passed = self.meter.deliver(now, received, arrived);
+            if passed || received >= self.awaited[End::To as usize] {
+                self.delivered(now, world);
             }
+        }
+    }
+
+    /// A segment arrives at an end of a leg of a flow that is split.
+    #[inline(never)]
+    fn on_segment_of_leg(
+        &mut self,
+        now: Time,
+        (leg, end): (u32, End),
+        segment: &Segment,
+        marked: bool,
+        world: &mut World,
+    ) {
+        let Some(split) = &mut self.split else { return };
+        if !split.on_segment(now, (leg, end), segment, marked, &mut self.connection, world) {
+            return;
+        }
+        // The end is one of the flow's own.
+        let Some(host) = self.host(end) else { return };
+        let (received, arrived) = (host.received(), host.arrived());
+        if end == End::To {
+            self.arrived(now, received, arrived, world);
+        } else if received >= self.awaited[End::From as usize] {
+            self.attend(now, world);
         }
         if segment.flags.0 & (Flags::RST | Flags::FIN) != 0 && self.closed(now, end, segment, world) {
             return;
@@ -136,34 +188,39 @@ impl TcpFlow {
         self.schedule(end, world);
     }
 
-    /// The timer of an end fires; it may be early.
-    pub(crate) fn on_timer(&mut self, now: Time, end: End, world: &mut World) {
-        world.queue.remove(self.sources.timers + end as u32);
-        let Some(host) = self.ends[end as usize].as_deref_mut() else { return };
-        if host.next_timer().is_some_and(|at| at <= now) {
-            host.on_timer(now);
-            if let (End::From, Some(log)) = (end, &mut self.log) {
-                log.timer(now, host);
-            }
-            if host.failure().is_some() && self.failed(now, end, world) {
+    /// The timer of an end of a leg fires; it may be early.
+    pub(crate) fn on_timer(&mut self, now: Time, (leg, end): (u32, End), world: &mut World) {
+        if let Some(split) = &mut self.split {
+            if !split.on_timer(now, (leg, end), &mut self.connection, world) {
                 return;
             }
-            self.transmit(now, end, world);
-            if self.attentive {
-                self.attend(now, world);
+        } else {
+            world.queue.remove(self.connection.sources.timers + end as u32);
+            if !self.connection.on_timer(now, end) {
+                return self.connection.schedule(end, world);
             }
+        }
+        if self.host(end).is_some_and(|host| host.failure().is_some()) && self.failed(now, end, world) {
+            return;
+        }
+        self.transmit(now, end, world);
+        if self.attentive {
+            self.attend(now, world);
         }
         self.schedule(end, world);
     }
 
-    /// The flow has begun, or an instant has come that an application or the meter waits for.
+    /// The flow has begun, or an instant has come that an application, the meter or a proxy waits for.
     pub(crate) fn on_instant(&mut self, now: Time, world: &mut World) {
         if self.meter.next_instant() <= now {
             self.meter.record_progress(now, self.sent());
         }
+        if let Some(split) = &mut self.split {
+            split.on_instant(now, &mut self.connection, world);
+        }
         if self.meter.end().is_none() && self.script.ends_at() <= now {
             // A connection that was not established by then has carried nothing of what was asked for.
-            let established = self.sender_info().is_some();
+            let established = self.connection.sender_info().is_some();
             self.finish(now, if established { Outcome::Completed } else { Outcome::TimeLimit }, world);
         } else if self.due.iter().any(|at| *at <= now) {
             self.attend(now, world);
@@ -173,17 +230,34 @@ impl TcpFlow {
         self.schedule_all(world);
     }
 
-    /// The row of the series that ends at `now`.
-    pub(crate) fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow> {
-        let info = self.info();
+    /// The rows of the series that end at `now`: of the flow, then of its legs.
+    pub(crate) fn write_series(&mut self, now: Time, id: FlowId<'_>, rows: &mut impl FnMut(SeriesRow)) {
+        let info = self.connection.info().filter(|_| self.split.is_none());
         let state = info.as_ref().map_or_else(SenderState::default, state);
-        self.meter.series_row(now, id, sent(info.as_ref()), state)
+        let counts = if self.split.is_none() { sent(info.as_ref()) } else { SenderCounts::default() };
+        let state = SenderState { acked_bytes: self.acked(), ..state };
+        self.meter.series_row(now, id, counts, state).map(&mut *rows);
+        if let Some(split) = &mut self.split {
+            split.write_series(now, id, &self.connection, rows);
+        }
+    }
+
+    /// Adds what proxies have of it to their states: connections, and bytes that are not read.
+    pub(crate) fn add_to(&self, proxies: &mut [(u32, u64)]) {
+        if let Some(split) = &self.split {
+            split.add_to(&self.connection, proxies);
+        }
+    }
+
+    /// Payload that the sender knows to have arrived: at the receiver, or at the first proxy.
+    fn acked(&self) -> u64 {
+        self.connection.info().map_or(0, |info| info.snd_una)
     }
 
     /// The run ends, and the flow with it, not completed.
     pub(crate) fn cut_off(&mut self, now: Time, outcome: Outcome) {
         if self.meter.end().is_none() {
-            self.last = self.sender_info();
+            self.connection.last = self.connection.sender_info();
             self.outcome = outcome;
             self.meter.finish(now);
         }
@@ -203,25 +277,31 @@ impl TcpFlow {
     /// The connection has failed at an end; whether the flow ends with it. Both ends are gone then.
     #[cold]
     fn failed(&mut self, now: Time, end: End, world: &mut World) -> bool {
-        let failure = self.ends[end as usize].as_deref().and_then(Endpoint::failure);
+        let failure = self.host(end).and_then(Endpoint::failure);
         let Some(failure) = failure.filter(|_| self.meter.end().is_none()) else { return false };
         let outcome = match failure {
             Failure::Refused => Outcome::Refused,
-            Failure::Reset => Outcome::Reset,
+            Failure::Reset | Failure::Aborted => Outcome::Reset,
             Failure::TimedOut => Outcome::TimedOut,
         };
         self.opener_timeouts = self.opener_timeouts();
         self.finish(now, outcome, world);
-        self.ends = [None, None];
-        for source in [self.sources.timers, self.sources.timers + 1, self.sources.instant] {
-            world.queue.remove(source);
+        if self.split.is_none() {
+            self.connection.ends = [None, None];
+            for source in [self.connection.sources.timers, self.connection.sources.timers + 1, self.instant] {
+                world.queue.remove(source);
+            }
         }
         true
     }
 
-    /// What the sender has done so far, or had when the flow ended.
+    /// What the sender has done so far, or had when the flow ended; nobody counts it from end to end where proxies split
+    /// the flow.
     fn sent(&self) -> SenderCounts {
-        sent(self.info().as_ref())
+        if self.split.is_some() {
+            return SenderCounts::default();
+        }
+        sent(self.connection.info().as_ref())
     }
 
     /// How far it is, from 0 to 1.
@@ -233,62 +313,64 @@ impl TcpFlow {
         }
     }
 
-    /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends there.
-    pub(crate) fn write(&mut self, mut row: FlowRow, stop: Time, tables: &mut Tables) {
+    /// Adds the flow and its legs to the tables; `row` has its description. A flow that has not ended by `stop` ends there.
+    pub(crate) fn write(&mut self, run: &Run, spec: &FlowSpec, mut row: FlowRow, stop: Time, tables: &mut Tables) {
         self.meter.fill(&mut row, stop, self.sent());
         row.set_outcome(self.outcome);
-        row.rto_count = Some(self.info().map_or(self.opener_timeouts(), |info| info.rto_count) as u32);
+        let is_split = self.split.is_some();
+        let timeouts = self.connection.info().map_or(self.opener_timeouts(), |info| info.rto_count) as u32;
+        row.rto_count = (!is_split).then_some(timeouts);
         row.handshake_ms = self.established.map(|at| (at - self.meter.start()).as_millis_f64());
-        let id = FlowId { run: row.run, flow: &row.flow };
+        let id = FlowId::of(&row);
         self.script.write_exchanges(id, &mut tables.exchanges);
-        for event in self.log.take().map_or_else(Vec::new, |log| log.into_rows()) {
-            tables.events.push(EventRow { run: id.run, flow: id.flow.clone(), ..event });
+        let leg = is_split.then_some(1);
+        for event in self.connection.log.take().map_or_else(Vec::new, |log| log.into_rows()) {
+            tables.events.push(EventRow { run: id.run, flow: id.flow.clone(), leg, ..event });
         }
         self.meter.write_flow(row, tables);
-    }
-
-    /// The sender's state: now, or when the flow ended.
-    fn info(&self) -> Option<Info> {
-        self.last.clone().or_else(|| self.sender_info())
-    }
-
-    fn sender_info(&self) -> Option<Info> {
-        // What the handshake takes is not the flow's data.
-        self.ends[End::From as usize].as_deref().filter(|from| from.was_established()).map(Endpoint::info)
+        if let Some(split) = &mut self.split {
+            split.write(run, spec, self.outcome, stop, &self.connection, tables);
+        }
     }
 
     fn opener_timeouts(&self) -> u64 {
-        self.ends[self.opener as usize].as_deref().map_or(self.opener_timeouts, |opener| opener.info().rto_count)
+        self.host(self.opener).map_or(self.opener_timeouts, |opener| opener.info().rto_count)
     }
 
-    /// Sends all that an end has to send.
+    /// The endpoint at an end of the flow.
+    #[inline]
+    fn host(&self, end: End) -> Option<&Endpoint> {
+        match (&self.split, end) {
+            (Some(split), End::To) => split.last().ends[end as usize].as_deref(),
+            _ => self.connection.ends[end as usize].as_deref(),
+        }
+    }
+
+    #[inline]
+    fn host_mut(&mut self, end: End) -> Option<&mut Endpoint> {
+        self.of_end(end).ends[end as usize].as_deref_mut()
+    }
+
+    /// The connection that an end of the flow has.
+    #[inline]
+    fn of_end(&mut self, end: End) -> &mut Connection {
+        match (&mut self.split, end) {
+            (Some(split), End::To) => split.last_mut(),
+            _ => &mut self.connection,
+        }
+    }
+
     #[inline]
     fn transmit(&mut self, now: Time, end: End, world: &mut World) {
-        let Some(host) = self.ends[end as usize].as_deref_mut() else { return };
-        while let Some(segment) = host.poll_transmit(now) {
-            if let (End::From, Some(log)) = (end, &mut self.log) {
-                log.sent(now, &segment, host);
-            }
-            let ecn = if segment.ect { Ecn::Capable } else { Ecn::NotCapable };
-            let way = self.sources.way + end as u32;
-            let bytes = self.ip_header + (segment.header_bytes() as u16) + segment.len;
-            world.send(now, NetPacket { way, bytes, ecn, payload: Payload::Tcp(segment) });
-        }
+        self.of_end(end).transmit(now, end, world);
     }
 
-    /// Moves the event of an end's timer only where it would come too late: most deadlines move on before they are due.
     #[inline]
     fn schedule(&mut self, end: End, world: &mut World) {
-        let Some(host) = self.ends[end as usize].as_deref() else { return };
-        let source = self.sources.timers + end as u32;
-        if let Some(at) = host.next_timer() {
-            if world.queue.due(source).is_none_or(|due| at < due) {
-                world.queue.set(source, at);
-            }
-        }
+        self.of_end(end).schedule(end, world);
     }
 
-    /// As [`TcpFlow::schedule`] for both ends, and the next instant that an application or the meter waits for.
+    /// Schedules the timers of both ends, and the next instant that an application or the meter waits for.
     fn schedule_all(&mut self, world: &mut World) {
         self.schedule(End::From, world);
         self.schedule(End::To, world);
@@ -296,11 +378,12 @@ impl TcpFlow {
             _ if self.meter.end().is_some() => Time::MAX,
             [from, to] => from.min(to).min(self.script.ends_at()),
         };
-        let next = app.min(self.meter.next_instant());
+        let legs = self.split.as_ref().map_or(Time::MAX, |split| split.next_instant());
+        let next = app.min(self.meter.next_instant()).min(legs);
         if next == Time::MAX {
-            world.queue.remove(self.sources.instant);
+            world.queue.remove(self.instant);
         } else {
-            world.queue.set(self.sources.instant, next);
+            world.queue.set(self.instant, next);
         }
     }
 
@@ -321,13 +404,14 @@ impl TcpFlow {
     /// The applications look at their ends: while the connection opens or closes, and where one has something to do.
     #[cold]
     fn attend(&mut self, now: Time, world: &mut World) {
-        let [Some(from), Some(to)] = &self.ends else { return self.release(world) };
+        let (Some(from), Some(to)) = (self.host(End::From), self.host(End::To)) else { return self.release(world) };
         let opener = if self.opener == End::From { from } else { to };
-        if self.established.is_none() && opener.is_established() {
+        let (is_open, both) = (opener.is_established(), from.is_established() && to.is_established());
+        if self.established.is_none() && is_open {
             self.established = Some(now);
         }
         if self.meter.end().is_none() {
-            self.attentive = self.closing || !(from.is_established() && to.is_established());
+            self.attentive = self.closing || !both;
             self.act(now, End::To);
             self.act(now, End::From);
         } else {
@@ -340,7 +424,13 @@ impl TcpFlow {
 
     /// The application at an end that is connected does what is next there.
     fn act(&mut self, now: Time, end: End) {
-        let Some(host) = self.ends[end as usize].as_deref_mut().filter(|host| host.is_established()) else { return };
+        let Some(host) = (match (&mut self.split, end) {
+            (Some(split), End::To) => split.last_mut().ends[end as usize].as_deref_mut(),
+            _ => self.connection.ends[end as usize].as_deref_mut(),
+        })
+        .filter(|host| host.is_established()) else {
+            return;
+        };
         let (mut awaited, mut due) = (u64::MAX, Time::MAX);
         loop {
             let facts = Facts { now, received: host.received(), closed: host.peer_closed() };
@@ -369,44 +459,27 @@ impl TcpFlow {
 
     /// The flow ends; the connection closes after it.
     fn finish(&mut self, now: Time, outcome: Outcome, world: &mut World) {
-        self.last = self.sender_info();
+        self.connection.last = self.connection.sender_info();
         self.meter.finish(now);
         world.flow_ended(now);
         self.outcome = outcome;
         self.awaited = [u64::MAX; 2];
         self.attentive = true;
-        for end in self.ends.iter_mut().flatten() {
-            end.close();
+        if let Some(split) = &mut self.split {
+            split.finish(now, &mut self.connection);
+        }
+        for end in [End::From, End::To] {
+            if let Some(host) = self.host_mut(end) {
+                host.close();
+            }
         }
     }
 
     /// Gives up the memory of ends that are closed.
     fn release(&mut self, world: &mut World) {
-        for (end, source) in self.ends.iter_mut().zip(self.sources.timers..) {
-            if end.as_deref().is_some_and(Endpoint::is_closed) {
-                *end = None;
-                world.queue.remove(source);
-            }
+        if self.split.is_none() {
+            self.connection.release(world);
         }
-    }
-}
-
-/// The packets of a sender so far.
-fn sent(info: Option<&Info>) -> SenderCounts {
-    info.map_or(SenderCounts::counted(0, 0), |info| {
-        SenderCounts::counted(info.sent_packets, info.retransmitted_packets)
-    })
-}
-
-/// A sender's state for a row of the series.
-fn state(info: &Info) -> SenderState {
-    SenderState {
-        acked_bytes: info.snd_una,
-        cwnd_packets: Some(info.cwnd),
-        ssthresh_packets: info.ssthresh,
-        srtt_ms: (info.srtt > Time::ZERO).then(|| info.srtt.as_millis_f64()),
-        inflight_packets: Some(info.inflight),
-        pacing_mbps: info.pacing_rate_bps.map(|bps| bps as f64 / 1e6),
     }
 }
 

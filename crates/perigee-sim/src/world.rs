@@ -4,12 +4,14 @@ use perigee_units::Time;
 
 use crate::network::{Fate, Network};
 use crate::packet::NetPacket;
+use crate::proxy::Proxy;
 use crate::queue::EventQueue;
 
 /// The shared part of a run.
 pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) queue: EventQueue,
+    pub(crate) proxies: Vec<Proxy>,
     /// Flows that have not ended.
     open_flows: usize,
     /// The latest end of a flow.
@@ -21,9 +23,24 @@ pub(crate) struct World {
 
 impl World {
     /// A run of so many flows and event sources, that ends at `limit` at the latest.
-    pub(crate) fn new(network: Network, sources: usize, flows: usize, interval: Option<Time>, limit: Time) -> Self {
+    pub(crate) fn new(
+        network: Network,
+        proxies: Vec<Proxy>,
+        sources: usize,
+        flows: usize,
+        interval: Option<Time>,
+        limit: Time,
+    ) -> Self {
         let stop = whole_intervals(limit, interval);
-        Self { network, queue: EventQueue::new(sources), open_flows: flows, last_end: Time::ZERO, interval, stop }
+        Self {
+            network,
+            queue: EventQueue::new(sources),
+            proxies,
+            open_flows: flows,
+            last_end: Time::ZERO,
+            interval,
+            stop,
+        }
     }
 
     /// Gives a packet to the first link of its way.

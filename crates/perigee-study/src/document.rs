@@ -6,7 +6,8 @@ use perigee_units::suggestion;
 use crate::flows::FLOW;
 use crate::hosts::TCP;
 use crate::keys::{LINK, LIVE, MEASURE, STUDY};
-use crate::reader::{clip, keys_of, text_of, value};
+use crate::proxies::{PROXY, SIDE};
+use crate::reader::{clip, items_of, keys_of, text_of, value};
 use crate::section::{Kind, Section};
 
 /// The tree of a study and what was laid over it.
@@ -63,8 +64,11 @@ impl Document {
             ["flow", ref rest @ ..] if !rest.is_empty() => {
                 Ok(self.names_in("flows").iter().map(|name| join("flows", name, rest)).collect())
             }
-            [table @ ("flows" | "links" | "link"), name, ref rest @ ..] if !rest.is_empty() => {
-                let table = if table == "flows" { table } else { "links" };
+            ["proxy", ref rest @ ..] if !rest.is_empty() => {
+                Ok(self.names_in("proxies").iter().map(|name| join("proxies", name, rest)).collect())
+            }
+            [table @ ("flows" | "proxies" | "links" | "link"), name, ref rest @ ..] if !rest.is_empty() => {
+                let table = if table == "link" { "links" } else { table };
                 let names = self.names_in(table);
                 if names.iter().any(|known| known == name) {
                     return Ok(vec![join(table, name, rest)]);
@@ -115,6 +119,13 @@ impl Document {
                     entries.retain(|(name, _)| name != instead);
                 }
                 Ok(())
+            }
+            ["proxies", proxy, "sides", link, ref rest @ ..] if !rest.is_empty() => {
+                let sides = self.table_named("proxies", proxy).and_then(|table| table.get_mut("sides"));
+                set_key(sides.and_then(|sides| sides.get_mut(link)), &SIDE, rest, &segments, value)
+            }
+            ["proxies", proxy, ref rest @ ..] => {
+                set_key(self.table_named("proxies", proxy), &PROXY, rest, &segments, value)
             }
             ["inputs", name] => {
                 self.inputs.retain(|(known, _)| known != name);
@@ -212,14 +223,6 @@ fn known_key(section: &Section, name: &str, whole: &[&str], value: &Node) -> Res
     })
 }
 
-/// The elements of an array; none of anything else.
-pub(crate) fn items_of(node: &Node) -> &[Node] {
-    match &node.content {
-        Content::Array(items) => items,
-        _ => &[],
-    }
-}
-
 fn default_of(section: &Section, key: &str, like: &Node) -> Option<Node> {
     section.find(key).map(|key| value(key.default, &like.origin))
 }
@@ -229,4 +232,5 @@ const DEEPEST: usize = 12;
 
 /// The key paths there are.
 pub(crate) const PATHS: &str = "seed, rounds, time_limit, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, \
+    proxy.KEY (every proxy), proxies.NAME.KEY, proxies.NAME.sides.LINK.KEY, \
     hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME";

@@ -2,7 +2,7 @@
 
 use perigee_results::{FlowRow, Outcome};
 
-use crate::run::{FlowSpec, Run, Traffic};
+use crate::run::{FlowSpec, Leg, Run, Traffic};
 
 impl Run {
     /// The row of a flow with its description only; `engine` is the one that carries the run out. A flow keeps this row
@@ -26,6 +26,19 @@ impl Run {
             cc_params,
             outcome: Outcome::TimeLimit.name(),
             ..FlowRow::new(self.index, spec.name.clone())
+        }
+    }
+
+    /// The row of a leg of a flow with its description only; `number` is from 0.
+    pub fn leg_row(&self, engine: &str, spec: &FlowSpec, number: u32, leg: &Leg) -> FlowRow {
+        let name_of = |node: u32| self.scenario.nodes[node as usize].clone();
+        FlowRow {
+            leg: Some(number + 1),
+            from_node: name_of(leg.from),
+            to_node: name_of(leg.to),
+            cc: leg.sender.cc.algorithm().name().into(),
+            cc_params: leg.sender.cc_params.clone(),
+            ..self.flow_row(engine, spec)
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::links::direction::{BURST, DIRECTION, OVERHEAD, TIMELINE};
 use crate::links::loss::LOSS;
 use crate::links::queue::QUEUE;
 use crate::links::rate::RATE;
+use crate::proxies::PROXY;
 use crate::section::{key, required, Kind, Section, DAYS_30, LARGEST};
 
 /// The study file itself.
@@ -41,6 +42,7 @@ pub(crate) static STUDY: Section = Section {
         required("links", Kind::Tables(&LINK), "Links between two nodes."),
         key("routes", Kind::Tables(&ROUTE), "", "Exceptions from the shortest path (fewest links; of equals, the one written first)."),
         required("flows", Kind::Tables(&FLOW), "Traffic."),
+        key("proxies", Kind::Tables(&PROXY), "", "Performance enhancing proxies: nodes that split TCP connections."),
         key(
             "vary",
             Kind::Vary,
@@ -168,6 +170,7 @@ mod tests {
     use crate::flows::KINDS;
     use crate::links::direction::forms;
     use crate::links::profile::PROFILE;
+    use crate::proxies::SIDE;
     use crate::reader::value;
     use crate::section::Key;
     use crate::strict::Origin;
@@ -268,7 +271,7 @@ mod tests {
 
     #[test]
     fn every_default_is_what_its_key_takes() {
-        let sections = [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &LIVE];
+        let sections = [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &PROXY, &SIDE, &LIVE];
         for section in sections.into_iter().chain(forms()) {
             for key in
                 section.keys.iter().filter(|key| !key.default.is_empty() && key.name != "title" && key.name != "about")
@@ -281,8 +284,21 @@ mod tests {
 
     #[test]
     fn no_key_is_declared_twice() {
-        let sections =
-            [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &LIVE, &REDUCED, &PROFILE, &DIRECTION];
+        let sections = [
+            &STUDY,
+            &MEASURE,
+            &MILESTONES,
+            &TCP,
+            &LINK,
+            &ROUTE,
+            &FLOW,
+            &PROXY,
+            &SIDE,
+            &LIVE,
+            &REDUCED,
+            &PROFILE,
+            &DIRECTION,
+        ];
         for section in sections.into_iter().chain(forms()) {
             assert_eq!(section.names().collect::<BTreeSet<_>>().len(), section.keys.len(), "{}", section.name);
         }

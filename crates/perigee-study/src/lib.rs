@@ -5,6 +5,7 @@
 //! profiles, recordings and authors' algorithms come from [`Outside`].
 
 mod document;
+mod ends;
 mod flow_row;
 mod flows;
 mod hosts;
@@ -12,9 +13,11 @@ mod keys;
 mod link_reading;
 mod links;
 mod live;
+mod nodes;
 mod outside;
 mod overrides;
 mod plan;
+mod proxies;
 mod read;
 mod reader;
 mod room;
@@ -36,6 +39,6 @@ pub use outside::{Outside, Place, Unusable};
 pub use overrides::Overrides;
 pub use perigee_wire::IpVersion;
 pub use room::{Part, Room};
-pub use run::{FlowSpec, LinkAt, Opener, Run, RunLink, Scenario, Tcp, Traffic};
+pub use run::{FlowSpec, Handshake, Leg, LegEnd, LinkAt, Opener, ProxySpec, Run, RunLink, Scenario, Tcp, Traffic};
 pub use setup::setup_json;
 pub use study::{plan_json, Study, StudyError};

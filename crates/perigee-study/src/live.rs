@@ -3,9 +3,8 @@
 use crate::strict::{Content, Node, StrictError};
 use perigee_units::{suggestion, Time};
 
-use crate::document::items_of;
 use crate::keys::LIVE;
-use crate::reader::{clip, entries_of, text_of, Reader};
+use crate::reader::{clip, entries_of, items_of, text_of, Reader};
 
 /// How a study is carried out between real hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use crate::strict::{Content, Node, Origin, StrictError};
 use perigee_results::Name;
 
-use crate::document::{items_of, Document};
+use crate::document::Document;
 use crate::keys::MAX_RUNS;
 use crate::outside::Outside;
 use crate::overrides::Overrides;
-use crate::read::{draft, json_of, Draft};
-use crate::reader::{clip, entries_of, value};
+use crate::read::{draft, Draft};
+use crate::reader::{clip, entries_of, items_of, json_of, value};
 use crate::values::split_values;
 
 /// What one point of the plan sets: key paths and values.

@@ -1,5 +1,6 @@
 //! Reads one table of a study as its [`Section`] declares it: keys, types, bounds and defaults come from there.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use crate::strict::{self, parse_value, Content, Node, Origin, Read, StrictError, Table};
@@ -94,6 +95,14 @@ pub(crate) fn entries_of(node: &Node) -> &[(String, Node)] {
     }
 }
 
+/// The elements of an array; none of anything else.
+pub(crate) fn items_of(node: &Node) -> &[Node] {
+    match &node.content {
+        Content::Array(items) => items,
+        _ => &[],
+    }
+}
+
 /// The text of a string node.
 pub(crate) fn text_of(node: &Node) -> Option<&str> {
     match &node.content {
@@ -159,6 +168,7 @@ pub(crate) fn check(node: &Node, what: &str, kind: Kind) -> Result<(), StrictErr
         | Kind::Table(_)
         | Kind::Tables(_)
         | Kind::TablePerNode(_)
+        | Kind::PerLink(_)
         | Kind::Process(_)
         | Kind::Set
         | Kind::Vary
@@ -222,7 +232,7 @@ fn names(node: &Node, what: &str) -> Result<(), StrictError> {
         let message = format!("`{what}` is {}", node.kind());
         return Err(StrictError::new(&node.origin, message, "write names in brackets: [\"a\", \"b\"]"));
     };
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for node in nodes {
         name(node, what)?;
         if !seen.insert(text_of(node)) {
@@ -249,6 +259,42 @@ fn three_sizes(node: &Node, what: &str) -> Result<(), StrictError> {
 /// The value of a `--set` or a default, with its origin.
 pub(crate) fn value(text: &str, origin: &Origin) -> Node {
     strict::parse_value(text, origin)
+}
+
+/// A value as JSON.
+pub(crate) fn json_of(node: &Node) -> serde_json::Value {
+    match &node.content {
+        Content::Boolean(b) => (*b).into(),
+        Content::Integer(n) => (*n).into(),
+        Content::Float(x) => (*x).into(),
+        Content::Text(text) => text.as_str().into(),
+        Content::Array(items) => items.iter().map(json_of).collect(),
+        Content::Table(_) => {
+            serde_json::Value::Object(entries_of(node).iter().map(|(key, v)| (key.clone(), json_of(v))).collect())
+        }
+    }
+}
+
+/// The tables of `[[key]]`.
+pub(crate) fn tables<'a>(study: &Reader<'a>, key: &str, example: &str) -> Result<&'a [Node], StrictError> {
+    match study.table.node(key).map(|node| (&node.content, node)) {
+        None => Ok(&[]),
+        Some((Content::Array(items), _)) => Ok(items),
+        Some((_, node)) => {
+            let message = format!("`{key}` is {}", node.kind());
+            Err(StrictError::new(&node.origin, message, format!("write {example}")))
+        }
+    }
+}
+
+/// The name of a table, which no other of its kind may have.
+pub(crate) fn unique(table: &Reader<'_>, names: &mut BTreeSet<String>) -> Result<String, StrictError> {
+    let name: String = table.get("name")?;
+    if names.insert(name.clone()) {
+        return Ok(name);
+    }
+    let message = format!("`{}` = `{name}` is there twice", table.dotted("name"));
+    Err(table.error("name", message, "rename one of them"))
 }
 
 /// Longest name of anything.

@@ -4,7 +4,7 @@
 //! depend on losses; the estimate counts the data twice, as if each packet were retransmitted once. A flow with a
 //! duration lasts at most twice that and a minute, for the packets in flight when its sender stops.
 
-use perigee_results::{Amount, Events, Exchanges, Flows, Links, Measure, Milestones, RowBytes, Series, Table};
+use perigee_results::{Amount, Events, Exchanges, Flows, Links, Measure, Milestones, Proxies, RowBytes, Series, Table};
 use perigee_units::Time;
 
 use crate::run::{FlowSpec, Scenario, Traffic};
@@ -38,16 +38,19 @@ impl Scenario {
         let run = flows.iter().zip(&spans).map(|(flow, span)| flow.start + flow.start_jitter + *span);
         let run = run.max().unwrap_or_default().min(self.time_limit);
         let ticks = |of: Option<Time>, over: Time| of.map_or(0, |every| over.as_nanos() / every.as_nanos().max(1) + 2);
-        let per_flow = |of: Option<Time>| spans.iter().map(|span| ticks(of, *span)).sum::<u64>();
-        let packets: u64 = flows.iter().map(|flow| 2 * self.packets(flow)).sum();
+        let per_flow = |of: Option<Time>| {
+            flows.iter().zip(&spans).map(|(flow, span)| rows_of(flow) * ticks(of, *span)).sum::<u64>()
+        };
+        let packets: u64 = flows.iter().map(|flow| 2 * rows_of(flow) * self.packets(flow)).sum();
         let text = self.longest_name();
         let table = |table: &dyn Table, rows: u64| part(table, rows, text);
         let bins = per_flow(Some(measure.goodput_bin));
         let seen = packets * CAPTURED_PER_PACKET * measure.pcap.len() as u64;
         let mut parts = vec![
-            table(&Flows::default(), flows.len() as u64),
+            table(&Flows::default(), flows.iter().map(rows_of).sum()),
             table(&Series::default(), per_flow(measure.series)),
             table(&Links::default(), ticks(measure.series, run) * self.links.len() as u64),
+            table(&Proxies::default(), ticks(measure.series, run) * self.proxies.len() as u64),
             table(&Exchanges::default(), flows.iter().map(|flow| flow.traffic.exchanges()).sum()),
             table(&Milestones::default(), milestones(measure, flows)),
             // Rows are collected by flow before they are a table.
@@ -92,7 +95,12 @@ fn span(flow: &FlowSpec, limit: Time) -> Time {
 }
 
 fn milestones(measure: &Measure, flows: &[FlowSpec]) -> u64 {
-    (measure.milestones.len() * flows.len()) as u64
+    measure.milestones.len() as u64 * flows.iter().map(rows_of).sum::<u64>()
+}
+
+/// The flow itself, and its legs where proxies split it.
+fn rows_of(flow: &FlowSpec) -> u64 {
+    1 + flow.traffic.tcp().map_or(0, |tcp| tcp.legs.len() as u64)
 }
 
 fn part(table: &dyn Table, rows: u64, text: u64) -> Part {

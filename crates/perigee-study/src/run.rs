@@ -10,7 +10,7 @@ use perigee_link::LinkSpec;
 use perigee_results::{Amount, Measure, Name};
 use perigee_tcp::Config;
 use perigee_traffic::{App, Datagrams, Schedule, Script};
-use perigee_units::{encode_enum, encode_struct, Stream, Time};
+use perigee_units::{encode_enum, encode_struct, Bytes, Stream, Time};
 use perigee_wire::{address, IpVersion, Ports};
 
 /// One run of a plan.
@@ -29,13 +29,14 @@ pub struct Run {
 impl Run {
     /// The flows with an author's congestion control: number, name, and the algorithm's file.
     pub fn authored_flows(&self) -> Vec<(u32, String, PathBuf)> {
-        let flows = (0..).zip(&self.scenario.flows).filter_map(|(number, flow)| match &flow.traffic {
-            Traffic::Tcp { tcp, .. } => {
-                tcp.cc.algorithm().file().map(|file| (number, flow.name.to_string(), file.path.clone()))
-            }
-            Traffic::Datagrams(_) => None,
+        let flows = (0..).zip(&self.scenario.flows).flat_map(|(number, flow)| {
+            let controls = flow.traffic.tcp().into_iter().flat_map(Tcp::congestion_controls);
+            let files = controls.filter_map(|cc| cc.algorithm().file());
+            files.map(move |file| (number, flow.name.to_string(), file.path.clone()))
         });
-        flows.collect()
+        let mut flows: Vec<_> = flows.collect();
+        flows.dedup();
+        flows
     }
 
     /// The same run with the flows' numbers in their congestion controls, so that calls of authors' code are noted with
@@ -45,7 +46,10 @@ impl Run {
         let mut scenario = (*self.scenario).clone();
         for (number, flow) in (0..).zip(&mut scenario.flows) {
             if let Traffic::Tcp { tcp, .. } = &mut flow.traffic {
-                tcp.cc = tcp.cc.clone().of_flow(number);
+                let ends = tcp.legs.iter_mut().flat_map(|leg| [&mut leg.sender.cc, &mut leg.receiver.cc]);
+                for cc in ends.chain([&mut tcp.cc]) {
+                    *cc = cc.clone().of_flow(number);
+                }
             }
         }
         Self { scenario: scenario.into(), ..self.clone() }
@@ -65,6 +69,8 @@ pub struct Scenario {
     pub links: Vec<RunLink>,
     /// Flows; a flow's number is its place here.
     pub flows: Vec<FlowSpec>,
+    /// Proxies; a proxy's number is its place here.
+    pub proxies: Vec<ProxySpec>,
     /// What to write down.
     pub measure: Measure,
     /// The run ends here even where flows have not completed.
@@ -76,6 +82,25 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The links on the way of the data and on the way back, of each connection: of each flow (where proxies split it: of its
+    /// first leg), then of each further leg.
+    pub fn ways(&self) -> impl Iterator<Item = [&Vec<u32>; 2]> {
+        let legs = |flow| -> &[Leg] { Traffic::tcp(flow).map_or(&[], |tcp| &tcp.legs) };
+        let first = self.flows.iter().map(move |flow| match legs(&flow.traffic).first() {
+            Some(leg) => [&leg.forward, &leg.back],
+            None => [&flow.forward, &flow.back],
+        });
+        first.chain(self.further_legs().map(|(_, _, leg)| [&leg.forward, &leg.back]))
+    }
+
+    /// The legs after the first of each flow that is split: number of the flow, number of the leg from 0, the leg.
+    pub fn further_legs(&self) -> impl Iterator<Item = (u32, u32, &Leg)> {
+        (0..).zip(&self.flows).flat_map(|(number, flow)| {
+            let legs = flow.traffic.tcp().map_or(&[][..], |tcp| &tcp.legs);
+            (0..).zip(legs).skip(1).map(move |(leg, spec)| (number, leg, spec))
+        })
+    }
+
     /// The link that a packet at `node` for `destination` takes; `None` if there is no route, or it has arrived.
     pub fn next_hop(&self, node: u32, destination: u32) -> Option<u32> {
         self.next_hop.get(node as usize * self.nodes.len() + destination as usize).copied().flatten()
@@ -208,7 +233,22 @@ pub enum Traffic {
     Datagrams(Datagrams),
 }
 
+impl Tcp {
+    /// The congestion controls of its ends, and of the ends of its legs.
+    pub fn congestion_controls(&self) -> impl Iterator<Item = &Selected> {
+        [&self.cc].into_iter().chain(self.legs.iter().flat_map(|leg| [&leg.sender.cc, &leg.receiver.cc]))
+    }
+}
+
 impl Traffic {
+    /// The endpoints of its connection; `None`: it has none.
+    pub fn tcp(&self) -> Option<&Tcp> {
+        match self {
+            Self::Tcp { tcp, .. } => Some(tcp),
+            Self::Datagrams(_) => None,
+        }
+    }
+
     /// The name of its kind in the study and the results.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -265,6 +305,62 @@ pub struct Tcp {
     pub to: Config,
     /// The end that opens the connection.
     pub opened_by: Opener,
+    /// The connections that proxies make of it, in the direction of the data; empty: it is one.
+    pub legs: Vec<Leg>,
+}
+
+/// One of the connections that proxies split a flow's into.
+#[derive(Clone, Debug)]
+pub struct Leg {
+    /// Number of the node that sends the data.
+    pub from: u32,
+    /// Number of the node that receives it.
+    pub to: u32,
+    /// Links on the way of the data.
+    pub forward: Vec<u32>,
+    /// Links on the way back.
+    pub back: Vec<u32>,
+    /// The end that sends the data.
+    pub sender: LegEnd,
+    /// The end that receives it.
+    pub receiver: LegEnd,
+    /// Number of the proxy at `to`; `None`: the flow's own receiver is there.
+    pub proxy: Option<u32>,
+}
+
+/// An end of a leg.
+#[derive(Clone, Debug)]
+pub struct LegEnd {
+    /// Congestion control.
+    pub cc: Selected,
+    /// Parameters of the congestion control that the study set: a JSON object.
+    pub cc_params: Name,
+    /// TCP settings.
+    pub config: Config,
+}
+
+/// A node that splits TCP connections.
+#[derive(Clone, Debug)]
+pub struct ProxySpec {
+    /// Its name.
+    pub name: Name,
+    /// Number of its node.
+    pub node: u32,
+    /// Which handshake is completed first.
+    pub handshake: Handshake,
+    /// Most payload of a connection, in one direction, that it has read and the next leg has not acknowledged.
+    pub buffer: Bytes,
+    /// Most such payload of all its connections.
+    pub memory: Bytes,
+}
+
+/// Which handshake a proxy completes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handshake {
+    /// With the end that opens the connection; what it sends waits.
+    Accept,
+    /// With the other end; the SYN of the opening end is answered after it, or refused as the other end refuses.
+    Connect,
 }
 
 /// The end that opens a connection.
@@ -278,5 +374,9 @@ pub enum Opener {
 
 encode_struct!(FlowSpec { name, from, to, forward, back, start, start_jitter, ip, path_mtu, traffic });
 encode_enum!(Traffic { Tcp { tcp, app }, Datagrams(datagrams) });
-encode_struct!(Tcp { cc, cc_params, from, to, opened_by });
+encode_struct!(Tcp { cc, cc_params, from, to, opened_by, legs });
+encode_struct!(Leg { from, to, forward, back, sender, receiver, proxy });
+encode_struct!(LegEnd { cc, cc_params, config });
+encode_struct!(ProxySpec { name, node, handshake, buffer, memory });
+encode_enum!(Handshake { Accept, Connect });
 encode_enum!(Opener { Receiver, Sender });

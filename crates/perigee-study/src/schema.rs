@@ -14,6 +14,7 @@ use crate::hosts::TCP;
 use crate::keys::{LINK, LIVE, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY};
 use crate::links::direction::{forms, processes, DIRECTION};
 use crate::links::profile::PROFILE;
+use crate::proxies::{PROXY, SIDE};
 use crate::section::{Key, Kind, Process, Section};
 
 /// `schema/results.json`: every table and column of the results.
@@ -171,6 +172,7 @@ fn takes(kind: Kind) -> String {
         Kind::Table(section) => format!("a table, see {}", section.name),
         Kind::Tables(section) => format!("tables, see {}", section.name),
         Kind::TablePerNode(section) => format!("a table, see {}, and one per node", section.name),
+        Kind::PerLink(section) => format!("a table per link, see {}", section.name),
         Kind::Process(process) => process_takes(process),
         Kind::Set => "key paths and values".into(),
         Kind::Vary => "key paths and lists of values".into(),
@@ -273,6 +275,7 @@ fn kind_schema(kind: Kind) -> Value {
             schema["additionalProperties"] = section_schema(section);
             schema
         }
+        Kind::PerLink(section) => json!({ "type": "object", "additionalProperties": section_schema(section) }),
         Kind::Process(process) => json!({ "$ref": format!("#/$defs/{}", process.name) }),
         Kind::Set => json!({ "type": "object" }),
         Kind::Vary => json!({ "type": "object", "additionalProperties": { "type": "array", "minItems": 1 } }),
@@ -293,4 +296,5 @@ const MARK: &str = "<!-- keys: ";
 const END: &str = "<!-- end -->";
 
 /// Every table of the study file.
-static SECTIONS: [&Section; 9] = [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &LIVE, &REDUCED];
+static SECTIONS: [&Section; 11] =
+    [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &PROXY, &SIDE, &LIVE, &REDUCED];

@@ -70,6 +70,8 @@ pub(crate) enum Kind {
     Tables(&'static Section),
     /// A table of this section that may hold further tables of it, named after nodes.
     TablePerNode(&'static Section),
+    /// Tables of this section, named after links.
+    PerLink(&'static Section),
     /// A process of a link.
     Process(&'static Process),
     /// Key paths with a value each, in a table `set`.

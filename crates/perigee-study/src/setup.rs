@@ -10,9 +10,9 @@ use perigee_tcp::{Config, Value as Setting, SETTINGS};
 use perigee_units::{Bytes, Time};
 use serde_json::{json, Map, Value};
 
-use crate::{FlowSpec, IpVersion, Opener, Run, Scenario, Traffic};
+use crate::{FlowSpec, Handshake, IpVersion, Opener, ProxySpec, Run, Scenario, Traffic};
 
-/// The setup of a study's runs, for its report, as JSON: links, hosts and flows of all points in words, each with a name and
+/// The setup of a study's runs, for its report, as JSON: links, hosts, flows and proxies of all points in words, each with a name and
 /// properties in order, and the networks of the points. A property that varies between points has all its values.
 pub fn setup_json(runs: &[Run]) -> String {
     let Some(first) = runs.first() else { return "{}".to_owned() };
@@ -21,12 +21,13 @@ pub fn setup_json(runs: &[Run]) -> String {
         "links": of_all_points(points().map(links_of)),
         "hosts": of_all_points(points().map(hosts_of)),
         "flows": of_all_points(points().map(flows_of)),
+        "proxies": of_all_points(points().map(proxies_of)),
         "networks": networks(points()),
     });
     setup.to_string()
 }
 
-/// A link, a host or a flow: its name and its properties.
+/// A link, a host, a flow or a proxy: its name and its properties.
 type Thing = (Name, Vec<Property>);
 
 fn node(scenario: &Scenario, number: u32) -> Name {
@@ -66,6 +67,11 @@ fn flows_of(scenario: &Scenario) -> Vec<Thing> {
         (flow.name.clone(), properties)
     });
     flows.collect()
+}
+
+fn proxies_of(scenario: &Scenario) -> Vec<Thing> {
+    let proxies = (0..).zip(&scenario.proxies);
+    proxies.map(|(number, proxy)| (proxy.name.clone(), proxy_in_words(number, proxy, scenario))).collect()
 }
 
 /// The things of all points as JSON. Those of the same name are one thing, and in points that have several of a name, those
@@ -344,6 +350,23 @@ fn size(bytes: Bytes) -> String {
     }
 }
 
+fn proxy_in_words(number: u32, proxy: &ProxySpec, scenario: &Scenario) -> Vec<Property> {
+    let handshake = match proxy.handshake {
+        Handshake::Accept => "with the end that opens first",
+        Handshake::Connect => "with the other end first",
+    };
+    let legs =
+        |flow: &&FlowSpec| flow.traffic.tcp().is_some_and(|tcp| tcp.legs.iter().any(|leg| leg.proxy == Some(number)));
+    let split = scenario.flows.iter().filter(legs).count();
+    vec![
+        ("node", scenario.nodes[proxy.node as usize].to_string()),
+        ("handshake", handshake.to_owned()),
+        ("buffer per connection and direction", proxy.buffer.to_string()),
+        ("memory", proxy.memory.to_string()),
+        ("flows that it splits", split.to_string()),
+    ]
+}
+
 fn flow_in_words(flow: &FlowSpec) -> Vec<Property> {
     let mut words = vec![("kind", flow.traffic.kind().to_owned())];
     words.push(("amount", flow.traffic.to_string()));
@@ -353,6 +376,9 @@ fn flow_in_words(flow: &FlowSpec) -> Vec<Property> {
     if let Traffic::Tcp { tcp, .. } = &flow.traffic {
         let opener = if tcp.opened_by == Opener::Sender { "the sender" } else { "the receiver" };
         words.push(("opened by", opener.to_owned()));
+        if !tcp.legs.is_empty() {
+            words.push(("legs", format!("{}, split by proxies", tcp.legs.len())));
+        }
         let parameters = if matches!(&*tcp.cc_params, "" | "{}") { "" } else { &*tcp.cc_params };
         words.push(("congestion control", format!("{} {parameters}", tcp.cc.algorithm().name()).trim_end().to_owned()));
     }

@@ -165,6 +165,7 @@ fn scenario(draft: Draft, point: Name, links: Vec<[Built; 2]>) -> Scenario {
         point,
         nodes: draft.nodes,
         flows: draft.flows,
+        proxies: draft.proxies,
         measure: draft.measure,
         time_limit: draft.head.time_limit,
         next_hop: draft.next_hop,

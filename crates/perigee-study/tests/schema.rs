@@ -145,7 +145,7 @@ fn a_column_that_has_a_unit_ends_in_it() {
 #[test]
 fn a_table_keeps_its_rows_in_columns_of_one_length() {
     let mut tables = Tables::default();
-    let row = |bytes| perigee_results::MilestoneRow { run: 1, flow: "f".into(), bytes, t_s: 0.5 };
+    let row = |bytes| perigee_results::MilestoneRow { run: 1, flow: "f".into(), leg: None, bytes, t_s: 0.5 };
     let mut others = tables.milestones.clone();
     tables.milestones.push(row(1));
     others.push(row(2));
@@ -153,5 +153,5 @@ fn a_table_keeps_its_rows_in_columns_of_one_length() {
     assert_eq!((tables.milestones.len(), others.len()), (2, 0));
     assert_eq!(tables.milestones.bytes, [1, 2]);
     assert!((0..4).all(|column| tables.milestones.values(column).is_some()));
-    assert!(tables.milestones.values(4).is_none());
+    assert!(tables.milestones.values(5).is_none());
 }

@@ -78,6 +78,8 @@ pub enum Failure {
     Reset,
     /// The peer acknowledged nothing until the last retransmission timed out.
     TimedOut,
+    /// The application here gave it up.
+    Aborted,
 }
 
 impl Endpoint {
@@ -171,7 +173,44 @@ impl Endpoint {
         self.failure().is_some() || self.sender.stream.is_complete()
     }
 
-    /// Payload bytes received in order; the application reads them at once.
+    /// The application says itself what it reads, with [`Endpoint::read`]. What it has not read stays in the receive buffer,
+    /// and closes the window. Without this call all is read as it arrives.
+    pub fn read_on_demand(&mut self) {
+        self.receiver.read_on_demand();
+    }
+
+    /// The application reads `bytes` of what it has not read, or all of it where that is less. An acknowledgement with the new
+    /// window may be due after it.
+    pub fn read(&mut self, now: Time, bytes: u64) {
+        self.sender.set_now(now);
+        self.receiver.read(now, bytes);
+    }
+
+    /// Payload bytes received in order that wait to be read; 0 unless [`Endpoint::read_on_demand`] was called.
+    #[inline]
+    pub fn unread(&self) -> u64 {
+        self.receiver.unread_bytes()
+    }
+
+    /// The application gives the connection up: what was not sent is dropped, and a reset tells the peer where there is one.
+    pub fn abort(&mut self) {
+        let told = matches!(self.state, State::SynReceived | State::Established);
+        let seq = self.sender.stream.to_wire(self.sender.stream.nxt);
+        let ack = self.peer_wire(self.receiver.next());
+        self.fail(Failure::Aborted);
+        if told {
+            let flags = Flags(Flags::RST | Flags::ACK);
+            self.reset = Some(Segment { seq, ack, flags, ..Segment::default() });
+            self.sender.output.due = true;
+        }
+    }
+
+    /// Answers a request for a connection with a reset, as a port does at which nobody listens.
+    pub fn refuse_request(&mut self, request: &Segment) {
+        self.refuse(request);
+    }
+
+    /// Payload bytes received in order, read or not.
     #[inline]
     pub fn received(&self) -> u64 {
         self.receiver.received()
@@ -206,6 +245,7 @@ impl Endpoint {
     }
 
     /// A segment arrived; `ce`: the network marked it.
+    #[inline]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool) {
         self.sender.set_now(now);
         if segment.flags.has(Flags::RST) {
@@ -334,6 +374,8 @@ impl Endpoint {
         self.irs.wrapping_add(position as u32)
     }
 
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment, by drivers of connections and of legs")]
     fn on_established_segment(&mut self, segment: &Segment, ce: bool) {
         if segment.flags.has(Flags::SYN) {
             // The peer has not received our part of the handshake.

@@ -22,6 +22,10 @@ pub(crate) struct Receiver {
     fin_at: Option<u64>,
     window: ReceiveWindow,
     acks: AckPolicy,
+    /// The application says itself what it reads; otherwise it reads all that arrives.
+    on_demand: bool,
+    /// Payload bytes received in order that it has not read.
+    unread: u64,
 }
 
 impl Receiver {
@@ -31,7 +35,41 @@ impl Receiver {
             fin_at: None,
             window: ReceiveWindow::new(config),
             acks: AckPolicy::new(config),
+            on_demand: false,
+            unread: 0,
         }
+    }
+
+    /// The application says itself what it reads.
+    pub(crate) fn read_on_demand(&mut self) {
+        self.on_demand = true;
+        self.window.read_on_demand();
+    }
+
+    /// The application has read `bytes` more.
+    pub(crate) fn read(&mut self, now: Time, bytes: u64) {
+        let bytes = bytes.min(self.unread);
+        if bytes == 0 {
+            return;
+        }
+        self.unread -= bytes;
+        let next = self.stream.next();
+        self.window.on_read_until(now, next - self.unread);
+        if self.window.has_opened_much(next, self.held_bytes()) {
+            self.acks.force();
+        }
+    }
+
+    /// Payload bytes received in order that the application has not read.
+    #[inline]
+    pub(crate) fn unread_bytes(&self) -> u64 {
+        self.unread
+    }
+
+    /// Payload bytes in the receive buffer: unread, or behind a gap.
+    #[inline]
+    fn held_bytes(&self) -> u64 {
+        self.stream.held_bytes() + self.unread
     }
 
     /// What the handshake agreed on.
@@ -84,7 +122,7 @@ impl Receiver {
 
     /// Window to put into a segment sent now, in bytes; the header counts it in units of `1 << scale` bytes.
     pub(crate) fn advertise(&mut self, scale: u8) -> u32 {
-        self.window.advertise(self.stream.next(), self.stream.held_bytes(), scale)
+        self.window.advertise(self.stream.next(), self.held_bytes(), scale)
     }
 
     /// Takes a segment's payload, which begins at `start`, and its FIN; `echo_age_us` is the age of the timestamp that it
@@ -109,8 +147,12 @@ impl Receiver {
             self.acks.force();
             return;
         }
+        let before = self.stream.next();
         self.place(start, end);
-        let (next, held) = (self.stream.next(), self.stream.held_bytes());
+        if self.on_demand {
+            self.unread += self.stream.next() - before - u64::from(self.fin_received());
+        }
+        let (next, held) = (self.stream.next(), self.held_bytes());
         if self.window.grow(now, next, held, self.stream.newest()) {
             self.acks.stay_quick();
         }

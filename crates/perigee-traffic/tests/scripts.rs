@@ -103,7 +103,7 @@ fn steps_at(steps: &[Step], end: End) -> Vec<(u64, Action)> {
 /// Start, ms, sizes, and length, ms, of each exchange.
 fn exchanges(script: &Script) -> Vec<(f64, u64, u64, Option<f64>)> {
     let mut tables = Tables::default();
-    script.write_exchanges(FlowId { run: 0, flow: &"f".into() }, &mut tables.exchanges);
+    script.write_exchanges(FlowId { run: 0, flow: &"f".into(), leg: None }, &mut tables.exchanges);
     let table = tables.exchanges;
     (0..table.number.len())
         .map(|row| {

@@ -51,6 +51,10 @@ REPORT = (
     Key("order", "groups", "[]", "Groups that come first, in this order; the others follow in the study's order."),
     Key("reference", "group", "", "Group that the others are tested against. Without it there are no tests."),
     Key(
+        "between", "key that varies", "",
+        "Key with two values, as `proxy.enabled`: the section `differences` shows the first minus the second.",
+    ),
+    Key(
         "link", "directed link", "",
         "Link whose capacity and queue are shown, as `satellite.down`. Without it: the link with the highest load.",
     ),

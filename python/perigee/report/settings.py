@@ -59,6 +59,7 @@ class ReportSettings:
         labels: how to call an algorithm or a point.
         order: which groups come first.
         reference: group the others are tested against; none: no tests.
+        between: key that varies with two values, whose differences are shown; none: no differences.
         link: directed link whose capacity and queue are shown; none: the one with the highest load.
         sizes_mb: sizes of the figure of download times.
         tests: metrics of the t tests.
@@ -72,6 +73,7 @@ class ReportSettings:
     labels: Mapping[str, str] = field(default_factory=dict)
     order: tuple[str, ...] = ()
     reference: str | None = None
+    between: str | None = None
     link: str | None = None
     sizes_mb: tuple[float, ...] = ()
     tests: tuple[str, ...] = keys.TESTS
@@ -254,6 +256,7 @@ def report_settings(results: Kept) -> ReportSettings:
         labels=table.words("labels"),
         order=table.texts("order"),
         reference=table.take("reference", str, None),
+        between=table.take("between", str, None),
         link=table.take("link", str, None),
         sizes_mb=table.sizes("sizes_mb"),
         tests=table.texts("tests", ReportSettings.tests),

@@ -293,6 +293,28 @@ def holm(p: Sequence[float]) -> list[float]:
     return corrected
 
 
+def glass_delta(first: npt.ArrayLike, second: npt.ArrayLike) -> float | None:
+    """Return Glass's Δ: the difference of the means over the standard deviation of the second sample.
+
+    Args:
+        first: shape (n,), the treated.
+        second: shape (m,), the control.
+
+    Returns:
+        The effect, positive where the first mean is the larger; none where the control does not vary.
+
+    Examples:
+        >>> glass_delta([5, 6, 7], [2, 3, 4]), glass_delta([5, 6], [2, 2])
+        (3.0, None)
+    """
+    deviation = spread(second)
+    if deviation is None:
+        return None
+    return (
+        float(np.mean(np.asarray(first, dtype=np.float64))) - float(np.mean(np.asarray(second, dtype=np.float64)))
+    ) / deviation
+
+
 def effect_word(d: float) -> str:
     """Say how large an effect Cohen's d is: at least 0.2 small, 0.5 medium, 0.8 large.
 

@@ -82,8 +82,14 @@ class Results:
         return bool(self.manifest["engine"] == "capture")
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return a table; one without columns where the study did not write it."""
-        return self._read(name).clone()
+        """Return a table, with flows from end to end; one without columns where the study did not write it."""
+        table = self._read(name)
+        return table.filter(pl.col("leg").is_null()).drop("leg") if "leg" in table.columns else table.clone()
+
+    def legs(self, name: str) -> pl.DataFrame:
+        """Return the rows of a table for the legs of flows that proxies split; without rows where there are none."""
+        table = self._read(name)
+        return table.filter(pl.col("leg").is_not_null()) if "leg" in table.columns else table.clear()
 
     @functools.cache  # noqa: B019 - a Results lives as long as the command
     def _read(self, name: str) -> pl.DataFrame:
@@ -104,7 +110,7 @@ class Results:
 
     def with_points(self, name: str) -> pl.DataFrame:
         """Return a table with the columns of `points` added; one without columns where the study did not write it."""
-        return self.points.join(self._read(name))
+        return self.points.join(self.table(name))
 
     def file(self, name: str) -> tuple[Path, str] | None:
         """Return a file that was kept with the results from beside the study, and its text.

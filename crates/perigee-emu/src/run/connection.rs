@@ -142,7 +142,7 @@ impl Connection {
         row.handshake_ms = self.handshake.map(Time::as_millis_f64);
         let of_syn = self.report.failure.get().and_then(|failure| failure.syn_timeouts);
         row.rto_count = self.last.map(|info| info.rto_count).or(of_syn);
-        let id = FlowId { run: row.run, flow: &row.flow };
+        let id = FlowId::of(&row);
         self.report.script().write_exchanges(id, &mut tables.exchanges);
         self.meter.write_flow(row, tables);
     }

@@ -99,6 +99,7 @@ impl Sender {
         EventRow {
             run,
             flow: self.name.clone(),
+            leg: None,
             t_s: at.as_secs_f64(),
             event: name.clone(),
             sequence,

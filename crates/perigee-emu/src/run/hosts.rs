@@ -94,8 +94,16 @@ fn device(name: &str, mtu: u32) -> io::Result<Tun> {
     Ok(tun)
 }
 
-/// The settings of each node, from the flows that end there, which must agree; and the MTU.
+/// The settings of each node, from the flows that end there, which must agree; and the MTU. Proxies are refused.
 pub(crate) fn settings(scenario: &Scenario) -> Result<(Vec<Config>, u32), String> {
+    let is_split = |flow: &&FlowSpec| flow.traffic.tcp().is_some_and(|tcp| !tcp.legs.is_empty());
+    if let Some(flow) = scenario.flows.iter().find(is_split) {
+        return Err(format!(
+            "flow `{}` is split by a proxy of [[proxies]], which the emulator does not have yet; run it with --engine sim, or \
+             without: --set proxy.enabled=false",
+            flow.name
+        ));
+    }
     let mut found: Vec<Option<(&Config, &FlowSpec)>> = vec![None; scenario.nodes.len()];
     for flow in &scenario.flows {
         let Traffic::Tcp { tcp, .. } = &flow.traffic else { continue };

@@ -93,7 +93,7 @@ impl<'a> RunObserver<'a> {
             if flow.start >= now || flow.is_written {
                 continue;
             }
-            let id = FlowId { run: self.run.index, flow: &flow.spec.name };
+            let id = FlowId { run: self.run.index, flow: &flow.spec.name, leg: None };
             flow.is_written = flow.ended();
             if let Some(row) = flow.series_row(now, id) {
                 self.tables.series.push(row);

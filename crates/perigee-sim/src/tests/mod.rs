@@ -5,6 +5,7 @@ mod determinism;
 mod flows;
 mod laws;
 mod outcomes;
+mod proxies;
 
 use std::ops::ControlFlow;
 

@@ -17,7 +17,8 @@ use perigee_units::{fingerprint, suggestion};
 
 use crate::document::Document;
 use crate::keys::LINK;
-use crate::read::{json_of, LinkDraft};
+use crate::read::LinkDraft;
+use crate::reader::json_of;
 use crate::reader::{clip, entries_of, keys_of, text_of};
 use crate::section::Kind;
 use crate::strict::{self, Content, Node, StrictError, Table};

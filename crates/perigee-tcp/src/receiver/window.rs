@@ -29,7 +29,8 @@ pub(super) struct ReceiveWindow {
     last_echo: u32,
     /// Data taken in the last round, and the start of this one.
     round: Round,
-    /// When data arrived in order that the application has not read yet, and where it ends.
+    /// When data arrived in order that the application reads after that instant, and where it ends; on demand: when it has read,
+    /// and up to where.
     unread: Option<(Time, u64)>,
     /// Where the data end that arrived in order.
     arrived: u64,
@@ -39,6 +40,8 @@ pub(super) struct ReceiveWindow {
     sharing: WindowShare,
     /// No full segment has told its share yet.
     unmeasured: bool,
+    /// The application says itself when it reads.
+    on_demand: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +76,7 @@ impl ReceiveWindow {
             share: HALF,
             sharing: config.window_share,
             unmeasured: config.window_share == WindowShare::Measured,
+            on_demand: false,
         }
     }
 
@@ -96,6 +100,43 @@ impl ReceiveWindow {
         self.round.space = self.threshold.min(self.window).min(INITIAL_SEGMENTS * self.mss).max(1);
         self.round.at = now;
         self.mss = payload;
+    }
+
+    /// The application says itself when it reads: [`ReceiveWindow::on_read_until`].
+    pub(super) fn read_on_demand(&mut self) {
+        self.on_demand = true;
+    }
+
+    /// The application has read up to this position.
+    pub(super) fn on_read_until(&mut self, now: Time, position: u64) {
+        self.unread = Some((now, position));
+    }
+
+    /// Whether the sender has to know how far the window has opened by reading (`tcp_cleanup_rbuf`): to twice what is left
+    /// of the window, unless half of the largest one is left. `held_bytes` are in the buffer.
+    pub(super) fn has_opened_much(&self, next: u64, held_bytes: u64) -> bool {
+        let left = self.right_edge().saturating_sub(next);
+        let free = self.free(held_bytes);
+        2 * left <= self.clamp && free > 0 && free >= 2 * left
+    }
+
+    /// Window that the buffer has room for.
+    #[inline]
+    fn free(&self, held_bytes: u64) -> u64 {
+        let held = held_bytes * self.segment_memory / self.mss;
+        let space = self.window_of(self.buffer.saturating_sub(held));
+        if self.on_demand && self.is_almost_full(space) {
+            return 0;
+        }
+        space.min(self.clamp).min(self.threshold)
+    }
+
+    /// Whether the room left is so little that the window closes, so that no segments are sent that are smaller than full
+    /// ones (`__tcp_select_window`).
+    #[cold]
+    fn is_almost_full(&self, space: u64) -> bool {
+        let whole = self.clamp.min(self.window_of(self.buffer));
+        space < self.mss.min(whole).max(whole >> 4)
     }
 
     /// What was advertised last, bytes.
@@ -129,8 +170,7 @@ impl ReceiveWindow {
 
     /// The right edge never moves back (RFC 9293, section 3.8.6).
     pub(super) fn advertise(&mut self, next: u64, held_bytes: u64, scale: u8) -> u32 {
-        let held = held_bytes * self.segment_memory / self.mss;
-        let free = self.window_of(self.buffer.saturating_sub(held)).min(self.clamp).min(self.threshold);
+        let free = self.free(held_bytes);
         let unit = 1u64 << scale;
         let edge = self.right_edge();
         let window = free.div_ceil(unit).max(edge.saturating_sub(next).div_ceil(unit)) * unit;
@@ -182,7 +222,9 @@ impl ReceiveWindow {
         let mut held = held_bytes * self.segment_memory / self.mss;
         if next > self.arrived {
             self.arrived = next;
-            self.unread = Some((now, next));
+            if !self.on_demand {
+                self.unread = Some((now, next));
+            }
             held += if modern { self.segment_memory } else { 0 };
         }
         let most = self.clamp.min(self.window_of(self.buffer.saturating_sub(held)));

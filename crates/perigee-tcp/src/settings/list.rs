@@ -13,7 +13,7 @@ settings! {
     mss: u16 = (1460 B) in (88 B) to (65_495 B),
         report "largest segment", kernel Kernel::Other("the MTU of devices, and `TCP_MAXSEG`");
     /// Initial congestion window, segments (RFC 6928).
-    initial_window: u32 = 10 in 1 to 1000,
+    initial_window: u32 = 10 in 1 to 10_000,
         report "initial window (segments)", kernel Kernel::Other("`initcwnd` of routes");
     /// Receive buffer: minimum, initial, maximum (`tcp_rmem`).
     rmem: [Bytes; 3] = [(4096 B), (131072 B), (6291456 B)],

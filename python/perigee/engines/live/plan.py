@@ -92,6 +92,11 @@ def check(runs: Iterable[LiveRun], hosts: Hosts) -> None:
         for measured, is_asked in (("measure.events", run.events), ("measure.pcap", run.pcap)):
             if is_asked:
                 problems[f"`{measured}`: iperf3 shows no packets; leave it out: --set {measured}=false"] = None
+        for name in run.split_flows:
+            problems[
+                f"flow `{name}` is split by [[proxies]], which a real path does not have by itself; leave them out: "
+                "--set proxy.enabled=false"
+            ] = None
         for flow in run.flows:
             for problem in _refusals(flow, hosts):
                 problems[problem] = None

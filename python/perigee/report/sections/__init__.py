@@ -12,10 +12,12 @@ from perigee.report.sections import (
     capture,
     chosen,
     datagrams,
+    differences,
     distributions,
     download,
     exchanges,
     gallery,
+    legs,
     links,
     outcomes,
     periods,
@@ -43,6 +45,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "throughput": distributions.throughput,
     "delay": distributions.delay,
     "retransmissions": distributions.retransmissions,
+    "differences": differences.section,
     "tests": tests.section,
     "download": download.section,
     "power": power.section,
@@ -54,6 +57,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "exchanges": exchanges.section,
     "datagrams": datagrams.section,
     "links": links.section,
+    "legs": legs.section,
     "short_time": short_time.section,
     "periods": periods.section,
     "capture": capture.section,
@@ -63,7 +67,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
 
 BY_DEFAULT = (
     "figures", "summary", "exchanges", "datagrams", "sweep", "tradeoff", "throughput", "delay", "retransmissions",
-    "tests", "representative", "time_sequence", "sharing", "links", "setup",
+    "differences", "tests", "representative", "time_sequence", "sharing", "links", "legs", "setup",
 )  # fmt: skip
 """What a report shows where the study does not say."""
 

@@ -19,6 +19,7 @@ def section(context: Context) -> Section | None:
         "links": "The links, each direction",
         "hosts": _hosts(str(context.results.manifest["engine"]), str(setup.get("kernel", ""))),
         "flows": "The flows",
+        "proxies": "The proxies",
     }
     varied = context.varied
     blocks: list[Block] = [_varied(varied)] if varied else []

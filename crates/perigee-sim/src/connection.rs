@@ -1,0 +1,150 @@
+//! The two endpoints of a TCP connection in the network: what they send, and when their timers fire.
+
+use perigee_cc::Selected;
+use perigee_link::Ecn;
+use perigee_results::{SenderCounts, SenderState};
+use perigee_tcp::{Config, Endpoint, Info, Segment};
+use perigee_traffic::End;
+use perigee_units::Time;
+
+use crate::event_log::EventLog;
+use crate::packet::{NetPacket, Payload};
+use crate::world::World;
+
+/// One TCP connection.
+pub(crate) struct Connection {
+    /// By end: its endpoint; gone once the connection is closed.
+    pub(crate) ends: [Option<Box<Endpoint>>; 2],
+    pub(crate) sources: Sources,
+    /// Bytes of its packets' IP headers.
+    ip_header: u16,
+    /// The log of the end that sends the data.
+    pub(crate) log: Option<Box<EventLog>>,
+    /// What the endpoint at `from` had done when the flow ended.
+    pub(crate) last: Option<Info>,
+}
+
+/// Where a connection's numbers begin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sources {
+    /// The way of the packets that `from` sends; the next number is the way back.
+    pub(crate) way: u32,
+    /// Event source of the timer at `from`; the next number is that at `to`.
+    pub(crate) timers: u32,
+}
+
+/// An end of a connection before it is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Side<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) cc: &'a Selected,
+    pub(crate) seed: u64,
+    /// The largest segment that arrives.
+    pub(crate) mss: u16,
+}
+
+impl Side<'_> {
+    /// Its endpoint, which opens the connection or listens.
+    pub(crate) fn endpoint(self, opens: bool) -> Box<Endpoint> {
+        let config = Config { mss: self.mss, ..self.config.clone() };
+        Box::new(if opens {
+            Endpoint::client(&config, self.cc, self.seed)
+        } else {
+            Endpoint::server(&config, self.cc, self.seed)
+        })
+    }
+}
+
+impl Connection {
+    /// A connection that is not opened yet.
+    pub(crate) fn new(ends: [Box<Endpoint>; 2], sources: Sources, ip_header: u16, logs: bool) -> Self {
+        Self { ends: ends.map(Some), sources, ip_header, log: logs.then(Box::default), last: None }
+    }
+
+    /// Sends all that an end has to send.
+    #[inline]
+    pub(crate) fn transmit(&mut self, now: Time, end: End, world: &mut World) {
+        let Some(host) = self.ends[end as usize].as_deref_mut() else { return };
+        while let Some(segment) = host.poll_transmit(now) {
+            if let (End::From, Some(log)) = (end, &mut self.log) {
+                log.sent(now, &segment, host);
+            }
+            let ecn = if segment.ect { Ecn::Capable } else { Ecn::NotCapable };
+            let way = self.sources.way + end as u32;
+            let bytes = self.ip_header + (segment.header_bytes() as u16) + segment.len;
+            world.send(now, NetPacket { way, bytes, ecn, payload: Payload::Tcp(segment) });
+        }
+    }
+
+    /// Moves the event of an end's timer only where it would come too late: most deadlines move on before they are due.
+    #[inline]
+    pub(crate) fn schedule(&self, end: End, world: &mut World) {
+        let Some(host) = self.ends[end as usize].as_deref() else { return };
+        let source = self.sources.timers + end as u32;
+        if let Some(at) = host.next_timer() {
+            if world.queue.due(source).is_none_or(|due| at < due) {
+                world.queue.set(source, at);
+            }
+        }
+    }
+
+    /// The timer of an end fires; it may be early. Whether something was due.
+    pub(crate) fn on_timer(&mut self, now: Time, end: End) -> bool {
+        let Some(host) = self.ends[end as usize].as_deref_mut() else { return false };
+        if host.next_timer().is_none_or(|at| at > now) {
+            return false;
+        }
+        host.on_timer(now);
+        if let (End::From, Some(log)) = (end, &mut self.log) {
+            log.timer(now, host);
+        }
+        true
+    }
+
+    /// What the end that sends the data has seen of an acknowledgement, for its log.
+    #[inline]
+    pub(crate) fn log_acknowledged(&mut self, now: Time, segment: &Segment) {
+        if let (Some(log), Some(host)) = (&mut self.log, self.ends[End::From as usize].as_deref()) {
+            log.acknowledged(now, segment, host);
+        }
+    }
+
+    /// The sender's state: now, or when the flow ended.
+    pub(crate) fn info(&self) -> Option<Info> {
+        self.last.clone().or_else(|| self.sender_info())
+    }
+
+    /// The sender's state now; `None` before the handshake is complete, since what that takes is not the flow's data.
+    pub(crate) fn sender_info(&self) -> Option<Info> {
+        self.ends[End::From as usize].as_deref().filter(|from| from.was_established()).map(Endpoint::info)
+    }
+
+    /// Gives up the memory of ends that are closed.
+    pub(crate) fn release(&mut self, world: &mut World) {
+        for (end, source) in self.ends.iter_mut().zip(self.sources.timers..) {
+            if end.as_deref().is_some_and(Endpoint::is_closed) {
+                *end = None;
+                world.queue.remove(source);
+            }
+        }
+    }
+}
+
+/// The packets of a sender so far.
+pub(crate) fn sent(info: Option<&Info>) -> SenderCounts {
+    info.map_or(SenderCounts::counted(0, 0), |info| {
+        SenderCounts::counted(info.sent_packets, info.retransmitted_packets)
+    })
+}
+
+/// A sender's state for a row of the series.
+pub(crate) fn state(info: &Info) -> SenderState {
+    SenderState {
+        acked_bytes: info.snd_una,
+        cwnd_packets: Some(info.cwnd),
+        ssthresh_packets: info.ssthresh,
+        srtt_ms: (info.srtt > Time::ZERO).then(|| info.srtt.as_millis_f64()),
+        inflight_packets: Some(info.inflight),
+        pacing_mbps: info.pacing_rate_bps.map(|bps| bps as f64 / 1e6),
+    }
+}

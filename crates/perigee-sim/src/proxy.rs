@@ -1,0 +1,114 @@
+//! What a proxy shares between its connections: its memory. And one direction of one connection through it.
+
+use perigee_study::{Handshake, ProxySpec};
+use perigee_tcp::Endpoint;
+use perigee_units::Time;
+
+/// A proxy while a run is under way.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    handshake: Handshake,
+    /// Most bytes of a connection and direction that it holds.
+    buffer: u64,
+    /// Most bytes that it holds.
+    memory: u64,
+    held: u64,
+    held_max: u64,
+    /// Event sources of flows that wait for memory.
+    waiting: Vec<u32>,
+    has_room_again: bool,
+}
+
+impl Proxy {
+    pub(crate) fn new(spec: &ProxySpec) -> Self {
+        Self {
+            handshake: spec.handshake,
+            buffer: spec.buffer.as_u64(),
+            memory: spec.memory.as_u64(),
+            held: 0,
+            held_max: 0,
+            waiting: Vec::new(),
+            has_room_again: false,
+        }
+    }
+
+    pub(crate) fn handshake(&self) -> Handshake {
+        self.handshake
+    }
+
+    /// Bytes that it has read and the next legs have not acknowledged: now, and at the most so far.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        (self.held, self.held_max)
+    }
+
+    /// The event sources of flows that waited for memory, once there is some.
+    pub(crate) fn take_woken(&mut self) -> Vec<u32> {
+        if !std::mem::take(&mut self.has_room_again) {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.waiting)
+    }
+
+    fn hold(&mut self, bytes: u64) {
+        self.held += bytes;
+        self.held_max = self.held_max.max(self.held);
+    }
+
+    fn release(&mut self, bytes: u64) {
+        self.held -= bytes;
+        self.has_room_again |= bytes > 0 && !self.waiting.is_empty();
+    }
+
+    fn wait(&mut self, source: u32) {
+        if !self.waiting.contains(&source) {
+            self.waiting.push(source);
+        }
+    }
+}
+
+/// One direction of a connection through a proxy.
+#[derive(Debug, Default)]
+pub(crate) struct Pipe {
+    /// Bytes read and not acknowledged.
+    held: u64,
+    /// The buffer has been full, and is not empty enough yet to be written again.
+    is_full: bool,
+    is_closed: bool,
+}
+
+impl Pipe {
+    /// Reads what `from` has received and writes it to `to`, as far as buffer and memory allow; behind the last byte, the end of
+    /// the stream. A full buffer is written again when a third of it is free, as a socket's is. `source` is the event to set off
+    /// where memory is what is missing.
+    pub(crate) fn pump(&mut self, now: Time, from: &mut Endpoint, to: &mut Endpoint, proxy: &mut Proxy, source: u32) {
+        let held = to.written() - to.acked();
+        proxy.release(self.held - held);
+        self.held = held;
+        let unread = from.unread();
+        if unread > 0 {
+            let room = proxy.buffer.saturating_sub(held);
+            self.is_full &= room < proxy.buffer.div_ceil(3);
+            let memory = proxy.memory.saturating_sub(proxy.held);
+            let bytes = if self.is_full { 0 } else { unread.min(room).min(memory) };
+            if bytes > 0 {
+                to.write(bytes);
+                from.read(now, bytes);
+                self.held += bytes;
+                proxy.hold(bytes);
+            }
+            self.is_full |= bytes < unread && bytes == room;
+            if bytes < unread && bytes == memory {
+                proxy.wait(source);
+            }
+        }
+        if !self.is_closed && from.peer_closed() && from.unread() == 0 {
+            self.is_closed = true;
+            to.close();
+        }
+    }
+
+    /// The connection has failed: nothing is held for it any more.
+    pub(crate) fn drop_held(&mut self, proxy: &mut Proxy) {
+        proxy.release(std::mem::take(&mut self.held));
+    }
+}

@@ -1,0 +1,384 @@
+//! A flow's connection in legs: at each proxy on its path one connection ends and the next begins.
+//!
+//! A proxy reads what its receive buffer holds as far as it may hold more for the next leg: up to its `buffer` per connection
+//! and direction, up to its `memory` in all. What it does not read closes the window of the leg before. It passes the end of a
+//! stream on behind its last byte, and a failed leg as a reset of the other.
+
+use perigee_results::{Amount, EventRow, FlowId, Measure, Meter, Outcome, SeriesRow, Tables};
+use perigee_study::{FlowSpec, Handshake, Leg, Run};
+use perigee_tcp::{Endpoint, Failure, Flags, Segment};
+use perigee_traffic::End;
+use perigee_units::Time;
+
+use crate::connection::{sent, state, Connection};
+use crate::proxy::Pipe;
+use crate::world::World;
+
+/// The legs of a flow after the first, and what its proxies do between them.
+pub(crate) struct Split {
+    rest: Vec<Connection>,
+    /// What was measured of each leg, the first included.
+    records: Vec<Record>,
+    /// The proxy between each leg and the next.
+    relays: Vec<Relay>,
+    /// The end of each leg that opens it.
+    opener: End,
+    /// Event source of the flow's instants.
+    instant: u32,
+    amount: Amount,
+    measure: Measure,
+}
+
+/// What was measured of a leg.
+#[derive(Default)]
+struct Record {
+    /// Begins when the leg is opened.
+    meter: Option<Box<Meter>>,
+    established: Option<Time>,
+    outcome: Option<Outcome>,
+}
+
+/// A proxy's part in one flow.
+struct Relay {
+    /// Its number.
+    proxy: u32,
+    /// Whether the leg that it opens has been opened.
+    is_open: bool,
+    /// Of `connect-first`: the SYN that waits for the next leg.
+    request: Option<Segment>,
+    /// A leg has failed, and the other knows.
+    has_failed: bool,
+    /// The data, and what goes back.
+    pipes: [Pipe; 2],
+}
+
+impl Split {
+    /// The legs `rest` after the first.
+    pub(crate) fn new(
+        rest: Vec<Connection>,
+        legs: &[Leg],
+        opener: End,
+        instant: u32,
+        (amount, measure): (Amount, &Measure),
+    ) -> Self {
+        let relay = |proxy| Relay {
+            proxy,
+            is_open: false,
+            request: None,
+            has_failed: false,
+            pipes: [Pipe::default(), Pipe::default()],
+        };
+        let relays = legs.iter().filter_map(|leg| leg.proxy).map(relay).collect();
+        let records = legs.iter().map(|_| Record::default()).collect();
+        Self { rest, records, relays, opener, instant, amount, measure: measure.clone() }
+    }
+
+    /// The flow begins with the leg of the end that opens it.
+    pub(crate) fn begin(&mut self, now: Time, first: &mut Connection) {
+        let last = self.relays.len();
+        for leg in 0..=last {
+            let connection = leg_mut(first, &mut self.rest, leg);
+            for (end, is_proxy) in connection.ends.iter_mut().zip([leg > 0, leg < last]) {
+                if let Some(host) = end.as_deref_mut().filter(|_| is_proxy) {
+                    host.read_on_demand();
+                }
+            }
+        }
+        let leg = if self.opener == End::To { last } else { 0 };
+        self.begin_leg(now, leg);
+    }
+
+    fn begin_leg(&mut self, now: Time, leg: usize) {
+        self.records[leg].meter = Some(Box::new(Meter::new(now, &self.measure, Some(self.amount))));
+    }
+
+    pub(crate) fn last(&self) -> &Connection {
+        &self.rest[self.rest.len() - 1]
+    }
+
+    pub(crate) fn last_mut(&mut self) -> &mut Connection {
+        let last = self.rest.len() - 1;
+        &mut self.rest[last]
+    }
+
+    /// The proxy at an end of a leg; `None`: the end is the flow's own.
+    fn relay_at(&self, leg: usize, end: End) -> Option<usize> {
+        match end {
+            End::From => leg.checked_sub(1),
+            End::To => (leg < self.relays.len()).then_some(leg),
+        }
+    }
+
+    /// A segment arrives at an end of a leg. True where that end is the flow's own: its application may have something to do.
+    pub(crate) fn on_segment(
+        &mut self,
+        now: Time,
+        (leg, end): (u32, End),
+        segment: &Segment,
+        marked: bool,
+        first: &mut Connection,
+        world: &mut World,
+    ) -> bool {
+        let leg = leg as usize;
+        let relay = self.relay_at(leg, end);
+        if let Some(relay) = relay.filter(|relay| self.waits(*relay, end, segment, world)) {
+            self.relays[relay].request = Some(*segment);
+            self.relay(now, relay, first, world);
+            return false;
+        }
+        let (opens, record) = (end == self.opener, &mut self.records[leg]);
+        let connection = leg_mut(first, &mut self.rest, leg);
+        let Some(host) = connection.ends[end as usize].as_deref_mut() else { return false };
+        host.on_segment(now, segment, marked);
+        if opens && record.established.is_none() && host.is_established() {
+            record.established = Some(now);
+        }
+        if end == End::From {
+            if let Some((rtt, meter)) = host.take_rtt().zip(record.meter.as_mut()) {
+                meter.round_trip(rtt);
+            }
+            connection.log_acknowledged(now, segment);
+        } else {
+            let (received, arrived, is_whole) = (host.received(), host.arrived(), host.peer_closed());
+            if let Some(meter) = record.meter.as_mut() {
+                if meter.deliver(now, received, arrived) {
+                    meter.record_progress(now, sent(connection.info().as_ref()));
+                }
+            }
+            if is_whole {
+                record.end(now, Some(Outcome::Completed), connection);
+            }
+        }
+        connection.transmit(now, end, world);
+        match relay {
+            Some(relay) => {
+                self.relay(now, relay, first, world);
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// The timer of an end of a leg fires; it may be early. True where that end is the flow's own and something was due.
+    pub(crate) fn on_timer(
+        &mut self,
+        now: Time,
+        (leg, end): (u32, End),
+        first: &mut Connection,
+        world: &mut World,
+    ) -> bool {
+        let leg = leg as usize;
+        let connection = leg_mut(first, &mut self.rest, leg);
+        world.queue.remove(connection.sources.timers + end as u32);
+        if !connection.on_timer(now, end) {
+            connection.schedule(end, world);
+            return false;
+        }
+        match self.relay_at(leg, end) {
+            Some(relay) => {
+                self.relay(now, relay, first, world);
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// An instant has come that a leg's meter waits for, or a proxy has memory again.
+    pub(crate) fn on_instant(&mut self, now: Time, first: &mut Connection, world: &mut World) {
+        for (leg, record) in self.records.iter_mut().enumerate() {
+            if let Some(meter) = record.meter.as_mut().filter(|meter| meter.next_instant() <= now) {
+                meter.record_progress(now, sent(leg_mut(first, &mut self.rest, leg).info().as_ref()));
+            }
+        }
+        for relay in 0..self.relays.len() {
+            self.relay(now, relay, first, world);
+        }
+    }
+
+    /// The next instant that a leg's meter waits for.
+    pub(crate) fn next_instant(&self) -> Time {
+        let meters = self.records.iter().filter_map(|record| record.meter.as_ref());
+        meters.map(|meter| meter.next_instant()).min().unwrap_or(Time::MAX)
+    }
+
+    /// Whether a segment is a SYN that a proxy answers only once the next leg is established.
+    fn waits(&self, relay: usize, end: End, segment: &Segment, world: &World) -> bool {
+        let Relay { proxy, is_open, ref request, .. } = self.relays[relay];
+        let is_request = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
+        let connects_first = world.proxies[proxy as usize].handshake() == Handshake::Connect;
+        is_request && end != self.opener && connects_first && (!is_open || request.is_some())
+    }
+
+    /// A proxy does what there is to do between two legs.
+    fn relay(&mut self, now: Time, number: usize, first: &mut Connection, world: &mut World) {
+        let relay = &mut self.relays[number];
+        let (up, down) = pair(first, &mut self.rest, number);
+        let (Some(receiving), Some(sending)) =
+            (up.ends[End::To as usize].as_deref_mut(), down.ends[End::From as usize].as_deref_mut())
+        else {
+            return;
+        };
+        let (accepting, connecting) =
+            if self.opener == End::To { (&mut *sending, &mut *receiving) } else { (&mut *receiving, &mut *sending) };
+        let opens = !relay.is_open && !relay.has_failed && (accepting.is_established() || relay.request.is_some());
+        if opens {
+            relay.is_open = true;
+            connecting.open(now);
+        }
+        relay.answer(now, accepting, connecting);
+        if receiving.is_established() && sending.is_established() {
+            let proxy = &mut world.proxies[relay.proxy as usize];
+            relay.pipes[0].pump(now, receiving, sending, proxy, self.instant);
+            relay.pipes[1].pump(now, sending, receiving, proxy, self.instant);
+            for source in proxy.take_woken() {
+                world.queue.set(source, now);
+            }
+        } else if relay.has_failed {
+            relay.pipes.iter_mut().for_each(|pipe| pipe.drop_held(&mut world.proxies[relay.proxy as usize]));
+        }
+        for (connection, end) in [(up, End::To), (down, End::From)] {
+            connection.transmit(now, end, world);
+            connection.schedule(end, world);
+        }
+        if opens {
+            self.begin_leg(now, if self.opener == End::To { number } else { number + 1 });
+        }
+    }
+
+    /// The rows of the legs' series that end at `now`.
+    pub(crate) fn write_series(
+        &mut self,
+        now: Time,
+        id: FlowId<'_>,
+        first: &Connection,
+        rows: &mut impl FnMut(SeriesRow),
+    ) {
+        let connections = std::iter::once(first).chain(&self.rest);
+        for ((number, record), connection) in (1..).zip(&mut self.records).zip(connections) {
+            let info = connection.info();
+            let (counts, state) = (sent(info.as_ref()), info.as_ref().map(state).unwrap_or_default());
+            if let Some(meter) = &mut record.meter {
+                let id = FlowId { leg: Some(number), ..id };
+                meter.series_row(now, id, counts, state).map(&mut *rows);
+            }
+        }
+    }
+
+    /// Adds what its proxies have of it to their states: connections, and bytes that are not read.
+    pub(crate) fn add_to(&self, first: &Connection, proxies: &mut [(u32, u64)]) {
+        let connection = |leg: usize| if leg == 0 { first } else { &self.rest[leg - 1] };
+        for (number, relay) in self.relays.iter().enumerate() {
+            let ends = [
+                connection(number).ends[End::To as usize].as_deref(),
+                connection(number + 1).ends[End::From as usize].as_deref(),
+            ];
+            let (connections, unread) = &mut proxies[relay.proxy as usize];
+            let open = ends.iter().flatten().any(|host| host.was_established() && !host.is_closed());
+            *connections += u32::from(open);
+            *unread += ends.iter().flatten().map(|host| host.unread()).sum::<u64>();
+        }
+    }
+
+    /// The flow has ended; nothing counts for its legs any more.
+    pub(crate) fn finish(&mut self, now: Time, first: &mut Connection) {
+        for (leg, record) in self.records.iter_mut().enumerate() {
+            record.end(now, None, leg_mut(first, &mut self.rest, leg));
+        }
+    }
+
+    /// Adds the legs to the tables; the flow ended with `outcome`, and a leg that has no other end with it.
+    pub(crate) fn write(
+        &mut self,
+        run: &Run,
+        spec: &FlowSpec,
+        outcome: Outcome,
+        stop: Time,
+        first: &Connection,
+        tables: &mut Tables,
+    ) {
+        let legs = spec.traffic.tcp().map_or(&[][..], |tcp| &tcp.legs);
+        for (number, (leg, record)) in legs.iter().zip(&mut self.records).enumerate() {
+            let mut row = run.leg_row("sim", spec, number as u32, leg);
+            let connection = if number == 0 { first } else { &self.rest[number - 1] };
+            let info = connection.info();
+            let opener = connection.ends[self.opener as usize].as_deref();
+            let timeouts =
+                info.as_ref().map_or_else(|| opener.map_or(0, |host| host.info().rto_count), |i| i.rto_count);
+            row.set_outcome(record.outcome.unwrap_or(outcome));
+            row.rto_count = Some(timeouts as u32);
+            let Some(meter) = record.meter.take() else {
+                tables.flows.push(row);
+                continue;
+            };
+            meter.fill(&mut row, stop, sent(info.as_ref()));
+            row.handshake_ms = record.established.map(|at| (at - meter.start()).as_millis_f64());
+            meter.write_flow(row, tables);
+        }
+        for (number, connection) in (2..).zip(&mut self.rest) {
+            for event in connection.log.take().map_or_else(Vec::new, |log| log.into_rows()) {
+                let (run, flow) = (run.index, spec.name.clone());
+                tables.events.push(EventRow { run, flow, leg: Some(number), ..event });
+            }
+        }
+    }
+}
+
+impl Record {
+    /// The leg has ended, or the flow has.
+    fn end(&mut self, now: Time, outcome: Option<Outcome>, connection: &mut Connection) {
+        let Some(meter) = self.meter.as_mut().filter(|meter| meter.end().is_none()) else { return };
+        meter.finish(now);
+        self.outcome = outcome;
+        connection.last = connection.sender_info();
+    }
+}
+
+impl Relay {
+    /// Completes the handshake of the accepting end where it waits for the next leg, and passes a failure on.
+    fn answer(&mut self, now: Time, accepting: &mut Endpoint, connecting: &mut Endpoint) {
+        if connecting.is_established() {
+            if let Some(request) = self.request.take() {
+                accepting.on_segment(now, &request, false);
+            }
+        }
+        if self.has_failed {
+            return;
+        }
+        match (accepting.failure(), connecting.failure()) {
+            (_, Some(failure)) => {
+                self.has_failed = true;
+                match self.request.take() {
+                    Some(request) if failure == Failure::Refused => accepting.refuse_request(&request),
+                    // Nobody answers for an end that does not answer.
+                    Some(_) => {}
+                    None => accepting.abort(),
+                }
+            }
+            (Some(_), None) => {
+                self.has_failed = true;
+                connecting.abort();
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+fn leg_mut<'a>(first: &'a mut Connection, rest: &'a mut [Connection], leg: usize) -> &'a mut Connection {
+    match leg {
+        0 => first,
+        _ => &mut rest[leg - 1],
+    }
+}
+
+/// The legs on both sides of a proxy.
+fn pair<'a>(
+    first: &'a mut Connection,
+    rest: &'a mut [Connection],
+    relay: usize,
+) -> (&'a mut Connection, &'a mut Connection) {
+    if relay == 0 {
+        return (first, &mut rest[0]);
+    }
+    let (before, after) = rest.split_at_mut(relay);
+    (&mut before[relay - 1], &mut after[0])
+}

@@ -1,0 +1,118 @@
+//! `[[proxies]]`: the legs that they make, and each mistake in them with its line and what to do about it.
+
+mod common;
+
+use common::{error, plan, small_with};
+use perigee_study::Traffic;
+
+/// The small study with a proxy in the middle of its download, from line 50 on.
+fn with(proxy: &str) -> String {
+    small_with("[vary]", &format!("{proxy}\n[vary]"))
+}
+
+const PROXY: &str = r#"[[proxies]]
+name = "pep"
+node = "middle"
+[proxies.sides.wire]
+cc = "cubic"
+[proxies.sides.air]
+cc = { name = "hybla", rtt0 = "30 ms" }
+tcp = { initial_window = 64 }
+"#;
+
+#[test]
+fn a_proxy_makes_two_legs_of_a_connection_and_leaves_pings_alone() {
+    let runs = plan(&with(PROXY), &[], false).unwrap_or_else(|error| panic!("{error}"));
+    let [download, ping] = &runs[0].scenario.flows[..] else { panic!("two flows") };
+    assert!(matches!(ping.traffic, Traffic::Datagrams(_)));
+    let tcp = download.traffic.tcp().expect("a download has a connection");
+    let [wire, air] = &tcp.legs[..] else { panic!("{} legs", tcp.legs.len()) };
+    assert_eq!(((wire.from, wire.to), (air.from, air.to)), ((0, 1), (1, 2)));
+    assert_eq!((&wire.forward, &wire.back, &air.forward, &air.back), (&vec![0], &vec![1], &vec![2], &vec![3]));
+    assert_eq!((wire.proxy, air.proxy), (Some(0), None));
+    let names = [&wire.sender, &wire.receiver, &air.sender, &air.receiver].map(|end| end.cc.algorithm().name());
+    assert_eq!(names, ["reno", "cubic", "hybla", "reno"]);
+    assert_eq!((air.sender.config.initial_window, wire.receiver.config.initial_window), (64, 10));
+    assert_eq!(&*air.sender.cc_params, "{\"rtt0\":\"30 ms\"}");
+}
+
+#[test]
+fn a_proxy_that_is_not_enabled_changes_nothing_but_what_varies() {
+    let runs = plan(&with(PROXY), &["proxy.enabled=false"], false).unwrap_or_else(|error| panic!("{error}"));
+    assert!(runs[0].scenario.flows[0].traffic.tcp().is_some_and(|tcp| tcp.legs.is_empty()));
+    let text = with(PROXY).replace("[vary]", "[vary]\n\"proxy.enabled\" = [true, false]");
+    let runs = plan(&text, &[], false).unwrap_or_else(|error| panic!("{error}"));
+    let legs: Vec<_> =
+        runs.iter().map(|run| run.scenario.flows[0].traffic.tcp().map_or(0, |tcp| tcp.legs.len())).collect();
+    assert_eq!(legs[..12], [2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn every_key_of_a_proxy_and_of_its_sides_can_be_set_and_changes_the_plan() {
+    let fingerprint = |settings: &[&str]| {
+        plan(&with(PROXY), settings, false).unwrap_or_else(|error| panic!("{settings:?}: {error}"))[0]
+            .scenario
+            .fingerprint
+    };
+    let plain = fingerprint(&[]);
+    for setting in [
+        "proxies.pep.enabled=false",
+        "proxy.handshake=connect-first",
+        "proxies.pep.buffer=1 MB",
+        "proxies.pep.memory=10 MB",
+        "proxies.pep.sides.wire.cc=bbr",
+        "proxies.pep.sides.air.cc.rtt0=40 ms",
+        "proxies.pep.sides.air.tcp.initial_window=12",
+    ] {
+        assert_ne!(fingerprint(&[setting]), plain, "{setting}");
+    }
+}
+
+#[test]
+fn mistakes_have_their_line_and_what_to_do_about_them() {
+    let refused = |old: &str, new: &str| {
+        assert!(PROXY.contains(old), "{old}");
+        error(&with(&PROXY.replacen(old, new, 1)), &[])
+    };
+    let nodes = "s.toml:52: the proxy `pep`: flow `download` does not pass `client`; place it on both ways of the flow, between its ends";
+    assert_eq!(
+        refused("node = \"middle\"", "node = \"midle\""),
+        "s.toml:52: `proxies.node`: there is no node `midle`; did you mean `middle`?"
+    );
+    let elsewhere = "node = \"client\"\nflows = [\"download\"]";
+    assert_eq!(refused("node = \"middle\"\n[proxies.sides.wire]\ncc = \"cubic\"", elsewhere), nodes);
+    assert_eq!(
+        refused("node = \"middle\"\n[proxies.sides.wire]\ncc = \"cubic\"", "node = \"client\""),
+        "s.toml:52: the proxy `pep` splits nothing: no TCP flow passes `client`; place it between the ends of a flow, or remove it"
+    );
+    assert_eq!(
+        refused("[proxies.sides.wire]\ncc = \"cubic\"\n", ""),
+        "s.toml:53: the proxy `pep` has a leg over `wire`, and no congestion control for it; add [proxies.sides.wire] with cc = \"cubic\""
+    );
+    assert_eq!(refused("cc = \"cubic\"", ""), "s.toml:53: `proxies.sides.wire.cc` is missing; add `cc = ...` here");
+    assert_eq!(
+        refused("cc = \"cubic\"", "cc = \"cubik\""),
+        "s.toml:54: `proxies.sides.wire.cc`: there is no congestion control `cubik`; did you mean `cubic`?"
+    );
+    assert_eq!(
+        refused("sides.wire]", "sides.wirre]"),
+        "s.toml:53: `proxies.sides`: `wirre` is no link of `middle`; did you mean `wire`?"
+    );
+    assert_eq!(
+        refused("node = ", "flows = [\"echo\"]\nnode = "),
+        "s.toml:52: flow `echo` has no connection to split: it is a `ping`; remove it from `flows`"
+    );
+    assert_eq!(
+        refused("node = ", "flows = [\"downlod\"]\nnode = "),
+        "s.toml:52: `proxies.flows`: there is no flow `downlod`; did you mean `download`?"
+    );
+    assert_eq!(
+        refused("node = ", "buffer = \"0 B\"\nnode = "),
+        "s.toml:52: `proxies.buffer` = 0 B is out of range; use a value from 1 B to 1000000 GB"
+    );
+    let twice = format!("{PROXY}{}", PROXY.replacen("pep", "other", 1));
+    assert_eq!(
+        error(&with(&twice), &[]),
+        "s.toml:60: flow `download` is split at this node by the proxy `pep` already; remove one of them, or name the `flows` of each"
+    );
+}

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What one switch of a study changes: the groups with its first value minus those with its second, metric by metric."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from perigee.errors import InputError
+from perigee.numbers import decimals, number, probability, signed
+from perigee.report.context import Context, Group
+from perigee.report.model import Cell, Section, Table
+from perigee.statistics.estimates import effect_word, glass_delta, spread
+from perigee.statistics.metrics import Metric
+from perigee.statistics.pairing import Comparison, compare_groups, corrected, method, share_draws
+
+
+def section(context: Context) -> Section | None:
+    """Return the table of differences, if `report.toml` names the switch.
+
+    Raises:
+        InputError: `between` is no key that varies with two values.
+    """
+    key = context.settings.between
+    if not key:
+        return None
+    values = context.varied.get(key, [])
+    if len(values) != 2:
+        known = [f"`{name}`" for name, seen in context.varied.items() if len(seen) == 2]
+        fix = f"name one of {', '.join(known)}" if known else "vary one, or remove `between`"
+        raise InputError(f"report.toml: `between` = `{key}` is no key that the study varies with two values; {fix}")
+    made = [
+        (metric, one, found)
+        for metric in context.metrics(context.settings.tests)
+        for one, other in _pairs(context, key, values)
+        if (found := _compare(context, one, other, metric)) is not None
+    ]
+    if not made:
+        return None
+    comparisons = [found for *_, found in made]
+    rows, data = [], []
+    for (metric, group, found), (p, ranks) in zip(made, corrected(comparisons), strict=True):
+        apart = found.first - found.second if found.is_paired else None
+        deviation = spread(apart) if apart is not None else None
+        delta = glass_delta(found.first, found.second)
+        digits = decimals(metric.digits, found.difference, deviation)
+        name = _without(group, key)
+        rows.append(
+            [
+                Cell(metric.heading),
+                Cell(context.label(name)),
+                Cell(number(float(found.second.mean()), digits)),
+                Cell(number(float(found.first.mean()), digits)),
+                Cell(signed(found.difference, digits) + (f" ± {number(deviation, digits)}" if deviation else "")),
+                Cell("–" if delta is None else f"{signed(delta, 2)} ({effect_word(delta)})"),
+                Cell(probability(p)),
+            ]
+        )
+        data.append(
+            {"quantity": metric.name, "unit": metric.unit, "group": name, "mean_second": float(found.second.mean()),
+             "mean_first": float(found.first.mean()), "difference": found.difference, "sd": deviation,
+             "glass_delta": delta, "half_width_95": found.contrast.half_width if found.contrast else None,
+             "p_holm": p, "p_wilcoxon_holm": ranks, "rounds": len(found.first)}
+        )  # fmt: skip
+    first, second = (f"{key} = {value}" for value in values)
+    table = Table(
+        name="differences",
+        caption=f"{first} minus {second}: means, difference ± standard deviation over rounds, and Glass's Δ, the "
+        f"difference over the standard deviation with {second} (0.2 small, 0.5 medium, 0.8 large)",
+        head=["Quantity", "", second, first, "difference", "Glass's Δ", "p"],
+        rows=rows,
+        data=pl.DataFrame(data, infer_schema_length=None),
+        notes=[method(comparisons, "in this table")],
+        words=(1,),
+    )
+    return Section("differences", f"What {key} changes", [table])
+
+
+def _compare(context: Context, one: Group, other: Group, metric: Metric) -> Comparison | None:
+    ours, theirs = (context.with_metric(group, metric.name) for group in (one, other))
+    return compare_groups(ours, theirs, metric.name, shared_draws=share_draws(context.results, context.results))
+
+
+def _pairs(context: Context, key: str, values: list[str]) -> list[tuple[Group, Group]]:
+    """Return the groups that differ in the key only: that of the first value, and that of the second."""
+    first, second = values
+    others = {_without(group, key): group for group in context.groups if group.factors.get(key) == second}
+    ours = [group for group in context.groups if group.factors.get(key) == first]
+    return [(group, others[_without(group, key)]) for group in ours if _without(group, key) in others]
+
+
+def _without(group: Group, key: str) -> str:
+    """Return what a group is called apart from the key: its algorithm, and what else it differs in."""
+    rest = [f"{name} = {value}" for name, value in group.factors.items() if name not in (key, "cc", "flow")]
+    return ", ".join([group.cc or group.factors.get("flow", ""), *rest])

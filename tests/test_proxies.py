@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Proxies of a study: legs in the tables, the report of what they change, and the engines that refuse them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import ROOT, Perigee
+from perigee.store.results import Results
+
+STUDY = """
+name = "split"
+rounds = 3
+nodes = ["server", "gateway", "client"]
+[measure]
+series = "200 ms"
+[[links]]
+name = "wire"
+between = ["server", "gateway"]
+rate = "1 Gbit/s"
+delay = "5 ms"
+[[links]]
+name = "satellite"
+between = ["gateway", "client"]
+rate = "20 Mbit/s"
+delay = "250 ms"
+queue = "1 MB"
+loss = "0.05 %"
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+size = "3 MB"
+[[proxies]]
+name = "pep"
+node = "gateway"
+[proxies.sides.wire]
+cc = "cubic"
+[proxies.sides.satellite]
+cc = "hybla"
+[vary]
+"proxy.enabled" = [true, false]
+"""
+REPORT = 'between = "proxy.enabled"\ntests = ["goodput_mbps"]\n'
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    (tmp_path / "study.toml").write_text(STUDY)
+    (tmp_path / "report.toml").write_text(REPORT)
+    return tmp_path / "study.toml"
+
+
+def test_a_split_flow_is_one_flow_with_legs_and_the_report_says_what_the_proxy_changes(
+    perigee: Perigee, study: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    done = perigee("run", study, "--out", out)
+    assert done.returncode == 0, done.stderr
+    results = Results(out)
+    flows = results.table("flows")
+    assert flows.height == 6
+    assert flows["completed"].all()
+    legs = results.legs("flows")
+    assert legs["leg"].to_list() == [1, 2] * 3
+    assert legs["cc"].to_list() == ["cubic", "hybla"] * 3
+    assert legs["received_bytes"].unique().to_list() == [3_000_000]
+    assert results.legs("series")["leg"].unique().sort().to_list() == [1, 2]
+    held = results.table("proxies")
+    assert held["proxy"].unique().to_list() == ["pep"]
+    assert held["held_max_bytes"].max() > 0  # type: ignore[operator]
+    done = perigee("report", out, "--format", "html,csv")
+    assert done.returncode == 0, done.stderr
+    found = pl.read_csv(out / "report-files" / "differences.csv")
+    on, off = (
+        flows.filter(pl.col("point") == json.dumps({"proxy.enabled": value}, separators=(",", ":")))["goodput_mbps"]
+        for value in (True, False)
+    )
+    difference, spread = float(on.mean() - off.mean()), float(off.std())  # type: ignore[arg-type,operator]
+    assert found["difference"].to_list() == pytest.approx([difference])
+    assert found["glass_delta"].to_list() == pytest.approx([difference / spread])
+    assert pl.read_csv(out / "report-files" / "legs.csv")["to_node"].to_list() == ["gateway", "client"]
+    page = (out / "report.html").read_text()
+    assert "Legs and proxies" in page
+    assert "with the end that opens first" in page
+
+
+def test_a_switch_that_does_not_vary_is_an_error_with_what_does(perigee: Perigee, study: Path, tmp_path: Path) -> None:
+    assert perigee("run", study, "--out", tmp_path / "out").returncode == 0
+    (tmp_path / "out/study/report.toml").write_text('between = "proxy.buffer"\n')
+    done = perigee("report", tmp_path / "out")
+    assert done.returncode == 2
+    assert "`proxy.buffer` is no key that the study varies with two values; name one of `proxy.enabled`" in done.stderr
+
+
+def test_engines_without_proxies_refuse_the_flow_by_name(perigee: Perigee, study: Path, tmp_path: Path) -> None:
+    live = ("--engine", "live", "--set", "live.servers.server=127.0.0.1:5201", "--dry-run")
+    done = perigee("run", study, *live, "--out", tmp_path / "live")
+    assert done.returncode == 2
+    assert "flow `download` is split by [[proxies]]" in done.stderr
+    assert "--set proxy.enabled=false" in done.stderr
+
+
+def test_the_study_of_a_publication_runs_at_its_reduced_size(perigee: Perigee, tmp_path: Path) -> None:
+    done = perigee("run", ROOT / "studies" / "liu-2022", "--reduced", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    results = Results(tmp_path / "out")
+    assert results.table("flows").height == 16
+    assert results.table("flows")["completed"].all()
+    assert results.legs("flows").height == 24
