@@ -118,3 +118,23 @@ def test_the_doctor_knows_an_old_kernel_and_one_without_types(tmp_path: Path) ->
     (tmp_path / "sys/kernel/btf/vmlinux").write_bytes(b"types \0" + STRUCT_OPS + b"\0")
     new = {one.name: one for one in kernel_checks(".".join(map(str, OLDEST_KERNEL)), tmp_path)}
     assert all(one.ok for one in new.values())
+
+
+def test_a_link_is_drawn_into_a_file_of_the_kind_that_its_name_says(perigee: Perigee, tmp_path: Path) -> None:
+    short = ("--for", "2 s", "--every", "20 ms", "--set", "link.loss=5 %")
+    for name, begins in (("a.png", b"\x89PNG"), ("a.pdf", b"%PDF"), ("a.svg", b"<?xml")):
+        done = perigee("profiles", "draw", "geo", *short, "-o", tmp_path / name)
+        assert (done.returncode, done.stdout) == (0, f"{tmp_path / name}\n"), done.stderr
+        assert (tmp_path / name).read_bytes().startswith(begins)
+    done = perigee("profiles", "draw", "geo", "-o", tmp_path / "a.gif")
+    assert (done.returncode, "no format of figures; end its name in .png, .pdf, .svg" in done.stderr) == (2, True)
+    assert not (tmp_path / "a.gif").exists()
+
+
+def test_the_doctor_holds_buffers_against_a_link(perigee: Perigee) -> None:
+    found = json.loads(perigee("doctor", "--link", "geo", "--json").stdout)
+    plain = json.loads(perigee("doctor", "--json").stdout)
+    names = {one["name"] for one in found} - {one["name"] for one in plain}
+    assert names, "checks of tcp_rmem and tcp_wmem are there with a link only"
+    done = perigee("doctor", "--link", "goe")
+    assert (done.returncode, "did you mean `geo`" in done.stderr) == (2, True)

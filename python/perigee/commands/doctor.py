@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -12,8 +12,17 @@ from rich.markup import escape
 from perigee.console import out_console, result, say
 from perigee.errors import EXIT_RUN_FAILED
 
+if TYPE_CHECKING:
+    from perigee.engines.buffers import LinkSize
+
 
 def command(
+    link: Annotated[
+        str | None,
+        typer.Option(
+            "--link", "-l", metavar="PROFILE", help="Hold the socket buffers against what this link holds in flight."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON: a list of objects.")] = False,
 ) -> None:
     """Say what works on this host, what is missing for what, and how to get it. Nothing is changed.
@@ -24,11 +33,12 @@ def command(
     [bold]Examples[/bold]
 
       perigee doctor
+      perigee doctor --link geo      also whether tcp_rmem and tcp_wmem suffice for it
       perigee doctor --json
     """
     from perigee.engines.host import as_data, checks
 
-    found = checks()
+    found = checks(_size_of(link) if link else None)
     if as_json:
         result(json.dumps(as_data(found), indent=2))
     else:
@@ -42,3 +52,11 @@ def command(
     if lacking:
         say(f"simulated runs need: {', '.join(lacking)}")
         raise typer.Exit(EXIT_RUN_FAILED)
+
+
+def _size_of(link: str) -> LinkSize:
+    from perigee.engines.emulation import link_size
+    from perigee.places import find_profile
+
+    profile = find_profile(link)
+    return link_size(profile, profile)

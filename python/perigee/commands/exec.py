@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from perigee.commands.exec_live import LiveLine
-from perigee.commands.options import seconds
+from perigee.commands.options import profile_setting, seconds
 from perigee.console import say
 from perigee.engines import emulation
 from perigee.engines.buffers import hint, host_buffers
-from perigee.errors import InputError
 from perigee.numbers import number
 from perigee.places import find_profile
 
@@ -81,7 +80,7 @@ def command(
       perigee exec --link viasat2 -- bash
       perigee exec --link geo --live -- iperf3 -c 100.64.0.1 -R
     """
-    pairs = [_pair(setting) for setting in settings or ()]
+    pairs = [profile_setting(setting) for setting in settings or ()]
     if trace is not None:
         pairs.append(("down.rate.trace", trace))
     down = find_profile(link)
@@ -184,10 +183,3 @@ def _tell(near: str, closed: str | None) -> None:
 
 def _tell_draining(left: Undelivered, *, drain: str) -> None:
     say(f"note: the program has ended; {_left(left)}; waiting for {drain} at the most (--drain), or until Ctrl-C")
-
-
-def _pair(setting: str) -> tuple[str, str]:
-    key, equals, value = setting.partition("=")
-    if not key.strip() or not equals:
-        raise InputError(f"--set {setting}: there is no key or no `=`; write --set down.rate='50 Mbit/s'")
-    return key.strip(), value

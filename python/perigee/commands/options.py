@@ -116,6 +116,19 @@ def study_settings(
     return tuple(found)
 
 
+def profile_setting(setting: str) -> tuple[str, str]:
+    """Split a `--set KEY=VALUE` for a profile.
+
+    Examples:
+        >>> profile_setting("down.rate=50 Mbit/s")
+        ('down.rate', '50 Mbit/s')
+    """
+    key, equals, value = setting.partition("=")
+    if not key.strip() or not equals:
+        raise InputError(f"--set {setting}: there is no key or no `=`; write --set down.rate='50 Mbit/s'")
+    return key.strip(), value
+
+
 def bits_per_second(option: str, text: str) -> int:
     """Read a rate with its unit.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from perigee.commands.application import Application
+from perigee.commands.options import profile_setting, seconds
 from perigee.commands.setup_table import show_setup
 from perigee.console import out_console, result, say
 from perigee.errors import InputError
@@ -70,6 +72,50 @@ def show(
         say(f"its directions are not shown: {error}")
         return
     show_setup(plan.setup, ("links",))
+
+
+FORMATS = ("png", "pdf", "svg")
+
+
+@app.command()
+def draw(
+    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="Its name in profiles/, or its file.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write it: a `.png`, `.pdf` or `.svg`.")
+    ],
+    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="For how long.")] = "60 s",
+    every: Annotated[str, typer.Option(metavar="TIME", help="From one sample to the next.")] = "100 ms",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the profile; may be given several times."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the link's random processes.")] = 1,
+) -> None:
+    """Draw rate, delay and losses of a link over time, without traffic, and how its delays are distributed.
+
+    [bold]Examples[/bold]
+
+      perigee profiles draw starlink -o starlink.png
+      perigee profiles draw viasat2 --for "10 min" --every "1 s" -o viasat2.pdf
+    """
+    kind = out.suffix.removeprefix(".").lower()
+    if kind not in FORMATS:
+        raise InputError(
+            f"--out {out}: no format of figures; end its name in {', '.join(f'.{one}' for one in FORMATS)}"
+        )
+    found = find_profile(profile)
+    span, step = seconds("--for", duration, 0.001), seconds("--every", every, 0.000001)
+    pairs = [profile_setting(setting) for setting in settings or ()]
+    from perigee.engines.sampling import sample_profile
+    from perigee.files import atomic_file
+    from perigee.report.link_figure import draw_link
+    from perigee.report.style import styled
+
+    with styled():
+        drawing = draw_link(sample_profile(found, span, step, seed, pairs), _text(found, "title"))
+        with atomic_file(out) as file:
+            drawing.savefig(file, format=kind)
+    result(str(out))
 
 
 STUDY = """

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from perigee.errors import InputError
+from perigee.files import printable
 from perigee.numbers import decimals, signed
 from perigee.report.changes import in_words as made_with
 from perigee.report.changes import letters
@@ -233,8 +233,7 @@ def as_frame(results: Sequence[Results], cells: Sequence[Difference]) -> pl.Data
     `p` (of the t test), `p_holm` (the same, corrected for all cells), `p_wilcoxon, p_wilcoxon_holm, remark, group_b`
     (its name in the other), and `results_a, results_b, made_a, made_b`: the folders, and how they were made.
     """
-    # A name that is no UTF-8 has no place in a table of texts.
-    folders = [(os.fsencode(one.path.name).decode(errors="replace"), made_with(one)) for one in results]
+    folders = [(printable(one.path.name), made_with(one)) for one in results]
     rows = [
         {
             "group": cell.groups[0].name,
