@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from conftest import ROOT, Perigee
+from perigee.places import headers
 from perigee.store.results import Results
 
 STUDY = """
@@ -95,6 +96,15 @@ def test_a_switch_that_does_not_vary_is_an_error_with_what_does(perigee: Perigee
     done = perigee("report", tmp_path / "out")
     assert done.returncode == 2
     assert "`proxy.buffer` is no key that the study varies with two values; name one of `proxy.enabled`" in done.stderr
+
+
+def test_the_algorithm_of_a_leg_may_be_an_authors_own(perigee: Perigee, study: Path, tmp_path: Path) -> None:
+    source = (headers() / "reno.c").read_text().replace("CC_REGISTER(reno", "CC_REGISTER(mine")
+    (tmp_path / "mine.c").write_text(source)
+    study.write_text(STUDY.replace('cc = "hybla"', 'cc = "./mine.c"'))
+    done = perigee("run", study, "--set", "rounds=1", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert Results(tmp_path / "out").legs("flows")["cc"].to_list() == ["cubic", "mine"]
 
 
 def test_engines_without_proxies_refuse_the_flow_by_name(perigee: Perigee, study: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use perigee_link::Ecn;
 use perigee_results::{write_links, FlowId, Outcome, ProxyRow, Tables};
-use perigee_study::{FlowSpec, Run, Scenario, Traffic};
+use perigee_study::{FlowSpec, Run, Scenario, Tcp, Traffic};
 use perigee_traffic::End;
 use perigee_units::Time;
 
@@ -330,11 +330,10 @@ fn check_ways(scenario: &Scenario, flow: &FlowSpec) -> Result<(), SimError> {
 
 /// An algorithm that is only described has nothing to call.
 fn check_loaded(flow: &FlowSpec) -> Result<(), SimError> {
-    match &flow.traffic {
-        Traffic::Tcp { tcp, .. } if !tcp.cc.algorithm().is_loaded() => {
-            Err(SimError::NotLoaded { flow: flow.name.to_string(), cc: tcp.cc.algorithm().name().to_owned() })
-        }
-        _ => Ok(()),
+    let mut controls = flow.traffic.tcp().into_iter().flat_map(Tcp::congestion_controls);
+    match controls.find(|cc| !cc.algorithm().is_loaded()) {
+        Some(cc) => Err(SimError::NotLoaded { flow: flow.name.to_string(), cc: cc.algorithm().name().to_owned() }),
+        None => Ok(()),
     }
 }
 

@@ -5,6 +5,7 @@ use perigee_results::Name;
 use perigee_tcp::{Config, Domain, Setting, Value, SETTINGS};
 use perigee_units::{suggestion, Bytes};
 
+use crate::flows::FLOW;
 use crate::outside::{is_path, Outside, Place};
 use crate::reader::{clip, json_of, text_of, Reader};
 use crate::strict::{Content, Node, StrictError};
@@ -40,14 +41,15 @@ fn tcp_value(table: &Reader<'_>, setting: &Setting) -> Result<Option<Value>, Str
     })
 }
 
-/// The congestion control that a table names in `cc`, or `default`, and the parameters that the study set, as a JSON object.
+/// The congestion control that a table names in `cc`, or that of a flow that names none, and the parameters that the study
+/// set, as a JSON object. An author's file is read where there is an outside; without one, the default stands for it.
 pub(crate) fn congestion_control(
     table: &Reader<'_>,
-    default: &str,
     outside: &mut Option<&mut dyn Outside>,
 ) -> Result<(Selected, Name), StrictError> {
     let unset = || {
         let error = |error: CcError| table.error("cc", error.to_string(), "name another in `cc`");
+        let default = FLOW.find("cc").map_or("", |key| key.default);
         Selected::parse(default, &[]).map(|cc| (cc, "{}".into())).map_err(error)
     };
     let Some(node) = table.table.node("cc") else { return unset() };

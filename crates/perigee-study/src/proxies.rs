@@ -137,7 +137,7 @@ fn proxy<'a>(
         if let Some(node) = side.table.node("tcp") {
             apply_tcp(&Reader::open(node, &side.dotted("tcp"), &TCP, &[])?, &mut config)?;
         }
-        let (cc, cc_params) = congestion_control(&side, "", outside)?;
+        let (cc, cc_params) = congestion_control(&side, outside)?;
         sides.push((number, LegEnd { cc, cc_params, config }));
     }
     Ok(Proxy { enabled: table.get("enabled")?, table, spec, sides })

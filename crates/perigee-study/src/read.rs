@@ -277,7 +277,7 @@ fn traffic(
         apply_tcp(&settings, &mut from)?;
         apply_tcp(&settings, &mut to)?;
     }
-    let (cc, cc_params) = congestion_control(table, default_cc(), outside)?;
+    let (cc, cc_params) = congestion_control(table, outside)?;
     let opened_by = match table.get::<String>("opened_by")?.as_str() {
         "sender" => Opener::Sender,
         _ => Opener::Receiver,
@@ -340,11 +340,6 @@ fn limit_rows(study: &Reader<'_>, head: &Head, measure: &Measure, sources: usize
         format!("{sources} flows and link directions every {interval} over {} are {rows} rows", head.time_limit);
     let fix = format!("raise measure.series and measure.goodput_bin or lower time_limit, down to {MAX_ROWS} rows");
     Err(study.error("time_limit", message, fix))
-}
-
-/// The congestion control of a flow that names none.
-fn default_cc() -> &'static str {
-    FLOW.find("cc").map_or("", |key| key.default)
 }
 
 /// Most sizes of `measure.milestones`.
