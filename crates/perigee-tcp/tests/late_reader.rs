@@ -4,7 +4,7 @@ mod common;
 
 use common::{Path, Transfer};
 use perigee_tcp::{Config, Failure};
-use perigee_units::{Bytes, Time};
+use perigee_units::{Bytes, Rate, Time};
 use proptest::prelude::*;
 
 const BUFFER: u64 = 64 * 1024;
@@ -30,8 +30,10 @@ fn what_is_not_read_closes_the_window_and_the_sender_probes_until_it_is() {
     let stuck = transfer.receiver.unread();
     assert!((1..=BUFFER).contains(&stuck), "{stuck} B in a buffer of {BUFFER} B");
     assert_eq!(transfer.receiver.received(), stuck);
-    // What is left of the window is less than a segment: its right edge never moves back.
-    assert!(transfer.answers.last().is_some_and(|answer| answer.window < 1448));
+    // The first probe has carried what was left of the window, less than a segment.
+    assert_eq!(transfer.answers.last().map(|answer| answer.window), Some(0));
+    let last = transfer.data.iter().rev().find(|segment| segment.len > 0).expect("data were sent");
+    assert!(last.len < 1448, "{} B", last.len);
     let probes = transfer.data.iter().rev().take_while(|segment| segment.len == 0).count();
     assert!(probes >= 3, "{probes} window probes");
     let now = transfer.now;
@@ -41,6 +43,40 @@ fn what_is_not_read_closes_the_window_and_the_sender_probes_until_it_is() {
     assert!(transfer.answers.last().is_some_and(|answer| answer.window > 0), "reading says that there is room");
     transfer.run(now + Time::from_secs(1), |_| false);
     assert!(transfer.receiver.received() > stuck);
+}
+
+#[test]
+fn a_probe_with_data_is_measured_as_the_segment_it_is() {
+    // Paced, so that its departure is the pacing's.
+    let paced = Config { pacing: true, ..config() };
+    let mut transfer = Transfer::new(&Path::default(), &paced, "reno");
+    transfer.receiver.read_on_demand();
+    transfer.sender.write(1_000_000);
+    transfer.open();
+    transfer.run(Time::from_secs(20), |t| t.answers.last().is_some_and(|answer| answer.window == 0));
+    let now = transfer.now;
+    transfer.run(now + Time::from_millis(150), |_| false);
+    let rtt = transfer.sender.take_rtt().expect("a sample of the probe");
+    // The path, and an ACK that may be delayed by 40 ms; the probe left 200 ms or more after the segment before it.
+    assert!(rtt < Time::from_millis(150), "{rtt:?} for a path of 100 ms");
+}
+
+#[test]
+fn pacing_charges_for_what_the_window_lets_out() {
+    // Each ACK opens a small window by two segments, where a burst at the rate of this path would be of ten and more.
+    let small = Bytes::new(64 * 1024);
+    let receiving = Config { rmem: [small; 3], receive_autotuning: false, ..Config::default() };
+    let rate = Rate::from_mbps(1000.0);
+    let path = Path { rate, round_trip: Time::from_micros(300), ..Path::default() };
+    let received = |cc| {
+        let mut transfer = Transfer::with(&path, &Config::default(), &receiving, cc);
+        transfer.sender.write(1_000_000_000);
+        transfer.open();
+        transfer.run(Time::from_millis(500), |_| false);
+        transfer.receiver.received()
+    };
+    let (paced, unpaced) = (received("bbr"), received("reno"));
+    assert!(paced * 100 >= unpaced * 90, "{paced} B paced, {unpaced} B unpaced");
 }
 
 #[test]

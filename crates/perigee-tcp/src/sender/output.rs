@@ -33,8 +33,7 @@ impl Sender {
     /// Segments that ignore the windows: the head after a timeout, the tail as a probe, a window probe.
     fn poll_forced(&mut self) -> Option<Segment> {
         if std::mem::take(&mut self.output.window_probe) {
-            let seq = self.stream.to_wire(self.stream.una).wrapping_sub(1);
-            return Some(Segment { seq, flags: Flags(Flags::ACK), ..Segment::default() });
+            return Some(self.probe_window());
         }
         let number = self.output.forced.take().filter(|n| (self.queue.first()..self.queue.next()).contains(n))?;
         let segment = if self.queue.get(number).has(mark::LOST) || !self.established {
@@ -46,6 +45,20 @@ impl Sender {
             self.rearm_timeout();
         }
         Some(segment)
+    }
+
+    /// A window probe is what the window still holds, though it is less than a segment; else a segment without payload that
+    /// has to be answered (Linux's `tcp_write_wakeup`).
+    fn probe_window(&mut self) -> Segment {
+        let left = self.peer_window.end.saturating_sub(self.stream.nxt);
+        let len = left.min(self.stream.next_payload(self.sk.mss_cache));
+        if len == 0 || self.sk.packets_out > 0 {
+            let seq = self.stream.to_wire(self.stream.una).wrapping_sub(1);
+            return Segment { seq, flags: Flags(Flags::ACK), ..Segment::default() };
+        }
+        self.timer.end_window_probes();
+        self.depart_unpaced();
+        self.send_new(len, false)
     }
 
     /// The lowest lost segment, as the windows and the pacing allow.
@@ -114,7 +127,13 @@ impl Sender {
         if !self.window_allows_new_data() || (room == 0 && !forced) || !self.pacing_allows(room) {
             return None;
         }
-        let len = self.stream.next_payload(self.sk.mss_cache);
+        self.pacing.burst = self.pacing.burst.saturating_sub(1);
+        Some(self.send_new(self.stream.next_payload(self.sk.mss_cache), forced))
+    }
+
+    /// Sends so much payload for the first time; without any, a SYN or a FIN.
+    #[inline]
+    fn send_new(&mut self, len: u64, forced: bool) -> Segment {
         let end = self.stream.nxt + len;
         let mut marks = if self.stream.nxt == 0 { mark::SYN } else { 0 };
         if self.stream.fin_queued && end == self.stream.written && self.stream.nxt > 0 {
@@ -138,13 +157,12 @@ impl Sender {
         self.sk.snd_nxt = self.stream.to_wire(self.stream.nxt);
         self.sk.packets_out += 1;
         self.output.sent += 1;
-        self.pacing.burst = self.pacing.burst.saturating_sub(1);
         if was_empty || matches!(self.timer.armed, Timer::TailProbe(_)) || forced {
             self.rearm_timeout();
         }
         self.tail_probe.sent |= forced;
         self.count_sent(len);
-        Some(Segment { ect: self.ecn.on && len > 0, ..self.segment_of(&entry) })
+        Segment { ect: self.ecn.on && len > 0, ..self.segment_of(&entry) }
     }
 
     /// The peer's window and the send buffer hold one more segment.
@@ -152,8 +170,13 @@ impl Sender {
         if self.stream.nxt == 0 {
             return true;
         }
-        let end = self.stream.nxt + self.stream.next_payload(self.sk.mss_cache);
-        end <= self.peer_window.end && end - self.stream.una <= self.settings.wmem[2].as_u64()
+        self.stream.nxt + self.stream.next_payload(self.sk.mss_cache) <= self.send_limit()
+    }
+
+    /// The position up to which the peer's window and the send buffer let new data out.
+    #[inline]
+    pub(super) fn send_limit(&self) -> u64 {
+        self.peer_window.end.min(self.stream.una + self.settings.wmem[2].as_u64())
     }
 
     /// Puts the sending time and the state for rate samples on an entry.

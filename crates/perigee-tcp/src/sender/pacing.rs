@@ -26,8 +26,9 @@ impl Sender {
         true
     }
 
-    /// A burst is what Linux would hand down as one large segment: about a millisecond at the pacing rate, and at
-    /// most half the window. Its departure is charged as a whole, its payload alone (since Linux 4.20).
+    /// A burst is what Linux would hand down as one large segment: about a millisecond at the pacing rate, at most half the
+    /// congestion window, and no more than peer and send buffer take. Its departure is charged as a whole, its payload alone
+    /// (since Linux 4.20).
     fn begin_burst(&mut self, room: u32) {
         let mss = u64::from(self.sk.mss_cache);
         let sock = &self.sk.inet_conn.sk;
@@ -37,7 +38,9 @@ impl Sender {
         let least = self.sk.min_tso_segs().unwrap_or(MIN_TSO_SEGMENTS);
         let waiting = self.stream.unsent().div_ceil(mss).max(1);
         let half_window = u64::from((self.sk.snd_cwnd / 2).max(1));
-        let segments = autosize.max(u64::from(least)).min(half_window).min(u64::from(room.max(1))).min(waiting);
+        let accepted = (self.send_limit().saturating_sub(self.stream.nxt) / mss).max(1);
+        let most = half_window.min(u64::from(room.max(1))).min(waiting).min(accepted);
+        let segments = autosize.max(u64::from(least)).min(most);
         self.pacing.burst = segments as u32;
         let (prior, now) = (self.sk.tcp_wstamp_ns, self.sk.tcp_clock_cache);
         self.sk.tcp_wstamp_ns = prior.max(now);
@@ -51,6 +54,11 @@ impl Sender {
         // A late start earns back half a gap at most.
         let credit = (self.sk.tcp_wstamp_ns - prior).min(gap_ns / 2);
         self.sk.tcp_wstamp_ns = self.sk.tcp_wstamp_ns.saturating_add(gap_ns - credit);
+    }
+
+    /// The next segment leaves without a burst of its own, at once or behind the last one.
+    pub(super) fn depart_unpaced(&mut self) {
+        self.pacing.departure_ns = self.sk.tcp_wstamp_ns.max(self.sk.tcp_clock_cache);
     }
 
     /// When the pacing lets the next segment go; [`Time::MAX`]: it does not hold anything back.
