@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from forked import MODULE, Forked
 from perigee.cc.kernel import load, status, unload
 from perigee.engines.job import Job
 from perigee.engines.runner import carry_out
@@ -64,18 +65,29 @@ def results(study: Path, tmp_path: Path) -> Path:
     return out
 
 
+@pytest.fixture(scope="session")
+def forked() -> Iterator[Forked]:
+    """The process that commands are forked from."""
+    process = Forked(environment())
+    yield process
+    process.close()
+
+
 @pytest.fixture
-def perigee(tmp_path: Path) -> Perigee:
+def perigee(tmp_path: Path, forked: Forked) -> Perigee:
     """The command `perigee` in a process of its own, started in an empty folder."""
 
     def start(*arguments: object, cwd: Path = tmp_path, synthetic: bool = False) -> subprocess.CompletedProcess[str]:
-        program = [sys.executable, "-m", "perigee"]
-        if synthetic:
-            program = [sys.executable, str(ROOT / "tests" / "synthetic.py")]
+        given = [str(argument) for argument in arguments]
+        program = str(ROOT / "tests" / "synthetic.py") if synthetic else MODULE
+        env = environment()
+        if forked.suits(env):
+            return forked.run([program, *given], cwd, env, timeout=100)
+        options = [program] if synthetic else ["-m", program]
         return subprocess.run(
-            [*program, *(str(argument) for argument in arguments)],
+            [sys.executable, *options, *given],
             cwd=cwd,
-            env=environment(),
+            env=env,
             capture_output=True,
             text=True,
             check=False,

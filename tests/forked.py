@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Runs the command `perigee` in a process of its own, which is forked from one that has imported the libraries already.
+
+An interpreter that starts afresh takes up to two seconds of processor time to import numpy, scipy, matplotlib and
+polars, which is more than most commands under test take themselves. `Forked.run` does what `subprocess.run` does with
+`python -m perigee`: arguments, working directory, environment, output and exit code are the command's own, and so is
+every module of `perigee`, since the process that is forked has imported none of them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+MODULE = "perigee"
+LIBRARIES = (
+    "numpy", "scipy.special", "scipy.stats", "pyarrow.parquet", "polars", "matplotlib.figure",
+    "matplotlib.layout_engine", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "typer",
+    "rich.progress", "rich.table", "jinja2",
+)  # fmt: skip
+"""What commands import. No module of `perigee` is among them: each command imports its own."""
+MESSAGE = 1 << 20
+"""Bytes of the longest request."""
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "_RJEM_MALLOC_CONF": "background_thread:false"}
+"""Variables that keep libraries from starting threads, which a forked process would not have."""
+READ_AT_ONCE = ("PYTHON", "LANG", "LC_", "MPL")
+"""How variables begin that an interpreter or one of the libraries reads as it starts."""
+
+
+class Forked:
+    """A process to fork commands from; it ends with this one.
+
+    Args:
+        env: an environment of commands.
+    """
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = _read_at_once(env)
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())],
+                env={**env, **ONE_THREAD},
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+
+    def suits(self, env: Mapping[str, str]) -> bool:
+        """Whether commands of this environment can be forked."""
+        return _read_at_once(env) == self._env
+
+    def run(
+        self, program: Sequence[str], cwd: Path, env: Mapping[str, str], timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Carry a command out.
+
+        Args:
+            program: a module's name or the path of a file, then arguments.
+            cwd: its working directory.
+            env: its environment, of those that `suits` says yes to.
+            timeout: seconds that it may take.
+
+        Raises:
+            subprocess.TimeoutExpired: it took longer, and was killed.
+        """
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with ours:
+                with theirs:
+                    request = json.dumps({"program": list(program), "cwd": str(cwd), "env": dict(env)})
+                    descriptors = [out.fileno(), error.fileno(), theirs.fileno()]
+                    socket.send_fds(self._requests, [request.encode()], descriptors)
+                pid = int(ours.recv(MESSAGE))
+                ours.settimeout(timeout)
+                try:
+                    code = int(ours.recv(MESSAGE))
+                except TimeoutError:
+                    os.kill(pid, signal.SIGKILL)
+                    raise subprocess.TimeoutExpired(list(program), timeout) from None
+            said = [_text(stream) for stream in (out, error)]
+        return subprocess.CompletedProcess([*program], code, *said)
+
+    def close(self) -> None:
+        """End the process; commands that run go on."""
+        self._requests.close()
+        self._process.wait()
+
+
+def _read_at_once(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name.startswith(READ_AT_ONCE)}
+
+
+def _text(stream: Any) -> str:
+    stream.seek(0)
+    text: str = stream.read().decode()
+    return text.replace("\r\n", "\n")
+
+
+def _serve(requests: socket.socket) -> list[str]:
+    """Fork a process per request until there are no more; return, in each of them, its program and arguments."""
+    for name in LIBRARIES:
+        import_module(name)
+    # What the collector does not visit stays shared with the forked processes.
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(requests, MESSAGE, 3)
+        if not request:
+            os._exit(0)
+        if os.fork() == 0:
+            break
+        for descriptor in descriptors:
+            os.close(descriptor)
+    requests.close()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    *streams, answers = descriptors
+    if pid := os.fork():
+        os.write(answers, str(pid).encode())
+        _, status = os.waitpid(pid, 0)
+        os.write(answers, str(os.waitstatus_to_exitcode(status)).encode())
+        os._exit(0)
+    os.close(answers)
+    for number, descriptor in enumerate(streams, 1):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    asked = json.loads(request)
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    os.chdir(asked["cwd"])
+    program: list[str] = asked["program"]
+    return program
+
+
+def _carry_out(program: list[str]) -> int:
+    """Run a program as the interpreter does; return its exit code."""
+    sys.argv = program
+    try:
+        if program[0] == MODULE:
+            sys.path[0] = str(Path.cwd())
+            runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
+        else:
+            sys.path[0] = str(Path(program[0]).parent)
+            runpy.run_path(program[0], run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def main() -> None:
+    """Be a process to fork from, and then what was forked."""
+    with socket.socket(fileno=int(sys.argv[1])) as requests:
+        program = _serve(requests)
+    code = _carry_out(program)
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        code = 120
+    # The interpreter would free each object of the libraries, and copy its page first.
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
