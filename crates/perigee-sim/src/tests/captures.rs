@@ -55,7 +55,7 @@ fn captured_of(ip: &str, capture_payload: usize) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Instant in ns, captured bytes and original length of each packet.
-fn packets(pcapng: &[u8]) -> Vec<(u128, Vec<u8>, u32)> {
+pub(super) fn packets(pcapng: &[u8]) -> Vec<(u128, Vec<u8>, u32)> {
     let mut reader = PcapNgReader::new(pcapng).expect("a pcapng file");
     let mut packets = Vec::new();
     while let Some(block) = reader.next_block() {

@@ -6,6 +6,8 @@ mod flows;
 mod laws;
 mod outcomes;
 mod proxies;
+mod proxy_captures;
+mod proxy_laws;
 
 use std::ops::ControlFlow;
 

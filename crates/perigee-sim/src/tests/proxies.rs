@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::result;
 
 /// A satellite network: server, gateway, terminal, client. `proxies` and `flows` are tables of a study.
-fn network(satellite: &str, proxies: &str, flows: &str) -> String {
+pub(super) fn network(satellite: &str, proxies: &str, flows: &str) -> String {
     format!(
         r#"
         name = "test"
@@ -37,13 +37,13 @@ fn network(satellite: &str, proxies: &str, flows: &str) -> String {
     )
 }
 
-const GEO: &str = "rate = \"20 Mbit/s\"\ndelay = \"250 ms\"\nqueue = \"2 MB\"";
+pub(super) const GEO: &str = "rate = \"20 Mbit/s\"\ndelay = \"250 ms\"\nqueue = \"2 MB\"";
 
-fn gateway(lines: &str) -> String {
+pub(super) fn gateway(lines: &str) -> String {
     proxy("gateway", ["wire", "satellite"], lines)
 }
 
-fn terminal(lines: &str) -> String {
+pub(super) fn terminal(lines: &str) -> String {
     proxy("terminal", ["satellite", "lan"], lines)
 }
 
@@ -52,7 +52,7 @@ fn proxy(node: &str, links: [&str; 2], lines: &str) -> String {
     format!("[[proxies]]\nname = \"{node}\"\nnode = \"{node}\"\n{lines}\n{}", sides.concat())
 }
 
-fn download(lines: &str) -> String {
+pub(super) fn download(lines: &str) -> String {
     format!("[[flows]]\nname = \"download\"\nfrom = \"server\"\nto = \"client\"\n{lines}\n")
 }
 
