@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from conftest import ROOT, Perigee
+from perigee.cc.catalog import algorithms
 from perigee.places import headers
 from perigee.store.results import Results
 
@@ -122,3 +123,15 @@ def test_the_study_of_a_publication_runs_at_its_reduced_size(perigee: Perigee, t
     assert results.table("flows").height == 16
     assert results.table("flows")["completed"].all()
     assert results.legs("flows").height == 24
+
+
+def test_every_congestion_control_is_in_the_gallery_of_splits_and_is_split_at_its_reduced_size(
+    perigee: Perigee, tmp_path: Path
+) -> None:
+    done = perigee("run", ROOT / "studies" / "split-gallery", "--reduced", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    results = Results(tmp_path / "out")
+    assert set(results.table("flows")["cc"]) == {one.name for one in algorithms()}
+    legs = results.legs("flows")
+    assert legs.height == results.table("flows").height
+    assert set(legs.filter(pl.col("leg") == 2)["cc"]) == {"hybla"}
