@@ -144,7 +144,8 @@ impl<T: Copy + Send + 'static> Link<T> {
     /// and the process, so that links of different names are independent and no process moves another's draws.
     pub fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
         let name = format!("link/{name}");
-        let keeper = spec.queue.aqm.discipline().map(|discipline| Keeper { discipline, dropped: VecDeque::new() });
+        let keeper = spec.queue.aqm.discipline(seed, &name);
+        let keeper = keeper.map(|discipline| Keeper { discipline, dropped: VecDeque::new() });
         Self {
             overhead: spec.overhead,
             now: Time::ZERO,
@@ -287,6 +288,9 @@ impl<T: Copy> Link<T> {
         let now = self.now;
         let size = match self.admit(now, packet.bytes, &mut packet.ecn) {
             Ok(size) => size,
+            Err(DropReason::QueueFull) if self.make_room(now, packet.bytes) => {
+                packet.bytes.saturating_add(self.overhead)
+            }
             Err(reason) => return Offered::Dropped(self.dropped(reason, packet.bytes)),
         };
         if let Some(keeper) = &mut self.keeper {
@@ -295,6 +299,24 @@ impl<T: Copy> Link<T> {
         }
         self.decide(now);
         Offered::Queued
+    }
+
+    /// Lets the discipline drop packets until there is room for an arrival; whether there is in the end.
+    fn make_room(&mut self, now: Time, bytes: u32) -> bool {
+        let size = bytes.saturating_add(self.overhead);
+        let Some(Keeper { discipline, dropped }) = &mut self.keeper else { return false };
+        while self.admission.is_full(now, size, &self.backlog, &self.server) {
+            let (counters, backlog) = (&mut self.counters, &mut self.backlog);
+            let made_room = discipline.make_room(&mut |waiting| {
+                backlog.take(waiting.size);
+                counters.count_drop(DropReason::QueueFull, waiting.packet.bytes);
+                dropped.push_back(DroppedPacket { at: now, packet: waiting.packet, reason: DropReason::QueueFull });
+            });
+            if !made_room {
+                return false;
+            }
+        }
+        true
     }
 
     /// When the server is free for a packet that waits.

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use perigee_link::{AqmSpec, DropReason, Ecn, Exit, Link, LinkSpec, Offered, Packet, QueueSpec};
+use perigee_link::{AqmSpec, CodelSpec, DropReason, Ecn, Exit, Link, LinkSpec, Offered, Packet, QueueSpec};
 use perigee_units::{Bytes, Rate, Time};
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn link(aqm: AqmSpec, limit: Option<u64>) -> Link<usize> {
 }
 
 fn codel(target_ms: u64, interval_ms: u64, ecn: bool) -> AqmSpec {
-    AqmSpec::Codel { target: Time::from_millis(target_ms), interval: Time::from_millis(interval_ms), ecn }
+    AqmSpec::Codel(CodelSpec { target: Time::from_millis(target_ms), interval: Time::from_millis(interval_ms), ecn })
 }
 
 /// What became of a packet: its number, the instant, us, and whether it was delivered, marked or dropped.

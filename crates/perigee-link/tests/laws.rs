@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use perigee_link::{
-    AqmSpec, Body, DelaySpec, Delivery, DropReason, DroppedPacket, Ecn, Exit, Fluctuation, Jitter, Link, LinkSpec,
-    Loaded, LossSpec, Offered, Packet, QueueSpec, RateSpec, Steps, Tail, TailShape, Transit,
+    AqmSpec, Body, CodelSpec, DelaySpec, Delivery, DropReason, DroppedPacket, Ecn, Exit, Fluctuation, Jitter, Link,
+    LinkSpec, Loaded, LossSpec, Offered, Packet, PieSpec, QueueSpec, RateSpec, RedSpec, RedThresholds, Steps, Tail,
+    TailShape, Transit,
 };
 use perigee_units::{Bytes, Rate, Ratio, Time};
 use proptest::prelude::*;
@@ -72,22 +73,34 @@ fn delays() -> impl Strategy<Value = DelaySpec> {
 /// Queue management that decides on arrival.
 fn on_arrival() -> impl Strategy<Value = AqmSpec> {
     let viasat2 = AqmSpec::Viasat2 { threshold: ratio(0.5), drop: ratio(0.25) };
-    let red = |ecn| AqmSpec::Red {
-        min: Bytes::new(6_000),
-        max: Bytes::new(20_000),
-        max_probability: ratio(0.1),
-        weight: ratio(0.02),
-        ecn,
+    let red = |(adaptive, in_packets, ecn)| {
+        let bytes = RedThresholds::Bytes { min: Bytes::new(6_000), max: Bytes::new(20_000) };
+        let thresholds = if in_packets { RedThresholds::Packets { min: 5, max: 15 } } else { bytes };
+        AqmSpec::Red(RedSpec { thresholds, max_probability: ratio(0.1), weight: ratio(0.02), adaptive, ecn })
     };
-    prop_oneof![Just(AqmSpec::None), Just(viasat2), any::<bool>().prop_map(red)]
+    let pie = |(target, ecn)| {
+        AqmSpec::Pie(PieSpec {
+            target: ms(target),
+            update: ms(2),
+            burst: ms(10),
+            alpha: 0.125,
+            beta: 1.25,
+            ecn,
+            mark_below: ratio(0.1),
+        })
+    };
+    let on = any::<bool>;
+    prop_oneof![Just(AqmSpec::None), Just(viasat2), (on(), on(), on()).prop_map(red), (0u64..10, on()).prop_map(pie),]
 }
 
 /// Queue management that decides on departure; targets and intervals that the short traffic of these tests gets over.
 fn on_departure() -> impl Strategy<Value = AqmSpec> {
-    (1u64..20, 1u64..100, any::<bool>()).prop_map(|(target, interval, ecn)| AqmSpec::Codel {
-        target: ms(target),
-        interval: ms(interval),
-        ecn,
+    (1u64..20, 1u64..100, any::<bool>(), prop::option::of(1u32..4)).prop_map(|(target, interval, ecn, queues)| {
+        let codel = CodelSpec { target: ms(target), interval: ms(interval), ecn };
+        match queues {
+            None => AqmSpec::Codel(codel),
+            Some(queues) => AqmSpec::FqCodel { queues, quantum: 1514, codel },
+        }
     })
 }
 
@@ -276,7 +289,7 @@ proptest! {
         // An arrival loads the link at once, a departure only later; and a limit in time needs a known departure.
         let queue = QueueSpec { time: None, aqm: AqmSpec::None, ..spec.queue.clone() };
         let plain = LinkSpec { queue, loaded: None, ..spec };
-        let patient = AqmSpec::Codel { target: Time::MAX, interval: ms(100), ecn: false };
+        let patient = AqmSpec::Codel(CodelSpec { target: Time::MAX, interval: ms(100), ecn: false });
         let kept = LinkSpec { queue: QueueSpec { aqm: patient, ..plain.queue.clone() }, ..plain.clone() };
         let ((exits, one), (same, other)) = (drive(&plain, &packets, 1), drive(&kept, &packets, 1));
         prop_assert_eq!(one.counters(), other.counters());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use perigee_link::{
     AqmSpec, Body, DelaySpec, DropReason, Ecn, Fluctuation, Jitter, Link, LinkSpec, Loaded, LossSpec, QueueSpec,
-    RateSpec, Steps, Tail, TailShape, Transit,
+    RateSpec, RedSpec, RedThresholds, Steps, Tail, TailShape, Transit,
 };
 use perigee_units::{Bytes, Rate, Ratio, Time};
 
@@ -186,8 +186,9 @@ fn the_gateway_drops_a_quarter_of_what_arrives_over_half_of_its_queue() {
 #[test]
 fn red_keeps_its_average_between_its_thresholds_and_can_mark() {
     let red = |ecn: bool| {
-        let (min, max) = (q("100 kB"), q("300 kB"));
-        let aqm = AqmSpec::Red { min, max, max_probability: q("10 %"), weight: q("0.2 %"), ecn };
+        let thresholds = RedThresholds::Bytes { min: q("100 kB"), max: q("300 kB") };
+        let (max_probability, weight) = (q("10 %"), q("0.2 %"));
+        let aqm = AqmSpec::Red(RedSpec { thresholds, max_probability, weight, adaptive: false, ecn });
         let queue = QueueSpec { bytes: Some(q("2 MB")), aqm, ..QueueSpec::default() };
         link(&LinkSpec { queue, ..constant("12 Mbit/s", "0 ms") })
     };

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use perigee_link::{
-    AqmSpec, Body, DelaySpec, Fluctuation, Jitter, LinkSpec, LossSpec, QueueSpec, RateSpec, Steps, TailShape,
+    AqmSpec, Body, CodelSpec, DelaySpec, Fluctuation, Jitter, LinkSpec, LossSpec, QueueSpec, RateSpec, RedThresholds,
+    Steps, TailShape,
 };
 use perigee_results::Name;
 use perigee_tcp::{Config, Value as Setting, SETTINGS};
@@ -288,13 +289,32 @@ fn management(spec: &AqmSpec) -> Option<String> {
     match spec {
         AqmSpec::None => None,
         AqmSpec::Viasat2 { threshold, drop } => Some(format!("drops {drop} of arrivals over {threshold} of the limit")),
-        AqmSpec::Red { min, max, max_probability, .. } => {
-            Some(format!("RED, {min} to {max}, at most {max_probability}"))
+        AqmSpec::Red(red) => {
+            let adaptive = if red.adaptive { "adaptive " } else { "" };
+            let thresholds = match red.thresholds {
+                RedThresholds::Bytes { min, max } => format!("{min} to {max}"),
+                RedThresholds::Packets { min, max } => format!("{min} to {max} packets"),
+            };
+            let probability = red.max_probability;
+            Some(format!("{adaptive}RED, {thresholds}, at most {probability}{}", marks(red.ecn)))
         }
-        AqmSpec::Codel { target, interval, ecn } => {
-            let marks = if *ecn { ", marks" } else { "" };
-            Some(format!("CoDel, target {target}, interval {interval}{marks}"))
+        AqmSpec::Pie(pie) => Some(format!("PIE, target {}, updated each {}{}", pie.target, pie.update, marks(pie.ecn))),
+        AqmSpec::Codel(codel) => Some(format!("CoDel, {}", controlled_delay(codel))),
+        AqmSpec::FqCodel { queues, codel, .. } => {
+            Some(format!("FQ-CoDel, {queues} queues, {}", controlled_delay(codel)))
         }
+    }
+}
+
+fn controlled_delay(codel: &CodelSpec) -> String {
+    format!("target {}, interval {}{}", codel.target, codel.interval, marks(codel.ecn))
+}
+
+fn marks(ecn: bool) -> &'static str {
+    if ecn {
+        ", marks"
+    } else {
+        ""
     }
 }
 

@@ -16,16 +16,72 @@ use std::collections::VecDeque;
 use perigee_units::Time;
 
 use super::discipline::{Discipline, Waiting};
+use super::spec::CodelSpec;
 use crate::packet::Ecn;
 
-/// The packets that wait, and the state of the control law.
+/// A single queue under controlled delay.
 pub(super) struct CodelQueue<T> {
+    rules: Rules,
+    queue: ControlledQueue<T>,
+}
+
+impl<T> CodelQueue<T> {
+    /// An empty queue.
+    pub(super) fn new(spec: &CodelSpec) -> Self {
+        Self { rules: Rules::new(spec), queue: ControlledQueue::default() }
+    }
+}
+
+impl<T> Discipline<T> for CodelQueue<T> {
+    fn enqueue(&mut self, packet: Waiting<T>) {
+        self.rules.see(packet.size);
+        self.queue.push(packet);
+    }
+
+    fn dequeue(&mut self, now: Time, drop: &mut dyn FnMut(Waiting<T>)) -> Option<Waiting<T>> {
+        self.queue.dequeue(&self.rules, now, drop)
+    }
+}
+
+/// What the queues of a link have in common.
+pub(super) struct Rules {
     target: Time,
     interval: Time,
     ecn: bool,
+    largest_packet: u32,
+}
+
+impl Rules {
+    pub(super) fn new(spec: &CodelSpec) -> Self {
+        let CodelSpec { target, interval, ecn } = *spec;
+        Self { target, interval, ecn, largest_packet: 0 }
+    }
+
+    /// Notes the size of a packet.
+    pub(super) fn see(&mut self, size: u32) {
+        self.largest_packet = self.largest_packet.max(size);
+    }
+
+    /// Marks a packet in place of dropping it, where that may be; whether it is marked.
+    fn marks<T>(&self, packet: &mut Waiting<T>) -> bool {
+        let marks = self.ecn && packet.packet.ecn != Ecn::NotCapable;
+        if marks {
+            packet.packet.ecn = Ecn::Marked;
+        }
+        marks
+    }
+
+    /// When the next drop is due after the `count`-th at `t`: t + interval / sqrt(count), to the nearest nanosecond.
+    fn control_law(&self, t: Time, count: u32) -> Time {
+        let gap_ns = self.interval.as_nanos() as f64 / f64::from(count).sqrt();
+        t + Time::from_nanos(gap_ns.round() as u64)
+    }
+}
+
+/// The packets of a FIFO, and the state of its control law.
+pub(super) struct ControlledQueue<T> {
     fifo: VecDeque<Waiting<T>>,
     bytes: u64,
-    largest_packet: u32,
     /// Waits that are still above the target at this instant call for a drop; `None` while they are below.
     first_above: Option<Time>,
     dropping: bool,
@@ -36,16 +92,11 @@ pub(super) struct CodelQueue<T> {
     last_count: u32,
 }
 
-impl<T> CodelQueue<T> {
-    /// An empty queue.
-    pub(super) fn new(target: Time, interval: Time, ecn: bool) -> Self {
+impl<T> Default for ControlledQueue<T> {
+    fn default() -> Self {
         Self {
-            target,
-            interval,
-            ecn,
             fifo: VecDeque::new(),
             bytes: 0,
-            largest_packet: 0,
             first_above: None,
             dropping: false,
             drop_next: Time::ZERO,
@@ -53,86 +104,83 @@ impl<T> CodelQueue<T> {
             last_count: 0,
         }
     }
+}
+
+impl<T> ControlledQueue<T> {
+    /// Bytes that wait.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds a packet at the end.
+    pub(super) fn push(&mut self, packet: Waiting<T>) {
+        self.bytes += u64::from(packet.size);
+        self.fifo.push_back(packet);
+    }
+
+    /// Takes the head out, whatever it has waited.
+    pub(super) fn pop(&mut self) -> Option<Waiting<T>> {
+        let head = self.fifo.pop_front()?;
+        self.bytes -= u64::from(head.size);
+        Some(head)
+    }
+
+    /// The packet that goes into service at `now`; `drop` gets those that are dropped instead.
+    pub(super) fn dequeue(&mut self, rules: &Rules, now: Time, drop: &mut dyn FnMut(Waiting<T>)) -> Option<Waiting<T>> {
+        let (mut head, mut above) = self.take(rules, now)?;
+        if !self.dropping {
+            if !above {
+                return Some(head);
+            }
+            let marked = rules.marks(&mut head);
+            self.start_dropping(rules, now);
+            if marked {
+                return Some(head);
+            }
+            drop(head);
+            return self.take(rules, now).map(|(head, _)| head);
+        }
+        self.dropping = above;
+        while self.dropping && now >= self.drop_next {
+            self.count = self.count.saturating_add(1);
+            if rules.marks(&mut head) {
+                self.drop_next = rules.control_law(self.drop_next, self.count);
+                break;
+            }
+            drop(head);
+            (head, above) = self.take(rules, now)?;
+            self.dropping = above;
+            if above {
+                self.drop_next = rules.control_law(self.drop_next, self.count);
+            }
+        }
+        Some(head)
+    }
 
     /// Takes the head out, and says whether waits have been above the target for an interval (`dodequeue` of section 5).
-    fn take(&mut self, now: Time) -> Option<(Waiting<T>, bool)> {
-        let Some(head) = self.fifo.pop_front() else {
+    fn take(&mut self, rules: &Rules, now: Time) -> Option<(Waiting<T>, bool)> {
+        let Some(head) = self.pop() else {
             (self.first_above, self.dropping) = (None, false);
             return None;
         };
-        self.bytes -= u64::from(head.size);
         // At most one packet behind it: at rates where a packet takes longer than the target, the link would run dry.
-        if now - head.arrived < self.target || self.bytes <= u64::from(self.largest_packet) {
+        if now - head.arrived < rules.target || self.bytes <= u64::from(rules.largest_packet) {
             self.first_above = None;
             return Some((head, false));
         }
-        let first_above = *self.first_above.get_or_insert(now + self.interval);
+        let first_above = *self.first_above.get_or_insert(now + rules.interval);
         Some((head, now >= first_above))
     }
 
     /// Enters the dropping state after a first drop. Where the last dropping state ended a short while ago, its drop rate is
     /// a good one to begin with.
-    fn start_dropping(&mut self, now: Time) {
+    fn start_dropping(&mut self, rules: &Rules, now: Time) {
         let drops = self.count - self.last_count;
-        let resumes = drops > 1 && now < self.drop_next + self.interval * RESUME_INTERVALS;
+        let resumes = drops > 1 && now < self.drop_next + rules.interval * RESUME_INTERVALS;
         self.count = if resumes { drops } else { 1 };
         self.last_count = self.count;
         self.dropping = true;
-        self.drop_next = self.control_law(now);
-    }
-
-    /// When the next drop is due after one at `t`: t + interval / sqrt(count), to the nearest nanosecond.
-    fn control_law(&self, t: Time) -> Time {
-        let gap_ns = self.interval.as_nanos() as f64 / f64::from(self.count).sqrt();
-        t + Time::from_nanos(gap_ns.round() as u64)
-    }
-
-    /// Marks a packet in place of dropping it, where that may be; whether it is marked.
-    fn marks(&self, packet: &mut Waiting<T>) -> bool {
-        let marks = self.ecn && packet.packet.ecn != Ecn::NotCapable;
-        if marks {
-            packet.packet.ecn = Ecn::Marked;
-        }
-        marks
-    }
-}
-
-impl<T> Discipline<T> for CodelQueue<T> {
-    fn enqueue(&mut self, packet: Waiting<T>) {
-        self.bytes += u64::from(packet.size);
-        self.largest_packet = self.largest_packet.max(packet.size);
-        self.fifo.push_back(packet);
-    }
-
-    fn dequeue(&mut self, now: Time, drop: &mut dyn FnMut(Waiting<T>)) -> Option<Waiting<T>> {
-        let (mut head, mut above) = self.take(now)?;
-        if !self.dropping {
-            if !above {
-                return Some(head);
-            }
-            let marked = self.marks(&mut head);
-            self.start_dropping(now);
-            if marked {
-                return Some(head);
-            }
-            drop(head);
-            return self.take(now).map(|(head, _)| head);
-        }
-        self.dropping = above;
-        while self.dropping && now >= self.drop_next {
-            self.count = self.count.saturating_add(1);
-            if self.marks(&mut head) {
-                self.drop_next = self.control_law(self.drop_next);
-                break;
-            }
-            drop(head);
-            (head, above) = self.take(now)?;
-            self.dropping = above;
-            if above {
-                self.drop_next = self.control_law(self.drop_next);
-            }
-        }
-        Some(head)
+        self.drop_next = rules.control_law(now, self.count);
     }
 }
 

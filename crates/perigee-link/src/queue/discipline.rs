@@ -13,6 +13,12 @@ pub(crate) trait Discipline<T> {
     /// Takes out the packet that goes into service at `now`, perhaps marked; gives to `drop` those that it drops instead.
     /// `None` only where no packet is left.
     fn dequeue(&mut self, now: Time, drop: &mut dyn FnMut(Waiting<T>)) -> Option<Waiting<T>>;
+
+    /// Makes room for an arrival in a full queue: gives to `drop` some of the packets that it keeps. False: there are none, or
+    /// it refuses the arrival instead.
+    fn make_room(&mut self, _drop: &mut dyn FnMut(Waiting<T>)) -> bool {
+        false
+    }
 }
 
 /// A packet that waits for a decision on its departure.

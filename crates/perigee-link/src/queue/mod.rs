@@ -7,83 +7,26 @@
 mod backlog;
 mod codel;
 mod discipline;
+mod fq_codel;
+mod pie;
 mod red;
+mod spec;
 
 use std::sync::Arc;
 
-use perigee_units::{encode_enum, encode_struct, Bytes, Ratio, Stream, Time};
+use perigee_units::{Bytes, Stream, Time};
 
 use crate::packet::{DropReason, Ecn};
 use crate::server::Server;
 use crate::steps::{Cursor, Steps};
-use codel::CodelQueue;
+use codel::{CodelQueue, Rules};
+use fq_codel::FqCodel;
+use pie::Pie;
 use red::Red;
 
 pub(crate) use backlog::Backlog;
 pub(crate) use discipline::{Discipline, Waiting};
-
-/// How much may wait, the packet in service counted, and which arrivals are refused before that.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct QueueSpec {
-    /// Limit in bytes (overhead counted).
-    pub bytes: Option<Bytes>,
-    /// Limit in packets.
-    pub packets: Option<u32>,
-    /// Limit on the time an arrival would wait before its own service begins. Without effect where the queue decides on
-    /// departure: how long an arrival will wait is not known there.
-    pub time: Option<Time>,
-    /// A limit in bytes that changes over time, beside the others.
-    pub bytes_over_time: Option<Arc<Steps<Bytes>>>,
-    /// Active queue management.
-    pub aqm: AqmSpec,
-}
-
-/// Active queue management: dropping or marking packets before the queue is full.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum AqmSpec {
-    /// Drop-tail.
-    #[default]
-    None,
-    /// The gateway queue of Viasat-2 as Claypool et al. (2021) describe it: once the backlog is over a share of the
-    /// byte limit, arrivals are dropped at random.
-    Viasat2 {
-        /// Share of the byte limit from which on packets are dropped (published: one half).
-        threshold: Ratio,
-        /// Probability that an arrival is then dropped (published: 25 %).
-        drop: Ratio,
-    },
-    /// Random early detection (Floyd and Jacobson 1993) in bytes, with the gentle slope above the upper threshold.
-    Red {
-        /// Average backlog from which on packets are dropped.
-        min: Bytes,
-        /// Average backlog at which the probability has reached `max_probability`.
-        max: Bytes,
-        /// Drop probability at `max`; it rises to one at twice `max`.
-        max_probability: Ratio,
-        /// Weight of a new sample in the average.
-        weight: Ratio,
-        /// Mark packets that can be marked instead of dropping them (RFC 3168).
-        ecn: bool,
-    },
-    /// Controlled delay (RFC 8289): drops on departure, by how long packets have waited.
-    Codel {
-        /// Wait that is acceptable as a standing one (RFC 8289: 5 ms).
-        target: Time,
-        /// Time for which waits may stay above the target before packets are dropped; about the largest usual round trip
-        /// (RFC 8289: 100 ms).
-        interval: Time,
-        /// Mark packets that can be marked instead of dropping them (RFC 3168).
-        ecn: bool,
-    },
-}
-
-encode_struct!(QueueSpec { bytes, packets, time, bytes_over_time, aqm });
-encode_enum!(AqmSpec {
-    None,
-    Viasat2 { threshold, drop },
-    Red { min, max, max_probability, weight, ecn },
-    Codel { target, interval, ecn },
-});
+pub use spec::{red_weight, AqmSpec, CodelSpec, PieSpec, QueueSpec, RedSpec, RedThresholds};
 
 /// Decides which arrivals may wait.
 pub(crate) struct Admission {
@@ -104,21 +47,21 @@ enum ArrivalAqm {
         drop: f64,
     },
     Red(Red),
+    Pie(Box<Pie>),
 }
 
 impl Admission {
     /// `on_departure`: a discipline keeps the packets.
     pub(crate) fn new(spec: &QueueSpec, on_departure: bool, seed: u64, name: &str) -> Self {
         let bytes = spec.bytes.map_or(u64::MAX, Bytes::as_u64);
-        let aqm = match spec.aqm {
-            AqmSpec::None | AqmSpec::Codel { .. } => ArrivalAqm::None,
+        let aqm = match &spec.aqm {
+            AqmSpec::None | AqmSpec::Codel(_) | AqmSpec::FqCodel { .. } => ArrivalAqm::None,
             AqmSpec::Viasat2 { threshold, drop } => ArrivalAqm::Viasat2 {
                 threshold: (bytes as f64 * threshold.as_f64()).round() as u64,
                 drop: drop.as_f64(),
             },
-            AqmSpec::Red { min, max, max_probability, weight, ecn } => {
-                ArrivalAqm::Red(Red::new([min, max], max_probability, weight, ecn))
-            }
+            AqmSpec::Red(red) => ArrivalAqm::Red(Red::new(red)),
+            AqmSpec::Pie(pie) => ArrivalAqm::Pie(Box::new(Pie::new(pie))),
         };
         Self {
             bytes,
@@ -141,16 +84,24 @@ impl Admission {
         server: &Server,
         ecn: &mut Ecn,
     ) -> Option<DropReason> {
-        let after = backlog.bytes() + u64::from(size);
-        if after > self.bytes || backlog.packets() >= self.packets || self.over_other_limits(now, after, server) {
+        if self.is_full(now, size, backlog, server) {
             return Some(DropReason::QueueFull);
         }
         let drops = match &mut self.aqm {
             ArrivalAqm::None => false,
             ArrivalAqm::Viasat2 { threshold, drop } => backlog.bytes() > *threshold && self.draws.chance(*drop),
             ArrivalAqm::Red(red) => red.drops(now, size, backlog, server, ecn, &mut self.draws),
+            ArrivalAqm::Pie(pie) => pie.drops(now, backlog, server, ecn, &mut self.draws),
         };
         drops.then_some(DropReason::Aqm)
+    }
+
+    /// Whether there is no room for an arrival of `size` bytes.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    pub(crate) fn is_full(&mut self, now: Time, size: u32, backlog: &Backlog, server: &Server) -> bool {
+        let after = backlog.bytes() + u64::from(size);
+        after > self.bytes || backlog.packets() >= self.packets || self.over_other_limits(now, after, server)
     }
 
     #[inline(always)]
@@ -163,11 +114,15 @@ impl Admission {
 }
 
 impl AqmSpec {
-    /// The discipline that keeps the packets; `None` where all is decided on arrival.
-    pub(crate) fn discipline<T: Send + 'static>(&self) -> Option<Box<dyn Discipline<T> + Send>> {
-        match *self {
-            Self::None | Self::Viasat2 { .. } | Self::Red { .. } => None,
-            Self::Codel { target, interval, ecn } => Some(Box::new(CodelQueue::new(target, interval, ecn))),
+    /// The discipline that keeps the packets, with random numbers of its own; `None` where all is decided on arrival.
+    pub(crate) fn discipline<T: Send + 'static>(&self, seed: u64, name: &str) -> Option<Box<dyn Discipline<T> + Send>> {
+        let mut draws = Stream::new(seed, &format!("{name}/queue/departures"));
+        match self {
+            Self::None | Self::Viasat2 { .. } | Self::Red(_) | Self::Pie(_) => None,
+            Self::Codel(codel) => Some(Box::new(CodelQueue::new(codel))),
+            Self::FqCodel { queues, quantum, codel } => {
+                Some(Box::new(FqCodel::new(*queues, *quantum, Rules::new(codel), draws.next_u64())))
+            }
         }
     }
 }

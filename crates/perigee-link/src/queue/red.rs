@@ -1,14 +1,23 @@
 //! Random early detection: S. Floyd, V. Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM
-//! Transactions on Networking 1993, in bytes, with the gentle slope above the upper threshold. Marks as of RFC 3168.
+//! Transactions on Networking 1993, in bytes or in packets, with the gentle slope above the upper threshold. Marks as of RFC 3168.
+//! Adaptive: S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: an algorithm for increasing the robustness of RED's active queue
+//! management", 2001.
+//!
+//! Differences from the papers
+//! - The probability adapts at the first arrival after each half second, as in ns-2, not by a timer.
+//!
+//! Units: bytes with the link's overhead, or packets; seconds.
 
-use perigee_units::{Bytes, Ratio, Stream, Time};
+use perigee_units::{Bytes, Stream, Time};
 
 use super::backlog::Backlog;
+use super::spec::{RedSpec, RedThresholds};
 use crate::packet::Ecn;
 use crate::server::Server;
 
 /// The average backlog and the hits so far.
 pub(super) struct Red {
+    in_packets: bool,
     min: f64,
     max: f64,
     max_probability: f64,
@@ -17,19 +26,27 @@ pub(super) struct Red {
     average: f64,
     /// Packets since the last hit; `None` while the average is below the lower threshold.
     since: Option<u32>,
+    /// When `max_probability` adapts next; `None`: never.
+    next_adaptation: Option<Time>,
 }
 
 impl Red {
-    /// Thresholds of the average, the probability at `max`, the weight of a sample, and whether hits mark.
-    pub(super) fn new([min, max]: [Bytes; 2], max_probability: Ratio, weight: Ratio, ecn: bool) -> Self {
+    /// An empty queue.
+    pub(super) fn new(spec: &RedSpec) -> Self {
+        let (in_packets, min, max) = match spec.thresholds {
+            RedThresholds::Bytes { min, max } => (false, min.as_u64() as f64, max.as_u64() as f64),
+            RedThresholds::Packets { min, max } => (true, f64::from(min), f64::from(max)),
+        };
         Self {
-            min: min.as_u64() as f64,
-            max: max.as_u64() as f64,
-            max_probability: max_probability.as_f64(),
-            weight: weight.as_f64(),
-            ecn,
+            in_packets,
+            min,
+            max,
+            max_probability: spec.max_probability.as_f64(),
+            weight: spec.weight.as_f64(),
+            ecn: spec.ecn,
             average: 0.0,
             since: None,
+            next_adaptation: spec.adaptive.then_some(ADAPTATION),
         }
     }
 
@@ -43,7 +60,15 @@ impl Red {
         ecn: &mut Ecn,
         draws: &mut Stream,
     ) -> bool {
-        self.observe(now, size, backlog, server);
+        if backlog.bytes() == 0 {
+            let packet = server.rate_at(now).time_to_send(Bytes::new(u64::from(size))).as_secs_f64();
+            self.decay((now - backlog.last()).as_secs_f64() / packet.max(1e-9));
+        }
+        self.observe(if self.in_packets { backlog.packets() as f64 } else { backlog.bytes() as f64 });
+        if self.next_adaptation.is_some_and(|at| now >= at) {
+            self.adapt();
+            self.next_adaptation = Some(now + ADAPTATION);
+        }
         let hit = self.hits(draws);
         let marks = hit && self.ecn && *ecn != Ecn::NotCapable && self.average < 2.0 * self.max;
         if marks {
@@ -52,14 +77,25 @@ impl Red {
         hit && !marks
     }
 
-    /// Updates the average backlog. After an idle time it has decayed as if packets of this size had found an empty queue.
-    fn observe(&mut self, now: Time, size: u32, backlog: &Backlog, server: &Server) {
-        if backlog.bytes() == 0 {
-            let packet = server.rate_at(now).time_to_send(Bytes::new(u64::from(size))).as_secs_f64();
-            let idle = (now - backlog.last()).as_secs_f64() / packet.max(1e-9);
-            self.average *= libm::pow(1.0 - self.weight, idle);
+    /// Lowers the average as if so many packets had found an empty queue.
+    fn decay(&mut self, packets: f64) {
+        self.average *= libm::pow(1.0 - self.weight, packets);
+    }
+
+    /// Updates the average: avg + w (backlog - avg).
+    fn observe(&mut self, backlog: f64) {
+        self.average += self.weight * (backlog - self.average);
+    }
+
+    /// Raises `max_probability` by a constant while the average is above its target range, and lowers it by a factor while it is
+    /// below (2001, figure 1).
+    fn adapt(&mut self) {
+        let [low, high] = TARGET.map(|share| self.min + share * (self.max - self.min));
+        if self.average > high && self.max_probability < MOST_PROBABILITY {
+            self.max_probability += INCREASE.min(self.max_probability / 4.0);
+        } else if self.average < low && self.max_probability > LEAST_PROBABILITY {
+            self.max_probability *= DECREASE;
         }
-        self.average += self.weight * (backlog.bytes() as f64 - self.average);
     }
 
     /// Drop or mark with p / (1 - n p), n packets after the last hit, which spreads the hits evenly;
@@ -80,3 +116,18 @@ impl Red {
         hit
     }
 }
+
+/// Time between two adaptations (2001, figure 1).
+const ADAPTATION: Time = Time::from_millis(500);
+/// The middle of the way from the lower to the upper threshold (2001, figure 1).
+const TARGET: [f64; 2] = [0.4, 0.6];
+/// Most by which the probability rises at once, and the factor by which it falls (2001, figure 1).
+const INCREASE: f64 = 0.01;
+const DECREASE: f64 = 0.9;
+/// Bounds beyond which the probability does not adapt (2001, figure 1).
+const LEAST_PROBABILITY: f64 = 0.01;
+const MOST_PROBABILITY: f64 = 0.5;
+
+#[cfg(test)]
+#[path = "red_tests.rs"]
+mod tests;

@@ -8,6 +8,7 @@ mod outcomes;
 mod proxies;
 mod proxy_captures;
 mod proxy_laws;
+mod queues;
 
 use std::ops::ControlFlow;
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use perigee_link::{DelaySpec, LinkSpec, LossSpec, RateSpec};
-use perigee_units::Bytes;
+use perigee_units::{Bytes, Rate};
 
 use super::delay::{delay, loaded, DELAY, LOADED};
 use super::loss::{losses, LOSS};
 use super::process::{inside, process, recording, Load};
-use super::queue::{queue, QUEUE};
+use super::queue::{queue, BdpLimit, QUEUE};
 use super::rate::{rate, RATE};
 use super::trace::{self, Timeline};
 use crate::reader::Reader;
@@ -39,7 +39,8 @@ static OVERHEADS: Process = Process {
     is_list: false,
 };
 
-/// Reads one direction of a link; `path` names it in messages.
+/// Reads one direction of a link; `path` names it in messages. A queue limit in bandwidth-delay products is that of a link whose
+/// other direction has the same delay.
 ///
 /// # Errors
 /// If a key is unknown, a value is missing, wrong, or contradicts another, or a recording cannot be read.
@@ -52,6 +53,20 @@ static OVERHEADS: Process = Process {
 /// assert_eq!(spec.loss.len(), 1);
 /// ```
 pub fn read_link_spec(node: &Node, path: &str, load: &mut Load<'_>) -> Result<LinkSpec, StrictError> {
+    let (mut spec, limit) = read_direction(node, path, load)?;
+    if let Some(limit) = limit {
+        let back = spec.delay.typical();
+        limit.apply(&mut spec, back);
+    }
+    Ok(spec)
+}
+
+/// Reads one direction of a link, and the limit of its queue that depends on the other direction.
+pub(super) fn read_direction(
+    node: &Node,
+    path: &str,
+    load: &mut Load<'_>,
+) -> Result<(LinkSpec, Option<BdpLimit>), StrictError> {
     let table = Reader::open(node, path, &DIRECTION, &[])?;
     let timeline = match value::<String>(&table, "timeline", &TIMELINES)? {
         Some(name) => recording(&table, "timeline", &name, load, trace::timeline)?,
@@ -72,9 +87,10 @@ pub fn read_link_spec(node: &Node, path: &str, load: &mut Load<'_>) -> Result<Li
         None => Vec::new(),
     };
     loss.extend(timeline.loss.map(|steps| LossSpec::Trace(Arc::new(steps))));
-    let mut queue = inside(&table, "queue", queue)?.unwrap_or_default();
+    let mean = Rate::from_bps(rate.mean_bps() as u64);
+    let (mut queue, limit) = inside(&table, "queue", |node, what| queue(node, what, mean))?.unwrap_or_default();
     queue.bytes_over_time = timeline.limit.map(Arc::new);
-    Ok(LinkSpec {
+    let spec = LinkSpec {
         queue,
         rate,
         delay,
@@ -82,7 +98,8 @@ pub fn read_link_spec(node: &Node, path: &str, load: &mut Load<'_>) -> Result<Li
         loss,
         burst: value(&table, "burst", &BURSTS)?.unwrap_or_default(),
         overhead: value::<Bytes>(&table, "overhead", &OVERHEADS)?.map_or(0, |bytes| bytes.as_u64() as u32),
-    })
+    };
+    Ok((spec, limit))
 }
 
 /// The value of a process that has no tables.
@@ -131,7 +148,7 @@ pub(crate) fn forms() -> Vec<&'static Section> {
 
 #[cfg(test)]
 mod tests {
-    use perigee_link::{AqmSpec, Jitter};
+    use perigee_link::{AqmSpec, CodelSpec, Jitter, PieSpec, RedSpec, RedThresholds};
     use perigee_units::{Ratio, Time};
 
     use super::*;
@@ -170,8 +187,14 @@ mod tests {
     fn what_is_left_out_has_its_declared_default() {
         let with = |process: &str| read(&format!("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n{process}")).unwrap();
         let (target, interval) = (Time::from_millis(5), Time::from_millis(100));
-        let codel = AqmSpec::Codel { target, interval, ecn: false };
+        let codel = AqmSpec::Codel(CodelSpec { target, interval, ecn: false });
         assert_eq!(with("queue = { aqm = { kind = \"codel\" } }").queue.aqm, codel);
+        let codel = CodelSpec { target, interval, ecn: true };
+        let fq_codel = AqmSpec::FqCodel { queues: 1024, quantum: 1514, codel };
+        assert_eq!(with("queue = { aqm = { kind = \"fq-codel\" } }").queue.aqm, fq_codel);
+        let (target, burst, mark_below) = (Time::from_millis(15), Time::from_millis(150), share(0.1));
+        let pie = PieSpec { target, update: target, burst, alpha: 0.125, beta: 1.25, ecn: false, mark_below };
+        assert_eq!(with("queue = { aqm = { kind = \"pie\" } }").queue.aqm, AqmSpec::Pie(pie));
         let (period, length) = (Time::from_secs(15), Time::from_millis(20));
         let periodic = LossSpec::Periodic { period, phase: period, length, loss: Ratio::ONE };
         let text = "loss = { kind = \"periodic\", period = \"15 s\", length = \"20 ms\" }";
@@ -181,6 +204,66 @@ mod tests {
             with(chain).loss[..],
             [LossSpec::GilbertElliott { good_loss: Ratio::ZERO, bad_loss: Ratio::ONE, .. }]
         ));
+    }
+
+    fn share(share: f64) -> Ratio {
+        Ratio::new(share).unwrap()
+    }
+
+    #[test]
+    fn red_takes_its_thresholds_in_bytes_in_packets_or_from_the_rate() {
+        let with = |aqm: &str| -> Result<RedSpec, String> {
+            let text =
+                format!("rate = \"240 Mbit/s\"\ndelay = \"1 ms\"\nqueue = {{ aqm = {{ kind = \"red\"{aqm} }} }}");
+            match read(&text)?.queue.aqm {
+                AqmSpec::Red(red) => Ok(red),
+                other => panic!("{other:?}"),
+            }
+        };
+        let automatic = with("").unwrap();
+        assert_eq!(automatic.thresholds, RedThresholds::Packets { min: 50, max: 150 });
+        assert!((automatic.weight.as_f64() - 5e-5).abs() < 1e-8, "{}", automatic.weight);
+        assert_eq!((automatic.max_probability, automatic.adaptive, automatic.ecn), (share(0.1), false, false));
+        let (min, max) = ("1 kB".parse().unwrap(), "3 kB".parse().unwrap());
+        let bytes = with(", min = \"1 kB\", max = \"3 kB\", weight = \"0.2 %\", adaptive = true").unwrap();
+        assert_eq!((bytes.thresholds, bytes.weight), (RedThresholds::Bytes { min, max }, share(0.002)));
+        assert!(bytes.adaptive);
+        let packets = with(", min_packets = 5, max_packets = 15").unwrap();
+        assert_eq!(packets.thresholds, RedThresholds::Packets { min: 5, max: 15 });
+        let message = |aqm: &str| with(aqm).unwrap_err();
+        assert_eq!(
+            message(", min = \"1 kB\", max = \"3 kB\", max_packets = 15"),
+            "f.toml:3: `queue.aqm.min_packets` stands beside `min`; give the thresholds in bytes or in packets"
+        );
+        assert_eq!(message(", max = \"3 kB\""), "f.toml:3: `queue.aqm.min` is missing; add `min = ...` here");
+        assert_eq!(
+            message(", min_packets = 5"),
+            "f.toml:3: `queue.aqm.max_packets` is missing; add `max_packets = ...` here"
+        );
+        assert_eq!(
+            message(", min_packets = 16, max_packets = 15"),
+            "f.toml:3: `queue.aqm.min_packets` = 16 is out of range; use a value from 0 to 15"
+        );
+    }
+
+    #[test]
+    fn a_limit_in_bandwidth_delay_products_is_rate_times_round_trip() {
+        let limit = |queue: &str| read(&format!("rate = \"155 Mbit/s\"\ndelay = \"500 ms\"\nqueue = {queue}"));
+        let bytes = |queue: &str| limit(queue).unwrap().queue.bytes.unwrap().as_u64();
+        assert_eq!(bytes("{ bdp = 1 }"), 19_375_000, "the other direction is as long");
+        assert_eq!(bytes("{ bdp = 0.02 }"), 387_500);
+        assert_eq!(bytes("{ bdp = 0.5, round_trip = \"2 s\" }"), 19_375_000);
+        assert_eq!(bytes("{ bdp = 0.000001 }"), 1500, "a packet has room");
+        let message = |queue: &str| limit(queue).unwrap_err();
+        assert_eq!(
+            message("{ bdp = 1, bytes = \"1 MB\" }"),
+            "f.toml:3: `queue.bdp` stands beside `bytes`; keep one of them"
+        );
+        assert_eq!(message("{ round_trip = \"1 s\" }"), "f.toml:3: `queue.bdp` is missing; add `bdp = ...` here");
+        assert_eq!(
+            message("{ bdp = 0 }"),
+            "f.toml:3: `queue.bdp` = 0 is out of range; use a value from 0.000001 to 1000"
+        );
     }
 
     #[test]

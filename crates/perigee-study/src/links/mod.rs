@@ -1,5 +1,6 @@
 //! The links of a scenario: a profile, the study's own values over it, the values of this point over those.
 
+pub(crate) mod aqm;
 pub(crate) mod delay;
 pub(crate) mod direction;
 pub(crate) mod loss;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perigee_link::LinkSpec;
-use perigee_units::{fingerprint, suggestion};
+use perigee_units::{fingerprint, suggestion, Time};
 
 use crate::document::Document;
 use crate::keys::LINK;
@@ -22,8 +23,9 @@ use crate::reader::json_of;
 use crate::reader::{clip, entries_of, keys_of, text_of};
 use crate::section::Kind;
 use crate::strict::{self, Content, Node, StrictError, Table};
-use direction::read_link_spec;
+use direction::read_direction;
 use process::Load;
+use queue::BdpLimit;
 
 /// One direction of a link, and a fingerprint of all that it is made of.
 #[derive(Clone, Debug)]
@@ -32,11 +34,25 @@ pub(crate) struct Built {
     pub(crate) fingerprint: u64,
 }
 
+impl Built {
+    fn new(spec: LinkSpec) -> Self {
+        Self { fingerprint: fingerprint(&spec), spec: Arc::new(spec) }
+    }
+}
+
+/// A direction with the limit of its queue, where that depends on the typical delay of the other direction.
+fn limited((built, limit): (Built, Option<BdpLimit>), back: Time) -> Built {
+    let Some(limit) = limit else { return built };
+    let mut spec = (*built.spec).clone();
+    limit.apply(&mut spec, back);
+    Built::new(spec)
+}
+
 /// Reads links, each distinct one once.
 #[derive(Default)]
 pub(crate) struct Workshop {
     profiles: BTreeMap<String, Node>,
-    built: BTreeMap<(String, String), Built>,
+    read: BTreeMap<(String, String), (Built, Option<BdpLimit>)>,
 }
 
 impl Workshop {
@@ -61,7 +77,9 @@ impl Workshop {
             let node = layered(direction, link, base, document)?;
             self.direction(&format!("links.{}.{direction}", link.name), node, folder, document, load)
         };
-        Ok([direction("down")?, direction("up")?])
+        let [down, up] = [direction("down")?, direction("up")?];
+        let delays = [&down, &up].map(|(built, _)| built.spec.delay.typical());
+        Ok([limited(down, delays[1]), limited(up, delays[0])])
     }
 
     fn direction(
@@ -71,16 +89,16 @@ impl Workshop {
         folder: &str,
         document: &Document,
         load: &mut Load<'_>,
-    ) -> Result<Built, StrictError> {
+    ) -> Result<(Built, Option<BdpLimit>), StrictError> {
         fill_inputs(&mut node, document)?;
         let key = (folder.to_owned(), json_of(&node).to_string());
-        if let Some(built) = self.built.get(&key) {
-            return Ok(built.clone());
+        if let Some(read) = self.read.get(&key) {
+            return Ok(read.clone());
         }
-        let spec = read_link_spec(&node, path, &mut beside(load, folder))?;
-        let built = Built { fingerprint: fingerprint(&spec), spec: Arc::new(spec) };
-        self.built.insert(key, built.clone());
-        Ok(built)
+        let (spec, limit) = read_direction(&node, path, &mut beside(load, folder))?;
+        let read = (Built::new(spec), limit);
+        self.read.insert(key, read.clone());
+        Ok(read)
     }
 
     /// The file of a profile, and its tree with `down` and `up`.

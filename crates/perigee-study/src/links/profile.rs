@@ -18,7 +18,7 @@
 
 use perigee_link::LinkSpec;
 
-use super::direction::{read_link_spec, DIRECTION};
+use super::direction::{read_direction, DIRECTION};
 use super::process::Load;
 use crate::reader::Reader;
 use crate::section::{key, required, Kind, Section};
@@ -117,10 +117,16 @@ pub fn set(tree: &mut Node, path: &[&str], value: Node) {
 pub fn read(tree: &Node, load: &mut Load<'_>) -> Result<Profile, StrictError> {
     let table = open(tree)?;
     let mut direction = |key: &str| match table.table.node(key) {
-        Some(node) => read_link_spec(node, key, load),
+        Some(node) => read_direction(node, key, load),
         None => Err(table.table.missing(key)),
     };
-    let (down, up) = (direction("down")?, direction("up")?);
+    let ((mut down, of_down), (mut up, of_up)) = (direction("down")?, direction("up")?);
+    if let Some(limit) = of_down {
+        limit.apply(&mut down, up.delay.typical());
+    }
+    if let Some(limit) = of_up {
+        limit.apply(&mut up, down.delay.typical());
+    }
     Ok(Profile { name: table.get("name")?, title: table.get("title")?, source: table.get("source")?, down, up })
 }
 

@@ -1,10 +1,11 @@
-//! The queue of a link and its management: their keys, and how they are read.
+//! The queue of a link: its keys, and how they are read.
 
-use perigee_link::{AqmSpec, QueueSpec};
-use perigee_units::{Bytes, Time};
+use perigee_link::{AqmSpec, LinkSpec, QueueSpec};
+use perigee_units::{Bytes, Rate, Time};
 
-use super::process::{inside, process, table_of, ANY_SIZE, ANY_TIME, INTERVAL, MOST_INTERVAL};
-use crate::section::{key, required, Form, Key, Kind, Process, Section, LARGEST};
+use super::aqm::{aqm, AQMS};
+use super::process::{inside, process, ANY_SIZE, ANY_TIME, MOST_INTERVAL};
+use crate::section::{key, Form, Key, Kind, Process, Section, LARGEST};
 use crate::strict::{Node, Read, StrictError};
 
 pub(crate) const QUEUE: Key = process(
@@ -23,90 +24,62 @@ static QUEUE_LIMITS: Section = Section {
     name: "queue",
     keys: &[
         key("bytes", ANY_SIZE, "", "Limit in bytes, the packet in service and `overhead` counted."),
+        key("bdp", Kind::Number { min: 0.000_001, max: 1000.0 }, "", "In place of `bytes`: limit as a multiple of the bandwidth-delay product, the mean rate of this direction times `round_trip`; at least one packet of 1500 bytes."),
+        key("round_trip", Kind::Time { min: Time::from_micros(1), max: MOST_INTERVAL }, "", "Round trip for `bdp`. Not given: the typical delays of both directions of this link, without waits."),
         key("packets", Kind::Integer { min: 1, max: u32::MAX as u64 }, "", "Limit in packets."),
         key("time", ANY_TIME, "", "Limit on the time an arrival would wait before its service begins; not with CoDel."),
         key("aqm", Kind::Process(&AQMS), "", "Active queue management. Not given: drop-tail."),
     ],
 };
-static AQMS: Process = Process {
-    name: "aqm",
-    plain: None,
-    forms: &[
-        Form { kind: Some("viasat2"), section: &VIASAT2 },
-        Form { kind: Some("red"), section: &RED },
-        Form { kind: Some("codel"), section: &CODEL },
-    ],
-    is_list: false,
-};
-static VIASAT2: Section = Section {
-    name: "aqm, viasat2",
-    keys: &[
-        required("threshold", Kind::Share, "Share of the byte limit from which on arrivals are dropped."),
-        required("drop", Kind::Share, "Probability that an arrival is then dropped."),
-    ],
-};
-static RED: Section = Section {
-    name: "aqm, red",
-    keys: &[
-        required("min", ANY_SIZE, "Average backlog from which on packets are dropped."),
-        required(
-            "max",
-            Kind::Size { min: Bytes::new(1), max: LARGEST },
-            "Average backlog at which the probability has reached `max_probability`.",
-        ),
-        required("max_probability", Kind::Share, "Drop probability at `max`; it rises to one at twice `max`."),
-        required("weight", Kind::Share, "Weight of a new sample in the average."),
-        ECN,
-    ],
-};
-static CODEL: Section = Section {
-    name: "aqm, codel",
-    keys: &[
-        key("target", Kind::Time { min: Time::from_micros(1), max: MOST_INTERVAL }, "5 ms", "Wait that is acceptable as a standing one."),
-        key("interval", INTERVAL, "100 ms", "Time for which waits may be above the target before packets are dropped; about the largest usual round trip."),
-        ECN,
-    ],
-};
 
-const ECN: Key =
-    key("ecn", Kind::Bool, "false", "Mark packets that can be marked instead of dropping them (RFC 3168).");
+/// A limit as a multiple of the bandwidth-delay product of a link, of which one direction has been read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BdpLimit {
+    multiple: f64,
+    /// Not given: the typical delays of both directions.
+    round_trip: Option<Time>,
+}
 
-pub(super) fn queue(node: &Node, what: &str) -> Result<QueueSpec, StrictError> {
+impl BdpLimit {
+    /// Sets the limit in bytes of a direction: multiple x rate x round trip, at least a packet; `back` is the typical delay of the
+    /// other direction.
+    pub(crate) fn apply(self, spec: &mut LinkSpec, back: Time) {
+        let round_trip = self.round_trip.unwrap_or(spec.delay.typical() + back);
+        let bytes = self.multiple * spec.rate.mean_bps() * round_trip.as_secs_f64() / 8.0;
+        let least = 1500.0 + f64::from(spec.overhead);
+        spec.queue.bytes = Some(Bytes::new(bytes.round().clamp(least, LARGEST.as_u64() as f64) as u64));
+    }
+}
+
+/// Reads the queue of a link that sends at `rate` on average.
+pub(super) fn queue(node: &Node, what: &str, rate: Rate) -> Result<(QueueSpec, Option<BdpLimit>), StrictError> {
     let Some((_, table)) = QUEUES.open(node, what)? else {
-        return Ok(QueueSpec { bytes: Some(Bytes::read(node, what)?), ..QueueSpec::default() });
+        return Ok((QueueSpec { bytes: Some(Bytes::read(node, what)?), ..QueueSpec::default() }, None));
     };
+    let multiple = table.table.get("bdp")?;
+    let round_trip = table.table.get("round_trip")?;
     let queue = QueueSpec {
         bytes: table.table.get("bytes")?,
         packets: table.table.get("packets")?,
         time: table.table.get("time")?,
-        aqm: inside(&table, "aqm", aqm)?.unwrap_or_default(),
+        aqm: inside(&table, "aqm", |node, what| aqm(node, what, rate))?.unwrap_or_default(),
         bytes_over_time: None,
     };
-    match queue.aqm {
-        AqmSpec::Viasat2 { .. } if queue.bytes.is_none() => Err(table.table.missing("bytes")),
-        AqmSpec::Codel { .. } if queue.time.is_some() => {
-            let message =
-                format!("`{}` cannot be held by CoDel, which decides when packets leave", table.dotted("time"));
-            Err(table.error("time", message, "limit the queue by `bytes` or `packets`"))
-        }
-        _ => Ok(queue),
+    if multiple.is_some() && queue.bytes.is_some() {
+        let message = format!("`{}` stands beside `bytes`", table.dotted("bdp"));
+        return Err(table.error("bdp", message, "keep one of them"));
     }
-}
-
-fn aqm(node: &Node, what: &str) -> Result<AqmSpec, StrictError> {
-    let (kind, table) = table_of(&AQMS, node, what)?;
-    Ok(match kind {
-        Some("viasat2") => AqmSpec::Viasat2 { threshold: table.get("threshold")?, drop: table.get("drop")? },
-        Some("red") => {
-            let max: Bytes = table.get("max")?;
-            AqmSpec::Red {
-                min: table.table.require_in("min", Bytes::ZERO..=max)?,
-                max,
-                max_probability: table.get("max_probability")?,
-                weight: table.get("weight")?,
-                ecn: table.get("ecn")?,
-            }
-        }
-        _ => AqmSpec::Codel { target: table.get("target")?, interval: table.get("interval")?, ecn: table.get("ecn")? },
-    })
+    if multiple.is_none() && round_trip.is_some() {
+        return Err(table.table.missing("bdp"));
+    }
+    let decides_on_departure = |name: &str| {
+        let message = format!("`{}` cannot be held by {name}, which decides when packets leave", table.dotted("time"));
+        Err(table.error("time", message, "limit the queue by `bytes` or `packets`"))
+    };
+    match queue.aqm {
+        AqmSpec::Viasat2 { .. } if queue.bytes.is_none() && multiple.is_none() => Err(table.table.missing("bytes")),
+        AqmSpec::Codel(_) if queue.time.is_some() => decides_on_departure("CoDel"),
+        AqmSpec::FqCodel { .. } if queue.time.is_some() => decides_on_departure("FQ-CoDel"),
+        _ => Ok((queue, multiple.map(|multiple| BdpLimit { multiple, round_trip }))),
+    }
 }

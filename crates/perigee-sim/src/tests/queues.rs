@@ -1,0 +1,83 @@
+//! Queue management under TCP: standing waits, shares and average backlogs.
+
+use perigee_results::Tables;
+
+use super::{result, through_router};
+
+/// A run over 10 Mbit/s and a round trip of 50 ms with a drop-tail limit of 200 ms; `hosts` and flows as text.
+fn run(aqm: &str, flows: &str) -> Tables {
+    let link = format!("rate = \"10 Mbit/s\"\ndelay = \"25 ms\"\nqueue = {{ bytes = \"250 kB\"{aqm} }}");
+    result(&through_router(&link, flows)).tables
+}
+
+fn downloads(count: u32, ecn: bool) -> String {
+    format!(
+        "[hosts]\necn = {ecn}\n[measure]\nseries = \"100 ms\"\n[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n\
+         count = {count}\nduration = \"60 s\"\ncc = \"reno\""
+    )
+}
+
+/// The mean backlog in the second half of a minute, bytes.
+fn standing_bytes(tables: &Tables) -> f64 {
+    let links = &tables.links;
+    let rows = links.link.iter().zip(&links.t_s).zip(&links.queue_bytes);
+    let late = rows.filter(|((link, t), _)| &***link == "bottleneck.down" && **t > 30.0);
+    let backlogs: Vec<f64> = late.map(|(_, bytes)| *bytes as f64).collect();
+    backlogs.iter().sum::<f64>() / backlogs.len() as f64
+}
+
+fn dropped(tables: &Tables) -> u64 {
+    tables.links.dropped_aqm_packets.iter().sum()
+}
+
+#[test]
+fn pie_holds_the_wait_near_its_target() {
+    for ecn in [false, true] {
+        let tables = run(", aqm = { kind = \"pie\", ecn = true }", &downloads(5, ecn));
+        // A byte takes 0.8 us.
+        let wait_ms = standing_bytes(&tables) * 0.8e-3;
+        assert!((8.0..25.0).contains(&wait_ms), "ecn {ecn}: {wait_ms} ms with a target of 15 ms");
+        let goodput: f64 = tables.flows.goodput_mbps.iter().sum();
+        assert!(goodput > 8.5, "ecn {ecn}: {goodput} Mbit/s of 10");
+        assert!(ecn || dropped(&tables) > 10, "{} dropped", dropped(&tables));
+    }
+}
+
+#[test]
+fn fq_codel_shares_the_link_between_a_flood_and_a_download() {
+    let flows = "[[flows]]\nname = \"flood\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"20 Mbit/s\"\n\
+                 packet = \"1 kB\"\nduration = \"20 s\"\n[[flows]]\nname = \"download\"\nfrom = \"a\"\nto = \"b\"\n\
+                 duration = \"20 s\"\ncc = \"cubic\"\n[[flows]]\nname = \"ping\"\nkind = \"ping\"\nfrom = \"b\"\nto = \"a\"\n\
+                 interval = \"100 ms\"\npacket = \"64 B\"\nrepeat = 150";
+    let of = |tables: &Tables, name: &str| tables.flows.flow.iter().position(|flow| &**flow == name).expect("a flow");
+    let download = |tables: &Tables| tables.flows.goodput_mbps[of(tables, "download")];
+    let (tail, fair) = (run("", flows), run(", aqm = { kind = \"fq-codel\" }", flows));
+    assert!(download(&tail) < 1.0, "{} Mbit/s beside a flood of twice the rate", download(&tail));
+    assert!((4.0..5.5).contains(&download(&fair)), "{} Mbit/s of 5", download(&fair));
+    // A ping waits for the packet in service and for a turn of each of the two others.
+    let rtt = fair.flows.rtt_p95_ms[of(&fair, "ping")].expect("pings are answered");
+    assert!((50.0..56.0).contains(&rtt), "{rtt} ms over 50 ms");
+}
+
+#[test]
+fn adaptive_red_keeps_the_average_between_its_thresholds_whatever_the_load() {
+    // Floyd, Gummadi, Shenker 2001: the average is to be from 0.4 to 0.6 of the way between the thresholds. (With five flows the
+    // probability would have to be below its least value.)
+    let packets = |count: u32| {
+        let aqm = ", aqm = { kind = \"red\", min_packets = 20, max_packets = 60, adaptive = true }";
+        standing_bytes(&run(aqm, &downloads(count, false))) / 1500.0
+    };
+    for count in [8, 20, 40] {
+        let average = packets(count);
+        assert!((36.0..44.0).contains(&average), "{count} flows: {average} packets, to be from 36 to 44");
+    }
+}
+
+#[test]
+fn plain_red_with_automatic_thresholds_has_an_average_that_grows_with_the_load() {
+    let packets = |count: u32| standing_bytes(&run(", aqm = { kind = \"red\" }", &downloads(count, false))) / 1500.0;
+    let (few, many) = (packets(2), packets(60));
+    // 10 Mbit/s have thresholds of 5 and 15 packets.
+    assert!((3.0..15.0).contains(&few), "{few}");
+    assert!(many > few + 3.0 && many < 30.0, "{few} and {many}");
+}
