@@ -5,9 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use perigee_link::{Ecn, Link, Transit};
+use perigee_link::{DelaySpec, Ecn, Link, LossSpec, RateSpec, Transit};
 use perigee_study::profile::{self, Profile};
-use perigee_units::Time;
+use perigee_units::{Bytes, Rate, Ratio, Time};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles")
@@ -54,7 +54,7 @@ fn every_profile_reads_without_error_and_has_its_file_name() {
             seen += 1;
         }
     }
-    assert!(seen >= 6, "{seen} profiles");
+    assert!(seen >= 8, "{seen} profiles");
 }
 
 #[test]
@@ -110,4 +110,27 @@ fn viasat2_never_comes_back_to_the_idle_round_trip_under_load() {
     let mean = trips.iter().map(|t| t.as_millis_f64()).sum::<f64>() / trips.len() as f64;
     // Published: 685 ms and more in steady state, 757 ms and more in start-up, queues included.
     hold(&[("mean round trip under load, without a queue", mean, 685.0, 757.0)]);
+}
+
+#[test]
+fn the_numbers_of_twin_geo_are_those_of_its_study() {
+    let profile = read("twin-geo");
+    for direction in [&profile.down, &profile.up] {
+        assert_eq!(direction.rate, RateSpec::Constant(Rate::from_mbps(155.0)));
+        assert_eq!(direction.delay, DelaySpec::Constant(Time::from_millis(500)));
+        assert_eq!(direction.loss, [LossSpec::Bernoulli(Ratio::new(1e-5).unwrap())]);
+        // 155 Mbit/s x 1000 ms / 8.
+        assert_eq!(direction.queue.bytes, Some(Bytes::new(19_375_000)));
+    }
+}
+
+#[test]
+fn the_round_trip_of_meo_o3b_is_between_those_straight_below_and_at_the_horizon() {
+    let profile = read("meo-o3b");
+    let round_trip_ms = (profile.down.delay.typical() + profile.up.delay.typical()).as_millis_f64();
+    // Up and down twice: 8,062 km straight below, sqrt(14433^2 - 6371^2) = 12,951 km at the horizon.
+    let ms = |km: f64| 4.0 * km / 299_792.458 * 1e3;
+    assert!((ms(8_062.0)..ms(12_951.0)).contains(&round_trip_ms), "{round_trip_ms} ms");
+    // 800 Mbit/s x 140 ms / 8.
+    assert_eq!([&profile.down, &profile.up].map(|link| link.queue.bytes), [Some(Bytes::new(14_000_000)); 2]);
 }
