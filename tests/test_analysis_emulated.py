@@ -116,7 +116,7 @@ def captured(tmp_path: Path) -> tuple[Path, Path, Path]:
     return out, *files
 
 
-@pytest.mark.alone  # a rate of a second is as exact as threads are woken
+@pytest.mark.quiet  # a rate of a second is as exact as threads are woken
 def test_a_capture_taken_with_tcpdump_agrees_with_the_engine(captured: tuple[Path, Path, Path]) -> None:
     out, server, client = captured
     engine = Results(out)

@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -102,6 +103,36 @@ def test_a_program_for_which_the_machine_was_too_busy_counts_as_it_comes_out_the
     rust_program(tmp_path, "exit 3")
     suite.rust(program)
     assert suite.broken == {"a": 3}
+
+
+def test_each_program_runs_once_and_what_needs_the_whole_machine_comes_last() -> None:
+    test: Any = tool("test")
+    kernel, busy, laws = (test.Program(name, name, ROOT, core=name == "laws") for name in (*test.ALONE, "busy", "laws"))
+    ran: list[str] = []
+
+    class Recorded(test.Suite):  # type: ignore[misc]
+        """Carries nothing out."""
+
+        def build(self) -> list[Any]:
+            return [laws, kernel, busy]
+
+        def rust(self, program: Any) -> bool:
+            ran.append(program.name)
+            return bool(program is busy)
+
+        def doc_tests(self) -> None:
+            ran.append("doc-tests")
+
+        def pytest(self, name: str, *_options: str) -> None:
+            ran.append(name)
+
+    test.run(Recorded())
+    assert ran[-2:] == ["busy", "Python, quiet"]
+    # What only computes does so beside all that comes before.
+    ran.remove("laws")
+    assert set(ran[:3]) == {"busy", "doc-tests", "Python"}
+    assert ran[3:-2] == [kernel.name, "Python, alone"]
+    assert [Path(path).name for path in test.marked("quiet")[2:]] == ["test_analysis_emulated.py", "test_live.py"]
 
 
 def test_an_interrupt_ends_what_runs_and_what_it_has_started(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def begun(lab: Lab, run: int, flow: str = "download") -> int:
     return int(json.loads(text)["start"]["timestamp"]["timesecs"])
 
 
-@pytest.mark.alone  # a rate of half a second is as exact as threads are woken
+@pytest.mark.quiet  # a rate of half a second is as exact as threads are woken
 def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported_and_compared(lab: Lab) -> None:
     if not Path("/dev/net/tun").exists():
         pytest.skip("no /dev/net/tun")

@@ -3,8 +3,10 @@
 """All tests; lists the slowest, what was skipped and why; closes with `N passed, N failed, N skipped`.
 
 Builds the Rust tests first. Then runs most tests side by side, more of them than there are cores, since most wait for a
-link or a timer. Tests that others would disturb run alone after them: those with pytest's mark `alone`, the Rust
-programs in `ALONE`, and Rust programs that said `skipped: this machine is too busy` the first time.
+link or a timer. After them come, one by one, tests that find what others have in the kernel: those with pytest's mark
+`alone` and the Rust programs in `ALONE`. Programs of the core crates only compute: they take the processor time that
+all of these leave. Last come tests that need the whole machine: those with pytest's mark `quiet`, and Rust programs
+that said `skipped: this machine is too busy` the first time.
 
 A Rust test that cannot run prints a line `skipped: REASON` and returns. Rust counts it as passed; here it is counted
 as skipped. Exits with 1 if anything failed or did not compile, with 130 if it was interrupted.
@@ -22,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -36,10 +39,13 @@ DOC_TESTS = [*CARGO, "--doc", "--no-fail-fast", "--", "--show-output"]
 # Stable Rust has the times of tests behind a flag of nightly's; RUSTC_BOOTSTRAP lets it be given.
 REPORT = ["--show-output", "-Z", "unstable-options", "--report-time"]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-rs", "--durations=10", "--durations-min=1"]
-SIDE_BY_SIDE = ["-m", "not alone", "-n"]
+SIDE_BY_SIDE = ["-m", "not alone and not quiet", "-n"]
 
-# Programs of Rust tests that others would disturb: it counts the objects in the kernel.
+# Programs of Rust tests that find what others have: it counts the objects in the kernel.
 ALONE = {"crates/perigee-bpf/tests/kernel/main.rs"}
+TESTS = ROOT / "tests"
+LAYERS = ROOT / "crates" / "layers.toml"
+LEFT_OVER = ["nice", "-n", "19"]
 TOO_BUSY = "skipped: this machine is too busy"
 PROGRAMS_AT_ONCE = CORES
 PYTEST_WORKERS = CORES + 4
@@ -108,6 +114,8 @@ class Program:
     path: str
     folder: Path
     """Of its crate, where Cargo runs it."""
+    core: bool = False
+    """Whether its crate is one of the core, which only compute."""
 
 
 class Suite:
@@ -129,8 +137,11 @@ class Suite:
             said = [json.loads(line) for line in process.stdout or () if line.startswith("{")]
         self._end("Rust: build", Tally(), process.returncode, started)
         built = [one for one in said if one.get("executable") and one["profile"]["test"]]
+        core = {f"perigee-{name}" for name in tomllib.loads(LAYERS.read_text(encoding="utf-8"))["core"]}
         return [
-            Program(str(Path(one["target"]["src_path"]).relative_to(ROOT)), one["executable"], folder)
+            Program(
+                str(Path(one["target"]["src_path"]).relative_to(ROOT)), one["executable"], folder, folder.name in core
+            )
             for one in built
             for folder in [Path(one["manifest_path"]).parent]
         ]
@@ -138,7 +149,8 @@ class Suite:
     def rust(self, program: Program) -> bool:
         """Run a program of Rust tests. Whether this machine was too busy for one of them."""
         environment = {**os.environ, "CARGO_MANIFEST_DIR": str(program.folder), "RUSTC_BOOTSTRAP": "1"}
-        return TOO_BUSY in self._rust(program.name, [program.path, *REPORT], program.folder, environment)
+        command = [*(LEFT_OVER if program.core else []), program.path, *REPORT]
+        return TOO_BUSY in self._rust(program.name, command, program.folder, environment)
 
     def doc_tests(self) -> None:
         """Compile and run the examples of Rust's documentation."""
@@ -219,20 +231,37 @@ class Suite:
 def run(suite: Suite) -> None:
     """Build, and run every test, also after one that failed."""
     programs = suite.build()
-    with ThreadPoolExecutor(PROGRAMS_AT_ONCE + 1) as pool:
+    alone = [program for program in programs if program.name in ALONE]
+    side_by_side = [program for program in programs if program.name not in ALONE and not program.core]
+    with ThreadPoolExecutor(PROGRAMS_AT_ONCE + 1) as pool, ThreadPoolExecutor(CORES) as computing:
         try:
+            core = [computing.submit(suite.rust, program) for program in programs if program.core]
             python = pool.submit(suite.pytest, "Python", *SIDE_BY_SIDE, str(PYTEST_WORKERS))
-            rust = {program: pool.submit(suite.rust, program) for program in programs if program.name not in ALONE}
+            rust = {program: pool.submit(suite.rust, program) for program in side_by_side}
             pool.submit(suite.doc_tests).result()
             python.result()
-            alone = [program for program in programs if program not in rust or rust[program].result()]
+            again = [program for program, was_busy in rust.items() if was_busy.result()]
+            for program in alone:
+                pool.submit(suite.rust, program).result()
+            pool.submit(suite.pytest, "Python, alone", *marked("alone")).result()
+            for computed in core:
+                computed.result()
         except KeyboardInterrupt:
             suite.interrupt()
-            pool.shutdown(cancel_futures=True)
+            for each in (pool, computing):
+                each.shutdown(cancel_futures=True)
             raise
-    for program in alone:
+    for program in again:
         suite.rust(program)
-    suite.pytest("Python, alone", "-m", "alone")
+    suite.pytest("Python, quiet", *marked("quiet"))
+
+
+def marked(mark: str) -> list[str]:
+    """Return pytest's options for the tests with a mark; files without it are not read, which takes seconds."""
+    files = [
+        str(path) for path in sorted(TESTS.rglob("test_*.py")) if f"@pytest.mark.{mark}" in path.read_text("utf-8")
+    ]
+    return ["-m", mark, *files]
 
 
 def report(suite: Suite, seconds: float) -> None:
