@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import json
 import os
 import runpy
@@ -24,7 +25,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 MODULE = "perigee"
 LIBRARIES = (
@@ -33,6 +34,8 @@ LIBRARIES = (
     "rich.progress", "rich.table", "jinja2",
 )  # fmt: skip
 """What commands import. No module of `perigee` is among them: each command imports its own."""
+SHIM = "shim"
+"""The first argument of the program that shells have."""
 MESSAGE = 1 << 20
 """Bytes of the longest request."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "_RJEM_MALLOC_CONF": "background_thread:false"}
@@ -77,27 +80,53 @@ class Forked:
         Raises:
             subprocess.TimeoutExpired: it took longer, and was killed.
         """
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with ours:
-                with theirs:
-                    request = json.dumps({"program": list(program), "cwd": str(cwd), "env": dict(env)})
-                    descriptors = [out.fileno(), error.fileno(), theirs.fileno()]
-                    socket.send_fds(self._requests, [request.encode()], descriptors)
-                pid = int(ours.recv(MESSAGE))
-                ours.settimeout(timeout)
+        with Path(os.devnull).open() as none, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
+            pid, answers = _ask(self._requests, program, cwd, env, [none.fileno(), out.fileno(), error.fileno()])
+            with answers:
+                answers.settimeout(timeout)
                 try:
-                    code = int(ours.recv(MESSAGE))
+                    code = int(answers.recv(MESSAGE))
                 except TimeoutError:
                     os.kill(pid, signal.SIGKILL)
                     raise subprocess.TimeoutExpired(list(program), timeout) from None
             said = [_text(stream) for stream in (out, error)]
         return subprocess.CompletedProcess([*program], code, *said)
 
+    def shim(self, folder: Path) -> int:
+        """Write a program `perigee` for shells, which forks the command.
+
+        Returns:
+            The descriptor that a process needs which starts the program.
+        """
+        descriptor = self._requests.fileno()
+        path = folder / MODULE
+        path.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S {__file__} {SHIM} {descriptor} "$@"\n')
+        path.chmod(0o755)
+        return descriptor
+
     def close(self) -> None:
         """End the process; commands that run go on."""
         self._requests.close()
         self._process.wait()
+
+
+def _ask(
+    requests: socket.socket, program: Sequence[str], cwd: Path, env: Mapping[str, str], streams: Sequence[int]
+) -> tuple[int, socket.socket]:
+    """Have a command forked; return its process and where its exit code comes."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        request = json.dumps({"program": list(program), "cwd": str(cwd), "env": dict(env)})
+        socket.send_fds(requests, [request.encode()], [*streams, theirs.fileno()])
+    return int(ours.recv(MESSAGE)), ours
+
+
+def _shim(descriptor: int, arguments: Sequence[str]) -> int:
+    """Have a command forked that has this process's streams, folder and environment; return its exit code."""
+    with socket.socket(fileno=descriptor) as requests:
+        _, answers = _ask(requests, [MODULE, *arguments], Path.cwd(), os.environ, [0, 1, 2])
+    code = int(answers.recv(MESSAGE))
+    return code if code >= 0 else 128 - code
 
 
 def _read_at_once(env: Mapping[str, str]) -> dict[str, str]:
@@ -118,7 +147,7 @@ def _serve(requests: socket.socket) -> list[str]:
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        request, descriptors, _, _ = socket.recv_fds(requests, MESSAGE, 3)
+        request, descriptors, _, _ = socket.recv_fds(requests, MESSAGE, 4)
         if not request:
             os._exit(0)
         if os.fork() == 0:
@@ -134,15 +163,24 @@ def _serve(requests: socket.socket) -> list[str]:
         os.write(answers, str(os.waitstatus_to_exitcode(status)).encode())
         os._exit(0)
     os.close(answers)
-    for number, descriptor in enumerate(streams, 1):
+    for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    # Those of the parent know of its streams whether they have positions and who reads them.
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), sys.stdin.encoding, sys.stdin.errors)
+    sys.stdout, sys.stderr = _writer(1, sys.stdout), _writer(2, sys.stderr)
     asked = json.loads(request)
     os.environ.clear()
     os.environ.update(asked["env"])
     os.chdir(asked["cwd"])
     program: list[str] = asked["program"]
     return program
+
+
+def _writer(descriptor: int, like: TextIO) -> TextIO:
+    """Return a stream to a descriptor that encodes as another does."""
+    buffer = io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False))
+    return io.TextIOWrapper(buffer, like.encoding, like.errors, line_buffering=like.line_buffering)  # type: ignore[arg-type]
 
 
 def _carry_out(program: list[str]) -> int:
@@ -166,7 +204,9 @@ def _carry_out(program: list[str]) -> int:
 
 
 def main() -> None:
-    """Be a process to fork from, and then what was forked."""
+    """Be a process to fork from, and then what was forked; or the program that asks for it."""
+    if sys.argv[1] == SHIM:
+        sys.exit(_shim(int(sys.argv[2]), sys.argv[3:]))
     with socket.socket(fileno=int(sys.argv[1])) as requests:
         program = _serve(requests)
     code = _carry_out(program)

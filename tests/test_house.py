@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from forked import Forked
+
 ROOT = Path(__file__).resolve().parent.parent
 GUIDE = ROOT / "docs" / "guide"
 
@@ -214,9 +216,13 @@ DONE_ALREADY = ("make setup", "source .venv/bin/activate")
 
 
 @pytest.mark.parametrize("page", sorted(p.name for p in GUIDE.glob("*.md") if p.name != "README.md"))
-def test_every_command_of_the_guide_works(page: str, tmp_path: Path) -> None:
+def test_every_command_of_the_guide_works(
+    page: str, tmp_path: Path, forked: Forked, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     text = (GUIDE / page).read_text(encoding="utf-8")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    programs = tmp_path_factory.mktemp("programs")
+    descriptor = forked.shim(programs)
+    path = os.pathsep.join((str(programs), str(Path(sys.executable).parent), os.environ["PATH"]))
     for block in BLOCK.finditer(text):
         language, content, printed = block.groups()
         if language == "toml":
@@ -230,8 +236,9 @@ def test_every_command_of_the_guide_works(page: str, tmp_path: Path) -> None:
         else:
             command = [sys.executable, "-c", content]
         done = subprocess.run(
-            command, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
-        )
+            command, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False,
+            pass_fds=[descriptor],
+        )  # fmt: skip
         assert done.returncode == 0, f"{content}\n{done.stdout}\n{done.stderr}"
         assert printed in (None, done.stdout), f"{content}\n{done.stdout}"
 
