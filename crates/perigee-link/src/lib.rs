@@ -19,7 +19,7 @@ pub use delay::{Body, DelaySpec, Jitter, Loaded, Tail, TailShape};
 pub use link::{Counters, Delivery, DroppedPacket, Exit, Link, Offered, Transit};
 pub use loss::LossSpec;
 pub use packet::{DropReason, Ecn, Packet};
-pub use queue::{red_weight, AqmSpec, CodelSpec, PieSpec, QueueSpec, RedSpec, RedThresholds};
+pub use queue::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, QueueSpec, RedSpec, RedThresholds};
 pub use sample::{sample, Sample};
 pub use server::{Fluctuation, RateSpec};
 pub use spec::LinkSpec;

@@ -13,14 +13,16 @@ pub struct Packet<T> {
     pub token: T,
 }
 
-/// Explicit congestion notification (RFC 3168).
+/// Explicit congestion notification (RFC 3168, RFC 9331).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
     /// The sender does not take part.
     #[default]
     NotCapable,
-    /// The sender takes part, and no queue has marked the packet.
+    /// The sender takes part, and no queue has marked the packet: ECT(0).
     Capable,
+    /// The same, and the sender answers marks as a scalable congestion control does: ECT(1), the identifier of L4S (RFC 9331).
+    L4s,
     /// A queue has marked the packet.
     Marked,
 }

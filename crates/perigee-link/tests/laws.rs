@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use perigee_link::{
-    AqmSpec, Body, CodelSpec, DelaySpec, Delivery, DropReason, DroppedPacket, Ecn, Exit, Fluctuation, Jitter, Link,
-    LinkSpec, Loaded, LossSpec, Offered, Packet, PieSpec, QueueSpec, RateSpec, RedSpec, RedThresholds, Steps, Tail,
-    TailShape, Transit,
+    AqmSpec, Body, CodelSpec, DelaySpec, Delivery, DropReason, DroppedPacket, DualPi2Spec, Ecn, Exit, Fluctuation,
+    Jitter, Link, LinkSpec, Loaded, LossSpec, Offered, Packet, PieSpec, QueueSpec, RateSpec, RedSpec, RedThresholds,
+    Steps, Tail, TailShape, Transit,
 };
 use perigee_units::{Bytes, Rate, Ratio, Time};
 use proptest::prelude::*;
@@ -95,13 +95,18 @@ fn on_arrival() -> impl Strategy<Value = AqmSpec> {
 
 /// Queue management that decides on departure; targets and intervals that the short traffic of these tests gets over.
 fn on_departure() -> impl Strategy<Value = AqmSpec> {
-    (1u64..20, 1u64..100, any::<bool>(), prop::option::of(1u32..4)).prop_map(|(target, interval, ecn, queues)| {
+    let dual = (1u64..20, 1u64..20).prop_map(|(target, update)| {
+        AqmSpec::DualPi2(DualPi2Spec { target: ms(target), update: ms(update), ..DualPi2Spec::default() })
+    });
+    let codel = (1u64..20, 1u64..100, any::<bool>(), prop::option::of(1u32..4));
+    let codel = codel.prop_map(|(target, interval, ecn, queues)| {
         let codel = CodelSpec { target: ms(target), interval: ms(interval), ecn };
         match queues {
             None => AqmSpec::Codel(codel),
             Some(queues) => AqmSpec::FqCodel { queues, quantum: 1514, codel },
         }
-    })
+    });
+    prop_oneof![2 => codel, 1 => dual]
 }
 
 fn queues(aqm: impl Strategy<Value = AqmSpec>) -> impl Strategy<Value = QueueSpec> {

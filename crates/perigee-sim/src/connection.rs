@@ -65,11 +65,12 @@ impl Connection {
     #[inline]
     pub(crate) fn transmit(&mut self, now: Time, end: End, world: &mut World) {
         let Some(host) = self.ends[end as usize].as_deref_mut() else { return };
+        let capable = if host.sends_ect1() { Ecn::L4s } else { Ecn::Capable };
         while let Some(segment) = host.poll_transmit(now) {
             if let (End::From, Some(log)) = (end, &mut self.log) {
                 log.sent(now, &segment, host);
             }
-            let ecn = if segment.ect { Ecn::Capable } else { Ecn::NotCapable };
+            let ecn = if segment.ect { capable } else { Ecn::NotCapable };
             let way = self.sources.way + end as u32;
             let bytes = self.ip_header + (segment.header_bytes() as u16) + segment.len;
             world.send(now, NetPacket { way, bytes, ecn, payload: Payload::Tcp(segment) });

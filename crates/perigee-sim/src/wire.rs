@@ -60,6 +60,7 @@ impl Endpoints {
         };
         let ecn = match packet.ecn {
             Ecn::NotCapable => 0,
+            Ecn::L4s => 1,
             Ecn::Capable => 2,
             Ecn::Marked => 3,
         };

@@ -300,6 +300,10 @@ fn management(spec: &AqmSpec) -> Option<String> {
         }
         AqmSpec::Pie(pie) => Some(format!("PIE, target {}, updated each {}{}", pie.target, pie.update, marks(pie.ecn))),
         AqmSpec::Codel(codel) => Some(format!("CoDel, {}", controlled_delay(codel))),
+        AqmSpec::DualPi2(dual) => {
+            let (target, coupling, share) = (dual.target, dual.coupling, dual.classic_share);
+            Some(format!("DualPI2 (L4S), target {target}, coupling {coupling}, classic share {share}"))
+        }
         AqmSpec::FqCodel { queues, codel, .. } => {
             Some(format!("FQ-CoDel, {queues} queues, {}", controlled_delay(codel)))
         }

@@ -99,6 +99,11 @@ impl Endpoint {
         server
     }
 
+    /// Whether its data, where they can be marked at all, carry ECT(1) in place of ECT(0).
+    pub fn sends_ect1(&self) -> bool {
+        self.config.l4s
+    }
+
     fn new(config: &Config, cc: &Selected, seed: u64, state: State) -> Self {
         let mss = u32::from(config.mss).saturating_sub(config.option_bytes()).max(1);
         let iss = Stream::new(seed, "tcp/iss").next_u64() as u32;

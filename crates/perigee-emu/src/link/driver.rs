@@ -269,7 +269,8 @@ impl Direction {
     /// Sets the ECN mark of the model in the packet, and records delay and lateness.
     fn deliver(&mut self, now: Time, delivery: &Delivery<BufferedPacket>, bytes: &mut [u8]) {
         let Packet { ecn, token, .. } = delivery.packet;
-        if ecn == Ecn::Marked && HopFields::read(bytes).map(ecn_of) == Some(Ecn::Capable) {
+        let before = HopFields::read(bytes).map(ecn_of);
+        if ecn == Ecn::Marked && matches!(before, Some(Ecn::Capable | Ecn::L4s)) {
             mark_congestion(bytes);
         }
         let spent = delivery.at.checked_sub(token.arrived).unwrap_or_default();
@@ -296,6 +297,7 @@ impl Direction {
 fn ecn_of(fields: HopFields) -> Ecn {
     match fields.ecn {
         0 => Ecn::NotCapable,
+        1 => Ecn::L4s,
         3 => Ecn::Marked,
         _ => Ecn::Capable,
     }

@@ -7,6 +7,7 @@
 mod backlog;
 mod codel;
 mod discipline;
+mod dualpi2;
 mod fq_codel;
 mod pie;
 mod red;
@@ -20,13 +21,14 @@ use crate::packet::{DropReason, Ecn};
 use crate::server::Server;
 use crate::steps::{Cursor, Steps};
 use codel::{CodelQueue, Rules};
+use dualpi2::DualPi2;
 use fq_codel::FqCodel;
 use pie::Pie;
 use red::Red;
 
 pub(crate) use backlog::Backlog;
 pub(crate) use discipline::{Discipline, Waiting};
-pub use spec::{red_weight, AqmSpec, CodelSpec, PieSpec, QueueSpec, RedSpec, RedThresholds};
+pub use spec::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, QueueSpec, RedSpec, RedThresholds};
 
 /// Decides which arrivals may wait.
 pub(crate) struct Admission {
@@ -55,7 +57,7 @@ impl Admission {
     pub(crate) fn new(spec: &QueueSpec, on_departure: bool, seed: u64, name: &str) -> Self {
         let bytes = spec.bytes.map_or(u64::MAX, Bytes::as_u64);
         let aqm = match &spec.aqm {
-            AqmSpec::None | AqmSpec::Codel(_) | AqmSpec::FqCodel { .. } => ArrivalAqm::None,
+            AqmSpec::None | AqmSpec::Codel(_) | AqmSpec::FqCodel { .. } | AqmSpec::DualPi2(_) => ArrivalAqm::None,
             AqmSpec::Viasat2 { threshold, drop } => ArrivalAqm::Viasat2 {
                 threshold: (bytes as f64 * threshold.as_f64()).round() as u64,
                 drop: drop.as_f64(),
@@ -119,6 +121,7 @@ impl AqmSpec {
         let mut draws = Stream::new(seed, &format!("{name}/queue/departures"));
         match self {
             Self::None | Self::Viasat2 { .. } | Self::Red(_) | Self::Pie(_) => None,
+            Self::DualPi2(dual) => Some(Box::new(DualPi2::new(dual))),
             Self::Codel(codel) => Some(Box::new(CodelQueue::new(codel))),
             Self::FqCodel { queues, quantum, codel } => {
                 Some(Box::new(FqCodel::new(*queues, *quantum, Rules::new(codel), draws.next_u64())))

@@ -51,6 +51,8 @@ pub enum AqmSpec {
         /// The controlled delay of each queue.
         codel: CodelSpec,
     },
+    /// The coupled dual queue of L4S (RFC 9332): one queue for packets that carry ECT(1), one for all others.
+    DualPi2(DualPi2Spec),
 }
 
 /// Random early detection.
@@ -145,6 +147,42 @@ pub struct PieSpec {
     pub mark_below: Ratio,
 }
 
+/// The coupled dual queue of L4S; the defaults are those of RFC 9332, appendix A.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DualPi2Spec {
+    /// Wait that the classic queue aims at (15 ms).
+    pub target: Time,
+    /// Time between two updates of the base probability (15 ms).
+    pub update: Time,
+    /// Gain on the distance of the wait from the target, 1/s (0.15).
+    pub alpha: f64,
+    /// Gain on the change of the wait, 1/s (3).
+    pub beta: f64,
+    /// By how much more the low-latency queue marks than the base probability (2).
+    pub coupling: f64,
+    /// Wait of a low-latency packet from which on it may be marked (800 us).
+    pub ramp_from: Time,
+    /// From there to the wait at which every one is marked (400 us); zero: a step.
+    pub ramp_width: Time,
+    /// Share of the bytes that the classic queue has while both are busy (1/16).
+    pub classic_share: Ratio,
+}
+
+impl Default for DualPi2Spec {
+    fn default() -> Self {
+        Self {
+            target: Time::from_millis(15),
+            update: Time::from_millis(15),
+            alpha: 0.15,
+            beta: 3.0,
+            coupling: 2.0,
+            ramp_from: Time::from_micros(800),
+            ramp_width: Time::from_micros(400),
+            classic_share: Ratio::new(1.0 / 16.0).unwrap_or(Ratio::ONE),
+        }
+    }
+}
+
 /// Controlled delay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CodelSpec {
@@ -165,8 +203,10 @@ encode_enum!(AqmSpec {
     Pie(pie),
     Codel(codel),
     FqCodel { queues, quantum, codel },
+    DualPi2(dual),
 });
 encode_struct!(RedSpec { thresholds, max_probability, weight, adaptive, ecn });
 encode_enum!(RedThresholds { Bytes { min, max }, Packets { min, max } });
 encode_struct!(PieSpec { target, update, burst, alpha, beta, ecn, mark_below });
+encode_struct!(DualPi2Spec { target, update, alpha, beta, coupling, ramp_from, ramp_width, classic_share });
 encode_struct!(CodelSpec { target, interval, ecn });

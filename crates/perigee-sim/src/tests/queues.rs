@@ -81,3 +81,24 @@ fn plain_red_with_automatic_thresholds_has_an_average_that_grows_with_the_load()
     assert!((3.0..15.0).contains(&few), "{few}");
     assert!(many > few + 3.0 && many < 30.0, "{few} and {many}");
 }
+
+#[test]
+fn dualpi2_gives_l4s_packets_next_to_no_wait_beside_a_classic_queue_at_its_target() {
+    let flows = "[hosts]\necn = true\n[measure]\nseries = \"100 ms\"\n[[flows]]\nname = \"classic\"\nfrom = \"a\"\nto = \"b\"\n\
+                 count = 4\nduration = \"60 s\"\ncc = \"reno\"\n[[flows]]\nname = \"scalable\"\nfrom = \"a\"\nto = \"b\"\n\
+                 duration = \"60 s\"\ncc = \"reno\"\ntcp = { l4s = true }";
+    let tables = run(", aqm = { kind = \"dualpi2\" }", flows);
+    let (classic, l4s) = (0, 4);
+    assert_eq!((&*tables.flows.flow[classic], &*tables.flows.flow[l4s]), ("classic.1", "scalable"));
+    // An idle round trip has 52 ms, of which 1.2 ms are a packet's time on the link.
+    let rtt = |flow: usize| tables.flows.rtt_p50_ms[flow].expect("it has round trips");
+    assert!((58.0..80.0).contains(&rtt(classic)), "{} ms, with a target of 15 ms", rtt(classic));
+    assert!((52.0..57.0).contains(&rtt(l4s)), "{} ms in the low-latency queue", rtt(l4s));
+    // Reno answers each mark by half: with marks of 2 p' in place of p'^2 it gives way, but is not starved.
+    let goodput = |flow: usize| tables.flows.goodput_mbps[flow];
+    assert!(goodput(l4s) > 0.1 && goodput(l4s) < goodput(classic), "{} and {}", goodput(l4s), goodput(classic));
+    assert!((0..5).map(goodput).sum::<f64>() > 8.5, "the link is used");
+    // Without ECT(1) all of them are classic.
+    let plain = run(", aqm = { kind = \"dualpi2\" }", &flows.replace("l4s = true", "l4s = false"));
+    assert!(plain.flows.rtt_p50_ms[l4s].expect("it has round trips") > 58.0);
+}

@@ -1,6 +1,6 @@
 //! Queue management: its keys, and how they are read.
 
-use perigee_link::{red_weight, AqmSpec, CodelSpec, PieSpec, RedSpec, RedThresholds};
+use perigee_link::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, RedSpec, RedThresholds};
 use perigee_units::{Bytes, Rate, Time};
 
 use super::process::{table_of, ANY_SIZE, INTERVAL, MOST_INTERVAL};
@@ -17,6 +17,7 @@ pub(super) static AQMS: Process = Process {
         Form { kind: Some("pie"), section: &PIE },
         Form { kind: Some("codel"), section: &CODEL },
         Form { kind: Some("fq-codel"), section: &FQ_CODEL },
+        Form { kind: Some("dualpi2"), section: &DUALPI2 },
     ],
     is_list: false,
 };
@@ -89,6 +90,19 @@ static FQ_CODEL: Section = Section {
         key("ecn", Kind::Bool, "true", "Mark packets that can be marked instead of dropping them (RFC 3168)."),
     ],
 };
+static DUALPI2: Section = Section {
+    name: "aqm, dualpi2",
+    keys: &[
+        key("target", TARGET, "15 ms", "Wait that the classic queue aims at."),
+        key("update", INTERVAL, "15 ms", "Time between two updates of the base probability."),
+        key("alpha", GAIN, "0.15", "Gain on the distance of the wait from the target, 1/s."),
+        key("beta", GAIN, "3", "Gain on the change of the wait, 1/s."),
+        key("coupling", Kind::Number { min: 0.1, max: 100.0 }, "2", "By how much more the low-latency queue marks than the base probability, whose square the classic queue drops with."),
+        key("ramp_from", Kind::Time { min: Time::ZERO, max: MOST_INTERVAL }, "800 us", "Wait of a low-latency packet from which on it may be marked."),
+        key("ramp_width", Kind::Time { min: Time::ZERO, max: MOST_INTERVAL }, "400 us", "From there to the wait at which each one is marked; zero: a step."),
+        key("classic_share", Kind::Share, "6.25 %", "Share of the bytes that the classic queue has while both are busy."),
+    ],
+};
 
 const ECN: Key =
     key("ecn", Kind::Bool, "false", "Mark packets that can be marked instead of dropping them (RFC 3168).");
@@ -130,6 +144,16 @@ pub(super) fn aqm(node: &Node, what: &str, rate: Rate) -> Result<AqmSpec, Strict
             quantum: table.get::<Bytes>("quantum")?.as_u64() as u32,
             codel: codel(&table)?,
         },
+        Some("dualpi2") => AqmSpec::DualPi2(DualPi2Spec {
+            target: table.get("target")?,
+            update: table.get("update")?,
+            alpha: table.get("alpha")?,
+            beta: table.get("beta")?,
+            coupling: table.get("coupling")?,
+            ramp_from: table.get("ramp_from")?,
+            ramp_width: table.get("ramp_width")?,
+            classic_share: table.get("classic_share")?,
+        }),
         _ => AqmSpec::Codel(codel(&table)?),
     })
 }

@@ -148,7 +148,7 @@ pub(crate) fn forms() -> Vec<&'static Section> {
 
 #[cfg(test)]
 mod tests {
-    use perigee_link::{AqmSpec, CodelSpec, Jitter, PieSpec, RedSpec, RedThresholds};
+    use perigee_link::{AqmSpec, CodelSpec, DualPi2Spec, Jitter, PieSpec, RedSpec, RedThresholds};
     use perigee_units::{Ratio, Time};
 
     use super::*;
@@ -192,6 +192,8 @@ mod tests {
         let codel = CodelSpec { target, interval, ecn: true };
         let fq_codel = AqmSpec::FqCodel { queues: 1024, quantum: 1514, codel };
         assert_eq!(with("queue = { aqm = { kind = \"fq-codel\" } }").queue.aqm, fq_codel);
+        let dual = AqmSpec::DualPi2(DualPi2Spec::default());
+        assert_eq!(with("queue = { aqm = { kind = \"dualpi2\" } }").queue.aqm, dual);
         let (target, burst, mark_below) = (Time::from_millis(15), Time::from_millis(150), share(0.1));
         let pie = PieSpec { target, update: target, burst, alpha: 0.125, beta: 1.25, ecn: false, mark_below };
         assert_eq!(with("queue = { aqm = { kind = \"pie\" } }").queue.aqm, AqmSpec::Pie(pie));

@@ -79,6 +79,7 @@ pub(super) fn queue(node: &Node, what: &str, rate: Rate) -> Result<(QueueSpec, O
     match queue.aqm {
         AqmSpec::Viasat2 { .. } if queue.bytes.is_none() && multiple.is_none() => Err(table.table.missing("bytes")),
         AqmSpec::Codel(_) if queue.time.is_some() => decides_on_departure("CoDel"),
+        AqmSpec::DualPi2(_) if queue.time.is_some() => decides_on_departure("DualPI2"),
         AqmSpec::FqCodel { .. } if queue.time.is_some() => decides_on_departure("FQ-CoDel"),
         _ => Ok((queue, multiple.map(|multiple| BdpLimit { multiple, round_trip }))),
     }

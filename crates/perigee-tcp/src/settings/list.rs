@@ -83,6 +83,9 @@ settings! {
         report "largest congestion window (segments)", kernel Kernel::Nothing;
     /// Explicit congestion notification (RFC 3168).
     ecn: bool = false, report "ECN", kernel sysctl("tcp_ecn");
+    /// With `ecn`: data carry ECT(1), the identifier of L4S (RFC 9331), so that a dual queue gives them its low latency. The answer to
+    /// marks is that of the congestion control, whatever it is.
+    l4s: bool = false, report "ECT(1)", kernel Kernel::Nothing;
 }
 
 choice! {

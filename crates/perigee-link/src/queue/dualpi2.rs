@@ -1,0 +1,203 @@
+//! `DualPI2`: K. De Schepper, B. Briscoe, G. White, "Dual-queue coupled active queue management (AQM) for low latency, low loss,
+//! and scalable throughput (L4S)", RFC 9332, 2023, appendix A.
+//!
+//! Two FIFOs: packets that carry ECT(1) or CE go into the low-latency queue, all others into the classic one. A controller of the
+//! wait sets a base probability p'. Classic packets are dropped or marked with p'^2; those of the low-latency queue are marked
+//! with k p', or with a ramp over their own wait where that is more.
+//!
+//! Differences from the appendix
+//! - The scheduler is a weighted round robin by bytes while both queues are busy (section 2.5.1.1 leaves the choice).
+//! - The link's limit refuses arrivals, without an MTU of reserve.
+//!
+//! Units: seconds within the controller; bytes with the link's overhead.
+
+use std::collections::VecDeque;
+
+use perigee_units::Time;
+
+use super::discipline::{Discipline, Waiting};
+use super::spec::DualPi2Spec;
+use crate::packet::Ecn;
+
+/// Both queues, the controller, and the credit of the scheduler.
+pub(super) struct DualPi2<T> {
+    spec: DualPi2Spec,
+    low_latency: Fifo<T>,
+    classic: Fifo<T>,
+    base: Controller,
+    /// Bytes x 2^16 of the classic queue's share that it has not had; it is next where this is above zero.
+    credit: i64,
+    /// The classic queue's share x 2^16.
+    share: i64,
+}
+
+struct Fifo<T> {
+    packets: VecDeque<Waiting<T>>,
+    /// Sum of the probabilities since the last hit.
+    accumulated: f64,
+}
+
+/// The proportional-integral controller of the base probability p'.
+struct Controller {
+    probability: f64,
+    /// Wait at the last update.
+    previous: Time,
+    next_update: Time,
+}
+
+impl<T> DualPi2<T> {
+    /// Empty queues.
+    pub(super) fn new(spec: &DualPi2Spec) -> Self {
+        Self {
+            spec: spec.clone(),
+            low_latency: Fifo::default(),
+            classic: Fifo::default(),
+            base: Controller { probability: 0.0, previous: Time::ZERO, next_update: spec.update },
+            credit: 0,
+            share: (spec.classic_share.as_f64() * 65_536.0).round() as i64,
+        }
+    }
+
+    /// Makes the updates of the controller that are due by `now`: which packets wait does not change in between.
+    fn catch_up(&mut self, now: Time) {
+        while self.base.next_update <= now {
+            let at = self.base.next_update;
+            let wait = self.classic.wait(at).max(self.low_latency.wait(at));
+            let is_at_rest = self.base.probability == 0.0 && self.base.previous == Time::ZERO;
+            if is_at_rest && self.classic.packets.is_empty() && self.low_latency.packets.is_empty() {
+                let missed = (now - at).as_nanos() / self.spec.update.as_nanos().max(1);
+                self.base.next_update += self.spec.update * (missed + 1);
+                return;
+            }
+            self.base.update(wait, &self.spec);
+        }
+    }
+
+    /// Takes a packet out of the queue whose turn it is: true, the low-latency queue.
+    fn schedule(&mut self) -> Option<(Waiting<T>, bool)> {
+        let (low, classic) = (self.low_latency.packets.front(), self.classic.packets.front());
+        let (is_low, both) = match (low, classic) {
+            (Some(_), Some(_)) => (self.credit <= 0, true),
+            (low, _) => (low.is_some(), false),
+        };
+        let queue = if is_low { &mut self.low_latency } else { &mut self.classic };
+        let packet = queue.packets.pop_front()?;
+        let bytes = i64::from(packet.size);
+        // Where one queue is empty, the low-latency queue has the first turn once both are busy.
+        self.credit = match (both, is_low) {
+            (false, _) => (self.share - 65_536) * bytes,
+            (true, true) => self.credit + self.share * bytes,
+            (true, false) => self.credit - (65_536 - self.share) * bytes,
+        };
+        Some((packet, is_low))
+    }
+
+    /// Whether a low-latency packet is dropped; it may be marked (appendix A.2). Once the coupled probability is one, marks are
+    /// no longer enough, and drops follow the classic probability.
+    fn drops_low_latency(&mut self, packet: &mut Waiting<T>, now: Time) -> bool {
+        let coupled = coupled(self.spec.coupling, self.base.probability);
+        let is_overloaded = coupled >= 1.0;
+        if is_overloaded && self.low_latency.recurs(squared(self.base.probability)) {
+            return true;
+        }
+        // A packet with none behind it has not waited for others of its kind.
+        let is_alone = self.low_latency.packets.is_empty();
+        let native = if is_alone { 0.0 } else { ramp(now - packet.arrived, &self.spec) };
+        if is_overloaded || self.low_latency.recurs(native.max(coupled)) {
+            packet.packet.ecn = Ecn::Marked;
+        }
+        false
+    }
+
+    /// Whether a classic packet is dropped; where it can be marked, and there is no overload, it is marked instead.
+    fn drops_classic(&mut self, packet: &mut Waiting<T>) -> bool {
+        if !self.classic.recurs(squared(self.base.probability)) {
+            return false;
+        }
+        let is_overloaded = coupled(self.spec.coupling, self.base.probability) >= 1.0;
+        if packet.packet.ecn == Ecn::NotCapable || is_overloaded {
+            return true;
+        }
+        packet.packet.ecn = Ecn::Marked;
+        false
+    }
+}
+
+impl<T> Discipline<T> for DualPi2<T> {
+    fn enqueue(&mut self, packet: Waiting<T>) {
+        self.catch_up(packet.arrived);
+        let is_low_latency = matches!(packet.packet.ecn, Ecn::L4s | Ecn::Marked);
+        let queue = if is_low_latency { &mut self.low_latency } else { &mut self.classic };
+        queue.packets.push_back(packet);
+    }
+
+    fn dequeue(&mut self, now: Time, drop: &mut dyn FnMut(Waiting<T>)) -> Option<Waiting<T>> {
+        self.catch_up(now);
+        loop {
+            let (mut packet, is_low_latency) = self.schedule()?;
+            let drops =
+                if is_low_latency { self.drops_low_latency(&mut packet, now) } else { self.drops_classic(&mut packet) };
+            if !drops {
+                return Some(packet);
+            }
+            drop(packet);
+        }
+    }
+}
+
+impl<T> Default for Fifo<T> {
+    fn default() -> Self {
+        Self { packets: VecDeque::new(), accumulated: 0.0 }
+    }
+}
+
+impl<T> Fifo<T> {
+    /// How long the head has waited at an instant.
+    fn wait(&self, at: Time) -> Time {
+        self.packets.front().map_or(Time::ZERO, |head| at - head.arrived)
+    }
+
+    /// Whether a packet is hit: as often as the probability says, evenly spread (`recur`).
+    fn recurs(&mut self, probability: f64) -> bool {
+        self.accumulated += probability;
+        let hit = self.accumulated > 1.0;
+        if hit {
+            self.accumulated -= 1.0;
+        }
+        hit
+    }
+}
+
+impl Controller {
+    /// p' += alpha (wait - target) + beta (wait - previous wait), from 0 to 1 (`dualpi2_update`).
+    fn update(&mut self, wait: Time, spec: &DualPi2Spec) {
+        let [wait_s, target_s, previous_s] = [wait, spec.target, self.previous].map(Time::as_secs_f64);
+        let step = spec.alpha * (wait_s - target_s) + spec.beta * (wait_s - previous_s);
+        self.probability = (self.probability + step).clamp(0.0, 1.0);
+        self.previous = wait;
+        self.next_update += spec.update;
+    }
+}
+
+/// Probability of the classic queue: p'^2.
+fn squared(base: f64) -> f64 {
+    base * base
+}
+
+/// Probability that the classic queue asks of the low-latency one: k p', at most one.
+fn coupled(coupling: f64, base: f64) -> f64 {
+    (coupling * base).min(1.0)
+}
+
+/// Probability of the low-latency queue by its own wait: from zero at `ramp_from` to one `ramp_width` later (`laqm`).
+fn ramp(wait: Time, spec: &DualPi2Spec) -> f64 {
+    let over = wait - spec.ramp_from;
+    if over >= spec.ramp_width {
+        return if wait >= spec.ramp_from { 1.0 } else { 0.0 };
+    }
+    over.as_secs_f64() / spec.ramp_width.as_secs_f64()
+}
+
+#[cfg(test)]
+#[path = "dualpi2_tests.rs"]
+mod tests;
