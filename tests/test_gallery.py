@@ -17,7 +17,7 @@ from perigee.places import find_study
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section, Table
 from perigee.report.sections import build, gallery
-from perigee.report.style import styled
+from perigee.report.style import COLUMN_IN, in_a_column, look, styled
 from perigee.store.results import Results
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,6 +49,24 @@ def test_each_path_has_a_table_and_a_figure_with_every_algorithm(drawn: tuple[Re
     for node in PATHS:
         assert set(table(section, node)["cc"]) == names
         assert len(figures[f"gallery-{node}"].figure.axes) == 3 * len(names)
+
+
+def test_figures_have_a_column_s_width_too_and_their_algorithms_the_colours_of_the_report(
+    drawn: tuple[Results, Section],
+) -> None:
+    results, section = drawn
+    context = Context(results)
+    figures = [block for block in section.blocks if isinstance(block, Plot)]
+    with styled(), in_a_column():
+        assert all(one.draw and one.draw(COLUMN_IN).get_figwidth() == COLUMN_IN for one in figures)
+    (overview, first, *_) = figures
+    marks = {str(line.get_color()) for line in overview.figure.axes[0].lines if line.get_marker() == "o"}
+    names = list(dict.fromkeys(results.table("flows")["cc"]))
+    assert marks == {look(context.place_of(context.label(cc))).color for cc in names}
+    rows = {axes.get_ylabel(): axes for axes in first.figure.axes if axes.get_ylabel()}
+    for cc in names:
+        wanted, label = look(context.place_of(context.label(cc))), context.label(cc)
+        assert any(line.get_color() == wanted.color for line in rows[label].lines), cc
 
 
 def test_every_algorithm_is_in_the_gallery_and_has_a_name_for_people(drawn: tuple[Results, Section]) -> None:

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import polars as pl
+from matplotlib.figure import Figure
 
 from perigee.errors import InputError
 from perigee.numbers import number, probability, signed
@@ -14,11 +16,11 @@ from perigee.report.changes import Change, changes, letters
 from perigee.report.comparison import Difference, as_frame, pairs, remarks
 from perigee.report.context import Context, Group
 from perigee.report.html import write
-from perigee.report.legends import legend_above
+from perigee.report.legends import broken, legend_above, size_of
 from perigee.report.model import Block, Cell, Fact, Plot, Report, Section, Table, Text
 from perigee.report.provenance import citations, made
 from perigee.report.sections.representative import rtt_of
-from perigee.report.style import figure, look, styled
+from perigee.report.style import WIDTH_IN, Look, figure, look, styled
 from perigee.statistics.metrics import mean
 from perigee.store.manifest import ENGINES
 from perigee.store.results import Results
@@ -30,6 +32,12 @@ ROWS = (
     ("retransmitted_total", "Retransmitted\nso far (packets)"),
 )
 """What is drawn over time: column and label."""
+
+GREY = "#6b737c"
+"""Of the results that the others are held against."""
+
+LINE_IN = 0.17
+"""Height of a line of text."""
 
 
 def write_overlay(results: Sequence[Results], cells: Sequence[Difference], out: Path) -> None:
@@ -59,7 +67,8 @@ def overlay(results: Sequence[Results], cells: Sequence[Difference]) -> Report:
     if all(one.has("series") for one in results):
         note = Text(
             "Lines: the mean over the rounds at each instant since the flow began; areas: from the least to the "
-            "largest of the rounds. Retransmissions are counted from the beginning."
+            "largest of the rounds. A is grey, the others have the colour of the algorithm. Retransmissions are "
+            "counted from the beginning."
         )
         plots = [_plot(contexts, groups, names, place) for place, groups in enumerate(_together(results))]
         blocks: list[Block] = [note, *(plot for plot in plots if plot)]
@@ -134,31 +143,51 @@ def _plot(contexts: Sequence[Context], groups: dict[int, Group], names: Sequence
     both = {at: part for at, part in all_parts.items() if not part.is_empty()}
     if len(both) < 2:
         return None
-    shown = [(name, label) for name, label in ROWS if any(part[name].count() for part in both.values())]
-    drawing = figure(1.25 * len(shown) + 0.6)
+    title, letter = _title(groups), letters(len(contexts))
+    means = [f"{number(mean(groups[at].flows['goodput_mbps']))} Mbit/s in {letter[at]}" for at in both]
+    words = f"{title}: {', '.join(means)}"
+    rounds = ", ".join(str(groups[at].flows.height) for at in both)
+    curves = [part.select(pl.lit(letter[at]).alias("results"), pl.all()) for at, part in both.items()]
+    return Plot.of(
+        f"overlay-{place}",
+        f"{words} ({rounds} flows).",
+        f"{words}, over time",
+        partial(_figure, both, groups[0].look, names, title),
+        data=pl.concat(curves),
+    )
+
+
+def _figure(
+    parts: Mapping[int, pl.DataFrame], of_the_algorithm: Look, names: Sequence[str], title: str, width_in: float
+) -> Figure:
+    """Draw A in grey, and what is held against it in the colour of the algorithm."""
+    shown = [(name, label) for name, label in ROWS if any(part[name].count() for part in parts.values())]
+    size = size_of("axes.titlesize")
+    heading = broken(title, 0.85 * width_in, size)
+    height = (1.25 if width_in == WIDTH_IN else 1.0) * len(shown) + 0.6
+    drawing = figure(height + LINE_IN * heading.count("\n"), width_in)
     axes = drawing.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
-    for at, part in both.items():
-        one, t, dense, name = look(at), part["t_s"].to_numpy(), part.height > 4000, names[at]
+    for at, part in parts.items():
+        t, dense, name = part["t_s"].to_numpy(), part.height > 4000, names[at]
+        color = of_the_algorithm.color if at else GREY
         for axis, (column, label) in zip(axes, shown, strict=True):
-            axis.plot(t, part[column].to_numpy(), color=one.color, ls=one.dash, lw=1.1, label=name, rasterized=dense)
+            axis.plot(
+                t, part[column].to_numpy(), color=color, ls=look(at - 1).dash if at else "-", lw=1.1, label=name,
+                rasterized=dense,
+            )  # fmt: skip
             axis.fill_between(
-                t, part[f"{column}_low"].to_numpy(), part[f"{column}_high"].to_numpy(), color=one.color, alpha=0.18,
-                lw=0, rasterized=dense,
+                t, part[f"{column}_low"].to_numpy(), part[f"{column}_high"].to_numpy(), color=color, alpha=0.18,
+                lw=0, rasterized=dense, label=f"_{name}",
             )  # fmt: skip
             axis.set_ylabel(label)
-    title = _title(groups)
-    axes[0].set_title(title)
+    axes[0].set_title(heading, fontsize=size)
     for axis in axes:
         axis.set_ylim(bottom=0)
     axes[-1].set_xlim(left=0)
     axes[-1].set_xlabel("Time since the flow began (s)")
     drawing.align_ylabels()
     legend_above(drawing, axes[0])
-    letter = letters(len(contexts))
-    means = [f"{number(mean(groups[at].flows['goodput_mbps']))} Mbit/s in {letter[at]}" for at in both]
-    words = f"{title}: {', '.join(means)}"
-    rounds = ", ".join(str(groups[at].flows.height) for at in both)
-    return Plot(f"overlay-{place}", f"{words} ({rounds} flows).", f"{words}, over time", drawing)
+    return drawing
 
 
 def _title(groups: dict[int, Group]) -> str:

@@ -2,7 +2,8 @@
 """Figures as SVG elements of a page: with their text for those who cannot see them, and what the page's script needs.
 
 The script hides what belongs to an entry of a legend and shows the values under the pointer. For that each entry has a
-number, which the drawn parts of the same colour and dash have too, and the figure has the scales of its axes.
+number, which the drawn parts of the same label, or of the same colour and dash, have too, and the figure has the scales
+of its axes.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def draw(plot: Plot) -> Drawing:
 
 
 def _number_entries(figure: Figure) -> list[str]:
-    """Number the entries of all legends, and the parts that look like one of them; return the entries' texts."""
+    """Number the entries of all legends, and the parts of the same label or look; return the entries' texts."""
     looks: dict[tuple[str, str], int] = {}
     names: list[str] = []
     for legend in _legends(figure):
@@ -85,9 +86,14 @@ def _number_entries(figure: Figure) -> list[str]:
     colors: dict[str, list[int]] = {}
     for (color, _), number in looks.items():
         colors.setdefault(color, []).append(number)
+    lines = [_in_a_line(name) for name in names]
     for axes in figure.axes:
         for part in _parts(axes):
             look = _look(part)
+            label = _in_a_line(str(part.get_label())).removeprefix("_")
+            if label in lines:
+                part.set_gid(f"series-{lines.index(label)}")
+                continue
             of_color = colors.get(look[0], []) if look else []
             found = looks.get(look) if look else None
             if found is None and len(of_color) == 1:
@@ -96,6 +102,10 @@ def _number_entries(figure: Figure) -> list[str]:
             if found is not None:
                 part.set_gid(f"series-{found}")
     return names
+
+
+def _in_a_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _legends(figure: Figure) -> list[Legend]:

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import polars as pl
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from perigee.headers import IPV4, TCP, TCP_TIMESTAMPS
 from perigee.numbers import number
+from perigee.report.charts.gallery import Quantity, Scale, Strip, overview, strips, tops
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table, Text
 from perigee.report.sections.representative import rtt_of
-from perigee.report.style import FAINT, INK, figure, look
+from perigee.report.style import Look, look
 from perigee.statistics.estimates import jain
-from perigee.statistics.metrics import largest, mean, sample_of
+from perigee.statistics.metrics import mean, sample_of
 from perigee.store.outcomes import has_failed
 
 REFERENCE = "cubic"
@@ -33,11 +33,8 @@ HEADERS_BYTES = IPV4 + TCP + TCP_TIMESTAMPS
 REACHED = 0.9
 """Share of the capacity whose first second is looked for."""
 
-SCALED = 1
-"""The column of the overview whose scale does not begin at zero: throughputs alone are alike."""
-
-GREY = "#aab2bb"
-LOST = "#c2410c"
+CURVES = ("t_s", "cwnd_packets", "rtt_ms", "goodput_mbps", "retransmitted_packets")
+"""What is drawn over time, and written as CSV."""
 
 
 @dataclass(frozen=True)
@@ -214,45 +211,27 @@ def _table(context: Context, path: Path, names: list[str], found: dict[tuple[str
 
 
 def _overview(context: Context, paths: list[Path], names: list[str], found: dict[tuple[str, str], Figures]) -> Plot:
-    drawing = figure(1.0 + 0.27 * len(names))
-    panels = drawing.subplots(1, 4, sharey=True)
-    heads = (
-        "Time to 90 % of\nthe capacity (s)",
-        "Throughput\n(% of the capacity)",
-        "Queueing delay\n(% of idle round trip)",
-        f"Share beside\n{context.label(REFERENCE)} (%)",
-    )
-    places = np.arange(len(names), dtype=float)
-    for column, (axes, head) in enumerate(zip(panels, heads, strict=True)):
-        for place, path in enumerate(paths):
-            shift = 0.5 * (place / max(len(paths) - 1, 1) - 0.5)
-            style = look(place)
-            values = [_at_a_glance(path, found[path.node, cc])[column] for cc in names]
-            axes.plot(values, places + shift, ls="", marker=style.marker, ms=4.2, color=style.color, label=path.label)
-        axes.set_xlabel(head)
-        axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
-        if column != SCALED:
-            axes.set_xlim(left=0)
-        for line in np.arange(len(names) - 1) + 0.5:
-            axes.axhline(line, color=FAINT, lw=0.6)
-    panels[3].axvline(50, color=GREY, lw=0.8, ls=(0, (3, 2)))
-    panels[3].set_xlim(0, 100)
-    panels[0].set_yticks(places, [context.label(cc) for cc in names])
-    panels[0].set_ylim(len(names) - 0.5, -0.5)
-    handles, labels = panels[0].get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside upper center", ncols=2)
+    columns = {
+        (path.label, context.label(cc)): _at_a_glance(path, found[path.node, cc]) for path in paths for cc in names
+    }
+    by_scale = [{key: values[place] for key, values in columns.items()} for place in range(4)]
+    scales = [
+        Scale("Time to 90 % of the capacity (s)", by_scale[0]),
+        # Throughputs alone are alike.
+        Scale("Throughput (% of the capacity)", by_scale[1], from_zero=False),
+        Scale("Queueing delay (% of idle round trip)", by_scale[2]),
+        Scale(f"Share beside {context.label(REFERENCE)} (%)", by_scale[3], ends=(0, 100), line=50),
+    ]
     words = []
     for cc in names:
         rates = [f"{number(found[path.node, cc].goodput_mbps)} Mbit/s on {path.node}" for path in paths]
         words.append(f"{context.label(cc)}: {', '.join(rates)}")
-    return Plot(
+    return Plot.of(
         "gallery-overview",
         "All paths at a glance, means over rounds; no mark in the first column: never reached. The scale of the "
         f"throughputs does not begin at zero. Dashed: an equal share with {context.label(REFERENCE)}.",
         "; ".join(words),
-        drawing,
+        partial(overview, _looks(context, names), [path.label for path in paths], scales),
     )
 
 
@@ -268,73 +247,44 @@ def _at_a_glance(path: Path, own: Figures) -> tuple[float, float, float, float]:
 def _panels(context: Context, path: Path, names: list[str]) -> Plot:
     shown = {cc: _first(context, path, cc) for cc in names}
     reference = shown.get(REFERENCE)
-    drawing = figure(0.6 + 0.66 * len(names))
-    rows = drawing.subplots(len(names), 3, sharex=True, sharey="col", squeeze=False)
-    bdp = path.rate_mbps * 1e6 / 8 * path.rtt_ms / 1e3 / 1500
-    tops = _tops(list(shown.values()), bdp, path)
-    for axes, cc in zip(rows, names, strict=True):
-        for one, quantity in zip(axes, _QUANTITIES, strict=True):
-            if reference is not None and cc != REFERENCE:
-                _curve(one, reference, quantity, GREY, 0.8)
-            _curve(one, shown[cc], quantity, look(0).color, 1.1)
-            one.yaxis.set_major_locator(MaxNLocator(3))
-            one.tick_params(labelsize=7, pad=2)
-        resent = shown[cc].filter(pl.col("retransmitted_packets") > 0)["t_s"].to_numpy()
-        axes[0].plot(resent, np.full(len(resent), 0.03 * tops[0]), ls="", marker="|", ms=4, mew=0.8, color=LOST)
-        if tops[0] >= 2000:
-            axes[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g}k" if value else "0"))
-        axes[2].set_yticks([0, path.rate_mbps / 2, path.rate_mbps])
-        axes[0].axhline(bdp, color=INK, lw=0.5, ls=(0, (2, 2)))
-        axes[1].axhline(path.rtt_ms, color=INK, lw=0.5, ls=(0, (2, 2)))
-        axes[2].axhline(path.payload_mbps, color=INK, lw=0.5, ls=(0, (2, 2)))
-        axes[0].set_ylabel(
-            context.label(cc), rotation=0, ha="right", va="center", fontweight="bold", fontsize=8.5, labelpad=6
-        )
-    end = max(largest(part["t_s"]) for part in shown.values())
-    for axes, top, (title, _) in zip(rows[0], tops, _HEADS, strict=True):
-        axes.set_title(title, fontsize=8.5)
-        axes.set_ylim(0, top)
-        axes.set_xlim(0, end)
-    rows[0][1].set_ylim(0.9 * path.rtt_ms, tops[1])
-    for axes in rows[-1]:
-        axes.set_xlabel("Time (s)", fontsize=8)
-    drawing.suptitle(path.label, fontsize=10, fontweight="bold", x=0.01, ha="left")
+    held = path.rate_mbps * 1e6 / 8 * path.rtt_ms / 1e3 / 1500
+    window, delay = tops(list(shown.values()), held, path.rtt_ms)
+    quantities = (
+        Quantity("cwnd_packets", "Window (packets)", 0, window, held),
+        Quantity("rtt_ms", "Round-trip time (ms)", 0.9 * path.rtt_ms, delay, path.rtt_ms),
+        Quantity(
+            "goodput_mbps", "Throughput (Mbit/s)", 0, 1.15 * path.payload_mbps, path.payload_mbps,
+            ticks=(0, path.rate_mbps / 2, path.rate_mbps),
+        ),
+    )  # fmt: skip
+    rows = [
+        Strip(label, look, shown[cc]) for cc, (label, look) in zip(names, _looks(context, names).items(), strict=True)
+    ]
     words = [
-        f"{context.label(cc)} {number(mean(part['goodput_mbps']))} Mbit/s at {number(mean(rtt_of(part)), 0)} ms"
+        f"{context.label(cc)} {number(mean(part['goodput_mbps']))} Mbit/s at {number(mean(part['rtt_ms']), 0)} ms"
         for cc, part in shown.items()
     ]
-    return Plot(
+    return Plot.of(
         f"gallery-{path.node}",
         f"{path.label}. Dashed: the bandwidth-delay product, the idle round trip, the capacity. "
         + (f"Grey: {context.label(REFERENCE)}. " if reference is not None else "")
         + "Windows beyond the scale are cut off.",
         "; ".join(words),
-        drawing,
+        partial(strips, rows, quantities, reference, path.label),
+        data=pl.concat([part.select(pl.lit(cc).alias("cc"), *CURVES) for cc, part in shown.items()]),
     )
 
 
-_HEADS = (("Window (packets)", 0), ("Round-trip time (ms)", 1), ("Throughput (Mbit/s)", 2))
-_QUANTITIES = ("cwnd_packets", "rtt", "goodput_mbps")
-
-
 def _first(context: Context, path: Path, cc: str) -> pl.DataFrame:
-    """Return the series of the algorithm's flow in the first round."""
+    """Return the series of the algorithm's flow in the first round, with its round trips as `rtt_ms`."""
     row = path.of(cc)[0].sort("round", "run").row(0, named=True)
-    return context.series(row["run"], row["flow"])
+    series = context.series(row["run"], row["flow"])
+    return series.with_columns(rtt_of(series).alias("rtt_ms"))
 
 
-def _curve(axes: Axes, part: pl.DataFrame, quantity: str, color: str, width: float) -> None:
-    values = rtt_of(part) if quantity == "rtt" else part[quantity]
-    axes.plot(part["t_s"].to_numpy(), values.cast(pl.Float64).to_numpy(), color=color, lw=width)
-
-
-def _tops(parts: list[pl.DataFrame], bdp: float, path: Path) -> tuple[float, float, float]:
-    """Return the upper ends of the scales; a window far above what the path holds does not set them."""
-    windows = np.concatenate([sample_of(part["cwnd_packets"]) for part in parts])
-    delays = np.concatenate([sample_of(rtt_of(part)) for part in parts])
-    fullest = float(np.percentile(delays, 99.8)) if len(delays) else path.rtt_ms
-    held = bdp * max(fullest / path.rtt_ms, 1.0)
-    return min(float(windows.max()), 1.6 * held) * 1.08, fullest * 1.05, path.payload_mbps * 1.15
+def _looks(context: Context, names: list[str]) -> dict[str, Look]:
+    """Return how each algorithm is drawn, by its label: as in every figure of the report."""
+    return {context.label(cc): look(context.place_of(context.label(cc))) for cc in names}
 
 
 def _null(value: float) -> float | None:

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import polars as pl
+from matplotlib.figure import Figure
 
 from perigee.numbers import number
 from perigee.report.context import Context, Group
+from perigee.report.legends import broken, size_of
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.style import INK, figure
+from perigee.report.style import INK, WIDTH_IN, figure
 from perigee.statistics.periodicity import CHANCE, Periodicity, periodicity
 
 MOST_PANELS = 4
@@ -59,7 +63,19 @@ def _table(known: list[tuple[Group, Periodicity]]) -> Table:
 
 
 def _plot(place: int, group: Group, one: Periodicity) -> Plot:
-    drawing = figure(2.6)
+    said = "no period" if one.period_s is None else f"period {number(one.period_s, 1)} s"
+    return Plot.of(
+        f"periods-{place}",
+        "Pearson correlation of the packets sent again per interval with themselves, shifted. Dashed: what the same "
+        "values in random order exceed anywhere once in twenty times; dotted: the detected period.",
+        f"{group.label}: {said}",
+        partial(_figure, group, one),
+        data=pl.DataFrame({"lag_s": one.lags_s, "correlation": one.correlation}),
+    )
+
+
+def _figure(group: Group, one: Periodicity, width_in: float) -> Figure:
+    drawing = figure(2.6 if width_in == WIDTH_IN else 1.9, width_in)
     axes = drawing.subplots()
     lags = np.concatenate([-one.lags_s[:0:-1], one.lags_s])
     both = np.concatenate([one.correlation[:0:-1], one.correlation])
@@ -67,15 +83,8 @@ def _plot(place: int, group: Group, one: Periodicity) -> Plot:
     axes.axhline(one.bound, color=INK, lw=0.8, ls=(0, (4, 3)))
     if one.period_s is not None:
         axes.axvline(one.period_s, color=INK, lw=0.8, ls=(0, (1, 2)))
-    axes.set_title(group.label)
+    axes.set_title(broken(group.label, 0.85 * width_in, size_of("axes.titlesize")))
     axes.set_xlabel("Lag (s)")
     axes.set_ylabel("Correlation")
     axes.set_ylim(min(-0.2, float(both.min()) * 1.1), 1.0)
-    said = "no period" if one.period_s is None else f"period {number(one.period_s, 1)} s"
-    return Plot(
-        f"periods-{place}",
-        "Pearson correlation of the packets sent again per interval with themselves, shifted. Dashed: what the same "
-        "values in random order exceed anywhere once in twenty times; dotted: the detected period.",
-        f"{group.label}: {said}",
-        drawing,
-    )
+    return drawing

@@ -5,18 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from perigee.numbers import number, signed
 from perigee.report.context import Context, Group
+from perigee.report.legends import broken, legend_of, size_of
 from perigee.report.model import Block, Cell, Fact, Mark, Plot, Section, Table, Text
 from perigee.report.provenance import cited
 from perigee.report.settings import Ordering, PublishedTable, PublishedValue
-from perigee.report.style import FAINT, INK, figure
+from perigee.report.style import FAINT, INK, WIDTH_IN, figure
 from perigee.statistics.metrics import group_spread, sample
 
 
@@ -200,9 +203,30 @@ def _with_spread(value: float, spread: float, digits: int) -> str:
 
 
 def _plot(context: Context, table: PublishedTable, columns: list[list[Comparison]]) -> Plot:
-    drawing = figure(2.6)
-    panels = drawing.subplots(1, len(columns), sharey=True, squeeze=False)[0]
-    for axes, column in zip(panels, columns, strict=True):
+    bound_words = (
+        f"; grey: published ±\u202f{100 * within:.0f}\u202f%" if (within := columns[0][0].value.within) else ""
+    )
+    words = "; ".join(
+        f"{one.group.label} {one.value.metric.title.lower()}: published {number(one.published, one.value.digits)}, "
+        f"{context.found} {number(one.simulated, one.value.digits)} {one.value.unit}"
+        for column in columns
+        for one in column
+    )
+    return Plot.of(
+        f"published-{table.name}",
+        f"{table.caption}: mean and standard deviation over flows, published (circle) and {context.found} "
+        f"(diamond){bound_words}.",
+        words,
+        partial(_figure, columns, context.found),
+    )
+
+
+def _figure(columns: list[list[Comparison]], found: str, width_in: float) -> Figure:
+    lines = 1 if width_in == WIDTH_IN else len(columns)
+    in_a_line = -(-len(columns) // lines)
+    drawing = figure(2.6 if lines == 1 else 0.5 + 1.6 * lines, width_in)
+    panels = drawing.subplots(lines, in_a_line, sharey=True, squeeze=False)
+    for axes, column in zip(panels.flat, columns, strict=True):
         places = np.arange(len(column))[::-1]
         for place, one in zip(places, column, strict=True):
             bound = (one.value.within or 0) * one.published
@@ -217,31 +241,16 @@ def _plot(context: Context, table: PublishedTable, columns: list[list[Comparison
                 capsize=2, lw=1,
             )  # fmt: skip
         axes.set_yticks(places, [one.group.label for one in column])
-        axes.set_xlabel(column[0].value.heading)
+        axes.set_xlabel(broken(column[0].value.heading, 0.8 * width_in / in_a_line, size_of("axes.labelsize")))
         axes.grid(visible=False, axis="y")
         axes.use_sticky_edges = False
         axes.margins(x=0.06, y=0.12)
     handles = [
-        Line2D([], [], marker="o", color=INK, mfc="white", lw=1, label="published"),
-        Line2D([], [], marker="D", color=INK, lw=1, label=context.found),
+        Line2D([], [], marker="o", color=INK, mfc="white", lw=1),
+        Line2D([], [], marker="D", color=INK, lw=1),
     ]
-    drawing.legend(handles=handles, loc="outside upper center", ncols=2)
-    bound_words = (
-        f"; grey: published ±\u202f{100 * within:.0f}\u202f%" if (within := columns[0][0].value.within) else ""
-    )
-    words = "; ".join(
-        f"{one.group.label} {one.value.metric.title.lower()}: published {number(one.published, one.value.digits)}, "
-        f"{context.found} {number(one.simulated, one.value.digits)} {one.value.unit}"
-        for column in columns
-        for one in column
-    )
-    return Plot(
-        name=f"published-{table.name}",
-        caption=f"{table.caption}: mean and standard deviation over flows, published (circle) and {context.found} "
-        f"(diamond){bound_words}.",
-        alt=words,
-        figure=drawing,
-    )
+    legend_of(drawing, handles, ["published", found])
+    return drawing
 
 
 def _or_zero(value: float) -> float:

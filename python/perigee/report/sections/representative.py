@@ -111,7 +111,7 @@ def rtt_of(series: pl.DataFrame) -> pl.Series:
 def line(axes: Axes, x: pl.Series, y: pl.Series, style: Look, label: str | None = None) -> None:
     """Draw a time series; a dense one as pixels, so that the page stays small."""
     axes.plot(
-        x.to_numpy(), y.cast(pl.Float64).to_numpy(), color=style.color, lw=1.1, label=label,
+        x.to_numpy(), y.cast(pl.Float64).to_numpy(), color=style.color, ls=style.dash, lw=1.1, label=label,
         rasterized=len(x) > DENSE,
     )  # fmt: skip
 

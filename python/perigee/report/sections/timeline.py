@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from perigee.numbers import number
 from perigee.report.context import Context, Group
+from perigee.report.legends import broken, legend_above, size_of
 from perigee.report.model import Block, Cell, Plot, Section, Table, Text
 from perigee.report.sections.representative import line, rtt_of
-from perigee.report.style import FAINT, figure, plain_numbers
+from perigee.report.style import FAINT, WIDTH_IN, figure, plain_numbers
 from perigee.report.utilisation import utilisation
 from perigee.statistics.metrics import largest, mean, sample_of
 
@@ -21,6 +26,25 @@ MOST_PANELS = 4
 
 LOG_FROM = 8
 """Delays that differ by more than this factor are shown on a logarithmic scale."""
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A flow over time.
+
+    Attributes:
+        group: its group.
+        series: `t_s` since it began, `goodput_mbps`, `rtt_ms`.
+        capacity: the rows of the link in its run; none where the flow does not take it.
+        start_s: when it began.
+        link: the directed link.
+    """
+
+    group: Group
+    series: pl.DataFrame
+    capacity: pl.DataFrame | None
+    start_s: float
+    link: str
 
 
 def section(context: Context) -> Section | None:
@@ -80,17 +104,36 @@ def capacity_area(axes: Axes, series: pl.DataFrame, start_s: float, label: str |
 def _plot(context: Context, group: Group, part: pl.DataFrame, link: str, scale: tuple[float, float]) -> Plot:
     run, flow = context.typical[group.number]
     row = group.flows.row(by_predicate=(pl.col("run") == run) & (pl.col("flow") == flow), named=True)
-    drawing = figure(3.4)
+    series = part.select("t_s", "goodput_mbps", rtt_of(part).alias("rtt_ms"))
+    capacity = context.link_series(run, link) if context.network.takes(row, link) else None
+    drawn = _Drawn(group, series, capacity, float(row["start_s"]), link)
+    said = f"capacity of {link}, " if capacity is not None else ""
+    goodput = mean(part["goodput_mbps"])
+    return Plot.of(
+        f"timeline-{group.name}",
+        f"{group.label}: {said}throughput and round-trip time (run {run}).",
+        f"{group.label}: mean throughput {number(goodput)} Mbit/s"
+        + (" over the capacity of the link, which varies" if said else ""),
+        partial(_figure, drawn, scale),
+        data=series,
+    )
+
+
+def _figure(drawn: _Drawn, scale: tuple[float, float], width_in: float) -> Figure:
+    is_wide = width_in == WIDTH_IN
+    drawing = figure(3.4 if is_wide else 2.7, width_in)
     rate, delay = drawing.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    takes = context.network.takes(row, link)
-    if takes:
-        capacity_area(rate, context.link_series(run, link), row["start_s"], f"capacity of {link}")
-    line(rate, part["t_s"], part["goodput_mbps"], group.look, label="throughput")
-    line(delay, part["t_s"], rtt_of(part), group.look)
-    rate.set_title(group.label)
-    rate.set_ylabel("Mbit/s")
+    if drawn.capacity is not None:
+        capacity_area(rate, drawn.capacity, drawn.start_s, f"capacity of {drawn.link}")
+    line(rate, drawn.series["t_s"], drawn.series["goodput_mbps"], drawn.group.look, label="throughput")
+    line(delay, drawn.series["t_s"], drawn.series["rtt_ms"], drawn.group.look)
+    drawing.suptitle(
+        broken(drawn.group.label, 0.95 * width_in, size_of("axes.titlesize")),
+        fontsize=size_of("axes.titlesize"), fontweight="bold", x=0.01, ha="left",
+    )  # fmt: skip
+    rate.set_ylabel("Throughput\n(Mbit/s)")
     rate.set_ylim(bottom=0)
-    rate.legend(loc="upper right", ncols=2, bbox_to_anchor=(1.0, 1.22), borderaxespad=0)
+    legend_above(drawing, rate)
     delay.set_ylabel("Round-trip\ntime (ms)")
     delay.set_xlabel("Time (s)")
     if scale[1] > LOG_FROM * scale[0] > 0:
@@ -101,13 +144,6 @@ def _plot(context: Context, group: Group, part: pl.DataFrame, link: str, scale: 
         delay.set_ylim(scale)
     else:
         delay.set_ylim(0, scale[1])
-    delay.set_xlim(0, largest(part["t_s"]) or 1.0)
+    delay.set_xlim(0, largest(drawn.series["t_s"]) or 1.0)
     drawing.align_ylabels()
-    goodput = mean(part["goodput_mbps"])
-    return Plot(
-        name=f"timeline-{group.name}",
-        caption=f"{group.label}: {f'capacity of {link}, ' if takes else ''}throughput and round-trip time (run {run}).",
-        alt=f"{group.label}: mean throughput {number(goodput)} Mbit/s"
-        + (" over the capacity of the link, which varies" if takes else ""),
-        figure=drawing,
-    )
+    return drawing
