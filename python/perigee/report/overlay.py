@@ -163,7 +163,7 @@ def _figure(
     """Draw A in grey, and what is held against it in the colour of the algorithm."""
     shown = [(name, label) for name, label in ROWS if any(part[name].count() for part in parts.values())]
     size = size_of("axes.titlesize")
-    heading = broken(title, 0.85 * width_in, size)
+    heading = broken(title, 0.7 * width_in, size)
     height = (1.25 if width_in == WIDTH_IN else 1.0) * len(shown) + 0.6
     drawing = figure(height + LINE_IN * heading.count("\n"), width_in)
     axes = drawing.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]

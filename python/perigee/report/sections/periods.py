@@ -83,7 +83,7 @@ def _figure(group: Group, one: Periodicity, width_in: float) -> Figure:
     axes.axhline(one.bound, color=INK, lw=0.8, ls=(0, (4, 3)))
     if one.period_s is not None:
         axes.axvline(one.period_s, color=INK, lw=0.8, ls=(0, (1, 2)))
-    axes.set_title(broken(group.label, 0.85 * width_in, size_of("axes.titlesize")))
+    axes.set_title(broken(group.label, 0.7 * width_in, size_of("axes.titlesize")))
     axes.set_xlabel("Lag (s)")
     axes.set_ylabel("Correlation")
     axes.set_ylim(min(-0.2, float(both.min()) * 1.1), 1.0)

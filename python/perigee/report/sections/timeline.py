@@ -127,10 +127,8 @@ def _figure(drawn: _Drawn, scale: tuple[float, float], width_in: float) -> Figur
         capacity_area(rate, drawn.capacity, drawn.start_s, f"capacity of {drawn.link}")
     line(rate, drawn.series["t_s"], drawn.series["goodput_mbps"], drawn.group.look, label="throughput")
     line(delay, drawn.series["t_s"], drawn.series["rtt_ms"], drawn.group.look)
-    drawing.suptitle(
-        broken(drawn.group.label, 0.95 * width_in, size_of("axes.titlesize")),
-        fontsize=size_of("axes.titlesize"), fontweight="bold", x=0.01, ha="left",
-    )  # fmt: skip
+    size = size_of("axes.titlesize")
+    rate.set_title(broken(drawn.group.label, 0.7 * width_in, size), fontsize=size)
     rate.set_ylabel("Throughput\n(Mbit/s)")
     rate.set_ylim(bottom=0)
     legend_above(drawing, rate)
