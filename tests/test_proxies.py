@@ -9,8 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import perigee as perigee_api
 from conftest import ROOT, Perigee
 from perigee.cc.catalog import algorithms
+from perigee.errors import InputError
 from perigee.places import headers
 from perigee.store.results import Results
 
@@ -72,6 +74,16 @@ def test_a_split_flow_is_one_flow_with_legs_and_the_report_says_what_the_proxy_c
     assert legs["cc"].to_list() == ["cubic", "hybla"] * 3
     assert legs["received_bytes"].unique().to_list() == [3_000_000]
     assert results.legs("series")["leg"].unique().sort().to_list() == [1, 2]
+    loaded = perigee_api.load(out)
+    assert loaded.legs().select("leg", "cc", "point.enabled").unique().sort("leg").rows() == [
+        (1, "cubic", True),
+        (2, "hybla", True),
+    ]
+    assert loaded.legs("series").height == results.legs("series").height
+    assert loaded.proxies["proxy"].unique().to_list() == ["pep"]
+    for name in ("links", "nothing"):
+        with pytest.raises(InputError, match=name):
+            loaded.legs(name)
     held = results.table("proxies")
     assert held["proxy"].unique().to_list() == ["pep"]
     assert held["held_max_bytes"].max() > 0  # type: ignore[operator]

@@ -76,6 +76,7 @@ class Results:
     exchanges = _Table("A row per request and per ping.")
     events = _Table("The TCP log, where the study asked for it (`measure.events`).")
     releases = _Table("Of emulated runs: how late packets were released.")
+    proxies = _Table("Where proxies split flows: a row per proxy per `measure.series` interval.")
     gaps = _Table("Of emulated runs: what came faster than it could be recorded.")
     connections = _Table("Of captures: how each connection was captured.")
     losses = _Table("Of captures: losses.")
@@ -127,11 +128,42 @@ class Results:
         Raises:
             InputError: the study did not write it.
         """
-        if name not in self.tables:
-            raise InputError(f"{self.folder}: there is no table `{name}`; the tables are: {', '.join(self.tables)}")
+        self._require(name)
         if name not in self._tables:
             self._tables[name] = self._stored.with_points(name)
         return self._tables[name].clone()
+
+    def _require(self, name: str) -> None:
+        if name not in self.tables:
+            raise InputError(f"{self.folder}: there is no table `{name}`; the tables are: {', '.join(self.tables)}")
+
+    def legs(self, name: str = "flows") -> pl.DataFrame:
+        """Return a table's rows for the legs of flows that proxies split, with what varied in columns.
+
+        Such a flow has one row in `flows` from end to end, and one here for each of its connections.
+
+        Args:
+            name: a table that has a row per leg too: `flows`, `series`, `rtt`, `milestones` or `events`.
+
+        Returns:
+            The columns of the table, with `leg`, the number of the leg from 1 in the direction of the data; without
+            rows where no proxy split a flow.
+
+        Raises:
+            InputError: the study did not write the table, or the table has no legs.
+
+        Examples:
+            >>> from perigee import Study
+            >>> study = Study.load("claypool-2021").set("rounds", 1).set("flow.size", "1 MB").vary("flow.cc", ["bbr"])
+            >>> with study.run() as results:
+            ...     results.legs().height
+            0
+        """
+        self._require(name)
+        legs = self._stored.legs(name)
+        if "leg" not in legs.columns:
+            raise InputError(f"{self.folder}: the table `{name}` has no legs; give `flows` or `series`")
+        return self._stored.points.join(legs)
 
     def with_metrics(self, *names: str) -> pl.DataFrame:
         """Return the table `flows` with metrics as further columns; null where a flow has none.
@@ -178,9 +210,8 @@ class Results:
         Raises:
             InputError: there is no such kind, column or key, or nothing varies; the message says what there is.
         """
+        from perigee.report.choice import plots_of
         from perigee.report.context import Context
-        from perigee.report.model import Plot
-        from perigee.report.sections import chosen
         from perigee.report.settings import Choice
         from perigee.report.style import styled
 
@@ -189,8 +220,7 @@ class Results:
         facets = (facet,) if isinstance(facet, str) else tuple(facet)
         with styled():
             choice = Choice(kind, (y,), (x,) if x else (), hue or "", facets)
-            blocks = chosen.of(Context(self._stored), [choice]).blocks
-            return next(block.figure for block in blocks if isinstance(block, Plot))
+            return plots_of(Context(self._stored), choice)[0].figure
 
     def compare(self, *others: Results) -> Comparison:
         """Compare these results with others of the same study, cell by cell.

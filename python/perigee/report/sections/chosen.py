@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perigee.report.choice import plots_of
+from perigee.report import choice as figures
 from perigee.report.context import Context
 from perigee.report.model import Section
 from perigee.report.settings import Choice
@@ -22,4 +22,4 @@ def of(context: Context, choices: Sequence[Choice]) -> Section:
     Raises:
         InputError: a choice cannot be drawn of these results.
     """
-    return Section("figures", "Figures", [plot for choice in choices for plot in plots_of(context, choice)])
+    return Section("figures", "Figures", [plot for choice in choices for plot in figures.plots_of(context, choice)])
