@@ -2,7 +2,8 @@
 //!
 //! Formats: classic pcap in either byte order, of microseconds or nanoseconds; pcapng with any number of sections and
 //! interfaces, each with its own resolution of time; either of them compressed by gzip. `pcap-file` knows the blocks;
-//! what it makes of times (always nanoseconds) and of snap lengths (an error) is read here from its raw blocks.
+//! this module reads times and snap lengths from its raw blocks, since the crate takes every time for nanoseconds and
+//! rejects some snap lengths.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -18,40 +19,40 @@ use pcap_file::{PcapError, TsResolution};
 
 use crate::error::AnalyzeError;
 
-/// A capture file that is being read.
+/// A capture file, read sequentially.
 pub(crate) struct Capture {
     source: Box<dyn Read>,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Bytes before the buffer's `start`, in the file as it is when decompressed.
+    /// Position of the buffer's `start` in the decompressed file, bytes.
     offset: u64,
     format: Format,
-    /// Bytes read of the file as it lies there.
+    /// Bytes read of the stored (perhaps compressed) file.
     read: Rc<Cell<u64>>,
 }
 
-/// A packet as an interface saw it.
+/// A packet as an interface captured it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'a> {
-    /// Nanoseconds since 1970; none where the file does not say.
+    /// Nanoseconds since 1970; `None` if the file has no time for it.
     pub(crate) at_ns: Option<u64>,
     /// Number of the interface.
     pub(crate) interface: u32,
     /// Link type.
     pub(crate) link: u16,
-    /// What was kept of it.
+    /// Captured bytes.
     pub(crate) bytes: &'a [u8],
-    /// Its length on the wire.
+    /// Length on the wire, bytes.
     pub(crate) wire_bytes: u32,
 }
 
-/// Where and why reading ended before the file did.
+/// Position and cause of an error that ended reading before the end of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// Byte in the (decompressed) file.
     pub offset: u64,
-    /// What is wrong there.
+    /// Cause.
     pub why: String,
 }
 
@@ -60,7 +61,7 @@ enum Format {
     Blocks { parser: PcapNgParser, clocks: Vec<Clock> },
 }
 
-/// How an interface of pcapng counts time.
+/// Time resolution and offset of a pcapng interface.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     link: u16,
@@ -69,7 +70,7 @@ struct Clock {
     offset_s: i64,
 }
 
-/// What was found at the beginning of the buffer.
+/// Kind of block at the beginning of the buffer.
 enum Found {
     /// A frame whose bytes are at these places of `size` bytes.
     Frame {
@@ -81,9 +82,9 @@ enum Found {
         link: u16,
         wire_bytes: u32,
     },
-    /// Something else of so many bytes.
+    /// Another block, of this many bytes.
     Other(usize),
-    /// Not all of it is in the buffer.
+    /// The buffer holds only a part of the block.
     Part,
     Wrong(String),
 }
@@ -99,7 +100,7 @@ impl Capture {
         Self::new(Box::new(file), shown)
     }
 
-    /// Of bytes that come from anywhere.
+    /// Reads a capture from any source of bytes.
     pub(crate) fn new(source: Box<dyn Read>, shown: &str) -> Result<Self, AnalyzeError> {
         let unreadable = |error| AnalyzeError::Unreadable { file: shown.to_owned(), error };
         let wrong = |why: &str| AnalyzeError::NotACapture { file: shown.to_owned(), why: why.to_owned() };
@@ -134,7 +135,7 @@ impl Capture {
         Ok(Self { source, buffer, start: size, end, offset: size as u64, format, read })
     }
 
-    /// The next frame; `None` at the end.
+    /// Returns the next frame; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Frame<'_>>, Broken> {
         loop {
             let found = self.format.take(&self.buffer[self.start..self.end]);
@@ -157,7 +158,7 @@ impl Capture {
         }
     }
 
-    /// Bytes read so far of the file as it lies there.
+    /// Bytes read so far of the stored (perhaps compressed) file.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.read.get()
     }
@@ -171,7 +172,7 @@ impl Capture {
         Broken { offset: self.offset, why }
     }
 
-    /// Reads more behind what is left; false at the end of the file.
+    /// Appends more bytes to the buffer; returns false at the end of the file.
     fn fill(&mut self) -> Result<bool, String> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -195,7 +196,7 @@ impl Capture {
 }
 
 impl Format {
-    /// Takes the next thing at the beginning of `bytes`.
+    /// Decodes the block at the beginning of `bytes`.
     fn take(&mut self, bytes: &[u8]) -> Found {
         match self {
             Self::Classic { parser, link, per_unit_ns } => take_classic(parser, *link, *per_unit_ns, bytes),
@@ -248,7 +249,7 @@ fn take_block(parser: &mut PcapNgParser, clocks: &mut Vec<Clock>, bytes: &[u8]) 
                 return Found::Wrong("a packet block without its header".into());
             };
             let [interface, high, low, kept, wire_bytes] = words;
-            // The old block has the interface in two bytes, and then how many packets were dropped before it.
+            // The obsolete packet block has a 16-bit interface number, followed by a 16-bit count of drops.
             let interface = match kind {
                 OLD_PACKET if little => interface & 0xffff,
                 OLD_PACKET => interface >> 16,
@@ -307,7 +308,7 @@ impl Clock {
     }
 }
 
-/// Reads the head of a file: its size, and what follows from it.
+/// Decodes the header of a file: its length and the format of what follows.
 fn begin(bytes: &[u8], is_blocks: bool) -> Result<(usize, Format), PcapError> {
     if is_blocks {
         let (rest, parser) = PcapNgParser::new(bytes)?;
@@ -316,7 +317,7 @@ fn begin(bytes: &[u8], is_blocks: bool) -> Result<(usize, Format), PcapError> {
     let (rest, parser) = PcapParser::new(bytes)?;
     let header = parser.header();
     let per_unit_ns = if header.ts_resolution == TsResolution::NanoSecond { 1 } else { 1000 };
-    // The upper half may say that frames have checksums behind them.
+    // The upper 16 bits may say that a frame check sequence follows each frame.
     let link = u32::from(header.datalink) as u16;
     Ok((bytes.len() - rest.len(), Format::Classic { parser, link, per_unit_ns }))
 }
@@ -347,7 +348,7 @@ fn words<const N: usize>(bytes: &[u8], little: bool) -> Option<[u32; N]> {
     Some(words)
 }
 
-/// Counts what is read through it.
+/// Counts the bytes read through it.
 struct Counted {
     source: Box<dyn Read>,
     read: Rc<Cell<u64>>,
@@ -362,9 +363,9 @@ impl Read for Counted {
 }
 
 const BUFFER: usize = 1 << 20;
-/// Read at a time of a file's head.
+/// Bytes of the header read at a time.
 const HEAD: u64 = 4096;
-/// No frame and no block of interest comes near it.
+/// Largest block accepted, bytes; real frames and blocks are far smaller.
 const LARGEST: usize = 64 << 20;
 const NS_PER_S: u64 = 1_000_000_000;
 const GZIP: [u8; 2] = [0x1f, 0x8b];

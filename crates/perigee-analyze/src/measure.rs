@@ -1,4 +1,4 @@
-//! The second reading of a capture: its largest connections are measured, as every engine measures flows.
+//! The second pass over a capture: measures its largest connections by the definitions of every engine.
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
@@ -21,18 +21,18 @@ use crate::survey::{ConnectionSummary, Survey};
 use crate::trace::SequenceTrace;
 use crate::vantage::{segment, RoundTrips};
 
-/// What to write down.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Interval of the series.
     pub series: Time,
-    /// Where the startup phase ends; none: there is none.
+    /// End of the startup phase; `None`: no such phase.
     pub startup: Option<Startup>,
-    /// The steady phase is this last share of a flow's bytes; none: there is none.
+    /// Share of a flow's bytes, at its end, that is the steady phase; `None`: no such phase.
     pub steady: Option<Ratio>,
-    /// Connections that are measured of each capture: the largest ones.
+    /// Number of connections measured per capture, the largest first.
     pub most: usize,
-    /// Flows of each capture whose time sequence is written: the largest ones.
+    /// Number of flows per capture with a time sequence, the largest first.
     pub sequences: usize,
 }
 
@@ -42,15 +42,15 @@ impl Default for Options {
     }
 }
 
-/// An option that cannot be; prints its name, the value, and what to write.
+/// An invalid option; prints its name, the value and the fix.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum OptionError {
-    /// It is no quantity of its kind.
+    /// The value is not a quantity of the option's kind.
     #[error("--{option}: {error}")]
     Quantity {
-        /// Its name.
+        /// Name of the option.
         option: &'static str,
-        /// Why.
+        /// Reason.
         error: UnitError,
     },
     /// The interval is too short.
@@ -97,15 +97,15 @@ const LEAST_INTERVAL: Time = Time::from_millis(1);
 pub(crate) struct Measured {
     pub(crate) tables: Tables,
     pub(crate) captured: CaptureTables,
-    /// Name of each flow, with the place of its connection among the survey's chosen, and its way.
+    /// Name of each flow, index of its connection in the survey, and direction.
     pub(crate) flows: Vec<(Name, usize, usize)>,
-    /// Rows of the series that were left out for want of room.
+    /// Number of rows of the series beyond the limit, which were omitted.
     pub(crate) rows_left_out: u64,
-    /// The same of time sequences.
+    /// Number of rows of time sequences beyond the limit, which were omitted.
     pub(crate) segments_left_out: u64,
 }
 
-/// A flow of either protocol.
+/// A flow of TCP or UDP.
 #[allow(clippy::large_enum_variant, reason = "there are at most a few hundred, nearly all of them large")]
 enum Followed {
     Tcp(Flow),
@@ -115,12 +115,12 @@ enum Followed {
 /// A connection that is measured.
 struct Connection {
     numbers: (u64, u64),
-    /// Of each way, where its packets are taken from; none: everywhere.
+    /// Per direction, the place in the capture whose packets count; `None`: all places.
     views: [Option<u32>; 2],
     flows: Vec<usize>,
 }
 
-/// Measures what the survey has chosen; `run` is the capture's number.
+/// Measures the connections that the survey selected; `run` is the capture's number.
 pub(crate) fn measure(
     source: &Source,
     survey: &Survey,
@@ -153,11 +153,11 @@ pub(crate) fn measure(
     Ok(measured)
 }
 
-/// The flows, and which packets are theirs.
+/// The flows, and the assignment of packets to them.
 struct Plan {
     by_key: FxHashMap<Key, Vec<Connection>>,
     flows: Vec<Followed>,
-    /// By flow: the place of its connection in the survey, and its way.
+    /// Per flow: index of its connection in the survey, and direction.
     of: Vec<(usize, usize)>,
 }
 
@@ -190,7 +190,7 @@ impl Plan {
         plan
     }
 
-    /// Has the time sequences of the largest flows of TCP written.
+    /// Enables time sequences for the largest TCP flows.
     fn trace(&mut self, survey: &Survey, count: usize, run: u32) {
         let mut largest: Vec<usize> = (0..self.flows.len()).collect();
         largest.sort_by_key(|flow| {
@@ -226,7 +226,7 @@ impl Plan {
         }
     }
 
-    /// Writes the rows of all intervals that ended before `now`, the next of them at `edge`; when the one after ends.
+    /// Writes the rows of all intervals that ended before `now`, beginning with the one that ends at `edge`; returns the next end.
     #[cold]
     fn sample(&mut self, now: Time, mut edge: Time, interval: Time, measured: &mut Measured) -> Time {
         while edge < now {
@@ -362,7 +362,7 @@ fn rtt_bin(shortest: Option<Time>) -> Time {
     Time::from_micros(width_us.unwrap_or(10))
 }
 
-/// The ways of a connection that are flows: the one with most data, and the other where it has much too.
+/// Directions of a connection that are flows: the one with more data, and the other if it carries enough data too.
 fn ways(summary: &ConnectionSummary) -> impl Iterator<Item = usize> + '_ {
     let main = usize::from(summary.ways[1].payload > summary.ways[0].payload);
     [main, 1 - main].into_iter().filter(move |way| {
@@ -382,7 +382,7 @@ fn write_tcp(flow: &mut Flow, summary: &ConnectionSummary, row: &mut FlowRow) {
     }
 }
 
-/// How a connection ended, as far as its capture shows it.
+/// Outcome of a connection, as far as the capture shows it.
 fn outcome(flow: &Flow, summary: &ConnectionSummary) -> Outcome {
     let data = &summary.ways[flow.about.way];
     if data.has_fin && flow.received() >= data.length {
@@ -430,9 +430,9 @@ fn connection_row(flow: &Flow, summary: &ConnectionSummary, survey: &Survey) -> 
     }
 }
 
-/// As the results call it.
+/// Name of the engine in results.
 const ENGINE: &str = "capture";
-/// Payload of the lesser way from which it is a flow of its own.
+/// Least payload that makes the direction with less data a flow of its own.
 const MUCH: u64 = 100_000;
 /// Rows of the series of one capture: nearly two months of one flow by the second.
 const MOST_ROWS: usize = 5_000_000;

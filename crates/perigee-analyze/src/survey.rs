@@ -1,4 +1,4 @@
-//! The first reading of a capture: its connections, their sizes, and the place of the capture on their paths.
+//! The first pass over a capture: finds its connections, their sizes, and the position of the capture on their paths.
 //!
 //! The measurements of a flow depend on facts that are known at its end only: its size (phases are shares of it), the
 //! direction of the data, and whether the capture was taken near the sender. So a capture is read twice, and only the
@@ -17,26 +17,26 @@ use crate::key::Key;
 use crate::side::Side;
 use crate::stream::{Counts, Item, Source, Stream, Watch};
 
-/// A connection as the first reading finds it.
+/// A connection as the first pass finds it.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionSummary {
     pub(crate) key: Key,
-    /// Its first and last packet's numbers in the capture.
+    /// Numbers of its first and last packet in the capture.
     pub(crate) numbers: (u64, u64),
     pub(crate) first: Time,
     pub(crate) last: Time,
-    /// The same, nanoseconds since 1970 as the file says.
+    /// Times of its first and last packet, nanoseconds since 1970, as in the file.
     pub(crate) clock_ns: (u64, u64),
     pub(crate) ways: [Way; 2],
-    /// The way of the first SYN, and when it and the others passed.
+    /// The handshake: direction of the first SYN, and times of its packets.
     pub(crate) opening: Handshake,
-    /// It was reset.
+    /// Whether it was reset.
     pub(crate) reset: bool,
-    /// By way, the place of the capture where another one has settled it.
+    /// Per direction, the position of the capture where another capture has determined it.
     pub(crate) sides: [Option<Side>; 2],
 }
 
-/// One way of a connection.
+/// One direction of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Way {
     pub(crate) packets: u64,
@@ -44,11 +44,11 @@ pub(crate) struct Way {
     pub(crate) payload: u64,
     /// Largest payload of a packet.
     pub(crate) largest: u32,
-    /// The number before its first byte: that of its SYN, or the one before the lowest in the capture.
+    /// Sequence number before its first byte: that of its SYN, or the one before the lowest in the capture.
     pub(crate) beginning: Option<u32>,
-    /// The number behind its last byte.
+    /// Sequence number after its last byte.
     end: u32,
-    /// Bytes from its first to its last, each once.
+    /// Bytes from the first to the last, each counted once.
     pub(crate) length: u64,
     pub(crate) has_syn: bool,
     pub(crate) has_fin: bool,
@@ -57,31 +57,31 @@ pub(crate) struct Way {
     pub(crate) sack_permitted: bool,
     pub(crate) has_timestamps: bool,
     pub(crate) has_acknowledgements: bool,
-    /// When the last payload passed.
+    /// Time of the last payload.
     pub(crate) last_payload: Time,
-    /// When the other way last acknowledged something new of this one.
+    /// Time of the last new acknowledgement by the other direction.
     pub(crate) last_acknowledged: Time,
     acknowledged: Option<u32>,
-    /// Shortest time from a packet of this way to its echo: to this way's receiver and back.
+    /// Shortest time from a packet of this direction to its echo: to the receiver and back.
     pub(crate) reach: Option<Time>,
-    /// Times from packets of this way to their echoes, of those behind which echoes of earlier packets passed.
+    /// Times from packets of this direction to their echoes, for packets sent before echoes of earlier packets came.
     pub(crate) transit: Transit,
     waiting: Option<Waiting>,
     echo_waiting: Option<Waiting>,
-    /// Packets by the place where the capture saw them.
+    /// Number of packets per place of the capture.
     views: [(u32, u64); VIEWS],
 }
 
-/// A number that is to be acknowledged, or a value of a clock that is to be echoed.
+/// A sequence number awaiting its acknowledgement, or a timestamp awaiting its echo.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     number: u32,
     since: Time,
-    /// An earlier one was meanwhile.
+    /// Whether an earlier one was acknowledged or echoed meanwhile.
     is_passed: bool,
 }
 
-/// The mean of times.
+/// Mean of times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Transit {
     sum_ns: u64,
@@ -94,18 +94,18 @@ impl Transit {
         self.count += 1;
     }
 
-    /// `None` where there are too few of them.
+    /// Returns the mean; `None` if there are too few times.
     pub(crate) fn mean(self) -> Option<Time> {
         (self.count >= LEAST_UNDER_WAY).then(|| Time::from_nanos(self.sum_ns / self.count))
     }
 }
 
-/// When the packets of a handshake passed.
+/// Times of the packets of a handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Handshake {
-    /// The way of the first SYN.
+    /// Direction of the first SYN.
     pub(crate) way: Option<usize>,
-    /// SYNs of that way.
+    /// Number of SYNs in that direction.
     pub(crate) syns: u32,
     pub(crate) first_syn: Option<Time>,
     last_syn: Option<Time>,
@@ -113,15 +113,15 @@ pub(crate) struct Handshake {
     pub(crate) done: Option<Time>,
 }
 
-/// All of a capture.
+/// Summary of a capture.
 pub(crate) struct Survey {
     pub(crate) counts: Counts,
     /// The largest connections, in the order in which they begin.
     pub(crate) chosen: Vec<ConnectionSummary>,
-    /// How many there are, and of them those of UDP.
+    /// Number of connections, and how many of them use UDP.
     pub(crate) connections: u64,
     pub(crate) udp: u64,
-    /// Payload of those that are not among the chosen.
+    /// Payload of the connections that were not selected, bytes.
     pub(crate) other_payload: u64,
     /// Connections that were dropped because too many were open at a time.
     pub(crate) pushed_out: u64,
@@ -137,7 +137,7 @@ pub(crate) fn survey(source: &Source, most: usize, watch: &mut Watch<'_>) -> Res
     Ok(table.finish(stream.into_counts()))
 }
 
-/// Connections that are open, and the largest of those that have ended.
+/// Open connections, and the largest of the ended ones.
 struct Table {
     places: FxHashMap<Key, usize>,
     open: Vec<ConnectionSummary>,
@@ -170,7 +170,7 @@ impl Table {
         self.open[place].packet(item);
     }
 
-    /// A connection begins, perhaps in place of one that has ended.
+    /// Begins a connection, perhaps in place of one that has ended.
     #[cold]
     fn begin(&mut self, item: &Item, place: Option<usize>) -> usize {
         if let Some(place) = place {
@@ -238,7 +238,7 @@ impl ConnectionSummary {
         }
     }
 
-    /// Whether a packet between the same endpoints is of a new connection: it opens one, or follows a long silence.
+    /// Whether a packet between the same endpoints belongs to a new connection: it is a SYN, or follows a long silence.
     #[inline]
     fn is_over(&self, item: &Item) -> bool {
         if item.now.checked_sub(self.last).is_some_and(|silence| silence > SILENCE) {
@@ -295,7 +295,7 @@ impl ConnectionSummary {
         if let (Some(number), false) = (tcp.acknowledgement, tcp.syn) {
             other.acknowledged_by(now, number);
         }
-        // The echo of a clock, and one's own clock to be echoed.
+        // The echoed timestamp, and the packet's own timestamp.
         if let Some((value, echo)) = tcp.timestamps {
             if let Some(waiting) = other.echo_waiting.as_mut().filter(|_| tcp.acknowledgement.is_some()) {
                 if echo.wrapping_sub(waiting.number) as i32 >= 0 {
@@ -303,7 +303,7 @@ impl ConnectionSummary {
                     other.reached(now, waiting);
                     other.echo_waiting = None;
                 } else {
-                    // Without data, an acknowledgement may have been late where it was made.
+                    // The receiver may have delayed an acknowledgement that carries no data.
                     waiting.is_passed |= tcp.payload > 0;
                 }
             }
@@ -324,7 +324,7 @@ impl ConnectionSummary {
         (own.has_like_views() && is_twice).then(|| own.main_view())
     }
 
-    /// The shortest known time from here to a direction's receiver and back.
+    /// Shortest known time from the capture to a direction's receiver and back.
     pub(crate) fn reach(&self, way: usize) -> Option<Time> {
         let opening = &self.opening;
         let by_handshake = match opening.way {
@@ -337,7 +337,7 @@ impl ConnectionSummary {
 }
 
 impl Way {
-    /// The place that has most of its packets.
+    /// The place with most packets of the direction.
     fn main_view(&self) -> u32 {
         self.views.iter().max_by_key(|(view, packets)| (*packets, Reverse(*view))).map_or(0, |(view, _)| *view)
     }
@@ -348,7 +348,7 @@ impl Way {
         self.views.iter().filter(|(_, packets)| packets * 5 >= most * 4 && *packets > 0).count() > 1
     }
 
-    /// Whether two captures of this way show some of the same bytes.
+    /// Whether two captures of this direction contain some of the same bytes.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let (Some(first), Some(second)) = (self.beginning, other.beginning) else { return false };
         let apart = i64::from(second.wrapping_sub(first) as i32);
@@ -392,7 +392,7 @@ impl Way {
         }
         let end = tcp.sequence.wrapping_add(tcp.payload);
         let longer = end.wrapping_sub(self.end) as i32;
-        // Behind the end, packets without data have the number after it.
+        // After the FIN, packets without data have the sequence number after it.
         if longer > 0 && tcp.payload > 0 {
             self.end = end;
             self.length += longer as u64;
@@ -438,17 +438,17 @@ impl Handshake {
         }
     }
 
-    /// From here to the end that listens, and back.
+    /// Time from the capture to the listening end and back.
     pub(crate) fn to_responder(self) -> Option<Time> {
         self.answer?.checked_sub(self.last_syn?)
     }
 
-    /// From here to the end that opens the connection, and back.
+    /// Time from the capture to the connecting end and back.
     pub(crate) fn to_opener(self) -> Option<Time> {
         self.done?.checked_sub(self.answer?)
     }
 
-    /// From the first SYN to the end of the handshake, at the end that opens the connection.
+    /// Duration of the handshake, from the first SYN, at the connecting end.
     pub(crate) fn length(self) -> Option<Time> {
         Some(self.answer?.checked_sub(self.first_syn?)? + self.to_opener()?)
     }
@@ -479,9 +479,9 @@ impl Eq for BySize {}
 pub(crate) const MOST_OPEN: usize = 1 << 17;
 /// A connection is over after this time without a packet.
 const SILENCE: Time = Time::from_secs(3600);
-/// Where the capture lacks the beginning, the first packets of a connection, reordered, may still move it back.
+/// Packets for which reordering may still lower the first sequence number, where the capture lacks the beginning.
 const EARLY: u64 = 1000;
-/// Fewer times of packets under way may be accidents.
+/// Least number of times that make a mean; fewer may be accidental.
 const LEAST_UNDER_WAY: u64 = 5;
 /// Most places in one capture at which packets of a direction are counted.
 const VIEWS: usize = 4;

@@ -25,7 +25,7 @@ use toml_edit::{ImDocument, Item, TableLike, Value};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{origin}: {message}; {fix}")]
 pub struct StrictError {
-    /// Where the wrong value stands.
+    /// Origin of the wrong value.
     pub origin: Origin,
     /// What is wrong, with the value.
     pub message: String,
@@ -34,7 +34,7 @@ pub struct StrictError {
 }
 
 impl StrictError {
-    /// An error about what stands at `origin`.
+    /// An error about the value at `origin`.
     pub fn new(origin: &Origin, message: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { origin: origin.clone(), message: message.into(), fix: fix.into() }
     }
@@ -56,7 +56,7 @@ impl Origin {
     pub fn place(place: &str) -> Self {
         Self { place: place.into(), line: 0 }
     }
-    /// It is a line of a file.
+    /// Whether it is a line of a file.
     pub fn has_lines(&self) -> bool {
         self.line > 0
     }
@@ -74,7 +74,7 @@ impl fmt::Display for Origin {
 /// A value with its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its origin, for messages.
+    /// Origin, for messages.
     pub origin: Origin,
     /// The value.
     pub content: Content,
@@ -192,7 +192,7 @@ impl Node {
         }
     }
 
-    /// What kind of value this is, for messages.
+    /// Kind of the value, for messages.
     pub fn kind(&self) -> &'static str {
         match self.content {
             Content::Boolean(_) => "a boolean",
@@ -219,7 +219,7 @@ impl Node {
 
 /// A type that can be read from a node. `what` names the key for messages.
 pub trait Read: Sized {
-    /// The value of `node`, or what is wrong with it.
+    /// Converts the value of `node`.
     ///
     /// # Errors
     /// If the node is of another type or out of the type's range.
@@ -232,7 +232,7 @@ macro_rules! read_quantity {
             fn read(node: &Node, what: &str) -> Result<Self, StrictError> {
                 let text = match &node.content {
                     Content::Text(text) => text.clone(),
-                    // A bare number is a quantity without a unit, and gets the message for that.
+                    // A bare number is reported as a quantity without a unit.
                     Content::Integer(n) => n.to_string(),
                     Content::Float(x) => x.to_string(),
                     _ => return Err(wrong_type(node, what, concat!("a quantity such as ", $example))),
@@ -295,7 +295,7 @@ impl<T: Read> Read for Vec<T> {
     }
 }
 
-/// A table that is read key by key, and remembers which keys are known.
+/// A table, read key by key; it records the keys that were asked for.
 pub(crate) struct Table<'a> {
     /// Where the table begins.
     pub(crate) origin: &'a Origin,
@@ -495,7 +495,7 @@ fn unit_error(node: &Node, what: &str, error: &UnitError) -> StrictError {
     StrictError::new(&node.origin, format!("`{what}`: {}", error.message()), error.fix())
 }
 
-/// At most sixty characters of what was read, so that an error stays one line.
+/// Returns at most sixty characters of `text`, so that an error stays one line.
 fn clip(text: &str) -> String {
     match text.char_indices().nth(60) {
         Some((at, _)) => format!("{}...", &text[..at]),
