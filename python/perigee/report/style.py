@@ -13,7 +13,9 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 WIDTH_IN = 7.2
@@ -143,6 +145,15 @@ def in_a_column() -> Iterator[None]:
 
 class Drawing(Figure):
     """A figure that shows itself in a notebook, also where no plotting of the notebook's own is switched on."""
+
+    def draw(self, renderer: RendererBase) -> None:
+        """Draw the figure; where matplotlib draws it on nothing, to have it laid out before it is saved, lay it out."""
+        layout = self.get_layout_engine()
+        if self.canvas.is_saving() and isinstance(layout, ConstrainedLayoutEngine):
+            # While it is saved in earnest, another engine stands in for this one.
+            layout.execute(self)
+        else:
+            super().draw(renderer)
 
     def _repr_png_(self) -> bytes:
         content = io.BytesIO()
