@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from conftest import Perigee, environment
+from forked import Forked
 from perigee.places import headers
 
 STUDY = """
@@ -124,12 +123,14 @@ def test_show_tells_of_an_authors_file(perigee: Perigee, own: Path) -> None:
     assert "window kept on a loss" in done.stdout
 
 
-def test_a_new_algorithm_passes_its_own_tests_and_fails_them_when_it_is_wrong(perigee: Perigee, tmp_path: Path) -> None:
+def test_a_new_algorithm_passes_its_own_tests_and_fails_them_when_it_is_wrong(
+    perigee: Perigee, forked: Forked, tmp_path: Path
+) -> None:
     done = perigee("cc", "new", "halver")
     assert (done.returncode, done.stdout) == (0, "halver\n"), done.stderr
     assert not [path for path in (tmp_path / "halver").iterdir() if "mycc" in path.read_text().lower()]
-    own_tests = [sys.executable, "halver/test_halver.py"]
-    tried = subprocess.run(own_tests, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    own_tests = ["halver/test_halver.py"]
+    tried = forked.run(own_tests, tmp_path, environment(), timeout=100)
     assert tried.returncode == 0, tried.stderr
     assert tried.stdout.count(": ok\n") == 4
     source = tmp_path / "halver" / "halver.c"
@@ -141,7 +142,7 @@ def test_a_new_algorithm_passes_its_own_tests_and_fails_them_when_it_is_wrong(pe
     ]:
         assert old in right
         source.write_text(right.replace(old, new), encoding="utf-8")
-        tried = subprocess.run(own_tests, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+        tried = forked.run(own_tests, tmp_path, environment(), timeout=100)
         assert (tried.returncode, ": FAILED: " in tried.stdout) == (1, True), (new, tried.stdout)
 
 
