@@ -110,7 +110,13 @@ CASES = {
     "viasat2": Case(Download(GB, study="studies/claypool-2021/study.toml", settings=("--run", "1"))),
 }
 
-OTHERS = ("windows", "instructions", "study")
+OTHERS = ("windows", "instructions", "split", "study")
+
+SPLIT = ("split",)
+LEGS = ("first", "second", "third")
+"""Flows of split.toml: over three legs, and over each of them."""
+
+CONNECTIONS = 2_000
 
 WINDOWS = (10, 100, 1_000, 10_000, 100_000)
 WINDOW_LOSSES = (0.0, 0.01)
@@ -156,15 +162,41 @@ def run(command: list[str]) -> Outcome:
     return Outcome(said["segments"], said.get("retransmitted"), said["wall_s"], usage.ru_maxrss / 1024)
 
 
+def counted(command: list[str]) -> int:
+    """Instructions of a program by callgrind."""
+    with tempfile.TemporaryDirectory() as folder:
+        under = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", *command]
+        done = subprocess.run(under, capture_output=True, text=True, check=True, cwd=ROOT)
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    if not found:
+        raise RuntimeError(f"{' '.join(under)}: callgrind counted nothing\n{done.stderr.strip()[-2000:]}")
+    return int(found[1])
+
+
 def instructions(download: Download, fewer: Download) -> float:
-    """Instructions per segment by callgrind: the difference of two sizes, so that start-up is not counted."""
-    counted: list[int] = []
-    for which in (download, fewer):
-        with tempfile.TemporaryDirectory() as folder:
-            command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", *ours(which)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-            counted += [int(count) for count in re.findall(r"Collected : (\d+)", done.stderr)]
-    return (counted[0] - counted[1]) / ((download.size - fewer.size) / PAYLOAD)
+    """Instructions per segment: the difference of two sizes, so that start-up is not counted."""
+    more, less = (counted(ours(which)) for which in (download, fewer))
+    return (more - less) / ((download.size - fewer.size) / PAYLOAD)
+
+
+def split_study(flows: Iterable[str], size: int, *settings: str) -> list[str]:
+    """The command that carries so many bytes over each of these flows of split.toml."""
+    return [str(OURS), str(HERE / "split.toml"), *(f"flows.{flow}.size={size} B" for flow in flows), *settings]
+
+
+def split() -> None:
+    """What two proxies cost: instructions beside those of the three legs alone, and memory of a connection."""
+    of_split, of_legs = (
+        counted(split_study(flows, 100 * MB)) - counted(split_study(flows, 50 * MB)) for flows in (SPLIT, LEGS)
+    )
+    print(f"Instructions of a split download beside its legs alone (50 MB to 100 MB): {of_split / of_legs:.3f}\n")
+    many = (f"flows.split.count={CONNECTIONS}", "measure.series=60 s", "measure.goodput_bin=60 s")
+    for enabled in ("true", "false"):
+        one, all_of_them = (
+            run(split_study(SPLIT, 200_000, f"proxy.enabled={enabled}", *settings)) for settings in ((), many)
+        )
+        kib = (all_of_them.peak_mib - one.peak_mib) * 1024 / CONNECTIONS
+        print(f"Memory of a connection, {CONNECTIONS} at once, proxy.enabled = {enabled}: {kib:.0f} KiB\n")
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
@@ -290,10 +322,12 @@ def main() -> int:
         compare(cases, asked.repeats, with_peers=not asked.no_peers)
     if "windows" in chosen:
         windows(asked.repeats)
+    if {"instructions", "split"} & set(chosen) and not shutil.which("valgrind"):
+        print("instructions: valgrind is not installed")
+        return 1
+    if "split" in chosen:
+        split()
     if "instructions" in chosen:
-        if not shutil.which("valgrind"):
-            print("instructions: valgrind is not installed")
-            return 1
         for name in ("clean", "overflow"):
             full = dataclasses.replace(CASES[name].download, size=200 * MB)
             part = dataclasses.replace(full, size=100 * MB)

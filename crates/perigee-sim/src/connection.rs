@@ -64,6 +64,12 @@ impl Connection {
     /// Sends all that an end has to send.
     #[inline]
     pub(crate) fn transmit(&mut self, now: Time, end: End, world: &mut World) {
+        if self.ends[end as usize].as_deref().is_some_and(Endpoint::has_output) {
+            self.send(now, end, world);
+        }
+    }
+
+    fn send(&mut self, now: Time, end: End, world: &mut World) {
         let Some(host) = self.ends[end as usize].as_deref_mut() else { return };
         let capable = if host.sends_ect1() { Ecn::L4s } else { Ecn::Capable };
         while let Some(segment) = host.poll_transmit(now) {

@@ -42,11 +42,9 @@ impl Proxy {
     }
 
     /// The event sources of flows that waited for memory, once there is some.
-    pub(crate) fn take_woken(&mut self) -> Vec<u32> {
-        if !std::mem::take(&mut self.has_room_again) {
-            return Vec::new();
-        }
-        std::mem::take(&mut self.waiting)
+    #[inline]
+    pub(crate) fn take_woken(&mut self) -> Option<Vec<u32>> {
+        std::mem::take(&mut self.has_room_again).then(|| std::mem::take(&mut self.waiting))
     }
 
     fn hold(&mut self, bytes: u64) {
@@ -79,12 +77,25 @@ pub(crate) struct Pipe {
 impl Pipe {
     /// Reads what `from` has received and writes it to `to`, as far as buffer and memory allow; behind the last byte, the end of
     /// the stream. A full buffer is written again when a third of it is free, as a socket's is. `source` is the event to set off
-    /// where memory is what is missing.
-    pub(crate) fn pump(&mut self, now: Time, from: &mut Endpoint, to: &mut Endpoint, proxy: &mut Proxy, source: u32) {
+    /// where memory is what is missing. Whether anything was passed on.
+    #[inline]
+    pub(crate) fn pump(
+        &mut self,
+        now: Time,
+        from: &mut Endpoint,
+        to: &mut Endpoint,
+        proxy: &mut Proxy,
+        source: u32,
+    ) -> bool {
+        let unread = from.unread();
+        let ends = !self.is_closed && from.peer_closed();
+        if unread == 0 && self.held == 0 && !ends {
+            return false;
+        }
+        let mut has_passed = false;
         let held = to.written() - to.acked();
         proxy.release(self.held - held);
         self.held = held;
-        let unread = from.unread();
         if unread > 0 {
             let room = proxy.buffer.saturating_sub(held);
             self.is_full &= room < proxy.buffer.div_ceil(3);
@@ -95,16 +106,19 @@ impl Pipe {
                 from.read(now, bytes);
                 self.held += bytes;
                 proxy.hold(bytes);
+                has_passed = true;
             }
             self.is_full |= bytes < unread && bytes == room;
             if bytes < unread && bytes == memory {
                 proxy.wait(source);
             }
         }
-        if !self.is_closed && from.peer_closed() && from.unread() == 0 {
+        if ends && from.unread() == 0 {
             self.is_closed = true;
             to.close();
+            has_passed = true;
         }
+        has_passed
     }
 
     /// The connection has failed: nothing is held for it any more.

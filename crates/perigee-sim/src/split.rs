@@ -150,13 +150,10 @@ impl Split {
             }
         }
         connection.transmit(now, end, world);
-        match relay {
-            Some(relay) => {
-                self.relay(now, relay, first, world);
-                false
-            }
-            None => true,
-        }
+        let Some(relay) = relay else { return true };
+        connection.schedule(end, world);
+        self.relay(now, relay, first, world);
+        false
     }
 
     /// The timer of an end of a leg fires; it may be early. True where that end is the flow's own and something was due.
@@ -174,13 +171,12 @@ impl Split {
             connection.schedule(end, world);
             return false;
         }
-        match self.relay_at(leg, end) {
-            Some(relay) => {
-                self.relay(now, relay, first, world);
-                false
-            }
-            None => true,
-        }
+        let Some(relay) = self.relay_at(leg, end) else { return true };
+        let connection = leg_mut(first, &mut self.rest, leg);
+        connection.transmit(now, end, world);
+        connection.schedule(end, world);
+        self.relay(now, relay, first, world);
+        false
     }
 
     /// An instant has come that a leg's meter waits for, or a proxy has memory again.
@@ -203,13 +199,16 @@ impl Split {
 
     /// Whether a segment is a SYN that a proxy answers only once the next leg is established.
     fn waits(&self, relay: usize, end: End, segment: &Segment, world: &World) -> bool {
-        let Relay { proxy, is_open, ref request, .. } = self.relays[relay];
         let is_request = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
+        if !is_request || end == self.opener {
+            return false;
+        }
+        let Relay { proxy, is_open, ref request, .. } = self.relays[relay];
         let connects_first = world.proxies[proxy as usize].handshake() == Handshake::Connect;
-        is_request && end != self.opener && connects_first && (!is_open || request.is_some())
+        connects_first && (!is_open || request.is_some())
     }
 
-    /// A proxy does what there is to do between two legs.
+    /// A proxy does what there is to do between two legs; what either end had to do by itself has been done.
     fn relay(&mut self, now: Time, number: usize, first: &mut Connection, world: &mut World) {
         let relay = &mut self.relays[number];
         let (up, down) = pair(first, &mut self.rest, number);
@@ -218,23 +217,33 @@ impl Split {
         else {
             return;
         };
-        let (accepting, connecting) =
-            if self.opener == End::To { (&mut *sending, &mut *receiving) } else { (&mut *receiving, &mut *sending) };
-        let opens = !relay.is_open && !relay.has_failed && (accepting.is_established() || relay.request.is_some());
-        if opens {
-            relay.is_open = true;
-            connecting.open(now);
+        let are_established = receiving.is_established() && sending.is_established();
+        let (mut opens, mut has_acted) = (false, false);
+        if !are_established || relay.request.is_some() {
+            let (accepting, connecting) = if self.opener == End::To {
+                (&mut *sending, &mut *receiving)
+            } else {
+                (&mut *receiving, &mut *sending)
+            };
+            opens = !relay.is_open && !relay.has_failed && (accepting.is_established() || relay.request.is_some());
+            if opens {
+                relay.is_open = true;
+                connecting.open(now);
+            }
+            has_acted = opens | relay.answer(now, accepting, connecting);
         }
-        relay.answer(now, accepting, connecting);
         if receiving.is_established() && sending.is_established() {
             let proxy = &mut world.proxies[relay.proxy as usize];
-            relay.pipes[0].pump(now, receiving, sending, proxy, self.instant);
-            relay.pipes[1].pump(now, sending, receiving, proxy, self.instant);
-            for source in proxy.take_woken() {
+            has_acted |= relay.pipes[0].pump(now, receiving, sending, proxy, self.instant);
+            has_acted |= relay.pipes[1].pump(now, sending, receiving, proxy, self.instant);
+            for source in proxy.take_woken().into_iter().flatten() {
                 world.queue.set(source, now);
             }
         } else if relay.has_failed {
             relay.pipes.iter_mut().for_each(|pipe| pipe.drop_held(&mut world.proxies[relay.proxy as usize]));
+        }
+        if !has_acted {
+            return;
         }
         for (connection, end) in [(up, End::To), (down, End::From)] {
             connection.transmit(now, end, world);
@@ -334,15 +343,18 @@ impl Record {
 }
 
 impl Relay {
-    /// Completes the handshake of the accepting end where it waits for the next leg, and passes a failure on.
-    fn answer(&mut self, now: Time, accepting: &mut Endpoint, connecting: &mut Endpoint) {
+    /// Completes the handshake of the accepting end where it waits for the next leg, and passes a failure on. Whether there was
+    /// either to do.
+    fn answer(&mut self, now: Time, accepting: &mut Endpoint, connecting: &mut Endpoint) -> bool {
+        let mut has_answered = false;
         if connecting.is_established() {
             if let Some(request) = self.request.take() {
                 accepting.on_segment(now, &request, false);
+                has_answered = true;
             }
         }
         if self.has_failed {
-            return;
+            return has_answered;
         }
         match (accepting.failure(), connecting.failure()) {
             (_, Some(failure)) => {
@@ -358,8 +370,9 @@ impl Relay {
                 self.has_failed = true;
                 connecting.abort();
             }
-            (None, None) => {}
+            (None, None) => return has_answered,
         }
+        true
     }
 }
 

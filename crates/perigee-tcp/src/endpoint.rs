@@ -291,10 +291,16 @@ impl Endpoint {
         (at != Time::MAX && self.failure().is_none()).then_some(at)
     }
 
+    /// Whether anything may have to leave: [`Endpoint::poll_transmit`] says what.
+    #[inline]
+    pub fn has_output(&self) -> bool {
+        self.sender.output.due || self.receiver.ack_due()
+    }
+
     /// The next segment to leave, until `None`.
     #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
-        if !self.sender.output.due && !self.receiver.ack_due() {
+        if !self.has_output() {
             return None;
         }
         self.sender.set_now(now);
