@@ -301,12 +301,20 @@ def test_a_server_that_was_never_there_ends_it_with_the_command_to_start_one(lab
 
 def test_a_server_that_is_busy_is_waited_for(lab: Lab) -> None:
     lab.serve()
-    other = lab.start(["iperf3", "--client", "127.0.0.1", "--time", "8"])
-    time.sleep(0.5)
-    done = lab.perigee("run", "between.toml", *HERE, "--set", "rounds=1")
-    other.wait(30)
-    assert done.returncode == 0, done.stderr
-    assert "the server is busy running a test" in done.stderr
+    other = lab.start(["iperf3", "--client", "127.0.0.1", "--time", "100"])
+    at_server = ["ss", "-Htn", "state", "established", "sport = :5201"]
+    # Its control connection, and one of data.
+    wait_until(lambda: len(lab.run(at_server).stdout.splitlines()) == 2)
+    running = lab.start([*PERIGEE, "run", "between.toml", *HERE, "--set", "rounds=1"])
+    assert running.stderr is not None
+    said = ""
+    while "the server is busy running a test" not in said:
+        line = running.stderr.readline()
+        assert line, said
+        said += line
+    other.kill()
+    _, rest = running.communicate(timeout=100)
+    assert running.returncode == 0, said + rest
     assert flows(lab)["completed"].to_list() == [True]
 
 
