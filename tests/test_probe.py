@@ -296,8 +296,10 @@ def test_a_link_s_rate_is_found_within_a_hundredth_and_what_is_over_it_is_lost(
         # The queue takes 67 packets of what would be lost, once.
         lost = 1 - (rate / high.sent_bps) - 67 / high.sent
         assert high.loss == pytest.approx(lost, abs=0.005)
-        # The queue's 100 kB, at the link's rate.
-        assert high.delay_variation_ms[1] == pytest.approx(100e3 * 8e3 / rate, rel=0.15)
+        # The queue's 100 kB, at the link's rate; where the machine stands still for a moment, single blocks have more.
+        queue_ms = 100e3 * 8e3 / rate
+        assert np.nanmedian(high.delays_ms["most"]) == pytest.approx(queue_ms, rel=0.15)
+        assert high.delay_variation_ms[1] >= 0.85 * queue_ms
         found = capacity_bps(list(steps.values()), direction)
         assert found is not None
         assert found[0] == pytest.approx(rate, rel=0.01)
