@@ -25,37 +25,13 @@ from perigee.report.assemble import assemble
 from perigee.report.choice import FIGURES, plots_of
 from perigee.report.context import Context
 from perigee.report.model import Plot, Report
-from perigee.report.panels import roles
 from perigee.report.paper import numbers
-from perigee.report.sections import sweep
 from perigee.report.settings import Choice
 from perigee.report.style import COLUMN_IN, WIDTH_IN, styled
 from perigee.report.writer import write_report
 from perigee.statistics.expressions import parse
 from perigee.statistics.metrics import metric, with_metric
 from perigee.store.results import Results
-
-BETAS = ("50 %", "70 %", "90 %")
-
-PARAMETER = """
-name = "parameter"
-nodes = ["a", "b"]
-[measure]
-series = "off"
-[[links]]
-name = "l"
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "20 ms"
-queue = "50 kB"
-[[flows]]
-name = "main"
-from = "a"
-to = "b"
-size = "200 kB"
-cc = { name = "cubic", beta = "60 %" }
-[vary]
-"""
 
 STUDY = """
 name = "swept"
@@ -329,37 +305,3 @@ def test_arithmetic_is_that_of_the_columns(two_numbers: Results) -> None:
 def test_what_is_no_arithmetic_is_an_error(text: str) -> None:
     with pytest.raises(InputError):
         parse(text)
-
-
-@pytest.mark.parametrize(
-    "vary",
-    [
-        '"flow.cc.beta" = ["50 %", "70 %", "90 %"]',
-        '"flows.main.cc.beta" = ["50 %", "70 %", "90 %"]',
-        '"flow.cc" = [' + ", ".join(f'{{ name = "cubic", beta = "{beta}" }}' for beta in BETAS) + "]",
-    ],
-)
-def test_a_parameter_of_an_algorithm_is_an_axis_a_colour_and_a_panel_however_a_study_varies_it(
-    vary: str, tmp_path: Path
-) -> None:
-    study = tmp_path / "study.toml"
-    study.write_text(PARAMETER + vary + '\n"links.l.loss" = ["0 %", "1 %"]\n')
-    carry_out(Job(find_study(str(study)), Simulator(), out=tmp_path / "out", workers=1))
-    context = Context(Results(tmp_path / "out"))
-    beta = next(one for one in context.factors(context.drawn) if one.key == "cc.beta")
-    assert (beta.heading, beta.numbers) == ("Parameter beta (%)", [50.0, 70.0, 90.0])
-    assert roles(context.factors(context.drawn)).x == beta
-    assert [group.name for group in context.groups].count("cubic, beta = 50 %, l loss = 1 %") == 1
-    with styled():
-        chosen = {
-            "x": Choice("lines", ("goodput_mbps",), ("beta",)),
-            "hue": Choice("lines", ("goodput_mbps",), ("loss",), "flow.cc.beta"),
-            "facet": Choice("boxes", ("goodput_mbps",), (), "loss", ("cc.beta",)),
-        }
-        made = {what: plots_of(context, choice)[0].figure for what, choice in chosen.items()}
-        section = sweep.section(context)
-    assert [axes.get_xlabel() for axes in made["x"].axes] == ["Parameter beta (%)"]
-    assert [text.get_text() for text in made["hue"].legends[0].get_texts()] == list(BETAS)
-    assert [axes.get_title("left") for axes in made["facet"].axes] == [f"beta {beta}" for beta in BETAS]
-    assert section
-    assert section.title == "Over parameter beta"

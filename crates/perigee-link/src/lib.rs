@@ -13,6 +13,7 @@ mod sample;
 mod server;
 mod spec;
 mod steps;
+mod tdma;
 mod wander;
 
 pub use delay::{Body, DelaySpec, Jitter, Loaded, Tail, TailShape};
@@ -24,3 +25,4 @@ pub use sample::{sample, Sample};
 pub use server::{Fluctuation, RateSpec};
 pub use spec::LinkSpec;
 pub use steps::Steps;
+pub use tdma::{Requests, TdmaSpec, TerminalOf};

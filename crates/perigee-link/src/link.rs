@@ -10,6 +10,8 @@ use crate::packet::{DropReason, Ecn, Packet};
 use crate::queue::{Admission, Backlog, Discipline, Waiting};
 use crate::server::Server;
 use crate::spec::LinkSpec;
+use crate::tdma::Channel;
+use crate::{QueueSpec, RateSpec};
 
 /// One direction of a link: a queue, a server and the air behind it.
 ///
@@ -53,8 +55,16 @@ struct Air {
 
 /// The packets of a link that decides on departure, and those it has dropped and nobody has polled yet.
 struct Keeper<T> {
-    discipline: Box<dyn Discipline<T> + Send>,
+    packets: Kept<T>,
     dropped: VecDeque<DroppedPacket<T>>,
+}
+
+/// Where the packets are kept.
+enum Kept<T> {
+    /// In queues before the server.
+    Queues(Box<dyn Discipline<T> + Send>),
+    /// At the terminals of a TDMA channel, which serves them in its slots.
+    Terminals(Box<Channel<T>>),
 }
 
 /// What became of an offered packet.
@@ -144,13 +154,21 @@ impl<T: Copy + Send + 'static> Link<T> {
     /// and the process, so that links of different names are independent and no process moves another's draws.
     pub fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
         let name = format!("link/{name}");
-        let keeper = spec.queue.aqm.discipline(seed, &name);
-        let keeper = keeper.map(|discipline| Keeper { discipline, dropped: VecDeque::new() });
+        let kept = match &spec.rate {
+            RateSpec::Tdma(tdma) => {
+                let (bytes, packets) = (spec.queue.bytes, spec.queue.packets);
+                Some(Kept::Terminals(Box::new(Channel::new(tdma, bytes, packets, seed, &name))))
+            }
+            _ => spec.queue.aqm.discipline(seed, &name).map(Kept::Queues),
+        };
+        // The limits hold at each terminal.
+        let limits = if let Some(Kept::Terminals(_)) = kept { &QueueSpec::default() } else { &spec.queue };
+        let keeper = kept.map(|packets| Keeper { packets, dropped: VecDeque::new() });
         Self {
             overhead: spec.overhead,
             now: Time::ZERO,
             backlog: Backlog::default(),
-            admission: Admission::new(&spec.queue, keeper.is_some(), seed, &name),
+            admission: Admission::new(limits, keeper.is_some(), seed, &name),
             server: Server::new(&spec.rate, spec.burst, seed, &name),
             air: Air::new(spec, seed, &name),
             in_flight: VecDeque::new(),
@@ -239,7 +257,10 @@ impl<T: Copy> Link<T> {
 
     /// The rate at an instant.
     pub fn rate_at(&self, t: Time) -> Rate {
-        self.server.rate_at(t)
+        match &self.keeper {
+            Some(Keeper { packets: Kept::Terminals(channel), .. }) => channel.rate_at(t),
+            _ => self.server.rate_at(t),
+        }
     }
 
     /// The mean rate between two instants, rounded down; past or ahead of the packets, it disturbs nothing.
@@ -251,7 +272,10 @@ impl<T: Copy> Link<T> {
     /// assert_eq!(link.mean_rate(Time::ZERO, Time::from_secs(1)), Rate::from_mbps(12.0));
     /// ```
     pub fn mean_rate(&mut self, from: Time, to: Time) -> Rate {
-        self.server.mean_rate(from, to)
+        match &mut self.keeper {
+            Some(Keeper { packets: Kept::Terminals(channel), .. }) => channel.mean_rate(from, to),
+            _ => self.server.mean_rate(from, to),
+        }
     }
 
     /// Packets that [`Link::poll`] has still to tell of.
@@ -293,10 +317,19 @@ impl<T: Copy> Link<T> {
             }
             Err(reason) => return Offered::Dropped(self.dropped(reason, packet.bytes)),
         };
-        if let Some(keeper) = &mut self.keeper {
-            self.backlog.keep(size);
-            keeper.discipline.enqueue(Waiting { packet, size, arrived: now });
+        let waiting = Waiting { packet, size, arrived: now };
+        let has_room = match self.keeper.as_mut().map(|keeper| &mut keeper.packets) {
+            Some(Kept::Terminals(channel)) => channel.enqueue(waiting),
+            Some(Kept::Queues(discipline)) => {
+                discipline.enqueue(waiting);
+                true
+            }
+            None => true,
+        };
+        if !has_room {
+            return Offered::Dropped(self.dropped(DropReason::QueueFull, packet.bytes));
         }
+        self.backlog.keep(size);
         self.decide(now);
         Offered::Queued
     }
@@ -304,7 +337,7 @@ impl<T: Copy> Link<T> {
     /// Lets the discipline drop packets until there is room for an arrival; whether there is in the end.
     fn make_room(&mut self, now: Time, bytes: u32) -> bool {
         let size = bytes.saturating_add(self.overhead);
-        let Some(Keeper { discipline, dropped }) = &mut self.keeper else { return false };
+        let Some(Keeper { packets: Kept::Queues(discipline), dropped }) = &mut self.keeper else { return false };
         while self.admission.is_full(now, size, &self.backlog, &self.server) {
             let (counters, backlog) = (&mut self.counters, &mut self.backlog);
             let made_room = discipline.make_room(&mut |waiting| {
@@ -319,19 +352,41 @@ impl<T: Copy> Link<T> {
         true
     }
 
-    /// When the server is free for a packet that waits.
+    /// When the server is free for a packet that waits, or a terminal has a slot for one.
     fn next_decision(&self) -> Option<Time> {
-        (self.backlog.waiting() > 0).then(|| self.server.busy_until().max(self.now))
+        match &self.keeper {
+            Some(Keeper { packets: Kept::Terminals(channel), .. }) => {
+                channel.next_decision().map(|at| at.max(self.now))
+            }
+            _ => (self.backlog.waiting() > 0).then(|| self.server.busy_until().max(self.now)),
+        }
     }
 
     /// Carries out the decisions of a link that decides on departure that are due by `now`, each at its own instant.
     #[inline]
     fn decide(&mut self, now: Time) {
-        if self.keeper.is_none() {
-            return;
-        }
-        while let Some(at) = self.next_decision().filter(|at| *at <= now) {
-            self.serve_next(at);
+        match &mut self.keeper {
+            None => return,
+            Some(Keeper { packets: Kept::Queues(_), .. }) => {
+                while let Some(at) = self.next_decision().filter(|at| *at <= now) {
+                    self.serve_next(at);
+                }
+            }
+            Some(Keeper { packets: Kept::Terminals(channel), dropped }) => {
+                let (backlog, air, counters) = (&mut self.backlog, &mut self.air, &mut self.counters);
+                channel.advance(now.max(self.now), &mut |sent, begin, end| {
+                    backlog.take(sent.size);
+                    backlog.push(begin, end, sent.size);
+                    if let Some(at) = air.carry(end) {
+                        counters.count_delivery(sent.packet.bytes);
+                        self.in_flight.push_back(Delivery { at, packet: sent.packet });
+                    } else {
+                        let reason = DropReason::Loss;
+                        counters.count_drop(reason, sent.packet.bytes);
+                        dropped.push_back(DroppedPacket { at: begin, packet: sent.packet, reason });
+                    }
+                });
+            }
         }
         self.now = self.now.max(now);
     }
@@ -339,7 +394,7 @@ impl<T: Copy> Link<T> {
     /// Puts the next packet into service at `now`, at which the server is free.
     fn serve_next(&mut self, now: Time) {
         let (counters, backlog) = (&mut self.counters, &mut self.backlog);
-        let Some(Keeper { discipline, dropped }) = &mut self.keeper else { return };
+        let Some(Keeper { packets: Kept::Queues(discipline), dropped }) = &mut self.keeper else { return };
         let mut drop = |waiting: Waiting<T>, reason| {
             counters.count_drop(reason, waiting.packet.bytes);
             dropped.push_back(DroppedPacket { at: now, packet: waiting.packet, reason });

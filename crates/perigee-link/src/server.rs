@@ -5,6 +5,7 @@ use std::sync::Arc;
 use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Stream, Time};
 
 use crate::steps::Cursor;
+use crate::tdma::TdmaSpec;
 use crate::wander::Wander;
 use crate::Steps;
 
@@ -17,6 +18,8 @@ pub enum RateSpec {
     Trace(Arc<Steps<Rate>>),
     /// A rate that wanders around a mean.
     Fluctuating(Fluctuation),
+    /// Slots of a TDMA channel, granted on demand.
+    Tdma(Arc<TdmaSpec>),
 }
 
 impl RateSpec {
@@ -28,15 +31,17 @@ impl RateSpec {
                 let wide = f.mean.as_bps() + 3 * (f.sd.as_bps() + f.mood.as_bps());
                 wide.min(f.max.as_bps()) as f64
             }
+            Self::Tdma(tdma) => tdma.most_rate().as_bps() as f64,
             Self::Trace(steps) => seconds(steps).into_iter().fold(0.0, f64::max),
         }
     }
 
-    /// The rate over a long time, bit/s.
+    /// The rate over a long time, bit/s; of slots on demand, what can be had by those who always ask.
     pub fn mean_bps(&self) -> f64 {
         match self {
             Self::Constant(rate) => rate.as_bps() as f64,
             Self::Fluctuating(f) => f.mean.as_bps() as f64,
+            Self::Tdma(tdma) => tdma.most_rate().as_bps() as f64,
             Self::Trace(steps) => {
                 let seconds = seconds(steps);
                 seconds.iter().sum::<f64>() / seconds.len().max(1) as f64
@@ -88,7 +93,7 @@ pub struct Fluctuation {
     pub mood: Rate,
 }
 
-encode_enum!(RateSpec { Constant(rate), Trace(steps), Fluctuating(fluctuation) });
+encode_enum!(RateSpec { Constant(rate), Trace(steps), Fluctuating(fluctuation), Tdma(tdma) });
 encode_struct!(Fluctuation { mean, sd, min, max, every, memory, mood });
 
 /// Serves packets at a rate, optionally through a token bucket.
@@ -222,6 +227,8 @@ impl Source {
         match spec {
             RateSpec::Constant(rate) => Self::Constant(*rate),
             RateSpec::Trace(steps) => Self::Steps { steps: steps.clone(), per_period: per_period(steps) },
+            // Nothing of such a link comes to its server.
+            RateSpec::Tdma(tdma) => Self::Constant(tdma.most_rate()),
             RateSpec::Fluctuating(spec) => {
                 let mood = Stream::new(seed, &format!("{name}/rate/mood")).normal();
                 Self::Fluctuating(Fluctuating {

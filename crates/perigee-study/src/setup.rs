@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use perigee_link::{
     AqmSpec, Body, CodelSpec, DelaySpec, Fluctuation, Jitter, LinkSpec, LossSpec, QueueSpec, RateSpec, RedThresholds,
-    Steps, TailShape,
+    Requests, Steps, TailShape, TdmaSpec,
 };
 use perigee_results::Name;
 use perigee_tcp::{Config, Value as Setting, SETTINGS};
-use perigee_units::{Bytes, Time};
+use perigee_units::{Bytes, Rate, Time};
 use serde_json::{json, Map, Value};
 
 use crate::{FlowSpec, Handshake, IpVersion, Opener, ProxySpec, Run, Scenario, Traffic};
@@ -235,7 +235,35 @@ fn rate(spec: &RateSpec) -> String {
             "mean {mean}, sd {sd} within a run and {mood} between runs, {min} to {max}; redrawn each {every}, \
              memory {memory}"
         ),
+        RateSpec::Tdma(tdma) => channel(tdma),
     }
+}
+
+/// A TDMA channel in words.
+fn channel(tdma: &TdmaSpec) -> String {
+    let requests = match tdma.requests {
+        Requests::None => "nothing",
+        Requests::Rate => "rates",
+        Requests::Volume => "volumes",
+        Requests::RateAndVolume => "rates and volumes",
+    };
+    let free = if tdma.free { ", the rest shared freely" } else { "" };
+    let drain = tdma.drain.map_or_else(String::new, |drain| format!(" that drain what waits in {drain}"));
+    let background = match tdma.background {
+        Rate::ZERO => String::new(),
+        rate => format!("; the others request {rate} each"),
+    };
+    format!(
+        "TDMA, {} units of {} per super-frame of {}, at most {}; {} terminals with {} fixed each, requests of {requests}{drain} \
+         granted {} later{free}{background}",
+        tdma.slots,
+        tdma.unit(),
+        tdma.superframe,
+        tdma.most_rate(),
+        tdma.terminals,
+        tdma.fixed,
+        tdma.allocation_delay(),
+    )
 }
 
 fn delay(spec: &DelaySpec) -> String {

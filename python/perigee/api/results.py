@@ -215,13 +215,12 @@ class Results:
         from perigee.report.settings import Choice
         from perigee.report.style import styled
 
-        context = Context(self._stored)
-        if x is None and kind == "lines" and all(one.is_algorithm for one in context.factors(context.drawn)):
+        if x is None and kind == "lines" and all(one.key.endswith(".cc") for one in self._stored.points.columns):
             x = "cc"
         facets = (facet,) if isinstance(facet, str) else tuple(facet)
         with styled():
             choice = Choice(kind, (y,), (x,) if x else (), hue or "", facets)
-            return plots_of(context, choice)[0].figure
+            return plots_of(Context(self._stored), choice)[0].figure
 
     def compare(self, *others: Results) -> Comparison:
         """Compare these results with others of the same study, cell by cell.

@@ -215,7 +215,7 @@ def _kept(
 def _factor(factors: Sequence[Factor], key: str, option: str) -> Factor:
     """Return the factor of a name: `loss`, `point.loss`, or the whole key."""
     for one in factors:
-        if one.is_called(key):
+        if key in (one.name, one.key, one.name.removeprefix("point.")):
             return one
     names = [one.name.removeprefix("point.") for one in factors]
     if not names:

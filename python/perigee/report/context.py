@@ -22,7 +22,7 @@ from perigee.statistics.estimates import most_typical
 from perigee.statistics.metrics import Metric, group_value, metric, numeric, with_metric
 from perigee.store.manifest import ENGINES
 from perigee.store.outcomes import STOPPED, has_failed
-from perigee.store.points import Value, as_text, typed
+from perigee.store.points import Value, as_text
 from perigee.store.results import Results
 from perigee.store.small_flows import is_small
 
@@ -70,28 +70,6 @@ class Group:
         if self.flows.height == self.rows.height:
             return str(self.rows.height)
         return f"{self.flows.height} of {self.rows.height}"
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of the congestion controls that is a factor of its own.
-
-    Attributes:
-        name: as algorithms have it, such as `beta`.
-        unit: of the numbers; empty for plain ones.
-        texts: of each way in which a value is written: the one that stands for it.
-        numbers: the values, in the unit, by the texts that stand for them.
-    """
-
-    name: str
-    unit: str
-    texts: Mapping[str, str]
-    numbers: Mapping[str, float | None]
-
-    @property
-    def key(self) -> str:
-        """The key of its factor."""
-        return f"{ALGORITHM}.{self.name}"
 
 
 class Context:
@@ -228,11 +206,8 @@ class Context:
         own = {FLOW: group.label if self.results.is_analysis else str(row["flow"]), ALGORITHM: self.algorithm(row)}
         if self.results.is_analysis:
             return own
-        if row["cc"]:
-            given = _parameters(row)
-            own |= {one.key: one.texts[as_text(given[one.name])] for one in self._numbered if one.name in given}
         texts = self._texts.get(row["run"], {})
-        return own | {key: self.label(of_group(key, texts[key])) for key, _ in _named(row) if key in texts}
+        return own | {key: self.label(of_group(key, texts[key])) for key, _ in _varied(row) if key in texts}
 
     @functools.cached_property
     def _texts(self) -> dict[int, dict[str, str]]:
@@ -261,10 +236,6 @@ class Context:
                 there = [self.label(of_group(column.key, text)) for text in column.texts]
                 levels = [Level(text, _number(number_of.get(text))) for text in dict.fromkeys(there) if text in here]
                 made += [factor(column.name, column.key, levels, column.unit)] if len(levels) > 1 else []
-            for parameter in self._numbered:
-                here = dict.fromkeys(group.levels[parameter.key] for group in groups if parameter.key in group.levels)
-                levels = [Level(text, parameter.numbers.get(text)) for text in here]
-                made += [factor(parameter.key, parameter.key, levels, parameter.unit)] if len(levels) > 1 else []
         several = [self._in_order(one) if one.is_algorithm else one for one in made if len(one.levels) > 1]
         return independent(several, [group.levels for group in groups])
 
@@ -303,49 +274,22 @@ class Context:
         return [group for panel in found for group in panel.groups], left_out
 
     def algorithm(self, row: Mapping[str, Any]) -> str:
-        """Return what the congestion control of a flow is called, with its parameters where these vary too.
-
-        Parameters that are factors of their own are left out.
-        """
+        """Return what the congestion control of a flow is called, with its parameters where these vary too."""
         cc = str(row["cc"])
         name = self.label(cc)
-        if len(self._parameter_sets.get(cc, ())) < 2:
+        if len(self._parameters.get(cc, ())) < 2:
             return name
-        own = {one.name for one in self._numbered}
-        words = (f"{key} = {as_text(value)}" for key, value in _parameters(row).items() if key not in own)
-        return ", ".join([name, *words])
+        set_values = json.loads(row["cc_params"] or "{}")
+        return ", ".join([name, *(f"{key} = {as_text(value)}" for key, value in set_values.items())])
 
     @functools.cached_property
-    def _parameter_sets(self) -> dict[str, set[str]]:
+    def _parameters(self) -> dict[str, set[str]]:
         """The sets of parameters that each congestion control has."""
         pairs = self.rows.select("cc", "cc_params").unique().iter_rows()
         found: dict[str, set[str]] = {}
         for cc, parameters in pairs:
             found.setdefault(cc, set()).add(parameters)
         return found
-
-    @functools.cached_property
-    def _numbered(self) -> list[Parameter]:
-        """The parameters that are factors of their own: numbers that vary, and that a flow is given at every point."""
-        rows = self.rows.filter(pl.col("cc") != "").select("flow", "cc_params").unique(maintain_order=True)
-        by_flow: dict[str, list[dict[str, Any]]] = {}
-        for row in rows.iter_rows(named=True):
-            by_flow.setdefault(row["flow"], []).append(_parameters(row))
-        sets = [one for several in by_flow.values() for one in several]
-        made = []
-        for name in dict.fromkeys(name for one in sets for name in one):
-            if any(len({name in one for one in several}) > 1 for several in by_flow.values()):
-                continue
-            cells = [one[name] for one in sets if name in one]
-            unit, values = typed(cells)
-            numbers = [_number(value) for value in values if not isinstance(value, bool)]
-            if len(set(values)) < 2 or len(numbers) < len(values) or None in numbers:
-                continue
-            # The same number may be written in several ways.
-            first = {value: as_text(cell) for value, cell in reversed(list(zip(values, cells, strict=True)))}
-            texts = {as_text(cell): first[value] for value, cell in zip(values, cells, strict=True)}
-            made.append(Parameter(name, unit, texts, {first[value]: _number(value) for value in values}))
-        return made
 
     @functools.cached_property
     def _algorithms(self) -> dict[str, int]:
@@ -460,25 +404,9 @@ def _factors(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _varied(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Return what the point of a flow varies beside the flow's own congestion control."""
+    own = ("flow.cc", f"flows.{row['flow'].split('.')[0]}.cc")
     point: dict[str, Any] = json.loads(row["point"]) if row["point"] else {}
-    return ((key, value) for key, value in point.items() if key not in _own(row))
-
-
-def _named(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Return what `_varied` does without the parameters of the flow's own congestion control."""
-    own = tuple(f"{key}." for key in _own(row))
-    return ((key, value) for key, value in _varied(row) if not key.startswith(own))
-
-
-def _own(row: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the keys of a flow's own congestion control."""
-    return "flow.cc", f"flows.{row['flow'].split('.')[0]}.cc"
-
-
-def _parameters(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that a flow's congestion control was given."""
-    found: dict[str, Any] = json.loads(row["cc_params"] or "{}")
-    return found
+    return ((key, value) for key, value in point.items() if key not in own)
 
 
 def _names(rows: Sequence[Mapping[str, Any]], *, in_full: bool) -> list[str]:
@@ -495,7 +423,7 @@ def _names(rows: Sequence[Mapping[str, Any]], *, in_full: bool) -> list[str]:
     names: list[str] = []
     for row in rows:
         varied = [
-            as_text(value) if key == FILE else f"{in_words(key)} = {as_text(value)}" for key, value in _named(row)
+            as_text(value) if key == FILE else f"{in_words(key)} = {as_text(value)}" for key, value in _varied(row)
         ]
         words = [str(row["flow"])] if many or not row["cc"] else []
         if row["cc"] and not (is_one and varied):

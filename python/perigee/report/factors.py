@@ -77,19 +77,6 @@ class Factor:
         """Title and unit."""
         return f"{self.title} ({self.unit})" if self.unit else self.title
 
-    def is_called(self, name: str) -> bool:
-        """Whether a user may call it so: by its key in the study or the last part of that, or by its column.
-
-        Examples:
-            >>> beta = Factor("cc.beta", "cc.beta", "Parameter beta", "beta", "%", ())
-            >>> [beta.is_called(name) for name in ("beta", "point.beta", "cc.beta", "flows.web.cc.beta", "loss")]
-            [True, True, True, True, False]
-        """
-        if name in (self.name, self.key, self.name.removeprefix("point.")):
-            return True
-        algorithm, _, parameter = self.key.rpartition(".")
-        return algorithm == ALGORITHM and (name in (parameter, f"point.{parameter}") or name.endswith(f".{self.key}"))
-
     def said(self, text: str) -> str:
         """Return a level in words.
 
@@ -159,12 +146,7 @@ def _words(key: str) -> tuple[str, str]:
     """Return what a key path is called on an axis, and before a value."""
     if key in (ALGORITHM, FLOW):
         return {"cc": "Congestion control", "flow": "Flow"}[key], ""
-    if key.startswith(f"{ALGORITHM}."):
-        name = key.removeprefix(f"{ALGORITHM}.")
-        return f"Parameter {name}", name
     parts = key.replace("_", " ").split(".")
-    if len(parts) == 4 and parts[2] == ALGORITHM:
-        return f"Parameter {parts[3]} of {parts[1]}", f"{parts[1]} {parts[3]}"
     last = parts[-1]
     if last == "cc" and len(parts) == 3:
         return f"Congestion control of {parts[1]}", f"{parts[1]} by"

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perigee_link::{DelaySpec, LinkSpec, LossSpec, RateSpec};
+use perigee_link::{AqmSpec, DelaySpec, LinkSpec, LossSpec, QueueSpec, RateSpec};
 use perigee_units::{Bytes, Rate};
 
 use super::delay::{delay, loaded, DELAY, LOADED};
@@ -90,6 +90,9 @@ pub(super) fn read_direction(
     let mean = Rate::from_bps(rate.mean_bps() as u64);
     let (mut queue, limit) = inside(&table, "queue", |node, what| queue(node, what, mean))?.unwrap_or_default();
     queue.bytes_over_time = timeline.limit.map(Arc::new);
+    if let RateSpec::Tdma(_) = rate {
+        check_beside_tdma(&table, &queue)?;
+    }
     let spec = LinkSpec {
         queue,
         rate,
@@ -100,6 +103,20 @@ pub(super) fn read_direction(
         overhead: value::<Bytes>(&table, "overhead", &OVERHEADS)?.map_or(0, |bytes| bytes.as_u64() as u32),
     };
     Ok((spec, limit))
+}
+
+/// Nothing that needs a server of its own stands beside a TDMA channel, which sends in slots.
+fn check_beside_tdma(table: &Reader<'_>, queue: &QueueSpec) -> Result<(), StrictError> {
+    let (what, key) = match queue {
+        QueueSpec { time: Some(_), .. } => ("limit in time", "queue"),
+        QueueSpec { bytes_over_time: Some(_), .. } => ("limit that changes over time", "timeline"),
+        QueueSpec { aqm, .. } if *aqm != AqmSpec::None => ("queue management", "queue"),
+        _ if table.table.has("burst") => ("token bucket", "burst"),
+        _ => return Ok(()),
+    };
+    let message =
+        format!("`{}` gives a {what} to a TDMA channel, whose packets wait at its terminals", table.dotted(key));
+    Err(table.error(key, message, "limit the queue by `bytes` or `packets`; put anything else on a link before it"))
 }
 
 /// The value of a process that has no tables.
@@ -148,7 +165,7 @@ pub(crate) fn forms() -> Vec<&'static Section> {
 
 #[cfg(test)]
 mod tests {
-    use perigee_link::{AqmSpec, CodelSpec, DualPi2Spec, Jitter, PieSpec, RedSpec, RedThresholds};
+    use perigee_link::{CodelSpec, DualPi2Spec, Jitter, PieSpec, RedSpec, RedThresholds};
     use perigee_units::{Ratio, Time};
 
     use super::*;

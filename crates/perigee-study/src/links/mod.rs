@@ -8,6 +8,7 @@ pub(crate) mod process;
 pub mod profile;
 pub(crate) mod queue;
 pub(crate) mod rate;
+pub(crate) mod tdma;
 pub mod trace;
 
 use std::collections::BTreeMap;

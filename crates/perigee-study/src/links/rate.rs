@@ -6,6 +6,7 @@ use perigee_link::{Fluctuation, RateSpec};
 use perigee_units::Rate;
 
 use super::process::{process, traced, Load, ANY_RATE, EVERY, MEMORY};
+use super::tdma::{tdma, TDMA};
 use super::trace;
 use crate::section::{key, required, Form, Key, Kind, Process, Section};
 use crate::strict::{Node, Read, StrictError};
@@ -15,7 +16,11 @@ pub(crate) const RATE: Key = process("rate", &RATES, "How fast it sends; or the 
 static RATES: Process = Process {
     name: "rate",
     plain: Some(&Kind::RateFrom(LEAST_RATE)),
-    forms: &[Form { kind: None, section: &RATE_TRACE }, Form { kind: Some("fluctuating"), section: &FLUCTUATING }],
+    forms: &[
+        Form { kind: None, section: &RATE_TRACE },
+        Form { kind: Some("fluctuating"), section: &FLUCTUATING },
+        Form { kind: Some("tdma"), section: &TDMA },
+    ],
     is_list: false,
 };
 static RATE_TRACE: Section = Section {
@@ -39,8 +44,10 @@ pub(super) fn rate(node: &Node, what: &str, load: &mut Load<'_>) -> Result<RateS
     let Some((kind, table)) = RATES.open(node, what)? else {
         return Rate::read(node, what).map(RateSpec::Constant);
     };
-    if kind.is_none() {
-        return Ok(RateSpec::Trace(Arc::new(traced(&table, load, trace::mahimahi)?)));
+    match kind {
+        None => return Ok(RateSpec::Trace(Arc::new(traced(&table, load, trace::mahimahi)?))),
+        Some("tdma") => return Ok(RateSpec::Tdma(Arc::new(tdma(&table)?))),
+        Some(_) => {}
     }
     let max: Rate = table.table.require_in("max", LEAST_RATE..=MOST_RATE)?;
     let min: Rate = table.table.require_in("min", LEAST_RATE..=max)?;

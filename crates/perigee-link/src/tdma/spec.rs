@@ -1,0 +1,186 @@
+//! What a TDMA channel is made of, as data.
+
+use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Time};
+
+/// A TDMA channel with bandwidth on demand.
+///
+/// A super-frame has `multiframes` multi-frames, each with `slots` slots on `carriers` carriers. Capacity is granted in
+/// *units*: one slot in each multi-frame of a super-frame, so a unit is `payload` bytes per multi-frame.
+///
+/// ```
+/// use perigee_link::TdmaSpec;
+/// use perigee_units::{Bytes, Rate, Time};
+/// let channel = TdmaSpec {
+///     superframe: Time::from_millis(820),
+///     multiframes: 3,
+///     slots: 48,
+///     payload: Bytes::new(1504),
+///     terminals: 22,
+///     fixed: 1,
+///     ..TdmaSpec::default()
+/// };
+/// assert_eq!(channel.unit(), Rate::from_bps(44_019));
+/// assert_eq!(channel.most_units(), 27, "48 less one for each of the 21 other terminals");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct TdmaSpec {
+    /// How long a burst time plan holds.
+    pub superframe: Time,
+    /// Multi-frames in a super-frame; at least 1.
+    pub multiframes: u32,
+    /// Slots of a multi-frame, those of all carriers together; a multiple of `carriers`.
+    pub slots: u32,
+    /// Carriers side by side, with their slots at the same instants. A terminal sends on one at a time.
+    pub carriers: u32,
+    /// What a slot carries, in bytes of packets with the link's overhead; at least 1.
+    pub payload: Bytes,
+    /// Time at the end of a slot in which nothing is sent; less than a slot.
+    pub guard: Time,
+    /// Terminals on the channel, those of the link among them; at least 1.
+    pub terminals: u32,
+    /// Which packets go through one terminal.
+    pub terminal_of: TerminalOf,
+    /// Units of each terminal in every super-frame, requested or not (CRA); `terminals` times this is at most `slots`.
+    pub fixed: u32,
+    /// Most units of a terminal.
+    pub most: Option<u32>,
+    /// What terminals request.
+    pub requests: Requests,
+    /// Time in which a request by rate also drains what waits; `None`: it is about arrivals only. Less than the allocation
+    /// delay makes grants swing.
+    pub drain: Option<Time>,
+    /// Whether units that nobody requested are shared among all terminals (FCA).
+    pub free: bool,
+    /// What each terminal requests that has sent no packet of the link yet (RBDC).
+    pub background: Rate,
+    /// From the end of the interval that a request is about until the request is sent, and in the control centre.
+    pub processing: Time,
+    /// From the control centre's decision until its plan takes effect, without the way to the terminals.
+    pub assignment: Time,
+    /// The way of a request to the control centre and of the plan back.
+    pub propagation: Time,
+}
+
+/// Which packets of a link go through one terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TerminalOf {
+    /// All.
+    #[default]
+    Link,
+    /// Those of a flow. Where there are more flows than terminals, the terminals are given to them in turn.
+    Flow,
+}
+
+/// What a terminal requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Requests {
+    /// Nothing.
+    None,
+    /// The rate of the arrivals in the super-frame before the request (RBDC).
+    #[default]
+    Rate,
+    /// The bytes that wait and have no slots yet (VBDC).
+    Volume,
+    /// Both: the rate, and a volume for what the rate does not cover.
+    RateAndVolume,
+}
+
+impl Requests {
+    pub(crate) fn rate(self) -> bool {
+        matches!(self, Self::Rate | Self::RateAndVolume)
+    }
+
+    pub(crate) fn volume(self) -> bool {
+        matches!(self, Self::Volume | Self::RateAndVolume)
+    }
+}
+
+impl Default for TdmaSpec {
+    /// A super-frame of one slot of 1500 bytes per second for one terminal that requests its rate.
+    fn default() -> Self {
+        Self {
+            superframe: Time::from_secs(1),
+            multiframes: 1,
+            slots: 1,
+            carriers: 1,
+            payload: Bytes::new(1500),
+            guard: Time::ZERO,
+            terminals: 1,
+            terminal_of: TerminalOf::Link,
+            fixed: 0,
+            most: None,
+            requests: Requests::Rate,
+            drain: None,
+            free: false,
+            background: Rate::ZERO,
+            processing: Time::ZERO,
+            assignment: Time::ZERO,
+            propagation: Time::ZERO,
+        }
+    }
+}
+
+impl TdmaSpec {
+    /// The rate of one unit, rounded down.
+    pub fn unit(&self) -> Rate {
+        self.rate_of(1)
+    }
+
+    /// The rate of so many units, rounded down.
+    pub(crate) fn rate_of(&self, units: u32) -> Rate {
+        let bits = u128::from(self.unit_bytes()) * 8 * u128::from(units);
+        Rate::from_bps((bits * 1_000_000_000 / u128::from(self.superframe.as_nanos().max(1))) as u64)
+    }
+
+    /// How long it takes from the end of the interval that a request is about until the plan that answers it takes effect.
+    pub fn allocation_delay(&self) -> Time {
+        self.processing + self.assignment + self.propagation
+    }
+
+    /// Slots one after the other in a multi-frame.
+    pub(crate) fn slots_in_line(&self) -> u32 {
+        (self.slots / self.carriers.max(1)).max(1)
+    }
+
+    /// The most units that a terminal can have: what the fixed parts of the others leave, `most`, and one carrier at a time.
+    pub fn most_units(&self) -> u32 {
+        let others = (self.terminals.max(1) - 1).saturating_mul(self.fixed);
+        self.slots.saturating_sub(others).min(self.most.unwrap_or(u32::MAX)).min(self.slots_in_line())
+    }
+
+    /// The most that all terminals of the link can have together.
+    pub fn most_rate(&self) -> Rate {
+        let units = match self.terminal_of {
+            TerminalOf::Link => self.most_units(),
+            TerminalOf::Flow => self.slots.min(self.terminals.saturating_mul(self.most_units())),
+        };
+        self.rate_of(units)
+    }
+
+    /// Bytes of a unit in a super-frame.
+    pub(crate) fn unit_bytes(&self) -> u64 {
+        self.payload.as_u64() * u64::from(self.multiframes)
+    }
+}
+
+encode_struct!(TdmaSpec {
+    superframe,
+    multiframes,
+    slots,
+    carriers,
+    payload,
+    guard,
+    terminals,
+    terminal_of,
+    fixed,
+    most,
+    requests,
+    drain,
+    free,
+    background,
+    processing,
+    assignment,
+    propagation,
+});
+encode_enum!(TerminalOf { Link, Flow });
+encode_enum!(Requests { None, Rate, Volume, RateAndVolume });

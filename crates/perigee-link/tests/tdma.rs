@@ -1,0 +1,448 @@
+//! Laws of bandwidth on demand, and each packet's departure against a second, plain implementation.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use perigee_link::{Ecn, Exit, Link, LinkSpec, Offered, Packet, QueueSpec, RateSpec, Requests, TdmaSpec, TerminalOf};
+use perigee_units::{Bytes, Rate, Stream, Time};
+use proptest::prelude::*;
+
+const SEED: u64 = 7;
+
+fn ms(t: u64) -> Time {
+    Time::from_millis(t)
+}
+
+fn spec(tdma: &TdmaSpec) -> LinkSpec {
+    LinkSpec { rate: RateSpec::Tdma(Arc::new(tdma.clone())), ..LinkSpec::constant(Rate::ZERO, Time::ZERO) }
+}
+
+fn link(tdma: &TdmaSpec) -> Link<usize> {
+    Link::new(&spec(tdma), SEED, "up")
+}
+
+/// A packet: when it arrives, its flow, its size.
+type Arrival = (Time, u32, u32);
+
+fn offer(link: &mut Link<usize>, number: usize, (at, flow, bytes): Arrival) -> Offered {
+    link.offer(at, Packet { bytes, flow, ecn: Ecn::NotCapable, token: number })
+}
+
+/// What leaves the link by `until`: number, flow, size and instant of each packet.
+fn delivered(link: &mut Link<usize>, until: Time) -> Vec<(usize, u32, u32, Time)> {
+    let exits = std::iter::from_fn(|| link.poll(until));
+    exits
+        .map(|exit| match exit {
+            Exit::Delivered(d) => (d.packet.token, d.packet.flow, d.packet.bytes, d.at),
+            Exit::Dropped(_) => panic!("no loss is set"),
+        })
+        .collect()
+}
+
+fn departures(tdma: &TdmaSpec, arrivals: &[Arrival]) -> Vec<(usize, u32, u32, Time)> {
+    let mut link = link(tdma);
+    for (i, arrival) in arrivals.iter().enumerate() {
+        assert_eq!(offer(&mut link, i, *arrival), Offered::Queued);
+    }
+    delivered(&mut link, Time::from_secs(100_000))
+}
+
+/// Packets of one size at a constant interval.
+fn steady(flow: u32, bytes: u32, from: Time, every: Time, count: u64) -> Vec<Arrival> {
+    (0..count).map(|i| (from + every * i, flow, bytes)).collect()
+}
+
+fn channels() -> impl Strategy<Value = TdmaSpec> {
+    let frame = (100u64..400, 1u32..4, 1u32..12, 1u32..4, 300u64..1600);
+    let demand = (1u32..5, any::<bool>(), 0u32..3, any::<bool>(), prop_oneof![Just(0), 0u64..500_000], 0u64..900);
+    let requests = prop_oneof![Just(Requests::Rate), Just(Requests::Volume), Just(Requests::RateAndVolume)];
+    let requests = (requests, prop::option::of(50u64..3_000));
+    (frame, demand, requests, prop::option::of(1u32..8)).prop_map(|(frame, demand, (requests, drain), most)| {
+        let (superframe, multiframes, in_line, carriers, payload) = frame;
+        let (terminals, by_flow, fixed, free, background, delay) = demand;
+        let slots = in_line * carriers;
+        // The rest of a backlog is never requested by rate alone, and rates come before volumes.
+        let least = u32::from(requests == Requests::Rate || background > 0);
+        let terminals = terminals.min(slots);
+        TdmaSpec {
+            superframe: ms(superframe),
+            multiframes,
+            slots,
+            carriers,
+            payload: Bytes::new(payload),
+            guard: Time::from_micros(100),
+            terminals,
+            terminal_of: if by_flow { TerminalOf::Flow } else { TerminalOf::Link },
+            fixed: fixed.max(least).min(slots / terminals).min(in_line),
+            most: most.map(|most| most.max(fixed.max(least)).min(in_line)),
+            requests,
+            drain: drain.map(ms),
+            free,
+            background: Rate::from_bps(background),
+            processing: ms(delay / 3),
+            assignment: ms(delay / 3),
+            propagation: ms(delay - 2 * (delay / 3)),
+        }
+    })
+}
+
+/// Random arrivals within two seconds, in the order of time.
+fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
+    prop::collection::vec((0u64..2_000_000, 0u32..4, 40u32..1500), 1..40).prop_map(|packets| {
+        let mut packets: Vec<Arrival> =
+            packets.into_iter().map(|(at, flow, bytes)| (Time::from_micros(at), flow, bytes)).collect();
+        packets.sort_by_key(|(at, ..)| *at);
+        packets
+    })
+}
+
+/// A second implementation: slot by slot, all in whole nanoseconds of the channel's own clock.
+struct Oracle<'a> {
+    tdma: &'a TdmaSpec,
+    arrivals: Vec<Arrival>,
+    queues: Vec<VecDeque<(usize, u64)>>,
+    /// Units by super-frame and terminal.
+    plans: Vec<Vec<u64>>,
+    left_at: Vec<(usize, u64)>,
+}
+
+impl Oracle<'_> {
+    fn departures(tdma: &TdmaSpec, arrivals: &[Arrival]) -> Vec<(usize, Time)> {
+        let p = tdma.superframe.as_nanos();
+        let shift = Stream::new(SEED, "link/up/tdma/phase").below(p);
+        let shifted = arrivals.iter().map(|(at, flow, bytes)| (*at + Time::from_nanos(shift), *flow, *bytes)).collect();
+        let queues = vec![VecDeque::new(); tdma.terminals as usize];
+        let mut oracle = Oracle { tdma, arrivals: shifted, queues, plans: Vec::new(), left_at: Vec::new() };
+        oracle.run();
+        oracle.left_at.sort_unstable();
+        oracle.left_at.iter().map(|(packet, at)| (*packet, Time::from_nanos(at - shift))).collect()
+    }
+
+    /// The terminals of the flows, in the order in which these come.
+    fn terminal_of(&self, packet: usize) -> usize {
+        if self.tdma.terminal_of == TerminalOf::Link {
+            return 0;
+        }
+        let mut flows: Vec<u32> = Vec::new();
+        for (_, flow, _) in &self.arrivals[..=packet] {
+            if !flows.contains(flow) {
+                flows.push(*flow);
+            }
+        }
+        let flow = self.arrivals[packet].1;
+        flows.iter().position(|known| *known == flow).unwrap() % self.tdma.terminals as usize
+    }
+
+    fn slot_begin(&self, superframe: u64, slot: u64) -> u64 {
+        let p = self.tdma.superframe.as_nanos();
+        let count = u64::from(self.tdma.multiframes) * u64::from(self.tdma.slots / self.tdma.carriers);
+        superframe * p + p * slot / count
+    }
+
+    /// All instants in order: requests before bursts, both before the arrivals of that instant.
+    fn run(&mut self) {
+        let in_line = u64::from(self.tdma.slots / self.tdma.carriers);
+        let count = u64::from(self.tdma.multiframes) * in_line;
+        let delay = (self.tdma.processing + self.tdma.assignment + self.tdma.propagation).as_nanos();
+        let p = self.tdma.superframe.as_nanos();
+        let mut arrived = vec![0u64; self.queues.len()];
+        let (mut next, mut superframe, mut slot) = (0, 0u64, 0u64);
+        while self.left_at.len() < self.arrivals.len() {
+            let request = (self.plans.len() as u64 * p).saturating_sub(delay);
+            let burst = self.slot_begin(superframe, slot);
+            let arrival = self.arrivals.get(next).map_or(u64::MAX, |(at, ..)| at.as_nanos());
+            if request <= burst && request <= arrival {
+                let plan = self.plan(&arrived, request);
+                self.plans.push(plan);
+                arrived.fill(0);
+            } else if burst <= arrival {
+                for terminal in 0..self.queues.len() {
+                    if self.has_slot(superframe, terminal, slot % in_line) {
+                        self.burst(terminal, self.slot_begin(superframe, slot + 1) - self.tdma.guard.as_nanos());
+                    }
+                }
+                slot += 1;
+                if slot == count {
+                    (superframe, slot) = (superframe + 1, 0);
+                }
+            } else {
+                let terminal = self.terminal_of(next);
+                let bytes = u64::from(self.arrivals[next].2);
+                self.queues[terminal].push_back((next, bytes));
+                arrived[terminal] += bytes;
+                next += 1;
+            }
+        }
+    }
+
+    fn burst(&mut self, terminal: usize, end: u64) {
+        let mut room = self.tdma.payload.as_u64();
+        while room > 0 {
+            let Some((packet, left)) = self.queues[terminal].front_mut() else { return };
+            let sent = room.min(*left);
+            (room, *left) = (room - sent, *left - sent);
+            if *left == 0 {
+                self.left_at.push((*packet, end));
+                self.queues[terminal].pop_front();
+            }
+        }
+    }
+
+    /// Whether the terminal has a slot at this place of a multi-frame: its units follow those of the terminals before it.
+    fn has_slot(&self, superframe: u64, terminal: usize, place: u64) -> bool {
+        let in_line = u64::from(self.tdma.slots / self.tdma.carriers);
+        let gcd = |mut a: u64, mut b: u64| {
+            while b > 0 {
+                (a, b) = (b, a % b);
+            }
+            a
+        };
+        let near = ((in_line as f64 * 0.618_034).round() as u64).max(1);
+        let step = (near..=2 * near + in_line).find(|step| gcd(*step, in_line) == 1).unwrap();
+        let units = &self.plans[superframe as usize];
+        let before: u64 = units[..terminal].iter().sum();
+        (before..before + units[terminal]).any(|unit| unit * step % in_line == place)
+    }
+
+    /// Units one by one: to who has least of those who want more, by category.
+    fn plan(&self, arrived: &[u64], now: u64) -> Vec<u64> {
+        let tdma = self.tdma;
+        let (n, number) = (self.queues.len(), self.plans.len());
+        let unit = tdma.payload.as_u64() * u64::from(tdma.multiframes);
+        let most = u64::from(tdma.most_units());
+        let fixed = u64::from(tdma.fixed);
+        let known = self.known_terminals(now);
+        let units_for = |bytes: u64| bytes.div_ceil(unit).saturating_sub(fixed);
+        let (mut rate, mut volume) = (vec![0; n], vec![0; n]);
+        for i in 0..n {
+            if i >= known {
+                rate[i] = units_for(tdma.background.bytes_in(tdma.superframe).as_u64());
+                continue;
+            }
+            let waiting: u64 = self.queues[i].iter().map(|(_, left)| left).sum();
+            let uncovered = waiting.saturating_sub(self.slots_ahead(i, now) * tdma.payload.as_u64());
+            if tdma.requests != Requests::Volume {
+                let drained = tdma.drain.map_or(0, |drain| {
+                    let part = u128::from(waiting) * u128::from(tdma.superframe.as_nanos());
+                    waiting.min(part.div_ceil(u128::from(drain.as_nanos())) as u64)
+                });
+                rate[i] = units_for(arrived[i] + drained);
+            }
+            if tdma.requests != Requests::Rate {
+                volume[i] = units_for(uncovered.saturating_sub(rate[i] * unit));
+            }
+        }
+        let mut granted = vec![fixed; n];
+        let mut left = u64::from(tdma.slots) - fixed * n as u64;
+        let free = if tdma.free { u64::MAX / 2 } else { 0 };
+        for goal in [
+            rate.iter().map(|r| fixed + r).collect::<Vec<_>>(),
+            rate.iter().zip(&volume).map(|(r, v)| fixed + r + v).collect(),
+            vec![free; n],
+        ] {
+            let mut given = vec![0; n];
+            let turn = |i: usize| (i + n - number % n) % n;
+            while left > 0 {
+                let wanting = (0..n).filter(|i| granted[*i] < goal[*i].min(most));
+                let Some(i) = wanting.min_by_key(|i| (given[*i], turn(*i))) else { break };
+                (granted[i], given[i], left) = (granted[i] + 1, given[i] + 1, left - 1);
+            }
+        }
+        granted
+    }
+
+    fn known_terminals(&self, now: u64) -> usize {
+        let come = self.arrivals.iter().take_while(|(at, ..)| at.as_nanos() < now).count();
+        let of_flows = (0..come).map(|packet| self.terminal_of(packet) + 1).max().unwrap_or(0);
+        of_flows.max(usize::from(self.tdma.terminal_of == TerminalOf::Link))
+    }
+
+    fn slots_ahead(&self, terminal: usize, now: u64) -> u64 {
+        let in_line = u64::from(self.tdma.slots / self.tdma.carriers);
+        let count = u64::from(self.tdma.multiframes) * in_line;
+        let current = now / self.tdma.superframe.as_nanos();
+        let all =
+            (current..self.plans.len() as u64).flat_map(|superframe| (0..count).map(move |slot| (superframe, slot)));
+        let ahead = all.filter(|(superframe, slot)| {
+            self.slot_begin(*superframe, *slot) >= now && self.has_slot(*superframe, terminal, slot % in_line)
+        });
+        ahead.count() as u64
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn each_packet_leaves_when_a_plain_implementation_says(tdma in channels(), arrivals in arrivals()) {
+        let mut found: Vec<_> = departures(&tdma, &arrivals).into_iter().map(|(packet, _, _, at)| (packet, at)).collect();
+        found.sort_unstable();
+        prop_assert_eq!(found, Oracle::departures(&tdma, &arrivals));
+    }
+
+    #[test]
+    fn a_driver_that_polls_late_gets_the_same_instants(tdma in channels(), arrivals in arrivals()) {
+        let mut timely = link(&tdma);
+        let mut found = Vec::new();
+        for (i, arrival) in arrivals.iter().enumerate() {
+            while let Some(at) = timely.next_event().filter(|at| *at <= arrival.0) {
+                found.extend(delivered(&mut timely, at));
+            }
+            offer(&mut timely, i, *arrival);
+        }
+        while let Some(at) = timely.next_event() {
+            found.extend(delivered(&mut timely, at));
+        }
+        prop_assert_eq!(found, departures(&tdma, &arrivals));
+    }
+
+    #[test]
+    fn a_super_frame_carries_no_more_than_the_channel(tdma in channels(), arrivals in arrivals()) {
+        let found = departures(&tdma, &arrivals);
+        prop_assert_eq!(found.len(), arrivals.len(), "every packet leaves");
+        let most = tdma.payload.as_u64() * u64::from(tdma.multiframes) * u64::from(tdma.slots);
+        for (_, _, _, begin) in &found {
+            let end = *begin + tdma.superframe;
+            let within = found.iter().filter(|(_, _, _, at)| at >= begin && *at < end);
+            let bytes: u64 = within.map(|(_, _, bytes, _)| u64::from(*bytes)).sum();
+            // A packet may have been sent in part before.
+            prop_assert!(bytes <= most + 1500 * u64::from(tdma.terminals), "{bytes} of {most}");
+        }
+    }
+}
+
+/// Eight terminals of their own flow, one unit each for certain, 40 units of 16 kbit/s.
+fn shared() -> TdmaSpec {
+    TdmaSpec {
+        superframe: ms(500),
+        multiframes: 2,
+        slots: 40,
+        payload: Bytes::new(500),
+        terminals: 8,
+        terminal_of: TerminalOf::Flow,
+        fixed: 1,
+        processing: ms(100),
+        assignment: ms(400),
+        propagation: ms(250),
+        ..TdmaSpec::default()
+    }
+}
+
+#[test]
+fn the_fixed_part_is_there_whatever_the_others_ask() {
+    let tdma = shared();
+    let mut arrivals: Vec<_> = (1..8).flat_map(|flow| steady(flow, 1000, Time::ZERO, ms(2), 5_000)).collect();
+    arrivals.extend(steady(0, 100, ms(1), ms(90), 100));
+    arrivals.sort_by_key(|(at, ..)| *at);
+    for (number, flow, _, at) in departures(&tdma, &arrivals) {
+        let wait = at - arrivals[number].0;
+        // A slot in each multi-frame of 250 ms; where it lies in it, changes from super-frame to super-frame.
+        assert!(flow > 0 || wait <= ms(500), "packet {number} waits {wait:?}");
+    }
+}
+
+#[test]
+fn a_request_is_answered_after_the_allocation_delay() {
+    let tdma = TdmaSpec { terminal_of: TerminalOf::Link, ..shared() };
+    // The fixed part carries the first two packets: a window that ends with them asks for nothing.
+    for begin in (0..40).map(|i| ms(5_000 + 13 * i)) {
+        let mut link = link(&tdma);
+        // 200 kbit/s.
+        for (i, arrival) in steady(0, 500, begin, ms(20), 400).into_iter().enumerate() {
+            offer(&mut link, i, arrival);
+        }
+        let fixed = link.rate_at(begin);
+        let rises = (0..8_000u64).map(|t| begin + ms(t)).find(|t| link.rate_at(*t) > fixed).unwrap();
+        let (least, most) = (begin + ms(750), begin + ms(750) + ms(501) + ms(40));
+        assert!(rises > least && rises <= most, "begun at {begin:?}, granted at {rises:?}");
+    }
+}
+
+#[test]
+fn traffic_of_a_constant_rate_gets_the_units_that_carry_it() {
+    let tdma = TdmaSpec { terminal_of: TerminalOf::Link, ..shared() };
+    // 25 packets of 500 bytes in each super-frame: 12.5 units.
+    let arrivals = steady(0, 500, ms(3), ms(20), 1_000);
+    let mut link = link(&tdma);
+    for (i, arrival) in arrivals.iter().enumerate() {
+        offer(&mut link, i, *arrival);
+        if arrival.0 > ms(2_000) {
+            assert_eq!(link.rate_at(arrival.0), Rate::from_bps(13 * 16_000));
+        }
+    }
+}
+
+#[test]
+fn volume_requests_drain_a_backlog_and_no_unit_more() {
+    let tdma = TdmaSpec { terminal_of: TerminalOf::Link, requests: Requests::Volume, ..shared() };
+    let mut link = link(&tdma);
+    for i in 0..100 {
+        offer(&mut link, i, (ms(10_000), 0, 1_000));
+    }
+    let found = delivered(&mut link, ms(60_000));
+    assert_eq!(found.len(), 100);
+    // 100 kB are 100 units; 33 are the most in a super-frame, and the first answer comes within 1.25 s.
+    assert!(found.last().unwrap().3 <= ms(10_000 + 1_250 + 3 * 500 + 250), "{:?}", found.last());
+    assert_eq!(link.rate_at(ms(15_000)), tdma.unit(), "then there is the fixed part");
+}
+
+#[test]
+fn a_rate_request_that_drains_empties_a_standing_backlog_and_one_that_does_not_keeps_it() {
+    let waiting = |drain| {
+        let mut link = link(&TdmaSpec { terminal_of: TerminalOf::Link, drain, ..shared() });
+        // 192 kbit/s are 12 units, and 40 kB are there from the beginning.
+        (0..40).for_each(|i| assert_eq!(offer(&mut link, i, (ms(4_000), 0, 1_000)), Offered::Queued));
+        for (i, arrival) in steady(0, 240, ms(4_000), ms(10), 2_000).into_iter().enumerate() {
+            offer(&mut link, 40 + i, arrival);
+        }
+        link.queue_bytes(ms(23_990))
+    };
+    // What comes in a multi-frame, and what half of the drain's rounding leaves.
+    assert!(waiting(Some(ms(1_500))) < 10_000, "{}", waiting(Some(ms(1_500))));
+    assert!(waiting(None) > 30_000, "{}", waiting(None));
+}
+
+#[test]
+fn equals_get_equal_parts() {
+    let tdma = TdmaSpec { slots: 39, ..shared() };
+    let mut arrivals: Vec<_> = (0..8).flat_map(|flow| steady(flow, 500, ms(1), ms(20), 2_000)).collect();
+    arrivals.sort_by_key(|(at, ..)| *at);
+    let mut link = link(&tdma);
+    for (i, arrival) in arrivals.iter().enumerate() {
+        offer(&mut link, i, *arrival);
+    }
+    let mut bytes = [0u64; 8];
+    for (_, flow, size, _) in delivered(&mut link, ms(40_000)) {
+        bytes[flow as usize] += u64::from(size);
+    }
+    // 200 kbit/s each wanted, 78 kbit/s each there; a unit in a super-frame is 1000 bytes.
+    let (least, most) = (bytes.iter().min().unwrap(), bytes.iter().max().unwrap());
+    assert!(most - least <= 2_500, "{bytes:?}");
+    assert!(*least > 380_000, "{bytes:?}");
+}
+
+#[test]
+fn limits_hold_at_each_terminal() {
+    let queue = QueueSpec { bytes: Some(Bytes::new(5_000)), packets: Some(9), ..QueueSpec::default() };
+    let mut link: Link<usize> = Link::new(&LinkSpec { queue, ..spec(&shared()) }, SEED, "up");
+    let accepted = |link: &mut Link<usize>, flow, bytes| {
+        (0..20).filter(|i| offer(link, *i, (ms(1), flow, bytes)) == Offered::Queued).count()
+    };
+    assert_eq!(accepted(&mut link, 0, 1_000), 5);
+    assert_eq!(accepted(&mut link, 1, 1_000), 5, "the other terminal's queue is its own");
+    assert_eq!(accepted(&mut link, 2, 100), 9);
+    assert_eq!(link.counters().dropped, [41, 0, 0]);
+}
+
+#[test]
+fn a_long_silence_changes_nothing_but_the_time() {
+    let tdma = TdmaSpec { terminal_of: TerminalOf::Link, ..shared() };
+    let traffic = |begin: u64| -> Vec<Time> {
+        let arrivals = steady(0, 500, ms(begin), ms(20), 50);
+        departures(&tdma, &arrivals).into_iter().map(|(_, _, _, at)| at - ms(begin)).collect()
+    };
+    // Whole super-frames apart, so that the phase is the same.
+    assert_eq!(traffic(5_000), traffic(5_000 + 500 * 100_000));
+}

@@ -1,0 +1,192 @@
+//! A TDMA channel with bandwidth on demand: its keys, and how they are read.
+
+use perigee_link::{Requests, TdmaSpec, TerminalOf};
+use perigee_units::{Bytes, Time};
+
+use super::process::{ANY_RATE, ANY_TIME, MOST_INTERVAL};
+use crate::reader::Reader;
+use crate::section::{key, required, Kind, Section};
+use crate::strict::StrictError;
+
+pub(super) static TDMA: Section = Section {
+    name: "rate, tdma",
+    keys: &[
+        required("superframe", Kind::Time { min: Time::from_millis(1), max: MOST_INTERVAL }, "How long a burst time plan holds."),
+        key("multiframes", COUNT, "1", "Multi-frames in a super-frame. Capacity is granted in units of one slot in each of them."),
+        required("slots", COUNT, "Slots of a multi-frame, those of all carriers together."),
+        key("carriers", COUNT, "1", "Carriers side by side; a terminal sends on one at a time."),
+        required("payload", Kind::Size { min: Bytes::new(1), max: Bytes::new(1 << 20) }, "What a slot carries, in bytes of packets with `overhead`."),
+        key("guard", ANY_TIME, "0 s", "Time at the end of a slot in which nothing is sent."),
+        key("terminals", COUNT, "1", "Terminals on the channel, those of the link among them."),
+        key("terminal", Kind::Word(&["link", "flow"]), "link", "`link`: one terminal sends all packets of the link. `flow`: each flow has its own."),
+        key("fixed", Kind::Integer { min: 0, max: MOST }, "0", "Units that each terminal has in every super-frame (CRA)."),
+        key("most", COUNT, "", "Most units of a terminal. Not given: what the fixed parts of the others leave."),
+        key("requests", Kind::Word(&["rate", "volume", "both", "none"]), "rate", "What a terminal requests each super-frame: the rate of the arrivals in the last one (RBDC), the bytes that wait and have no slots yet (VBDC), both, or nothing."),
+        key("drain", Kind::Time { min: Time::from_millis(1), max: MOST_INTERVAL }, "", "Time in which a request by rate also drains what waits; below the sum of `processing`, `assignment` and `propagation` grants swing. Not given: it is about arrivals only."),
+        key("free", Kind::Bool, "false", "Units that nobody requested are shared among all terminals (FCA)."),
+        key("background", ANY_RATE, "0 bit/s", "What each terminal requests through which no flow of the study goes."),
+        key("processing", ANY_TIME, "0 s", "Part of the time from the end of the interval that a request is about until its plan takes effect: in terminal and control centre."),
+        key("assignment", ANY_TIME, "0 s", "Part of that time: from the decision until the plan takes effect."),
+        key("propagation", ANY_TIME, "0 s", "Part of that time: the way of the request and of the plan."),
+    ],
+};
+
+/// Most slots, terminals and the like.
+const MOST: u64 = 1 << 20;
+const COUNT: Kind = Kind::Integer { min: 1, max: MOST };
+
+/// Reads a channel, and refuses what cannot be.
+pub(super) fn tdma(table: &Reader<'_>) -> Result<TdmaSpec, StrictError> {
+    let requests = match table.get::<String>("requests")?.as_str() {
+        "volume" => Requests::Volume,
+        "both" => Requests::RateAndVolume,
+        "none" => Requests::None,
+        _ => Requests::Rate,
+    };
+    let terminal_of = match table.get::<String>("terminal")?.as_str() {
+        "flow" => TerminalOf::Flow,
+        _ => TerminalOf::Link,
+    };
+    let spec = TdmaSpec {
+        superframe: table.get("superframe")?,
+        multiframes: table.get("multiframes")?,
+        slots: table.get("slots")?,
+        carriers: table.get("carriers")?,
+        payload: table.get("payload")?,
+        guard: table.get("guard")?,
+        terminals: table.get("terminals")?,
+        terminal_of,
+        fixed: table.get("fixed")?,
+        most: table.table.get("most")?,
+        requests,
+        drain: table.table.get("drain")?,
+        free: table.get("free")?,
+        background: table.get("background")?,
+        processing: table.get("processing")?,
+        assignment: table.get("assignment")?,
+        propagation: table.get("propagation")?,
+    };
+    check_frame(table, &spec)?;
+    check_demand(table, &spec)?;
+    Ok(spec)
+}
+
+/// The super-frame has whole slots, each longer than its guard time.
+fn check_frame(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
+    let TdmaSpec { superframe, multiframes, slots, carriers, guard, .. } = spec;
+    if slots % carriers != 0 {
+        let message = format!("{slots} slots cannot be laid on {carriers} carriers alike");
+        return Err(table.error("slots", message, "make `slots` a multiple of `carriers`"));
+    }
+    let in_line = u64::from(*multiframes) * u64::from(slots / carriers);
+    let slot = Time::from_nanos(superframe.as_nanos() / in_line);
+    if slot < LEAST_SLOT || slot <= *guard {
+        let message =
+            format!("a super-frame of {superframe} has {in_line} slots one after the other, so each takes {slot}");
+        let fix = format!(
+            "make it longer than `guard` ({guard}) and at least {LEAST_SLOT}: fewer slots, or a longer super-frame"
+        );
+        return Err(table.error("superframe", message, fix));
+    }
+    Ok(())
+}
+
+/// The fixed parts have room, and every terminal can get what it waits for.
+fn check_demand(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
+    let TdmaSpec { slots, carriers, terminals, fixed, most, requests, .. } = spec;
+    if u64::from(*terminals) * u64::from(*fixed) > u64::from(*slots) {
+        let message =
+            format!("{terminals} terminals with {fixed} fixed units each need more than the {slots} slots there are");
+        return Err(table.error(
+            "fixed",
+            message,
+            "lower `fixed` or `terminals`, or give the multi-frame more `slots`",
+        ));
+    }
+    let limit = most.unwrap_or(u32::MAX).min(slots / carriers);
+    if *fixed > limit {
+        let message = format!("{fixed} fixed units are more than the {limit} that a terminal can have");
+        return Err(table.error(
+            "fixed",
+            message,
+            "lower `fixed`, or raise `most`; a terminal sends on one carrier at a time",
+        ));
+    }
+    let why = match requests {
+        Requests::None => "a terminal that requests nothing never sends",
+        Requests::Rate if spec.drain.is_none() => "what a request by rate leaves over is never requested again",
+        _ if spec.background.as_bps() > 0 => {
+            "the rates of `background` come before the volumes that a terminal requests"
+        }
+        _ => return Ok(()),
+    };
+    if *fixed == 0 && !(spec.free && *requests == Requests::None) {
+        let message = format!("without fixed units packets may wait for ever: {why}");
+        return Err(table.error("fixed", message, "set `fixed = 1` or more"));
+    }
+    Ok(())
+}
+
+/// Shortest slot: at less, instants in whole nanoseconds would be coarse.
+const LEAST_SLOT: Time = Time::from_micros(1);
+
+#[cfg(test)]
+mod tests {
+    use super::super::direction::read_link_spec;
+    use crate::strict;
+    use perigee_link::{LinkSpec, RateSpec, Requests};
+    use perigee_units::Time;
+
+    fn read(channel: &str, beside: &str) -> Result<LinkSpec, String> {
+        let text = format!("rate = {{ kind = \"tdma\", superframe = \"820 ms\", payload = \"1 kB\", {channel} }}\ndelay = \"270 ms\"\n{beside}");
+        let tree = strict::parse(&text, "f.toml").map_err(|e| e.to_string())?;
+        read_link_spec(&tree, "", &mut |_| Err("no files".to_owned())).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_channel_is_read_with_its_defaults() {
+        let spec = read("slots = 48, fixed = 1, terminals = 22, assignment = \"820 ms\"", "queue = \"1 MB\"").unwrap();
+        let RateSpec::Tdma(tdma) = spec.rate else { panic!("{:?}", spec.rate) };
+        assert_eq!((tdma.slots, tdma.terminals, tdma.requests), (48, 22, Requests::Rate));
+        assert_eq!(tdma.allocation_delay(), Time::from_millis(820));
+    }
+
+    #[test]
+    fn a_channel_that_cannot_be_names_its_line_and_its_fix() {
+        let message = |channel: &str| read(channel, "").unwrap_err();
+        assert_eq!(
+            message("slots = 48, terminals = 22, fixed = 3"),
+            "f.toml:1: 22 terminals with 3 fixed units each need more than the 48 slots there are; lower `fixed` or `terminals`, or give the multi-frame more `slots`"
+        );
+        assert_eq!(
+            message("slots = 48, carriers = 5, fixed = 1"),
+            "f.toml:1: 48 slots cannot be laid on 5 carriers alike; make `slots` a multiple of `carriers`"
+        );
+        assert_eq!(
+            message("slots = 48, guard = \"20 ms\", fixed = 1"),
+            "f.toml:1: a super-frame of 820 ms has 48 slots one after the other, so each takes 17083.333 us; make it longer than `guard` (20 ms) and at least 1 us: fewer slots, or a longer super-frame"
+        );
+        assert_eq!(
+            message("slots = 48, carriers = 24, fixed = 3"),
+            "f.toml:1: 3 fixed units are more than the 2 that a terminal can have; lower `fixed`, or raise `most`; a terminal sends on one carrier at a time"
+        );
+        assert_eq!(
+            message("slots = 48"),
+            "f.toml:1: without fixed units packets may wait for ever: what a request by rate leaves over is never requested again; set `fixed = 1` or more"
+        );
+        assert_eq!(message("slots = 0"), "f.toml:1: `rate.slots` = 0 is out of range; use a value from 1 to 1048576");
+        assert!(read("slots = 48, requests = \"volume\"", "").is_ok());
+        assert!(read("slots = 48, requests = \"none\", free = true", "").is_ok());
+    }
+
+    #[test]
+    fn what_needs_a_server_stands_on_another_link() {
+        let message = |beside: &str| read("slots = 48, fixed = 1", beside).unwrap_err();
+        assert_eq!(
+            message("queue = { bytes = \"1 MB\", aqm = { kind = \"codel\" } }"),
+            "f.toml:3: `queue` gives a queue management to a TDMA channel, whose packets wait at its terminals; limit the queue by `bytes` or `packets`; put anything else on a link before it"
+        );
+        assert!(message("burst = \"9 kB\"").contains("gives a token bucket"));
+        assert!(message("queue = { time = \"1 s\" }").contains("gives a limit in time"));
+    }
+}
