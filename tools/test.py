@@ -39,7 +39,8 @@ DOC_TESTS = [*CARGO, "--doc", "--no-fail-fast", "--", "--show-output"]
 # Stable Rust has the times of tests behind a flag of nightly's; RUSTC_BOOTSTRAP lets it be given.
 REPORT = ["--show-output", "-Z", "unstable-options", "--report-time"]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-rs", "--durations=10", "--durations-min=1"]
-SIDE_BY_SIDE = ["-m", "not alone and not quiet", "-n"]
+# A worker without tests takes some of another's: a file's tests begin on one worker, and some take a minute each.
+SIDE_BY_SIDE = ["-m", "not alone and not quiet", "--dist", "worksteal", "-n"]
 
 # Programs of Rust tests that find what others have: it counts the objects in the kernel.
 ALONE = {"crates/perigee-bpf/tests/kernel/main.rs"}
