@@ -68,7 +68,7 @@ def test_a_study_that_is_not_there_is_bad_input(perigee: Perigee) -> None:
 
 def test_a_name_that_is_like_no_other_is_answered_with_all_of_them(perigee: Perigee) -> None:
     assert said(perigee("exec", "--link", "moon", "--", "true"), 2).startswith(
-        "error: moon: no profile of that name; use one of geo, gigabit, leo, "
+        "error: moon: no profile of that name; use one of geo, geo-"
     )
 
 

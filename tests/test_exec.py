@@ -144,7 +144,7 @@ def test_a_setting_of_the_link_holds_in_both_directions() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("--link nowhere -- true", "no profile of that name; use one of geo, gigabit, leo"),
+        ("--link nowhere -- true", "no profile of that name; use one of geo, geo-"),
         ("--link geo --set down.rate=20 -- true", '`20` has no unit; write "20 Mbit/s"'),
         ("--link geo --set down.colour=red -- true", "unknown key `down.colour`"),
         ("--link leo --set link.colour=red -- true", "--set link.colour=red: unknown key `down.colour`"),

@@ -4,6 +4,7 @@
 //! they get to its end. A [`LinkSpec`] says what it is made of. Texts that describe links, profiles and recordings are read
 //! by `perigee-study`.
 
+mod acm;
 mod delay;
 mod link;
 mod loss;
@@ -16,6 +17,7 @@ mod steps;
 mod tdma;
 mod wander;
 
+pub use acm::{Acm, Modcod, RainFade, DVB_S2};
 pub use delay::{Body, DelaySpec, Jitter, Loaded, Tail, TailShape};
 pub use link::{Counters, Delivery, DroppedPacket, Exit, Link, Offered, Transit};
 pub use loss::LossSpec;

@@ -49,6 +49,11 @@ impl<T: Copy + PartialEq> Steps<T> {
         period.is_none_or(|p| p > last).then_some(steps)
     }
 
+    /// A value that never changes.
+    pub fn constant(value: T) -> Self {
+        Self { starts: vec![Time::ZERO], values: vec![value], period: None }
+    }
+
     /// The value at an instant.
     pub fn at(&self, t: Time) -> T {
         self.segment(&mut Cursor::default(), t).0

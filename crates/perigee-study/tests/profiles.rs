@@ -54,7 +54,7 @@ fn every_profile_reads_without_error_and_has_its_file_name() {
             seen += 1;
         }
     }
-    assert!(seen >= 10, "{seen} profiles");
+    assert!(seen >= 11, "{seen} profiles");
 }
 
 #[test]
@@ -198,4 +198,22 @@ fn skyplex_has_the_published_mean_round_trip() {
         ("most, ms", trips[trips.len() - 1], 823.0, 833.0),
         ("sd, ms", sd, 74.0, 84.0),
     ]);
+}
+
+#[test]
+fn the_modulation_of_geo_ka_follows_its_rain_event_without_loss() {
+    let text = std::fs::read_to_string(folder().join("geo-ka.toml")).unwrap();
+    let mut load = |name: &str| std::fs::read(folder().join(name)).map_err(|error| error.to_string());
+    let profile = profile::parse(&text, "geo-ka", &mut load).unwrap();
+    let (RateSpec::Trace(rate), [LossSpec::Trace(loss)]) = (&profile.down.rate, &profile.down.loss[..]) else {
+        panic!("{profile:?}")
+    };
+    // 27.5 Mbaud with 16APSK 4/5 at 12 dB, QPSK 1/2 at 2 dB, and as before from 11.53 dB and the hysteresis on.
+    let mbps = |s: u64| rate.at(Time::from_secs(s)).as_mbps();
+    for (s, efficiency) in [(0, 3.165_623), (59, 3.165_623), (290, 0.988_858), (600, 3.165_623)] {
+        assert!((mbps(s) - 27.5 * efficiency).abs() < 1e-3, "{} Mbit/s at {s} s", mbps(s));
+    }
+    // The margin is wider than what the signal falls within the signalling time.
+    assert!(loss.iter().all(|(_, share)| share == Ratio::ZERO));
+    assert_eq!(profile.down.queue.bytes, Some(Bytes::new(6_530_000)));
 }

@@ -72,9 +72,9 @@ pub(super) fn read_direction(
         Some(name) => recording(&table, "timeline", &name, load, trace::timeline)?,
         None => Timeline::default(),
     };
-    let rate = match (beside_timeline(&table, "rate", timeline.rate.is_some())?, timeline.rate) {
+    let (rate, lagging) = match (beside_timeline(&table, "rate", timeline.rate.is_some())?, timeline.rate) {
         (Some(node), _) => rate(node, &table.dotted("rate"), load)?,
-        (None, Some(steps)) => RateSpec::Trace(Arc::new(steps)),
+        (None, Some(steps)) => (RateSpec::Trace(Arc::new(steps)), None),
         (None, None) => return Err(table.table.missing("rate")),
     };
     let delay = match (beside_timeline(&table, "delay", timeline.delay.is_some())?, timeline.delay) {
@@ -86,6 +86,7 @@ pub(super) fn read_direction(
         Some(node) => losses(node, &table.dotted("loss"), load)?,
         None => Vec::new(),
     };
+    loss.extend(lagging);
     loss.extend(timeline.loss.map(|steps| LossSpec::Trace(Arc::new(steps))));
     let mean = Rate::from_bps(rate.mean_bps() as u64);
     let (mut queue, limit) = inside(&table, "queue", |node, what| queue(node, what, mean))?.unwrap_or_default();
@@ -175,6 +176,7 @@ mod tests {
         let tree = strict::parse(text, "f.toml").map_err(|e| e.to_string())?;
         let mut load = |name: &str| match name {
             "bw" => Ok(b"1\n2\n".to_vec()),
+            "fade" => Ok(b"time_s,attenuation_db\n0,0\n10,9\n".to_vec()),
             "csv" => Ok(b"time_s,rate_mbps,loss\n0,1,0\n".to_vec()),
             _ => Err("no such file".to_owned()),
         };
@@ -223,6 +225,25 @@ mod tests {
             with(chain).loss[..],
             [LossSpec::GilbertElliott { good_loss: Ratio::ZERO, bad_loss: Ratio::ONE, .. }]
         ));
+    }
+
+    #[test]
+    fn adaptive_modulation_is_a_rate_with_the_losses_of_its_lag() {
+        let link = |keys: &str| {
+            read(&format!("rate = {{ kind = \"acm\", symbol_rate_mbaud = 10, {keys} }}\ndelay = \"1 ms\""))
+        };
+        let fade = "margin_db = 0, signalling = \"1 s\", fade = \"fade\"";
+        let spec = link(&format!("clear_sky_db = 10.5, {fade}")).unwrap();
+        let (RateSpec::Trace(rate), [LossSpec::Trace(loss)]) = (&spec.rate, &spec.loss[..]) else { panic!("{spec:?}") };
+        let at = |s: u64| (rate.at(Time::from_secs(s)).as_bps(), loss.at(Time::from_secs(s)));
+        // 16APSK 3/4 at 10.5 dB, and QPSK 1/2 at 1.5 dB.
+        assert_eq!(
+            [at(9), at(10), at(11)],
+            [(29_667_280, Ratio::ZERO), (29_667_280, Ratio::ONE), (9_888_580, Ratio::ZERO)]
+        );
+        let rain = "clear_sky_db = 12, median_db = 1, sigma = 1, length = \"60 s\"";
+        assert_eq!(link(rain).unwrap().loss.len(), 1);
+        assert_eq!(link(fade).unwrap_err(), "f.toml:1: `rate.clear_sky_db` is missing; add `clear_sky_db = ...` here");
     }
 
     fn share(share: f64) -> Ratio {

@@ -1,5 +1,6 @@
 //! The links of a scenario: a profile, the study's own values over it, the values of this point over those.
 
+pub(crate) mod acm;
 pub(crate) mod aqm;
 pub(crate) mod delay;
 pub(crate) mod direction;

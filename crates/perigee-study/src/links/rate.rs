@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use perigee_link::{Fluctuation, RateSpec};
+use perigee_link::{Fluctuation, LossSpec, RateSpec};
 use perigee_units::Rate;
 
+use super::acm::{acm, ACM_FILE, ACM_RAIN};
 use super::process::{process, traced, Load, ANY_RATE, EVERY, MEMORY};
 use super::tdma::{tdma, TDMA};
 use super::trace;
+use crate::reader::Reader;
 use crate::section::{key, required, Form, Key, Kind, Process, Section};
 use crate::strict::{Node, Read, StrictError};
 
@@ -20,6 +22,8 @@ static RATES: Process = Process {
         Form { kind: None, section: &RATE_TRACE },
         Form { kind: Some("fluctuating"), section: &FLUCTUATING },
         Form { kind: Some("tdma"), section: &TDMA },
+        Form { kind: Some("acm"), section: &ACM_FILE },
+        Form { kind: Some("acm"), section: &ACM_RAIN },
     ],
     is_list: false,
 };
@@ -40,15 +44,20 @@ static FLUCTUATING: Section = Section {
     ],
 };
 
-pub(super) fn rate(node: &Node, what: &str, load: &mut Load<'_>) -> Result<RateSpec, StrictError> {
+/// Reads a rate, and the loss that comes with it: of what adaptive modulation sends too fast.
+pub(super) fn rate(node: &Node, what: &str, load: &mut Load<'_>) -> Result<(RateSpec, Option<LossSpec>), StrictError> {
     let Some((kind, table)) = RATES.open(node, what)? else {
-        return Rate::read(node, what).map(RateSpec::Constant);
+        return Ok((RateSpec::Constant(Rate::read(node, what)?), None));
     };
     match kind {
-        None => return Ok(RateSpec::Trace(Arc::new(traced(&table, load, trace::mahimahi)?))),
-        Some("tdma") => return Ok(RateSpec::Tdma(Arc::new(tdma(&table)?))),
-        Some(_) => {}
+        None => Ok((RateSpec::Trace(Arc::new(traced(&table, load, trace::mahimahi)?)), None)),
+        Some("tdma") => Ok((RateSpec::Tdma(Arc::new(tdma(&table)?)), None)),
+        Some("acm") => acm(&table, load).map(|(rate, loss)| (rate, Some(loss))),
+        Some(_) => Ok((fluctuating(&table)?, None)),
     }
+}
+
+fn fluctuating(table: &Reader<'_>) -> Result<RateSpec, StrictError> {
     let max: Rate = table.table.require_in("max", LEAST_RATE..=MOST_RATE)?;
     let min: Rate = table.table.require_in("min", LEAST_RATE..=max)?;
     Ok(RateSpec::Fluctuating(Fluctuation {

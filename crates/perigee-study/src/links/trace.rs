@@ -206,12 +206,12 @@ fn finish<T: Copy + PartialEq>(
     Steps::new(points, period).ok_or_else(|| empty(file))
 }
 
-fn empty(file: &str) -> StrictError {
+pub(super) fn empty(file: &str) -> StrictError {
     StrictError::new(&Origin::line(file, 1), "the recording is empty", "check that this is the file you meant")
 }
 
 /// Lines that are not blank, with their number, of a file that is text and not too long.
-fn text_lines<'b>(bytes: &'b [u8], file: &str) -> Result<impl Iterator<Item = (u32, &'b str)>, StrictError> {
+pub(super) fn text_lines<'b>(bytes: &'b [u8], file: &str) -> Result<impl Iterator<Item = (u32, &'b str)>, StrictError> {
     let refuse = |line: u32, message: String| {
         Err(StrictError::new(&Origin::line(file, line), message, "check that this is the file you meant"))
     };
