@@ -57,15 +57,29 @@ def shown(make: Callable[..., object]) -> str:
 
 def measured() -> Iterator[Metric]:
     """The metrics that are columns of the table `flows`."""
-    return (metric for metric in METRICS.values() if metric.parts is None)
+    return (metric for metric in METRICS.values() if metric.parts is None and metric.source is None)
 
 
 def column_table() -> str:
     """The metrics that are columns, each with the meaning that the column has."""
-    tables = json.loads((ROOT / "schema" / "results.json").read_text(encoding="utf-8"))["tables"]
-    columns = next(table["columns"] for table in tables if table["name"] == "flows")
-    meaning = {column["name"]: column["meaning"] for column in columns}
+    meaning = meanings("flows")
     return rows(["metric", "in reports", "unit", "better", "meaning"], (row(m, meaning[m.name]) for m in measured()))
+
+
+def meanings(name: str) -> Mapping[str, str]:
+    """The meanings of the columns of a table of results."""
+    tables = json.loads((ROOT / "schema" / "results.json").read_text(encoding="utf-8"))["tables"]
+    columns = next(table["columns"] for table in tables if table["name"] == name)
+    return {column["name"]: column["meaning"] for column in columns}
+
+
+def source_table(name: str) -> str:
+    """The metrics that are columns of another table, each with the meaning that the column has."""
+    meaning = meanings(name)
+    sources = ((metric, metric.source) for metric in METRICS.values() if metric.source and metric.source[0] == name)
+    return rows(
+        ["metric", "in reports", "unit", "better", "meaning"], (row(m, meaning[column]) for m, (_, column) in sources)
+    )
 
 
 def ratio_table() -> str:
@@ -98,7 +112,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "table.value": lambda: key_table(keys.VALUE),
         "ordering": lambda: key_table(keys.ORDERING),
     },
-    "metrics.md": {"columns": column_table, "ratios": ratio_table},
+    "metrics.md": {"columns": column_table, "ratios": ratio_table, "voice": lambda: source_table("voice")},
 }
 """The tables of each page, by the names that the page has for them."""
 

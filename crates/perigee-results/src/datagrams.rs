@@ -1,9 +1,11 @@
-//! Measures a flow of datagrams: one-way delays and jitter of a stream, or the round trips of those that are answered, one by one.
+//! Measures a flow of datagrams: one-way delays and jitter of a stream, what a listener hears of voice, or the round trips of those
+//! that are answered, one by one.
 
 use perigee_units::{Bytes, Time};
 
 use crate::exchanges::ExchangeLog;
 use crate::meter::{FlowId, Meter, SenderCounts, SenderState};
+use crate::voice::{Talk, VoiceMeter};
 use crate::{Amount, FlowRow, Measure, Outcome, SeriesRow, Tables};
 
 /// The measurements of a flow of datagrams.
@@ -16,8 +18,20 @@ pub struct DatagramMeter {
     arrived: u64,
 }
 
+/// What is measured of datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measured {
+    /// The delays of a stream in one direction.
+    Stream,
+    /// Those of speech, and how it sounds.
+    Voice(Talk),
+    /// The round trips of packets that the far node answers.
+    Answered,
+}
+
 enum Kind {
     Stream(Delays),
+    Voice(Delays, Box<VoiceMeter>),
     Answered(ExchangeLog),
 }
 
@@ -31,10 +45,14 @@ struct Delays {
 }
 
 impl DatagramMeter {
-    /// The meter of a flow from `start` on over `length`; `is_answered`: each datagram is answered by the far node.
-    pub fn new(start: Time, length: Time, is_answered: bool, measure: &Measure) -> Self {
+    /// The meter of a flow from `start` on over `length`.
+    pub fn new(start: Time, length: Time, measured: Measured, measure: &Measure) -> Self {
         let meter = Meter::new(start, measure, Some(Amount::Duration(length)));
-        let kind = if is_answered { Kind::Answered(ExchangeLog::default()) } else { Kind::Stream(Delays::default()) };
+        let kind = match measured {
+            Measured::Stream => Kind::Stream(Delays::default()),
+            Measured::Voice(talk) => Kind::Voice(Delays::default(), Box::new(VoiceMeter::new(start, talk))),
+            Measured::Answered => Kind::Answered(ExchangeLog::default()),
+        };
         Self { meter, kind, sent: 0, arrived: 0 }
     }
 
@@ -51,8 +69,10 @@ impl DatagramMeter {
     /// Counts the next datagram, which was due at `at`. One that is answered begins an exchange then.
     pub fn send(&mut self, at: Time, packet: Bytes) {
         self.sent += 1;
-        if let Kind::Answered(answers) = &mut self.kind {
-            answers.begin(at, packet.as_u64(), packet.as_u64());
+        match &mut self.kind {
+            Kind::Stream(_) => {}
+            Kind::Voice(_, voice) => voice.send(at),
+            Kind::Answered(answers) => answers.begin(at, packet.as_u64(), packet.as_u64()),
         }
     }
 
@@ -60,6 +80,10 @@ impl DatagramMeter {
     pub fn deliver(&mut self, now: Time, number: u32, delay: Time, payload_bytes: u64) {
         match &mut self.kind {
             Kind::Stream(delays) => delays.add(delay),
+            Kind::Voice(delays, voice) => {
+                delays.add(delay);
+                voice.deliver(now, number, delay);
+            }
             Kind::Answered(answers) => {
                 self.meter.round_trip(delay);
                 answers.complete(number, delay);
@@ -95,7 +119,11 @@ impl DatagramMeter {
         row.rto_count = Some(0);
         row.lost_packets = Some(u64::from(self.sent) - self.arrived);
         match &self.kind {
-            Kind::Stream(delays) => (row.delay_mean_ms, row.jitter_ms) = (delays.mean_ms(), delays.jitter_ms()),
+            Kind::Stream(delays) => delays.fill(&mut row),
+            Kind::Voice(delays, voice) => {
+                delays.fill(&mut row);
+                voice.write(FlowId::of(&row), tables);
+            }
             Kind::Answered(answers) => {
                 answers.write(FlowId::of(&row), &mut tables.exchanges);
             }
@@ -115,6 +143,10 @@ impl Delays {
         if let Some(before) = self.before.replace(delay) {
             self.jitter_sum_ns += delay.as_nanos().abs_diff(before.as_nanos());
         }
+    }
+
+    fn fill(&self, row: &mut FlowRow) {
+        (row.delay_mean_ms, row.jitter_ms) = (self.mean_ms(), self.jitter_ms());
     }
 
     /// Mean delay; `None` without one.

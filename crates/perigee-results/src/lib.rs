@@ -7,6 +7,7 @@
 
 mod arrow;
 mod datagrams;
+mod e_model;
 mod exchanges;
 mod histogram;
 mod link_log;
@@ -17,9 +18,11 @@ mod outcome;
 mod room;
 mod table;
 mod tables;
+mod voice;
 
 pub use arrow::{columns, ArrowColumn, Buffers};
-pub use datagrams::DatagramMeter;
+pub use datagrams::{DatagramMeter, Measured};
+pub use e_model::{opinion, rating, Codec};
 pub use exchanges::ExchangeLog;
 pub use histogram::Histogram;
 pub use link_log::{write_links, LinkCounters, LinkLog, LinkReading};
@@ -32,5 +35,6 @@ pub use table::{CellType, Column, Name, Table, Values, TABLES_VERSION};
 pub use tables::{
     CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow, Flows, GapRow, Gaps,
     LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, Proxies, ProxyRow, ReleaseRow, Releases, Rtt, RttRow,
-    SegmentRow, Segments, Series, SeriesRow, Tables,
+    SegmentRow, Segments, Series, SeriesRow, Tables, Voice, VoiceRow,
 };
+pub use voice::{Talk, VoiceMeter};

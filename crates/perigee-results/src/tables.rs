@@ -69,7 +69,7 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     point: Name, "", "What varied, and its values here: a JSON object.";
     flow: Name, "", "Name of the flow.";
     leg: Option<u32>, "", "Number of the leg, from 1 in the direction of the data, of a flow that proxies split; empty for the flow itself, from end to end.";
-    kind: Name, "", "Kind of the flow: `bulk`, `request`, `udp` or `ping`.";
+    kind: Name, "", "Kind of the flow: `bulk`, `request`, `udp`, `voice` or `ping`.";
     from_node: Name, "", "Node that sends the data.";
     to_node: Name, "", "Node that receives the data.";
     cc: Name, "", "Congestion control; empty for a flow without TCP.";
@@ -103,9 +103,9 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     steady_s: Option<f64>, "s", "Length of the steady phase; empty where the flow never got there.";
     steady_sent_packets: Option<u64>, "packets", "Data packets sent in the steady phase.";
     steady_retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the steady phase.";
-    lost_packets: Option<u64>, "packets", "UDP and ping: packets (or answers) that never came; empty for TCP.";
-    delay_mean_ms: Option<f64>, "ms", "UDP: mean one-way delay; empty otherwise.";
-    jitter_ms: Option<f64>, "ms", "UDP: mean difference of the delays of successive packets (RFC 3550, 6.4.1, without its smoothing); empty otherwise.";
+    lost_packets: Option<u64>, "packets", "UDP, voice and ping: packets (or answers) that never came; empty for TCP.";
+    delay_mean_ms: Option<f64>, "ms", "UDP and voice: mean one-way delay; empty otherwise.";
+    jitter_ms: Option<f64>, "ms", "UDP and voice: mean difference of the delays of successive packets (RFC 3550, 6.4.1, without its smoothing); empty otherwise.";
 });
 
 table!(Series, SeriesRow, "series", "A row per flow per `measure.series` interval: what happened in it, and the sender's state at its end." {
@@ -177,6 +177,22 @@ table!(Exchanges, ExchangeRow, "exchanges", "A row per request and response, or 
     request_bytes: u64, "B", "Size of the request.";
     response_bytes: u64, "B", "Size of the response.";
     duration_ms: Option<f64>, "ms", "From sending the request to the arrival of the response's last byte; empty where it never came.";
+});
+
+table!(Voice, VoiceRow, "voice", "A row per `voice` flow: what its listener heard, without the flow's `warmup`." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    sent_packets: u64, "packets", "Packets sent.";
+    lost_packets: u64, "packets", "Packets that never came.";
+    late_packets: u64, "packets", "Packets that came after the playout buffer should have played them.";
+    unplayed_percent: Option<f64>, "%", "Share of the packets that were lost or late; empty where none was sent.";
+    delay_mean_ms: Option<f64>, "ms", "Mean one-way delay of the network; empty where no packet came.";
+    delay_max_ms: Option<f64>, "ms", "Largest one-way delay of the network.";
+    jitter_mean_ms: Option<f64>, "ms", "Interarrival jitter of RFC 3550, 6.4.1: mean of the estimate over the arrivals; empty below two.";
+    jitter_max_ms: Option<f64>, "ms", "Largest value of that estimate.";
+    mouth_to_ear_ms: Option<f64>, "ms", "Mean delay from mouth to ear: packetization, network and playout buffer.";
+    r_factor: Option<f64>, "", "Rating R of the E-model (ITU-T G.107), 0 to 93.2; empty where no packet came.";
+    mos: Option<f64>, "", "Mean opinion score of that rating, 1 to 4.5.";
 });
 
 table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.events` asks for it: a row per segment sent, acknowledgement and timeout." {
@@ -289,6 +305,8 @@ pub struct Tables {
     pub milestones: Milestones,
     /// Requests and pings.
     pub exchanges: Exchanges,
+    /// What listeners heard.
+    pub voice: Voice,
     /// The TCP log.
     pub events: Events,
     /// Lateness of the emulator's releases.
@@ -302,11 +320,11 @@ impl Tables {
     ///
     /// ```
     /// let names: Vec<_> = perigee_results::Tables::default().all().map(|table| table.name()).into();
-    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "events", "releases", "gaps"]);
+    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "voice", "events", "releases", "gaps"]);
     /// ```
-    pub fn all(&self) -> [&dyn Table; 10] {
-        let Self { flows, series, links, proxies, rtt, milestones, exchanges, events, releases, gaps } = self;
-        [flows, series, links, proxies, rtt, milestones, exchanges, events, releases, gaps]
+    pub fn all(&self) -> [&dyn Table; 11] {
+        let Self { flows, series, links, proxies, rtt, milestones, exchanges, voice, events, releases, gaps } = self;
+        [flows, series, links, proxies, rtt, milestones, exchanges, voice, events, releases, gaps]
     }
 }
 

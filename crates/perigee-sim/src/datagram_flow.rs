@@ -38,7 +38,7 @@ impl DatagramFlow {
         let is_answered = datagrams.is_answered();
         Self {
             way,
-            meter: DatagramMeter::new(now, datagrams.length(), is_answered, measure),
+            meter: DatagramMeter::new(now, datagrams.length(), datagrams.measured(), measure),
             schedule: spec.schedule(datagrams, now, seed),
             is_answered,
             headers: spec.ip.header_bytes() + UDP_HEADER,

@@ -1,8 +1,8 @@
 //! `[[flows]]`: its keys, and the workload of each kind of flow.
 
 use crate::strict::StrictError;
-use perigee_results::Amount;
-use perigee_traffic::{App, Bulk, Constant, Datagrams, Ping, Requests};
+use perigee_results::{Amount, Talk};
+use perigee_traffic::{App, Bulk, Constant, Datagrams, Ping, Requests, Voice};
 use perigee_units::{Bytes, Time};
 use perigee_wire::IpVersion;
 
@@ -21,23 +21,29 @@ pub(crate) static FLOW: Section = Section {
             "kind",
             Kind::Word(KINDS),
             "bulk",
-            "`bulk`: one transfer over TCP. `request`: requests and responses in turn over one TCP connection. `udp`: packets at a constant rate. `ping`: packets that are answered.",
+            "`bulk`: one transfer over TCP. `request`: requests and responses in turn over one TCP connection. `udp`: packets at a constant rate. `voice`: packets of speech, in talk spurts. `ping`: packets that are answered.",
         ),
         key("start", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "When it begins."),
         key("start_jitter", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "Largest random delay of the beginning, uniform, drawn per flow and round."),
+        key("stagger", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "Of several (`count`): how much later each begins than the one before it."),
         key("count", Kind::Integer { min: 0, max: MAX_FLOWS as u64 }, "1", "How many such flows, named `NAME.1`, `NAME.2` ... where they are several; 0 leaves it out."),
         key("ip", Kind::Word(IP_VERSIONS), "v4", "Version of its packets, `v4` or `v6`. Headers of `v6` are 20 bytes longer; a segment carries 20 bytes less than `mss`, so that no packet is larger."),
         key("cc", Kind::Cc, "cubic", "Congestion control of both ends: a name, or `{ name = \"hybla\", rtt0 = \"25 ms\" }` with parameters. A name with a `/` in it, or that ends in `.c`, is an author's own file, relative to the study's folder (of `--set`: to the working directory); see the guide.").of(TCP_KINDS),
         key("tcp", Kind::Table(&TCP), "", "TCP settings of both ends of this flow, over those of `[hosts]`.").of(TCP_KINDS),
         key("opened_by", Kind::Word(OPENERS), "receiver", "The end that opens the connection: `receiver`, as a client that downloads; `sender`, as one that uploads. The first round trip that the sender measures, and with it its first window, may depend on it.").of(&[Bulk::NAME]),
         key("size", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "How much to send; or `duration`.").of(&[Bulk::NAME]),
-        key("duration", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "", "How long to send; of `bulk`, this or `size`.").of(&[Bulk::NAME, Constant::NAME]),
+        key("duration", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "", "How long to send; of `bulk`, this or `size`.").of(&[Bulk::NAME, Constant::NAME, Voice::NAME]),
         key("request", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a request.").of(&[Requests::NAME]),
         key("response", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a response.").of(&[Requests::NAME]),
         key("think", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "From the end of a response to the next request.").of(&[Requests::NAME]),
         key("rate", Kind::Rate, "", "Rate of the IP packets.").of(&[Constant::NAME]),
-        key("packet", Kind::Size { min: Bytes::new(28), max: Bytes::new(65_535) }, "", "Size of an IP packet (headers take 28 B, with `ip = \"v6\"` 48 B).").of(&[Constant::NAME, Ping::NAME]),
-        key("interval", Kind::Time { min: Time::from_micros(1), max: DAYS_30 }, "", "Between two pings.").of(&[Ping::NAME]),
+        key("packet", Kind::Size { min: Bytes::new(28), max: Bytes::new(65_535) }, "", "Size of an IP packet (headers take 28 B, with `ip = \"v6\"` 48 B); of `voice` by default 218 B.").of(&[Constant::NAME, Ping::NAME, Voice::NAME]),
+        key("interval", Kind::Time { min: Time::from_micros(1), max: DAYS_30 }, "", "Between two pings; between two packets of a talk spurt, by default 20 ms.").of(&[Ping::NAME, Voice::NAME]),
+        key("on", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "400 ms", "Mean length of a talk spurt; exponential.").of(&[Voice::NAME]),
+        key("off", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "600 ms", "Mean length of the silence after a talk spurt; exponential. Zero: the speaker never pauses.").of(&[Voice::NAME]),
+        key("playout", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "60 ms", "How long the playout buffer holds the first packet of a talk spurt; packets that come too late for it are not played.").of(&[Voice::NAME]),
+        key("concealment", Kind::Bool, "true", "Whether the receiver conceals losses (G.711, Appendix I); the E-model counts them less then.").of(&[Voice::NAME]),
+        key("warmup", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "What is sent in so long a time from the beginning of the flow is left out of its table `voice`.").of(&[Voice::NAME]),
         key("repeat", Kind::Integer { min: 1, max: MAX_EXCHANGES }, "", "How many requests or pings.").of(&[Requests::NAME, Ping::NAME]),
     ],
 };
@@ -83,18 +89,46 @@ pub(crate) fn workload(table: &Reader<'_>, packets: Packets<'_>) -> Result<Workl
             let (interval, count) = (table.get("interval")?, table.get("repeat")?);
             Workload::Datagrams(Datagrams::Ping(Ping { interval, packet: packet(table, packets)?, count }))
         }
+        Voice::NAME => Workload::Datagrams(Datagrams::Voice(voice(table, packets)?)),
         // The reader has refused every word but the kinds.
         _ => Workload::App(App::Bulk(Bulk { amount: amount(table, flow)? })),
     })
 }
 
+/// Speech; what a table leaves out is as in G.711 with 20 ms of speech in a packet, on Ethernet.
+fn voice(table: &Reader<'_>, packets: Packets<'_>) -> Result<Voice, StrictError> {
+    let interval = table.table.get("interval")?.unwrap_or(Time::from_millis(20));
+    Ok(Voice {
+        packet: if table.table.has("packet") {
+            packet(table, packets)?
+        } else {
+            fits(table, Bytes::new(218), packets)?
+        },
+        on: table.get("on")?,
+        off: table.get("off")?,
+        duration: table.get("duration")?,
+        talk: Talk {
+            interval,
+            playout: table.get("playout")?,
+            concealment: table.get("concealment")?,
+            warmup: table.get("warmup")?,
+        },
+    })
+}
+
 /// The size of packets of one size: they have room for their headers, and fit on their links.
-fn packet(table: &Reader<'_>, Packets { flow, ip, path_mtu }: Packets<'_>) -> Result<Bytes, StrictError> {
-    let (packet, least) = (table.get::<Bytes>("packet")?, u64::from(ip.header_bytes()) + 8);
+fn packet(table: &Reader<'_>, packets: Packets<'_>) -> Result<Bytes, StrictError> {
+    let (packet, least) = (table.get::<Bytes>("packet")?, u64::from(packets.ip.header_bytes()) + 8);
     if packet.as_u64() < least {
-        let message = format!("flow `{flow}`: packets of {packet} have no room for the headers of `v6`");
+        let message = format!("flow `{}`: packets of {packet} have no room for the headers of `v6`", packets.flow);
         return Err(table.error("packet", message, format!("give them {least} B or more")));
     }
+    fits(table, packet, packets)
+}
+
+/// Refuses packets that do not fit on a link on their way.
+fn fits(table: &Reader<'_>, packet: Bytes, packets: Packets<'_>) -> Result<Bytes, StrictError> {
+    let Packets { flow, path_mtu, .. } = packets;
     if let Some(mtu) = path_mtu.filter(|mtu| packet.as_u64() > u64::from(*mtu)) {
         let message = format!("flow `{flow}`: packets of {packet} do not fit on a link on their way");
         return Err(table.error("packet", message, format!("give them {mtu} B or less, or raise the link's `mtu`")));
@@ -118,7 +152,7 @@ fn amount(table: &Reader<'_>, flow: &str) -> Result<Amount, StrictError> {
 }
 
 /// The kinds of flows.
-pub(crate) const KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Constant::NAME, Ping::NAME];
+pub(crate) const KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Constant::NAME, Voice::NAME, Ping::NAME];
 /// Those that run over TCP.
 const TCP_KINDS: &[&str] = &[Bulk::NAME, Requests::NAME];
 /// The ends that may open a connection.

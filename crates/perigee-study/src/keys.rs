@@ -205,6 +205,7 @@ mod tests {
             ("bulk", "size = \"2 B\""),
             ("request", "request = \"2 B\"\nresponse = \"2 B\"\nrepeat = 2"),
             ("udp", "rate = \"1 Mbit/s\"\npacket = \"99 B\"\nduration = \"1 s\""),
+            ("voice", "duration = \"1 s\""),
             ("ping", "interval = \"1 s\"\npacket = \"99 B\"\nrepeat = 2"),
         ];
         text.extend(flows.map(|(kind, keys)| {
@@ -233,7 +234,7 @@ mod tests {
         }
         for kind in KINDS {
             let keys = FLOW.keys.iter().filter(|key| key.only.is_empty() || key.only.contains(kind));
-            let keys = keys.filter(|key| key.name != "count");
+            let keys = keys.filter(|key| !matches!(key.name, "count" | "stagger"));
             keys.for_each(|key| changes(format!("flows.{kind}"), key));
         }
         for setting in [

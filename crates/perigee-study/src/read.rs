@@ -194,6 +194,7 @@ fn flows(
         let table = Reader::open(node, "flows", &FLOW, &[])?;
         let name = unique(&table, &mut names)?;
         let count: usize = table.get::<u32>("count")? as usize;
+        let stagger: Time = table.get("stagger")?;
         let flow = flow(&table, &name, network, outside)?;
         if flows.len() + count > MAX_FLOWS {
             let message = format!("{} flows are too many", flows.len() + count);
@@ -201,7 +202,11 @@ fn flows(
         }
         match count {
             1 => flows.push(flow),
-            _ => flows.extend((1..=count).map(|n| FlowSpec { name: format!("{name}.{n}").into(), ..flow.clone() })),
+            _ => flows.extend((0..count).map(|n| FlowSpec {
+                name: format!("{name}.{}", n + 1).into(),
+                start: flow.start + stagger * n as u64,
+                ..flow.clone()
+            })),
         }
     }
     if flows.is_empty() {

@@ -3,9 +3,11 @@
 mod constant;
 mod ping;
 mod source;
+mod voice;
 
 use std::fmt::{self, Display, Formatter};
 
+use perigee_results::Measured;
 use perigee_units::{encode_enum, Bytes, Stream, Time};
 
 use crate::script::share_of_time;
@@ -13,12 +15,15 @@ use crate::script::share_of_time;
 pub use constant::Constant;
 pub use ping::Ping;
 use source::{Departure, Source};
+pub use voice::Voice;
 
 /// Packets from `from` to `to` without a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datagrams {
     /// At a constant rate.
     Constant(Constant),
+    /// Speech: talk spurts and silences.
+    Voice(Voice),
     /// At intervals, each answered by `to` with a packet of the same size.
     Ping(Ping),
 }
@@ -27,6 +32,7 @@ pub enum Datagrams {
 #[derive(Clone, Debug)]
 pub(crate) enum Departures {
     Constant(constant::Departures),
+    Voice(voice::Departures),
     Ping(ping::Departures),
 }
 
@@ -37,6 +43,7 @@ impl Iterator for Departures {
     fn next(&mut self) -> Option<Departure> {
         match self {
             Self::Constant(departures) => departures.next(),
+            Self::Voice(departures) => departures.next(),
             Self::Ping(departures) => departures.next(),
         }
     }
@@ -46,6 +53,7 @@ impl Datagrams {
     fn source(&self) -> &dyn Source {
         match self {
             Self::Constant(constant) => constant,
+            Self::Voice(voice) => voice,
             Self::Ping(ping) => ping,
         }
     }
@@ -85,6 +93,15 @@ impl Datagrams {
         self.source().exchanges().is_some()
     }
 
+    /// What is measured of them.
+    pub fn measured(&self) -> Measured {
+        match self.source().talk() {
+            _ if self.is_answered() => Measured::Answered,
+            Some(talk) => Measured::Voice(talk),
+            None => Measured::Stream,
+        }
+    }
+
     /// How many exchanges it has; zero where packets are not answered.
     pub fn exchanges(&self) -> u64 {
         self.source().exchanges().map_or(0, u64::from)
@@ -94,6 +111,7 @@ impl Datagrams {
     fn departures(&self, start: Time, random: Stream) -> Departures {
         match self {
             Self::Constant(constant) => Departures::Constant(constant.departures(start, random)),
+            Self::Voice(voice) => Departures::Voice(voice.departures(start, random)),
             Self::Ping(ping) => Departures::Ping(ping.departures(start, random)),
         }
     }
@@ -174,4 +192,4 @@ impl Iterator for Schedule {
     }
 }
 
-encode_enum!(Datagrams { Constant(constant), Ping(ping) });
+encode_enum!(Datagrams { Constant(constant), Voice(voice), Ping(ping) });

@@ -1,7 +1,7 @@
 //! Scripts alone, played over a connection that is nothing but a delay.
 
-use perigee_results::{Amount, FlowId, Tables};
-use perigee_traffic::{Action, App, Bulk, Constant, Datagram, Datagrams, End, Facts, Ping, Requests, Script};
+use perigee_results::{Amount, FlowId, Measured, Tables, Talk};
+use perigee_traffic::{Action, App, Bulk, Constant, Datagram, Datagrams, End, Facts, Ping, Requests, Script, Voice};
 use perigee_units::{Bytes, Rate, Stream, Time};
 use proptest::prelude::*;
 
@@ -234,6 +234,50 @@ fn pings_leave_at_their_interval_and_each_is_an_exchange() {
     assert_eq!((datagrams.length(), datagrams.is_answered(), datagrams.exchanges()), (MS(300), true, 3));
 }
 
+/// G.711 for so many seconds, with the default lengths of talk spurts and silences.
+fn speech(seconds: u64) -> Voice {
+    let talk = Talk { interval: MS(20), playout: MS(60), concealment: true, warmup: MS(0) };
+    Voice { packet: Bytes::new(218), on: MS(400), off: MS(600), duration: Time::from_secs(seconds), talk }
+}
+
+#[test]
+fn speech_without_pauses_leaves_at_87_kilobits_per_second() {
+    let voice = Voice { off: MS(0), ..speech(2) };
+    let all: Vec<Datagram> = Datagrams::Voice(voice).schedule(MS(5), random()).collect();
+    assert_eq!((all.len(), Datagrams::Voice(voice).rate_bps()), (100, 87_200.0));
+    assert!(all.windows(2).all(|pair| pair[1].at - pair[0].at == MS(20)));
+    assert_eq!(Datagrams::Voice(voice).measured(), Measured::Voice(voice.talk));
+}
+
+#[test]
+fn talk_spurts_and_silences_have_exponential_lengths() {
+    let voice = speech(20_000);
+    let all: Vec<Time> = Datagrams::Voice(voice).schedule(MS(0), random()).map(|datagram| datagram.at).collect();
+    let (mut spurts, mut silences, mut packets) = (Vec::new(), Vec::new(), 1u32);
+    for pair in all.windows(2) {
+        let gap = pair[1] - pair[0];
+        if gap == MS(20) {
+            packets += 1;
+        } else {
+            // A spurt of k packets lasts at least k - 1 intervals and less than k of them: so its length is observed.
+            spurts.push(f64::from(packets));
+            silences.push(gap.as_secs_f64());
+            packets = 1;
+        }
+    }
+    // The packets of a spurt are geometric: more than k with probability exp(-20 k / 400). Within four standard errors.
+    let n = spurts.len() as f64;
+    assert!(n > 10_000.0, "{n} talk spurts");
+    for k in [1.0, 10.0, 30.0, 60.0] {
+        let (share, expected) =
+            (spurts.iter().filter(|packets| **packets > k).count() as f64 / n, (-k / 20.0f64).exp());
+        assert!((share - expected).abs() < 4.0 * (expected * (1.0 - expected) / n).sqrt(), "{k}: {share}, {expected}");
+    }
+    // From the last packet of a spurt, which is up to 20 ms old when it ends, to the next: 600 ms, and 10 ms in the mean.
+    let mean = silences.iter().sum::<f64>() / n;
+    assert!((mean - 0.610).abs() < 4.0 * 0.6 / n.sqrt(), "{mean}");
+}
+
 #[test]
 fn a_schedule_that_is_stopped_sends_nothing_more() {
     let ping = Ping { interval: MS(100), packet: Bytes::new(64), count: 3 };
@@ -254,6 +298,11 @@ fn kinds_say_what_they_carry_in_a_few_words() {
         (Bulk::NAME, App::Bulk(Bulk { amount: Amount::Duration(MS(100)) }).to_string(), "for 100 ms"),
         (Requests::NAME, App::Requests(requests).to_string(), "2 times 400 B asked, 60 kB answered, 50 ms between"),
         (Constant::NAME, Datagrams::Constant(constant).to_string(), "3 Mbit/s in packets of 200 B for 20 ms"),
+        (
+            Voice::NAME,
+            Datagrams::Voice(speech(9)).to_string(),
+            "218 B each 20 ms for 9 s, 400 ms of speech and 600 ms of silence in the mean, played after 60 ms",
+        ),
         (Ping::NAME, Datagrams::Ping(ping).to_string(), "3 of 64 B, one each 100 ms"),
     ] {
         assert_eq!(text, expected, "{name}");

@@ -46,7 +46,7 @@ def plots_of(context: Context, choice: Choice) -> list[Plot]:
 
 def _with_values(context: Context, metrics: Sequence[Metric]) -> list[Group]:
     """Return the groups to draw: of bulk transfers, else of the kind of flows that has the first metric."""
-    candidates = [context.drawn, *(context.groups_of(kind) for kind in ("request", "ping", "udp"))]
+    candidates = [context.drawn, *(context.groups_of(kind) for kind in ("request", "ping", "udp", "voice"))]
     for groups in candidates:
         kept = [group for group in groups if not group.flows.is_empty()]
         if any(context.with_metric(group, metrics[0].name)[metrics[0].name].count() for group in kept):

@@ -32,6 +32,7 @@ class Metric:
         of_means: the value of a group is the ratio of the means, not the mean of the flows' ratios; it then has neither
             a spread nor a test, which would be those of another quantity.
         expression: for arithmetic over columns: what it computes, of each flow.
+        source: for what another table has a row per flow of: the table and its column.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Metric:
     scale: float = 1.0
     of_means: bool = False
     expression: Expression | None = None
+    source: tuple[str, str] | None = None
 
     @property
     def heading(self) -> str:
@@ -79,6 +81,12 @@ METRICS = {
                ("steady_retransmitted_packets", "steady_sent_packets"), 100),
         Metric("startup_retransmitted_percent", "Retransmitted, start-up", "%", 2, False,
                ("startup_retransmitted_packets", "startup_sent_packets"), 100),
+        Metric("mos", "Opinion score of a call", "", 2, True, source=("voice", "mos")),
+        Metric("r_factor", "Rating R of a call", "", 1, True, source=("voice", "r_factor")),
+        Metric("mouth_to_ear_ms", "Delay from mouth to ear", "ms", 0, False, source=("voice", "mouth_to_ear_ms")),
+        Metric("voice_delay_ms", "One-way delay of speech", "ms", 0, False, source=("voice", "delay_mean_ms")),
+        Metric("voice_jitter_ms", "Jitter of speech", "ms", 2, False, source=("voice", "jitter_mean_ms")),
+        Metric("unplayed_percent", "Speech that was not played", "%", 2, False, source=("voice", "unplayed_percent")),
     )
 }  # fmt: skip
 """By name."""
@@ -180,6 +188,8 @@ def with_metric(flows: pl.DataFrame, name: str, results: Results) -> pl.DataFram
         top, bottom = (pl.col(part).cast(pl.Float64) for part in wanted.parts)
         ratio = pl.when(bottom > 0).then(wanted.scale * top / bottom)
         return flows.with_columns(ratio.alias(name))
+    if wanted.source:
+        return _from_table(flows, wanted, *wanted.source, results)
     maker: Callable[[pl.DataFrame, float, Results], pl.DataFrame] | None = None
     number = 0.0
     if found := _DOWNLOAD.fullmatch(name):
@@ -192,6 +202,13 @@ def with_metric(flows: pl.DataFrame, name: str, results: Results) -> pl.DataFram
         return flows.with_columns(pl.lit(None, pl.Float64).alias(name))
     keys = maker(flows, number, results).rename({"value": name})
     return flows.join(keys, on=["run", "flow"], how="left", maintain_order="left")
+
+
+def _from_table(flows: pl.DataFrame, wanted: Metric, table: str, column: str, results: Results) -> pl.DataFrame:
+    if not results.has(table):
+        return flows.with_columns(pl.lit(None, pl.Float64).alias(wanted.name))
+    rows = results.table(table).select("run", "flow", pl.col(column).alias(wanted.name))
+    return flows.join(rows, on=["run", "flow"], how="left", maintain_order="left")
 
 
 def numeric(flows: pl.DataFrame) -> list[str]:

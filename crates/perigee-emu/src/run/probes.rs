@@ -41,7 +41,7 @@ impl Probes {
     ) -> Self {
         let is_answered = datagrams.is_answered();
         Self {
-            meter: DatagramMeter::new(start, datagrams.length(), is_answered, measure),
+            meter: DatagramMeter::new(start, datagrams.length(), datagrams.measured(), measure),
             schedule,
             is_answered,
             headers: headers(address) as u64,

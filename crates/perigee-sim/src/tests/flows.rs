@@ -20,6 +20,76 @@ fn a_pings_round_trip_is_the_sum_of_delays_and_transmission_times() {
     assert!((tables.flows.duration_s[0] - 4.0 - expected_ms / 1e3).abs() < 1e-12);
 }
 
+/// A call beside a burst of datagrams that fills the queue of its link for a while.
+fn call_beside_a_burst(playout: &str) -> perigee_results::Tables {
+    let flows = format!(
+        r#"
+        [[flows]]
+        name = "call"
+        kind = "voice"
+        from = "a"
+        to = "b"
+        off = "0 s"
+        playout = "{playout}"
+        duration = "20 s"
+        [[flows]]
+        name = "burst"
+        kind = "udp"
+        from = "a"
+        to = "b"
+        rate = "2 Mbit/s"
+        packet = "1000 B"
+        start = "5 s"
+        duration = "5 s"
+        "#
+    );
+    result(&through_router("rate = \"1 Mbit/s\"\ndelay = \"200 ms\"\nqueue = \"40 kB\"", &flows)).tables
+}
+
+#[test]
+fn a_call_over_a_free_link_is_delayed_by_link_packet_and_playout() {
+    let tables = result(&through_router(
+        "rate = \"1 Mbit/s\"\ndelay = \"200 ms\"",
+        "[[flows]]\nname = \"call\"\nkind = \"voice\"\nfrom = \"a\"\nto = \"b\"\nduration = \"10 s\"",
+    ))
+    .tables;
+    let voice = &tables.voice;
+    // 218 bytes take 1.744 us at 1 Gbit/s and 1.744 ms at 1 Mbit/s.
+    let delay_ms = 1.0 + 0.001_744 + 200.0 + 1.744;
+    assert_eq!((voice.lost_packets[0], voice.late_packets[0], voice.jitter_max_ms[0]), (0, 0, Some(0.0)));
+    assert_eq!((voice.delay_mean_ms[0], tables.flows.delay_mean_ms[0]), (Some(delay_ms), Some(delay_ms)));
+    let mouth_to_ear = voice.mouth_to_ear_ms[0].expect("a delay");
+    assert!((mouth_to_ear - (20.0 + delay_ms + 60.0)).abs() < 1e-9, "{mouth_to_ear}");
+    assert_eq!(Some(voice.sent_packets[0]), tables.flows.sent_packets[0]);
+    assert_eq!(
+        voice.r_factor[0],
+        Some(perigee_results::rating(mouth_to_ear, 0.0, perigee_results::Codec::G711_CONCEALED))
+    );
+    assert_eq!(voice.mos[0], voice.r_factor[0].map(perigee_results::opinion));
+}
+
+#[test]
+fn a_longer_playout_buffer_plays_what_a_burst_delays_and_costs_delay() {
+    let (short, long) = (call_beside_a_burst("20 ms").voice, call_beside_a_burst("400 ms").voice);
+    assert_eq!((short.sent_packets[0], short.lost_packets[0]), (1_000, long.lost_packets[0]));
+    assert!(short.late_packets[0] > 100, "{} late", short.late_packets[0]);
+    assert_eq!(long.late_packets[0], 0);
+    let delays = [&short, &long].map(|voice| voice.mouth_to_ear_ms[0].expect("a delay"));
+    assert!((delays[1] - delays[0] - 380.0).abs() < 1e-6, "{delays:?}");
+    assert!(short.jitter_max_ms[0] > Some(1.0));
+}
+
+#[test]
+fn flows_of_a_count_begin_one_after_the_other() {
+    let tables = result(&through_router(
+        "rate = \"1 Mbit/s\"\ndelay = \"1 ms\"",
+        "[[flows]]\nname = \"d\"\nfrom = \"a\"\nto = \"b\"\nsize = \"1 kB\"\nstart = \"2 s\"\nstagger = \"500 ms\"\ncount = 3",
+    ))
+    .tables;
+    assert_eq!(tables.flows.start_s, [2.0, 2.5, 3.0]);
+    assert_eq!(tables.flows.flow.iter().map(|name| &**name).collect::<Vec<_>>(), ["d.1", "d.2", "d.3"]);
+}
+
 #[test]
 fn the_two_directions_of_a_flow_may_take_different_ways() {
     let tables = result(

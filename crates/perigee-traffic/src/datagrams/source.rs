@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use perigee_results::Talk;
 use perigee_units::{Bytes, Stream, Time};
 
 /// What every kind of source states about itself; its text says in a few words what it sends.
@@ -28,6 +29,11 @@ pub(crate) trait Source: Display {
 
     /// How many exchanges it has, where each packet is answered: the packet begins it, the answer ends it.
     fn exchanges(&self) -> Option<u32> {
+        None
+    }
+
+    /// How its packets are played, where they are speech.
+    fn talk(&self) -> Option<Talk> {
         None
     }
 

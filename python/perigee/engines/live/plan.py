@@ -167,7 +167,7 @@ def arguments(flow: LiveFlow, measure: Measure, hosts: Hosts, host: str, port: i
 
 def _refusals(flow: LiveFlow, hosts: Hosts) -> Iterable[str]:
     name, ends = flow.name, (flow.from_node, flow.to_node)
-    if flow.kind in ("request", "ping"):
+    if flow.kind not in ("bulk", "udp"):
         instead = ", and `perigee ping` measures round trips" if flow.kind == "ping" else ""
         yield (f"flow `{name}`: iperf3 has no `{flow.kind}`{instead}; leave it out: --set flows.{name}.count=0")
         return

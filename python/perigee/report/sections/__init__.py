@@ -33,6 +33,7 @@ from perigee.report.sections import (
     time_sequence,
     timeline,
     tradeoff,
+    voice,
 )
 
 SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
@@ -56,6 +57,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "sharing": sharing.section,
     "exchanges": exchanges.section,
     "datagrams": datagrams.section,
+    "voice": voice.section,
     "links": links.section,
     "legs": legs.section,
     "short_time": short_time.section,
@@ -66,15 +68,15 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
 """By name, in the order of a report that does not choose."""
 
 BY_DEFAULT = (
-    "figures", "summary", "exchanges", "datagrams", "sweep", "tradeoff", "throughput", "delay", "retransmissions",
-    "differences", "tests", "representative", "time_sequence", "sharing", "links", "legs", "setup",
+    "figures", "summary", "exchanges", "datagrams", "voice", "sweep", "tradeoff", "throughput", "delay",
+    "retransmissions", "differences", "tests", "representative", "time_sequence", "sharing", "links", "legs", "setup",
 )  # fmt: skip
 """What a report shows where the study does not say."""
 
 OF_FILES = ("capture", "short_time", "periods")
 """What a report of captures and other files shows too."""
 
-OF_NO_FLOW = ("exchanges", "datagrams", "capture", "setup")
+OF_NO_FLOW = ("exchanges", "datagrams", "voice", "capture", "setup")
 """Sections that say something where each flow has failed."""
 
 

@@ -34,4 +34,4 @@ def section(context: Context) -> Section | None:
 
 
 def _groups(context: Context) -> list[Group]:
-    return context.all_groups + (context.groups_of("request", "udp", "ping") if context.has_bulk else [])
+    return context.all_groups + (context.groups_of("request", "udp", "voice", "ping") if context.has_bulk else [])
