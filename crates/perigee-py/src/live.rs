@@ -150,7 +150,7 @@ impl LiveFlow {
             Traffic::Datagrams(Datagrams::Constant(Constant { rate, packet, duration })) => {
                 Self { rate_bps: rate.as_bps(), packet: packet.as_u64(), length_ns: Some(duration.as_nanos()), ..blank }
             }
-            Traffic::Datagrams(_) => blank,
+            Traffic::Population { .. } | Traffic::Datagrams(_) => blank,
         }
     }
 }

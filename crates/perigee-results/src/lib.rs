@@ -15,6 +15,7 @@ mod measure;
 mod meter;
 mod observation;
 mod outcome;
+mod responses;
 mod room;
 mod table;
 mod tables;
@@ -30,11 +31,12 @@ pub use measure::{Amount, Measure, Startup};
 pub use meter::{mbps, FlowId, Meter, SenderCounts, SenderState};
 pub use observation::{write_observation, Observation, SenderSample};
 pub use outcome::Outcome;
+pub use responses::{Classes, ResponseLog, Transaction, SAMPLE};
 pub use room::RowBytes;
 pub use table::{CellType, Column, Name, Table, Values, TABLES_VERSION};
 pub use tables::{
     CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow, Flows, GapRow, Gaps,
-    LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, Proxies, ProxyRow, ReleaseRow, Releases, Rtt, RttRow,
-    SegmentRow, Segments, Series, SeriesRow, Tables, Voice, VoiceRow,
+    LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, Proxies, ProxyRow, ReleaseRow, Releases, ResponseRow,
+    Responses, Rtt, RttRow, SegmentRow, Segments, Series, SeriesRow, Tables, Voice, VoiceRow,
 };
 pub use voice::{Talk, VoiceMeter};

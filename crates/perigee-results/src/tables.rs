@@ -69,7 +69,7 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     point: Name, "", "What varied, and its values here: a JSON object.";
     flow: Name, "", "Name of the flow.";
     leg: Option<u32>, "", "Number of the leg, from 1 in the direction of the data, of a flow that proxies split; empty for the flow itself, from end to end.";
-    kind: Name, "", "Kind of the flow: `bulk`, `request`, `udp`, `voice` or `ping`.";
+    kind: Name, "", "Kind of the flow: `bulk`, `request`, `transactions`, `web`, `udp`, `voice` or `ping`.";
     from_node: Name, "", "Node that sends the data.";
     to_node: Name, "", "Node that receives the data.";
     cc: Name, "", "Congestion control; empty for a flow without TCP.";
@@ -80,7 +80,7 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     duration_s: f64, "s", "From the beginning to the last byte's arrival; where it did not complete: to its failure, or to the end of the run.";
     completed: bool, "", "Whether everything asked for was carried: `outcome` is `completed`.";
     outcome: Name, "", "How the flow ended: `completed`; `time_limit`: the run's time was up before; `stalled`: neither end had anything left to send that the other waits for; `refused`, `reset`, `timed_out` or `unreachable`: the connection failed so; `stopped`: it ended in another way, or its end was not recorded.";
-    handshake_ms: Option<f64>, "ms", "From the first SYN to the end of the handshake at the node that opened the connection; empty without TCP.";
+    handshake_ms: Option<f64>, "ms", "From the first SYN to the end of the handshake at the node that opened the connection; empty without TCP, and of a population, whose connections are in `responses`.";
     goodput_mbps: f64, "Mbit/s", "Received payload over the duration.";
     goodput_p10_mbps: Option<f64>, "Mbit/s", "10th percentile of the payload that arrives per `measure.goodput_bin`, each byte once, in order or not; empty below one whole bin.";
     goodput_p50_mbps: Option<f64>, "Mbit/s", "Median of the payload that arrives per `measure.goodput_bin`.";
@@ -169,7 +169,7 @@ table!(Milestones, MilestoneRow, "milestones", "When each flow had delivered so 
     t_s: f64, "s", "Since the flow began (its handshake included).";
 });
 
-table!(Exchanges, ExchangeRow, "exchanges", "A row per request and response, or per ping." {
+table!(Exchanges, ExchangeRow, "exchanges", "A row per request and response, or per ping; of a `web` flow a sample of 1000." {
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
     number: u32, "", "Number of the exchange in its flow, from 0.";
@@ -177,6 +177,22 @@ table!(Exchanges, ExchangeRow, "exchanges", "A row per request and response, or 
     request_bytes: u64, "B", "Size of the request.";
     response_bytes: u64, "B", "Size of the response.";
     duration_ms: Option<f64>, "ms", "From sending the request to the arrival of the response's last byte; empty where it never came.";
+});
+
+table!(Responses, ResponseRow, "responses", "How long the transactions of a population took, from the opening of a connection to the last byte of the response: a row per flow and class of response sizes that occurred, without the flow's `warmup`." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    least_bytes: u64, "B", "Smallest response of the class.";
+    most_bytes: u64, "B", "Largest response of the class: the same for `transactions`, below the next power of two for `web`.";
+    transactions: u64, "", "Connections that were opened.";
+    completed: u64, "", "Of these, those whose response arrived whole before the flow ended.";
+    failed: u64, "", "Of these, those that were refused, reset or timed out before that.";
+    mean_ms: Option<f64>, "ms", "Mean duration of those that completed; empty without one.";
+    p50_ms: Option<f64>, "ms", "Median of their durations.";
+    p95_ms: Option<f64>, "ms", "95th percentile of their durations.";
+    p99_ms: Option<f64>, "ms", "99th percentile of their durations.";
+    max_ms: Option<f64>, "ms", "Longest of their durations.";
+    handshake_mean_ms: Option<f64>, "ms", "Mean time that the handshake took of that.";
 });
 
 table!(Voice, VoiceRow, "voice", "A row per `voice` flow: what its listener heard, without the flow's `warmup`." {
@@ -305,6 +321,8 @@ pub struct Tables {
     pub milestones: Milestones,
     /// Requests and pings.
     pub exchanges: Exchanges,
+    /// How long the transactions of populations took.
+    pub responses: Responses,
     /// What listeners heard.
     pub voice: Voice,
     /// The TCP log.
@@ -320,11 +338,24 @@ impl Tables {
     ///
     /// ```
     /// let names: Vec<_> = perigee_results::Tables::default().all().map(|table| table.name()).into();
-    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "voice", "events", "releases", "gaps"]);
+    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "responses", "voice", "events", "releases", "gaps"]);
     /// ```
-    pub fn all(&self) -> [&dyn Table; 11] {
-        let Self { flows, series, links, proxies, rtt, milestones, exchanges, voice, events, releases, gaps } = self;
-        [flows, series, links, proxies, rtt, milestones, exchanges, voice, events, releases, gaps]
+    pub fn all(&self) -> [&dyn Table; 12] {
+        let Self {
+            flows,
+            series,
+            links,
+            proxies,
+            rtt,
+            milestones,
+            exchanges,
+            responses,
+            voice,
+            events,
+            releases,
+            gaps,
+        } = self;
+        [flows, series, links, proxies, rtt, milestones, exchanges, responses, voice, events, releases, gaps]
     }
 }
 

@@ -1,6 +1,6 @@
 //! The captures of the nodes that a study asks for.
 
-use perigee_study::{LinkAt, Scenario};
+use perigee_study::{FlowSpec, LinkAt, Scenario};
 use perigee_tcp::Flags;
 use perigee_units::Time;
 use perigee_wire::Direction;
@@ -47,6 +47,12 @@ impl Captures {
         let further = scenario.further_legs().map(|(flow, ..)| flow);
         let endpoints: Vec<Endpoints> = (0..scenario.flows.len() as u32).chain(further).flat_map(of_flow).collect();
         Some(Self { files, leaving, entering, window_shift: vec![0; endpoints.len()], endpoints })
+    }
+
+    /// Adds the two ways of a connection, which has the ports of a flow of its number.
+    pub(crate) fn add_connection(&mut self, spec: &FlowSpec, number: u32) {
+        self.endpoints.extend(Endpoints::of(spec, number));
+        self.window_shift.extend([0; 2]);
     }
 
     /// A packet is given to `link`.

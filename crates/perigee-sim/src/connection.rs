@@ -70,17 +70,27 @@ impl Connection {
     }
 
     fn send(&mut self, now: Time, end: End, world: &mut World) {
-        let Some(host) = self.ends[end as usize].as_deref_mut() else { return };
-        let capable = if host.sends_ect1() { Ecn::L4s } else { Ecn::Capable };
-        while let Some(segment) = host.poll_transmit(now) {
-            if let (End::From, Some(log)) = (end, &mut self.log) {
-                log.sent(now, &segment, host);
-            }
-            let ecn = if segment.ect { capable } else { Ecn::NotCapable };
-            let way = self.sources.way + end as u32;
-            let bytes = self.ip_header + (segment.header_bytes() as u16) + segment.len;
-            world.send(now, NetPacket { way, bytes, ecn, payload: Payload::Tcp(segment) });
+        while let Some(packet) = self.next_packet(now, end) {
+            world.send(now, packet);
         }
+    }
+
+    /// The next packet that an end has to send.
+    #[inline]
+    pub(crate) fn next_packet(&mut self, now: Time, end: End) -> Option<NetPacket> {
+        let host = self.ends[end as usize].as_deref_mut()?;
+        let segment = host.poll_transmit(now)?;
+        if let (End::From, Some(log)) = (end, &mut self.log) {
+            log.sent(now, &segment, host);
+        }
+        let ecn = match segment.ect {
+            true if host.sends_ect1() => Ecn::L4s,
+            true => Ecn::Capable,
+            false => Ecn::NotCapable,
+        };
+        let way = self.sources.way + end as u32;
+        let bytes = self.ip_header + (segment.header_bytes() as u16) + segment.len;
+        Some(NetPacket { way, bytes, ecn, payload: Payload::Tcp(segment) })
     }
 
     /// Moves the event of an end's timer only where it would come too late: most deadlines move on before they are due.

@@ -13,22 +13,21 @@ use crate::datagram_flow::DatagramFlow;
 use crate::flow::Flow;
 use crate::network::{Arrival, Carriage, Fate, Network};
 use crate::packet::{NetPacket, Payload};
+use crate::population_flow::PopulationFlow;
 use crate::proxy::Proxy;
 use crate::result::{Captured, RunResult, SimError};
 use crate::tcp_flow::TcpFlow;
-use crate::world::World;
+use crate::world::{Dynamic, World};
 
 /// A run under way.
 ///
 /// Event sources, in the order in which they go at one instant: links, endpoints (two per flow), instants of the flows'
-/// applications, the sampling of the series, and the time limit.
+/// applications, the sampling of the series, the time limit, and what populations add while the run goes on.
 pub(crate) struct Engine<'a> {
     run: &'a Run,
     scenario: &'a Scenario,
     world: World,
-    flows: Vec<Flow>,
-    /// Of the connections after the flows' first ones: flow and leg.
-    further: Vec<(u32, u32)>,
+    flows: Vec<Flow<'a>>,
     /// Flows that have begun and whose series goes on.
     live: Vec<u32>,
     tables: Tables,
@@ -52,15 +51,17 @@ impl<'a> Engine<'a> {
         scenario.flows.iter().try_for_each(|flow| check_ways(scenario, flow).and_then(|()| check_loaded(flow)))?;
         let network = Network::new(scenario, run.seed, carriage);
         let flows = scenario.flows.len();
-        let further: Vec<_> = scenario.further_legs().map(|(flow, leg, _)| (flow, leg)).collect();
+        let further = scenario.further_legs().map(|(flow, leg, _)| (flow, leg));
+        let connections: Vec<_> = (0..flows as u32).map(|flow| (flow, 0)).chain(further).collect();
         let (links, flow_count) = (network.links() as u32, flows as u32);
         let endpoints = links;
-        let instants = endpoints + 2 * (flow_count + further.len() as u32);
+        let instants = endpoints + 2 * connections.len() as u32;
         let sampling = instants + flow_count;
         let sources = FirstSources { endpoints, instants, sampling, limit: sampling + 1 };
         let interval = scenario.measure.series.filter(|interval| *interval > Time::ZERO);
         let proxies = scenario.proxies.iter().map(Proxy::new).collect();
-        let mut world = World::new(network, proxies, sources.limit as usize + 1, flows, interval, scenario.time_limit);
+        let open = (flows, connections);
+        let mut world = World::new(network, proxies, sources.limit as usize + 1, open, interval, scenario.time_limit);
         let starts: Vec<Time> = scenario.flows.iter().map(|flow| flow.start_in(run.seed)).collect();
         for (source, start) in (instants..).zip(&starts) {
             world.queue.set(source, *start);
@@ -70,17 +71,7 @@ impl<'a> Engine<'a> {
         }
         world.queue.set(sources.limit, scenario.time_limit);
         let flows = starts.into_iter().map(Flow::Ahead).collect();
-        Ok(Self {
-            run,
-            scenario,
-            world,
-            flows,
-            further,
-            live: Vec::new(),
-            tables: Tables::default(),
-            sources,
-            events: 0,
-        })
+        Ok(Self { run, scenario, world, flows, live: Vec::new(), tables: Tables::default(), sources, events: 0 })
     }
 
     /// Carries out all events.
@@ -92,7 +83,7 @@ impl<'a> Engine<'a> {
             if now > self.world.stop {
                 break;
             }
-            if source >= self.sources.sampling && self.is_stalled() {
+            if (self.sources.sampling..=self.sources.limit).contains(&source) && self.is_stalled() {
                 self.end_flows(before, Outcome::Stalled);
                 self.world.end_by(before);
             }
@@ -122,7 +113,7 @@ impl<'a> Engine<'a> {
         } else if source < self.sources.instants {
             let endpoint = source - self.sources.endpoints;
             let end = if endpoint % 2 == 0 { End::From } else { End::To };
-            let (flow, leg) = self.leg(endpoint / 2);
+            let (flow, leg) = self.world.connection(endpoint / 2);
             if let Flow::Tcp(flow) = &mut self.flows[flow as usize] {
                 flow.on_timer(now, (leg, end), &mut self.world);
             }
@@ -130,24 +121,23 @@ impl<'a> Engine<'a> {
             self.instant(now, source - self.sources.instants);
         } else if source == self.sources.sampling {
             self.sample(now);
-        } else {
+        } else if source == self.sources.limit {
             self.time_is_up(now);
-        }
-    }
-
-    /// The flow of a connection, and which of its legs it is.
-    #[inline]
-    fn leg(&self, connection: u32) -> (u32, u32) {
-        match connection.checked_sub(self.flows.len() as u32) {
-            None => (connection, 0),
-            Some(further) => self.further[further as usize],
+        } else {
+            let (flow, added) = self.world.added_source(source);
+            let Flow::Population(flow) = &mut self.flows[flow as usize] else { return };
+            match added {
+                Dynamic::Line(line) => flow.on_line(now, line, &mut self.world),
+                Dynamic::Timer(slot, end) => flow.on_timer(now, (slot, end), &mut self.world),
+                Dynamic::Wait(slot) => flow.on_wait(now, slot, &mut self.world),
+            }
         }
     }
 
     /// A packet arrives at its destination.
     #[inline]
     fn packet(&mut self, now: Time, packet: &NetPacket) {
-        let (flow, leg) = self.leg(packet.way / 2);
+        let (flow, leg) = self.world.connection(packet.way / 2);
         match (&mut self.flows[flow as usize], &packet.payload) {
             (Flow::Tcp(flow), Payload::Tcp(segment)) => {
                 let end = if packet.way % 2 == 0 { End::To } else { End::From };
@@ -156,6 +146,7 @@ impl<'a> Engine<'a> {
             (Flow::Datagram(flow), Payload::Udp(datagram)) => {
                 flow.on_datagram(now, packet.way, *datagram, &mut self.world);
             }
+            (Flow::Population(flow), Payload::Tcp(_)) => flow.on_packet(now, leg, packet, &mut self.world),
             // A flow's packets are all of its own kind.
             _ => {}
         }
@@ -163,9 +154,11 @@ impl<'a> Engine<'a> {
 
     #[cold]
     fn packet_gone(&mut self, at: Time, packet: &NetPacket) {
-        let (flow, _) = self.leg(packet.way / 2);
-        if let Flow::Datagram(flow) = &mut self.flows[flow as usize] {
-            flow.gone(at, &mut self.world);
+        let (flow, slot) = self.world.connection(packet.way / 2);
+        match &mut self.flows[flow as usize] {
+            Flow::Datagram(flow) => flow.gone(at, &mut self.world),
+            Flow::Population(flow) => flow.gone(slot),
+            Flow::Ahead(_) | Flow::Tcp(_) => {}
         }
     }
 
@@ -181,9 +174,7 @@ impl<'a> Engine<'a> {
             self.live.push(number);
             *flow = match &spec.traffic {
                 Traffic::Tcp { tcp, app } => {
-                    let flows = self.scenario.flows.len() as u32;
-                    let further = (flows..).zip(&self.further).filter(|(_, (flow, _))| *flow == number);
-                    let connections = [number].into_iter().chain(further.map(|(connection, _)| connection));
+                    let connections = self.world.connections_of(number);
                     let sources: Vec<_> = connections
                         .map(|connection| Sources {
                             way: 2 * connection,
@@ -193,6 +184,11 @@ impl<'a> Engine<'a> {
                     let traffic = (&**tcp, app);
                     Flow::Tcp(Box::new(TcpFlow::start(now, &sources, source, spec, traffic, self.run.seed, measure)))
                 }
+                Traffic::Population { tcp, population } => {
+                    let what = (spec, &**tcp, population);
+                    let flow = PopulationFlow::start(now, number, what, self.run.seed, measure, &mut self.world);
+                    Flow::Population(Box::new(flow))
+                }
                 Traffic::Datagrams(datagrams) => {
                     Flow::Datagram(Box::new(DatagramFlow::start(now, way, (spec, datagrams), self.run.seed, measure)))
                 }
@@ -201,6 +197,12 @@ impl<'a> Engine<'a> {
         match flow {
             Flow::Tcp(flow) => flow.on_instant(now, &mut self.world),
             Flow::Datagram(flow) => {
+                flow.on_instant(now, &mut self.world);
+                if flow.next_instant() < Time::MAX {
+                    self.world.queue.set(source, flow.next_instant());
+                }
+            }
+            Flow::Population(flow) => {
                 flow.on_instant(now, &mut self.world);
                 if flow.next_instant() < Time::MAX {
                     self.world.queue.set(source, flow.next_instant());
@@ -226,6 +228,12 @@ impl<'a> Engine<'a> {
                         table.push(row);
                     }
                     flow.meter().end()
+                }
+                Flow::Population(flow) => {
+                    if let Some(row) = flow.series_row(now, id) {
+                        table.push(row);
+                    }
+                    flow.meter.end()
                 }
                 Flow::Ahead(_) => None,
             };
@@ -282,16 +290,18 @@ impl<'a> Engine<'a> {
                 Flow::Ahead(_) => self.world.queue.remove(source),
                 Flow::Tcp(flow) => flow.cut_off(now, outcome),
                 Flow::Datagram(flow) => flow.cut_off(now),
+                Flow::Population(flow) => flow.cut_off(now, outcome, &mut self.world),
             }
         }
     }
 
     /// How far the run is, from 0 to 1: the mean of its flows.
     fn progress(&self, now: Time) -> f64 {
-        let of_flow = |flow: &Flow| match flow {
+        let of_flow = |flow: &Flow<'_>| match flow {
             Flow::Ahead(_) => 0.0,
             Flow::Tcp(flow) => flow.progress(now),
             Flow::Datagram(flow) => flow.progress(now),
+            Flow::Population(flow) => flow.progress(now),
         };
         (self.flows.iter().map(of_flow).sum::<f64>() / self.flows.len().max(1) as f64).clamp(0.0, 1.0)
     }

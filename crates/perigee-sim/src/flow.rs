@@ -5,17 +5,19 @@ use perigee_study::Run;
 use perigee_units::Time;
 
 use crate::datagram_flow::DatagramFlow;
+use crate::population_flow::PopulationFlow;
 use crate::tcp_flow::TcpFlow;
 
 /// A flow of the run.
-pub(crate) enum Flow {
+pub(crate) enum Flow<'a> {
     /// Begins at an instant.
     Ahead(Time),
     Tcp(Box<TcpFlow>),
     Datagram(Box<DatagramFlow>),
+    Population(Box<PopulationFlow<'a>>),
 }
 
-impl Flow {
+impl Flow<'_> {
     /// Writes all that is known of the flow of this number; the run ended at `stop`.
     pub(crate) fn write(&mut self, run: &Run, number: usize, stop: Time, tables: &mut Tables) {
         let mut row = run.flow_row("sim", &run.scenario.flows[number]);
@@ -26,6 +28,7 @@ impl Flow {
             }
             Self::Tcp(flow) => flow.write(run, &run.scenario.flows[number], row, stop, tables),
             Self::Datagram(flow) => flow.write(row, stop, tables),
+            Self::Population(flow) => flow.write(row, stop, tables),
         }
     }
 }

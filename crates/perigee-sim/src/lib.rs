@@ -4,6 +4,7 @@
 //! tables on any machine and in any build: events have a total order, quantities are integers, and random numbers come
 //! from named streams. See `docs/models/simulator.md` for what is modelled and what is not.
 
+mod application;
 mod calendar;
 mod capture;
 mod captures;
@@ -14,6 +15,7 @@ mod event_log;
 mod flow;
 mod network;
 mod packet;
+mod population_flow;
 mod proxy;
 mod queue;
 mod result;
@@ -22,6 +24,7 @@ mod split;
 mod tcp_flow;
 #[cfg(test)]
 mod tests;
+mod visit;
 mod wire;
 mod world;
 

@@ -11,7 +11,7 @@
 
 use perigee_link::{Exit, Link, Offered, Transit};
 use perigee_results::LinkLog;
-use perigee_study::{read_link, RunLink, Scenario};
+use perigee_study::{read_link, FlowSpec, RunLink, Scenario};
 use perigee_units::Time;
 
 use crate::calendar::Calendar;
@@ -98,6 +98,19 @@ impl Network {
         }
         let first = paths().map(|path| path.first().copied().unwrap_or(ARRIVED)).collect();
         Self { hops, first, row, next, captures }
+    }
+
+    /// Adds a connection over the links of a flow; returns the way of its data.
+    pub(crate) fn add_connection(&mut self, flow: u32, spec: &FlowSpec) -> u32 {
+        let way = self.first.len() as u32;
+        for like in [2 * flow as usize, 2 * flow as usize + 1] {
+            self.first.push(self.first[like]);
+            self.row.push(self.row[like]);
+        }
+        if let Some(captures) = &mut self.captures {
+            captures.add_connection(spec, way / 2);
+        }
+        way
     }
 
     /// Number of links: their event sources are `0..links`.

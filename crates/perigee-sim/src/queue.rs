@@ -6,7 +6,7 @@
 
 use perigee_units::Time;
 
-/// The pending events of a fixed number of sources.
+/// The pending events of sources that are numbered from 0.
 #[derive(Debug)]
 pub struct EventQueue {
     /// Keys in heap order, then [`NEVER`]: a node always has all its children.
@@ -20,6 +20,13 @@ impl EventQueue {
     /// An empty queue for sources `0..sources`.
     pub fn new(sources: usize) -> Self {
         Self { heap: vec![NEVER; sources + ARITY], len: 0, place: vec![ABSENT; sources] }
+    }
+
+    /// Adds a source; returns its number.
+    pub fn add_source(&mut self) -> u32 {
+        self.heap.push(NEVER);
+        self.place.push(ABSENT);
+        self.place.len() as u32 - 1
     }
 
     /// The earliest event; of several at one instant, that of the source with the lowest number.

@@ -8,9 +8,10 @@ use perigee_results::{
 };
 use perigee_study::{FlowSpec, Opener, Run, Tcp};
 use perigee_tcp::{Endpoint, Failure, Flags, Segment};
-use perigee_traffic::{Action, App, End, Facts, Script};
+use perigee_traffic::{App, End, Script};
 use perigee_units::Time;
 
+use crate::application::act;
 use crate::connection::{sent, state, Connection, Side, Sources};
 use crate::split::Split;
 use crate::world::World;
@@ -431,30 +432,8 @@ impl TcpFlow {
         .filter(|host| host.is_established()) else {
             return;
         };
-        let (mut awaited, mut due) = (u64::MAX, Time::MAX);
-        loop {
-            let facts = Facts { now, received: host.received(), closed: host.peer_closed() };
-            match self.script.next(end, facts) {
-                Action::Write(bytes) => host.write(bytes),
-                Action::Fill { .. } => host.write(ENDLESS),
-                Action::HalfClose => host.close(),
-                Action::Stop => host.stop(),
-                Action::Await(bytes) => {
-                    awaited = bytes;
-                    break;
-                }
-                Action::Wait(at) => {
-                    due = at;
-                    break;
-                }
-                Action::AwaitClose | Action::Done => break,
-            }
-        }
-        if end == End::To {
-            self.script.request_sent(now, host.written());
-            awaited = awaited.min(self.script.awaited());
-        }
-        (self.awaited[end as usize], self.due[end as usize]) = (awaited, due);
+        let wait = act(now, end, host, &mut self.script);
+        (self.awaited[end as usize], self.due[end as usize]) = (wait.bytes, wait.until);
     }
 
     /// The flow ends; the connection closes after it.
@@ -482,6 +461,3 @@ impl TcpFlow {
         }
     }
 }
-
-/// What an application writes that fills the connection.
-const ENDLESS: u64 = u64::MAX / 2;

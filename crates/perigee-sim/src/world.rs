@@ -1,5 +1,7 @@
 //! What all flows of a run share: the network, the pending events, and the run's end.
 
+use perigee_study::FlowSpec;
+use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::network::{Fate, Network};
@@ -12,6 +14,12 @@ pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) queue: EventQueue,
     pub(crate) proxies: Vec<Proxy>,
+    /// Flow and leg of each connection; of a population flow and slot.
+    connections: Vec<(u32, u32)>,
+    /// The first of the event sources that flows have added.
+    first_added: u32,
+    /// Flow and meaning of each of them.
+    added: Vec<(u32, Dynamic)>,
     /// Flows that have not ended.
     open_flows: usize,
     /// The latest end of a flow.
@@ -21,13 +29,24 @@ pub(crate) struct World {
     pub(crate) stop: Time,
 }
 
+/// An event source that a population has added.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Dynamic {
+    /// The packets of a line between users and their node.
+    Line(u32),
+    /// The timer of an end of the connection in a slot.
+    Timer(u32, End),
+    /// The applications of the connection in a slot.
+    Wait(u32),
+}
+
 impl World {
     /// A run of so many flows and event sources, that ends at `limit` at the latest.
     pub(crate) fn new(
         network: Network,
         proxies: Vec<Proxy>,
         sources: usize,
-        flows: usize,
+        (flows, connections): (usize, Vec<(u32, u32)>),
         interval: Option<Time>,
         limit: Time,
     ) -> Self {
@@ -36,6 +55,9 @@ impl World {
             network,
             queue: EventQueue::new(sources),
             proxies,
+            connections,
+            first_added: sources as u32,
+            added: Vec::new(),
             open_flows: flows,
             last_end: Time::ZERO,
             interval,
@@ -47,6 +69,34 @@ impl World {
     #[inline]
     pub(crate) fn send(&mut self, now: Time, mut packet: NetPacket) -> Fate {
         self.network.send(now, &mut packet, &mut self.queue)
+    }
+
+    /// Flow and leg of a connection; of a population flow and slot.
+    #[inline]
+    pub(crate) fn connection(&self, number: u32) -> (u32, u32) {
+        self.connections[number as usize]
+    }
+
+    /// The connections of a flow, its first leg before the others.
+    pub(crate) fn connections_of(&self, flow: u32) -> impl Iterator<Item = u32> + '_ {
+        (0..).zip(&self.connections).filter(move |(_, (of, _))| *of == flow).map(|(connection, _)| connection)
+    }
+
+    /// Adds a connection to a flow, in a slot of it; returns the way of its data.
+    pub(crate) fn add_connection(&mut self, flow: u32, slot: u32, spec: &FlowSpec) -> u32 {
+        self.connections.push((flow, slot));
+        self.network.add_connection(flow, spec)
+    }
+
+    /// Adds an event source to a flow.
+    pub(crate) fn add_source(&mut self, flow: u32, source: Dynamic) -> u32 {
+        self.added.push((flow, source));
+        self.queue.add_source()
+    }
+
+    /// Flow and meaning of an event source that a flow has added.
+    pub(crate) fn added_source(&self, source: u32) -> (u32, Dynamic) {
+        self.added[(source - self.first_added) as usize]
     }
 
     /// A flow has ended, or will have at `end`. With the last flow the run is over, once its interval is complete.

@@ -10,7 +10,9 @@ impl Run {
     pub fn flow_row(&self, engine: &str, spec: &FlowSpec) -> FlowRow {
         let scenario = &self.scenario;
         let (cc, cc_params) = match &spec.traffic {
-            Traffic::Tcp { tcp, .. } => (tcp.cc.algorithm().name().into(), tcp.cc_params.clone()),
+            Traffic::Tcp { tcp, .. } | Traffic::Population { tcp, .. } => {
+                (tcp.cc.algorithm().name().into(), tcp.cc_params.clone())
+            }
             Traffic::Datagrams(_) => ("".into(), "{}".into()),
         };
         FlowRow {

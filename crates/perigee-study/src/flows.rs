@@ -2,7 +2,9 @@
 
 use crate::strict::StrictError;
 use perigee_results::{Amount, Talk};
-use perigee_traffic::{App, Bulk, Constant, Datagrams, Ping, Requests, Voice};
+use perigee_traffic::{
+    Access, App, Bulk, Constant, Datagrams, Ping, Population, Requests, Transactions, Visitors, Voice, Web,
+};
 use perigee_units::{Bytes, Time};
 use perigee_wire::IpVersion;
 
@@ -21,7 +23,7 @@ pub(crate) static FLOW: Section = Section {
             "kind",
             Kind::Word(KINDS),
             "bulk",
-            "`bulk`: one transfer over TCP. `request`: requests and responses in turn over one TCP connection. `udp`: packets at a constant rate. `voice`: packets of speech, in talk spurts. `ping`: packets that are answered.",
+            "`bulk`: one transfer over TCP. `request`: requests and responses in turn over one TCP connection. `transactions`: one request and one response at each `interval`, on a TCP connection of its own. `web`: users of the web, each with such a connection, at random. `udp`: packets at a constant rate. `voice`: packets of speech, in talk spurts. `ping`: packets that are answered.",
         ),
         key("start", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "When it begins."),
         key("start_jitter", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "Largest random delay of the beginning, uniform, drawn per flow and round."),
@@ -32,18 +34,22 @@ pub(crate) static FLOW: Section = Section {
         key("tcp", Kind::Table(&TCP), "", "TCP settings of both ends of this flow, over those of `[hosts]`.").of(TCP_KINDS),
         key("opened_by", Kind::Word(OPENERS), "receiver", "The end that opens the connection: `receiver`, as a client that downloads; `sender`, as one that uploads. The first round trip that the sender measures, and with it its first window, may depend on it.").of(&[Bulk::NAME]),
         key("size", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "How much to send; or `duration`.").of(&[Bulk::NAME]),
-        key("duration", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "", "How long to send; of `bulk`, this or `size`.").of(&[Bulk::NAME, Constant::NAME, Voice::NAME]),
-        key("request", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a request.").of(&[Requests::NAME]),
+        key("duration", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "", "How long to send; of `bulk`, this or `size`.").of(&[Bulk::NAME, Transactions::NAME, Web::NAME, Constant::NAME, Voice::NAME]),
+        key("request", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a request.").of(&[Requests::NAME, Transactions::NAME]),
+        key("responses", Kind::Sizes, "", "Sizes of the responses, in turn.").of(&[Transactions::NAME]),
+        key("connections_per_s", Kind::Number { min: 0.01, max: 100_000.0 }, "", "New connections per second, in the mean.").of(&[Web::NAME]),
+        key("access_least", Kind::Time { min: Time::ZERO, max: MINUTE }, "0 s", "Shortest one-way delay between a user and the node `to`.").of(POPULATIONS),
+        key("access_most", Kind::Time { min: Time::ZERO, max: MINUTE }, "", "Longest such delay: each connection has one at random between the two, uniform, of 16 levels. By default all have `access_least`.").of(POPULATIONS),
         key("response", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a response.").of(&[Requests::NAME]),
         key("think", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "From the end of a response to the next request.").of(&[Requests::NAME]),
         key("rate", Kind::Rate, "", "Rate of the IP packets.").of(&[Constant::NAME]),
         key("packet", Kind::Size { min: Bytes::new(28), max: Bytes::new(65_535) }, "", "Size of an IP packet (headers take 28 B, with `ip = \"v6\"` 48 B); of `voice` by default 218 B.").of(&[Constant::NAME, Ping::NAME, Voice::NAME]),
-        key("interval", Kind::Time { min: Time::from_micros(1), max: DAYS_30 }, "", "Between two pings; between two packets of a talk spurt, by default 20 ms.").of(&[Ping::NAME, Voice::NAME]),
+        key("interval", Kind::Time { min: Time::from_micros(1), max: DAYS_30 }, "", "Between two pings or transactions; between two packets of a talk spurt, by default 20 ms.").of(&[Transactions::NAME, Ping::NAME, Voice::NAME]),
         key("on", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "400 ms", "Mean length of a talk spurt; exponential.").of(&[Voice::NAME]),
         key("off", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "600 ms", "Mean length of the silence after a talk spurt; exponential. Zero: the speaker never pauses.").of(&[Voice::NAME]),
         key("playout", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "60 ms", "How long the playout buffer holds the first packet of a talk spurt; packets that come too late for it are not played.").of(&[Voice::NAME]),
         key("concealment", Kind::Bool, "true", "Whether the receiver conceals losses (G.711, Appendix I); the E-model counts them less then.").of(&[Voice::NAME]),
-        key("warmup", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "What is sent in so long a time from the beginning of the flow is left out of its table `voice`.").of(&[Voice::NAME]),
+        key("warmup", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "What is sent, or opened, in so long a time from the beginning of the flow is left out of the tables `voice` and `responses`.").of(&[Transactions::NAME, Web::NAME, Voice::NAME]),
         key("repeat", Kind::Integer { min: 1, max: MAX_EXCHANGES }, "", "How many requests or pings.").of(&[Requests::NAME, Ping::NAME]),
     ],
 };
@@ -52,6 +58,8 @@ pub(crate) static FLOW: Section = Section {
 pub(crate) enum Workload {
     /// Over a connection.
     App(App),
+    /// Over many of them.
+    Population(Population),
     /// Without one.
     Datagrams(Datagrams),
 }
@@ -81,6 +89,15 @@ pub(crate) fn workload(table: &Reader<'_>, packets: Packets<'_>) -> Result<Workl
             think: table.get("think")?,
             count: table.get("repeat")?,
         })),
+        Transactions::NAME => {
+            let (interval, request) = (table.get("interval")?, table.get("request")?);
+            let transactions = Transactions { interval, request, responses: table.get("responses")? };
+            Workload::Population(population(table, Visitors::Transactions(transactions), flow)?)
+        }
+        Web::NAME => {
+            let web = Web { connections_per_s: table.get("connections_per_s")? };
+            Workload::Population(population(table, Visitors::Web(web), flow)?)
+        }
         Constant::NAME => {
             let (rate, duration) = (table.get("rate")?, table.get("duration")?);
             Workload::Datagrams(Datagrams::Constant(Constant { rate, packet: packet(table, packets)?, duration }))
@@ -93,6 +110,23 @@ pub(crate) fn workload(table: &Reader<'_>, packets: Packets<'_>) -> Result<Workl
         // The reader has refused every word but the kinds.
         _ => Workload::App(App::Bulk(Bulk { amount: amount(table, flow)? })),
     })
+}
+
+/// A population; its connections are bounded, since each takes memory while it is open.
+fn population(table: &Reader<'_>, source: Visitors, flow: &str) -> Result<Population, StrictError> {
+    let least = table.get("access_least")?;
+    let most = table.table.get("access_most")?.unwrap_or(least);
+    if most < least {
+        let message = format!("flow `{flow}`: `access_most` = {most} is below access_least = {least}");
+        return Err(table.error("access_most", message, "raise it, or lower access_least"));
+    }
+    let access = Access { least, most };
+    let population = Population { source, duration: table.get("duration")?, warmup: table.get("warmup")?, access };
+    if population.expected() > MAX_EXCHANGES as f64 {
+        let message = format!("flow `{flow}` opens {:.0} connections", population.expected());
+        return Err(table.error("duration", message, format!("shorten it, down to {MAX_EXCHANGES} connections")));
+    }
+    Ok(population)
 }
 
 /// Speech; what a table leaves out is as in G.711 with 20 ms of speech in a packet, on Ethernet.
@@ -152,9 +186,14 @@ fn amount(table: &Reader<'_>, flow: &str) -> Result<Amount, StrictError> {
 }
 
 /// The kinds of flows.
-pub(crate) const KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Constant::NAME, Voice::NAME, Ping::NAME];
+pub(crate) const KINDS: &[&str] =
+    &[Bulk::NAME, Requests::NAME, Transactions::NAME, Web::NAME, Constant::NAME, Voice::NAME, Ping::NAME];
 /// Those that run over TCP.
-const TCP_KINDS: &[&str] = &[Bulk::NAME, Requests::NAME];
+const TCP_KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Transactions::NAME, Web::NAME];
+/// Those with a connection for each user.
+const POPULATIONS: &[&str] = &[Transactions::NAME, Web::NAME];
+/// Longest access delay.
+const MINUTE: Time = Time::from_secs(60);
 /// The ends that may open a connection.
 const OPENERS: &[&str] = &["receiver", "sender"];
 /// Versions of the Internet Protocol.

@@ -185,6 +185,7 @@ mod tests {
             Kind::Integer { min, max } => unlike_default(max.to_string(), min.to_string()),
             Kind::Time { min, max } | Kind::TimeOrOff { min, max } => unlike_default(max.to_string(), min.to_string()),
             Kind::Size { min, max } => unlike_default(max.to_string(), min.to_string()),
+            Kind::Sizes => "[\"5 kB\"]".into(),
             Kind::ThreeSizes => "[\"5 kB\", \"6 kB\", \"7 kB\"]".into(),
             Kind::Rate => "3 Mbit/s".into(),
             Kind::ShareOrOff => "17 %".into(),
@@ -204,6 +205,8 @@ mod tests {
         let flows = [
             ("bulk", "size = \"2 B\""),
             ("request", "request = \"2 B\"\nresponse = \"2 B\"\nrepeat = 2"),
+            ("transactions", "interval = \"1 s\"\nrequest = \"2 B\"\nresponses = [\"2 B\"]\nduration = \"1 s\""),
+            ("web", "connections_per_s = 3\nduration = \"1 s\""),
             ("udp", "rate = \"1 Mbit/s\"\npacket = \"99 B\"\nduration = \"1 s\""),
             ("voice", "duration = \"1 s\""),
             ("ping", "interval = \"1 s\"\npacket = \"99 B\"\nrepeat = 2"),

@@ -147,7 +147,7 @@ impl Proxy<'_> {
     /// The flows that it splits, by number.
     fn claims(&self, place: &Place<'_>, flows: &[FlowSpec]) -> Result<Vec<usize>, StrictError> {
         let table = &self.table;
-        let tcp = |flow: &FlowSpec| flow.traffic.tcp().is_some();
+        let tcp = |flow: &FlowSpec| matches!(flow.traffic, Traffic::Tcp { .. });
         let named = table.table.get::<Vec<String>>("flows")?;
         let between = match table.table.node("between") {
             None => None,

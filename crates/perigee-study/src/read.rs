@@ -272,10 +272,10 @@ fn traffic(
     hosts: (&Config, &Config),
     outside: &mut Option<&mut dyn Outside>,
 ) -> Result<Traffic, StrictError> {
-    let app = match workload(table, packets)? {
-        Workload::App(app) => app,
-        Workload::Datagrams(datagrams) => return Ok(Traffic::Datagrams(datagrams)),
-    };
+    let workload = workload(table, packets)?;
+    if let Workload::Datagrams(datagrams) = &workload {
+        return Ok(Traffic::Datagrams(*datagrams));
+    }
     let (mut from, mut to) = (hosts.0.clone(), hosts.1.clone());
     if let Some(node) = table.table.node("tcp") {
         let settings = Reader::open(node, &table.dotted("tcp"), &TCP, &[])?;
@@ -287,7 +287,12 @@ fn traffic(
         "sender" => Opener::Sender,
         _ => Opener::Receiver,
     };
-    Ok(Traffic::Tcp { tcp: Box::new(Tcp { cc, cc_params, from, to, opened_by, legs: Vec::new() }), app })
+    let tcp = Box::new(Tcp { cc, cc_params, from, to, opened_by, legs: Vec::new() });
+    Ok(match workload {
+        Workload::App(app) => Traffic::Tcp { tcp, app },
+        Workload::Population(population) => Traffic::Population { tcp, population },
+        Workload::Datagrams(datagrams) => Traffic::Datagrams(datagrams),
+    })
 }
 
 fn measure(study: &Reader<'_>, nodes: &Nodes) -> Result<Measure, StrictError> {

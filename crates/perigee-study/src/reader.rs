@@ -6,7 +6,7 @@ use std::fmt::Display;
 use crate::strict::{self, parse_value, Content, Node, Origin, Read, StrictError, Table};
 use perigee_units::{suggestion, Bytes, Rate, Ratio, Time};
 
-use crate::section::{Key, Kind, Section};
+use crate::section::{Key, Kind, Section, LARGEST};
 
 /// A table whose keys have been checked against its section.
 pub(crate) struct Reader<'a> {
@@ -133,6 +133,7 @@ pub(crate) fn check(node: &Node, what: &str, kind: Kind) -> Result<(), StrictErr
         Kind::TimeOrOff { .. } | Kind::ShareOrOff | Kind::SizeOrTimeOrOff if is_off(node) => Ok(()),
         Kind::Time { min, max } | Kind::TimeOrOff { min, max } => within(node, what, Time::read(node, what)?, min, max),
         Kind::Size { min, max } => within(node, what, Bytes::read(node, what)?, min, max),
+        Kind::Sizes => sizes(node, what),
         Kind::ThreeSizes => three_sizes(node, what),
         Kind::Rate => above_zero(node, what, Rate::read(node, what)? > Rate::ZERO),
         Kind::RateFrom(min) => {
@@ -241,6 +242,14 @@ fn names(node: &Node, what: &str) -> Result<(), StrictError> {
         }
     }
     Ok(())
+}
+
+fn sizes(node: &Node, what: &str) -> Result<(), StrictError> {
+    let sizes = Vec::<Bytes>::read(node, what)?;
+    if sizes.is_empty() {
+        return Err(StrictError::new(&node.origin, format!("`{what}` is empty"), "write one size or more: [\"1 kB\"]"));
+    }
+    sizes.into_iter().try_for_each(|size| within(node, what, size, Bytes::new(1), LARGEST))
 }
 
 fn three_sizes(node: &Node, what: &str) -> Result<(), StrictError> {

@@ -4,7 +4,9 @@
 //! depend on losses; the estimate counts the data twice, as if each packet were retransmitted once. A flow with a
 //! duration lasts at most twice that and a minute, for the packets in flight when its sender stops.
 
-use perigee_results::{Amount, Events, Exchanges, Flows, Links, Measure, Milestones, Proxies, RowBytes, Series, Table};
+use perigee_results::{
+    Amount, Classes, Events, Exchanges, Flows, Links, Measure, Milestones, Proxies, Responses, RowBytes, Series, Table,
+};
 use perigee_units::Time;
 
 use crate::run::{FlowSpec, Scenario, Traffic};
@@ -52,6 +54,7 @@ impl Scenario {
             table(&Links::default(), ticks(measure.series, run) * self.links.len() as u64),
             table(&Proxies::default(), ticks(measure.series, run) * self.proxies.len() as u64),
             table(&Exchanges::default(), flows.iter().map(|flow| flow.traffic.exchanges()).sum()),
+            table(&Responses::default(), flows.iter().map(classes).sum()),
             table(&Milestones::default(), milestones(measure, flows)),
             // Rows are collected by flow before they are a table.
             twice(table(&Events::default(), if measure.events { EVENTS_PER_PACKET * packets } else { 0 })),
@@ -91,6 +94,15 @@ fn span(flow: &FlowSpec, limit: Time) -> Time {
     match flow.traffic.amount() {
         Amount::Duration(length) => (length * 2 + LAST_PACKETS).min(limit),
         Amount::Size(_) => limit,
+    }
+}
+
+/// Classes of response sizes of a population, at the most.
+fn classes(flow: &FlowSpec) -> u64 {
+    let Traffic::Population { population, .. } = &flow.traffic else { return 0 };
+    match population.classes() {
+        Classes::Sizes(sizes) => sizes.len() as u64,
+        Classes::Octaves => u64::from(u64::BITS),
     }
 }
 

@@ -9,7 +9,7 @@ use perigee_cc::Selected;
 use perigee_link::LinkSpec;
 use perigee_results::{Amount, Measure, Name};
 use perigee_tcp::Config;
-use perigee_traffic::{App, Datagrams, Schedule, Script};
+use perigee_traffic::{App, Datagrams, Population, Schedule, Script};
 use perigee_units::{encode_enum, encode_struct, Bytes, Stream, Time};
 use perigee_wire::{address, IpVersion, Ports};
 
@@ -45,7 +45,7 @@ impl Run {
     pub fn numbered(&self) -> Self {
         let mut scenario = (*self.scenario).clone();
         for (number, flow) in (0..).zip(&mut scenario.flows) {
-            if let Traffic::Tcp { tcp, .. } = &mut flow.traffic {
+            if let Traffic::Tcp { tcp, .. } | Traffic::Population { tcp, .. } = &mut flow.traffic {
                 let ends = tcp.legs.iter_mut().flat_map(|leg| [&mut leg.sender.cc, &mut leg.receiver.cc]);
                 for cc in ends.chain([&mut tcp.cc]) {
                     *cc = cc.clone().of_flow(number);
@@ -189,6 +189,7 @@ impl FlowSpec {
         match &self.traffic {
             Traffic::Tcp { tcp, .. } if tcp.opened_by == Opener::Receiver => (server, client),
             Traffic::Datagrams(datagrams) if datagrams.is_answered() => (client, client),
+            Traffic::Population { .. } => (server, client),
             Traffic::Tcp { .. } | Traffic::Datagrams(_) => (client, server),
         }
     }
@@ -229,6 +230,13 @@ pub enum Traffic {
         /// What runs over them.
         app: App,
     },
+    /// Short connections of many users.
+    Population {
+        /// The two endpoints of each.
+        tcp: Box<Tcp>,
+        /// Who opens them when, and what they carry.
+        population: Population,
+    },
     /// Packets without a connection.
     Datagrams(Datagrams),
 }
@@ -241,10 +249,10 @@ impl Tcp {
 }
 
 impl Traffic {
-    /// The endpoints of its connection; `None`: it has none.
+    /// The endpoints of its connections; `None`: it has none.
     pub fn tcp(&self) -> Option<&Tcp> {
         match self {
-            Self::Tcp { tcp, .. } => Some(tcp),
+            Self::Tcp { tcp, .. } | Self::Population { tcp, .. } => Some(tcp),
             Self::Datagrams(_) => None,
         }
     }
@@ -253,14 +261,17 @@ impl Traffic {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Tcp { app, .. } => app.name(),
+            Self::Population { population, .. } => population.name(),
             Self::Datagrams(datagrams) => datagrams.name(),
         }
     }
 
-    /// How many exchanges it has: each is a row of the results.
+    /// How many exchanges of it are rows of the results, at the most.
     pub fn exchanges(&self) -> u64 {
         match self {
             Self::Tcp { app, .. } => app.exchanges(),
+            Self::Population { population, .. } if population.writes_all() => population.expected() as u64 + 1,
+            Self::Population { .. } => perigee_results::SAMPLE as u64,
             Self::Datagrams(datagrams) => datagrams.exchanges(),
         }
     }
@@ -269,6 +280,7 @@ impl Traffic {
     pub fn amount(&self) -> Amount {
         match self {
             Self::Tcp { app, .. } => app.amount(),
+            Self::Population { population, .. } => Amount::Duration(population.duration),
             Self::Datagrams(datagrams) => Amount::Duration(datagrams.length()),
         }
     }
@@ -277,6 +289,7 @@ impl Traffic {
     pub fn least_s(&self, round_trip_s: f64) -> f64 {
         match self {
             Self::Tcp { app, .. } => app.least_s(round_trip_s),
+            Self::Population { population, .. } => population.duration.as_secs_f64(),
             Self::Datagrams(datagrams) => datagrams.least_s(round_trip_s),
         }
     }
@@ -287,6 +300,7 @@ impl Display for Traffic {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp { app, .. } => app.fmt(f),
+            Self::Population { population, .. } => population.fmt(f),
             Self::Datagrams(datagrams) => datagrams.fmt(f),
         }
     }
@@ -373,7 +387,7 @@ pub enum Opener {
 }
 
 encode_struct!(FlowSpec { name, from, to, forward, back, start, start_jitter, ip, path_mtu, traffic });
-encode_enum!(Traffic { Tcp { tcp, app }, Datagrams(datagrams) });
+encode_enum!(Traffic { Tcp { tcp, app }, Population { tcp, population }, Datagrams(datagrams) });
 encode_struct!(Tcp { cc, cc_params, from, to, opened_by, legs });
 encode_struct!(Leg { from, to, forward, back, sender, receiver, proxy });
 encode_struct!(LegEnd { cc, cc_params, config });

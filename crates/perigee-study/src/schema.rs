@@ -158,6 +158,7 @@ fn takes(kind: Kind) -> String {
         Kind::Time { min, max } => format!("time, {min} to {max}"),
         Kind::TimeOrOff { min, max } => format!("time, {min} to {max}, or `\"off\"`"),
         Kind::Size { min, max } => format!("size, {min} to {max}"),
+        Kind::Sizes => "sizes".into(),
         Kind::ThreeSizes => "three sizes that do not fall".into(),
         Kind::Rate => "rate above zero".into(),
         Kind::RateFrom(min) if min == Rate::ZERO => "rate".into(),
@@ -250,6 +251,7 @@ fn kind_schema(kind: Kind) -> Value {
         Kind::Time { .. } => quantity(Time::units()),
         Kind::TimeOrOff { .. } => json!({ "anyOf": [quantity(Time::units()), off()] }),
         Kind::Size { .. } => quantity(Bytes::units()),
+        Kind::Sizes => json!({ "type": "array", "items": quantity(Bytes::units()), "minItems": 1 }),
         Kind::ThreeSizes => {
             json!({ "type": "array", "items": quantity(Bytes::units()), "minItems": 3, "maxItems": 3 })
         }

@@ -44,6 +44,8 @@ pub(crate) enum Kind {
     TimeOrOff { min: Time, max: Time },
     /// A size within bounds.
     Size { min: Bytes, max: Bytes },
+    /// One size or more, each above zero.
+    Sizes,
     /// Three sizes that do not fall: minimum, initial, maximum.
     ThreeSizes,
     /// A rate above zero.

@@ -11,7 +11,7 @@ use perigee_tcp::{Config, Value as Setting, SETTINGS};
 use perigee_units::{Bytes, Rate, Time};
 use serde_json::{json, Map, Value};
 
-use crate::{FlowSpec, Handshake, IpVersion, Opener, ProxySpec, Run, Scenario, Traffic};
+use crate::{FlowSpec, Handshake, IpVersion, Opener, ProxySpec, Run, Scenario};
 
 /// The setup of a study's runs, for its report, as JSON: links, hosts, flows and proxies of all points in words, each with a name and
 /// properties in order, and the networks of the points. A property that varies between points has all its values.
@@ -48,7 +48,7 @@ fn links_of(scenario: &Scenario) -> Vec<Thing> {
 fn hosts_of(scenario: &Scenario) -> Vec<Thing> {
     let mut hosts: Vec<Thing> = Vec::new();
     for flow in &scenario.flows {
-        if let Traffic::Tcp { tcp, .. } = &flow.traffic {
+        if let Some(tcp) = flow.traffic.tcp() {
             for (number, config) in [(flow.from, &tcp.from), (flow.to, &tcp.to)] {
                 let host = (node(scenario, number), host_in_words(config));
                 if !hosts.contains(&host) {
@@ -425,7 +425,7 @@ fn flow_in_words(flow: &FlowSpec) -> Vec<Property> {
     if flow.ip == IpVersion::V6 {
         words.push(("packets", "IPv6".to_owned()));
     }
-    if let Traffic::Tcp { tcp, .. } = &flow.traffic {
+    if let Some(tcp) = flow.traffic.tcp() {
         let opener = if tcp.opened_by == Opener::Sender { "the sender" } else { "the receiver" };
         words.push(("opened by", opener.to_owned()));
         if !tcp.legs.is_empty() {

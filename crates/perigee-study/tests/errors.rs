@@ -52,6 +52,12 @@ refuses! {
     a_key_of_another_kind: "repeat = 10" => "repeat = 10\nsize = \"1 MB\"", "s.toml:47: flow `echo`: a `ping` flow has no `size`; remove it, or set kind = \"bulk\"";
     an_opener_that_is_no_end: "size = \"10 MB\"" => "size = \"10 MB\"\nopened_by = \"server\"", "s.toml:37: `flows.opened_by` cannot be `server`; did you mean `sender`?";
     an_opener_of_a_ping: "repeat = 10" => "repeat = 10\nopened_by = \"sender\"", "s.toml:47: flow `echo`: a `ping` flow has no `opened_by`; remove it, or set kind = \"bulk\"";
+    a_population_of_nobody: "size = \"10 MB\"" => "kind = \"web\"\nconnections_per_s = 0\nduration = \"1 s\"", "s.toml:37: `flows.connections_per_s` = 0 is out of range; use a value from 0.01 to 100000";
+    a_population_that_shrinks: "size = \"10 MB\"" => "kind = \"web\"\nconnections_per_s = -3\nduration = \"1 s\"", "s.toml:37: `flows.connections_per_s` = -3 is out of range; use a value from 0.01 to 100000";
+    a_population_of_too_many: "size = \"10 MB\"" => "kind = \"web\"\nconnections_per_s = 1000\nduration = \"5 h\"", "s.toml:38: flow `download` opens 18000000 connections; shorten it, down to 10000000 connections";
+    an_access_delay_that_falls: "size = \"10 MB\"" => "kind = \"web\"\nconnections_per_s = 1\nduration = \"1 s\"\naccess_least = \"9 ms\"\naccess_most = \"5 ms\"", "s.toml:40: flow `download`: `access_most` = 5 ms is below access_least = 9 ms; raise it, or lower access_least";
+    no_sizes_of_responses: "size = \"10 MB\"" => "kind = \"transactions\"\nresponses = []", "s.toml:37: `flows.responses` is empty; write one size or more: [\"1 kB\"]";
+    a_talk_spurt_of_nothing: "size = \"10 MB\"" => "kind = \"voice\"\nduration = \"1 s\"\non = \"0 s\"", "s.toml:38: `flows.on` = 0 s is out of range; use a value from 1 ms to 2592000 s";
     an_unknown_kind: "kind = \"ping\"" => "kind = \"pings\"", "s.toml:41: `flows.kind` cannot be `pings`; did you mean `ping`?";
     a_link_key_that_is_none: "rate = \"1 Gbit/s\"" => "rat = \"1 Gbit/s\"", "s.toml:23: unknown key `links.rat`; did you mean `rate`?";
     a_link_process_that_is_wrong: "rate = \"1 Gbit/s\"" => "rate = \"1 Gb\"", "s.toml:23: `links.wire.down.rate`: `Gb` in `1 Gb` is not a unit of rate; did you mean `1 Gbit/s`?";

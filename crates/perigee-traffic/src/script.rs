@@ -6,6 +6,7 @@ use perigee_units::{Stream, Time};
 use crate::apps::App;
 use crate::conversation::{Action, Conversation, End, Facts, Goal};
 use crate::exchanges::Exchanges;
+use crate::populations::{Exchange, Visit};
 
 /// The application of one flow: what each end of the connection does, and what has been observed of it.
 ///
@@ -35,6 +36,12 @@ impl Script {
         let application = app.application();
         let (goal, conversation) = (application.goal(start), application.conversation(start, random));
         Self { start, goal, conversation, exchanges: Exchanges::default() }
+    }
+
+    /// The script of one connection of a population, opened at `start`.
+    pub fn of_visit(visit: &Visit, start: Time) -> Self {
+        let conversation = Box::new(Exchange::new(*visit));
+        Self { start, goal: Goal::Exchanges(1), conversation, exchanges: Exchanges::default() }
     }
 
     /// What the application does next at an end whose handshake is complete.

@@ -74,6 +74,7 @@ class Results:
     rtt = _Table("The distribution of the round trips of each flow.")
     milestones = _Table("When each flow had delivered so much.")
     exchanges = _Table("A row per request and per ping.")
+    responses = _Table("How long the transactions of populations took, by size of the response.")
     voice = _Table("A row per voice flow: what its listener heard.")
     events = _Table("The TCP log, where the study asked for it (`measure.events`).")
     releases = _Table("Of emulated runs: how late packets were released.")

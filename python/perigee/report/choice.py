@@ -10,7 +10,7 @@ from functools import partial
 from perigee.errors import InputError
 from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
-from perigee.report.context import Context, Group
+from perigee.report.context import OTHERS, Context, Group
 from perigee.report.factors import Factor
 from perigee.report.model import Plot
 from perigee.report.panels import Panel, Roles, few, hue_of, panels, roles
@@ -46,7 +46,7 @@ def plots_of(context: Context, choice: Choice) -> list[Plot]:
 
 def _with_values(context: Context, metrics: Sequence[Metric]) -> list[Group]:
     """Return the groups to draw: of bulk transfers, else of the kind of flows that has the first metric."""
-    candidates = [context.drawn, *(context.groups_of(kind) for kind in ("request", "ping", "udp", "voice"))]
+    candidates = [context.drawn, *(context.groups_of(kind) for kind in OTHERS)]
     for groups in candidates:
         kept = [group for group in groups if not group.flows.is_empty()]
         if any(context.with_metric(group, metrics[0].name)[metrics[0].name].count() for group in kept):

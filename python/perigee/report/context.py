@@ -29,6 +29,9 @@ from perigee.store.small_flows import is_small
 MOST_OF_FILES = 12
 """Flows of captures that figures show: those that carried most."""
 
+OTHERS = ("request", "transactions", "web", "ping", "udp", "voice")
+"""The kinds of flows beside `bulk`."""
+
 
 @dataclass(frozen=True)
 class Group:

@@ -96,6 +96,10 @@ _TITLED = re.compile(r"(?P<title>[^=()]+?)(?:\s*\((?P<unit>[^()]*)\))?\s*=(?P<ex
 EXCHANGE = "exchange_ms"
 """The metric that comes from the table `exchanges`: of each flow the mean duration of its requests or pings."""
 
+RESPONSES = "response_ms"
+"""The metric that comes from the table `responses`: of each population the mean duration of its transactions."""
+
+_RESPONSE_OF = re.compile(r"response_(\d+)_b_ms")
 _DOWNLOAD = re.compile(r"download_(\d+(?:\.\d+)?)_mb_s")
 _TIME_TO = re.compile(r"time_to_(\d+(?:\.\d+)?)_mbps_s")
 
@@ -128,18 +132,23 @@ def metric(name: str, columns: Sequence[str] = ()) -> Metric:
         return METRICS[name]
     if name == EXCHANGE:
         return Metric(name, "Mean duration of a request or ping", "ms", 0, False)
+    if name == RESPONSES:
+        return Metric(name, "Mean response time of users", "ms", 0, False)
     if name in columns:
         return Metric(name, _titled(name), unit_of(name), 1)
     if not _ALONE.fullmatch(name):
         return _own(name, columns)
     if found := _DOWNLOAD.fullmatch(name):
         return Metric(name, f"Time to download {found[1]} MB", "s", 1, False)
+    if found := _RESPONSE_OF.fullmatch(name):
+        return Metric(name, f"Mean response time of users, {found[1]} B", "ms", 0, False)
     if found := _TIME_TO.fullmatch(name):
         return Metric(name, f"Time to the first {found[1]} Mbit/s", "s", 0, False)
     near = difflib.get_close_matches(name, [*METRICS, *columns], 1)
     raise InputError(
         f"`{name}` is no metric; {f'did you mean `{near[0]}`? T' if near else 't'}here are {', '.join(METRICS)}, "
-        "download_<size>_mb_s, time_to_<rate>_mbps_s and exchange_ms, and arithmetic over these and numeric columns"
+        "download_<size>_mb_s, time_to_<rate>_mbps_s, exchange_ms, response_ms and response_<bytes>_b_ms, and "
+        "arithmetic over these and numeric columns"
     )
 
 
@@ -198,6 +207,10 @@ def with_metric(flows: pl.DataFrame, name: str, results: Results) -> pl.DataFram
         maker, number = _time_to_rate, float(found[1])
     elif name == EXCHANGE:
         maker = _exchange_times
+    elif name == RESPONSES:
+        maker = _response_times
+    elif found := _RESPONSE_OF.fullmatch(name):
+        maker, number = _response_times, float(found[1])
     if maker is None:
         return flows.with_columns(pl.lit(None, pl.Float64).alias(name))
     keys = maker(flows, number, results).rename({"value": name})
@@ -264,6 +277,17 @@ def _exchange_times(flows: pl.DataFrame, _number: float, results: Results) -> pl
     if not results.has("exchanges"):
         return pl.DataFrame(schema={"run": flows["run"].dtype, "flow": pl.String, "value": pl.Float64})
     return results.table("exchanges").group_by("run", "flow").agg(pl.col("duration_ms").mean().alias("value"))
+
+
+def _response_times(flows: pl.DataFrame, size_bytes: float, results: Results) -> pl.DataFrame:
+    """Return the mean duration of transactions: of the class that has responses of this size, or, of 0, of all."""
+    if not results.has("responses"):
+        return pl.DataFrame(schema={"run": flows["run"].dtype, "flow": pl.String, "value": pl.Float64})
+    rows = results.table("responses").filter(pl.col("mean_ms").is_not_null())
+    if size_bytes:
+        rows = rows.filter((pl.col("least_bytes") <= size_bytes) & (size_bytes <= pl.col("most_bytes")))
+    of_all = (pl.col("mean_ms") * pl.col("completed")).sum() / pl.col("completed").sum()
+    return rows.group_by("run", "flow").agg(of_all.alias("value"))
 
 
 def mean(values: pl.Series) -> float:

@@ -54,6 +54,9 @@ pub(crate) fn make(
         let places = [place(spec.from, from_port), place(spec.to, to_port)];
         let (tcp, app) = match &spec.traffic {
             Traffic::Tcp { tcp, app } => (tcp, app),
+            Traffic::Population { .. } => {
+                return Err(io::Error::other(format!("flow `{}` is a population", spec.name)))
+            }
             Traffic::Datagrams(datagrams) => {
                 let schedule = spec.schedule(datagrams, start, run.seed);
                 let sender = DatagramSender::new(places, datagrams, schedule.clone())?;
@@ -97,6 +100,12 @@ pub(crate) fn impossible(run: &Run) -> Option<String> {
         return Some(format!("{} flows are more than the {MOST_FLOWS} that are carried at a time", flows.len()));
     }
     flows.iter().find_map(|flow| match &flow.traffic {
+        Traffic::Population { population, .. } => Some(format!(
+            "flow `{0}`: the emulator does not have `{1}` flows yet; run it with --engine sim, or without it: \
+             --set flows.{0}.count=0",
+            flow.name,
+            population.name()
+        )),
         Traffic::Datagrams(datagrams) if !datagrams.is_answered() => {
             let packet = datagrams.smallest_packet();
             let least = headers(flow.address(flow.to)) + NUMBER;

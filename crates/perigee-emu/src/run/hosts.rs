@@ -130,7 +130,7 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<(Vec<Config>, u32), String
     let segments = configs.iter().map(|config| u32::from(config.mss) + IP_AND_TCP);
     let packets = scenario.flows.iter().filter_map(|flow| match &flow.traffic {
         Traffic::Datagrams(datagrams) => Some(datagrams.largest_packet().as_u64() as u32),
-        Traffic::Tcp { .. } => None,
+        Traffic::Tcp { .. } | Traffic::Population { .. } => None,
     });
     let least = scenario.flows.iter().map(|flow| u32::from(flow.ip.least_mtu()));
     let mtu = segments.chain(packets).chain(least).max().unwrap_or(1500);

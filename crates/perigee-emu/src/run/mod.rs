@@ -177,7 +177,7 @@ fn whole_intervals(at: Time, interval: Time) -> Time {
 /// The congestion controls of a run's flows.
 fn chosen(run: &Run) -> impl Iterator<Item = &Selected> {
     run.scenario.flows.iter().filter_map(|flow| match &flow.traffic {
-        Traffic::Tcp { tcp, .. } => Some(&tcp.cc),
+        Traffic::Tcp { tcp, .. } | Traffic::Population { tcp, .. } => Some(&tcp.cc),
         Traffic::Datagrams(_) => None,
     })
 }

@@ -5,6 +5,7 @@ mod determinism;
 mod flows;
 mod laws;
 mod outcomes;
+mod populations;
 mod proxies;
 mod proxy_captures;
 mod proxy_laws;

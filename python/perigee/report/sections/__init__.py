@@ -24,6 +24,7 @@ from perigee.report.sections import (
     power,
     published,
     representative,
+    responses,
     setup,
     sharing,
     short_time,
@@ -56,6 +57,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "time_sequence": time_sequence.section,
     "sharing": sharing.section,
     "exchanges": exchanges.section,
+    "responses": responses.section,
     "datagrams": datagrams.section,
     "voice": voice.section,
     "links": links.section,
@@ -68,15 +70,16 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
 """By name, in the order of a report that does not choose."""
 
 BY_DEFAULT = (
-    "figures", "summary", "exchanges", "datagrams", "voice", "sweep", "tradeoff", "throughput", "delay",
-    "retransmissions", "differences", "tests", "representative", "time_sequence", "sharing", "links", "legs", "setup",
+    "figures", "summary", "exchanges", "responses", "datagrams", "voice", "sweep", "tradeoff", "throughput",
+    "delay", "retransmissions", "differences", "tests", "representative", "time_sequence", "sharing", "links",
+    "legs", "setup",
 )  # fmt: skip
 """What a report shows where the study does not say."""
 
 OF_FILES = ("capture", "short_time", "periods")
 """What a report of captures and other files shows too."""
 
-OF_NO_FLOW = ("exchanges", "datagrams", "voice", "capture", "setup")
+OF_NO_FLOW = ("exchanges", "responses", "datagrams", "voice", "capture", "setup")
 """Sections that say something where each flow has failed."""
 
 

@@ -1,0 +1,44 @@
+//! Carries out what the application does at one end of a connection.
+
+use perigee_tcp::Endpoint;
+use perigee_traffic::{Action, End, Facts, Script};
+use perigee_units::Time;
+
+/// What an end of a connection waits for: [`u64::MAX`] and [`Time::MAX`] where it does not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    /// The count of bytes received there.
+    pub(crate) bytes: u64,
+    pub(crate) until: Time,
+}
+
+/// The application at an end that is connected does all that it can do now.
+pub(crate) fn act(now: Time, end: End, host: &mut Endpoint, script: &mut Script) -> Wait {
+    let mut wait = Wait { bytes: u64::MAX, until: Time::MAX };
+    loop {
+        let facts = Facts { now, received: host.received(), closed: host.peer_closed() };
+        match script.next(end, facts) {
+            Action::Write(bytes) => host.write(bytes),
+            Action::Fill { .. } => host.write(ENDLESS),
+            Action::HalfClose => host.close(),
+            Action::Stop => host.stop(),
+            Action::Await(bytes) => {
+                wait.bytes = bytes;
+                break;
+            }
+            Action::Wait(at) => {
+                wait.until = at;
+                break;
+            }
+            Action::AwaitClose | Action::Done => break,
+        }
+    }
+    if end == End::To {
+        script.request_sent(now, host.written());
+        wait.bytes = wait.bytes.min(script.awaited());
+    }
+    wait
+}
+
+/// What an application writes that fills the connection.
+const ENDLESS: u64 = u64::MAX / 2;

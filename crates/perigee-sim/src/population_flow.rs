@@ -1,0 +1,412 @@
+//! A population: connections that are opened, carry one transaction and close, many at a time.
+//!
+//! Open connections are in slots. A slot is used again once its connection is closed at both ends and none of its packets is left
+//! in the network, which the flow counts; so a late packet never meets another connection, and memory follows the
+//! connections that are open at a time, not those that ever were.
+
+use perigee_results::{Amount, FlowId, Transaction};
+use perigee_results::{FlowRow, Measure, Meter, Outcome, ResponseLog, SenderCounts, SenderState, SeriesRow, Tables};
+use perigee_study::{FlowSpec, Tcp};
+use perigee_traffic::{End, Population, Script, Visits};
+use perigee_units::{Stream, Time};
+
+use crate::calendar::Calendar;
+use crate::connection::{Connection, Side, Sources};
+use crate::network::Fate;
+use crate::packet::{NetPacket, Payload};
+use crate::visit::{self, Visit};
+use crate::world::{Dynamic, World};
+
+/// One population.
+pub(crate) struct PopulationFlow<'a> {
+    /// Its number among the flows.
+    number: u32,
+    spec: &'a FlowSpec,
+    tcp: &'a Tcp,
+    population: &'a Population,
+    pub(crate) meter: Meter,
+    log: ResponseLog,
+    visits: Visits,
+    next: Option<perigee_traffic::Visit>,
+    /// Seeds of endpoints.
+    seeds: Stream,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Lines between the users and the node `to`, by access level, up and then down; none without access delays.
+    lines: Vec<Line>,
+    end: Time,
+    totals: Totals,
+    outcome: Outcome,
+}
+
+/// A place for a connection.
+struct Slot {
+    visit: Option<Box<Visit>>,
+    /// Packets that have been sent, and have neither arrived nor been dropped.
+    in_flight: u32,
+    sources: Sources,
+}
+
+/// The packets on their way from or to users of one access level.
+struct Line {
+    delay: Time,
+    source: u32,
+    packets: Calendar,
+}
+
+/// Sums over all connections; of the senders, over those that are gone.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    received: u64,
+    arrived: u64,
+    sent: u64,
+    retransmitted: u64,
+    timeouts: u64,
+}
+
+impl<'a> PopulationFlow<'a> {
+    /// A population whose flow begins now.
+    pub(crate) fn start(
+        now: Time,
+        number: u32,
+        (spec, tcp, population): (&'a FlowSpec, &'a Tcp, &'a Population),
+        seed: u64,
+        measure: &Measure,
+        world: &mut World,
+    ) -> Self {
+        let from = now + population.warmup;
+        let log = if population.writes_all() {
+            ResponseLog::of_all(population.classes(), from)
+        } else {
+            ResponseLog::of_a_sample(population.classes(), from, spec.stream(seed, "sample"))
+        };
+        let access = population.access;
+        let has_lines = access.most > Time::ZERO;
+        let line = |index: u32| Line {
+            delay: access.delay(index / 2),
+            source: world.add_source(number, Dynamic::Line(index)),
+            packets: Calendar::new(),
+        };
+        let lines = (0..if has_lines { 2 * access.levels() } else { 0 }).map(line).collect();
+        let mut visits = population.visits(now, spec.stream(seed, "traffic"));
+        let next = visits.next();
+        Self {
+            number,
+            spec,
+            tcp,
+            population,
+            meter: Meter::new(now, measure, Some(Amount::Duration(population.duration))),
+            log,
+            visits,
+            next,
+            seeds: spec.stream(seed, "connections"),
+            slots: Vec::new(),
+            free: Vec::new(),
+            lines,
+            end: now + population.duration,
+            totals: Totals::default(),
+            outcome: Outcome::TimeLimit,
+        }
+    }
+
+    /// The next instant for [`PopulationFlow::on_instant`]; [`Time::MAX`] where there is none.
+    pub(crate) fn next_instant(&self) -> Time {
+        if self.meter.end().is_some() {
+            return Time::MAX;
+        }
+        self.next.map_or(self.end, |visit| visit.at).min(self.end).min(self.meter.next_instant())
+    }
+
+    /// An instant it asked for: somebody comes, a phase begins, or the flow ends.
+    pub(crate) fn on_instant(&mut self, now: Time, world: &mut World) {
+        if self.meter.next_instant() <= now {
+            self.meter.record_progress(now, self.sent());
+        }
+        while let Some(visit) = self.next.take_if(|visit| visit.at <= now) {
+            self.open(now, visit, world);
+            self.next = self.visits.next();
+        }
+        if now >= self.end && self.meter.end().is_none() {
+            self.leave(world);
+            self.outcome = Outcome::Completed;
+            self.meter.finish(now);
+            world.flow_ended(now);
+        }
+    }
+
+    /// Opens a connection.
+    fn open(&mut self, now: Time, visit: perigee_traffic::Visit, world: &mut World) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::new(self.number, self.slots.len() as u32, self.spec, world));
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[number as usize];
+        let mss = |config: &perigee_tcp::Config| self.spec.segment(config.mss);
+        let mut side = |config, opens| {
+            Side { config, cc: &self.tcp.cc, seed: self.seeds.next_u64(), mss: mss(config) }.endpoint(opens)
+        };
+        let ends = [side(&self.tcp.from, false), side(&self.tcp.to, true)];
+        let connection = Connection::new(ends, slot.sources, self.spec.ip.header_bytes(), false);
+        self.log.begin(now, visit.response);
+        let transaction = Transaction {
+            number: visit.number,
+            request: visit.request,
+            response: visit.response,
+            opened: now,
+            established: None,
+            asked: None,
+        };
+        slot.visit =
+            Some(Box::new(Visit::open(now, connection, transaction, Script::of_visit(&visit, now), visit.access)));
+        self.after(now, number, world);
+    }
+
+    /// A packet arrives at the node where its path ends. Users are behind their access.
+    #[inline]
+    pub(crate) fn on_packet(&mut self, now: Time, slot: u32, packet: &NetPacket, world: &mut World) {
+        let end = if packet.way % 2 == 0 { End::To } else { End::From };
+        if end == End::To && !self.lines.is_empty() {
+            let level = self.slots[slot as usize].visit.as_ref().map_or(0, |visit| visit.access);
+            return self.lines[2 * level as usize + DOWN].push(now, packet, world);
+        }
+        self.deliver(now, (slot, end), packet, world);
+    }
+
+    /// The first packet on a line is at its other end.
+    pub(crate) fn on_line(&mut self, now: Time, line: u32, world: &mut World) {
+        let Some(packet) = self.lines[line as usize].pop(world) else { return };
+        let (_, slot) = world.connection(packet.way / 2);
+        if line as usize % 2 == DOWN {
+            self.deliver(now, (slot, End::To), &packet, world);
+        } else if let Fate::Gone(_) = world.send(now, packet) {
+            self.gone(slot);
+        }
+    }
+
+    /// A packet has been dropped.
+    pub(crate) fn gone(&mut self, slot: u32) {
+        self.slots[slot as usize].in_flight -= 1;
+        self.reclaim(slot);
+    }
+
+    /// A packet arrives at an end of its connection.
+    #[inline]
+    fn deliver(&mut self, now: Time, (number, end): (u32, End), packet: &NetPacket, world: &mut World) {
+        let slot = &mut self.slots[number as usize];
+        slot.in_flight -= 1;
+        let Some(visit) = slot.visit.as_deref_mut() else { return self.reclaim(number) };
+        // A connection carries nothing else.
+        let Payload::Tcp(segment) = &packet.payload else { return };
+        if let Some(rtt) = visit.on_segment(now, end, segment, packet.ecn == perigee_link::Ecn::Marked) {
+            self.meter.round_trip(rtt);
+        }
+        if end == End::To {
+            self.count(now, number);
+        }
+        self.after(now, number, world);
+    }
+
+    /// Counts what has arrived at a user.
+    #[inline]
+    fn count(&mut self, now: Time, number: u32) {
+        let Some(visit) = self.slots[number as usize].visit.as_deref_mut() else { return };
+        let [received, arrived] = visit.at_user();
+        if arrived == visit.counted[1] && received == visit.counted[0] {
+            return;
+        }
+        self.totals.received += received - visit.counted[0];
+        self.totals.arrived += arrived - visit.counted[1];
+        visit.counted = [received, arrived];
+        if self.meter.deliver(now, self.totals.received, self.totals.arrived) {
+            self.meter.record_progress(now, self.sent());
+        }
+    }
+
+    /// The timer of an end fires; it may be early.
+    pub(crate) fn on_timer(&mut self, now: Time, (number, end): (u32, End), world: &mut World) {
+        let slot = &mut self.slots[number as usize];
+        world.queue.remove(slot.sources.timers + end as u32);
+        if let Some(visit) = slot.visit.as_deref_mut() {
+            visit.on_timer(now, end);
+            self.after(now, number, world);
+        }
+    }
+
+    /// An application has something to do.
+    pub(crate) fn on_wait(&mut self, now: Time, number: u32, world: &mut World) {
+        let slot = &mut self.slots[number as usize];
+        world.queue.remove(slot.sources.timers + WAIT);
+        if let Some(visit) = slot.visit.as_deref_mut() {
+            visit.attend(now);
+            self.after(now, number, world);
+        }
+    }
+
+    /// Sends what a connection has to send, and closes it where it has come to its end.
+    #[inline]
+    fn after(&mut self, now: Time, number: u32, world: &mut World) {
+        self.transmit(now, number, world);
+        let slot = &mut self.slots[number as usize];
+        let Some(visit) = slot.visit.as_deref_mut() else { return };
+        let outcome = visit.outcome(now);
+        match outcome {
+            visit::Outcome::GoesOn => {}
+            visit::Outcome::Complete => {
+                self.log.complete(now, &visit.transaction);
+                visit.attend(now);
+                self.transmit(now, number, world);
+            }
+            visit::Outcome::Closed | visit::Outcome::Failed => {
+                if outcome == visit::Outcome::Failed && !visit.is_complete() {
+                    self.log.fail(&visit.transaction);
+                }
+                return self.close(number, world);
+            }
+        }
+        let slot = &self.slots[number as usize];
+        if let Some(visit) = slot.visit.as_deref() {
+            visit.connection.schedule(End::From, world);
+            visit.connection.schedule(End::To, world);
+            let at = visit.next_instant();
+            if at < Time::MAX {
+                world.queue.set(slot.sources.timers + WAIT, at);
+            }
+        }
+    }
+
+    /// Sends all that both ends of a connection have to send.
+    #[inline]
+    fn transmit(&mut self, now: Time, number: u32, world: &mut World) {
+        let slot = &mut self.slots[number as usize];
+        let Some(visit) = slot.visit.as_deref_mut() else { return };
+        for end in [End::To, End::From] {
+            while let Some(packet) = visit.connection.next_packet(now, end) {
+                slot.in_flight += 1;
+                if end == End::To && !self.lines.is_empty() {
+                    self.lines[2 * visit.access as usize + UP].push(now, &packet, world);
+                } else if let Fate::Gone(_) = world.send(now, packet) {
+                    slot.in_flight -= 1;
+                }
+            }
+        }
+    }
+
+    /// A connection is gone.
+    fn close(&mut self, number: u32, world: &mut World) {
+        let slot = &mut self.slots[number as usize];
+        if let Some(visit) = slot.visit.take() {
+            self.totals.add_sender(&visit);
+            (0..=WAIT).for_each(|source| world.queue.remove(slot.sources.timers + source));
+        }
+        self.reclaim(number);
+    }
+
+    /// A slot without connection and without packets is free.
+    fn reclaim(&mut self, number: u32) {
+        let slot = &self.slots[number as usize];
+        if slot.visit.is_none() && slot.in_flight == 0 && self.meter.end().is_none() {
+            self.free.push(number);
+        }
+    }
+
+    /// The flow ends, and with it all connections.
+    fn leave(&mut self, world: &mut World) {
+        self.next = None;
+        for slot in &mut self.slots {
+            let Some(visit) = slot.visit.take() else { continue };
+            self.totals.add_sender(&visit);
+            if !visit.is_complete() {
+                self.log.leave(&visit.transaction);
+            }
+            (0..=WAIT).for_each(|source| world.queue.remove(slot.sources.timers + source));
+        }
+    }
+
+    /// The run ends, and the flow with it, not completed.
+    pub(crate) fn cut_off(&mut self, now: Time, outcome: Outcome, world: &mut World) {
+        if self.meter.end().is_none() {
+            self.leave(world);
+            self.outcome = outcome;
+            self.meter.finish(now);
+        }
+    }
+
+    /// The data packets of all connections so far.
+    fn sent(&self) -> SenderCounts {
+        let totals = self.totals();
+        SenderCounts::counted(totals.sent, totals.retransmitted)
+    }
+
+    /// The sums with those of open connections.
+    fn totals(&self) -> Totals {
+        let mut totals = self.totals;
+        self.slots.iter().filter_map(|slot| slot.visit.as_deref()).for_each(|visit| totals.add_sender(visit));
+        totals
+    }
+
+    /// The row of the series that ends at `now`.
+    pub(crate) fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow> {
+        let state = SenderState { acked_bytes: self.totals.received, ..SenderState::default() };
+        self.meter.series_row(now, id, self.sent(), state)
+    }
+
+    /// How far it is, from 0 to 1.
+    pub(crate) fn progress(&self, now: Time) -> f64 {
+        let length = self.population.duration.as_secs_f64();
+        ((now - self.meter.start()).as_secs_f64() / length.max(1e-9)).min(1.0)
+    }
+
+    /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends there.
+    pub(crate) fn write(&self, mut row: FlowRow, stop: Time, tables: &mut Tables) {
+        self.meter.fill(&mut row, stop, self.sent());
+        row.set_outcome(self.outcome);
+        row.rto_count = Some(self.totals().timeouts as u32);
+        self.log.write(FlowId::of(&row), tables);
+        self.meter.write_flow(row, tables);
+    }
+}
+
+impl Slot {
+    fn new(flow: u32, number: u32, spec: &FlowSpec, world: &mut World) -> Self {
+        let way = world.add_connection(flow, number, spec);
+        let timers = world.add_source(flow, Dynamic::Timer(number, End::From));
+        world.add_source(flow, Dynamic::Timer(number, End::To));
+        world.add_source(flow, Dynamic::Wait(number));
+        Self { visit: None, in_flight: 0, sources: Sources { way, timers } }
+    }
+}
+
+impl Line {
+    fn push(&mut self, now: Time, packet: &NetPacket, world: &mut World) {
+        let at = now + self.delay;
+        if self.packets.next().is_none() {
+            world.queue.set(self.source, at);
+        }
+        self.packets.push(at, packet);
+    }
+
+    fn pop(&mut self, world: &mut World) -> Option<NetPacket> {
+        let packet = self.packets.pop();
+        match self.packets.next() {
+            Some(at) => world.queue.set(self.source, at),
+            None => world.queue.remove(self.source),
+        }
+        packet
+    }
+}
+
+impl Totals {
+    fn add_sender(&mut self, visit: &Visit) {
+        if let Some(server) = visit.server() {
+            self.sent += server.sent_packets;
+            self.retransmitted += server.retransmitted_packets;
+            self.timeouts += server.rto_count;
+        }
+    }
+}
+
+/// Of the two lines of an access level: from the users, and to them.
+const UP: usize = 0;
+const DOWN: usize = 1;
+/// Of the event sources of a slot, that of its applications; before it are the timers of both ends.
+const WAIT: u32 = 2;

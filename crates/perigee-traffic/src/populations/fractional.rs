@@ -1,0 +1,83 @@
+//! Fractional sum-difference processes: Gaussian noise with long-range dependence, and white noise beside it.
+//!
+//! z(j) = (1 - theta)^(1/2) s(j) + theta^(1/2) n(j), where n is white and (1 - B)^d s = (1 + B) e, both with variance 1
+//! (Cao, Cleveland, Sun, "Fractional sum-difference models for open-loop generation of Internet packet traffic", 2004). The
+//! fractional noise is the autoregression of Hosking, "Modeling persistence in hydrological time series using fractional differencing",
+//! Water Resources Research 20, 1984, cut off at order 999.
+
+use perigee_units::Stream;
+
+/// Normal deviates with the dependence of a fractional sum-difference process.
+#[derive(Clone, Debug)]
+pub(crate) struct Fractional {
+    random: Stream,
+    /// Weights of the fractional part and of the white part.
+    weights: [f64; 2],
+    /// Coefficients of the autoregression, that of the oldest value first.
+    coefficients: Vec<f64>,
+    /// Standard deviation of what the values before do not tell.
+    innovation: f64,
+    /// The values before, twice in a row, so that the latest ones always lie side by side.
+    values: Vec<f64>,
+    next: usize,
+    before: f64,
+}
+
+impl Fractional {
+    /// The process with this fractional order `d` and this share of white noise in its variance, begun in its steady state.
+    pub(crate) fn new(d: f64, white: f64, mut random: Stream) -> Self {
+        // Variance of fractional noise with innovations of variance 1: Gamma(1 - 2 d) / Gamma(1 - d)^2.
+        let variance = libm::tgamma(1.0 - 2.0 * d) / (libm::tgamma(1.0 - d) * libm::tgamma(1.0 - d));
+        // Of the sum of two values in succession, whose correlation is d / (1 - d).
+        let of_sum = variance * (2.0 + 2.0 * d / (1.0 - d));
+        let weights = [((1.0 - white) / of_sum).sqrt(), white.sqrt()];
+        let (mut phi, mut left, mut values) = (Vec::with_capacity(ORDER), variance, Vec::with_capacity(2 * ORDER));
+        values.push(random.normal() * left.sqrt());
+        // Durbin-Levinson: the coefficients of order t from those of order t - 1, the latest value's first.
+        for t in 1..=ORDER {
+            let last = d / (t as f64 - d);
+            let longer: Vec<f64> = (0..phi.len()).map(|j| phi[j] - last * phi[phi.len() - 1 - j]).collect();
+            phi = longer;
+            phi.push(last);
+            left *= 1.0 - last * last;
+            if t < ORDER {
+                let mean: f64 = phi.iter().zip(values.iter().rev()).map(|(phi, value)| phi * value).sum();
+                values.push(mean + random.normal() * left.sqrt());
+            }
+        }
+        phi.reverse();
+        let before = values[ORDER - 1];
+        values.extend_from_within(..);
+        Self { random, weights, coefficients: phi, innovation: left.sqrt(), values, next: 0, before }
+    }
+
+    /// The next value.
+    pub(crate) fn next(&mut self) -> f64 {
+        let mean = dot(&self.coefficients, &self.values[self.next..self.next + ORDER]);
+        let value = mean + self.random.normal() * self.innovation;
+        self.values[self.next] = value;
+        self.values[self.next + ORDER] = value;
+        self.next = (self.next + 1) % ORDER;
+        let sum = value + std::mem::replace(&mut self.before, value);
+        sum * self.weights[0] + self.random.normal() * self.weights[1]
+    }
+}
+
+/// The sum of products, in eight parts: their order is fixed, and the processor adds them side by side.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    for (a, b) in a.chunks(8).zip(b.chunks(8)) {
+        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+            *sum += a * b;
+        }
+    }
+    sums.iter().sum()
+}
+
+/// The share that the standard normal distribution has above `z`.
+pub(crate) fn above(z: f64) -> f64 {
+    0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// The order of the autoregression: a multiple of eight.
+const ORDER: usize = 1000;
