@@ -269,8 +269,7 @@ def test_the_period_of_a_links_losses_is_found_in_a_capture(tmp_path: Path, peri
     assert done.returncode == 0, done.stderr
     assert re.search(r"\b15\.0 *$", done.stdout, re.MULTILINE), done.stdout
     assert perigee("report", tmp_path / "found", "--format", "csv").returncode == 0
-    (periods,) = (tmp_path / "found").glob("report-files/periods*.csv")
-    assert pl.read_csv(periods)["period_s"].to_list() == [15.0]
+    assert pl.read_csv(tmp_path / "found" / "report-files" / "periods.csv")["period_s"].to_list() == [15.0]
 
 
 def test_a_period_is_found_in_noise_and_none_in_noise_alone() -> None:
