@@ -101,16 +101,6 @@ fn vivace_tolerates_one_percent_of_random_loss() {
 }
 
 #[test]
-fn two_vivace_flows_converge() {
-    let cc = Selected::parse("vivace", &[]).unwrap();
-    let outcomes = run(&Path::new(20.0, 40, 100_000), &[(&cc, 0.0), (&cc, 10.0)], 180.0);
-    let [a, b] = [0, 1].map(|i: usize| outcomes[i].mbps(100.0, 180.0));
-    // Jain's index.
-    let fairness = (a + b) * (a + b) / (2.0 * (a * a + b * b));
-    assert!(fairness > 0.95 && a + b > 0.8 * 20.0, "{a} and {b}: {fairness}");
-}
-
-#[test]
 fn the_same_seed_gives_the_same_run() {
     let path = noisy(100_000, 7);
     for name in ["bbr", "vivace"] {
