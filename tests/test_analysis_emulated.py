@@ -40,6 +40,8 @@ cc = "cubic"
 start = "8 s"
 duration = "12 s"
 """
+IN_FLIGHT = 500_000 + 250_000
+"""Bytes that queue and path hold: 20 Mbit/s x 0.1 s."""
 DEVICES = "mtu 1437"
 """No other study, and no trial of the emulator, has packets of this size."""
 FIRST_NODE = "10.71.0.1"
@@ -126,7 +128,10 @@ def test_a_capture_taken_with_tcpdump_agrees_with_the_engine(captured: tuple[Pat
         assert found is not None
         row = found.table("flows").row(0, named=True)
         assert found.table("connections")["side"][0] == side
-        assert row["goodput_mbps"] == pytest.approx(truth["goodput_mbps"], rel=0.01)
+        # A sender learns from acknowledgements, and a loss in the last round trip holds them back.
+        unacknowledged = IN_FLIGHT / truth["received_bytes"] if side == "sender" else 0.0
+        share = row["goodput_mbps"] / truth["goodput_mbps"]
+        assert 0.99 - unacknowledged < share < 1.01, (side, share)
         # The engine counts up to the flow's end, the capture to the connection's.
         assert abs(row["retransmitted_packets"] - truth["retransmitted_packets"]) <= 0.01 * truth["sent_packets"]
         if side == "sender":
