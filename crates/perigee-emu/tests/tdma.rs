@@ -6,7 +6,7 @@ use common::{alone, can_emulate, emulate_in_time, plan, simulate};
 use perigee_results::Tables;
 use perigee_study::Run;
 
-/// A download through a terminal that has 0.24 Mbit/s for certain and up to 5.8 Mbit/s on demand, half a second later.
+/// A download through a terminal that has 0.24 Mbit/s for certain and up to 3.12 Mbit/s on demand, 220 ms later.
 fn study() -> Run {
     plan(
         r#"

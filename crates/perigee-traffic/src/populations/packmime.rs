@@ -6,7 +6,7 @@
 //!
 //! Differences from PackMime-HTTP:
 //! - Autoregressions end at order 999 for request sizes too (there 4999).
-//! - Quantiles are interpolated between fewer points, within 2 % of theirs.
+//! - Quantiles are interpolated between fewer points.
 //! - A response has at most 1 GiB, a request at least 1 byte.
 
 use perigee_units::{Stream, Time};
