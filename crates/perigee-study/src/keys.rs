@@ -49,6 +49,7 @@ pub(crate) static STUDY: Section = Section {
             "",
             "What varies: `\"KEY PATH\" = [values]`; several keys make every combination, the last changing fastest. `linked = [{ \"PATH\" = value, ... }, ...]` varies several keys together.",
         ),
+        key("experiments", Kind::Tables(&EXPERIMENT), "", "Parts of the study with settings of their own that vary different things. Without them the study is one experiment."),
         key("live", Kind::Table(&LIVE), "", "Real hosts for the nodes, and when runs begin: for `--engine live` only."),
         key("reduced", Kind::Table(&REDUCED), "", "`set = { \"KEY PATH\" = value, ... }`: what makes the study small enough for a test (`--reduced`)."),
     ],
@@ -159,6 +160,29 @@ pub(crate) static LIVE: Section = Section {
 /// `[reduced]`.
 pub(crate) static REDUCED: Section =
     Section { name: "reduced", keys: &[required("set", Kind::Set, "Key paths and values, as of `--set`.")] };
+
+/// `[[experiments]]`.
+pub(crate) static EXPERIMENT: Section = Section {
+    name: "experiments",
+    keys: &[
+        required("name", Kind::Name, "Its name; in results it is what varies under the key `experiment`."),
+        key("title", Kind::Text, "\"\"", "One line for reports."),
+        key("about", Kind::Text, "\"\"", "What is asked in it."),
+        key(
+            "set",
+            Kind::Set,
+            "",
+            "Key paths and values, as of `--set`, that this experiment has beside those of the study.",
+        ),
+        key("vary", Kind::Vary, "", "What varies in it, beside what varies in all."),
+        key(
+            "reduced",
+            Kind::Table(&REDUCED),
+            "",
+            "What makes it small enough for a test, beside the `[reduced]` of the study.",
+        ),
+    ],
+};
 
 /// Most runs of a plan.
 pub(crate) const MAX_RUNS: u64 = 1_000_000;
@@ -300,6 +324,7 @@ mod tests {
             &SIDE,
             &LIVE,
             &REDUCED,
+            &EXPERIMENT,
             &PROFILE,
             &DIRECTION,
         ];

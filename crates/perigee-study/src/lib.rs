@@ -6,6 +6,7 @@
 
 mod document;
 mod ends;
+mod experiments;
 mod flow_row;
 mod flows;
 mod hosts;

@@ -1,4 +1,4 @@
-//! From a document to runs: the points of `[vary]`, each read as a scenario, each in every round.
+//! From a document to runs: the points of each experiment's `[vary]`, each read as a scenario, each in every round.
 
 use std::collections::BTreeSet;
 
@@ -6,6 +6,7 @@ use crate::strict::{Content, Node, Origin, StrictError};
 use perigee_results::Name;
 
 use crate::document::Document;
+use crate::experiments::{chosen, experiments, Experiment, EXPERIMENTS};
 use crate::keys::MAX_RUNS;
 use crate::outside::Outside;
 use crate::overrides::Overrides;
@@ -23,40 +24,47 @@ struct Axis {
     choices: Vec<Choice>,
 }
 
-/// A document with its overrides, ready to be read point by point.
+/// All points of a study: those of its experiments one after the other, or of the whole where it has none.
 pub(crate) struct Points {
-    document: Document,
-    axes: Vec<Axis>,
+    grids: Vec<Grid>,
     count: u64,
 }
 
+/// The points of one experiment: a document with its overrides, and the axes that make every combination.
+struct Grid {
+    experiment: Option<String>,
+    document: Document,
+    axes: Vec<Axis>,
+    count: u64,
+    /// Key paths to whose values `--also` would add, and which do not vary here but may in another experiment.
+    not_added: BTreeSet<String>,
+}
+
 impl Points {
-    /// The points of a study: `[reduced]` first where it is asked for, then the settings in their order, then `[vary]`.
+    /// The points of a study. Over the file are laid, in this order: what an experiment sets, `[reduced]` where it is asked for, the
+    /// overrides, `[vary]`.
     pub(crate) fn new(root: &Node, overrides: &Overrides) -> Result<Self, StrictError> {
         limit_tables(root)?;
-        let mut points = Self { document: Document::new(root.clone()), axes: axes(root)?, count: 1 };
-        points.refuse_overlaps()?;
-        if overrides.reduced {
-            for (path, value) in reduced(root)? {
-                points.lay(path, value)?;
-            }
-        }
-        for (path, text) in &overrides.set {
-            match path.strip_prefix("vary.") {
-                Some(varied) => points.vary(varied, text)?,
-                None => points.lay(path, &setting(path, text))?,
-            }
-        }
-        points.refuse_overlaps()?;
-        for axis in &points.axes {
-            points.count = points.count.saturating_mul(axis.choices.len() as u64);
-        }
-        if points.count > MAX_POINTS {
-            let origin = points.axes.last().map_or(&points.document.root.origin, |axis| &axis.origin);
-            let message = format!("`vary` makes {} points", points.count);
+        let experiments = experiments(root)?;
+        let chosen = chosen(&experiments, overrides)?;
+        let grids = match experiments[..] {
+            [] => vec![Grid::new(root, None, overrides)?],
+            _ => chosen.map(|one| Grid::new(root, Some(one), overrides)).collect::<Result<_, _>>()?,
+        };
+        let count = grids.iter().fold(0, |sum: u64, grid| sum.saturating_add(grid.count));
+        if count > MAX_POINTS {
+            let last = grids.iter().flat_map(|grid| &grid.axes).last();
+            let origin = last.map_or(&root.origin, |axis| &axis.origin);
+            let message = format!("`vary` makes {count} points");
             return Err(StrictError::new(origin, message, format!("shorten the lists, down to {MAX_POINTS} points")));
         }
-        Ok(points)
+        let idle = grids[0].not_added.iter().find(|path| grids.iter().all(|grid| grid.not_added.contains(*path)));
+        if let Some(path) = idle {
+            let origin = Origin::place(&format!("--also {}", clip(path)));
+            let message = format!("`{}` varies in none of the experiments", clip(path));
+            return Err(StrictError::new(&origin, message, "give all values with --vary"));
+        }
+        Ok(Self { grids, count })
     }
 
     /// Number of points.
@@ -71,8 +79,66 @@ impl Points {
         number: u64,
         outside: Option<&mut dyn Outside>,
     ) -> Result<(Document, Name, Draft), StrictError> {
+        let mut rest = number;
+        let found = self.grids.iter().find(|grid| {
+            let is_here = rest < grid.count;
+            rest -= if is_here { 0 } else { grid.count };
+            is_here
+        });
+        let grid = found.unwrap_or(&self.grids[0]);
+        let (document, point) = grid.point(rest)?;
+        let draft = draft(&document.root, outside)?;
+        if u64::from(draft.head.rounds) * self.count > MAX_RUNS {
+            let origin = document.root.get("rounds").map_or(&document.root.origin, |node| &node.origin);
+            let message = format!("{} rounds of {} points are too many runs", draft.head.rounds, self.count);
+            return Err(StrictError::new(origin, message, format!("lower `rounds`, down to {MAX_RUNS} runs")));
+        }
+        Ok((document, point, draft))
+    }
+}
+
+impl Grid {
+    fn new(root: &Node, experiment: Option<&Experiment>, overrides: &Overrides) -> Result<Self, StrictError> {
+        let mut grid = Self {
+            experiment: experiment.map(|one| one.name.clone()),
+            document: Document::new(root.clone()),
+            axes: axes(root.get("vary"))?,
+            count: 1,
+            not_added: BTreeSet::new(),
+        };
+        if let Some(experiment) = experiment {
+            for (path, value) in &experiment.set {
+                grid.lay(path, value)?;
+            }
+            grid.axes.extend(axes(experiment.vary.as_ref())?);
+        }
+        grid.refuse_overlaps()?;
+        if overrides.reduced {
+            for (path, value) in reduced(root)?.iter().chain(experiment.iter().flat_map(|one| &one.reduced)) {
+                grid.lay(path, value)?;
+            }
+        }
+        for (path, text) in overrides.set.iter().filter(|(path, _)| path != EXPERIMENTS) {
+            match path.strip_prefix("vary.") {
+                Some(varied) => grid.vary(varied, text)?,
+                None => grid.lay(path, &setting(path, text))?,
+            }
+        }
+        grid.refuse_overlaps()?;
+        for axis in &grid.axes {
+            grid.count = grid.count.saturating_mul(axis.choices.len() as u64);
+        }
+        Ok(grid)
+    }
+
+    /// The document of a point, and what the point sets as JSON.
+    fn point(&self, number: u64) -> Result<(Document, Name), StrictError> {
         let mut document = self.document.clone();
-        let mut parts = Vec::new();
+        let mut parts: Vec<String> = self
+            .experiment
+            .iter()
+            .map(|name| format!("\"experiment\":{}", serde_json::Value::from(name.as_str())))
+            .collect();
         let mut below = self.count;
         for axis in &self.axes {
             below /= axis.choices.len() as u64;
@@ -81,13 +147,7 @@ impl Points {
                 parts.push(format!("{}:{}", serde_json::Value::from(path.as_str()), json_of(value)));
             }
         }
-        let draft = draft(&document.root, outside)?;
-        if u64::from(draft.head.rounds) * self.count > MAX_RUNS {
-            let origin = document.root.get("rounds").map_or(&document.root.origin, |node| &node.origin);
-            let message = format!("{} rounds of {} points are too many runs", draft.head.rounds, self.count);
-            return Err(StrictError::new(origin, message, format!("lower `rounds`, down to {MAX_RUNS} runs")));
-        }
-        Ok((document, format!("{{{}}}", parts.join(",")).into(), draft))
+        Ok((document, format!("{{{}}}", parts.join(",")).into()))
     }
 
     /// Sets a key path for all points. An axis that varies this very path is gone: the setting pins it.
@@ -142,6 +202,10 @@ impl Points {
             [(number, false)] => {
                 let message = format!("`{what}` varies together with others ({})", self.axes[number].origin);
                 Err(StrictError::new(origin, message, "add the values there"))
+            }
+            [] if self.experiment.is_some() => {
+                self.not_added.insert(path.to_owned());
+                Ok(())
             }
             [] => {
                 let message = format!("`{what}` does not vary in the study");
@@ -235,8 +299,9 @@ fn limit_tables(root: &Node) -> Result<(), StrictError> {
     Ok(())
 }
 
-fn axes(root: &Node) -> Result<Vec<Axis>, StrictError> {
-    let Some(vary) = root.get("vary") else { return Ok(Vec::new()) };
+/// The axes of a table `vary`.
+fn axes(vary: Option<&Node>) -> Result<Vec<Axis>, StrictError> {
+    let Some(vary) = vary else { return Ok(Vec::new()) };
     let Content::Table(entries) = &vary.content else {
         return Err(StrictError::new(
             &vary.origin,

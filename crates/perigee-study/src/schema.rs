@@ -11,7 +11,7 @@ use serde_json::{json, Map, Value};
 
 use crate::flows::FLOW;
 use crate::hosts::TCP;
-use crate::keys::{LINK, LIVE, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY};
+use crate::keys::{EXPERIMENT, LINK, LIVE, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY};
 use crate::links::direction::{forms, processes, DIRECTION};
 use crate::links::profile::PROFILE;
 use crate::proxies::{PROXY, SIDE};
@@ -298,5 +298,5 @@ const MARK: &str = "<!-- keys: ";
 const END: &str = "<!-- end -->";
 
 /// Every table of the study file.
-static SECTIONS: [&Section; 11] =
-    [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &PROXY, &SIDE, &LIVE, &REDUCED];
+static SECTIONS: [&Section; 12] =
+    [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &PROXY, &SIDE, &EXPERIMENT, &LIVE, &REDUCED];

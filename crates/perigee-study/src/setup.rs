@@ -14,18 +14,41 @@ use serde_json::{json, Map, Value};
 use crate::{FlowSpec, Handshake, IpVersion, Opener, ProxySpec, Run, Scenario};
 
 /// The setup of a study's runs, for its report, as JSON: links, hosts, flows and proxies of all points in words, each with a name and
-/// properties in order, and the networks of the points. A property that varies between points has all its values.
+/// properties in order, and the networks of the points. A property that varies between points has all its values. `experiments` has
+/// the same of each experiment's points, by name.
 pub fn setup_json(runs: &[Run]) -> String {
     let Some(first) = runs.first() else { return "{}".to_owned() };
-    let points = || runs.iter().take_while(|run| run.round == first.round).map(|run| &*run.scenario);
-    let setup = json!({
+    let points: Vec<_> = runs.iter().take_while(|run| run.round == first.round).map(|run| &*run.scenario).collect();
+    let mut setup = setup_of(&points);
+    let named: Vec<_> = points.iter().map(|point| experiment_of(point)).collect();
+    let mut names: Vec<&String> = named.iter().flatten().collect();
+    names.dedup();
+    let of = |name: &String| {
+        let own: Vec<_> =
+            points.iter().zip(&named).filter(|(_, of)| of.as_ref() == Some(name)).map(|(point, _)| *point).collect();
+        (name.clone(), setup_of(&own))
+    };
+    if !names.is_empty() {
+        setup["experiments"] = Value::Object(names.into_iter().map(of).collect());
+    }
+    setup.to_string()
+}
+
+fn setup_of(points: &[&Scenario]) -> Value {
+    let points = || points.iter().copied();
+    json!({
         "links": of_all_points(points().map(links_of)),
         "hosts": of_all_points(points().map(hosts_of)),
         "flows": of_all_points(points().map(flows_of)),
         "proxies": of_all_points(points().map(proxies_of)),
         "networks": networks(points()),
-    });
-    setup.to_string()
+    })
+}
+
+/// The name of the experiment that a point belongs to.
+fn experiment_of(point: &Scenario) -> Option<String> {
+    let point: Value = serde_json::from_str(&point.point).ok()?;
+    Some(point.get("experiment")?.as_str()?.to_owned())
 }
 
 /// A link, a host, a flow or a proxy: its name and its properties.

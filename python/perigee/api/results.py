@@ -191,6 +191,7 @@ class Results:
         hue: str | None = None,
         facet: str | Sequence[str] = (),
         kind: str = "lines",
+        experiment: str | None = None,
     ) -> Figure:
         """Return a figure of a quantity of the flows over what varies, as `perigee report --figure` draws it.
 
@@ -205,24 +206,27 @@ class Results:
                 too.
             kind: `lines` (means with their 95 % confidence intervals), `boxes`, `cdf`, `scatter`, `heatmap`, `rtt` or
                 `time`.
+            experiment: of a study of several experiments, the one that is drawn. None: all, each in panels of its own.
 
         Returns:
             The figure; where more varies than one has places for, the first of several.
 
         Raises:
-            InputError: there is no such kind, column or key, or nothing varies; the message says what there is.
+            InputError: there is no such kind, column, key or experiment, or nothing varies; the message says what there
+                is.
         """
         from perigee.report.choice import plots_of
         from perigee.report.context import Context
         from perigee.report.settings import Choice
         from perigee.report.style import styled
 
-        if x is None and kind == "lines" and all(one.key.endswith(".cc") for one in self._stored.points.columns):
+        stored = self._stored if experiment is None else self._stored.of_experiment(experiment)
+        if x is None and kind == "lines" and all(one.key.endswith(".cc") for one in stored.points.columns):
             x = "cc"
         facets = (facet,) if isinstance(facet, str) else tuple(facet)
         with styled():
             choice = Choice(kind, (y,), (x,) if x else (), hue or "", facets)
-            return plots_of(Context(self._stored), choice)[0].figure
+            return plots_of(Context(stored), choice)[0].figure
 
     def compare(self, *others: Results) -> Comparison:
         """Compare these results with others of the same study, cell by cell.

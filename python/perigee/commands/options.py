@@ -94,9 +94,12 @@ def code_limits(stall: str, memory: str) -> CodeLimits:
 
 
 def study_settings(
-    settings: Sequence[str] | None, vary: Sequence[str] | None, also: Sequence[str] | None
+    settings: Sequence[str] | None,
+    vary: Sequence[str] | None,
+    also: Sequence[str] | None,
+    experiments: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
-    """Return what is changed in a study as one list of settings: values, then what varies.
+    """Return what is changed in a study as one list of settings: values, then what varies, then the experiments.
 
     Examples:
         >>> study_settings(["rounds=1"], ["flow.cc=cubic,bbr"], ["flow.cc=./mycc.c"])
@@ -113,7 +116,7 @@ def study_settings(
             if not equals or not key.strip():
                 raise InputError(f"{option} {text}: there is no key or no `=`", f"write {option} flow.cc=cubic,bbr")
             found.append(f"vary.{key.strip()}={mark}{values.strip()}")
-    return tuple(found)
+    return (*found, *([f"experiments={','.join(experiments)}"] if experiments else []))
 
 
 def profile_setting(setting: str) -> tuple[str, str]:

@@ -29,6 +29,10 @@ def command(
     formats: Annotated[
         str, typer.Option("--format", "-f", metavar="html|pdf|png|csv|latex", help="Several are separated by commas.")
     ] = "html",
+    experiment: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a study of several experiments: report on this one; repeatable.", metavar="NAME"),
+    ] = None,
     figure: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,7 +87,7 @@ def command(
 
     wanted = [name.strip() for name in formats.split(",") if name.strip()]
     choices = _choices(figure or [], metric or [], x or [], hue, facet or [])
-    for path in write_report(results, out, wanted, choices):
+    for path in write_report(results, out, wanted, choices, experiment or ()):
         out_console.print(str(path), highlight=False, soft_wrap=True, markup=False)
 
 

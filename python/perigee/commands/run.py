@@ -53,6 +53,14 @@ def command(
             help="Add values to those over which the study varies a key; may be given several times.",
         ),
     ] = None,
+    experiment: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--experiment",
+            metavar="NAME",
+            help="Carry out this one of the study's experiments; may be given several times.",
+        ),
+    ] = None,
     reduced: Annotated[
         bool, typer.Option("--reduced", help="The small size that the study declares for tests.")
     ] = False,
@@ -98,7 +106,7 @@ def command(
     job = Job(
         study=find_study(study),
         engine=choice.engine(engine, say, force=force, limits=options.code_limits(cc_stall, cc_memory)),
-        settings=options.study_settings(settings, vary, also),
+        settings=options.study_settings(settings, vary, also, experiment),
         reduced=reduced,
         out=out,
         workers=jobs,

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from perigee.errors import InputError
 from perigee.numbers import number
 from perigee.report import sections
 from perigee.report.answers import answers
 from perigee.report.context import Context
-from perigee.report.model import Fact, Report
+from perigee.report.model import Chapter, Fact, Report, Section
 from perigee.report.provenance import citations, made
 from perigee.report.sections.published import facts as published_facts
 from perigee.report.settings import Choice
@@ -20,9 +21,21 @@ from perigee.store.outcomes import INCOMPLETE, has_failed
 from perigee.store.results import Results
 
 
-def assemble(results: Results, figures: Sequence[Choice] = ()) -> Report:
-    """Make the report of a finished study, or of chosen figures of it; figures are drawn, nothing is written."""
+def assemble(results: Results, figures: Sequence[Choice] = (), experiments: Sequence[str] = ()) -> Report:
+    """Make the report of a finished study, or of chosen figures of it; figures are drawn, nothing is written.
+
+    Args:
+        results: the results.
+        figures: the figures; none: the whole report.
+        experiments: the experiments that it is about; none: all that the study has.
+
+    Raises:
+        InputError: there is no such experiment, or a file beside the study is wrong.
+    """
     context = Context(results)
+    if (names := experiments or results.experiments) and context.published:
+        raise InputError("published.toml: is for studies without experiments; take it out of the folder `study`")
+    chapters = [_chapter(results.of_experiment(name), name, figures) for name in names]
     manifest = results.manifest
     flows = results.table("flows")
     rounds = flows["round"].n_unique()
@@ -42,12 +55,29 @@ def assemble(results: Results, figures: Sequence[Choice] = ()) -> Report:
         title=context.settings.title or results.title or results.study,
         question=context.settings.question or results.about,
         facts=facts,
-        sections=[sections.chosen.of(context, figures)] if figures else sections.build(context),
-        answers=[] if figures else answers(context),
-        notes=notes(context),
+        sections=[] if chapters else _sections(context, figures),
+        answers=[] if figures or chapters else answers(context),
+        notes=[] if chapters else notes(context),
         made=made(context),
         citations=citations(context.published),
+        chapters=chapters,
     )
+
+
+def _chapter(results: Results, name: str, figures: Sequence[Choice]) -> Chapter:
+    context = Context(results)
+    return Chapter(
+        name=name,
+        title=context.settings.title or results.title or name,
+        question=context.settings.question or results.about,
+        answers=[] if figures else answers(context),
+        notes=notes(context),
+        sections=_sections(context, figures),
+    )
+
+
+def _sections(context: Context, figures: Sequence[Choice]) -> list[Section]:
+    return [sections.chosen.of(context, figures)] if figures else sections.build(context)
 
 
 def notes(context: Context) -> list[str]:

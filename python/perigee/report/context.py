@@ -92,7 +92,7 @@ class Context:
     def __init__(self, results: Results) -> None:
         self.results = results
         self.found = ENGINES[results.manifest["engine"]]
-        self.settings: ReportSettings = report_settings(results)
+        self.settings: ReportSettings = report_settings(results).of(results.experiment)
         self.published: Published | None = published(results)
         self.network = Network(results)
 

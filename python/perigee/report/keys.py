@@ -62,8 +62,12 @@ REPORT = (
     Key("tests", "metrics", _listed(TESTS), "Metrics that are tested; none that is a ratio of means."),
     Key("summary", "metrics", _listed(SUMMARY), "Columns of the summary table."),
     Key("figure", "tables", "[]", "Figures of your own: `[[figure]]`, see below."),
+    Key("experiments", "tables", "{}", "Of a study of several experiments, what each shows: [chapters](#chapters)."),
 )  # fmt: skip
 """The head of `report.toml`."""
+
+CHAPTER = tuple(key for key in REPORT if key.name != "experiments")
+"""An `[experiments.NAME]` of `report.toml`."""
 
 FIGURE = (
     Key("figure", "kind", "required", "`lines`, `heatmap`, `scatter`, `boxes`, `cdf`, `rtt` or `time`."),

@@ -128,6 +128,27 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Chapter:
+    """The part of a report about one experiment of a study.
+
+    Attributes:
+        name: for links within the page; begins the names of its sections, figures and tables.
+        title: headline.
+        question: what the experiment asks; empty: it does not say.
+        answers: what its figures say, a sentence each.
+        notes: what to know of all of it.
+        sections: its parts.
+    """
+
+    name: str
+    title: str
+    question: str
+    answers: Sequence[str]
+    notes: Sequence[str]
+    sections: Sequence[Section]
+
+
+@dataclass(frozen=True)
 class Fact:
     """A number at the head of the report.
 
@@ -165,11 +186,12 @@ class Report:
         title: headline.
         question: what the study asks.
         facts: numbers at the head.
-        sections: the parts.
+        sections: the parts; none where there are chapters.
         answers: what the figures say, a sentence each.
         notes: what to know of all that follows.
         made: how it was made, a name and a text each.
         citations: works to cite.
+        chapters: the parts of a study of several experiments.
     """
 
     title: str
@@ -180,23 +202,44 @@ class Report:
     notes: Sequence[str] = ()
     made: Sequence[tuple[str, str]] = ()
     citations: Sequence[Citation] = ()
+    chapters: Sequence[Chapter] = ()
 
     def __post_init__(self) -> None:
         """Make the names of figures and of tables safe, and each its own."""
-        object.__setattr__(self, "sections", with_safe_names(self.sections))
+        of_chapters = (section for chapter in self.chapters for section in _prefixed(chapter))
+        named = iter(with_safe_names([*self.sections, *of_chapters]))
+        object.__setattr__(self, "sections", [next(named) for _ in self.sections])
+        chapters = [replace(chapter, sections=[next(named) for _ in chapter.sections]) for chapter in self.chapters]
+        object.__setattr__(self, "chapters", chapters)
+
+    def all_sections(self) -> list[Section]:
+        """Return the parts, those of chapters too."""
+        return [*self.sections, *(section for chapter in self.chapters for section in chapter.sections)]
 
     def plots(self) -> list[Plot]:
         """Return all figures in order."""
-        return [block for section in self.sections for block in section.blocks if isinstance(block, Plot)]
+        return [block for section in self.all_sections() for block in section.blocks if isinstance(block, Plot)]
 
     def tables(self) -> list[Table]:
         """Return all tables in order."""
-        return [block for section in self.sections for block in section.blocks if isinstance(block, Table)]
+        return [block for section in self.all_sections() for block in section.blocks if isinstance(block, Table)]
 
     def number(self, block: Table | Plot) -> str:
         """Return what a text calls a figure or table of the report, such as `Table 3`."""
         kind, same = ("Figure", self.plots()) if isinstance(block, Plot) else ("Table", self.tables())
         return f"{kind} {[one.name for one in same].index(block.name) + 1}"
+
+
+def _prefixed(chapter: Chapter) -> list[Section]:
+    """Return the sections of a chapter with its name before theirs, and before those of figures and tables."""
+
+    def named(block: Block) -> Block:
+        return replace(block, name=f"{chapter.name}-{block.name}") if isinstance(block, Plot | Table) else block
+
+    return [
+        replace(section, name=f"{chapter.name}-{section.name}", blocks=[named(block) for block in section.blocks])
+        for section in chapter.sections
+    ]
 
 
 def with_safe_names(sections: Sequence[Section]) -> list[Section]:

@@ -31,7 +31,7 @@
       links.get(entry.target.getAttribute("aria-labelledby"))?.setAttribute("aria-current", "true");
     }
   }, { rootMargin: "-10% 0px -80% 0px" });
-  document.querySelectorAll("main > section").forEach((section) => inSight.observe(section));
+  document.querySelectorAll("main section:not(.answers)").forEach((section) => inSight.observe(section));
 
   // Tables: a click on a heading sorts the rows, a second one the other way round.
   function sortable(table) {

@@ -6,8 +6,8 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from perigee.places import StudyFile
 from perigee.report import keys
 from perigee.report.keys import Key
 from perigee.statistics.metrics import Metric, metric, numeric
-from perigee.store.results import Results
+from perigee.store.results import Results, experiments_in
 
 LARGEST = 1e15
 """Numbers in these files are no larger."""
@@ -65,6 +65,7 @@ class ReportSettings:
         tests: metrics of the t tests.
         summary: metrics of the summary table.
         figures: figures of the author's choice.
+        experiments: what to show of each experiment that has something of its own here, by name.
     """
 
     title: str = ""
@@ -79,6 +80,16 @@ class ReportSettings:
     tests: tuple[str, ...] = keys.TESTS
     summary: tuple[str, ...] = keys.SUMMARY
     figures: tuple[Choice, ...] = ()
+    experiments: Mapping[str, ReportSettings] = field(default_factory=dict)
+
+    @property
+    def rest(self) -> ReportSettings:
+        """What holds for every experiment: all but the headline of the whole."""
+        return replace(self, title="", question="", experiments={})
+
+    def of(self, experiment: str) -> ReportSettings:
+        """Return what holds for an experiment; with an empty name, for the whole."""
+        return self.experiments.get(experiment, self.rest) if experiment else self
 
 
 @dataclass(frozen=True)
@@ -204,6 +215,9 @@ class Kept(Protocol):
     def file(self, name: str) -> tuple[Path, str] | None:
         """Return a file and its text; none where there is none."""
 
+    def declared_experiments(self) -> list[str]:
+        """Return the names of the study's experiments."""
+
 
 class BesideStudy:
     """The files beside a study, before it is run.
@@ -213,6 +227,7 @@ class BesideStudy:
     """
 
     def __init__(self, study: StudyFile) -> None:
+        self._study = study.path
         self._folder = study.path.parent
         self._texts = study.companions()
 
@@ -226,6 +241,10 @@ class BesideStudy:
             return path, content.decode("utf-8")
         except UnicodeDecodeError as error:
             raise InputError(f"{path}: not a text file (byte {error.start} is no UTF-8); save it as UTF-8") from error
+
+    def declared_experiments(self) -> list[str]:
+        """Return the names of the study's experiments, see `Kept.declared_experiments`."""
+        return experiments_in(tomllib.loads(self._study.read_text("utf-8")))
 
 
 def check_beside(study: StudyFile) -> None:
@@ -249,24 +268,35 @@ def report_settings(results: Kept) -> ReportSettings:
     if kept is None:
         return ReportSettings()
     table = _Table.parse(*kept, keys.REPORT)
+    settings = _settings(table, ReportSettings(), results)
+    parts = {}
+    for name, part in table.named("experiments", keys.CHAPTER):
+        if name not in (there := results.declared_experiments()):
+            raise table.error(name, f"the study has no experiment `{name}`; it has {', '.join(there) or 'none'}")
+        parts[name] = _settings(part, settings.rest, results)
+    table.end()
+    return replace(settings, experiments=parts)
+
+
+def _settings(table: _Table, base: ReportSettings, results: Kept) -> ReportSettings:
+    """Read the keys of a table; what it does not have is that of `base`."""
     settings = ReportSettings(
-        title=table.text("title", ""),
-        question=table.text("question", ""),
-        sections=table.texts("sections"),
-        labels=table.words("labels"),
-        order=table.texts("order"),
-        reference=table.take("reference", str, None),
-        between=table.take("between", str, None),
-        link=table.take("link", str, None),
-        sizes_mb=table.sizes("sizes_mb"),
-        tests=table.texts("tests", ReportSettings.tests),
-        summary=table.texts("summary", ReportSettings.summary),
-        figures=tuple(_figure(part) for part in table.tables("figure", keys.FIGURE)),
+        title=table.text("title", base.title),
+        question=table.text("question", base.question),
+        sections=table.texts("sections", base.sections),
+        labels={**base.labels, **table.words("labels")},
+        order=table.texts("order", base.order),
+        reference=table.take("reference", str, base.reference),
+        between=table.take("between", str, base.between),
+        link=table.take("link", str, base.link),
+        sizes_mb=table.sizes("sizes_mb", base.sizes_mb),
+        tests=table.texts("tests", base.tests),
+        summary=table.texts("summary", base.summary),
+        figures=tuple(_figure(part) for part in table.tables("figure", keys.FIGURE)) or base.figures,
     )
     # Which metrics there are is known when there are tables.
     if isinstance(results, Results):
         _check_metrics(settings, table, results)
-    table.end()
     return settings
 
 
@@ -444,8 +474,8 @@ class _Table:
     def numbers(self, key: str) -> dict[str, float]:
         return {name: self._finite(f"{key}.{name}", value) for name, value in self.take(key, dict, {}).items()}
 
-    def sizes(self, key: str) -> tuple[float, ...]:
-        sizes = [self._finite(key, size) for size in self.take(key, list, [])]
+    def sizes(self, key: str, default: Sequence[float] = ()) -> tuple[float, ...]:
+        sizes = [self._finite(key, size) for size in self.take(key, list, list(default))]
         for size in sizes:
             if not 1e-6 <= size <= LARGEST_MB:
                 raise self.error(key, f"`{key}` must be sizes from 1e-6 to {LARGEST_MB:g} MB, not {size:g}")
@@ -465,6 +495,15 @@ class _Table:
         return [
             _Table(self._path, self._text, part, declared, f"{key} {number}") for number, part in enumerate(parts, 1)
         ]
+
+    def named(self, key: str, declared: Sequence[Key]) -> Iterator[tuple[str, _Table]]:
+        """Return the tables under a key, each with its name; each must be at its end when the next is asked for."""
+        for name, part in self.take(key, dict, {}).items():
+            if not isinstance(part, dict):
+                raise self.error(key, f"`{key}.{name}` must be a table, begun with [{key}.{name}]")
+            table = _Table(self._path, self._text, part, declared, f"{key}.{name}")
+            yield name, table
+            table.end()
 
     def guard(self, word: str, make: Any) -> Any:
         try:

@@ -19,7 +19,11 @@ FORMATS = ("html", "pdf", "png", "csv", "latex")
 
 
 def write_report(
-    results: Path, out: Path | None = None, formats: Sequence[str] = ("html",), figures: Sequence[Choice] = ()
+    results: Path,
+    out: Path | None = None,
+    formats: Sequence[str] = ("html",),
+    figures: Sequence[Choice] = (),
+    experiments: Sequence[str] = (),
 ) -> list[Path]:
     """Write the report of a results folder.
 
@@ -29,12 +33,13 @@ def write_report(
             a folder beside it, named as the file with `-files` instead of `.html`.
         formats: any of `FORMATS`.
         figures: figures to write instead of the whole report.
+        experiments: the experiments to report on; none: all that the study has.
 
     Returns:
         What was written: the HTML file, or the folder where no HTML was asked for.
 
     Raises:
-        InputError: the folder, a format, a choice of figures, or a file beside the study is wrong.
+        InputError: the folder, a format, a choice of figures or experiments, or a file beside the study is wrong.
         StorageError: the report cannot be written.
     """
     from perigee.report import html, paper
@@ -48,7 +53,7 @@ def write_report(
     if out.is_dir():
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
     with styled():
-        report = assemble(Results(results), figures)
+        report = assemble(Results(results), figures, experiments)
         written = []
         if "html" in formats:
             html.write(report, out)

@@ -22,6 +22,9 @@ from perigee.errors import InputError
 PREFIX = "point."
 """How the names of these columns begin."""
 
+EXPERIMENT = "experiment"
+"""The key under which a point names its experiment, where the study has several."""
+
 Value = bool | int | float | str
 """What a cell of such a column has."""
 
@@ -103,6 +106,17 @@ def points_of(flows: pl.DataFrame) -> Points:
         distinct = tuple(dict.fromkeys(values))
         columns.append(PointColumn(name, key, unit, distinct, tuple(texts[value] for value in distinct)))
     return Points(tuple(columns), table)
+
+
+def without_experiment(point: str) -> str:
+    """Return a point as it would be if its experiment were the study.
+
+    Examples:
+        >>> without_experiment('{"experiment":"spike","flow.cc":"bbr"}')
+        '{"flow.cc":"bbr"}'
+    """
+    kept = {key: value for key, value in _read(point).items() if key != EXPERIMENT}
+    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
 
 def names_of(keys: Sequence[str]) -> list[str]:

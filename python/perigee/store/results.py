@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,21 @@ from perigee.errors import InputError
 from perigee.files import MIB, read_bounded, sha256_of
 from perigee.places import COMPANIONS
 from perigee.store.manifest import read_manifest
-from perigee.store.points import Points, points_of
+from perigee.store.points import EXPERIMENT, PREFIX, Points, points_of, without_experiment
 from perigee.store.shards import runs_in
 
 STUDY_FILE_BYTES = 64 * MIB
 """Largest file in `study/`: the links of a study with many of them, in words, are the longest."""
+
+
+def experiments_in(study: Mapping[str, Any]) -> list[str]:
+    """Return the names of the experiments of a study file.
+
+    Examples:
+        >>> experiments_in({"experiments": [{"name": "alone"}, {"name": "spike"}]})
+        ['alone', 'spike']
+    """
+    return [one["name"] for one in study.get("experiments", [])]
 
 
 class Results:
@@ -31,10 +42,13 @@ class Results:
     Attributes:
         path: the folder.
         manifest: what `manifest.json` says.
+        experiment: the experiment that these are the results of; empty: of the whole study.
 
     Raises:
         InputError: the folder is not perigee's, not finished, or damaged.
     """
+
+    experiment: str = ""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,12 +83,16 @@ class Results:
         return self._said("about")
 
     def _said(self, key: str) -> str:
+        text = self._declared().get(key, "")
+        return " ".join(text.split()) if isinstance(text, str) else ""
+
+    def _declared(self) -> dict[str, Any]:
+        """Return the study file as tables; empty where it cannot be read."""
         kept = self.file("study.toml")
         try:
-            text = tomllib.loads(kept[1]).get(key, "") if kept else ""
+            return tomllib.loads(kept[1]) if kept else {}
         except (ValueError, RecursionError):
-            return ""
-        return " ".join(text.split()) if isinstance(text, str) else ""
+            return {}
 
     @property
     def is_analysis(self) -> bool:
@@ -107,6 +125,27 @@ class Results:
     def points(self) -> Points:
         """What varies between the runs, as typed columns."""
         return points_of(self._read("flows"))
+
+    @functools.cached_property
+    def experiments(self) -> tuple[str, ...]:
+        """The names of the experiments of the study, in its order; empty where it has none."""
+        columns = (column for column in self.points.columns if column.key == EXPERIMENT)
+        return tuple(text for column in columns for text in column.texts)
+
+    def declared_experiments(self) -> list[str]:
+        """Return the names of all experiments that the study has, whether they were carried out or not."""
+        return experiments_in(self._declared())
+
+    def of_experiment(self, name: str) -> Results:
+        """Return the results of one experiment alone, as if it had been a study.
+
+        Raises:
+            InputError: the study has no such experiment.
+        """
+        if name not in self.experiments:
+            there = f"; the experiments are: {', '.join(self.experiments)}" if self.experiments else ", and no other"
+            raise InputError(f"{self.path}: there is no experiment `{name}`{there}")
+        return _OfExperiment(self, name)
 
     def with_points(self, name: str) -> pl.DataFrame:
         """Return a table with the columns of `points` added; one without columns where the study did not write it."""
@@ -152,3 +191,42 @@ class Results:
             raise InputError(f"{path}: cannot be read: {error.strerror}; run the study again with --fresh") from error
         if found != sha256:
             raise InputError(f"{path}: damaged or changed since it was written; run the study again with --fresh")
+
+
+class _OfExperiment(Results):
+    """The results of one experiment of a study; a point no longer names it."""
+
+    def __init__(self, whole: Results, name: str) -> None:  # the folder was checked when the whole was read
+        self.path = whole.path
+        self._whole = whole
+        self.experiment = name
+        table = whole.points.table
+        self._runs = table.filter(pl.col(PREFIX + EXPERIMENT) == name)["run"]
+        self.manifest = {**whole.manifest, "runs": self._runs.len()}
+
+    @functools.cache  # noqa: B019 - as the whole
+    def _read(self, name: str) -> pl.DataFrame:
+        table = self._whole._read(name)
+        if "run" in table.columns:
+            table = table.filter(pl.col("run").is_in(self._runs.implode()))
+        if "point" not in table.columns:
+            return table
+        points = table["point"].unique().drop_nulls().to_list()
+        return table.with_columns(pl.col("point").replace({point: without_experiment(point) for point in points}))
+
+    def _declared(self) -> dict[str, Any]:
+        declared = self._whole._declared().get("experiments", [])
+        return next((one for one in declared if one.get("name") == self.experiment), {})
+
+    def declared_experiments(self) -> list[str]:
+        return self._whole.declared_experiments()
+
+    def setup(self) -> dict[str, Any]:
+        setup: dict[str, Any] = self._whole.setup().get("experiments", {}).get(self.experiment, {})
+        networks = [
+            {**network, "points": [without_experiment(point) for point in network["points"]]}
+            if "points" in network
+            else network
+            for network in setup.get("networks", [])
+        ]
+        return {**setup, "networks": networks} if setup else {}

@@ -1,0 +1,142 @@
+//! Experiments of a study: their points, what is laid over what, and which are carried out.
+
+mod common;
+
+use common::{plan, SMALL};
+use perigee_study::{setup_json, Run, Study};
+
+/// Two experiments over the small study: one that varies the algorithm, one without the ping that varies the loss.
+const TWO: &str = r#"
+[[experiments]]
+name = "algorithms"
+set = { "flows.echo.repeat" = 4 }
+vary = { "flows.download.cc" = ["reno", "cubic"] }
+
+[[experiments]]
+name = "losses"
+set = { "flows.echo.count" = 0, time_limit = "9 s" }
+vary = { "links.wire.loss" = ["0 %", "1 %", "2 %"] }
+reduced = { set = { "links.wire.loss" = "1 %" } }
+"#;
+
+fn two() -> String {
+    let place = |mark: &str| SMALL.find(mark).unwrap_or(SMALL.len());
+    format!("{}{TWO}\n{}", &SMALL[..place("[vary]")], &SMALL[place("[reduced]")..])
+}
+
+fn points(runs: &[Run]) -> Vec<&str> {
+    runs.iter().filter(|run| run.round == 0).map(|run| &*run.scenario.point).collect()
+}
+
+fn refusal(experiment: &str) -> String {
+    let text = two().replace("[[experiments]]\nname = \"losses\"", experiment);
+    Study::parse(&text, "s.toml").map_or_else(|error| error.to_string(), |_| "none".to_owned())
+}
+
+#[test]
+fn each_experiment_has_its_points_one_after_the_other() {
+    let runs = plan(&two(), &[], false).unwrap();
+    assert_eq!(runs.len(), 2 * 5);
+    assert_eq!(
+        points(&runs),
+        [
+            "{\"experiment\":\"algorithms\",\"flows.download.cc\":\"reno\"}",
+            "{\"experiment\":\"algorithms\",\"flows.download.cc\":\"cubic\"}",
+            "{\"experiment\":\"losses\",\"links.wire.loss\":\"0 %\"}",
+            "{\"experiment\":\"losses\",\"links.wire.loss\":\"1 %\"}",
+            "{\"experiment\":\"losses\",\"links.wire.loss\":\"2 %\"}",
+        ]
+    );
+    let flows: Vec<usize> = runs.iter().take(5).map(|run| run.scenario.flows.len()).collect();
+    assert_eq!(flows, [2, 2, 1, 1, 1], "the second has no ping");
+    assert_ne!(runs[0].scenario.time_limit, runs[2].scenario.time_limit);
+    let seeds: Vec<u64> = runs.iter().take(5).map(|run| run.seed).collect();
+    assert!(seeds.iter().all(|&seed| seed == seeds[0]), "a round has one seed");
+}
+
+#[test]
+fn what_varies_in_all_comes_first() {
+    let text = two().replace(
+        "[[experiments]]\nname = \"algo",
+        "[vary]\n\"hosts.mss\" = [\"1000 B\", \"1460 B\"]\n[[experiments]]\nname = \"algo",
+    );
+    let runs = plan(&text, &["experiments=losses", "links.wire.loss=1 %"], false).unwrap();
+    assert_eq!(
+        points(&runs),
+        [
+            "{\"experiment\":\"losses\",\"hosts.mss\":\"1000 B\"}",
+            "{\"experiment\":\"losses\",\"hosts.mss\":\"1460 B\"}"
+        ]
+    );
+}
+
+#[test]
+fn the_reduced_sizes_of_study_and_experiment_are_both_laid() {
+    let runs = plan(&two(), &[], true).unwrap();
+    assert_eq!(points(&runs)[2..], ["{\"experiment\":\"losses\"}"]);
+    let whole = plan(&two(), &[], false).unwrap();
+    assert!(runs.len() < whole.len());
+}
+
+#[test]
+fn settings_win_over_those_of_an_experiment_and_pin_what_varies() {
+    let runs = plan(&two(), &["flows.echo.count=1", "flows.download.cc=bbr"], false).unwrap();
+    assert_eq!(runs.iter().map(|run| run.scenario.flows.len()).collect::<Vec<_>>(), [2; 8]);
+    assert_eq!(points(&runs)[0], "{\"experiment\":\"algorithms\"}");
+}
+
+#[test]
+fn values_are_added_where_the_key_varies_and_somewhere_it_must() {
+    let runs = plan(&two(), &["vary.flow.cc=+bbr"], false).unwrap();
+    assert_eq!(points(&runs).len(), 6);
+    let error = plan(&two(), &["vary.links.air.delay=+1 ms"], false).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "--also links.air.delay: `links.air.delay` varies in none of the experiments; give all values with --vary"
+    );
+}
+
+#[test]
+fn only_the_named_experiments_are_carried_out() {
+    let runs = plan(&two(), &["experiments=losses"], false).unwrap();
+    assert_eq!(points(&runs).len(), 3);
+    assert_eq!(plan(&two(), &["experiments=losses, algorithms"], false).unwrap().len(), 10);
+    let error = plan(&two(), &["experiments=loses"], false).unwrap_err().to_string();
+    assert!(error.starts_with("--experiment loses: the study has no such experiment; "), "{error}");
+    assert!(error.contains("losses"), "{error}");
+    let error = plan(SMALL, &["experiments=losses"], false).unwrap_err().to_string();
+    assert!(error.ends_with("it has none: leave the option out"), "{error}");
+}
+
+#[test]
+fn the_setup_is_told_for_all_and_for_each() {
+    let setup: serde_json::Value = serde_json::from_str(&setup_json(&plan(&two(), &[], false).unwrap())).unwrap();
+    let count = |setup: &serde_json::Value| setup["flows"].as_array().unwrap().len();
+    assert_eq!([&setup, &setup["experiments"]["algorithms"], &setup["experiments"]["losses"]].map(count), [2, 2, 1]);
+    let networks = setup["experiments"]["losses"]["networks"].to_string();
+    assert!(!networks.contains("algorithms"), "{networks}");
+    let plain: serde_json::Value = serde_json::from_str(&setup_json(&plan(SMALL, &[], false).unwrap())).unwrap();
+    assert!(plain.get("experiments").is_none());
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line_and_the_fix() {
+    let experiment = |rest: &str| {
+        refusal(&format!("[[experiments]]\nname = \"algorithms\"\n{rest}\n[[experiments]]\nname = \"losses\""))
+    };
+    assert!(experiment("").contains("`experiments.name` = `algorithms` is there twice; rename one of them"));
+    let experiment =
+        |rest: &str| refusal(&format!("[[experiments]]\nname = \"third\"\n{rest}\n[[experiments]]\nname = \"losses\""));
+    for (rest, said) in [
+        ("sett = {}", "unknown key `experiments.sett`"),
+        ("set = 3", "`experiments.set` is an integer; write { \"KEY PATH\" = value }"),
+        ("set = { rounds = 3 }", "`rounds` cannot be set for one experiment; it is the study's: write it outside"),
+        ("set = { \"flows.nobody.cc\" = \"bbr\" }", "there is no `nobody` among the flows"),
+        ("vary = { \"flow.cc\" = [] }", "`vary.flow.cc` is empty"),
+        ("vary = { seed = [1, 2] }", "`seed` cannot vary"),
+    ] {
+        let error = experiment(rest);
+        assert!(error.contains(said), "{error}");
+        assert!(error.starts_with("s.toml:"), "{error}");
+    }
+}

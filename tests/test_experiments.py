@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A study of several experiments: what is run, its results one by one, and a chapter of the report for each."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import Perigee
+from perigee import Study, load
+from perigee.errors import InputError
+from perigee.report.assemble import assemble
+from perigee.report.settings import Choice
+from perigee.report.style import styled
+from perigee.report.writer import write_report
+from perigee.store.results import Results
+
+STUDY = """
+name = "questions"
+title = "Two questions"
+rounds = 2
+time_limit = "1 min"
+nodes = ["server", "client"]
+[[links]]
+name = "sat"
+between = ["server", "client"]
+rate = "10 Mbit/s"
+delay = "100 ms"
+queue = "250 kB"
+loss = "0.1 %"
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+size = "500 kB"
+[[flows]]
+name = "spike"
+kind = "udp"
+from = "server"
+to = "client"
+rate = "5 Mbit/s"
+packet = "1500 B"
+duration = "1 s"
+[vary]
+"flows.download.cc" = ["cubic", "hybla"]
+[[experiments]]
+name = "alone"
+title = "One download alone"
+about = "How fast is it?"
+set = { "flows.spike.count" = 0 }
+vary = { "flows.download.size" = ["500 kB", "1 MB"] }
+[[experiments]]
+name = "spike"
+vary = { "flows.spike.rate" = ["5 Mbit/s", "9 Mbit/s", "12 Mbit/s"] }
+"""
+
+REPORT = """
+title = "A report"
+sections = ["summary", "sweep"]
+order = ["hybla"]
+[labels]
+hybla = "HYBLA"
+[experiments.spike]
+title = "A download and a spike"
+sections = ["datagrams", "summary"]
+summary = ["goodput_mbps"]
+"""
+
+
+@pytest.fixture(scope="module")
+def carried_out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("questions")
+    (folder / "study.toml").write_text(STUDY)
+    (folder / "report.toml").write_text(REPORT)
+    Study.load(folder / "study.toml").run(out=folder / "results")
+    return folder
+
+
+def test_each_experiment_s_results_are_those_of_a_study_of_its_own(carried_out: Path) -> None:
+    whole = Results(carried_out / "results")
+    assert whole.experiments == ("alone", "spike")
+    assert whole.manifest["runs"] == 2 * (2 * 2 + 2 * 3)
+    alone, spike = (whole.of_experiment(name) for name in whole.experiments)
+    assert (alone.manifest["runs"], spike.manifest["runs"]) == (8, 12)
+    assert (alone.title, alone.about, spike.title) == ("One download alone", "How fast is it?", "")
+    assert set(alone.table("flows")["flow"]) == {"download"}
+    assert set(spike.table("flows")["flow"]) == {"download", "spike"}
+    assert [column.key for column in spike.points.columns] == ["flows.download.cc", "flows.spike.rate"]
+    for name in ("flows", "series", "links"):
+        rows = pl.concat([part.table(name).drop("point", strict=False) for part in (alone, spike)])
+        everything = whole.table(name).drop("point", strict=False)
+        assert rows.sort(rows.columns).equals(everything.sort(everything.columns)), name
+    (network,) = spike.setup()["networks"]
+    assert set(network["paths"]) == {"download", "spike"}
+    with pytest.raises(InputError, match=r"no experiment `spice`; the experiments are: alone, spike"):
+        whole.of_experiment("spice")
+
+
+def test_the_report_has_a_chapter_for_each_with_its_own_settings(carried_out: Path) -> None:
+    with styled():
+        report = assemble(Results(carried_out / "results"))
+    assert (report.title, [chapter.title for chapter in report.chapters]) == (
+        "A report",
+        ["One download alone", "A download and a spike"],
+    )
+    names = [[section.name for section in chapter.sections] for chapter in report.chapters]
+    assert names == [["alone-summary", "alone-sweep"], ["spike-datagrams", "spike-summary"]]
+    assert report.sections == []
+    assert all(chapter.answers for chapter in report.chapters)
+    for blocks in ([plot.name for plot in report.plots()], [table.name for table in report.tables()]):
+        assert len(set(blocks)) == len(blocks)
+    heads = {table.name: len(table.head) for table in report.tables()}
+    assert heads["spike-summary"] < heads["alone-summary"]
+    assert "experiment" not in str([row[0].text for table in report.tables() for row in table.rows])
+
+
+def test_the_page_has_headings_in_order_and_its_contents_lead_to_them(carried_out: Path) -> None:
+    out = carried_out / "report.html"
+    assert write_report(carried_out / "results", out, ["html", "csv"]) == [out, carried_out / "report-files"]
+    page = out.read_text()
+    levels = [int(level) for level in re.findall(r"<h(\d)[ >]", page)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    anchors = re.findall(r'id="([^"]+)"', page)
+    assert len(set(anchors)) == len(anchors)
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(anchors)
+    assert (carried_out / "report-files" / "alone-summary.csv").exists()
+
+
+def test_one_experiment_is_run_reported_on_and_drawn_by_name(carried_out: Path, perigee: Perigee) -> None:
+    done = perigee("run", "./study.toml", "--experiment", "spike", "--out", "one", "--set", "rounds=1", cwd=carried_out)
+    assert (done.returncode, "6 runs" in done.stdout + done.stderr) == (0, True), done.stderr
+    assert Results(carried_out / "one").experiments == ("spike",)
+    done = perigee("run", "./study.toml", "--experiment", "spice", "--out", "none", cwd=carried_out)
+    assert done.returncode == 2
+    assert "--experiment spice: the study has no such experiment; did you mean `spike`?" in done.stderr
+    assert not (carried_out / "none").exists()
+    with styled():
+        report = assemble(Results(carried_out / "results"), [Choice("lines", x=("rate",))], ["spike"])
+    assert [chapter.name for chapter in report.chapters] == ["spike"]
+    (plot,) = report.plots()
+    assert plot.name.startswith("spike-")
+    figure = load(carried_out / "results").plot(x="size", experiment="alone")
+    assert "Size of download" in str([axes.get_xlabel() for axes in figure.axes])
+
+
+def test_a_mistake_in_the_settings_of_a_chapter_is_named(carried_out: Path) -> None:
+    kept = carried_out / "results" / "study" / "report.toml"
+    before = kept.read_text()
+    try:
+        for text, said in (
+            ("[experiments.alone]\nsection = []\n", r"report.toml:2: unknown key `section`; did you mean `sections`\?"),
+            ("experiments = 3\n", "`experiments` must be a table"),
+            ("[experiments]\nalone = 3\n", r"`experiments.alone` must be a table, begun with \[experiments.alone\]"),
+            ("[experiments.spice]\n", "report.toml:1: the study has no experiment `spice`; it has alone, spike"),
+            ("[experiments.alone]\nsummary = ['nonsense']\n", "nonsense"),
+        ):
+            kept.write_text(text)
+            with pytest.raises(InputError, match=said):
+                assemble(Results(carried_out / "results"))
+    finally:
+        kept.write_text(before)
+    published = carried_out / "results" / "study" / "published.toml"
+    published.write_text('source = "a book"\n')
+    try:
+        with pytest.raises(InputError, match=r"published\.toml: is for studies without experiments"):
+            assemble(Results(carried_out / "results"))
+    finally:
+        published.unlink()
