@@ -14,6 +14,7 @@ from conftest import Perigee
 from perigee import Study, load
 from perigee.errors import InputError
 from perigee.report.assemble import assemble
+from perigee.report.context import Context
 from perigee.report.settings import Choice
 from perigee.report.style import styled
 from perigee.report.writer import write_report
@@ -56,6 +57,13 @@ vary = { "flows.download.size" = ["500 kB", "1 MB"] }
 [[experiments]]
 name = "spike"
 vary = { "flows.spike.rate" = ["5 Mbit/s", "9 Mbit/s", "12 Mbit/s"] }
+"""
+
+VARIANTS = """
+way = [
+  { name = "Cubic", "flows.download.cc" = "cubic" },
+  { name = "Cubic, large window", "flows.download.cc" = "cubic", "flows.download.tcp.initial_window" = 30 },
+]
 """
 
 REPORT = """
@@ -171,3 +179,22 @@ def test_a_mistake_in_the_settings_of_a_chapter_is_named(carried_out: Path) -> N
             assemble(Results(carried_out / "results"))
     finally:
         published.unlink()
+
+
+def test_variants_stand_for_the_algorithms_of_their_flow_and_vary_for_others(tmp_path: Path) -> None:
+    study = tmp_path / "study.toml"
+    study.write_text(STUDY.replace('"flows.download.cc" = ["cubic", "hybla"]', VARIANTS))
+    names = ["Cubic", "Cubic, large window"]
+    results = Study.load(study).run(out=tmp_path / "results")
+    assert results.points["point.way"].unique().sort().to_list() == names
+    spike = Context(Results(results.folder).of_experiment("spike"))
+    downloads = [group.name for group in spike.groups if "5 Mbit/s" in group.name]
+    assert downloads == [f"{name}, spike rate = 5 Mbit/s" for name in names]
+    assert {group.cc for group in spike.groups} == set(names)
+    colours = {group.cc: group.look.color for group in spike.groups}
+    assert len(set(colours.values())) == 2
+    datagrams = spike.groups_of("udp")
+    assert {group.levels["way"] for group in datagrams} == set(names)
+    (hue,) = (one for one in spike.factors(datagrams) if one.is_algorithm)
+    assert {text: one.color for text, one in spike.looks(hue).items()} == colours
+    assert spike.varied["way"] == names

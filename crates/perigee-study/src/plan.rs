@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 
 use crate::strict::{Content, Node, Origin, StrictError};
 use perigee_results::Name;
+use perigee_units::suggestion;
 
 use crate::document::Document;
 use crate::experiments::{chosen, experiments, Experiment, EXPERIMENTS};
-use crate::keys::MAX_RUNS;
+use crate::keys::{MAX_RUNS, STUDY};
 use crate::outside::Outside;
 use crate::overrides::Overrides;
 use crate::read::{draft, Draft};
-use crate::reader::{clip, entries_of, items_of, json_of, value};
+use crate::reader::{clip, entries_of, items_of, json_of, text_of, value};
 use crate::values::split_values;
 
 /// What one point of the plan sets: key paths and values.
@@ -22,6 +23,8 @@ struct Axis {
     name: String,
     origin: Origin,
     choices: Vec<Choice>,
+    /// What each of the choices is called, where they are variants.
+    variants: Vec<String>,
 }
 
 /// All points of a study: those of its experiments one after the other, or of the whole where it has none.
@@ -134,24 +137,41 @@ impl Grid {
     /// The document of a point, and what the point sets as JSON.
     fn point(&self, number: u64) -> Result<(Document, Name), StrictError> {
         let mut document = self.document.clone();
-        let mut parts: Vec<String> = self
-            .experiment
-            .iter()
-            .map(|name| format!("\"experiment\":{}", serde_json::Value::from(name.as_str())))
-            .collect();
+        let mut parts: Vec<String> =
+            self.experiment.iter().map(|name| format!("\"experiment\":{}", json(name))).collect();
         let mut below = self.count;
         for axis in &self.axes {
             below /= axis.choices.len() as u64;
-            for (path, value) in &axis.choices[(number / below % axis.choices.len() as u64) as usize] {
+            let choice = (number / below % axis.choices.len() as u64) as usize;
+            let mut set = Vec::new();
+            for (path, value) in &axis.choices[choice] {
                 document.assign(path, value)?;
-                parts.push(format!("{}:{}", serde_json::Value::from(path.as_str()), json_of(value)));
+                set.push(format!("{}:{}", json(path), json_of(value)));
+            }
+            match axis.variants.get(choice) {
+                None => parts.append(&mut set),
+                Some(name) => {
+                    set.insert(0, format!("\"name\":{}", json(name)));
+                    parts.push(format!("{}:{{{}}}", json(&axis.name), set.join(",")));
+                }
             }
         }
         Ok((document, format!("{{{}}}", parts.join(",")).into()))
     }
 
-    /// Sets a key path for all points. An axis that varies this very path is gone: the setting pins it.
+    /// The axis whose variants have this key.
+    fn axis_of_variants(&self, key: &str) -> Option<usize> {
+        self.axes.iter().position(|axis| axis.name == key && !axis.variants.is_empty())
+    }
+
+    /// Sets a key path for all points. An axis that varies this very path is gone: the setting pins it. The key of variants
+    /// takes the name of one.
     fn lay(&mut self, path: &str, value: &Node) -> Result<(), StrictError> {
+        if let Some(place) = self.axis_of_variants(path) {
+            let choice = self.axes[place].choice_called(value)?;
+            let axis = self.axes.remove(place);
+            return axis.choices[choice].iter().try_for_each(|(path, value)| self.document.assign(path, value));
+        }
         let paths: BTreeSet<Vec<String>> = self.document.expand(path, value)?.into_iter().collect();
         self.pin(&paths, &value.origin)?;
         self.document.assign(path, value)
@@ -173,8 +193,15 @@ impl Grid {
             return self.extend(path, values, &origin);
         }
         refuse_twice(&values, path, &origin)?;
+        if let Some(place) = self.axis_of_variants(path) {
+            let axis = &mut self.axes[place];
+            let kept = values.iter().map(|value| axis.choice_called(value)).collect::<Result<Vec<_>, _>>()?;
+            axis.variants = kept.iter().map(|&choice| axis.variants[choice].clone()).collect();
+            axis.choices = kept.iter().map(|&choice| axis.choices[choice].clone()).collect();
+            return Ok(());
+        }
         let choices = values.into_iter().map(|value| vec![(path.to_owned(), value)]).collect();
-        let axis = Axis { name: path.to_owned(), origin, choices };
+        let axis = Axis { name: path.to_owned(), origin, choices, variants: Vec::new() };
         let place = self.pin(&axis.paths(&self.document)?, &axis.origin)?;
         self.axes.insert(place, axis);
         Ok(())
@@ -262,6 +289,15 @@ impl Grid {
 }
 
 impl Axis {
+    /// The number of the variant of this name.
+    fn choice_called(&self, name: &Node) -> Result<usize, StrictError> {
+        let text = text_of(name).unwrap_or_default();
+        self.variants.iter().position(|known| known == text).ok_or_else(|| {
+            let message = format!("`{}` has no variant `{}`", clip(&self.name), clip(&json_of(name).to_string()));
+            StrictError::new(&name.origin, message, suggestion(text, self.variants.iter().map(String::as_str)))
+        })
+    }
+
     /// All paths it sets, written one way.
     fn paths(&self, document: &Document) -> Result<BTreeSet<Vec<String>>, StrictError> {
         let mut paths = BTreeSet::new();
@@ -281,6 +317,11 @@ impl Axis {
         }
         Ok(paths)
     }
+}
+
+/// A text as JSON.
+fn json(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 /// Whether setting one of `by` undoes what was set at `path`: it is the same, or a value around it.
@@ -319,25 +360,58 @@ fn axes(vary: Option<&Node>) -> Result<Vec<Axis>, StrictError> {
 fn axis(name: &str, node: &Node) -> Result<Axis, StrictError> {
     let what = clip(name);
     let error = |message: String, fix: &str| Err(StrictError::new(&node.origin, message, fix));
+    let linked = name == LINKED || is_of_variants(name, node);
     match &node.content {
         Content::Array(items) if items.is_empty() => error(format!("`vary.{what}` is empty"), "remove it"),
         Content::Array(items) => {
-            let choice = |item: &Node| match (name, &item.content) {
-                (LINKED, Content::Table(entries)) => Ok(entries.clone()),
-                (LINKED, _) => {
-                    let message = format!("`vary.linked` holds {}", item.kind());
+            let choice = |item: &Node| match &item.content {
+                Content::Table(entries) if linked => Ok(entries.clone()),
+                _ if linked => {
+                    let message = format!("`vary.{what}` holds {}", item.kind());
                     Err(StrictError::new(&item.origin, message, "write tables of key paths: { \"flow.cc\" = \"bbr\" }"))
                 }
                 _ => Ok(vec![(name.to_owned(), item.clone())]),
             };
-            let choices = items.iter().map(choice).collect::<Result<_, _>>()?;
-            Ok(Axis { name: name.to_owned(), origin: node.origin.clone(), choices })
+            let mut choices = items.iter().map(choice).collect::<Result<Vec<Choice>, _>>()?;
+            let variants = if linked && name != LINKED { variants(name, &mut choices, node)? } else { Vec::new() };
+            Ok(Axis { name: name.to_owned(), origin: node.origin.clone(), choices, variants })
         }
         Content::Table(_) => {
             error(format!("`vary.{what}` is a table"), "write the whole key path in quotes: \"flow.cc\" = [...]")
         }
         _ => error(format!("`vary.{what}` is {}", node.kind()), "write a list of values in brackets"),
     }
+}
+
+/// Whether a key of `[vary]` is a name of the author's own, under which each table is a variant.
+fn is_of_variants(name: &str, node: &Node) -> bool {
+    let is_table = |item: &Node| matches!(item.content, Content::Table(_));
+    !name.contains('.') && name != LINKED && STUDY.find(name).is_none() && items_of(node).iter().any(is_table)
+}
+
+/// Takes the names out of variants.
+fn variants(axis: &str, choices: &mut [Choice], node: &Node) -> Result<Vec<String>, StrictError> {
+    let mut names: Vec<String> = Vec::new();
+    for (choice, table) in choices.iter_mut().zip(items_of(node)) {
+        let error = |origin: &Origin, message: String, fix: &str| Err(StrictError::new(origin, message, fix));
+        let Some(place) = choice.iter().position(|(path, _)| path == "name") else {
+            let message = format!("a variant of `vary.{}` has no `name`", clip(axis));
+            return error(&table.origin, message, "add name = \"...\"");
+        };
+        let (_, name) = choice.remove(place);
+        match text_of(&name) {
+            Some(name) if !name.is_empty() && !names.iter().any(|other| other == name) => names.push(name.to_owned()),
+            Some(name) => {
+                let message = format!("`vary.{}` has the name \"{}\" twice, or it is empty", clip(axis), clip(name));
+                return error(&table.origin, message, "give each its own name");
+            }
+            None => {
+                let message = format!("`vary.{}` has {} as a name", clip(axis), name.kind());
+                return error(&name.origin, message, "write name = \"...\"");
+            }
+        }
+    }
+    Ok(names)
 }
 
 /// The key paths and values of `[reduced]`.

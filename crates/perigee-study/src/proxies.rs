@@ -52,6 +52,8 @@ pub(crate) struct Place<'a> {
     /// Names; the directions of link `n` are the edges `2 n` and `2 n + 1`.
     pub(crate) links: &'a [&'a str],
     pub(crate) edges: &'a [Edge],
+    /// The names of the flows of the study that are left out.
+    pub(crate) left_out: &'a BTreeSet<String>,
 }
 
 /// A proxy of the study with its sockets by link.
@@ -171,6 +173,9 @@ impl Proxy<'_> {
         };
         for name in named.iter().flatten() {
             let Some(flow) = flows.iter().find(|flow| is_called(flow, name)) else {
+                if place.left_out.contains(name) {
+                    continue;
+                }
                 let known = flows.iter().map(|flow| &*flow.name);
                 let message = format!("`proxies.flows`: there is no flow `{name}`");
                 return Err(table.error("flows", message, suggestion(name, known)));
@@ -181,7 +186,8 @@ impl Proxy<'_> {
             }
         }
         let claims: Vec<usize> = (0..flows.len()).filter(|number| claimed(&flows[*number])).collect();
-        if claims.is_empty() {
+        // A flow that is left out may be the one that it splits.
+        if claims.is_empty() && place.left_out.is_empty() {
             let node = &place.nodes.names[self.spec.node as usize];
             let message = format!("the proxy `{}` splits nothing: no TCP flow passes `{node}`", self.spec.name);
             return Err(table.error("node", message, "place it between the ends of a flow, or remove it"));
@@ -271,7 +277,7 @@ fn nodes_between<'a>(place: &'a Place<'_>, path: &'a [u32]) -> impl Iterator<Ite
 }
 
 /// Whether a flow has this name, or is one of several (`count`) that have it.
-fn is_called(flow: &FlowSpec, name: &str) -> bool {
+pub(crate) fn is_called(flow: &FlowSpec, name: &str) -> bool {
     &*flow.name == name
         || flow.name.rsplit_once('.').is_some_and(|(before, number)| before == name && number.parse::<u32>().is_ok())
 }

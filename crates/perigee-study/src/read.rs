@@ -15,7 +15,7 @@ use crate::keys::{LINK, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY};
 use crate::nodes::Nodes;
 use crate::outside::Outside;
 use crate::proxies;
-use crate::reader::{items_of, tables, unique, Reader};
+use crate::reader::{items_of, tables, text_of, unique, Reader};
 use crate::run::{FlowSpec, Opener, ProxySpec, Tcp, Traffic};
 use crate::strict::{Content, Node, StrictError};
 use crate::topology::{self, Edge, NoPath};
@@ -80,7 +80,8 @@ pub(crate) fn draft(root: &Node, mut outside: Option<&mut dyn Outside>) -> Resul
     let network = Network { nodes: &nodes, hosts: &hosts, edges: &edges, mtus: &mtus, next_hop: &next_hop };
     let mut flows = flows(&study, &network, &mut outside)?;
     let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
-    let place = proxies::Place { nodes: &nodes, hosts: &hosts, links: &names, edges: &edges };
+    let left_out = left_out(&study, &flows)?;
+    let place = proxies::Place { nodes: &nodes, hosts: &hosts, links: &names, edges: &edges, left_out: &left_out };
     let proxies = proxies::read(&study, &place, &mut flows, &mut outside)?;
     let measure = measure(&study, &nodes)?;
     limit_rows(&study, &head, &measure, flows.len() + edges.len())?;
@@ -96,6 +97,13 @@ fn head(study: &Reader<'_>) -> Result<Head, StrictError> {
         rounds: study.get("rounds")?,
         time_limit: study.get("time_limit")?,
     })
+}
+
+/// The names of the flows of the study that this draft has none of: their `count` is 0.
+fn left_out(study: &Reader<'_>, flows: &[FlowSpec]) -> Result<BTreeSet<String>, StrictError> {
+    let declared = tables(study, "flows", "[[flows]]")?.iter().filter_map(|flow| text_of(flow.get("name")?));
+    let is_there = |name: &str| flows.iter().any(|flow| proxies::is_called(flow, name));
+    Ok(declared.filter(|name| !is_there(name)).map(str::to_owned).collect())
 }
 
 fn inputs(study: &Reader<'_>) -> Result<(), StrictError> {

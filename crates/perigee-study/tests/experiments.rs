@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{plan, SMALL};
+use common::{plan, small_with, SMALL};
 use perigee_study::{setup_json, Run, Study};
 
 /// Two experiments over the small study: one that varies the algorithm, one without the ping that varies the loss.
@@ -106,6 +106,37 @@ fn only_the_named_experiments_are_carried_out() {
     assert!(error.contains("losses"), "{error}");
     let error = plan(SMALL, &["experiments=losses"], false).unwrap_err().to_string();
     assert!(error.ends_with("it has none: leave the option out"), "{error}");
+}
+
+#[test]
+fn variants_have_names_of_their_own() {
+    let named = "way = [{ name = \"plain\", \"flows.download.cc\" = \"reno\" }, { name = \"no ping\", \"flows.echo.count\" = 0 }]";
+    let text = small_with("\"flows.download.cc\" = [\"reno\", \"cubic\"]", named);
+    let runs = plan(&text, &["links.air.down.rate=1 Mbit/s"], false).unwrap();
+    assert_eq!(
+        points(&runs),
+        [
+            "{\"way\":{\"name\":\"plain\",\"flows.download.cc\":\"reno\"}}",
+            "{\"way\":{\"name\":\"no ping\",\"flows.echo.count\":0}}"
+        ]
+    );
+    let chosen = |setting: &str| plan(&text, &["links.air.down.rate=1 Mbit/s", setting], false);
+    let runs = chosen("way=no ping").unwrap();
+    assert_eq!((points(&runs)[0], runs[0].scenario.flows.len()), ("{}", 1));
+    let runs = chosen("vary.way=no ping, plain").unwrap();
+    assert!(points(&runs)[0].contains("no ping") && points(&runs)[1].contains("plain"));
+    let error = chosen("way=no pin").unwrap_err().to_string();
+    assert!(error.contains("`way` has no variant `\"no pin\"`; did you mean `no ping`?"), "{error}");
+    let error = |from: &str, to: &str| plan(&text.replace(from, to), &[], false).unwrap_err().to_string();
+    for (from, to, said) in [
+        ("no ping", "plain", "`vary.way` has the name \"plain\" twice, or it is empty; give each its own name"),
+        ("name = \"plain\", ", "", "a variant of `vary.way` has no `name`; add name = \"...\""),
+        ("\"no ping\"", "3", "`vary.way` has an integer as a name; write name = \"...\""),
+        ("{ name = \"no ping\", \"flows.echo.count\" = 0 }", "3", "`vary.way` holds an integer; write tables"),
+    ] {
+        let error = error(from, to);
+        assert!(error.starts_with("s.toml:") && error.contains(said), "{error}");
+    }
 }
 
 #[test]

@@ -128,5 +128,9 @@ def describe(run: Mapping[str, Any]) -> str:
     point = run.get("point") or {}
     if isinstance(point, str):
         point = json.loads(point)
-    words = [f"round {run.get('round', 0)}", *(f"{key} = {value}" for key, value in point.items())]
+    # Of a variant its name says enough.
+    said = {
+        key: value["name"] if "." not in key and isinstance(value, Mapping) else value for key, value in point.items()
+    }
+    words = [f"round {run.get('round', 0)}", *(f"{key} = {value}" for key, value in said.items())]
     return ", ".join(words)

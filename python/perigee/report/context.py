@@ -22,7 +22,7 @@ from perigee.statistics.estimates import most_typical
 from perigee.statistics.metrics import Metric, group_value, metric, numeric, with_metric
 from perigee.store.manifest import ENGINES
 from perigee.store.outcomes import STOPPED, has_failed
-from perigee.store.points import Value, as_text
+from perigee.store.points import Value, as_text, named, own_keys, variants_of
 from perigee.store.results import Results
 from perigee.store.small_flows import is_small
 
@@ -99,7 +99,7 @@ class Context:
     @functools.cached_property
     def rows(self) -> pl.DataFrame:
         """All rows of `flows`, with `group`, the number of the group of each."""
-        rows = self.results.table("flows")
+        rows = _with_variants(self.results.table("flows"))
         if self.results.is_analysis:
             # A capture that shows how a connection ended has its figures all the same, and each is a group of its own.
             rows = rows.with_columns(outcome=pl.when(has_failed()).then(pl.lit(STOPPED)).otherwise("outcome"))
@@ -112,7 +112,7 @@ class Context:
         """The keys that vary between the points of a study, each with its values, in the order of the study."""
         if self.results.is_analysis:
             return {}
-        points = [json.loads(point) for point in self.rows["point"].unique(maintain_order=True) if point]
+        points = [named(json.loads(point)) for point in self.rows["point"].unique(maintain_order=True) if point]
         keys = dict.fromkeys(key for point in points for key in point)
         values = {key: [_in_full(point[key]) for point in points if key in point] for key in keys}
         return {key: list(dict.fromkeys(seen)) for key, seen in values.items()}
@@ -238,7 +238,13 @@ class Context:
                 here = dict.fromkeys(group.levels[column.key] for group in groups if column.key in group.levels)
                 there = [self.label(of_group(column.key, text)) for text in column.texts]
                 levels = [Level(text, _number(number_of.get(text))) for text in dict.fromkeys(there) if text in here]
-                made += [factor(column.name, column.key, levels, column.unit)] if len(levels) > 1 else []
+                if len(levels) < 2:
+                    continue
+                one = factor(column.name, column.key, levels, column.unit)
+                if column.key in self._of_variants:
+                    # A variant's name says all.
+                    one = replace(one, word="", sets_cc=column.key in self._of_cc)
+                made.append(one)
         several = [self._in_order(one) if one.is_algorithm else one for one in made if len(one.levels) > 1]
         return independent(several, [group.levels for group in groups])
 
@@ -301,7 +307,25 @@ class Context:
         names = [self.algorithm(row) for row in rows.iter_rows(named=True) if row["cc"]]
         first = [self.label(name) for name in self.settings.order]
         ordered = [name for name in first if name in names] + [name for name in names if name not in first]
+        variants = (
+            text for column in self.results.points.columns if column.key in self._of_cc for text in column.texts
+        )
+        ordered += [self.label(text) for text in variants]
         return {name: place for place, name in enumerate(dict.fromkeys(ordered))}
+
+    @functools.cached_property
+    def _of_variants(self) -> Mapping[str, frozenset[str]]:
+        """The keys that have variants, and the key paths that these set."""
+        found: dict[str, frozenset[str]] = {}
+        for point in self.rows["point"].drop_nulls().unique():
+            for key, (_, paths) in variants_of(point).items():
+                found[key] = found.get(key, frozenset()) | paths
+        return found
+
+    @functools.cached_property
+    def _of_cc(self) -> frozenset[str]:
+        """The keys whose variants set the congestion control of some flow."""
+        return frozenset(key for key, paths in self._of_variants.items() if any(path.endswith(".cc") for path in paths))
 
     def place_of(self, algorithm: str) -> int:
         """Return the number of the look of an algorithm, the same in every figure."""
@@ -407,9 +431,31 @@ def _factors(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _varied(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Return what the point of a flow varies beside the flow's own congestion control."""
-    own = ("flow.cc", f"flows.{row['flow'].split('.')[0]}.cc")
+    own = (*own_keys(row["flow"]), *_own_variants(row["point"], row["flow"]))
     point: dict[str, Any] = json.loads(row["point"]) if row["point"] else {}
-    return ((key, value) for key, value in point.items() if key not in own)
+    return ((key, value) for key, value in named(point).items() if key not in own)
+
+
+def _own_variants(point: str, flow: str) -> dict[str, str]:
+    """Return the variants of a point that set a flow's own congestion control: by the key that varies, the name."""
+    own = own_keys(flow)
+    return {key: name for key, (name, paths) in variants_of(point).items() if not paths.isdisjoint(own)}
+
+
+def _with_variants(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of `flows` where the name of a variant of a flow's own congestion control stands for it."""
+    if "point" not in rows.columns:
+        return rows
+    pairs = rows.select("point", "flow").unique()
+    names = [", ".join(_own_variants(point, flow).values()) or None for point, flow in pairs.iter_rows()]
+    if not any(names):
+        return rows
+    known = pairs.with_columns(variant=pl.Series(names, dtype=pl.String))
+    rows = rows.join(known, on=["point", "flow"], how="left", maintain_order="left")
+    has = pl.col("variant").is_not_null()
+    return rows.with_columns(
+        cc=pl.coalesce("variant", "cc"), cc_params=pl.when(has).then(pl.lit("{}")).otherwise("cc_params")
+    ).drop("variant")
 
 
 def _names(rows: Sequence[Mapping[str, Any]], *, in_full: bool) -> list[str]:

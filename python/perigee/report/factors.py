@@ -48,6 +48,7 @@ class Factor:
         word: what stands before a value in a title; empty where the value says it.
         unit: of the numbers of the levels; empty for words and plain numbers.
         levels: its values, numbers in rising order, words in the order of the study.
+        sets_cc: whether they are variants that set congestion controls.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Factor:
     word: str
     unit: str
     levels: tuple[Level, ...]
+    sets_cc: bool = False
 
     @property
     def is_number(self) -> bool:
@@ -64,8 +66,8 @@ class Factor:
 
     @property
     def is_algorithm(self) -> bool:
-        """Whether its levels are congestion controls: of the flow itself, or of another."""
-        return self.key == ALGORITHM or self.key.endswith(".cc")
+        """Whether its levels are congestion controls: of the flow itself, or of another, or variants of them."""
+        return self.key == ALGORITHM or self.key.endswith(".cc") or self.sets_cc
 
     @property
     def numbers(self) -> list[float]:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from perigee.errors import InputError
-from perigee.statistics.estimates import Array, spread, time_of_size
+from perigee.statistics.estimates import Array, sliding_mean, spread, time_of_size
 from perigee.statistics.expressions import Expression, parse, unit_of
 from perigee.store.results import Results
 
@@ -91,7 +91,7 @@ METRICS = {
 }  # fmt: skip
 """By name."""
 
-_ALONE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ALONE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[0-9]+[A-Za-z0-9_]+)?")
 _TITLED = re.compile(r"(?P<title>[^=()]+?)(?:\s*\((?P<unit>[^()]*)\))?\s*=(?P<expression>.+)", re.DOTALL)
 EXCHANGE = "exchange_ms"
 """The metric that comes from the table `exchanges`: of each flow the mean duration of its requests or pings."""
@@ -99,8 +99,12 @@ EXCHANGE = "exchange_ms"
 RESPONSES = "response_ms"
 """The metric that comes from the table `responses`: of each population the mean duration of its transactions."""
 
+SHORT_TIME_S = 10.0
+"""The window of the short-time goodput."""
+
 _RESPONSE_OF = re.compile(r"response_(\d+)_b_ms")
 _DOWNLOAD = re.compile(r"download_(\d+(?:\.\d+)?)_mb_s")
+_SHORT_TIME_TO = re.compile(r"short_time_to_(\d+(?:\.\d+)?)_mbps_s")
 _TIME_TO = re.compile(r"time_to_(\d+(?:\.\d+)?)_mbps_s")
 
 
@@ -121,6 +125,8 @@ def metric(name: str, columns: Sequence[str] = ()) -> Metric:
     Examples:
         >>> metric("download_5_mb_s").heading
         'Time to download 5 MB (s)'
+        >>> metric("short_time_to_0.9_mbps_s").heading
+        'Time to a short-time goodput of 0.9 Mbit/s (s)'
         >>> metric("goodput_mbps / rtt_mean_ms").heading
         'goodput_mbps / rtt_mean_ms (Mbit/s per ms)'
         >>> metric("Power (Mbit/s per s) = 1000 * goodput_mbps / rtt_mean_ms").heading
@@ -144,11 +150,13 @@ def metric(name: str, columns: Sequence[str] = ()) -> Metric:
         return Metric(name, f"Mean response time of users, {found[1]} B", "ms", 0, False)
     if found := _TIME_TO.fullmatch(name):
         return Metric(name, f"Time to the first {found[1]} Mbit/s", "s", 0, False)
+    if found := _SHORT_TIME_TO.fullmatch(name):
+        return Metric(name, f"Time to a short-time goodput of {found[1]} Mbit/s", "s", 0, False)
     near = difflib.get_close_matches(name, [*METRICS, *columns], 1)
     raise InputError(
         f"`{name}` is no metric; {f'did you mean `{near[0]}`? T' if near else 't'}here are {', '.join(METRICS)}, "
-        "download_<size>_mb_s, time_to_<rate>_mbps_s, exchange_ms, response_ms and response_<bytes>_b_ms, and "
-        "arithmetic over these and numeric columns"
+        "download_<size>_mb_s, time_to_<rate>_mbps_s, short_time_to_<rate>_mbps_s, exchange_ms, response_ms and "
+        "response_<bytes>_b_ms, and arithmetic over these and numeric columns"
     )
 
 
@@ -205,6 +213,8 @@ def with_metric(flows: pl.DataFrame, name: str, results: Results) -> pl.DataFram
         maker, number = _download_times, float(found[1])
     elif found := _TIME_TO.fullmatch(name):
         maker, number = _time_to_rate, float(found[1])
+    elif found := _SHORT_TIME_TO.fullmatch(name):
+        maker, number = _short_time_to_rate, float(found[1])
     elif name == EXCHANGE:
         maker = _exchange_times
     elif name == RESPONSES:
@@ -271,6 +281,33 @@ def _time_to_rate(flows: pl.DataFrame, mbps: float, results: Results) -> pl.Data
     starts = flows.select("run", "flow", "start_s")
     series = results.table("series").filter(pl.col("goodput_mbps") >= mbps).join(starts, on=["run", "flow"])
     return series.group_by("run", "flow").agg((pl.col("t_s") - pl.col("start_s")).min().alias("value"))
+
+
+def short_time(series: pl.DataFrame) -> tuple[Array, Array]:
+    """Return the ends of the windows (s) and the short-time goodput in each (Mbit/s) of a flow's series.
+
+    The short-time goodput is that of the last `SHORT_TIME_S` seconds (Caini 2009), at first of the time there is.
+    """
+    t = series["t_s"].to_numpy().astype(np.float64)
+    if len(t) < 2:
+        return np.empty(0), np.empty(0)
+    length = np.diff(t, prepend=max(0.0, t[0] - float(np.median(np.diff(t)))))
+    return t, sliding_mean(t, length, series["goodput_mbps"].to_numpy().astype(np.float64), SHORT_TIME_S)
+
+
+def _short_time_to_rate(flows: pl.DataFrame, mbps: float, results: Results) -> pl.DataFrame:
+    """Return the end of the first whole window in which each flow had this short-time goodput."""
+    rows = []
+    if results.has("series"):
+        starts = flows.select("run", "flow", "start_s")
+        series = (
+            results.table("series").join(starts, on=["run", "flow"]).with_columns(pl.col("t_s") - pl.col("start_s"))
+        )
+        for (run, flow), part in series.sort("t_s").group_by("run", "flow", maintain_order=True):
+            ends, goodput = short_time(part)
+            reached = ends[(goodput >= mbps) & (ends >= SHORT_TIME_S)]
+            rows += [(run, flow, float(reached[0]))] if len(reached) else []
+    return pl.DataFrame(rows, {"run": flows["run"].dtype, "flow": pl.String, "value": pl.Float64}, orient="row")
 
 
 def _exchange_times(flows: pl.DataFrame, _number: float, results: Results) -> pl.DataFrame:

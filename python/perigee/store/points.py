@@ -92,7 +92,7 @@ def points_of(flows: pl.DataFrame) -> Points:
         {'point.loss': '%'}
     """
     rows = flows.select("run", "point").unique(maintain_order=True)
-    points = [_read(text) for text in rows["point"]]
+    points = [named(_read(text)) for text in rows["point"]]
     keys = list(dict.fromkeys(key for point in points for key in point))
     table, columns = rows.select("run"), []
     for key, name in zip(keys, names_of(keys), strict=True):
@@ -106,6 +106,38 @@ def points_of(flows: pl.DataFrame) -> Points:
         distinct = tuple(dict.fromkeys(values))
         columns.append(PointColumn(name, key, unit, distinct, tuple(texts[value] for value in distinct)))
     return Points(tuple(columns), table)
+
+
+def named(point: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a point in which the name of a variant stands for all that it sets.
+
+    Examples:
+        >>> named({"way": {"name": "with proxy", "proxy.enabled": True}, "flow.cc": {"name": "bbr"}})
+        {'way': 'with proxy', 'flow.cc': {'name': 'bbr'}}
+    """
+    return {key: cell["name"] if _is_variant(key, cell) else cell for key, cell in point.items()}
+
+
+def variants_of(point: str) -> dict[str, tuple[str, frozenset[str]]]:
+    """Return the variants of a point: by the key under which they vary the name, and the key paths that it sets.
+
+    Examples:
+        >>> found = variants_of('{"way":{"name":"PEPsal","flows.web.cc":"reno"},"flow.size":"1 MB"}')
+        >>> found["way"][0], sorted(found["way"][1])
+        ('PEPsal', ['flows.web.cc'])
+    """
+    cells = {key: cell for key, cell in _read(point).items() if _is_variant(key, cell)}
+    return {key: (str(cell["name"]), frozenset(cell) - {"name"}) for key, cell in cells.items()}
+
+
+def _is_variant(key: str, cell: Any) -> bool:
+    # Key paths have a point in them, names of variants' keys have none.
+    return "." not in key and isinstance(cell, Mapping)
+
+
+def own_keys(flow: str) -> tuple[str, str]:
+    """Return the key paths that set the congestion control of a flow: one of several alike is `NAME.1`."""
+    return "flow.cc", f"flows.{flow.split('.')[0]}.cc"
 
 
 def without_experiment(point: str) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
@@ -17,9 +16,8 @@ from perigee.report.model import Plot, Section
 from perigee.report.panels import Panel
 from perigee.report.sections.representative import DENSE
 from perigee.report.style import from_zero
-from perigee.statistics.estimates import Array, sliding_mean
-
-WINDOW_S = 10.0
+from perigee.statistics.estimates import Array
+from perigee.statistics.metrics import SHORT_TIME_S, short_time
 
 MOST_PANELS = 6
 
@@ -43,7 +41,7 @@ def section(context: Context) -> Section | None:
         goodput = curves[group.number][1]
         words.append(f"{group.label}: {number(float(goodput.min()), 2)} to {number(float(goodput.max()), 2)} Mbit/s")
     caption = (
-        f"Payload that the receiver had got, in order or not, in the {WINDOW_S:g} s before each instant. At the "
+        f"Payload that the receiver had got, in order or not, in the {SHORT_TIME_S:g} s before each instant. At the "
         f"sender's side it counts when its acknowledgement, selective or not, comes. {left_out}"
     )
     data = pl.concat(
@@ -74,12 +72,3 @@ def _figure(kept: Sequence[Panel], curves: Mapping[int, tuple[Array, Array]], wi
     laid.label("Time since the flow began (s)", ["Short-time goodput (Mbit/s)"])
     laid.legend_of_lines()
     return laid.figure
-
-
-def short_time(series: pl.DataFrame) -> tuple[Array, Array]:
-    """Return the ends of the windows (s) and the goodput in each (Mbit/s) of a flow's series."""
-    t = series["t_s"].to_numpy().astype(np.float64)
-    if len(t) < 2:
-        return np.empty(0), np.empty(0)
-    length = np.diff(t, prepend=max(0.0, t[0] - float(np.median(np.diff(t)))))
-    return t, sliding_mean(t, length, series["goodput_mbps"].to_numpy().astype(np.float64), WINDOW_S)
