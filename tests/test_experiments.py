@@ -198,3 +198,19 @@ def test_variants_stand_for_the_algorithms_of_their_flow_and_vary_for_others(tmp
     (hue,) = (one for one in spike.factors(datagrams) if one.is_algorithm)
     assert {text: one.color for text, one in spike.looks(hue).items()} == colours
     assert spike.varied["way"] == names
+
+
+def test_the_campaign_over_skyplex_has_its_link_and_its_experiments_at_reduced_size(tmp_path: Path) -> None:
+    results = Results(Study.load("caini-2009").run(out=tmp_path / "results", reduced=True).folder)
+    assert results.experiments == ("ping", "capacity", "startup", "lengths", "spike", "cross-traffic")
+    assert set(results.of_experiment("startup").table("events")["event"]) >= {"sent", "ack"}
+    proxied = results.of_experiment("cross-traffic").legs("flows")
+    assert proxied["flow"].unique().to_list() == ["connection"]
+    with styled():
+        report = assemble(results, experiments=["ping", "capacity", "spike"])
+    assert [chapter.name for chapter in report.chapters] == ["ping", "capacity", "spike"]
+    senders = ["SACK", "BIC", "Vegas", "Hybla", "Westwood+", "Westwood", "PEPsal"]
+    summary = next(table for table in report.tables() if table.name == "spike-summary")
+    assert [row[0].text for row in summary.rows[::2]] == [f"{name}, spike count = 0" for name in senders]
+    lost = next(table for table in report.tables() if table.name == "capacity-datagrams")
+    assert lost.data["lost_percent"].to_list()[:2] == [0.0, 0.0]
