@@ -5,6 +5,7 @@
 //! by `perigee-study`.
 
 mod acm;
+mod counters;
 mod delay;
 mod link;
 mod loss;
@@ -18,8 +19,9 @@ mod tdma;
 mod wander;
 
 pub use acm::{Acm, Modcod, RainFade, DVB_S2};
+pub use counters::Counters;
 pub use delay::{Body, DelaySpec, Jitter, Loaded, Tail, TailShape};
-pub use link::{Counters, Delivery, DroppedPacket, Exit, Link, Offered, Transit};
+pub use link::{Delivery, DroppedPacket, Exit, Link, Offered, Transit};
 pub use loss::LossSpec;
 pub use packet::{DropReason, Ecn, Packet};
 pub use queue::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, QueueSpec, RedSpec, RedThresholds};

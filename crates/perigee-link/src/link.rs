@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use perigee_units::{Rate, Time};
 
+use crate::counters::Counters;
 use crate::delay::{Delay, LoadedDelay};
 use crate::loss::Loss;
 use crate::packet::{DropReason, Ecn, Packet};
@@ -11,7 +12,7 @@ use crate::queue::{Admission, Backlog, Discipline, Waiting};
 use crate::server::Server;
 use crate::spec::LinkSpec;
 use crate::tdma::Channel;
-use crate::{QueueSpec, RateSpec};
+use crate::{DelaySpec, QueueSpec, RateSpec};
 
 /// One direction of a link: a queue, a server and the air behind it.
 ///
@@ -34,6 +35,8 @@ use crate::{QueueSpec, RateSpec};
 /// ```
 pub struct Link<T> {
     overhead: u32,
+    /// Only the sizes of the queue decide on an arrival, and the server's clock tells when all that arrived has left.
+    has_plain_queue: bool,
     now: Time,
     backlog: Backlog,
     admission: Admission,
@@ -47,6 +50,8 @@ pub struct Link<T> {
 
 /// What is behind the server: loss, then delay.
 struct Air {
+    /// The delay, where nothing else happens there.
+    constant: Option<Time>,
     loss: Vec<Loss>,
     delay: Delay,
     loaded: Option<LoadedDelay>,
@@ -114,41 +119,6 @@ pub enum Transit {
     Dropped(DropReason),
 }
 
-/// What a link has done so far; sizes are those of the IP packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Packets offered.
-    pub offered_packets: u64,
-    /// Bytes offered.
-    pub offered_bytes: u64,
-    /// Packets that will be delivered or have been; those that wait for a decision are not yet among them.
-    pub delivered_packets: u64,
-    /// Bytes of those.
-    pub delivered_bytes: u64,
-    /// Packets dropped, by reason in the order of [`DropReason::ALL`].
-    pub dropped: [u64; 3],
-    /// Bytes dropped, by reason in the order of [`DropReason::ALL`].
-    pub dropped_bytes: [u64; 3],
-}
-
-impl Counters {
-    /// Packets dropped for a reason.
-    pub fn dropped_by(&self, reason: DropReason) -> u64 {
-        self.dropped[reason as usize]
-    }
-
-    fn count_drop(&mut self, reason: DropReason, bytes: u32) {
-        self.dropped[reason as usize] += 1;
-        self.dropped_bytes[reason as usize] += u64::from(bytes);
-    }
-
-    #[inline]
-    fn count_delivery(&mut self, bytes: u32) {
-        self.delivered_packets += 1;
-        self.delivered_bytes += u64::from(bytes);
-    }
-}
-
 impl<T: Copy + Send + 'static> Link<T> {
     /// A link of this description. Each of its processes draws from a random stream of its own, named after the link
     /// and the process, so that links of different names are independent and no process moves another's draws.
@@ -164,12 +134,16 @@ impl<T: Copy + Send + 'static> Link<T> {
         // The limits hold at each terminal.
         let limits = if let Some(Kept::Terminals(_)) = kept { &QueueSpec::default() } else { &spec.queue };
         let keeper = kept.map(|packets| Keeper { packets, dropped: VecDeque::new() });
+        let admission = Admission::new(limits, keeper.is_some(), seed, &name);
+        let server = Server::new(&spec.rate, spec.burst, seed, &name);
+        let is_watched = spec.loaded.is_some() || keeper.is_some();
         Self {
             overhead: spec.overhead,
+            has_plain_queue: !is_watched && admission.is_drop_tail() && !server.has_bucket(),
             now: Time::ZERO,
             backlog: Backlog::default(),
-            admission: Admission::new(limits, keeper.is_some(), seed, &name),
-            server: Server::new(&spec.rate, spec.burst, seed, &name),
+            admission,
+            server,
             air: Air::new(spec, seed, &name),
             in_flight: VecDeque::new(),
             keeper,
@@ -228,23 +202,15 @@ impl<T: Copy> Link<T> {
     }
 
     /// The same decision and change of state as [`Link::offer`] for a packet that the driver of a feed-forward link keeps.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
     pub fn transit(&mut self, now: Time, bytes: u32, _flow: u32, ecn: &mut Ecn) -> Transit {
         debug_assert!(self.is_feed_forward(), "a link that decides on departure keeps its packets");
         self.now = self.now.max(now);
-        let now = self.now;
-        let size = match self.admit(now, bytes, ecn) {
-            Ok(size) => size,
-            Err(reason) => return Transit::Dropped(self.dropped(reason, bytes)),
-        };
-        let departure = self.server.serve(now, size);
-        self.backlog.push(now, departure, size);
-        match self.air.carry(departure) {
-            Some(at) => {
-                self.counters.count_delivery(bytes);
-                Transit::Delivered(at)
-            }
-            None => Transit::Dropped(self.dropped(DropReason::Loss, bytes)),
+        if self.has_plain_queue {
+            self.transit_plainly(self.now, bytes)
+        } else {
+            self.transit_watched(self.now, bytes, ecn)
         }
     }
 
@@ -286,15 +252,67 @@ impl<T: Copy> Link<T> {
 
     /// What the link has done so far; decisions that are due count from the next call on that has an instant.
     pub fn counters(&self) -> Counters {
-        self.counters
+        match self.keeper {
+            Some(_) => self.counters,
+            None => self.counters.with_offered(),
+        }
     }
 
-    /// Counts an arrival at `now`: its size on the link, or why it is refused.
+    /// [`Link::transit`] through a plain queue. What has left is counted off only where it could matter, and all at once when the
+    /// server has become idle.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
+    fn transit_plainly(&mut self, now: Time, bytes: u32) -> Transit {
+        let size = bytes.saturating_add(self.overhead);
+        if self.server.begin_anew(now) {
+            self.backlog.clear();
+        }
+        if !self.admission.has_room(size, &self.backlog) && !self.has_room_now(now, size) {
+            return Transit::Dropped(self.dropped(DropReason::QueueFull, bytes));
+        }
+        let departure = self.server.serve_at_rate(size);
+        self.backlog.push(now, departure, size);
+        self.leave(departure, bytes)
+    }
+
+    /// [`Link::transit`] through any other queue.
+    #[inline(never)]
+    fn transit_watched(&mut self, now: Time, bytes: u32, ecn: &mut Ecn) -> Transit {
+        let size = match self.admit(now, bytes, ecn) {
+            Ok(size) => size,
+            Err(reason) => return Transit::Dropped(self.dropped(reason, bytes)),
+        };
+        let departure = self.server.serve(now, size);
+        self.backlog.push(now, departure, size);
+        self.leave(departure, bytes)
+    }
+
+    /// What becomes of a packet that leaves the server at `departure`.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
+    fn leave(&mut self, departure: Time, bytes: u32) -> Transit {
+        if let Some(delay) = self.air.constant {
+            self.counters.count_delivery(bytes);
+            return Transit::Delivered(departure + delay);
+        }
+        match self.air.carry(departure) {
+            Some(at) => {
+                self.counters.count_delivery(bytes);
+                Transit::Delivered(at)
+            }
+            None => Transit::Dropped(self.dropped(DropReason::Loss, bytes)),
+        }
+    }
+
+    /// Whether there is room once what has left by `now` is counted off.
+    #[cold]
+    fn has_room_now(&mut self, now: Time, size: u32) -> bool {
+        self.backlog.release(now);
+        self.admission.has_room(size, &self.backlog)
+    }
+
+    /// The size on the link of a packet that arrives at `now`, or why it is refused.
     fn admit(&mut self, now: Time, bytes: u32, ecn: &mut Ecn) -> Result<u32, DropReason> {
-        self.counters.offered_packets += 1;
-        self.counters.offered_bytes += u64::from(bytes);
         let size = bytes.saturating_add(self.overhead);
         if let Some(loaded) = &mut self.air.loaded {
             loaded.arrival(now, size);
@@ -310,6 +328,8 @@ impl<T: Copy> Link<T> {
     fn keep(&mut self, now: Time, mut packet: Packet<T>) -> Offered {
         self.decide(now);
         let now = self.now;
+        self.counters.offered_packets += 1;
+        self.counters.offered_bytes += u64::from(packet.bytes);
         let size = match self.admit(now, packet.bytes, &mut packet.ecn) {
             Ok(size) => size,
             Err(DropReason::QueueFull) if self.make_room(now, packet.bytes) => {
@@ -426,7 +446,12 @@ impl<T: Copy> Link<T> {
 impl Air {
     fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
         let losses = spec.loss.iter().enumerate();
+        let constant = match spec.delay {
+            DelaySpec::Constant(delay) if spec.loss.is_empty() && spec.loaded.is_none() => Some(delay),
+            _ => None,
+        };
         Self {
+            constant,
             loss: losses.map(|(i, l)| Loss::new(l, seed, &format!("{name}/loss/{i}"))).collect(),
             delay: Delay::new(&spec.delay, seed, name),
             loaded: spec.loaded.as_ref().map(|l| LoadedDelay::new(l, seed, name)),
@@ -435,8 +460,6 @@ impl Air {
     }
 
     /// When a packet that leaves the server at `departure` is delivered; `None`: it is lost.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
     fn carry(&mut self, departure: Time) -> Option<Time> {
         // No short-cut between loss processes: each makes its draws for each packet.
         let mut lost = false;

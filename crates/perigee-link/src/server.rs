@@ -125,15 +125,17 @@ struct Bucket {
 #[derive(Clone, Copy, Default)]
 struct Clock {
     at: Time,
-    /// Below `rate`, except where the rate has just changed.
+    /// Below `rate`.
     rest: u64,
     cursor: Cursor,
+    /// The rate in bit/s; 0 where there is no limit.
     rate: u64,
-    /// Until when that rate holds.
-    until: Time,
+    /// A packet whose service begins before this instant, in nanoseconds, ends under the same rate.
+    short_until: u64,
     size: u32,
     quotient: u64,
-    remainder: u64,
+    /// The rate less the remainder.
+    short_of_rate: u64,
 }
 
 enum Source {
@@ -157,32 +159,49 @@ impl Server {
         Self { source, busy: Clock::default(), bucket, mirror, mirror_cursor: Cursor::default() }
     }
 
-    /// Accepts a packet of `size` bytes (at most 2^31) at `now`; the instant at which it leaves.
+    /// Whether a bucket lets packets go ahead of the rate.
+    pub(crate) fn has_bucket(&self) -> bool {
+        self.bucket.is_some()
+    }
+
+    /// Begins to serve at `now` where all that was accepted has been sent before; whether it does.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    pub(crate) fn begin_anew(&mut self, now: Time) -> bool {
+        let is_idle = now > self.busy.at;
+        if is_idle {
+            (self.busy.at, self.busy.rest) = (now, 0);
+        }
+        is_idle
+    }
+
+    /// Accepts a packet of `size` bytes (at most 2^31), behind those before it; the instant at which it leaves a server without
+    /// a bucket.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    pub(crate) fn serve_at_rate(&mut self, size: u32) -> Time {
+        self.source.advance(&mut self.busy, size);
+        self.busy.at
+    }
+
+    /// Accepts a packet of `size` bytes (at most 2^31) at `now`; the instant at which it leaves.
     pub(crate) fn serve(&mut self, now: Time, size: u32) -> Time {
-        if now > self.busy.at {
-            self.busy.at = now;
-            self.busy.rest = 0;
+        if self.begin_anew(now) {
             if let Some(bucket) = &mut self.bucket {
                 bucket.free = bucket.size;
                 bucket.ahead = self.busy;
             }
         }
-        self.source.advance(&mut self.busy, size);
-        match &mut self.bucket {
-            None => self.busy.at,
-            Some(bucket) => {
-                if bucket.free == 0 {
-                    self.source.advance(&mut bucket.ahead, size);
-                } else {
-                    let given = bucket.free.min(work(size));
-                    bucket.free -= given;
-                    self.source.work_off(&mut bucket.ahead, work(size) - given);
-                }
-                bucket.ahead.at.max(now)
-            }
+        let at_rate = self.serve_at_rate(size);
+        let Some(bucket) = &mut self.bucket else { return at_rate };
+        if bucket.free == 0 {
+            self.source.advance(&mut bucket.ahead, size);
+        } else {
+            let given = bucket.free.min(work(size));
+            bucket.free -= given;
+            self.source.work_off(&mut bucket.ahead, work(size) - given);
         }
+        bucket.ahead.at.max(now)
     }
 
     /// The instant at which the service of a packet that arrives now would begin, if it lies ahead.
@@ -252,44 +271,49 @@ impl Source {
     /// Moves the clock on by a packet.
     #[inline]
     fn advance(&mut self, clock: &mut Clock, size: u32) {
-        let end = clock.at.as_nanos().saturating_add(clock.quotient);
-        if size == clock.size && end < clock.until.as_nanos() && clock.rest < clock.rate {
+        let at = clock.at.as_nanos();
+        if size == clock.size && at < clock.short_until {
             // The rest and the remainder are both below the rate, so one subtraction replaces the division.
-            let over = clock.rate - clock.remainder;
-            let carry = clock.rest >= over;
-            clock.rest = if carry { clock.rest - over } else { clock.rest + clock.remainder };
-            clock.at = Time::from_nanos(end + u64::from(carry));
+            let (rest, is_below) = clock.rest.overflowing_sub(clock.short_of_rate);
+            clock.rest = if is_below { rest.wrapping_add(clock.rate) } else { rest };
+            clock.at = Time::from_nanos(at + clock.quotient + u64::from(!is_below));
             return;
         }
-        self.work_off(clock, work(size));
+        self.advance_by_division(clock, size);
+    }
+
+    #[cold]
+    fn advance_by_division(&mut self, clock: &mut Clock, size: u32) {
+        let until = self.work_off(clock, work(size));
         if let Some(quotient) = work(size).checked_div(clock.rate) {
-            (clock.size, clock.quotient, clock.remainder) = (size, quotient, work(size) % clock.rate);
+            (clock.size, clock.quotient) = (size, quotient);
+            clock.short_of_rate = clock.rate - work(size) % clock.rate;
+            clock.short_until = until.as_nanos().saturating_sub(quotient);
         }
     }
 
-    /// Moves the clock on by an amount of work.
-    #[cold]
-    fn work_off(&mut self, clock: &mut Clock, amount: u64) {
+    /// Moves the clock on by an amount of work; until when the rate holds that it works at then.
+    fn work_off(&mut self, clock: &mut Clock, amount: u64) -> Time {
         let mut left = amount.saturating_add(clock.rest);
         clock.rest = 0;
         loop {
             let (rate, until) = self.segment(&mut clock.cursor, clock.at);
             // What was remembered is of another rate (for no size it is right at any); an unlimited one has no short way.
-            (clock.size, clock.quotient, clock.remainder) = (0, 0, 0);
-            (clock.rate, clock.until) = (if rate == Rate::UNLIMITED { 0 } else { rate.as_bps() }, until);
+            (clock.size, clock.quotient, clock.short_until) = (0, 0, 0);
+            clock.rate = if rate == Rate::UNLIMITED { 0 } else { rate.as_bps() };
             if rate == Rate::UNLIMITED {
-                return;
+                return until;
             }
             let capacity = rate.as_bps().saturating_mul((until - clock.at).as_nanos());
             if left < capacity {
                 clock.at += Time::from_nanos(left / rate.as_bps());
                 clock.rest = left % rate.as_bps();
-                return;
+                return until;
             }
             clock.at = until;
             left -= capacity;
             if left == 0 || until == Time::MAX {
-                return;
+                return until;
             }
             if let Self::Steps { steps, per_period } = self {
                 skip_periods(steps, *per_period, clock, &mut left);

@@ -1,14 +1,18 @@
 //! The packets that a link has accepted and that have not left.
 
-use std::collections::VecDeque;
-
 use perigee_units::Time;
 
 /// Packets that were accepted and have not left yet: those in service or with a departure fixed, as its instant, and those
 /// that a discipline keeps, as their number.
+///
+/// What has left is forgotten when somebody asks: the counts are those of the last [`Backlog::release`], and more than the
+/// packets that are there until the next one.
 #[derive(Default)]
 pub(crate) struct Backlog {
-    departures: VecDeque<(Time, u32)>,
+    /// A ring whose size is a power of two: the departures `left..entered`, each at its number modulo the size.
+    ring: Vec<(Time, u32)>,
+    left: usize,
+    entered: usize,
     waiting: usize,
     /// Of both.
     bytes: u64,
@@ -19,13 +23,21 @@ impl Backlog {
     /// Forgets what has left by `now`.
     #[inline]
     pub(crate) fn release(&mut self, now: Time) {
-        while let Some((departure, size)) = self.departures.front() {
-            if *departure > now {
+        while self.left != self.entered {
+            let (departure, size) = self.ring[self.left & (self.ring.len() - 1)];
+            if departure > now {
                 break;
             }
-            self.bytes -= u64::from(*size);
-            self.departures.pop_front();
+            self.bytes -= u64::from(size);
+            self.left += 1;
         }
+    }
+
+    /// Forgets all: the server is idle, and no discipline keeps a packet.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.left = self.entered;
+        self.bytes = 0;
     }
 
     /// Adds a packet that goes into service, or in line for it, at `now`; one that leaves at once never waits.
@@ -33,8 +45,25 @@ impl Backlog {
     pub(crate) fn push(&mut self, now: Time, departure: Time, size: u32) {
         self.last = departure;
         if departure > now {
+            if self.entered - self.left == self.ring.len() {
+                self.make_room(now);
+            }
             self.bytes += u64::from(size);
-            self.departures.push_back((departure, size));
+            let mask = self.ring.len() - 1;
+            self.ring[self.entered & mask] = (departure, size);
+            self.entered += 1;
+        }
+    }
+
+    /// Forgets what has left by `now`; doubles the ring where half of what it holds has not.
+    #[cold]
+    fn make_room(&mut self, now: Time) {
+        self.release(now);
+        let (old, kept) = (self.ring.len(), self.entered - self.left);
+        if kept >= old / 2 {
+            self.ring.rotate_left(if old == 0 { 0 } else { self.left & (old - 1) });
+            self.ring.resize((2 * old).max(FIRST_SIZE), (Time::ZERO, 0));
+            (self.left, self.entered) = (0, kept);
         }
     }
 
@@ -64,7 +93,7 @@ impl Backlog {
     /// All of them.
     #[inline]
     pub(super) fn packets(&self) -> usize {
-        self.departures.len() + self.waiting
+        self.entered - self.left + self.waiting
     }
 
     /// When the last packet that got a departure leaves.
@@ -73,3 +102,5 @@ impl Backlog {
         self.last
     }
 }
+
+const FIRST_SIZE: usize = 16;

@@ -75,9 +75,19 @@ impl Admission {
         }
     }
 
-    /// Why an arrival of `size` bytes is refused, if it is; it may be marked instead.
+    /// Whether the sizes of the queue are all that decides.
+    pub(crate) fn is_drop_tail(&self) -> bool {
+        self.time.is_none() && self.over_time.is_none() && matches!(self.aqm, ArrivalAqm::None)
+    }
+
+    /// Whether an arrival of `size` bytes fits into the sizes of the queue.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    pub(crate) fn has_room(&self, size: u32, backlog: &Backlog) -> bool {
+        backlog.bytes() + u64::from(size) <= self.bytes && backlog.packets() < self.packets
+    }
+
+    /// Why an arrival of `size` bytes is refused, if it is; it may be marked instead.
     pub(crate) fn refuses(
         &mut self,
         now: Time,
@@ -99,15 +109,10 @@ impl Admission {
     }
 
     /// Whether there is no room for an arrival of `size` bytes.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
     pub(crate) fn is_full(&mut self, now: Time, size: u32, backlog: &Backlog, server: &Server) -> bool {
-        let after = backlog.bytes() + u64::from(size);
-        after > self.bytes || backlog.packets() >= self.packets || self.over_other_limits(now, after, server)
+        !self.has_room(size, backlog) || self.over_other_limits(now, backlog.bytes() + u64::from(size), server)
     }
 
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
     fn over_other_limits(&mut self, now: Time, after: u64, server: &Server) -> bool {
         let waits_too_long = self.time.is_some_and(|limit| server.busy_until() - now > limit);
         let over = self.over_time.as_mut().is_some_and(|(steps, at)| after > steps.segment(at, now).0.as_u64());

@@ -1,0 +1,47 @@
+//! Counts of what a link has been offered, has delivered and has dropped.
+
+use crate::packet::DropReason;
+
+/// What a link has done so far; sizes are those of the IP packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets offered.
+    pub offered_packets: u64,
+    /// Bytes offered.
+    pub offered_bytes: u64,
+    /// Packets that will be delivered or have been; those that wait for a decision are not yet among them.
+    pub delivered_packets: u64,
+    /// Bytes of those.
+    pub delivered_bytes: u64,
+    /// Packets dropped, by reason in the order of [`DropReason::ALL`].
+    pub dropped: [u64; 3],
+    /// Bytes dropped, by reason in the order of [`DropReason::ALL`].
+    pub dropped_bytes: [u64; 3],
+}
+
+impl Counters {
+    /// Packets dropped for a reason.
+    pub fn dropped_by(&self, reason: DropReason) -> u64 {
+        self.dropped[reason as usize]
+    }
+
+    /// Of a feed-forward link, which has decided on all that it was offered, and counts that only.
+    pub(crate) fn with_offered(self) -> Self {
+        Self {
+            offered_packets: self.delivered_packets + self.dropped.iter().sum::<u64>(),
+            offered_bytes: self.delivered_bytes + self.dropped_bytes.iter().sum::<u64>(),
+            ..self
+        }
+    }
+
+    pub(crate) fn count_drop(&mut self, reason: DropReason, bytes: u32) {
+        self.dropped[reason as usize] += 1;
+        self.dropped_bytes[reason as usize] += u64::from(bytes);
+    }
+
+    #[inline]
+    pub(crate) fn count_delivery(&mut self, bytes: u32) {
+        self.delivered_packets += 1;
+        self.delivered_bytes += u64::from(bytes);
+    }
+}
