@@ -65,10 +65,10 @@ impl Fractional {
 
 /// The sum of products, in eight parts: their order is fixed, and the processor adds them side by side.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut sums = [0.0; 8];
-    for (a, b) in a.chunks(8).zip(b.chunks(8)) {
-        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
-            *sum += a * b;
+    let mut sums = [0.0; PARTS];
+    for (a, b) in a.chunks_exact(PARTS).zip(b.chunks_exact(PARTS)) {
+        for part in 0..PARTS {
+            sums[part] += a[part] * b[part];
         }
     }
     sums.iter().sum()
@@ -79,5 +79,7 @@ pub(crate) fn above(z: f64) -> f64 {
     0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2)
 }
 
-/// The order of the autoregression: a multiple of eight.
+/// The order of the autoregression: a multiple of the parts.
 const ORDER: usize = 1000;
+const PARTS: usize = 8;
+const _: () = assert!(ORDER % PARTS == 0);
