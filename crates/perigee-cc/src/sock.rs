@@ -48,7 +48,14 @@ impl TryFrom<u8> for CaState {
 
     #[inline]
     fn try_from(number: u8) -> Result<Self, u8> {
-        Self::ALL.get(usize::from(number)).copied().ok_or(number)
+        match number {
+            0 => Ok(Self::Open),
+            1 => Ok(Self::Disorder),
+            2 => Ok(Self::Cwr),
+            3 => Ok(Self::Recovery),
+            4 => Ok(Self::Loss),
+            _ => Err(number),
+        }
     }
 }
 

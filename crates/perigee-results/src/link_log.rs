@@ -63,11 +63,17 @@ impl LinkLog {
         Self { link, interval, edge: interval, before: LinkCounters::default(), samples: Vec::new() }
     }
 
+    /// Whether an interval ends before `now`, which [`LinkLog::advance`] has to close.
+    #[inline]
+    pub fn is_behind(&self, now: Time) -> bool {
+        now > self.edge
+    }
+
     /// Closes the intervals that end before `now`; called before the link is offered a packet or polled then. `read`
     /// reads the link at the end of an interval, given its beginning and its end.
     #[inline]
     pub fn advance(&mut self, now: Time, mut read: impl FnMut(Time, Time) -> LinkReading) {
-        while now > self.edge {
+        while self.is_behind(now) {
             self.close(&mut read);
         }
     }

@@ -69,28 +69,35 @@ impl Connection {
         }
     }
 
+    #[inline(never)]
     fn send(&mut self, now: Time, end: End, world: &mut World) {
-        while let Some(packet) = self.next_packet(now, end) {
-            world.send(now, packet);
+        let mut packet = NetPacket::SEGMENT;
+        while self.next_packet(now, end, &mut packet) {
+            world.send(now, &mut packet);
         }
     }
 
-    /// The next packet that an end has to send.
-    #[inline]
-    pub(crate) fn next_packet(&mut self, now: Time, end: End) -> Option<NetPacket> {
-        let host = self.ends[end as usize].as_deref_mut()?;
-        let segment = host.poll_transmit(now)?;
-        if let (End::From, Some(log)) = (end, &mut self.log) {
-            log.sent(now, &segment, host);
+    /// Puts the next packet that an end has to send into `packet`, which holds a segment; whether there is one.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that is sent")]
+    pub(crate) fn next_packet(&mut self, now: Time, end: End, packet: &mut NetPacket) -> bool {
+        let (Some(host), Payload::Tcp(segment)) = (self.ends[end as usize].as_deref_mut(), &mut packet.payload) else {
+            return false;
+        };
+        if !host.transmit_into(now, segment) {
+            return false;
         }
-        let ecn = match segment.ect {
+        if let (End::From, Some(log)) = (end, &mut self.log) {
+            log.sent(now, segment, host);
+        }
+        packet.ecn = match segment.ect {
             true if host.sends_ect1() => Ecn::L4s,
             true => Ecn::Capable,
             false => Ecn::NotCapable,
         };
-        let way = self.sources.way + end as u32;
-        let bytes = self.ip_header + (segment.header_bytes() as u16) + segment.len;
-        Some(NetPacket { way, bytes, ecn, payload: Payload::Tcp(segment) })
+        packet.bytes = self.ip_header + (segment.header_bytes() as u16) + segment.len;
+        packet.way = self.sources.way + end as u32;
+        true
     }
 
     /// Moves the event of an end's timer only where it would come too late: most deadlines move on before they are due.

@@ -69,7 +69,7 @@ impl DatagramFlow {
         let Some(due) = self.schedule.next() else { return };
         let bytes = (due.packet.as_u64().min(u64::from(u16::MAX)) as u16).max(self.headers);
         let datagram = Datagram::new(due.number, now, bytes, self.headers);
-        let fate = world.send(now, datagram.packet(self.way, self.headers));
+        let fate = world.send(now, &mut datagram.packet(self.way, self.headers));
         self.meter.send(due.at, due.packet);
         self.outstanding += 1;
         if let Fate::Gone(at) = fate {
@@ -83,7 +83,7 @@ impl DatagramFlow {
             return;
         }
         if self.is_answered && way == self.way {
-            if let Fate::Gone(at) = world.send(now, datagram.packet(way + 1, self.headers)) {
+            if let Fate::Gone(at) = world.send(now, &mut datagram.packet(way + 1, self.headers)) {
                 self.gone(at, world);
             }
             return;

@@ -79,6 +79,7 @@ impl<'a> Engine<'a> {
         let step = EVENTS_PER_PROGRESS.max(self.flows.len() as u64 * 4);
         let mut report_at = step;
         let mut before = Time::ZERO;
+        let mut packet = NetPacket::NONE;
         while let Some((now, source)) = self.world.queue.first() {
             if now > self.world.stop {
                 break;
@@ -87,7 +88,7 @@ impl<'a> Engine<'a> {
                 self.end_flows(before, Outcome::Stalled);
                 self.world.end_by(before);
             }
-            self.event(now, source);
+            self.event(now, source, &mut packet);
             before = now;
             self.events += 1;
             if self.events >= report_at {
@@ -100,14 +101,14 @@ impl<'a> Engine<'a> {
         Ok(self.finish())
     }
 
+    /// Carries out an event; `packet` is a place for the packet that it brings.
     #[inline]
-    fn event(&mut self, now: Time, source: u32) {
+    fn event(&mut self, now: Time, source: u32, packet: &mut NetPacket) {
         if source < self.sources.endpoints {
-            let mut packet = NetPacket::NONE;
-            match self.world.network.arrive(now, source, &mut packet, &mut self.world.queue) {
-                Arrival::AtItsEnd => self.packet(now, &packet),
-                Arrival::Forwarded(Fate::Gone(at)) => self.packet_gone(at, &packet),
-                Arrival::Dropped => self.packet_gone(now, &packet),
+            match self.world.network.arrive(now, source, packet, &mut self.world.queue) {
+                Arrival::AtItsEnd => self.packet(now, packet),
+                Arrival::Forwarded(Fate::Gone(at)) => self.packet_gone(at, packet),
+                Arrival::Dropped => self.packet_gone(now, packet),
                 Arrival::Forwarded(Fate::OnItsWay) | Arrival::Nothing => {}
             }
         } else if source < self.sources.instants {

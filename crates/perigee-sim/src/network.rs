@@ -129,9 +129,14 @@ impl Network {
     pub(crate) fn arrive(&mut self, now: Time, link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Arrival {
         let hop = &mut self.hops[link as usize];
         if hop.feed_forward {
-            let Some(first) = hop.calendar.pop() else { return Arrival::Nothing };
-            *packet = first;
-            schedule(link, hop.calendar.next(), queue);
+            if !hop.calendar.pop(packet) {
+                return Arrival::Nothing;
+            }
+            debug_assert_eq!(queue.first(), Some((now, link)), "the event carried out is the first one");
+            match hop.calendar.next() {
+                Some(at) => queue.move_first(at),
+                None => queue.remove(link),
+            }
         } else {
             match hop.poll(now, link, queue) {
                 None => return Arrival::Nothing,
@@ -161,6 +166,13 @@ impl Network {
         (self.hops.into_iter().map(close).collect(), self.captures)
     }
 
+    #[inline(never)]
+    fn capture_outbound(&mut self, now: Time, link: u32, packet: &NetPacket) {
+        if let Some(captures) = &mut self.captures {
+            captures.outbound(now, link, packet);
+        }
+    }
+
     #[inline]
     fn after(&self, packet: &NetPacket, link: u32) -> u32 {
         self.next[self.row[packet.way as usize] as usize + link as usize]
@@ -168,12 +180,15 @@ impl Network {
 
     fn forward(&mut self, mut now: Time, mut link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Fate {
         let row = self.row[packet.way as usize] as usize;
+        // With captures no link is asked ahead of time: there is one round of the loop.
+        if self.captures.is_some() {
+            self.capture_outbound(now, link, packet);
+        }
         loop {
-            if let Some(captures) = &mut self.captures {
-                captures.outbound(now, link, packet);
-            }
             let hop = &mut self.hops[link as usize];
-            hop.log.advance(now, |from, to| read_link(&mut hop.link, from, to));
+            if hop.log.is_behind(now) {
+                hop.catch_up(now);
+            }
             if !hop.feed_forward {
                 return hop.keep(now, link, packet, queue);
             }
@@ -209,6 +224,12 @@ impl Hop {
         let exit = self.link.poll(now);
         schedule(link, self.link.next_event(), queue);
         exit
+    }
+
+    /// Closes the intervals of the log that end before `now`.
+    #[cold]
+    fn catch_up(&mut self, now: Time) {
+        self.log.advance(now, |from, to| read_link(&mut self.link, from, to));
     }
 
     /// Gives a packet to a link that keeps its packets itself.

@@ -25,6 +25,9 @@ impl NetPacket {
         payload: Payload::Udp(Datagram { number: 0, sent: [0; 2], len: 0 }),
     };
 
+    /// A place for a packet with a segment.
+    pub(crate) const SEGMENT: Self = Self { payload: Payload::Tcp(Segment::EMPTY), ..Self::NONE };
+
     /// As a link takes it that keeps its packets itself.
     pub(crate) fn for_link(self) -> Packet<Payload> {
         Packet { bytes: u32::from(self.bytes), flow: self.way, ecn: self.ecn, token: self.payload }

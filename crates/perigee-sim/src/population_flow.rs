@@ -174,11 +174,14 @@ impl<'a> PopulationFlow<'a> {
 
     /// The first packet on a line is at its other end.
     pub(crate) fn on_line(&mut self, now: Time, line: u32, world: &mut World) {
-        let Some(packet) = self.lines[line as usize].pop(world) else { return };
+        let mut packet = NetPacket::NONE;
+        if !self.lines[line as usize].pop(&mut packet, world) {
+            return;
+        }
         let (_, slot) = world.connection(packet.way / 2);
         if line as usize % 2 == DOWN {
             self.deliver(now, (slot, End::To), &packet, world);
-        } else if let Fate::Gone(_) = world.send(now, packet) {
+        } else if let Fate::Gone(_) = world.send(now, &mut packet) {
             self.gone(slot);
         }
     }
@@ -279,12 +282,13 @@ impl<'a> PopulationFlow<'a> {
     fn transmit(&mut self, now: Time, number: u32, world: &mut World) {
         let slot = &mut self.slots[number as usize];
         let Some(visit) = slot.visit.as_deref_mut() else { return };
+        let mut packet = NetPacket::SEGMENT;
         for end in [End::To, End::From] {
-            while let Some(packet) = visit.connection.next_packet(now, end) {
+            while visit.connection.next_packet(now, end, &mut packet) {
                 slot.in_flight += 1;
                 if end == End::To && !self.lines.is_empty() {
                     self.lines[2 * visit.access as usize + UP].push(now, &packet, world);
-                } else if let Fate::Gone(_) = world.send(now, packet) {
+                } else if let Fate::Gone(_) = world.send(now, &mut packet) {
                     slot.in_flight -= 1;
                 }
             }
@@ -385,13 +389,14 @@ impl Line {
         self.packets.push(at, packet);
     }
 
-    fn pop(&mut self, world: &mut World) -> Option<NetPacket> {
-        let packet = self.packets.pop();
+    /// The first packet; whether there is one.
+    fn pop(&mut self, packet: &mut NetPacket, world: &mut World) -> bool {
+        let is_there = self.packets.pop(packet);
         match self.packets.next() {
             Some(at) => world.queue.set(self.source, at),
             None => world.queue.remove(self.source),
         }
-        packet
+        is_there
     }
 }
 

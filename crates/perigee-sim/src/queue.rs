@@ -32,7 +32,10 @@ impl EventQueue {
     /// The earliest event; of several at one instant, that of the source with the lowest number.
     #[inline]
     pub fn first(&self) -> Option<(Time, u32)> {
-        self.heap.first().filter(|key| **key != NEVER).map(|key| (time_of(*key), source_of(*key)))
+        if self.len == 0 {
+            return None;
+        }
+        self.heap.first().map(|key| (time_of(*key), source_of(*key)))
     }
 
     /// How many sources have an event.
@@ -54,7 +57,7 @@ impl EventQueue {
     /// Gives `source` an event at `at`, in the place of the one it has.
     #[inline]
     pub fn set(&mut self, source: u32, at: Time) {
-        let key = u128::from(at.as_nanos()) << 64 | u128::from(source);
+        let key = key_of(source, at);
         let place = self.place[source as usize];
         if place == ABSENT {
             self.len += 1;
@@ -64,6 +67,13 @@ impl EventQueue {
         } else {
             self.sift_up(place as usize, key);
         }
+    }
+
+    /// Gives the source of the first event one at `at`, no earlier, in its place.
+    #[inline]
+    pub fn move_first(&mut self, at: Time) {
+        let source = source_of(self.heap[0]);
+        self.sift_down(0, key_of(source, at));
     }
 
     /// Takes the event of `source` away, if it has one.
@@ -103,6 +113,9 @@ impl EventQueue {
     fn sift_down(&mut self, mut at: usize, key: u128) {
         loop {
             let first = ARITY * at + 1;
+            if first >= self.len {
+                break;
+            }
             let Some(children) = self.heap.get(first..).and_then(|rest| rest.first_chunk::<ARITY>()) else { break };
             // Three comparisons without branches: which child is least cannot be foretold.
             let left = usize::from(children[1] < children[0]);
@@ -123,6 +136,11 @@ impl EventQueue {
         self.heap[at] = key;
         self.place[source_of(key) as usize] = at as u32;
     }
+}
+
+#[inline]
+fn key_of(source: u32, at: Time) -> u128 {
+    u128::from(at.as_nanos()) << 64 | u128::from(source)
 }
 
 #[inline]

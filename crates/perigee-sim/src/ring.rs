@@ -10,7 +10,7 @@ pub(crate) struct Ring<T> {
     put: usize,
 }
 
-impl<T: Copy> Ring<T> {
+impl<T: Copy + Default> Ring<T> {
     pub(crate) const fn new() -> Self {
         Self { slots: Vec::new(), taken: 0, put: 0 }
     }
@@ -23,23 +23,31 @@ impl<T: Copy> Ring<T> {
         self.slots.get(self.taken & self.slots.len().wrapping_sub(1))
     }
 
+    /// Puts a value behind all others: the answer is its place, which still holds an old one.
     #[inline]
-    pub(crate) fn push(&mut self, value: T) {
+    pub(crate) fn place(&mut self) -> &mut T {
         if self.put.wrapping_sub(self.taken) == self.slots.len() {
-            self.grow(value);
+            self.grow();
         }
-        let mask = self.slots.len() - 1;
-        self.slots[self.put & mask] = value;
-        self.put = self.put.wrapping_add(1);
+        let (mask, at) = (self.slots.len() - 1, self.put);
+        self.put = at.wrapping_add(1);
         self.fetch(self.put.wrapping_add(AHEAD) & mask);
+        &mut self.slots[at & mask]
     }
 
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         let value = *self.front()?;
+        self.drop_front();
+        Some(value)
+    }
+
+    /// Takes the front away, which must be there.
+    #[inline]
+    pub(crate) fn drop_front(&mut self) {
+        debug_assert!(self.taken != self.put, "nothing is there to be taken");
         self.taken = self.taken.wrapping_add(1);
         self.fetch(self.taken.wrapping_add(AHEAD) & (self.slots.len() - 1));
-        Some(value)
     }
 
     /// Brings a slot near that will be used soon: a long ring is larger than the caches next to the core, and other
@@ -56,12 +64,12 @@ impl<T: Copy> Ring<T> {
         let _ = slot;
     }
 
-    /// Doubles the buffer, the front first; `fill` is any value for the slots not in use.
+    /// Doubles the buffer, the front first.
     #[cold]
-    fn grow(&mut self, fill: T) {
+    fn grow(&mut self) {
         let old = self.slots.len();
         self.slots.rotate_left(if old == 0 { 0 } else { self.taken & (old - 1) });
-        self.slots.resize((old * 2).max(FIRST_SIZE), fill);
+        self.slots.resize((old * 2).max(FIRST_SIZE), T::default());
         (self.taken, self.put) = (0, old);
     }
 }
@@ -82,7 +90,7 @@ mod tests {
             let (mut ring, mut model, mut next) = (Ring::new(), VecDeque::new(), 0);
             for (put, take) in pushes {
                 for _ in 0..put {
-                    ring.push(next);
+                    *ring.place() = next;
                     model.push_back(next);
                     next += 1;
                 }

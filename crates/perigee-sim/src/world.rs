@@ -67,8 +67,8 @@ impl World {
 
     /// Gives a packet to the first link of its way.
     #[inline]
-    pub(crate) fn send(&mut self, now: Time, mut packet: NetPacket) -> Fate {
-        self.network.send(now, &mut packet, &mut self.queue)
+    pub(crate) fn send(&mut self, now: Time, packet: &mut NetPacket) -> Fate {
+        self.network.send(now, packet, &mut self.queue)
     }
 
     /// Flow and leg of a connection; of a population flow and slot.

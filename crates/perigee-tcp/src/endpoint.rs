@@ -300,19 +300,42 @@ impl Endpoint {
     /// The next segment to leave, until `None`.
     #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
-        if !self.has_output() {
-            return None;
-        }
-        self.sender.set_now(now);
-        self.poll_states()
+        let mut segment = Segment::default();
+        self.transmit_into(now, &mut segment).then_some(segment)
     }
 
-    fn poll_states(&mut self) -> Option<Segment> {
-        match self.state {
-            State::Closed | State::Listen | State::Failed(_) => {
-                self.sender.output.due = false;
-                self.reset.take()
+    /// [`Endpoint::poll_transmit`] for a driver that has a place for the segment: puts the next one there; whether there is one.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that is sent")]
+    pub fn transmit_into(&mut self, now: Time, segment: &mut Segment) -> bool {
+        if !self.has_output() {
+            return false;
+        }
+        self.sender.set_now(now);
+        if self.state == State::Established {
+            self.poll_established(segment)
+        } else {
+            self.poll_unestablished(segment)
+        }
+    }
+
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that is sent")]
+    fn poll_established(&mut self, segment: &mut Segment) -> bool {
+        if !self.sender.poll(segment) {
+            if !self.receiver.ack_due() {
+                return false;
             }
+            let seq = self.sender.stream.to_wire(self.sender.stream.nxt);
+            *segment = Segment { seq, flags: Flags(Flags::ACK), ..Segment::default() };
+        }
+        self.finish(segment);
+        true
+    }
+
+    #[inline(never)]
+    fn poll_unestablished(&mut self, segment: &mut Segment) -> bool {
+        match self.state {
             State::SynSent | State::SynReceived => {
                 // Only the SYN may leave before the handshake is complete.
                 if self.sender.stream.nxt > 0 && self.sender.output.forced.is_none() {
@@ -320,55 +343,40 @@ impl Endpoint {
                         self.receiver.on_ack_sent();
                         self.sender.output.forced = Some(0);
                     } else {
-                        return None;
+                        return false;
                     }
                 }
                 self.sender.output.due = true;
-                let segment = self.sender.poll()?;
-                self.sender.output.due = false;
-                Some(self.finish(segment))
-            }
-            State::Established => {
-                if let Some(segment) = self.sender.poll() {
-                    return Some(self.finish(segment));
+                if !self.sender.poll(segment) {
+                    return false;
                 }
-                self.receiver.ack_due().then(|| {
-                    let seq = self.sender.stream.to_wire(self.sender.stream.nxt);
-                    let segment = Segment { seq, flags: Flags(Flags::ACK), ..Segment::default() };
-                    self.finish(segment)
-                })
+                self.sender.output.due = false;
+                self.finish(segment);
+                true
+            }
+            _ => {
+                self.sender.output.due = false;
+                self.reset.take().map(|reset| *segment = reset).is_some()
             }
         }
     }
 
     /// Adds the fields of the receiving half: acknowledgement, window, timestamps, SACK.
-    #[inline]
-    fn finish(&mut self, mut segment: Segment) -> Segment {
-        let syn = segment.flags.has(Flags::SYN);
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that is sent")]
+    fn finish(&mut self, segment: &mut Segment) {
         segment.timestamps = self.sender.settings.timestamps;
         if segment.timestamps {
             segment.tsval = self.sender.timestamp_ms();
             segment.tsecr = self.ts_recent;
         }
-        if syn {
-            segment.mss = self.config.mss;
-            segment.window_scale = self.window_scale;
-            segment.sack_permitted = self.sender.settings.sack;
-            segment.window = self.receiver.initial_window();
-            if self.config.ecn {
-                let echo = if self.state == State::SynReceived { 0 } else { Flags::CWR };
-                segment.flags.0 |= Flags::ECE | echo;
-            }
-            if self.state == State::SynReceived {
-                segment.flags.0 |= Flags::ACK;
-                segment.ack = self.irs.wrapping_add(1);
-            }
-            return segment;
+        if segment.flags.has(Flags::SYN) {
+            return self.finish_request(segment);
         }
         segment.ack = self.peer_wire(self.receiver.next());
         segment.window = self.receiver.advertise(self.window_scale.unwrap_or(0));
         let irs = self.irs;
-        self.receiver.fill_sack(&mut segment, |position| irs.wrapping_add(position as u32));
+        self.receiver.fill_sack(segment, |position| irs.wrapping_add(position as u32));
         if self.sender.ecn.on {
             if self.ecn_echo {
                 segment.flags.0 |= Flags::ECE;
@@ -378,7 +386,23 @@ impl Endpoint {
             }
         }
         self.receiver.on_ack_sent();
-        segment
+    }
+
+    /// The fields of a SYN.
+    #[cold]
+    fn finish_request(&mut self, segment: &mut Segment) {
+        segment.mss = self.config.mss;
+        segment.window_scale = self.window_scale;
+        segment.sack_permitted = self.sender.settings.sack;
+        segment.window = self.receiver.initial_window();
+        if self.config.ecn {
+            let echo = if self.state == State::SynReceived { 0 } else { Flags::CWR };
+            segment.flags.0 |= Flags::ECE | echo;
+        }
+        if self.state == State::SynReceived {
+            segment.flags.0 |= Flags::ACK;
+            segment.ack = self.irs.wrapping_add(1);
+        }
     }
 
     fn peer_wire(&self, position: u64) -> u32 {

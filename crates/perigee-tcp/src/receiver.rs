@@ -26,6 +26,8 @@ pub(crate) struct Receiver {
     on_demand: bool,
     /// Payload bytes received in order that it has not read.
     unread: u64,
+    /// Nothing has changed since the window was advertised last: it is the same.
+    is_advertised: bool,
 }
 
 impl Receiver {
@@ -37,12 +39,14 @@ impl Receiver {
             acks: AckPolicy::new(config),
             on_demand: false,
             unread: 0,
+            is_advertised: false,
         }
     }
 
     /// The application says itself what it reads.
     pub(crate) fn read_on_demand(&mut self) {
         self.on_demand = true;
+        self.is_advertised = false;
         self.window.read_on_demand();
     }
 
@@ -53,6 +57,7 @@ impl Receiver {
             return;
         }
         self.unread -= bytes;
+        self.is_advertised = false;
         let next = self.stream.next();
         self.window.on_read_until(now, next - self.unread);
         if self.window.has_opened_much(next, self.held_bytes()) {
@@ -112,6 +117,7 @@ impl Receiver {
     /// The handshake is complete: the window begins to grow. Timestamps take `options` bytes of every segment; the end
     /// that `opened` the connection subtracts them from the segment sooner, as in Linux.
     pub(crate) fn on_established(&mut self, now: Time, options: u64, opened: bool) {
+        self.is_advertised = false;
         self.window.begin(now, options, opened);
     }
 
@@ -122,12 +128,17 @@ impl Receiver {
 
     /// Window to put into a segment sent now, in bytes; the header counts it in units of `1 << scale` bytes.
     pub(crate) fn advertise(&mut self, scale: u8) -> u32 {
+        if self.is_advertised {
+            return self.window.size() as u32;
+        }
+        self.is_advertised = true;
         self.window.advertise(self.stream.next(), self.held_bytes(), scale)
     }
 
     /// Takes a segment's payload, which begins at `start`, and its FIN; `echo_age_us` is the age of the timestamp that it
     /// echoes, if it echoes one.
     pub(crate) fn on_data(&mut self, now: Time, start: u64, segment: &Segment, echo_age_us: Option<u32>) {
+        self.is_advertised = false;
         let has_fin = segment.flags.has(Flags::FIN);
         let mut end = start + u64::from(segment.len);
         if has_fin {

@@ -24,8 +24,9 @@ impl Flags {
     }
 }
 
-/// One segment. A small value: it is copied, never allocated.
+/// One segment. A small value: it is copied, never allocated. What every segment has stands in its first 24 bytes.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub struct Segment {
     /// Sequence number of the first byte.
     pub seq: u32,
@@ -37,27 +38,45 @@ pub struct Segment {
     pub tsval: u32,
     /// Timestamp echo, ms.
     pub tsecr: u32,
-    /// SACK blocks, start and end sequence; the first is the newest.
-    pub sack: [(u32, u32); MAX_SACK_BLOCKS],
     /// Payload bytes.
     pub len: u16,
-    /// Maximum segment size option; only with SYN, otherwise 0.
-    pub mss: u16,
-    /// SACK blocks in use.
-    pub sack_count: u8,
-    /// Window scale option, shift; only with SYN.
-    pub window_scale: Option<u8>,
     /// Flags.
     pub flags: Flags,
     /// Whether the timestamps option is present.
     pub timestamps: bool,
-    /// SACK-permitted option; only with SYN.
-    pub sack_permitted: bool,
+    /// SACK blocks, start and end sequence; the first is the newest.
+    pub sack: [(u32, u32); MAX_SACK_BLOCKS],
+    /// SACK blocks in use.
+    pub sack_count: u8,
     /// The packet is ECN-capable (ECT): new data only (RFC 3168, section 6.1.5).
     pub ect: bool,
+    /// Maximum segment size option; only with SYN, otherwise 0.
+    pub mss: u16,
+    /// Window scale option, shift; only with SYN.
+    pub window_scale: Option<u8>,
+    /// SACK-permitted option; only with SYN.
+    pub sack_permitted: bool,
 }
 
 impl Segment {
+    /// A segment without payload, flags and options.
+    pub const EMPTY: Self = Self {
+        seq: 0,
+        ack: 0,
+        window: 0,
+        tsval: 0,
+        tsecr: 0,
+        len: 0,
+        flags: Flags(0),
+        timestamps: false,
+        sack: [(0, 0); MAX_SACK_BLOCKS],
+        sack_count: 0,
+        ect: false,
+        mss: 0,
+        window_scale: None,
+        sack_permitted: false,
+    };
+
     /// Bytes of TCP header with options, as on the wire.
     #[inline]
     pub fn header_bytes(&self) -> u32 {

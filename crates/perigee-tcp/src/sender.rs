@@ -118,6 +118,12 @@ impl Sender {
     /// Sets the clock for what follows.
     #[inline]
     pub(crate) fn set_now(&mut self, now: Time) {
+        if now == self.now {
+            return;
+        }
+        if self.timer.probe_due {
+            self.set_due_probe();
+        }
         self.now = now;
         self.sk.tcp_clock_cache = now.as_nanos();
         self.sk.tcp_mstamp = now.as_micros();

@@ -120,10 +120,19 @@ impl ReceiveWindow {
         2 * left <= self.clamp && free > 0 && free >= 2 * left
     }
 
+    /// Memory that payload in the buffer takes; mostly there is none.
+    #[inline]
+    fn memory_of(&self, held_bytes: u64) -> u64 {
+        match held_bytes {
+            0 => 0,
+            bytes => bytes * self.segment_memory / self.mss,
+        }
+    }
+
     /// Window that the buffer has room for.
     #[inline]
     fn free(&self, held_bytes: u64) -> u64 {
-        let held = held_bytes * self.segment_memory / self.mss;
+        let held = self.memory_of(held_bytes);
         let space = self.window_of(self.buffer.saturating_sub(held));
         if self.on_demand && self.is_almost_full(space) {
             return 0;
@@ -219,7 +228,7 @@ impl ReceiveWindow {
         if let Some((at, read)) = self.unread.take_if(|(at, _)| *at < now) {
             self.on_read(at, read, behind_gap);
         }
-        let mut held = held_bytes * self.segment_memory / self.mss;
+        let mut held = self.memory_of(held_bytes);
         if next > self.arrived {
             self.arrived = next;
             if !self.on_demand {

@@ -19,6 +19,9 @@ impl Sender {
         }
         self.output.due = true;
         self.output.retransmit = Retransmit::Nothing;
+        if self.timer.probe_due {
+            self.set_due_probe();
+        }
         let mut report = AckReport { reordered_at: u64::MAX, ..AckReport::default() };
         report.data = segment.len > 0;
         report.echo_ms = segment.timestamps.then_some(segment.tsecr);
@@ -73,7 +76,10 @@ impl Sender {
             self.fast_retransmit_alert(prior_una, u32::from(duplicate), &mut report);
         }
         if report.set_timer {
-            self.set_transmit_timer();
+            self.timer.probe_due = !dubious && self.may_probe() && !self.tail_probe.new_data_due;
+            if !self.timer.probe_due {
+                self.set_transmit_timer();
+            }
         }
         let delivered = self.sk.delivered.wrapping_sub(prior_delivered);
         let lost = self.sk.lost.wrapping_sub(prior_lost);

@@ -10,27 +10,39 @@ use super::state::timer::Timer;
 use super::Sender;
 
 impl Sender {
-    /// The next segment to leave now, without the receiving half's fields; `None`: nothing until something happens.
-    pub(crate) fn poll(&mut self) -> Option<Segment> {
+    /// Puts the next segment to leave now into `segment`, without the receiving half's fields; `false`: there is none until
+    /// something happens.
+    pub(crate) fn poll(&mut self, segment: &mut Segment) -> bool {
         if !self.output.due {
-            return None;
+            return false;
         }
-        if let Some(segment) = self.poll_forced() {
-            return Some(segment);
+        if let Some(again) = self.poll_again() {
+            *segment = again;
+            return true;
         }
-        if self.output.retransmit == Retransmit::Lost && self.sk.lost_out > self.sk.retrans_out {
-            if let Some(segment) = self.poll_retransmission() {
+        if self.poll_new_data(segment) {
+            return true;
+        }
+        self.end_turn();
+        false
+    }
+
+    /// What is forced to leave or is sent again, before new data.
+    #[inline]
+    fn poll_again(&mut self) -> Option<Segment> {
+        if self.output.window_probe || self.output.forced.is_some() {
+            if let Some(segment) = self.poll_forced() {
                 return Some(segment);
             }
         }
-        if let Some(segment) = self.poll_new_data() {
-            return Some(segment);
+        if self.output.retransmit == Retransmit::Lost && self.sk.lost_out > self.sk.retrans_out {
+            return self.poll_retransmission();
         }
-        self.end_turn();
         None
     }
 
     /// Segments that ignore the windows: the head after a timeout, the tail as a probe, a window probe.
+    #[inline(never)]
     fn poll_forced(&mut self) -> Option<Segment> {
         if std::mem::take(&mut self.output.window_probe) {
             return Some(self.probe_window());
@@ -58,7 +70,8 @@ impl Sender {
         }
         self.timer.end_window_probes();
         self.depart_unpaced();
-        self.send_new(len, false)
+        let entry = self.send_new(len, false);
+        self.new_segment(&entry)
     }
 
     /// The lowest lost segment, as the windows and the pacing allow.
@@ -118,22 +131,25 @@ impl Sender {
         self.segment_of(&entry)
     }
 
-    fn poll_new_data(&mut self) -> Option<Segment> {
+    #[inline]
+    fn poll_new_data(&mut self, segment: &mut Segment) -> bool {
         if !self.stream.has_new_data() {
-            return None;
+            return false;
         }
         let forced = std::mem::take(&mut self.tail_probe.new_data_due);
         let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_in_flight());
         if !self.window_allows_new_data() || (room == 0 && !forced) || !self.pacing_allows(room) {
-            return None;
+            return false;
         }
         self.pacing.burst = self.pacing.burst.saturating_sub(1);
-        Some(self.send_new(self.stream.next_payload(self.sk.mss_cache), forced))
+        let entry = self.send_new(self.stream.next_payload(self.sk.mss_cache), forced);
+        *segment = self.new_segment(&entry);
+        true
     }
 
     /// Sends so much payload for the first time; without any, a SYN or a FIN.
     #[inline]
-    fn send_new(&mut self, len: u64, forced: bool) -> Segment {
+    fn send_new(&mut self, len: u64, forced: bool) -> Entry {
         let end = self.stream.nxt + len;
         let mut marks = if self.stream.nxt == 0 { mark::SYN } else { 0 };
         if self.stream.fin_queued && end == self.stream.written && self.stream.nxt > 0 {
@@ -157,12 +173,18 @@ impl Sender {
         self.sk.snd_nxt = self.stream.to_wire(self.stream.nxt);
         self.sk.packets_out += 1;
         self.output.sent += 1;
-        if was_empty || matches!(self.timer.armed, Timer::TailProbe(_)) || forced {
+        if was_empty || forced {
             self.rearm_timeout();
         }
         self.tail_probe.sent |= forced;
         self.count_sent(len);
-        Segment { ect: self.ecn.on && len > 0, ..self.segment_of(&entry) }
+        entry
+    }
+
+    /// The segment of an entry that is sent for the first time.
+    #[inline]
+    fn new_segment(&self, entry: &Entry) -> Segment {
+        Segment { ect: self.ecn.on && entry.len > 0, ..self.segment_of(entry) }
     }
 
     /// The peer's window and the send buffer hold one more segment.
@@ -239,6 +261,10 @@ impl Sender {
         if !self.established {
             return;
         }
+        let is_probe_due = std::mem::take(&mut self.timer.probe_due);
+        if is_probe_due && sent == 0 {
+            self.schedule_probe(true);
+        }
         let window_full = self.sk.packets_in_flight() >= self.sk.snd_cwnd;
         if sent > 0 || window_full {
             self.validate_window(window_full);
@@ -247,8 +273,10 @@ impl Sender {
             if self.in_cwnd_reduction() {
                 self.recovery.prr.on_sent(sent);
             }
-            if !std::mem::take(&mut self.tail_probe.sent) {
-                self.schedule_probe(false);
+            let is_probe = std::mem::take(&mut self.tail_probe.sent);
+            // A probe timer is of the data before: with new data out, it is set anew or gives way to the timeout.
+            if (is_probe || !self.schedule_probe(false)) && matches!(self.timer.armed, Timer::TailProbe(_)) {
+                self.rearm_timeout();
             }
             return;
         }

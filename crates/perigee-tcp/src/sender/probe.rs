@@ -10,10 +10,16 @@ use super::state::timer::{OutstandingProbe, Timer};
 use super::Sender;
 
 impl Sender {
+    /// Whether a tail loss probe has a purpose.
+    #[inline]
+    pub(super) fn may_probe(&self) -> bool {
+        let open = matches!(self.state(), CaState::Open | CaState::Cwr);
+        self.settings.tlp && self.settings.sack && self.sk.packets_out > 0 && open
+    }
+
     /// Sets the probe timer: two smoothed round trips, and more where a delayed ACK may hold a lone segment back.
     pub(super) fn schedule_probe(&mut self, advancing: bool) -> bool {
-        let open = matches!(self.state(), CaState::Open | CaState::Cwr);
-        if !self.settings.tlp || !self.settings.sack || self.sk.packets_out == 0 || !open {
+        if !self.may_probe() {
             return false;
         }
         let mut wait_us = INITIAL_RTO_US;

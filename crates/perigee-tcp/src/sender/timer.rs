@@ -33,6 +33,13 @@ impl Sender {
         }
     }
 
+    /// The probe timer that progress has asked for, where no turn of output has set it.
+    #[cold]
+    pub(super) fn set_due_probe(&mut self) {
+        self.timer.probe_due = false;
+        self.schedule_probe(true);
+    }
+
     /// The timeout from now, or from the head's sending where another timer stood in its place.
     pub(super) fn rearm_timeout(&mut self) {
         self.timer.armed = if self.queue.is_empty() {

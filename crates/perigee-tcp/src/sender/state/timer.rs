@@ -33,6 +33,8 @@ pub(crate) struct RetransmissionTimer {
     pub(crate) silent_since: Time,
     /// Window probes since the last acknowledgement.
     pub(crate) unanswered_probes: u32,
+    /// Progress asks for a new probe timer, which the turn of output sets: once for all that it sends.
+    pub(crate) probe_due: bool,
     /// The peer is taken to be gone; the timer is off for good.
     given_up: bool,
 }
