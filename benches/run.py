@@ -56,6 +56,9 @@ class Outcome:
     retransmitted: int | None
     wall_s: float
     peak_mib: float
+    sent: int = 0
+    connections: int = 0
+    """Of populations."""
 
     @property
     def speed(self) -> float:
@@ -110,7 +113,7 @@ CASES = {
     "viasat2": Case(Download(GB, study="studies/claypool-2021/study.toml", settings=("--run", "1"))),
 }
 
-OTHERS = ("windows", "instructions", "split", "study")
+OTHERS = ("windows", "instructions", "population", "split", "study")
 
 SPLIT = ("split",)
 LEGS = ("first", "second", "third")
@@ -159,7 +162,14 @@ def run(command: list[str]) -> Outcome:
         if process.returncode or not lines:
             raise RuntimeError(f"{' '.join(command)}: exit code {process.returncode}\n{err.read().strip()[-2000:]}")
     said = json.loads(lines[0])
-    return Outcome(said["segments"], said.get("retransmitted"), said["wall_s"], usage.ru_maxrss / 1024)
+    return Outcome(
+        said["segments"],
+        said.get("retransmitted"),
+        said["wall_s"],
+        usage.ru_maxrss / 1024,
+        said.get("sent", 0),
+        said.get("connections", 0),
+    )
 
 
 def counted(command: list[str]) -> int:
@@ -177,6 +187,23 @@ def instructions(download: Download, fewer: Download) -> float:
     """Instructions per segment: the difference of two sizes, so that start-up is not counted."""
     more, less = (counted(ours(which)) for which in (download, fewer))
     return (more - less) / ((download.size - fewer.size) / PAYLOAD)
+
+
+def population(repeats: int | None) -> None:
+    """What a population of short connections costs: instructions and wall time, by data segment and by connection."""
+    command = [str(OURS), str(HERE / "population.toml")]
+    seen = [run(command) for _ in range(repeats or 3)]
+    wall, all_of_them = statistics.median(outcome.wall_s for outcome in seen), seen[0]
+    print(
+        f"Population (60 s, {all_of_them.connections:,} connections, {all_of_them.sent:,} data segments): "
+        f"{wall:.2f} s, {wall * 1e6 / all_of_them.connections:.1f} us by connection, {all_of_them.peak_mib:.0f} MiB"
+    )
+    if shutil.which("valgrind"):
+        executed = counted(command)
+        by_segment, by_connection = executed / all_of_them.sent, executed / all_of_them.connections
+        print(f"Instructions: {by_segment:,.0f} by data segment, {by_connection:,.0f} by connection\n")
+    else:
+        print("Instructions are not counted: valgrind is not installed\n")
 
 
 def split_study(flows: Iterable[str], size: int, *settings: str) -> list[str]:
@@ -332,6 +359,8 @@ def main() -> int:
             full = dataclasses.replace(CASES[name].download, size=200 * MB)
             part = dataclasses.replace(full, size=100 * MB)
             print(f"Instructions per segment ({name}, 100 MB to 200 MB): {instructions(full, part):.0f}\n")
+    if "population" in chosen:
+        population(asked.repeats)
     if "study" in chosen:
         study()
     return 0

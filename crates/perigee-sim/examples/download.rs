@@ -3,8 +3,8 @@
 //! `download STUDY.toml [--run INDEX] [KEY=VALUE]...`
 //!
 //! Settings are those of `perigee run --set`. Profiles and recordings are looked for below the working folder. Prints a
-//! line of JSON: `segments` delivered in order to the receivers, `sent`, `retransmitted`, `events` carried out,
-//! `simulated_s`, and `wall_s`, the time of the run alone.
+//! line of JSON: `segments` delivered in order to the receivers, `sent`, `retransmitted`, `connections` of populations, `events`
+//! carried out, `simulated_s`, and `wall_s`, the time of the run alone.
 
 #![allow(clippy::disallowed_methods, reason = "it reads a study, and measures the clock around the simulator")]
 
@@ -53,10 +53,11 @@ fn carry_out() -> Result<(), Box<dyn Error>> {
     let received: u64 = flows.received_bytes.iter().sum();
     let sent: u64 = flows.sent_packets.iter().flatten().sum();
     let retransmitted: u64 = flows.retransmitted_packets.iter().flatten().sum();
+    let connections: u64 = result.tables.responses.transactions.iter().sum();
     let simulated = flows.start_s.iter().zip(&flows.duration_s).map(|(start, long)| start + long).fold(0.0, f64::max);
     println!(
-        "{{\"segments\": {}, \"sent\": {sent}, \"retransmitted\": {retransmitted}, \"events\": {}, \
-         \"simulated_s\": {simulated:.3}, \"wall_s\": {:.6}}}",
+        "{{\"segments\": {}, \"sent\": {sent}, \"retransmitted\": {retransmitted}, \
+         \"connections\": {connections}, \"events\": {}, \"simulated_s\": {simulated:.3}, \"wall_s\": {:.6}}}",
         received.div_ceil(SEGMENT_BYTES),
         result.events,
         wall.as_secs_f64()
