@@ -69,7 +69,8 @@ impl Calendar {
     }
 
     /// Adds a packet that is due no earlier than the last one.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn push(&mut self, at: Time, packet: &NetPacket) {
         let (way, bytes, ecn) = (packet.way, packet.bytes, packet.ecn);
         if let Payload::Tcp(s) = &packet.payload {

@@ -257,6 +257,15 @@ impl Endpoint {
             self.on_reset(segment);
             return;
         }
+        if self.state == State::Established {
+            return self.on_established_segment(segment, ce);
+        }
+        self.on_early_segment(segment, ce);
+    }
+
+    /// A segment arrived at an endpoint that is not established.
+    #[inline(never)]
+    fn on_early_segment(&mut self, segment: &Segment, ce: bool) {
         match self.state {
             State::Closed => {}
             State::Listen if segment.flags.has(Flags::SYN) => self.on_syn(segment),
@@ -311,7 +320,9 @@ impl Endpoint {
         if !self.has_output() {
             return false;
         }
-        self.sender.set_now(now);
+        if now != self.sender.now {
+            self.set_now(now);
+        }
         if self.state == State::Established {
             self.poll_established(segment)
         } else {
@@ -331,6 +342,12 @@ impl Endpoint {
         }
         self.finish(segment);
         true
+    }
+
+    /// Mostly output follows what happened at the same instant.
+    #[cold]
+    fn set_now(&mut self, now: Time) {
+        self.sender.set_now(now);
     }
 
     #[inline(never)]

@@ -127,6 +127,7 @@ impl Receiver {
     }
 
     /// Window to put into a segment sent now, in bytes; the header counts it in units of `1 << scale` bytes.
+    #[inline]
     pub(crate) fn advertise(&mut self, scale: u8) -> u32 {
         if self.is_advertised {
             return self.window.size() as u32;

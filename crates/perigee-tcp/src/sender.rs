@@ -41,6 +41,8 @@ pub(crate) struct Sender {
     pub(crate) settings: Config,
     pub(crate) patience: Patience,
     pub(crate) now: Time,
+    /// Whole milliseconds of it, as timestamps and jiffies count them.
+    now_ms: u32,
     /// The handshake was completed.
     pub(crate) established: bool,
 
@@ -88,6 +90,7 @@ impl Sender {
                 longest_silence: config.longest_silence(),
             },
             now: Time::ZERO,
+            now_ms: 0,
             established: false,
             stream: SendStream::new(iss),
             peer_window: PeerWindow::new(),
@@ -127,6 +130,7 @@ impl Sender {
         self.now = now;
         self.sk.tcp_clock_cache = now.as_nanos();
         self.sk.tcp_mstamp = now.as_micros();
+        self.now_ms = now.as_millis() as u32;
     }
 
     /// Puts the sequence numbers where algorithms read them.
@@ -168,8 +172,9 @@ impl Sender {
         self.lost.push(number);
     }
 
+    #[inline]
     pub(crate) fn timestamp_ms(&self) -> u32 {
-        self.now.as_millis() as u32
+        self.now_ms
     }
 
     /// Slow start threshold to return to if this reduction is undone.
@@ -188,8 +193,9 @@ impl Sender {
     }
 
     /// Milliseconds as algorithms count jiffies.
+    #[inline]
     pub(crate) fn jiffies(&self) -> u32 {
-        self.now.as_millis() as u32
+        self.now_ms
     }
 
     pub(crate) fn any_retransmission_done(&self) -> bool {

@@ -203,7 +203,7 @@ impl Sender {
         self.rate.rtt_us = newest as i64;
         self.rtt.latest = Some(Time::from_micros(newest));
         if !(report.maybe_delayed && newest_us > self.sk.rtt_min_us) {
-            self.rtt.on_min_sample(&mut self.sk, newest_us);
+            self.rtt.on_min_sample(&mut self.sk, self.now_ms, newest_us);
         }
         let oldest_us = u32::try_from(oldest).unwrap_or(u32::MAX);
         self.rtt.on_sample(&mut self.sk, oldest_us, self.stream.una, self.stream.nxt);

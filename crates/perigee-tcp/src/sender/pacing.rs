@@ -49,8 +49,7 @@ impl Sender {
         if rate == 0 || rate == perigee_cc::UNLIMITED_PACING || self.pacing.segments < UNPACED_SEGMENTS {
             return;
         }
-        let gap_ns = u128::from(segments * mss) * 1_000_000_000 / u128::from(rate);
-        let gap_ns = u64::try_from(gap_ns).unwrap_or(u64::MAX);
+        let gap_ns = scaled(segments * mss, 1_000_000_000, rate);
         // A late start earns back half a gap at most.
         let credit = (self.sk.tcp_wstamp_ns - prior).min(gap_ns / 2);
         self.sk.tcp_wstamp_ns = self.sk.tcp_wstamp_ns.saturating_add(gap_ns - credit);
@@ -99,9 +98,20 @@ impl Sender {
     fn window_rate(&self) -> u64 {
         let percent = if self.sk.snd_cwnd < self.sk.snd_ssthresh / 2 { 200 } else { 120 };
         let packets = u64::from(self.sk.snd_cwnd.max(self.sk.packets_out));
-        let bytes = u128::from(packets * u64::from(self.sk.mss_cache)) * percent / 100;
-        u64::try_from(bytes * 8_000_000 / u128::from(self.sk.srtt_us.max(1))).unwrap_or(u64::MAX)
+        let bytes = scaled(packets * u64::from(self.sk.mss_cache), percent, 100);
+        scaled(bytes, 8_000_000, u64::from(self.sk.srtt_us.max(1)))
     }
+}
+
+/// `value * factor / divisor`, rounded down; the largest number where it would be larger. Wide numbers are divided only where
+/// the product needs them.
+#[inline]
+fn scaled(value: u64, factor: u64, divisor: u64) -> u64 {
+    if let Some(product) = value.checked_mul(factor) {
+        return product / divisor;
+    }
+    let wide = u128::from(value) * u128::from(factor) / u128::from(divisor);
+    u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
 /// Linux's `tcp_min_tso_segs`.
@@ -109,3 +119,15 @@ const MIN_TSO_SEGMENTS: u32 = 2;
 const UNPACED_SEGMENTS: u64 = 10;
 /// Room Linux keeps for headers of one large segment, bytes.
 const MAX_TCP_HEADER: u64 = 320;
+
+#[cfg(test)]
+mod tests {
+    use super::scaled;
+
+    #[test]
+    fn a_product_that_needs_a_wide_number_is_divided_as_one() {
+        assert_eq!(scaled(1 << 40, 1_000_000_000, 1 << 38), 4_000_000_000);
+        assert_eq!(scaled(1448, 1_000_000_000, 18_000_000), 80_444);
+        assert_eq!(scaled(u64::MAX, 8_000_000, 1), u64::MAX);
+    }
+}

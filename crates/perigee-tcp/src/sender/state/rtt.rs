@@ -44,8 +44,7 @@ impl RttEstimator {
 
     /// Takes the newest delay of an acknowledged segment into the windowed minimum.
     #[inline]
-    pub(crate) fn on_min_sample(&mut self, sk: &mut TcpSock, rtt_us: u32) {
-        let now_ms = (sk.tcp_mstamp / 1000) as u32;
+    pub(crate) fn on_min_sample(&mut self, sk: &mut TcpSock, now_ms: u32, rtt_us: u32) {
         sk.rtt_min_us = self.min.update(MIN_RTT_WINDOW_MS, now_ms, rtt_us.max(1));
     }
 
