@@ -167,6 +167,13 @@ def test_a_page_of_the_reference_that_lacks_a_table_is_refused() -> None:
         tool("reference").updated("metrics.md", "<!-- keys: columns -->\n<!-- end -->\n")
 
 
+def recording() -> tuple[Path, Path]:
+    folder = Path(os.environ.get("PERIGEE_SHARED", ROOT.parent / "shared")) / "traces" / "leocc"
+    if not folder.is_dir():
+        pytest.skip(f"{folder}: no recorded data; set PERIGEE_SHARED to the folder of recorded data")
+    return folder / "bw_example.txt", folder / "delay_example.txt"
+
+
 def test_the_profile_starlink_is_made_from_the_statistics_of_its_study() -> None:
     starlink = tool("starlink")
     made = starlink.synthesise(tomllib.loads(starlink.STATISTICS.read_text()))
@@ -176,11 +183,42 @@ def test_the_profile_starlink_is_made_from_the_statistics_of_its_study() -> None
 
 def test_the_statistics_of_the_study_are_those_of_the_recording() -> None:
     starlink = tool("starlink")
-    folder = Path(os.environ.get("PERIGEE_SHARED", ROOT.parent / "shared")) / "traces" / "leocc"
-    if not folder.is_dir():
-        pytest.skip(f"{folder}: no recorded data; set PERIGEE_SHARED to the folder of recorded data")
-    measured = starlink.measure(folder / "bw_example.txt", folder / "delay_example.txt")
+    measured = starlink.measure(*recording())
     assert starlink.STATISTICS.read_text().endswith(measured)
+
+
+def test_the_profile_with_slots_has_what_was_measured_on_the_recording() -> None:
+    measured = tomllib.loads(tool("leo").measure(*recording()))
+    down = tomllib.loads((ROOT / "profiles" / "starlink-2022.toml").read_text())["down"]
+    rate, delay = down["rate"], down["delay"]
+
+    def number(text: str) -> float:
+        return float(text.split()[0])
+
+    spikes, outage = delay["spikes"], rate["outage"]["length"]
+    profile = {
+        "slot_rate_sd_percent": 100 * number(rate["sd"]) / number(rate["mean"]),
+        "ripple_percent": number(rate["ripple"]),
+        "outage_median_ms": number(outage["median"]),
+        "outage_sigma": outage["sigma"],
+        "slot_delay_mean_ms": number(delay["mean"]),
+        "slot_delay_sd_ms": number(delay["sd"]),
+        "jitter_sd_ms": number(delay["jitter"]["body"]["sd"]),
+        "spike_after_ms": number(spikes["after"]),
+        "spike_length_median_ms": number(spikes["length"]["median"]),
+        "spike_length_sigma": spikes["length"]["sigma"],
+        "spike_height_median_ms": number(spikes["height"]["median"]),
+        "spike_height_sigma": spikes["height"]["sigma"],
+    }
+    assert profile == pytest.approx({key: measured[key] for key in profile}, rel=0.02)
+    # A correlation below this does not differ from none over nine slots.
+    assert max(measured["slot_rate_correlation_of_neighbours"], measured["slot_delay_correlation_of_neighbours"]) < 0.3
+
+
+def test_the_tables_of_the_low_orbit_page_are_those_of_the_model() -> None:
+    page = (ROOT / "docs" / "models" / "leo.md").read_text(encoding="utf-8")
+    tables = tool("leo").compare(*recording())
+    assert tables in page, f"docs/models/leo.md is stale; it should have\n{tables}"
 
 
 def test_lint_finds_a_link_to_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use perigee_units::{encode_enum, encode_struct, Rate, Ratio, Time};
 
+use crate::body::{above, Body};
+use crate::slots::SlottedDelay;
 use crate::steps::Cursor;
 use crate::wander::Wander;
-use crate::Steps;
+use crate::{SlotDelay, Steps};
 
 /// How long a packet is in the air.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,10 +19,12 @@ pub enum DelaySpec {
     Trace(Arc<Steps<Time>>),
     /// A delay that moves, with a heavy tail.
     Jitter(Jitter),
+    /// A delay of its own in each slot of a constellation.
+    Slots(Arc<SlotDelay>),
 }
 
 impl DelaySpec {
-    /// The delay of most packets: the constant, the mean of a recording, the base of a jitter.
+    /// The delay of most packets: the constant, the mean of a recording or of slots, the base of a jitter.
     ///
     /// ```
     /// use perigee_link::DelaySpec;
@@ -31,6 +35,7 @@ impl DelaySpec {
         match self {
             Self::Constant(delay) => *delay,
             Self::Jitter(jitter) => jitter.base,
+            Self::Slots(slots) => slots.mean,
             Self::Trace(steps) => {
                 let (count, sum) = steps
                     .iter()
@@ -63,33 +68,6 @@ pub struct Jitter {
     pub linear: bool,
     /// The heavy tail.
     pub tail: Option<Tail>,
-}
-
-/// Distribution of the body of a jitter.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Body {
-    /// Normal around the base.
-    Normal {
-        /// Standard deviation.
-        sd: Time,
-    },
-    /// Uniform from the base upwards, as the wait for a slot that comes round at a fixed time.
-    Uniform {
-        /// Largest value that is added.
-        width: Time,
-    },
-    /// Symmetric triangle from the base upwards: the sum of two such waits.
-    Triangular {
-        /// Largest value that is added.
-        width: Time,
-    },
-    /// Log-normal, added to the base.
-    LogNormal {
-        /// Median of what is added.
-        median: Time,
-        /// Standard deviation of its logarithm.
-        sigma: f64,
-    },
 }
 
 /// The heavy tail of a jitter: in some intervals, more delay is added.
@@ -143,9 +121,8 @@ pub struct Loaded {
     pub memory: Time,
 }
 
-encode_enum!(DelaySpec { Constant(delay), Trace(steps), Jitter(jitter) });
+encode_enum!(DelaySpec { Constant(delay), Trace(steps), Jitter(jitter), Slots(slots) });
 encode_struct!(Jitter { base, body, min, max, every, memory, linear, tail });
-encode_enum!(Body { Normal { sd }, Uniform { width }, Triangular { width }, LogNormal { median, sigma } });
 encode_struct!(Tail { share, every, shape, max });
 encode_enum!(TailShape { Pareto { min, shape }, LogNormal { median, sigma } });
 encode_struct!(Loaded { above, window, delay, sd, every, memory });
@@ -155,6 +132,7 @@ pub(crate) enum Delay {
     Constant(Time),
     Steps { steps: Arc<Steps<Time>>, cursor: Cursor, value: Time, until: Time },
     Jitter(Box<JitterDelay>),
+    Slots(Box<SlottedDelay>),
 }
 
 impl Delay {
@@ -165,6 +143,7 @@ impl Delay {
                 Self::Steps { steps: steps.clone(), cursor: Cursor::default(), value: Time::ZERO, until: Time::ZERO }
             }
             DelaySpec::Jitter(jitter) => Self::Jitter(Box::new(JitterDelay::new(jitter, seed, name))),
+            DelaySpec::Slots(slots) => Self::Slots(Box::new(SlottedDelay::new(slots, seed, name))),
         }
     }
 
@@ -181,6 +160,7 @@ impl Delay {
                 *value
             }
             Self::Jitter(jitter) => jitter.at(t),
+            Self::Slots(slots) => slots.at(t),
         }
     }
 }
@@ -231,13 +211,9 @@ impl JitterDelay {
 
     fn body_delay(&mut self, interval: u64) -> Time {
         let g = self.body.value(interval);
-        let beyond = match self.spec.body {
-            Body::Normal { sd } => g * sd.as_secs_f64(),
-            Body::Uniform { width } => above(g) * width.as_secs_f64(),
-            Body::Triangular { width } => triangular(above(g)) * width.as_secs_f64(),
-            Body::LogNormal { median, sigma } => median.as_secs_f64() * libm::exp(sigma * g),
-        };
-        Time::from_secs_f64(self.spec.base.as_secs_f64() + beyond).max(self.spec.min).min(self.spec.max)
+        Time::from_secs_f64(self.spec.base.as_secs_f64() + self.spec.body.value(g))
+            .max(self.spec.min)
+            .min(self.spec.max)
     }
 }
 
@@ -278,20 +254,6 @@ impl TailDelay {
             TailShape::LogNormal { median, sigma } => median.as_secs_f64() * libm::exp(sigma * g),
         };
         Time::from_secs_f64(seconds).min(self.spec.max)
-    }
-}
-
-/// Probability that a standard normal value is above `g`; uniform for a standard normal `g`.
-fn above(g: f64) -> f64 {
-    0.5 * libm::erfc(g * std::f64::consts::FRAC_1_SQRT_2)
-}
-
-/// Quantile of the symmetric triangle on 0..1: sqrt(u / 2) in its lower half, mirrored in its upper one.
-fn triangular(u: f64) -> f64 {
-    if u < 0.5 {
-        (u / 2.0).sqrt()
-    } else {
-        1.0 - ((1.0 - u) / 2.0).sqrt()
     }
 }
 

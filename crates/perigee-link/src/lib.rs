@@ -5,6 +5,7 @@
 //! by `perigee-study`.
 
 mod acm;
+mod body;
 mod counters;
 mod delay;
 mod link;
@@ -13,20 +14,25 @@ mod packet;
 mod queue;
 mod sample;
 mod server;
+mod slots;
 mod spec;
 mod steps;
 mod tdma;
 mod wander;
 
 pub use acm::{Acm, Modcod, RainFade, DVB_S2};
+pub use body::Body;
 pub use counters::Counters;
-pub use delay::{Body, DelaySpec, Jitter, Loaded, Tail, TailShape};
+pub use delay::{DelaySpec, Jitter, Loaded, Tail, TailShape};
 pub use link::{Delivery, DroppedPacket, Exit, Link, Offered, Transit};
 pub use loss::LossSpec;
 pub use packet::{DropReason, Ecn, Packet};
 pub use queue::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, QueueSpec, RedSpec, RedThresholds};
 pub use sample::{sample, Sample};
 pub use server::{Fluctuation, RateSpec};
+pub use slots::{
+    BusyHours, LogNormal, Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike,
+};
 pub use spec::LinkSpec;
 pub use steps::Steps;
 pub use tdma::{Requests, TdmaSpec, TerminalOf};

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use perigee_units::{encode_enum, Ratio, Stream, Time};
 
+use crate::slots::SlottedLoss;
 use crate::steps::Cursor;
-use crate::Steps;
+use crate::{SlotLoss, Steps};
 
 /// A process that loses packets in the air.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +52,8 @@ pub enum LossSpec {
         /// Loss during one.
         loss: Ratio,
     },
+    /// Losses around the begin of the slots of a constellation.
+    Slots(SlotLoss),
     /// A recorded loss rate.
     Trace(Arc<Steps<Ratio>>),
 }
@@ -61,6 +64,7 @@ encode_enum!(LossSpec {
     GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss },
     Outages { gap, length, loss },
     Periodic { period, phase, length, loss },
+    Slots(slots),
     Trace(steps),
 });
 
@@ -94,6 +98,7 @@ enum Process {
         length: u64,
         loss: f64,
     },
+    Slots(Box<SlottedLoss>),
     Steps {
         steps: Arc<Steps<Ratio>>,
         cursor: Cursor,
@@ -121,6 +126,7 @@ impl Loss {
                 length: length.as_nanos(),
                 loss: loss.as_f64(),
             },
+            LossSpec::Slots(slots) => Process::Slots(Box::new(SlottedLoss::new(slots, seed, name))),
             LossSpec::Trace(steps) => Process::Steps { steps: steps.clone(), cursor: Cursor::default() },
         };
         Self { draws: Stream::new(seed, name), process }
@@ -148,6 +154,7 @@ impl Loss {
                 Some(since) if since % *period < *length => *loss,
                 _ => 0.0,
             },
+            Process::Slots(slots) => slots.loss_at(t),
             Process::Steps { steps, cursor } => steps.segment(cursor, t).0.as_f64(),
         };
         p > 0.0 && self.draws.chance(p)

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Stream, Time};
 
+use crate::slots::SlottedRate;
 use crate::steps::Cursor;
 use crate::tdma::TdmaSpec;
 use crate::wander::Wander;
-use crate::Steps;
+use crate::{SlotRate, Steps};
 
 /// How fast a link sends.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,8 @@ pub enum RateSpec {
     Trace(Arc<Steps<Rate>>),
     /// A rate that wanders around a mean.
     Fluctuating(Fluctuation),
+    /// A rate of its own in each slot of a constellation.
+    Slots(Arc<SlotRate>),
     /// Slots of a TDMA channel, granted on demand.
     Tdma(Arc<TdmaSpec>),
 }
@@ -31,6 +34,7 @@ impl RateSpec {
                 let wide = f.mean.as_bps() + 3 * (f.sd.as_bps() + f.mood.as_bps());
                 wide.min(f.max.as_bps()) as f64
             }
+            Self::Slots(slots) => slots.peak_bps(),
             Self::Tdma(tdma) => tdma.most_rate().as_bps() as f64,
             Self::Trace(steps) => seconds(steps).into_iter().fold(0.0, f64::max),
         }
@@ -41,6 +45,7 @@ impl RateSpec {
         match self {
             Self::Constant(rate) => rate.as_bps() as f64,
             Self::Fluctuating(f) => f.mean.as_bps() as f64,
+            Self::Slots(slots) => slots.mean_bps(),
             Self::Tdma(tdma) => tdma.most_rate().as_bps() as f64,
             Self::Trace(steps) => {
                 let seconds = seconds(steps);
@@ -93,7 +98,7 @@ pub struct Fluctuation {
     pub mood: Rate,
 }
 
-encode_enum!(RateSpec { Constant(rate), Trace(steps), Fluctuating(fluctuation), Tdma(tdma) });
+encode_enum!(RateSpec { Constant(rate), Trace(steps), Fluctuating(fluctuation), Slots(slots), Tdma(tdma) });
 encode_struct!(Fluctuation { mean, sd, min, max, every, memory, mood });
 
 /// Serves packets at a rate, optionally through a token bucket.
@@ -142,6 +147,7 @@ enum Source {
     Constant(Rate),
     Steps { steps: Arc<Steps<Rate>>, per_period: u128 },
     Fluctuating(Fluctuating),
+    Slots(Box<SlottedRate>),
 }
 
 struct Fluctuating {
@@ -237,6 +243,7 @@ impl Server {
                 let g = f.wander.kept(interval).unwrap_or_else(|| f.wander.clone().value(interval));
                 f.rate(g)
             }
+            Source::Slots(slots) => slots.rate_at(t),
         }
     }
 }
@@ -248,6 +255,7 @@ impl Source {
             RateSpec::Trace(steps) => Self::Steps { steps: steps.clone(), per_period: per_period(steps) },
             // Nothing of such a link comes to its server.
             RateSpec::Tdma(tdma) => Self::Constant(tdma.most_rate()),
+            RateSpec::Slots(slots) => Self::Slots(Box::new(SlottedRate::new(slots, seed, name))),
             RateSpec::Fluctuating(spec) => {
                 let mood = Stream::new(seed, &format!("{name}/rate/mood")).normal();
                 Self::Fluctuating(Fluctuating {
@@ -265,6 +273,7 @@ impl Source {
             Self::Constant(rate) => (*rate, Time::MAX),
             Self::Steps { steps, .. } => steps.segment(cursor, t),
             Self::Fluctuating(f) => f.segment(t),
+            Self::Slots(slots) => slots.segment(t),
         }
     }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use perigee_link::{
     AqmSpec, Body, CodelSpec, DelaySpec, Delivery, DropReason, DroppedPacket, DualPi2Spec, Ecn, Exit, Fluctuation,
-    Jitter, Link, LinkSpec, Loaded, LossSpec, Offered, Packet, PieSpec, QueueSpec, RateSpec, RedSpec, RedThresholds,
-    Steps, Tail, TailShape, Transit,
+    Jitter, Link, LinkSpec, Loaded, LogNormal, LossSpec, Offered, Packet, PieSpec, QueueSpec, RateSpec, RedSpec,
+    RedThresholds, Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike, Steps, Tail,
+    TailShape, Transit,
 };
 use perigee_units::{Bytes, Rate, Ratio, Time};
 use proptest::prelude::*;
@@ -51,6 +52,29 @@ fn rates() -> impl Strategy<Value = RateSpec> {
     ]
 }
 
+/// Slots of 200 ms, which the short traffic of these tests sees several of.
+const SLOTS: SlotClock = SlotClock { period: Time::from_millis(200), phase: Time::ZERO, time_of_day: None };
+
+/// Rates that change at any nanosecond, where those of [`rates`] change at whole milliseconds.
+fn slotted_rates() -> impl Strategy<Value = RateSpec> {
+    (1u64..40, 0u64..60).prop_map(|(every, length)| {
+        let length = LogNormal { median: ms(length), sigma: 0.5, max: ms(80) };
+        RateSpec::Slots(Arc::new(SlotRate {
+            clock: SLOTS,
+            mean: Rate::from_mbps(10.0),
+            sd: Rate::from_mbps(5.0),
+            min: Rate::from_mbps(0.1),
+            max: Rate::from_mbps(20.0),
+            memory: Time::ZERO,
+            every: ms(every),
+            ripple: ratio(0.4),
+            outage: Some(SlotOutage { length, rise: ms(60) }),
+            busy: None,
+            shaping: Some(Shaping { after: ms(300), length: ms(500), share: ratio(0.1) }),
+        }))
+    })
+}
+
 fn delays() -> impl Strategy<Value = DelaySpec> {
     let steps = prop::collection::vec(0u64..80, 1..20).prop_map(|values| {
         let points = values.iter().enumerate().map(|(i, v)| (ms(10 * i as u64), ms(*v)));
@@ -67,7 +91,26 @@ fn delays() -> impl Strategy<Value = DelaySpec> {
         let (min, max) = (Time::ZERO, ms(100));
         DelaySpec::Jitter(Jitter { base: ms(20), body, min, max, every: ms(every), memory: ms(memory), linear, tail })
     });
-    prop_oneof![(0u64..600).prop_map(|d| DelaySpec::Constant(ms(d))), steps, jitter]
+    let slots = (any::<bool>(), 1u64..50).prop_map(|(is_before, every)| {
+        let drawn = |median| LogNormal { median: ms(median), sigma: 0.5, max: ms(100) };
+        let (before, after) = if is_before { (ms(30), Time::ZERO) } else { (Time::ZERO, ms(30)) };
+        DelaySpec::Slots(Arc::new(SlotDelay {
+            clock: SLOTS,
+            mean: ms(20),
+            sd: ms(8),
+            min: ms(5),
+            max: ms(60),
+            memory: ms(100),
+            jitter: Some(SlotJitter {
+                body: Body::Normal { sd: ms(3) },
+                every: ms(every),
+                memory: Time::ZERO,
+                floor: ms(2),
+            }),
+            spikes: vec![Spike { before, after, share: ratio(0.7), length: drawn(30), height: drawn(40) }],
+        }))
+    });
+    prop_oneof![(0u64..600).prop_map(|d| DelaySpec::Constant(ms(d))), steps, jitter, slots]
 }
 
 /// Queue management that decides on arrival.
@@ -127,6 +170,13 @@ fn loss() -> impl Strategy<Value = LossSpec> {
         }),
         Just(LossSpec::Outages { gap: ms(100), length: ms(20), loss: ratio(0.8) }),
         Just(LossSpec::Periodic { period: ms(150), phase: ms(40), length: ms(9), loss: ratio(0.8) }),
+        Just(LossSpec::Slots(SlotLoss {
+            clock: SLOTS,
+            before: ms(10),
+            after: ms(30),
+            share: ratio(0.5),
+            loss: ratio(0.6),
+        })),
     ]
 }
 
@@ -149,7 +199,7 @@ fn links_with(aqm: impl Strategy<Value = AqmSpec>) -> impl Strategy<Value = Link
     };
     let burst = prop_oneof![Just(0u64), 1u64..20_000].prop_map(Bytes::new);
     (
-        rates(),
+        prop_oneof![4 => rates(), 1 => slotted_rates()],
         delays(),
         queues(aqm),
         prop::collection::vec(loss(), 0..3),

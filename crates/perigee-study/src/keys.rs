@@ -12,6 +12,7 @@ use crate::links::direction::{BURST, DIRECTION, OVERHEAD, TIMELINE};
 use crate::links::loss::LOSS;
 use crate::links::queue::QUEUE;
 use crate::links::rate::RATE;
+use crate::links::slots::TIME_OF_DAY;
 use crate::proxies::PROXY;
 use crate::section::{key, required, Kind, Section, DAYS_30, LARGEST};
 
@@ -121,6 +122,7 @@ pub(crate) static LINK: Section = Section {
         LOADED,
         BURST,
         OVERHEAD,
+        TIME_OF_DAY,
         key("down", Kind::Table(&DIRECTION), "", "Processes of the direction from the first node to the second; each replaces the profile's and the common one."),
         key("up", Kind::Table(&DIRECTION), "", "Processes of the direction from the second node to the first."),
     ],

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use perigee_link::{
-    AqmSpec, Body, CodelSpec, DelaySpec, Fluctuation, Jitter, LinkSpec, LossSpec, QueueSpec, RateSpec, RedThresholds,
-    Requests, Steps, TailShape, TdmaSpec,
+    AqmSpec, Body, CodelSpec, DelaySpec, Fluctuation, Jitter, LinkSpec, LogNormal, LossSpec, QueueSpec, RateSpec,
+    RedThresholds, Requests, SlotClock, SlotDelay, SlotRate, Spike, Steps, TailShape, TdmaSpec,
 };
 use perigee_results::Name;
 use perigee_tcp::{Config, Value as Setting, SETTINGS};
@@ -258,6 +258,7 @@ fn rate(spec: &RateSpec) -> String {
             "mean {mean}, sd {sd} within a run and {mood} between runs, {min} to {max}; redrawn each {every}, \
              memory {memory}"
         ),
+        RateSpec::Slots(slots) => rate_of_slots(slots),
         RateSpec::Tdma(tdma) => channel(tdma),
     }
 }
@@ -294,17 +295,13 @@ fn delay(spec: &DelaySpec) -> String {
         DelaySpec::Constant(delay) => delay.to_string(),
         DelaySpec::Trace(steps) => recorded(steps),
         DelaySpec::Jitter(jitter) => moving_delay(jitter),
+        DelaySpec::Slots(slots) => delay_of_slots(slots),
     }
 }
 
 fn moving_delay(jitter: &Jitter) -> String {
     let Jitter { base, body, min, max, every, memory, .. } = jitter;
-    let body = match body {
-        Body::Normal { sd } => format!("normal, sd {sd}"),
-        Body::Uniform { width } => format!("uniform, up to {width} more"),
-        Body::Triangular { width } => format!("triangular, up to {width} more"),
-        Body::LogNormal { median, sigma } => format!("log-normal, median {median}, sigma {sigma}"),
-    };
+    let body = distribution(body);
     let bounds = if *min > Time::ZERO { format!(", {min} to {max}") } else { String::new() };
     let text = format!("{base} and a body ({body}){bounds}; redrawn each {every}, memory {memory}");
     if let Some(tail) = &jitter.tail {
@@ -317,6 +314,54 @@ fn moving_delay(jitter: &Jitter) -> String {
     } else {
         text
     }
+}
+
+fn distribution(body: &Body) -> String {
+    match body {
+        Body::Normal { sd } => format!("normal, sd {sd}"),
+        Body::Uniform { width } => format!("uniform, up to {width} more"),
+        Body::Triangular { width } => format!("triangular, up to {width} more"),
+        Body::LogNormal { median, sigma } => format!("log-normal, median {median}, sigma {sigma}"),
+    }
+}
+
+fn rate_of_slots(slots: &SlotRate) -> String {
+    let SlotRate { clock, mean, sd, min, max, memory, every, ripple, outage, busy, shaping } = slots;
+    let mut words = vec![
+        format!("{}: mean {mean}, sd {sd}, {min} to {max}, memory {memory}", slots_of(clock)),
+        format!("within a slot sd {ripple} each {every}"),
+    ];
+    words.extend(outage.map(|outage| {
+        format!("each begins with {} without capacity, then rises over {}", per_slot(&outage.length), outage.rise)
+    }));
+    words.extend(busy.map(|busy| format!("{} of it from {} to {} of the day", busy.share, busy.from, busy.to)));
+    words.extend(
+        shaping.map(|shaping| format!("{} of it for {} from {} on", shaping.share, shaping.length, shaping.after)),
+    );
+    words.join("; ")
+}
+
+fn delay_of_slots(slots: &SlotDelay) -> String {
+    let SlotDelay { clock, mean, sd, min, max, memory, jitter, spikes } = slots;
+    let mut words = vec![format!("{}: mean {mean}, sd {sd}, {min} to {max}, memory {memory}", slots_of(clock))];
+    words.extend(jitter.map(|jitter| {
+        format!("within a slot {}, redrawn each {}, memory {}", distribution(&jitter.body), jitter.every, jitter.memory)
+    }));
+    words.extend(spikes.iter().map(|Spike { before, after, share, length, height }| {
+        let (by, when) = if *before > Time::ZERO { (before, "before") } else { (after, "after") };
+        let (height, length) = (per_slot(height), per_slot(length));
+        format!("{height} more for {length} from {by} {when} the begin of {share} of the slots")
+    }));
+    words.join("; ")
+}
+
+fn slots_of(clock: &SlotClock) -> String {
+    let when = clock.time_of_day.map_or_else(|| "drawn per run".to_owned(), |time| time.to_string());
+    format!("slots of {} from second {} of a minute, time of day {when}", clock.period, clock.phase.as_secs_f64())
+}
+
+fn per_slot(value: &LogNormal) -> String {
+    format!("{} (log-normal, sigma {}, at most {})", value.median, value.sigma, value.max)
 }
 
 fn queue(spec: &QueueSpec) -> String {
@@ -386,6 +431,14 @@ fn loss(spec: &LossSpec) -> String {
         LossSpec::Periodic { period, phase, length, loss } => {
             format!("{loss} for {length} every {period}, from {phase} on")
         }
+        LossSpec::Slots(slots) => format!(
+            "{} from {} before to {} after the begin of {} of the {}",
+            slots.loss,
+            slots.before,
+            slots.after,
+            slots.share,
+            slots_of(&slots.clock)
+        ),
         LossSpec::Trace(steps) => recorded(steps),
     }
 }

@@ -54,7 +54,7 @@ fn every_profile_reads_without_error_and_has_its_file_name() {
             seen += 1;
         }
     }
-    assert!(seen >= 11, "{seen} profiles");
+    assert!(seen >= 12, "{seen} profiles");
 }
 
 #[test]
@@ -216,4 +216,51 @@ fn the_modulation_of_geo_ka_follows_its_rain_event_without_loss() {
     // The margin is wider than what the signal falls within the signalling time.
     assert!(loss.iter().all(|(_, share)| share == Ratio::ZERO));
     assert_eq!(profile.down.queue.bytes, Some(Bytes::new(6_530_000)));
+}
+
+#[test]
+fn starlink_2022_has_slots_at_seconds_12_27_42_and_57_and_loses_at_their_begin() {
+    let text = std::fs::read_to_string(folder().join("starlink-2022.toml")).unwrap();
+    // It is a quarter to noon, and 2 s.
+    let text = text.replace("[down]\n", "[down]\ntime_of_day = \"42302 s\"\n");
+    let text = text.replace("[up]\n", "[up]\ntime_of_day = \"42302 s\"\n");
+    let starlink = profile::parse(&text, "starlink-2022", &mut |_| Err("the test has no recordings".into())).unwrap();
+    let mut down = Link::<()>::new(&starlink.down, 1, "starlink.down");
+    let mut up = Link::<()>::new(&starlink.up, 1, "starlink.up");
+    // Slots begin 10 s after the run began, and each 15 s from there on; for an hour, by 10 ms.
+    let (mut near, mut away, mut high, mut trips) = ([0u32; 2], [0u32; 2], [0u32; 2], Vec::new());
+    for i in 0..360_000u64 {
+        let now = Time::from_millis(10) * i;
+        let since = (now.as_millis() + 5_000) % 15_000;
+        let trip = ping(&mut up, &mut down, now, 40);
+        let count = if (150..14_950).contains(&since) { &mut away } else { &mut near };
+        count[0] += 1;
+        count[1] += u32::from(trip.is_none());
+        if let Some(trip) = trip {
+            trips.push(trip.as_millis_f64());
+            let is_high = trip > Time::from_millis(35);
+            high[usize::from(!(400..14_950).contains(&since))] += u32::from(is_high);
+        }
+    }
+    trips.sort_by(f64::total_cmp);
+    let mut rate = |s: u64| down.mean_rate(Time::from_secs(s), Time::from_secs(s + 15)).as_mbps();
+    let rates: Vec<f64> = (0..239).map(|slot| rate(10 + 15 * slot)).collect();
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    let sd = (rates.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / rates.len() as f64).sqrt();
+    hold(&[
+        ("median round trip, ms", trips[trips.len() / 2], 20.0, 22.0),
+        ("5 % quantile", trips[trips.len() / 20], 16.5, 19.5),
+        ("95 % quantile", trips[trips.len() / 20 * 19], 23.0, 27.0),
+        (
+            "above 35 ms around the begin of slots, share of all there are",
+            f64::from(high[1]) / f64::from(high[0] + high[1]),
+            0.99,
+            1.0,
+        ),
+        ("above 35 ms, packets", f64::from(high[1]), 1_000.0, 6_000.0),
+        ("lost around the begin", f64::from(near[1]) / f64::from(near[0]), 0.2, 0.5),
+        ("lost elsewhere", f64::from(away[1]) / f64::from(away[0]), 0.001, 0.006),
+        ("rate of slots, mean, Mbit/s", mean, 188.0, 206.0),
+        ("deviation between slots", sd, 32.0, 47.0),
+    ]);
 }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use perigee_link::{Body, DelaySpec, Jitter, Loaded, Tail, TailShape};
+use perigee_link::{DelaySpec, Jitter, Loaded, Tail, TailShape};
 use perigee_units::Time;
 
+use super::body::{body, BODIES};
 use super::process::{
     inside, process, table_of, traced, Load, ANY_RATE, ANY_TIME, DELAY_VALUE, EVERY, INTERVAL, MEDIAN, MEMORY, SIGMA,
 };
+use super::slots::{slot_delay, SLOT_DELAY};
 use super::trace;
 use crate::section::{key, required, Form, Key, Kind, Process, Section};
 use crate::strict::{Node, Read, StrictError};
@@ -18,7 +20,11 @@ pub(crate) const LOADED: Key = process("loaded", &LOADS, "Delay that is added wh
 static DELAYS: Process = Process {
     name: "delay",
     plain: Some(&ANY_TIME),
-    forms: &[Form { kind: None, section: &DELAY_TRACE }, Form { kind: Some("jitter"), section: &JITTER }],
+    forms: &[
+        Form { kind: None, section: &DELAY_TRACE },
+        Form { kind: Some("jitter"), section: &JITTER },
+        Form { kind: Some("slots"), section: &SLOT_DELAY },
+    ],
     is_list: false,
 };
 static DELAY_TRACE: Section = Section {
@@ -42,21 +48,6 @@ static JITTER: Section = Section {
         key("tail", Kind::Process(&TAILS), "", "A heavy tail, which adds more delay in a share of its intervals."),
     ],
 };
-static BODIES: Process = Process {
-    name: "body",
-    plain: None,
-    forms: &[
-        Form { kind: Some("normal"), section: &NORMAL },
-        Form { kind: Some("uniform"), section: &WIDTH },
-        Form { kind: Some("triangular"), section: &WIDTH },
-        Form { kind: Some("log-normal"), section: &LOG_NORMAL },
-    ],
-    is_list: false,
-};
-static NORMAL: Section = Section { name: "body, normal", keys: &[required("sd", DELAY_VALUE, "Standard deviation.")] };
-static WIDTH: Section =
-    Section { name: "body, uniform or triangular", keys: &[required("width", DELAY_VALUE, "Largest value.")] };
-static LOG_NORMAL: Section = Section { name: "body, log-normal", keys: &[MEDIAN, SIGMA] };
 static TAILS: Process = Process {
     name: "tail",
     plain: None,
@@ -100,8 +91,10 @@ pub(super) fn delay(node: &Node, what: &str, load: &mut Load<'_>) -> Result<Dela
     let Some((kind, table)) = DELAYS.open(node, what)? else {
         return Time::read(node, what).map(DelaySpec::Constant);
     };
-    if kind.is_none() {
-        return Ok(DelaySpec::Trace(Arc::new(traced(&table, load, trace::delays)?)));
+    match kind {
+        None => return Ok(DelaySpec::Trace(Arc::new(traced(&table, load, trace::delays)?))),
+        Some("slots") => return slot_delay(&table),
+        Some(_) => {}
     }
     let max: Time = table.get("max")?;
     Ok(DelaySpec::Jitter(Jitter {
@@ -114,16 +107,6 @@ pub(super) fn delay(node: &Node, what: &str, load: &mut Load<'_>) -> Result<Dela
         linear: table.get::<String>("shape")? == "linear",
         tail: inside(&table, "tail", tail)?,
     }))
-}
-
-fn body(node: &Node, what: &str) -> Result<Body, StrictError> {
-    let (kind, table) = table_of(&BODIES, node, what)?;
-    Ok(match kind {
-        Some("normal") => Body::Normal { sd: table.get("sd")? },
-        Some("uniform") => Body::Uniform { width: table.get("width")? },
-        Some("triangular") => Body::Triangular { width: table.get("width")? },
-        _ => Body::LogNormal { median: table.get("median")?, sigma: table.get("sigma")? },
-    })
 }
 
 fn tail(node: &Node, what: &str) -> Result<Tail, StrictError> {

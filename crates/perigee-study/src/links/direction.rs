@@ -10,6 +10,7 @@ use super::loss::{losses, LOSS};
 use super::process::{inside, process, recording, Load};
 use super::queue::{queue, BdpLimit, QUEUE};
 use super::rate::{rate, RATE};
+use super::slots::{begin_at, TIMES_OF_DAY, TIME_OF_DAY};
 use super::trace::{self, Timeline};
 use crate::reader::Reader;
 use crate::section::{Key, Kind, Process, Section};
@@ -17,7 +18,7 @@ use crate::strict::{Node, Read, StrictError};
 
 /// One direction of a link.
 pub(crate) static DIRECTION: Section =
-    Section { name: "direction", keys: &[RATE, DELAY, QUEUE, LOSS, TIMELINE, LOADED, BURST, OVERHEAD] };
+    Section { name: "direction", keys: &[RATE, DELAY, QUEUE, LOSS, TIMELINE, LOADED, BURST, OVERHEAD, TIME_OF_DAY] };
 
 pub(crate) const TIMELINE: Key = process("timeline", &TIMELINES, "A file of comma-separated values with the columns `time_s` or `time_ms` and any of `rate_mbps`, `delay_ms`, `loss`, `limit_bytes` (other units: see the error).");
 pub(crate) const BURST: Key =
@@ -94,7 +95,7 @@ pub(super) fn read_direction(
     if let RateSpec::Tdma(_) = rate {
         check_beside_tdma(&table, &queue)?;
     }
-    let spec = LinkSpec {
+    let mut spec = LinkSpec {
         queue,
         rate,
         delay,
@@ -103,6 +104,7 @@ pub(super) fn read_direction(
         burst: value(&table, "burst", &BURSTS)?.unwrap_or_default(),
         overhead: value::<Bytes>(&table, "overhead", &OVERHEADS)?.map_or(0, |bytes| bytes.as_u64() as u32),
     };
+    begin_at(&mut spec, &table, value(&table, "time_of_day", &TIMES_OF_DAY)?)?;
     Ok((spec, limit))
 }
 

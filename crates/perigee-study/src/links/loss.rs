@@ -6,6 +6,7 @@ use perigee_link::LossSpec;
 use perigee_units::{Ratio, Time};
 
 use super::process::{process, traced, Load, ANY_TIME, LONG_INTERVAL};
+use super::slots::{slot_loss, SLOT_LOSS};
 use super::trace;
 use crate::reader::Reader;
 use crate::section::{key, required, Form, Key, Kind, Process, Section};
@@ -24,6 +25,7 @@ static LOSSES: Process = Process {
         Form { kind: Some("outages"), section: &OUTAGES },
         Form { kind: Some("trains"), section: &TRAINS },
         Form { kind: Some("periodic"), section: &PERIODIC },
+        Form { kind: Some("slots"), section: &SLOT_LOSS },
     ],
     is_list: true,
 };
@@ -101,6 +103,7 @@ fn loss(node: &Node, what: &str, load: &mut Load<'_>) -> Result<LossSpec, Strict
         },
         Some("trains") => LossSpec::Trains { loss: table.get("loss")?, packets: table.get("packets")? },
         Some("periodic") => periodic(&table)?,
+        Some("slots") => slot_loss(&table)?,
         Some(_) => LossSpec::Outages { gap: table.get("gap")?, length: table.get("length")?, loss: table.get("loss")? },
     })
 }

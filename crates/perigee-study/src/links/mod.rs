@@ -2,6 +2,7 @@
 
 pub(crate) mod acm;
 pub(crate) mod aqm;
+pub(crate) mod body;
 pub(crate) mod delay;
 pub(crate) mod direction;
 pub(crate) mod loss;
@@ -9,6 +10,7 @@ pub(crate) mod process;
 pub mod profile;
 pub(crate) mod queue;
 pub(crate) mod rate;
+pub(crate) mod slots;
 pub(crate) mod tdma;
 pub mod trace;
 

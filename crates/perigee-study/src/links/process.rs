@@ -114,6 +114,10 @@ pub(super) const DELAY_VALUE: Kind = Kind::Time { min: Time::ZERO, max: MOST_DEL
 pub(super) const INTERVAL: Kind = Kind::Time { min: LEAST_INTERVAL, max: MOST_INTERVAL };
 pub(super) const LONG_INTERVAL: Kind = Kind::Time { min: LEAST_INTERVAL, max: DAYS_30 };
 
+/// Slowest rate of a link: a full packet takes twelve seconds.
+pub(super) const LEAST_RATE: Rate = Rate::from_bps(1_000);
+/// Fastest rate that fluctuates, or of a slot.
+pub(super) const MOST_RATE: Rate = Rate::from_bps(10_000_000_000_000);
 /// Shortest interval between two values of a process, so that an idle time is cheap to pass.
 const LEAST_INTERVAL: Time = Time::from_millis(1);
 /// Longest interval between two values of a process.

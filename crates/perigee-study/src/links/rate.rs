@@ -6,7 +6,8 @@ use perigee_link::{Fluctuation, LossSpec, RateSpec};
 use perigee_units::Rate;
 
 use super::acm::{acm, ACM_FILE, ACM_RAIN};
-use super::process::{process, traced, Load, ANY_RATE, EVERY, MEMORY};
+use super::process::{process, traced, Load, ANY_RATE, EVERY, LEAST_RATE, MEMORY, MOST_RATE};
+use super::slots::{slot_rate, SLOT_RATE};
 use super::tdma::{tdma, TDMA};
 use super::trace;
 use crate::reader::Reader;
@@ -21,6 +22,7 @@ static RATES: Process = Process {
     forms: &[
         Form { kind: None, section: &RATE_TRACE },
         Form { kind: Some("fluctuating"), section: &FLUCTUATING },
+        Form { kind: Some("slots"), section: &SLOT_RATE },
         Form { kind: Some("tdma"), section: &TDMA },
         Form { kind: Some("acm"), section: &ACM_FILE },
         Form { kind: Some("acm"), section: &ACM_RAIN },
@@ -51,6 +53,7 @@ pub(super) fn rate(node: &Node, what: &str, load: &mut Load<'_>) -> Result<(Rate
     };
     match kind {
         None => Ok((RateSpec::Trace(Arc::new(traced(&table, load, trace::mahimahi)?)), None)),
+        Some("slots") => Ok((slot_rate(&table)?, None)),
         Some("tdma") => Ok((RateSpec::Tdma(Arc::new(tdma(&table)?)), None)),
         Some("acm") => acm(&table, load).map(|(rate, loss)| (rate, Some(loss))),
         Some(_) => Ok((fluctuating(&table)?, None)),
@@ -70,8 +73,3 @@ fn fluctuating(table: &Reader<'_>) -> Result<RateSpec, StrictError> {
         mood: table.table.get_in("mood", Rate::ZERO..=max)?.unwrap_or_default(),
     }))
 }
-
-/// Slowest rate of a link: a full packet takes twelve seconds.
-const LEAST_RATE: Rate = Rate::from_bps(1_000);
-/// Fastest rate that fluctuates.
-const MOST_RATE: Rate = Rate::from_bps(10_000_000_000_000);

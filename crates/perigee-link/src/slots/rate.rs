@@ -1,0 +1,250 @@
+//! The rate of a slotted link.
+
+use perigee_units::{encode_struct, Rate, Ratio, Time};
+
+use super::{draws, LogNormal, SlotClock, Slots, DAY};
+use crate::wander::Wander;
+
+/// A rate that is drawn anew for each slot, with what happens while the path changes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlotRate {
+    /// When slots begin.
+    pub clock: SlotClock,
+    /// Mean over slots, before `min` and `max` cut it.
+    pub mean: Rate,
+    /// Standard deviation between slots.
+    pub sd: Rate,
+    /// A slot is never slower.
+    pub min: Rate,
+    /// A slot is never faster.
+    pub max: Rate,
+    /// Time in which the autocorrelation from slot to slot falls to 1/e; zero: each slot is independent.
+    pub memory: Time,
+    /// Length of a step: within it the rate is constant.
+    pub every: Time,
+    /// Standard deviation from step to step, as a share of the slot's rate; independent normal values, none below zero.
+    pub ripple: Ratio,
+    /// Time without capacity at the begin of a slot.
+    pub outage: Option<SlotOutage>,
+    /// Hours of the day with less capacity.
+    pub busy: Option<BusyHours>,
+    /// A time of the run with less capacity.
+    pub shaping: Option<Shaping>,
+}
+
+/// Time without capacity at the begin of a slot, while the path changes; packets wait.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlotOutage {
+    /// How long, drawn per slot.
+    pub length: LogNormal,
+    /// Time in which the rate then rises in a straight line to that of the slot.
+    pub rise: Time,
+}
+
+/// Hours of the day in which the capacity is shared with more users.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BusyHours {
+    /// Begin, time of day.
+    pub from: Time,
+    /// End, time of day; before the begin: on the next day.
+    pub to: Time,
+    /// What is left of the capacity.
+    pub share: Ratio,
+    /// Time over which it falls, centred on the begin, and rises, centred on the end.
+    pub ramp: Time,
+}
+
+/// A time of the run with less capacity, as if traffic that lasts were shaped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shaping {
+    /// Begin, since the run began.
+    pub after: Time,
+    /// How long.
+    pub length: Time,
+    /// What is left of the capacity.
+    pub share: Ratio,
+}
+
+encode_struct!(SlotRate { clock, mean, sd, min, max, memory, every, ripple, outage, busy, shaping });
+encode_struct!(SlotOutage { length, rise });
+encode_struct!(BusyHours { from, to, share, ramp });
+encode_struct!(Shaping { after, length, share });
+
+impl SlotRate {
+    /// The rate over a long time, outages of median length counted, busy hours and shaping not.
+    pub(crate) fn mean_bps(&self) -> f64 {
+        let lost = self.outage.map_or(0.0, |outage| {
+            outage.length.median.min(outage.length.max).as_secs_f64() + outage.rise.as_secs_f64() / 2.0
+        });
+        self.mean.as_bps() as f64 * (1.0 - (lost / self.clock.period.as_secs_f64()).min(1.0))
+    }
+
+    /// The rate of a fast slot.
+    pub(crate) fn peak_bps(&self) -> f64 {
+        (self.mean.as_bps() + 3 * self.sd.as_bps()).min(self.max.as_bps()) as f64
+    }
+}
+
+impl BusyHours {
+    /// What is left of the capacity at a time of day (ns).
+    fn share_at(&self, time_of_day: u64) -> f64 {
+        let (from, to) = (self.from.as_nanos(), self.to.as_nanos());
+        let day = DAY.as_nanos();
+        let length = (to + day - from) % day;
+        let half = self.ramp.as_nanos() / 2;
+        // How far inside the busy hours, where the ramps begin: negative before them.
+        let since = (time_of_day + day - from + half) % day;
+        let inside = since.min((length + 2 * half).saturating_sub(since));
+        let part = match 2 * half {
+            0 if since < length => 1.0,
+            0 => 0.0,
+            ramp => (inside as f64 / ramp as f64).min(1.0),
+        };
+        1.0 - part * (1.0 - self.share.as_f64())
+    }
+}
+
+/// The rate of a slotted link over time; see [`SlotRate`].
+#[derive(Clone, Debug)]
+pub(crate) struct SlottedRate {
+    spec: SlotRate,
+    slots: Slots,
+    steps_per_slot: u64,
+    mean: Wander,
+    outage: Wander,
+    ripple: Wander,
+    /// The slot that was asked about last.
+    current: Option<Slot>,
+}
+
+/// What a slot has for its whole length.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    number: u64,
+    bps: f64,
+    /// Time without capacity from its begin, ns.
+    outage: u64,
+}
+
+/// A step of a slot, in ns since the begin of the slot.
+struct Step {
+    number: u64,
+    begin: u64,
+    end: u64,
+}
+
+impl SlottedRate {
+    pub(crate) fn new(spec: &SlotRate, seed: u64, name: &str) -> Self {
+        let slots = Slots::new(&spec.clock, seed);
+        let every = spec.every.as_nanos().max(1);
+        Self {
+            steps_per_slot: slots.period.div_ceil(every),
+            mean: draws(seed, format!("{name}/rate/slot"), slots.period, spec.memory),
+            outage: draws(seed, format!("{name}/rate/outage"), slots.period, Time::ZERO),
+            ripple: draws(seed, format!("{name}/rate/ripple"), every, Time::ZERO),
+            slots,
+            spec: spec.clone(),
+            current: None,
+        }
+    }
+
+    /// The rate at an instant, and the instant until which it holds.
+    pub(crate) fn segment(&mut self, t: Time) -> (Rate, Time) {
+        let (number, passed) = self.slots.at(t);
+        let slot = self.slot(number);
+        if passed < slot.outage {
+            return (Rate::ZERO, self.slots.instant(number, slot.outage));
+        }
+        let step = self.step(passed);
+        let g = self.ripple.value(number * self.steps_per_slot + step.number);
+        (self.rate(&slot, &step, g), self.slots.instant(number, step.end))
+    }
+
+    /// The rate at an instant; cheap near the last one that was asked for a segment.
+    pub(crate) fn rate_at(&self, t: Time) -> Rate {
+        let (number, passed) = self.slots.at(t);
+        let step = self.step(passed);
+        match (self.current, self.ripple.kept(number * self.steps_per_slot + step.number)) {
+            (Some(slot), _) if slot.number == number && passed < slot.outage => Rate::ZERO,
+            (Some(slot), Some(g)) if slot.number == number => self.rate(&slot, &step, g),
+            _ => self.clone().segment(t).0,
+        }
+    }
+
+    fn step(&self, passed: u64) -> Step {
+        let every = self.spec.every.as_nanos().max(1);
+        let number = passed / every;
+        Step { number, begin: number * every, end: ((number + 1) * every).min(self.slots.period) }
+    }
+
+    /// The rate of a step of a slot, after the outage.
+    fn rate(&self, slot: &Slot, step: &Step, g: f64) -> Rate {
+        let mut bps = slot.bps * (1.0 + self.spec.ripple.as_f64() * g).max(0.0) * self.risen(slot, step);
+        if let Some(shaping) = &self.spec.shaping {
+            // A step that has begun keeps its rate.
+            let begin = self.slots.instant(slot.number, step.begin);
+            if (shaping.after..shaping.after + shaping.length).contains(&begin) {
+                bps *= shaping.share.as_f64();
+            }
+        }
+        Rate::from_bps((bps.round() as u64).max(LEAST_BPS))
+    }
+
+    /// How much of the slot's rate there is in the middle of a step, after the outage.
+    fn risen(&self, slot: &Slot, step: &Step) -> f64 {
+        let rise = self.spec.outage.map_or(0, |outage| outage.rise.as_nanos());
+        let since = u64::midpoint(step.begin.max(slot.outage), step.end) - slot.outage;
+        if since >= rise {
+            return 1.0;
+        }
+        since as f64 / rise as f64
+    }
+
+    fn slot(&mut self, number: u64) -> Slot {
+        if let Some(slot) = self.current.filter(|slot| slot.number == number) {
+            return slot;
+        }
+        let SlotRate { mean, sd, min, max, .. } = &self.spec;
+        let bps = mean.as_bps() as f64 + self.mean.value(number) * sd.as_bps() as f64;
+        let mut bps = bps.clamp(min.as_bps() as f64, max.as_bps() as f64);
+        if let Some(busy) = &self.spec.busy {
+            bps *= busy.share_at(self.slots.time_of_day(self.slots.instant(number, 0)));
+        }
+        let outage = match &self.spec.outage {
+            Some(outage) => outage.length.value(self.outage.value(number)).as_nanos(),
+            None => 0,
+        };
+        let slot = Slot { number, bps, outage };
+        self.current = Some(slot);
+        slot
+    }
+}
+
+/// Slowest rate outside of outages, bit/s: what waits is sent in the end.
+const LEAST_BPS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_hours_go_over_midnight_and_begin_in_a_ramp() {
+        let hours = |h: f64| (h * 3.6e12) as u64;
+        let busy = |from: f64, to: f64, ramp: f64| BusyHours {
+            from: Time::from_nanos(hours(from)),
+            to: Time::from_nanos(hours(to)),
+            share: Ratio::new(0.5).unwrap(),
+            ramp: Time::from_nanos(hours(ramp)),
+        };
+        let shares = |busy: BusyHours, at: &[f64]| -> Vec<f64> {
+            at.iter().map(|h| (busy.share_at(hours(*h)) * 1000.0).round() / 1000.0).collect()
+        };
+        assert_eq!(shares(busy(18.0, 23.0, 0.0), &[0.0, 17.9, 18.0, 22.9, 23.0]), [1.0, 1.0, 0.5, 0.5, 1.0]);
+        assert_eq!(
+            shares(busy(18.0, 23.0, 1.0), &[17.5, 17.75, 18.0, 18.5, 22.5, 23.0, 23.5, 12.0]),
+            [1.0, 0.875, 0.75, 0.5, 0.5, 0.75, 1.0, 1.0]
+        );
+        assert_eq!(shares(busy(23.0, 1.0, 0.0), &[22.9, 23.0, 0.5, 1.0]), [1.0, 0.5, 0.5, 1.0]);
+        assert_eq!(shares(busy(0.0, 2.0, 1.0), &[23.5, 23.75, 0.0, 0.5, 2.0]), [1.0, 0.875, 0.75, 0.5, 0.75]);
+    }
+}

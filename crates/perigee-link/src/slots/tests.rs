@@ -1,0 +1,284 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use perigee_units::{Rate, Ratio};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Body, Ecn, Link, LinkSpec, RateSpec, Transit};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn clock(time_of_day: Option<u64>) -> SlotClock {
+    SlotClock { period: Time::from_secs(15), phase: Time::from_secs(12), time_of_day: time_of_day.map(Time::from_secs) }
+}
+
+fn share(share: f64) -> Ratio {
+    Ratio::new(share).unwrap()
+}
+
+fn drawn(median_ms: u64, sigma: f64) -> LogNormal {
+    LogNormal { median: Time::from_millis(median_ms), sigma, max: Time::from_secs(1) }
+}
+
+/// Everything that a slotted rate can have.
+fn rate() -> SlotRate {
+    SlotRate {
+        clock: clock(None),
+        mean: Rate::from_mbps(200.0),
+        sd: Rate::from_mbps(40.0),
+        min: Rate::from_mbps(20.0),
+        max: Rate::from_mbps(400.0),
+        memory: Time::from_secs(30),
+        every: Time::from_millis(20),
+        ripple: share(0.2),
+        outage: Some(SlotOutage { length: drawn(100, 0.3), rise: Time::from_millis(240) }),
+        busy: Some(BusyHours {
+            from: Time::from_secs(18 * 3600),
+            to: Time::from_secs(23 * 3600),
+            share: share(0.5),
+            ramp: Time::from_secs(3600),
+        }),
+        shaping: Some(Shaping { after: Time::from_secs(50), length: Time::from_secs(210), share: share(0.4) }),
+    }
+}
+
+fn delay() -> SlotDelay {
+    let spike = |before, after| Spike {
+        before: Time::from_millis(before),
+        after: Time::from_millis(after),
+        share: share(0.7),
+        length: drawn(80, 0.4),
+        height: drawn(20, 0.3),
+    };
+    SlotDelay {
+        clock: clock(None),
+        mean: Time::from_millis(11),
+        sd: Time::from_millis(1),
+        min: Time::from_millis(8),
+        max: Time::from_millis(15),
+        memory: Time::ZERO,
+        jitter: Some(SlotJitter {
+            body: Body::Normal { sd: Time::from_millis(1) },
+            every: Time::from_millis(20),
+            memory: Time::from_millis(50),
+            floor: Time::from_millis(7),
+        }),
+        spikes: vec![spike(0, 50), spike(60, 0)],
+    }
+}
+
+fn loss() -> SlotLoss {
+    let (before, after) = (Time::from_millis(50), Time::from_millis(200));
+    SlotLoss { clock: clock(None), before, after, share: share(0.5), loss: share(0.4) }
+}
+
+#[test]
+fn slots_begin_at_seconds_12_27_42_and_57_of_each_minute() {
+    // The run begins at 18:00:20.
+    let slots = Slots::new(&clock(Some(18 * 3600 + 20)), 1);
+    let begins: Vec<u64> = (1..6).map(|slot| slots.instant(slot, 0).as_nanos() / SECOND + 20).collect();
+    assert_eq!(begins, [27, 42, 57, 72, 87]);
+    assert_eq!(slots.at(Time::ZERO), (0, 8 * SECOND));
+    assert_eq!(slots.at(Time::from_millis(6_999)), (0, 14_999_000_000));
+    assert_eq!(slots.at(Time::from_secs(7)), (1, 0));
+    assert_eq!(slots.time_of_day(Time::from_secs(6 * 3600)), 20 * SECOND);
+}
+
+#[test]
+fn the_place_of_a_run_in_the_day_is_drawn_per_seed_and_spread_evenly() {
+    let mut by_quarter = [0; 4];
+    for seed in 0..4_000 {
+        let [first, again] = [0; 2].map(|_| Slots::new(&clock(None), seed));
+        assert_eq!(first.time_of_day, again.time_of_day);
+        by_quarter[(first.elapsed * 4 / first.period) as usize] += 1;
+    }
+    assert!(by_quarter.iter().all(|count| (900..1100).contains(count)), "{by_quarter:?}");
+}
+
+#[test]
+fn both_directions_of_a_link_have_one_name() {
+    assert_eq!(of_both_directions("link/satellite.down"), "link/satellite");
+    assert_eq!(of_both_directions("link/up"), "link");
+}
+
+/// Instants of ten minutes, many of them near the begin of a slot, in any order.
+fn instants() -> impl Strategy<Value = Vec<Time>> {
+    let near = (0u64..41, 0u64..400_000_000).prop_map(|(slot, ns)| slot * 15 * SECOND + ns);
+    let since = prop_oneof![0..600 * SECOND, near];
+    prop::collection::vec(since.prop_map(Time::from_nanos), 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn a_rate_does_not_depend_on_who_asked_before_and_holds_until_it_says(seed in 0u64..1_000, asked in instants()) {
+        let mut link = SlottedRate::new(&rate(), seed, "link/a.down");
+        for at in asked {
+            let fresh = |t| SlottedRate::new(&rate(), seed, "link/a.down").segment(t);
+            let (value, until) = link.segment(at);
+            prop_assert_eq!((value, until), fresh(at));
+            prop_assert_eq!([link.rate_at(at), link.rate_at(Time::ZERO)], [value, fresh(Time::ZERO).0]);
+            prop_assert!(until > at);
+            prop_assert_eq!(fresh(until - Time::from_nanos(1)), (value, until));
+        }
+    }
+
+    #[test]
+    fn a_busy_link_does_exactly_the_work_of_its_slots(seed in 0u64..1_000, start in 0u64..60 * SECOND, n in 1usize..1_500) {
+        // 1500 packets take some 90 ms.
+        let slots = SlotRate { clock: SlotClock { period: Time::from_millis(200), ..clock(None) }, ..rate() };
+        let mut rates = SlottedRate::new(&slots, seed, "link/a");
+        let start = Time::from_nanos(start);
+        let spec = LinkSpec { rate: RateSpec::Slots(Arc::new(slots)), ..LinkSpec::constant(Rate::ZERO, Time::ZERO) };
+        let mut link = Link::<()>::new(&spec, seed, "a");
+        let mut work = |until: Time| {
+            let (mut at, mut done) = (start, 0u128);
+            while at < until {
+                let (rate, end) = rates.segment(at);
+                done += u128::from(rate.as_bps()) * u128::from((end.min(until) - at).as_nanos());
+                at = end;
+            }
+            done
+        };
+        for i in 1..=n {
+            let Transit::Delivered(at) = link.transit(start, 1500, 0, &mut Ecn::NotCapable) else {
+                return Err(TestCaseError::fail("a link without limits dropped"));
+            };
+            let wanted = 12_000_000_000_000 * i as u128;
+            if i % 50 == 0 || i == n {
+                let (done, next) = (work(at), work(at + Time::from_nanos(1)));
+                prop_assert!(done <= wanted && wanted < next.max(done + 1), "{}: {} <= {} < {}", i, done, wanted, next);
+            }
+        }
+    }
+
+    #[test]
+    fn a_delay_does_not_depend_on_who_asked_before_and_holds_from_and_until(seed in 0u64..1_000, asked in instants()) {
+        let mut link = SlottedDelay::new(&delay(), seed, "link/a.down");
+        for at in asked {
+            let fresh = |t| SlottedDelay::new(&delay(), seed, "link/a.down").at(t);
+            let value = link.at(at);
+            prop_assert_eq!(value, fresh(at));
+            let (from, until) = (link.from, link.until);
+            prop_assert!(from <= at && at < until, "{} in {}..{}", at, from, until);
+            prop_assert_eq!([fresh(from), fresh(until - Time::from_nanos(1))], [value; 2]);
+        }
+    }
+
+    #[test]
+    fn a_loss_does_not_depend_on_who_asked_before(seed in 0u64..1_000, asked in instants()) {
+        let mut link = SlottedLoss::new(&loss(), seed, "link/a.down/loss/0");
+        for at in asked {
+            let fresh = SlottedLoss::new(&loss(), seed, "link/a.down/loss/0").loss_at(at);
+            prop_assert_eq!(link.loss_at(at).to_bits(), fresh.to_bits());
+        }
+    }
+}
+
+#[test]
+fn slots_have_rates_of_their_distribution_and_begin_without_capacity() {
+    let slots_only = SlotRate { ripple: Ratio::ZERO, busy: None, shaping: None, clock: clock(Some(0)), ..rate() };
+    let mut link = SlottedRate::new(&slots_only, 3, "link/a.down");
+    let slots = Slots::new(&slots_only.clock, 3);
+    let (mut rates, mut outages) = (Vec::new(), Vec::new());
+    for slot in 1..4_000u64 {
+        let (zero, until) = link.segment(slots.instant(slot, 0));
+        assert_eq!(zero, Rate::ZERO);
+        let outage = (until - slots.instant(slot, 0)).as_nanos();
+        outages.push(libm::log(outage as f64 / 1e8));
+        // In a straight line up to the slot's rate, by steps of 20 ms.
+        let full = link.segment(slots.instant(slot, 5 * SECOND)).0.as_mbps();
+        let middle = link.segment(slots.instant(slot, outage + 120_000_000)).0.as_mbps();
+        assert!((0.45..0.55).contains(&(middle / full)), "{middle} of {full}");
+        assert!(link.segment(slots.instant(slot, outage + 260_000_000)).0.as_mbps() >= full);
+        rates.push(full);
+    }
+    let [mean, sd] = moments(&rates);
+    assert!((mean - 200.0).abs() < 4.0 && (sd - 40.0).abs() < 2.5, "mean {mean}, sd {sd}");
+    let next: f64 = rates.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum::<f64>();
+    let correlation = next / rates.len() as f64 / (sd * sd);
+    assert!((correlation - libm::exp(-0.5)).abs() < 0.05, "from slot to slot {correlation}");
+    let [mean, sd] = moments(&outages);
+    assert!(mean.abs() < 0.02 && (sd - 0.3).abs() < 0.02, "log of outages: mean {mean}, sd {sd}");
+}
+
+#[test]
+fn within_a_slot_steps_spread_by_the_ripple_and_hours_and_shaping_leave_their_share() {
+    let calm = SlotRate { sd: Rate::ZERO, outage: None, clock: clock(Some(12 * 3600)), ..rate() };
+    let mean_of = |link: &mut SlottedRate, from: u64| {
+        let steps: Vec<f64> = (0..5_000)
+            .map(|step| link.segment(Time::from_secs(from) + Time::from_millis(20) * step).0.as_mbps())
+            .collect();
+        moments(&steps)
+    };
+    let mut link = SlottedRate::new(&calm, 3, "link/a.down");
+    let [mean, sd] = mean_of(&mut link, 300);
+    assert!((mean - 200.0).abs() < 2.0 && (sd - 40.0).abs() < 2.0, "mean {mean}, sd {sd}");
+    let [shaped, _] = mean_of(&mut link, 100);
+    assert!((shaped - 80.0).abs() < 1.0, "shaped {shaped}");
+    let [evening, _] = mean_of(&mut link, 8 * 3600);
+    assert!((evening - 100.0).abs() < 1.0, "in the evening {evening}");
+    assert!((calm.mean_bps() - 200e6).abs() < 1.0);
+}
+
+#[test]
+fn delays_of_slots_spread_as_told_and_spikes_stand_where_they_are_put() {
+    let still = SlotDelay { jitter: None, clock: clock(Some(0)), ..delay() };
+    let mut link = SlottedDelay::new(&still, 5, "link/a.up");
+    let slots = Slots::new(&still.clock, 5);
+    let (mut of_slots, mut early, mut late) = (Vec::new(), 0, 0);
+    for slot in 1..4_000u64 {
+        let calm = link.at(slots.instant(slot, 5 * SECOND)).as_millis_f64();
+        of_slots.push(calm);
+        // 50 ms after the begin, for 80 ms (log-normal); not before that.
+        assert!(link.at(slots.instant(slot, 49_999_999)).as_millis_f64() >= calm);
+        late += u32::from(link.at(slots.instant(slot, 50_000_000)).as_millis_f64() > calm + 5.0);
+        // 60 ms before the next slot begins.
+        let before = link.at(slots.instant(slot, 15 * SECOND - 60_000_001)).as_millis_f64();
+        assert!((before - calm).abs() < 1e-9, "{before}, {calm}");
+        early += u32::from(link.at(slots.instant(slot, 15 * SECOND - 60_000_000)).as_millis_f64() > calm + 5.0);
+    }
+    let [mean, sd] = moments(&of_slots);
+    assert!((mean - 11.0).abs() < 0.05 && (sd - 1.0).abs() < 0.05, "mean {mean}, sd {sd}");
+    // A spike that began before the slot may last longer than 110 ms, rarely.
+    assert!((2_700..2_900).contains(&early) && (2_700..3_100).contains(&late), "{early} and {late} of 3,999");
+}
+
+#[test]
+fn both_directions_have_the_delays_of_the_slots_and_jitters_of_their_own() {
+    let of = |jitter: bool, name: &str| -> Vec<Time> {
+        let spec = if jitter { delay() } else { SlotDelay { jitter: None, ..delay() } };
+        let mut link = SlottedDelay::new(&spec, 9, name);
+        (0..3_000).map(|i| link.at(Time::from_millis(20) * i)).collect()
+    };
+    assert_eq!(of(false, "link/a.down"), of(false, "link/a.up"));
+    assert_ne!(of(true, "link/a.down"), of(true, "link/a.up"));
+    assert_ne!(of(false, "link/a.down"), of(false, "link/b.down"));
+}
+
+#[test]
+fn losses_are_around_the_begin_of_their_share_of_the_slots_and_nowhere_else() {
+    let spec = SlotLoss { clock: clock(Some(0)), ..loss() };
+    let mut link = SlottedLoss::new(&spec, 4, "link/a.down/loss/0");
+    let slots = Slots::new(&spec.clock, 4);
+    let (mut around, mut with) = (BTreeSet::new(), 0);
+    for slot in 1..4_000u64 {
+        let places = [-50_000_001, -50_000_000, -1, 0, 199_999_999, 200_000_000i64, 5_000_000_000];
+        let losses = places.map(|place| {
+            let begin = slots.instant(slot, 0).as_nanos();
+            (link.loss_at(Time::from_nanos(begin.wrapping_add_signed(place))) * 10.0).round() as u32
+        });
+        around.insert(losses);
+        with += u32::from(losses[3] > 0);
+    }
+    assert_eq!(around, BTreeSet::from([[0; 7], [0, 4, 4, 4, 4, 0, 0]]));
+    assert!((1_850..2_150).contains(&with), "{with} of 3,999 slots");
+}
+
+/// Mean and standard deviation.
+fn moments(values: &[f64]) -> [f64; 2] {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    [mean, (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n).sqrt()]
+}

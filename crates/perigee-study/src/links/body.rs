@@ -1,0 +1,33 @@
+//! Distributions of what is added to a delay: their keys, and how they are read.
+
+use perigee_link::Body;
+
+use super::process::{table_of, DELAY_VALUE, MEDIAN, SIGMA};
+use crate::section::{required, Form, Process, Section};
+use crate::strict::{Node, StrictError};
+
+pub(super) static BODIES: Process = Process {
+    name: "body",
+    plain: None,
+    forms: &[
+        Form { kind: Some("normal"), section: &NORMAL },
+        Form { kind: Some("uniform"), section: &WIDTH },
+        Form { kind: Some("triangular"), section: &WIDTH },
+        Form { kind: Some("log-normal"), section: &LOG_NORMAL },
+    ],
+    is_list: false,
+};
+static NORMAL: Section = Section { name: "body, normal", keys: &[required("sd", DELAY_VALUE, "Standard deviation.")] };
+static WIDTH: Section =
+    Section { name: "body, uniform or triangular", keys: &[required("width", DELAY_VALUE, "Largest value.")] };
+static LOG_NORMAL: Section = Section { name: "body, log-normal", keys: &[MEDIAN, SIGMA] };
+
+pub(super) fn body(node: &Node, what: &str) -> Result<Body, StrictError> {
+    let (kind, table) = table_of(&BODIES, node, what)?;
+    Ok(match kind {
+        Some("normal") => Body::Normal { sd: table.get("sd")? },
+        Some("uniform") => Body::Uniform { width: table.get("width")? },
+        Some("triangular") => Body::Triangular { width: table.get("width")? },
+        _ => Body::LogNormal { median: table.get("median")?, sigma: table.get("sigma")? },
+    })
+}

@@ -1,0 +1,446 @@
+//! A link with slots: the keys of its rate, delay and losses, and how they are read.
+
+use std::sync::Arc;
+
+use perigee_link::{
+    BusyHours, DelaySpec, LinkSpec, LogNormal, LossSpec, RateSpec, Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss,
+    SlotOutage, SlotRate, Spike,
+};
+use perigee_units::{Rate, Time};
+
+use super::body::{body, BODIES};
+use super::process::{
+    inside, process, table_of, ANY_RATE, ANY_TIME, DELAY_VALUE, INTERVAL, LEAST_RATE, LONG_INTERVAL, MEDIAN, MEMORY,
+    MOST_RATE, SIGMA,
+};
+use crate::reader::Reader;
+use crate::section::{key, required, Form, Key, Kind, Process, Section};
+use crate::strict::{Content, Node, Read, StrictError};
+
+pub(crate) const TIME_OF_DAY: Key = process("time_of_day", &TIMES_OF_DAY, "For processes with slots: the time of day (UTC) at which a run begins, which says where in a slot and in which hours that is. Not given: drawn per run, the same for all links.");
+
+pub(super) static TIMES_OF_DAY: Process =
+    Process { name: "time_of_day", plain: Some(&TIME_IN_DAY), forms: &[], is_list: false };
+
+pub(super) static SLOT_RATE: Section = Section {
+    name: "rate, slots",
+    keys: &[
+        required("mean", ANY_RATE, "Mean over slots, before `min` and `max` cut it."),
+        required("sd", ANY_RATE, "Standard deviation between slots."),
+        required("min", ANY_RATE, "A slot is never slower."),
+        required("max", ANY_RATE, "A slot is never faster."),
+        MEMORY,
+        key(
+            "ripple",
+            Kind::Share,
+            "0 %",
+            "Standard deviation from step to step within a slot, as a share of its rate.",
+        ),
+        key("every", INTERVAL, "20 ms", "Length of a step."),
+        process("outage", &OUTAGES, "Time without capacity at the begin of a slot; packets wait."),
+        process("busy", &BUSY, "Hours of the day with less capacity."),
+        process("shaping", &SHAPINGS, "A time of the run with less capacity."),
+        PERIOD,
+        PHASE,
+    ],
+};
+static OUTAGES: Process =
+    Process { name: "outage", plain: None, forms: &[Form { kind: None, section: &OUTAGE }], is_list: false };
+static OUTAGE: Section = Section {
+    name: "outage of a slot",
+    keys: &[
+        required("length", Kind::Process(&PER_SLOT), "How long."),
+        key("rise", ANY_TIME, "0 s", "Time in which the rate then rises in a straight line to that of the slot."),
+    ],
+};
+static BUSY: Process =
+    Process { name: "busy", plain: None, forms: &[Form { kind: None, section: &BUSY_HOURS }], is_list: false };
+static BUSY_HOURS: Section = Section {
+    name: "busy hours",
+    keys: &[
+        required("from", TIME_IN_DAY, "Begin, time of day (UTC)."),
+        required("to", TIME_IN_DAY, "End, time of day; before the begin: on the next day."),
+        required("share", Kind::Share, "What is left of the capacity."),
+        key(
+            "ramp",
+            Kind::Time { min: Time::ZERO, max: MOST_RAMP },
+            "1 h",
+            "Time over which it falls, centred on the begin, and rises, centred on the end.",
+        ),
+    ],
+};
+static SHAPINGS: Process =
+    Process { name: "shaping", plain: None, forms: &[Form { kind: None, section: &SHAPING }], is_list: false };
+static SHAPING: Section = Section {
+    name: "shaping",
+    keys: &[
+        required("after", ANY_TIME, "Its begin, since the run began."),
+        required("length", LONG_INTERVAL, "How long."),
+        required("share", Kind::Share, "What is left of the capacity."),
+    ],
+};
+
+pub(super) static SLOT_DELAY: Section = Section {
+    name: "delay, slots",
+    keys: &[
+        required("mean", DELAY_VALUE, "Mean over slots, before `min` and `max` cut it."),
+        required("sd", DELAY_VALUE, "Standard deviation between slots."),
+        key("min", DELAY_VALUE, "0 s", "A slot's delay is never shorter."),
+        key("max", DELAY_VALUE, "3600 s", "A slot's delay is never longer."),
+        MEMORY,
+        process("jitter", &JITTERS, "What moves within a slot; of each direction alone, where the rest is of both."),
+        process("spikes", &SPIKES, "Longer delays around the begin of a slot: one table, or several in brackets."),
+        PERIOD,
+        PHASE,
+    ],
+};
+static JITTERS: Process =
+    Process { name: "jitter", plain: None, forms: &[Form { kind: None, section: &SLOT_JITTER }], is_list: false };
+static SLOT_JITTER: Section = Section {
+    name: "jitter of a slot",
+    keys: &[
+        required("body", Kind::Process(&BODIES), "Distribution of what is added to the slot's delay."),
+        key("every", INTERVAL, "20 ms", "Interval between new values."),
+        MEMORY,
+        key("floor", DELAY_VALUE, "0 s", "Both together are never shorter."),
+    ],
+};
+static SPIKES: Process =
+    Process { name: "spikes", plain: None, forms: &[Form { kind: None, section: &SPIKE }], is_list: true };
+static SPIKE: Section = Section {
+    name: "spike",
+    keys: &[
+        required("length", Kind::Process(&PER_SLOT), "How long."),
+        required("height", Kind::Process(&PER_SLOT), "How much is added."),
+        key("share", Kind::Share, "100 %", "Share of the slots that have it."),
+        key("after", ANY_TIME, "0 s", "Its begin after that of the slot."),
+        key("before", ANY_TIME, "", "Its begin before that of the slot, instead of `after`."),
+    ],
+};
+
+pub(super) static SLOT_LOSS: Section = Section {
+    name: "loss, slots",
+    keys: &[
+        key("before", ANY_TIME, "0 s", "How long before the begin of a slot they begin."),
+        required("after", ANY_TIME, "How long after it they end."),
+        key("share", Kind::Share, "100 %", "Share of the slots that have them."),
+        key("loss", Kind::Share, "100 %", "Loss during one, of each packet by itself."),
+        PERIOD,
+        PHASE,
+    ],
+};
+
+static PER_SLOT: Process = Process {
+    name: "per_slot",
+    plain: Some(&ANY_TIME),
+    forms: &[Form { kind: None, section: &LOG_NORMAL_PER_SLOT }],
+    is_list: false,
+};
+static LOG_NORMAL_PER_SLOT: Section =
+    Section { name: "value per slot", keys: &[MEDIAN, SIGMA, required("max", DELAY_VALUE, "Never more.")] };
+
+const PERIOD: Key = key(
+    "period",
+    Kind::Time { min: Time::from_millis(100), max: MINUTE },
+    "15 s",
+    "Length of a slot; a minute has a whole number of them.",
+);
+const PHASE: Key = key(
+    "phase",
+    Kind::Time { min: Time::ZERO, max: MINUTE },
+    "12 s",
+    "Where in a minute one of them begins. 15 s from 12 s on: at seconds 12, 27, 42, 57.",
+);
+const TIME_IN_DAY: Kind = Kind::Time { min: Time::ZERO, max: DAY };
+const MINUTE: Time = Time::from_secs(60);
+const DAY: Time = Time::from_secs(86_400);
+/// Longest time over which busy hours begin.
+const MOST_RAMP: Time = Time::from_secs(6 * 3600);
+
+pub(super) fn slot_rate(table: &Reader<'_>) -> Result<RateSpec, StrictError> {
+    let clock = clock(table)?;
+    let max: Rate = table.table.require_in("max", LEAST_RATE..=MOST_RATE)?;
+    let min: Rate = table.table.require_in("min", LEAST_RATE..=max)?;
+    let spec = SlotRate {
+        clock,
+        mean: table.table.require_in("mean", min..=max)?,
+        sd: table.table.require_in("sd", Rate::ZERO..=max)?,
+        min,
+        max,
+        memory: table.get("memory")?,
+        every: table.get("every")?,
+        ripple: table.get("ripple")?,
+        outage: inside(table, "outage", |node, what| outage(node, what, clock.period))?,
+        busy: inside(table, "busy", busy)?,
+        shaping: inside(table, "shaping", shaping)?,
+    };
+    Ok(RateSpec::Slots(Arc::new(spec)))
+}
+
+fn outage(node: &Node, what: &str, period: Time) -> Result<SlotOutage, StrictError> {
+    let (_, table) = table_of(&OUTAGES, node, what)?;
+    let outage = SlotOutage { length: per_slot(&table, "length")?, rise: table.get("rise")? };
+    fits(&table, "length", outage.length.max + outage.rise, period)?;
+    Ok(outage)
+}
+
+fn busy(node: &Node, what: &str) -> Result<BusyHours, StrictError> {
+    let (_, table) = table_of(&BUSY, node, what)?;
+    let hours = BusyHours {
+        from: table.get("from")?,
+        to: table.get("to")?,
+        share: table.get("share")?,
+        ramp: table.get("ramp")?,
+    };
+    let length = (hours.to.as_nanos() + DAY.as_nanos() - hours.from.as_nanos()) % DAY.as_nanos();
+    let ramp = hours.ramp.as_nanos();
+    if ramp > length || length + ramp > DAY.as_nanos() {
+        let message = format!("busy hours of {} do not go with a ramp of {}", Time::from_nanos(length), hours.ramp);
+        return Err(table.error(
+            "ramp",
+            message,
+            "shorten the ramp, so that it fits into them and into the other hours",
+        ));
+    }
+    Ok(hours)
+}
+
+fn shaping(node: &Node, what: &str) -> Result<Shaping, StrictError> {
+    let (_, table) = table_of(&SHAPINGS, node, what)?;
+    Ok(Shaping { after: table.get("after")?, length: table.get("length")?, share: table.get("share")? })
+}
+
+pub(super) fn slot_delay(table: &Reader<'_>) -> Result<DelaySpec, StrictError> {
+    let clock = clock(table)?;
+    let max: Time = table.get("max")?;
+    let min = table.table.get_in("min", Time::ZERO..=max)?.unwrap_or_default();
+    let spec = SlotDelay {
+        clock,
+        mean: table.table.require_in("mean", min..=max)?,
+        sd: table.get("sd")?,
+        min,
+        max,
+        memory: table.get("memory")?,
+        jitter: inside(table, "jitter", jitter)?,
+        spikes: inside(table, "spikes", |node, what| spikes(node, what, clock.period))?.unwrap_or_default(),
+    };
+    Ok(DelaySpec::Slots(Arc::new(spec)))
+}
+
+fn jitter(node: &Node, what: &str) -> Result<SlotJitter, StrictError> {
+    let (_, table) = table_of(&JITTERS, node, what)?;
+    Ok(SlotJitter {
+        body: inside(&table, "body", body)?.ok_or_else(|| table.table.missing("body"))?,
+        every: table.get("every")?,
+        memory: table.get("memory")?,
+        floor: table.get("floor")?,
+    })
+}
+
+fn spikes(node: &Node, what: &str, period: Time) -> Result<Vec<Spike>, StrictError> {
+    match &node.content {
+        Content::Array(nodes) => nodes.iter().map(|node| spike(node, what, period)).collect(),
+        _ => Ok(vec![spike(node, what, period)?]),
+    }
+}
+
+fn spike(node: &Node, what: &str, period: Time) -> Result<Spike, StrictError> {
+    let (_, table) = table_of(&SPIKES, node, what)?;
+    let before: Option<Time> = table.table.get("before")?;
+    if before.is_some() && table.table.has("after") {
+        let message = format!("`{}` stands beside `after`", table.dotted("before"));
+        return Err(table.error("before", message, "keep one of them: a spike has one begin"));
+    }
+    let spike = Spike {
+        before: before.unwrap_or_default(),
+        after: table.get("after")?,
+        share: table.get("share")?,
+        length: per_slot(&table, "length")?,
+        height: per_slot(&table, "height")?,
+    };
+    fits(&table, "length", spike.after + spike.length.max, period)?;
+    fits(&table, "before", spike.before, period)?;
+    Ok(spike)
+}
+
+pub(super) fn slot_loss(table: &Reader<'_>) -> Result<LossSpec, StrictError> {
+    let clock = clock(table)?;
+    let (before, after): (Time, Time) = (table.get("before")?, table.get("after")?);
+    fits(table, "after", before + after, clock.period)?;
+    if before + after == Time::ZERO {
+        let message = format!("`{}` and `before` are zero, so nothing is lost", table.dotted("after"));
+        return Err(table.error("after", message, "make one of them longer"));
+    }
+    Ok(LossSpec::Slots(SlotLoss { clock, before, after, share: table.get("share")?, loss: table.get("loss")? }))
+}
+
+/// Gives the processes with slots the time of day at which a run begins.
+pub(super) fn begin_at(spec: &mut LinkSpec, table: &Reader<'_>, time_of_day: Option<Time>) -> Result<(), StrictError> {
+    if time_of_day.is_none() {
+        return Ok(());
+    }
+    let mut clocks: Vec<&mut SlotClock> = Vec::new();
+    if let RateSpec::Slots(rate) = &mut spec.rate {
+        clocks.push(&mut Arc::make_mut(rate).clock);
+    }
+    if let DelaySpec::Slots(delay) = &mut spec.delay {
+        clocks.push(&mut Arc::make_mut(delay).clock);
+    }
+    clocks.extend(spec.loss.iter_mut().filter_map(|loss| match loss {
+        LossSpec::Slots(slots) => Some(&mut slots.clock),
+        _ => None,
+    }));
+    if clocks.is_empty() {
+        let message = format!("`{}` is given, and nothing here has slots", table.dotted("time_of_day"));
+        return Err(table.error(
+            "time_of_day",
+            message,
+            "remove it, or give the rate, delay or loss `kind = \"slots\"`",
+        ));
+    }
+    for clock in clocks {
+        clock.time_of_day = time_of_day;
+    }
+    Ok(())
+}
+
+fn clock(table: &Reader<'_>) -> Result<SlotClock, StrictError> {
+    let period: Time = table.get("period")?;
+    if MINUTE.as_nanos() % period.as_nanos() != 0 {
+        let message = format!("slots of {period} do not divide a minute");
+        let fix = "use one that does, such as 10 s, 15 s or 20 s: slots begin at the same seconds of each minute";
+        return Err(table.error("period", message, fix));
+    }
+    Ok(SlotClock { period, phase: table.get("phase")?, time_of_day: None })
+}
+
+/// A value that is drawn per slot; written as one value, it is the same in all.
+fn per_slot(table: &Reader<'_>, key: &str) -> Result<LogNormal, StrictError> {
+    let read = |node: &Node, what: &str| {
+        let Some((_, table)) = PER_SLOT.open(node, what)? else {
+            let value = Time::read(node, what)?;
+            return Ok(LogNormal { median: value, sigma: 0.0, max: value });
+        };
+        let max: Time = table.get("max")?;
+        Ok(LogNormal { median: table.table.require_in("median", Time::ZERO..=max)?, sigma: table.get("sigma")?, max })
+    };
+    inside(table, key, read)?.ok_or_else(|| table.table.missing(key))
+}
+
+/// What happens around the begin of a slot is over before the next one's.
+fn fits(table: &Reader<'_>, key: &str, length: Time, period: Time) -> Result<(), StrictError> {
+    if length < period {
+        return Ok(());
+    }
+    let message = format!("what happens at the begin of a slot takes up to {length}, and a slot has {period}");
+    Err(table.error(key, message, "shorten it: it is over before the next slot begins"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read_link_spec;
+    use crate::strict;
+
+    const RATE: &str =
+        "kind = \"slots\", mean = \"200 Mbit/s\", sd = \"40 Mbit/s\", min = \"80 Mbit/s\", max = \"320 Mbit/s\"";
+
+    fn read(text: &str) -> Result<LinkSpec, String> {
+        let tree = strict::parse(text, "f.toml").map_err(|e| e.to_string())?;
+        read_link_spec(&tree, "", &mut |_| Err("no files".to_owned())).map_err(|e| e.to_string())
+    }
+
+    /// A link whose rate has further keys.
+    fn rate(keys: &str) -> Result<LinkSpec, String> {
+        read(&format!("rate = {{ {RATE}{keys} }}\ndelay = \"1 ms\""))
+    }
+
+    fn delay(keys: &str) -> Result<LinkSpec, String> {
+        read(&format!(
+            "rate = \"1 Mbit/s\"\ndelay = {{ kind = \"slots\", mean = \"10 ms\", sd = \"1 ms\", max = \"20 ms\"{keys} }}"
+        ))
+    }
+
+    fn loss(keys: &str) -> Result<LinkSpec, String> {
+        read(&format!("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\nloss = [\"1 %\", {{ kind = \"slots\", {keys} }}]"))
+    }
+
+    #[test]
+    fn slots_begin_at_seconds_12_27_42_and_57_where_nothing_else_is_said() {
+        let RateSpec::Slots(spec) = rate("").unwrap().rate else { panic!("slots") };
+        let clock = SlotClock { period: Time::from_secs(15), phase: Time::from_secs(12), time_of_day: None };
+        assert_eq!(spec.clock, clock);
+        assert_eq!((spec.every, spec.outage, spec.busy, spec.shaping), (Time::from_millis(20), None, None, None));
+    }
+
+    #[test]
+    fn the_time_of_day_of_a_link_is_that_of_all_its_processes() {
+        let text = format!(
+            "rate = {{ {RATE} }}\ntime_of_day = \"18.5 h\"\n\
+             delay = {{ kind = \"slots\", mean = \"10 ms\", sd = \"1 ms\", spikes = [{{ length = \"9 ms\", height = \"8 ms\", before = \"1 ms\" }}] }}\n\
+             loss = {{ kind = \"slots\", after = \"100 ms\" }}"
+        );
+        let spec = read(&text).unwrap();
+        let (RateSpec::Slots(rate), DelaySpec::Slots(delay), [LossSpec::Slots(loss)]) =
+            (&spec.rate, &spec.delay, &spec.loss[..])
+        else {
+            panic!("{spec:?}")
+        };
+        let at = Some(Time::from_secs(66_600));
+        assert_eq!([rate.clock.time_of_day, delay.clock.time_of_day, loss.clock.time_of_day], [at; 3]);
+        assert_eq!(delay.spikes[0].before, Time::from_millis(1));
+        let plain = LogNormal { median: Time::from_millis(9), sigma: 0.0, max: Time::from_millis(9) };
+        assert_eq!(delay.spikes[0].length, plain, "a plain time is the same in all slots");
+    }
+
+    #[test]
+    fn each_mistake_in_slots_names_its_line_and_its_fix() {
+        let of = |read: Result<LinkSpec, String>| read.unwrap_err();
+        assert_eq!(
+            of(rate(", period = \"14 s\"")),
+            "f.toml:1: slots of 14 s do not divide a minute; use one that does, such as 10 s, 15 s or 20 s: slots begin at the same seconds of each minute"
+        );
+        assert!(of(delay(", period = \"7 s\"")).starts_with("f.toml:2: slots of 7 s do not divide a minute"));
+        assert!(
+            of(loss("after = \"1 s\", period = \"90 s\"")).contains("out of range; use a value from 100 ms to 60 s")
+        );
+        assert!(
+            of(delay(", jitter = { body = { kind = \"normal\", sd = \"-1 ms\" } }")).contains("`delay.jitter.body.sd`")
+        );
+        assert!(of(rate(", ripple = \"-3 %\"")).contains("`rate.ripple`"));
+        assert!(of(rate(", ripple = \"120 %\"")).contains("`rate.ripple`"));
+        let outage = |keys: &str| of(rate(&format!(", outage = {{ {keys} }}")));
+        assert_eq!(
+            outage("length = \"14 s\", rise = \"2 s\""),
+            "f.toml:1: what happens at the begin of a slot takes up to 16 s, and a slot has 15 s; shorten it: it is over before the next slot begins"
+        );
+        assert_eq!(outage("rise = \"2 s\""), "f.toml:1: `rate.outage.length` is missing; add `length = ...` here");
+        assert!(outage("length = { median = \"2 s\", sigma = 1, max = \"1 s\" }")
+            .contains("`rate.outage.length.median` = 2 s"));
+        assert!(of(rate(", busy = { from = \"18 h\", to = \"25 h\", share = \"50 %\" }")).contains("`rate.busy.to`"));
+        assert_eq!(
+            of(rate(", busy = { from = \"23 h\", to = \"1 h\", share = \"50 %\", ramp = \"3 h\" }")),
+            "f.toml:1: busy hours of 7200 s do not go with a ramp of 10800 s; shorten the ramp, so that it fits into them and into the other hours"
+        );
+        let spike = |keys: &str| of(delay(&format!(", spikes = {{ height = \"9 ms\", {keys} }}")));
+        assert_eq!(
+            spike("length = \"9 ms\", after = \"1 ms\", before = \"1 ms\""),
+            "f.toml:2: `delay.spikes.before` stands beside `after`; keep one of them: a spike has one begin"
+        );
+        assert!(spike("length = \"9 s\", after = \"6 s\"").contains("takes up to 15 s"));
+        assert!(of(delay(", min = \"11 ms\""))
+            .contains("`delay.mean` = 10 ms is out of range; use a value from 11 ms to 20 ms"));
+        assert_eq!(
+            of(loss("after = \"0 s\"")),
+            "f.toml:3: `loss.after` and `before` are zero, so nothing is lost; make one of them longer"
+        );
+        assert!(of(loss("before = \"9 s\", after = \"8 s\"")).contains("takes up to 17 s"));
+        assert_eq!(
+            read("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\ntime_of_day = \"1 h\"").unwrap_err(),
+            "f.toml:3: `time_of_day` is given, and nothing here has slots; remove it, or give the rate, delay or loss `kind = \"slots\"`"
+        );
+        assert!(read(&format!("rate = {{ {RATE} }}\ndelay = \"1 ms\"\ntime_of_day = \"25 h\""))
+            .unwrap_err()
+            .contains("`time_of_day`"));
+    }
+}
