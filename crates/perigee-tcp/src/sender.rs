@@ -97,7 +97,7 @@ impl Sender {
             queue: SendQueue::default(),
             scoreboard: Scoreboard::default(),
             lost: LostEntries::default(),
-            rtt: RttEstimator::new(rto_min, config.rto_max.as_micros()),
+            rtt: RttEstimator::new(config.initial_rto.as_micros(), rto_min, config.rto_max.as_micros()),
             rate: RateSample::default(),
             recovery: Recovery::default(),
             rack: Rack::default(),

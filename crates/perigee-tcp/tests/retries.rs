@@ -66,6 +66,17 @@ fn with_four_linear_timeouts_it_fails_after_131_s_as_in_linux_since_6_5() {
 }
 
 #[test]
+fn with_an_initial_timeout_of_3_s_a_syn_is_repeated_after_3_s_and_twice_as_long_then() {
+    let config = Config { initial_rto: Time::from_secs(3), syn_retries: 2, ..Config::default() };
+    let (mut client, mut server) = endpoints(&config, &config);
+    let syn = sent(&mut client, Time::ZERO)[0];
+    assert_eq!(alone(&mut client), (vec![3.0, 9.0], 21.0));
+    server.on_segment(Time::ZERO, &syn, false);
+    sent(&mut server, Time::ZERO);
+    assert_eq!(alone(&mut server).0[..2], [3.0, 9.0]);
+}
+
+#[test]
 fn a_request_whose_syn_ack_is_not_answered_is_dropped_after_63_s_and_the_next_syn_is_welcome() {
     let (mut client, mut server) = endpoints(&Config::default(), &Config::default());
     let syn = sent(&mut client, Time::ZERO)[0];

@@ -5,7 +5,6 @@ use perigee_units::Time;
 
 use super::losses::TIMER_SLACK_US;
 use super::report::AckReport;
-use super::state::rtt::INITIAL_RTO_US;
 use super::state::timer::{OutstandingProbe, Timer};
 use super::Sender;
 
@@ -22,7 +21,7 @@ impl Sender {
         if !self.may_probe() {
             return false;
         }
-        let mut wait_us = INITIAL_RTO_US;
+        let mut wait_us = WAIT_WITHOUT_SAMPLE_US;
         if self.sk.srtt_us > 0 {
             let margin = if self.sk.packets_out == 1 { u64::from(self.rtt.rto_min_us()) } else { 2 * TIMER_SLACK_US };
             wait_us = u64::from(self.sk.srtt_us >> 2) + margin;
@@ -75,3 +74,6 @@ impl Sender {
         }
     }
 }
+
+/// Linux's `TCP_TIMEOUT_INIT`, the wait of a probe where no round trip was measured.
+const WAIT_WITHOUT_SAMPLE_US: u64 = 1_000_000;

@@ -61,6 +61,9 @@ settings! {
         report "slow start after idle", kernel sysctl("tcp_slow_start_after_idle");
     /// Pace every flow at its window's rate, as below Linux's fq queue; algorithms that need pacing always have it.
     pacing: bool = false, report "pacing of all flows", kernel Kernel::Other("`SO_MAX_PACING_RATE`");
+    /// Retransmission timeout before the first round trip is measured, that of a SYN and a SYN-ACK: 1 s (RFC 6298), 3 s in Linux before 3.1.
+    initial_rto: Time = (1 s) in (1 ms) to (120 s),
+        report "first retransmission timeout", kernel Kernel::Nothing;
     /// Smallest retransmission timeout.
     rto_min: Time = (200 ms) in (1 ms) to (120 s),
         report "smallest retransmission timeout", kernel sysctl("tcp_rto_min_us");

@@ -20,14 +20,15 @@ pub(crate) struct RttEstimator {
 }
 
 impl RttEstimator {
-    pub(crate) fn new(rto_min_us: u32, rto_max_us: u64) -> Self {
+    /// An estimator without a sample, whose timeout is the initial one.
+    pub(crate) fn new(initial_rto_us: u64, rto_min_us: u32, rto_max_us: u64) -> Self {
         Self {
             rttvar_us: 0,
             mdev_max_us: 0,
             round_end: 0,
             rto_min_us,
             rto_max_us,
-            rto_us: INITIAL_RTO_US.min(rto_max_us),
+            rto_us: initial_rto_us.min(rto_max_us),
             min: WindowedMin::default(),
             latest: None,
         }
@@ -125,8 +126,6 @@ impl WindowedMin {
     }
 }
 
-/// RFC 6298, (2.1).
-pub(crate) const INITIAL_RTO_US: u64 = 1_000_000;
 /// Linux's `tcp_min_rtt_wlen`.
 const MIN_RTT_WINDOW_MS: u32 = 300_000;
 
@@ -136,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_constant_delay_gives_that_delay_and_a_timeout_of_it_plus_the_minimum() {
-        let (mut sk, mut rtt) = (TcpSock::new(1448, 10), RttEstimator::new(200_000, 120_000_000));
+        let (mut sk, mut rtt) = (TcpSock::new(1448, 10), RttEstimator::new(1_000_000, 200_000, 120_000_000));
         for round in 0..200 {
             rtt.on_sample(&mut sk, 600_000, round * 10 + 1, round * 10 + 10);
         }
