@@ -78,7 +78,8 @@ def source_table(name: str) -> str:
     meaning = meanings(name)
     sources = ((metric, metric.source) for metric in METRICS.values() if metric.source and metric.source[0] == name)
     return rows(
-        ["metric", "in reports", "unit", "better", "meaning"], (row(m, meaning[column]) for m, (_, column) in sources)
+        ["metric", "in reports", "unit", "better", "meaning"],
+        (row(m, meaning.get(column) or f"`{column}`, of the columns.") for m, (_, column) in sources),
     )
 
 

@@ -36,7 +36,7 @@ def plots_of(context: Context, choice: Choice) -> list[Plot]:
     if choice.figure not in FIGURES:
         raise _unknown("figure", choice.figure, list(FIGURES))
     metrics = [metric(name, numeric(context.rows)) for name in choice.metrics or ("goodput_mbps",)]
-    groups = _with_values(context, metrics)
+    groups = _with_values(context, metrics, choice.flows)
     _, make = FIGURES[choice.figure]
     made = make(context, groups, metrics, choice)
     if not made:
@@ -44,9 +44,11 @@ def plots_of(context: Context, choice: Choice) -> list[Plot]:
     return made
 
 
-def _with_values(context: Context, metrics: Sequence[Metric]) -> list[Group]:
-    """Return the groups to draw: of bulk transfers, else of the kind of flows that has the first metric."""
+def _with_values(context: Context, metrics: Sequence[Metric], flows: Sequence[str]) -> list[Group]:
+    """Return the groups to draw: of the flows named, else of bulk transfers or the kind that has the first metric."""
     candidates = [context.drawn, *(context.groups_of(kind) for kind in OTHERS)]
+    if flows:
+        candidates = [context.groups_named(flows)]
     for groups in candidates:
         kept = [group for group in groups if not group.flows.is_empty()]
         if any(context.with_metric(group, metrics[0].name)[metrics[0].name].count() for group in kept):

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from perigee.errors import InputError
 from perigee.report.charts.sample import Sample
 from perigee.report.factors import ALGORITHM, FLOW, Factor, Level, factor, independent, of_group
 from perigee.report.names import distinct
@@ -159,6 +160,19 @@ class Context:
         """Return groups of all flows of these kinds (`request`, `udp`, `ping`), in order."""
         wanted = self.rows.filter(pl.col("kind").is_in(kinds))
         return self._grouped(wanted) if not wanted.is_empty() else []
+
+    def groups_named(self, names: Sequence[str]) -> list[Group]:
+        """Return groups of the flows of these names, in order; a name stands for all of a `count` too.
+
+        Raises:
+            InputError: there is no such flow.
+        """
+        base = self.rows["flow"].str.replace(r"\.\d+$", "")
+        there = [*base.unique(maintain_order=True), *self.rows["flow"].unique(maintain_order=True)]
+        if unknown := [name for name in names if name not in there]:
+            listed = ", ".join(dict.fromkeys(there))
+            raise InputError(f"flows = {unknown[0]}: there is no such flow in these results; there are {listed}")
+        return self._grouped(self.rows.filter(base.is_in(names) | pl.col("flow").is_in(names)))
 
     @functools.cached_property
     def _alone(self) -> pl.DataFrame:

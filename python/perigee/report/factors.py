@@ -98,6 +98,8 @@ def factor(name: str, key: str, levels: Sequence[Level], unit: str = "") -> Fact
         ('Queue of sat (MB)', [0.3, 3.0])
         >>> factor("point.size", "flow.size", [Level("a"), Level("b")]).title
         'Size'
+        >>> factor("point.bdp", "links.sat.down.queue.bdp", [Level("0.2", 0.2), Level("1", 1.0)]).heading
+        'Queue of sat.down (BDP)'
     """
     ordered = tuple(levels)
     numbers = [level.number for level in ordered]
@@ -110,8 +112,9 @@ def factor(name: str, key: str, levels: Sequence[Level], unit: str = "") -> Fact
         ordered = tuple(replace(level, number=(level.number or 0.0) / per) for level in ordered)
     else:
         ordered, unit = tuple(Level(level.text) for level in ordered), ""
-    title, word = _words(key)
-    return Factor(name, key, title, word, unit, ordered)
+    is_share_of_bdp = key.endswith(".bdp") and all(level.number is not None for level in ordered)
+    title, word = _words(key.removesuffix(".bdp") if is_share_of_bdp else key)
+    return Factor(name, key, title, word, "BDP" if is_share_of_bdp else unit, ordered)
 
 
 def of_group(key: str, text: str) -> str:
@@ -154,6 +157,9 @@ def _words(key: str) -> tuple[str, str]:
         return f"Congestion control of {parts[1]}", f"{parts[1]} by"
     if last == "profile" and len(parts) == 3:
         return f"Profile of {parts[1]}", ""
+    if parts[0] == "links" and len(parts) > 3 and parts[2] in ("down", "up"):
+        process = " ".join(parts[3:])
+        return f"{_capital(process)} of {parts[1]}.{parts[2]}", f"{parts[1]} {parts[2]} {process}"
     if parts[0] in ("links", "flows") and len(parts) == 3:
         return f"{_capital(last)} of {parts[1]}", f"{parts[1]} {last}"
     words = " ".join(parts[1:] if parts[0] in ("flow", "flows", "link", "links", "hosts") and len(parts) > 1 else parts)

@@ -79,6 +79,11 @@ FIGURE = (
     ),
     Key("hue", "key", '""', 'What has a colour each. Without it: the algorithm; `"none"` for none.'),
     Key("facet", "list of keys", "[]", "What has panels each: first the columns, then the rows, then figures."),
+    Key(
+        "flows", "list of flows", "[]",
+        "Names of the flows that it shows; a name stands for all of a `count` too. Without it: transfers, or the first "
+        "kind of flows that has the metric.",
+    ),
 )  # fmt: skip
 """A `[[figure]]` of `report.toml`."""
 

@@ -39,6 +39,8 @@ class Choice:
         hue: what has a colour each; empty: the algorithm, or what suits; `none`.
         facets: what has panels: first the columns, then the rows, then figures of their own; all that varies and is
             not named comes after these.
+        flows: names of the flows it shows; a name stands for all of a `count` too. Empty: transfers, or what else has
+            the metric.
     """
 
     figure: str
@@ -46,6 +48,7 @@ class Choice:
     x: tuple[str, ...] = ()
     hue: str = ""
     facets: tuple[str, ...] = ()
+    flows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -316,6 +319,7 @@ def _figure(table: _Table) -> Choice:
         x=table.texts("x"),
         hue=table.text("hue", ""),
         facets=table.texts("facet"),
+        flows=table.texts("flows"),
     )
     table.end()
     return found

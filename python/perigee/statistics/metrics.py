@@ -32,7 +32,7 @@ class Metric:
         of_means: the value of a group is the ratio of the means, not the mean of the flows' ratios; it then has neither
             a spread nor a test, which would be those of another quantity.
         expression: for arithmetic over columns: what it computes, of each flow.
-        source: for what another table has a row per flow of: the table and its column.
+        source: for what another table has a row per flow of: the table, and its column or arithmetic over its columns.
     """
 
     name: str
@@ -86,6 +86,8 @@ METRICS = {
         Metric("mouth_to_ear_ms", "Delay from mouth to ear", "ms", 0, False, source=("voice", "mouth_to_ear_ms")),
         Metric("voice_delay_ms", "One-way delay of speech", "ms", 0, False, source=("voice", "delay_mean_ms")),
         Metric("voice_jitter_ms", "Jitter of speech", "ms", 2, False, source=("voice", "jitter_mean_ms")),
+        Metric("voice_lost_percent", "Speech that was lost on its way", "%", 3, False,
+               source=("voice", "100 * lost_packets / sent_packets")),
         Metric("unplayed_percent", "Speech that was not played", "%", 2, False, source=("voice", "unplayed_percent")),
     )
 }  # fmt: skip
@@ -230,7 +232,7 @@ def with_metric(flows: pl.DataFrame, name: str, results: Results) -> pl.DataFram
 def _from_table(flows: pl.DataFrame, wanted: Metric, table: str, column: str, results: Results) -> pl.DataFrame:
     if not results.has(table):
         return flows.with_columns(pl.lit(None, pl.Float64).alias(wanted.name))
-    rows = results.table(table).select("run", "flow", pl.col(column).alias(wanted.name))
+    rows = results.table(table).select("run", "flow", parse(column).value.alias(wanted.name))
     return flows.join(rows, on=["run", "flow"], how="left", maintain_order="left")
 
 

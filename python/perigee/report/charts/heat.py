@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -60,7 +61,11 @@ def heat(sample_: Sample, metric: Metric, axes: tuple[Factor, Factor], panel: Fa
         draw(one, there[column], (x, y), norm, metric, room_in=wide)
     laid.label(x.heading, [y.heading])
     bar = laid.figure.colorbar(
-        ScalarMappable(norm, COLOURS), ax=list(laid.panels.values()), label=metric.heading, pad=0.02, aspect=30
+        ScalarMappable(norm, COLOURS),
+        ax=list(laid.panels.values()),
+        label=textwrap.fill(metric.heading, 30),
+        pad=0.02,
+        aspect=30,
     )
     plain_numbers(bar.ax.yaxis)
     bar.outline.set_visible(False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What each link was offered, delivered and dropped, and the queue of the main one."""
+"""What each link was offered, delivered and dropped, and the queue of the main one over time."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from perigee.report.charts.grid import grid
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.panels import Panel
+from perigee.report.sections import link_sweep
 from perigee.report.sections.representative import DENSE
 from perigee.report.style import from_zero, plain_numbers
 from perigee.statistics.metrics import largest, mean, sample_of
@@ -30,12 +31,15 @@ REASONS = (
 
 
 def section(context: Context) -> Section | None:
-    """Return a table of all links and a figure of the main link's queue."""
+    """Return a table of all links, and of the main link its queue over time and its means over what varies."""
     if not context.results.has("links"):
         return None
     names = context.results.table("links")["link"].unique().sort().to_list()
     main = context.main_link or names[0]
-    blocks: list[Block] = [_table(context, [main], "links-main", f"{main}: means over runs; drops in % of the packets")]
+    blocks: list[Block] = [
+        *link_sweep.blocks(context, main),
+        _table(context, [main], "links-main", f"{main}: means over runs; drops in % of the packets"),
+    ]
     if context.results.has("series"):
         blocks.append(_queue(context, main))
     others = [name for name in names if name != main]

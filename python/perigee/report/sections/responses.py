@@ -16,6 +16,9 @@ from perigee.statistics.metrics import RESPONSES, metric
 
 KINDS = ("transactions", "web")
 
+MOST_OPEN_ROWS = 60
+"""A table of more rows is folded."""
+
 
 def section(context: Context) -> Section | None:
     """Return a table of the response times of populations per group and size, and their mean over what varies."""
@@ -41,6 +44,7 @@ def section(context: Context) -> Section | None:
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None),
         words=(1,),
+        folded=len(rows) > MOST_OPEN_ROWS,
     )
     return Section("responses", "Response times of users", [*_over_what_varies(context), table])
 

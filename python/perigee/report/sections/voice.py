@@ -12,7 +12,15 @@ from perigee.report.panels import roles
 from perigee.report.sections import sweep
 from perigee.statistics.metrics import Metric, mean, metric
 
-COLUMNS = ("voice_delay_ms", "voice_jitter_ms", "unplayed_percent", "mouth_to_ear_ms", "r_factor", "mos")
+COLUMNS = (
+    "voice_delay_ms",
+    "voice_jitter_ms",
+    "voice_lost_percent",
+    "unplayed_percent",
+    "mouth_to_ear_ms",
+    "r_factor",
+    "mos",
+)
 """The metrics of the table."""
 
 
