@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The study wu-2008 at its small size, and what its report needs: figures of named flows, the link over what varies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.colors import to_hex
+
+from conftest import ROOT, Perigee, environment
+from forked import MODULE, Forked
+from perigee.errors import InputError
+from perigee.report.choice import plots_of
+from perigee.report.context import Context
+from perigee.report.model import Plot
+from perigee.report.sections import link_sweep
+from perigee.report.settings import Choice
+from perigee.report.style import styled
+from perigee.statistics.metrics import metric, with_metric
+from perigee.store.results import Results
+
+ALGORITHMS = ["cubic", "reno"]
+QUEUES = [0.05, 1.0]
+
+
+@pytest.fixture(scope="module")
+def ran(forked: Forked, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wu")
+    out = folder / "out"
+    varied = ("--vary", "flows.fast.cc=cubic,reno", "--vary", "links.satellite.down.queue.bdp=0.05,1")
+    command = (MODULE, "run", str(ROOT / "studies" / "wu-2008"), "--reduced", *varied, "--out", str(out))
+    done = forked.run(list(command), folder, environment(), timeout=100)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_every_flow_of_the_study_is_there_in_every_run(ran: Path) -> None:
+    flows = Results(ran).table("flows")
+    names = ["web", "web-back", "probe", "voice", "ftp", "hftp", *(f"fast.{one}" for one in (1, 2, 3, 4))]
+    assert flows["flow"].to_list() == names * 4
+    assert (flows["outcome"] == "completed").all()
+    # The first timeout of the day, 3 s, is longer than the round trip: no SYN of a probe is sent twice without need.
+    probes = flows.filter(pl.col("flow") == "probe")
+    assert (probes["rto_count"] < 0.5 * 280).all()
+
+
+def test_the_report_shows_every_measure_of_the_study(ran: Path, perigee: Perigee) -> None:
+    done = perigee("report", ran, "--format", "html,csv")
+    assert done.returncode == 0, done.stderr
+    files = ran / "report-files"
+    shown = pl.concat([pl.read_csv(path) for path in files.glob("lines*.csv")], how="diagonal_relaxed")
+    sizes = [f"response_{2**power}_b_ms" for power in range(10, 18)]
+    voice = ["voice_delay_ms", "voice_jitter_ms", "voice_lost_percent"]
+    link = ["link_utilisation_percent", "link_dropped_percent", "link_queue_mb"]
+    for name in [*sizes, *voice, *link, "steady_goodput_mbps"]:
+        assert shown.filter(pl.col("quantity") == name).height >= 4, name
+    of_ftp = shown.filter((pl.col("quantity") == "steady_goodput_mbps") & (pl.col("flow") == "ftp"))
+    assert set(of_ftp["point.cc"].to_list()) == {"Cubic", "Reno"}
+
+
+def test_flows_that_do_not_vary_are_coloured_by_the_algorithm_beside_them(ran: Path) -> None:
+    with styled():
+        context = Context(Results(ran))
+        (made,) = plots_of(context, Choice("lines", ("steady_goodput_mbps",), flows=("hftp",)))
+        axes = made.figure.axes[0]
+        colours = {to_hex(line.get_color()) for line in axes.lines if np.size(line.get_xdata()) == 2}
+    assert len(colours) == 2
+    assert axes.get_xlabel() == "Queue of satellite.down (BDP)"
+
+
+def test_a_name_stands_for_all_flows_of_a_count(ran: Path) -> None:
+    context = Context(Results(ran))
+    names = {str(group.rows["flow"][0]) for group in context.groups_named(["fast"])}
+    assert names == {"fast.1", "fast.2", "fast.3", "fast.4"}
+    assert {str(group.rows["flow"][0]) for group in context.groups_named(["fast.2"])} == {"fast.2"}
+    with pytest.raises(
+        InputError, match=r"flows = fats: there is no such flow in these results; there are web, web-back"
+    ):
+        context.groups_named(["fats"])
+
+
+def test_the_link_is_measured_in_the_steady_phase_of_a_flow(ran: Path) -> None:
+    results = Results(ran)
+    with styled():
+        made = link_sweep.blocks(Context(results), "satellite.down")
+    data = next(one.data for one in made if isinstance(one, Plot) and one.name == "lines")
+    assert data is not None
+    flow = results.table("flows").filter((pl.col("flow") == "ftp") & (pl.col("run") == 0)).row(0, named=True)
+    until = flow["start_s"] + flow["duration_s"]
+    links = results.table("links").filter(
+        (pl.col("run") == 0) & (pl.col("link") == "satellite.down") & (pl.col("t_s") <= until)
+        & (pl.col("t_s") > until - flow["steady_s"])
+    )  # fmt: skip
+    first = data.filter((pl.col("point.cc") == "Cubic") & (pl.col("point.bdp_number") == 0.05))
+    value = {row["quantity"]: row["mean"] for row in first.iter_rows(named=True)}
+    of = {name: links[name].to_numpy().astype(float) for name in links.columns if links[name].dtype.is_numeric()}
+    dropped = 100 * of["dropped_queue_full_packets"].sum() / of["offered_packets"].sum()
+    assert value["link_dropped_percent"] == pytest.approx(dropped)
+    assert value["link_queue_mb"] == pytest.approx(of["queue_bytes"].mean() / 1e6)
+    carried = 8e-6 * of["delivered_bytes"].sum() / (8.0 * links.height)
+    assert value["link_utilisation_percent"] == pytest.approx(100 * carried, rel=0.02)
+
+
+def test_lost_speech_is_a_share_of_the_packets_that_are_measured(ran: Path) -> None:
+    results = Results(ran)
+    flows = with_metric(results.table("flows").filter(pl.col("kind") == "voice"), "voice_lost_percent", results)
+    voice = results.table("voice")
+    wanted = (100 * voice["lost_packets"] / voice["sent_packets"]).to_list()
+    assert flows["voice_lost_percent"].to_list() == pytest.approx(wanted)
+    assert metric("voice_lost_percent").heading == "Speech that was lost on its way (%)"
