@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The comparison with ns-2: what is read of its output and of our results, and what is said where there is no ns-2."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from conftest import ROOT, Perigee, environment
+from perigee.store.results import Results
+
+FOLDER = ROOT / "validation" / "ns2"
+
+
+@pytest.fixture(scope="module")
+def compare() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("compare", FOLDER / "compare.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["compare"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_only_what_came_after_the_warm_up_counts(compare: ModuleType) -> None:
+    lines = [
+        "probe 1024 29.9 9000", "probe 1024 30.0 2000", "probe 1024 40.0 3000", "probe 65536 41.0 8000",
+        "link 25000000 40000 200", "flow fast.1 1000", "flow fast.4 3000", "flow ftp 10", "flow hftp 500", "cpu 12.5",
+    ]  # fmt: skip
+    call = [
+        "+ 29.0 4 1 exp 218 ------- 0 4.0 5.0 1 10", "r 29.6 2 5 exp 218 ------- 0 4.0 5.0 1 10",
+        "+ 30.0 4 1 exp 218 ------- 0 4.0 5.0 2 11", "- 30.0 4 1 exp 218 ------- 0 4.0 5.0 2 11",
+        "r 30.01 4 1 exp 218 ------- 0 4.0 5.0 2 11", "+ 30.59 2 5 exp 218 ------- 0 4.0 5.0 2 11",
+        "r 30.6 2 5 exp 218 ------- 0 4.0 5.0 2 11", "+ 31.0 4 1 exp 218 ------- 0 4.0 5.0 3 12",
+        "r 31.01 4 1 exp 218 ------- 0 4.0 5.0 3 12", "+ 69.0 4 1 exp 218 ------- 0 4.0 5.0 4 13",
+    ]  # fmt: skip
+    found = compare.read_ns2(lines, call)
+    assert found.response_ms == {1024: 2500.0, 65536: 8000.0}
+    assert (found.utilisation_percent, found.dropped_percent, found.cpu_s) == (50.0, 0.5, 12.5)
+    assert found.fast_mbps == pytest.approx(4000 * 1448 * 8e-6 / 40)
+    assert found.hftp_mbps == pytest.approx(500 * 1448 * 8e-6 / 40)
+    assert found.voice_delay_ms == pytest.approx(600)
+    assert found.voice_lost_percent == 50.0, "one of two: what left in the last three seconds may be on its way"
+
+
+def test_the_same_values_come_of_the_simulators_results(compare: ModuleType, perigee: Perigee, tmp_path: Path) -> None:
+    done = perigee("run", FOLDER / "cell.toml", "--reduced", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    found = compare.read_run(Results(tmp_path / "out"), 0, 1.0)
+    assert sorted(found.response_ms) == [1024 << power for power in range(8)]
+    assert all(value > 2080 for value in found.response_ms.values()), "two round trips at least"
+    assert found.voice_delay_ms > 520
+    assert 50 < found.utilisation_percent < 100.5
+    assert 0 < found.fast_mbps + found.hftp_mbps < 10
+    page = compare.page({("reno", 0.2): found}, {("reno", 0.2): [found, found]})
+    assert page.count("| reno | 0.2 BDP |") == 3
+    assert compare.EXPLAINED in page
+
+
+def test_without_ns2_it_says_so_and_writes_nothing(tmp_path: Path) -> None:
+    env = environment() | {"PATH": str(tmp_path)}
+    page = ROOT / "docs" / "models" / "validation-ns2.md"
+    before = page.read_bytes()
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "compare.py")], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "validate-ns2: skipped: there is no `ns` here; `apt-get install ns2` brings it"
+    assert page.read_bytes() == before
+    assert list(tmp_path.iterdir()) == []
