@@ -27,7 +27,7 @@ CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Ca
 .PHONY: help setup study gallery test torture lint bench bench-long bench-analyze bench-kernel bench-emu clean bench-packages validate validate-ns2 wheel
 
 help: ## this menu
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 
 setup: .venv/core.made ## packages, Rust, virtual environment, Python module; done by the others when needed
 
