@@ -262,7 +262,8 @@ mod tests {
         let (sockets, _) = using(|_| true).unwrap();
         let found = sockets.iter().find(|socket| socket.local == local && socket.peer == peer).unwrap();
         assert_eq!((found.state, found.pid), ("ESTABLISHED", Some(std::process::id())));
-        assert!(found.cwnd_packets >= 2 && !found.cc.is_empty(), "{found:?}");
+        // With what window a connection begins is up to the congestion control, which tests beside this one may have set.
+        assert!((1..1000).contains(&found.cwnd_packets) && !found.cc.is_empty(), "{found:?}");
         let listening = sockets.iter().find(|socket| socket.state == "LISTEN" && socket.local == peer);
         assert!(listening.is_some());
     }

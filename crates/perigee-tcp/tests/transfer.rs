@@ -44,6 +44,27 @@ fn slow_start_doubles_the_window_each_round_trip() {
 }
 
 #[test]
+fn without_byte_counting_delayed_acknowledgements_slow_the_start() {
+    let path = Path { rate: Rate::from_mbps(1000.0), queue_bytes: 100_000_000, ..Path::default() };
+    let windows = |abc| {
+        let config = Config { abc, quick_acks: false, ..Config::default() };
+        let mut transfer = Transfer::new(&path, &config, "reno");
+        transfer.sender.write(u64::MAX);
+        transfer.open();
+        let after = |round: u64| {
+            transfer.run(Time::from_millis(350 + 100 * round), |_| false);
+            transfer.sender.info().cwnd
+        };
+        (0..5).map(after).collect::<Vec<_>>()
+    };
+    assert_eq!(windows(true), [20, 40, 80, 160, 320]);
+    // An acknowledgement for two segments: half as much more in a round trip, where one more segment may wait for the next round.
+    let slow = windows(false);
+    assert_eq!(slow[0], 15);
+    assert!(slow.windows(2).all(|pair| pair[1].abs_diff(pair[0] + pair[0] / 2) <= 1), "{slow:?}");
+}
+
+#[test]
 fn one_lost_segment_is_repaired_by_one_retransmission_without_a_timeout() {
     let transfer = finished(&Path::default(), &Config::default(), "reno", 300 * MSS, &[60]);
     let info = transfer.sender.info();

@@ -273,7 +273,7 @@ impl Sender {
             self.reduce_cwnd(self.rate.acked_sacked, self.rate.losses as u32, report.advanced);
         } else if self.may_raise_cwnd(report) {
             let acked = self.rate.acked_sacked;
-            self.sk.cong_avoid(ack, acked);
+            self.sk.cong_avoid(ack, if self.settings.abc { acked } else { acked.min(1) });
             self.sk.snd_cwnd_stamp = self.jiffies();
         }
         if self.sk.in_slow_start() || self.is_paced() {

@@ -48,6 +48,9 @@ settings! {
     frto: bool = true, report "forward RTO recovery", kernel sysctl_on("tcp_frto", 2);
     /// Proportional rate reduction (RFC 6937); off: the window is halved at once (RFC 6582).
     prr: bool = true, report "proportional rate reduction", kernel Kernel::Nothing;
+    /// Appropriate byte counting (RFC 3465): an acknowledgement opens the window by the segments it acknowledges; off: by one,
+    /// however many they are, as in Linux before 3.13.
+    abc: bool = true, report "appropriate byte counting", kernel Kernel::Nothing;
     /// Delay acknowledgements (RFC 5681, 4.2); off: acknowledge each segment.
     delayed_acks: bool = true, report "delayed ACKs", kernel Kernel::Nothing;
     /// Longest delay of an acknowledgement.
