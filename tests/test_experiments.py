@@ -175,7 +175,10 @@ def test_a_mistake_in_the_settings_of_a_chapter_is_named(carried_out: Path) -> N
     published = carried_out / "results" / "study" / "published.toml"
     published.write_text('source = "a book"\n')
     try:
-        with pytest.raises(InputError, match=r"published\.toml: is for studies without experiments"):
+        with pytest.raises(
+            InputError,
+            match=r"published\.toml: the study has experiments",
+        ):
             assemble(Results(carried_out / "results"))
     finally:
         published.unlink()
@@ -198,6 +201,27 @@ def test_variants_stand_for_the_algorithms_of_their_flow_and_vary_for_others(tmp
     (hue,) = (one for one in spike.factors(datagrams) if one.is_algorithm)
     assert {text: one.color for text, one in spike.looks(hue).items()} == colours
     assert spike.varied["way"] == names
+
+
+def test_what_is_wrong_beside_a_study_of_experiments_is_named_before_a_run(tmp_path: Path, perigee: Perigee) -> None:
+    study, report, published = (tmp_path / name for name in ("study.toml", "report.toml", "published.toml"))
+    for text, beside, content, said in (
+        (STUDY, report, "[experiments.spice]\n", "report.toml:1: the study has no experiment `spice`; it has alone"),
+        (STUDY, published, 'source = "a book"\n', "published.toml: the study has experiments, and published"),
+        ("name = \n", report, "[experiments.alone]\n", "study.toml: "),
+        ('experiments = ["x"]\n', report, "[experiments.alone]\n", "no experiment `alone`; it has none"),
+    ):
+        study.write_text(text)
+        beside.write_text(content)
+        done = perigee("run", ".", "--out", "results")
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+        assert not (tmp_path / "results").exists()
+        beside.unlink()
+
+
+def test_a_figure_that_an_experiment_cannot_have_is_refused_with_its_name(carried_out: Path) -> None:
+    with pytest.raises(InputError, match=r"experiment `alone`: .*; --experiment chooses those that are drawn"):
+        assemble(Results(carried_out / "results"), [Choice("lines", x=("rate",))])
 
 
 def test_the_campaign_over_skyplex_has_its_link_and_its_experiments_at_reduced_size(tmp_path: Path) -> None:

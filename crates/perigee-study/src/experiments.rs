@@ -51,6 +51,9 @@ pub(crate) fn chosen<'a>(
             Content::Text(text) => text.split(',').map(str::trim).collect(),
             _ => items_of(&given).iter().map(|item| text_of(item).unwrap_or_default()).collect(),
         };
+        if listed.is_empty() {
+            return Err(StrictError::new(&origin, "names no experiment", "write names, with commas between them"));
+        }
         for name in listed {
             if !all.iter().any(|one| one.name == name) {
                 let message = "the study has no such experiment";

@@ -12,7 +12,7 @@ use crate::keys::{MAX_RUNS, STUDY};
 use crate::outside::Outside;
 use crate::overrides::Overrides;
 use crate::read::{draft, Draft};
-use crate::reader::{clip, entries_of, items_of, json_of, text_of, value};
+use crate::reader::{clip, entries_of, items_of, json_of, name, text_of, value};
 use crate::values::split_values;
 
 /// What one point of the plan sets: key paths and values.
@@ -391,6 +391,11 @@ fn is_of_variants(name: &str, node: &Node) -> bool {
 
 /// Takes the names out of variants.
 fn variants(axis: &str, choices: &mut [Choice], node: &Node) -> Result<Vec<String>, StrictError> {
+    name(&Node { content: Content::Text(axis.to_owned()), origin: node.origin.clone() }, "the key of variants")?;
+    if RESERVED.contains(&axis) {
+        let message = format!("`{axis}` cannot be the key of variants: results have it");
+        return Err(StrictError::new(&node.origin, message, "choose another, as `sender`"));
+    }
     let mut names: Vec<String> = Vec::new();
     for (choice, table) in choices.iter_mut().zip(items_of(node)) {
         let error = |origin: &Origin, message: String, fix: &str| Err(StrictError::new(origin, message, fix));
@@ -398,16 +403,16 @@ fn variants(axis: &str, choices: &mut [Choice], node: &Node) -> Result<Vec<Strin
             let message = format!("a variant of `vary.{}` has no `name`", clip(axis));
             return error(&table.origin, message, "add name = \"...\"");
         };
-        let (_, name) = choice.remove(place);
-        match text_of(&name) {
+        let (_, given) = choice.remove(place);
+        match text_of(&given) {
             Some(name) if !name.is_empty() && !names.iter().any(|other| other == name) => names.push(name.to_owned()),
             Some(name) => {
                 let message = format!("`vary.{}` has the name \"{}\" twice, or it is empty", clip(axis), clip(name));
                 return error(&table.origin, message, "give each its own name");
             }
             None => {
-                let message = format!("`vary.{}` has {} as a name", clip(axis), name.kind());
-                return error(&name.origin, message, "write name = \"...\"");
+                let message = format!("`vary.{}` has {} as a name", clip(axis), given.kind());
+                return error(&given.origin, message, "write name = \"...\"");
             }
         }
     }
@@ -451,6 +456,8 @@ fn refuse_twice(values: &[Node], path: &str, origin: &Origin) -> Result<(), Stri
     }
 }
 
+/// What results call the algorithm, the flow and the experiment of a row: no key of variants.
+const RESERVED: [&str; 3] = ["cc", "flow", "experiment"];
 /// The key of `[vary]` under which several paths vary together.
 const LINKED: &str = "linked";
 /// Most `[[links]]`, `[[routes]]` and `[[flows]]`, each.

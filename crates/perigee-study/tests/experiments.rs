@@ -104,6 +104,10 @@ fn only_the_named_experiments_are_carried_out() {
     let error = plan(&two(), &["experiments=loses"], false).unwrap_err().to_string();
     assert!(error.starts_with("--experiment loses: the study has no such experiment; "), "{error}");
     assert!(error.contains("losses"), "{error}");
+    for none in ["3", "[]", "{}"] {
+        let error = plan(&two(), &[&format!("experiments={none}")], false).unwrap_err().to_string();
+        assert_eq!(error, format!("--experiment {none}: names no experiment; write names, with commas between them"));
+    }
     let error = plan(SMALL, &["experiments=losses"], false).unwrap_err().to_string();
     assert!(error.ends_with("it has none: leave the option out"), "{error}");
 }
@@ -132,6 +136,8 @@ fn variants_have_names_of_their_own() {
         ("no ping", "plain", "`vary.way` has the name \"plain\" twice, or it is empty; give each its own name"),
         ("name = \"plain\", ", "", "a variant of `vary.way` has no `name`; add name = \"...\""),
         ("\"no ping\"", "3", "`vary.way` has an integer as a name; write name = \"...\""),
+        ("way = [", "cc = [", "`cc` cannot be the key of variants: results have it; choose another, as `sender`"),
+        ("way = [", "\"a way\" = [", "`the key of variants` = `a way` is not a name"),
         ("{ name = \"no ping\", \"flows.echo.count\" = 0 }", "3", "`vary.way` holds an integer; write tables"),
     ] {
         let error = error(from, to);

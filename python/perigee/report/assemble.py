@@ -33,9 +33,7 @@ def assemble(results: Results, figures: Sequence[Choice] = (), experiments: Sequ
         InputError: there is no such experiment, or a file beside the study is wrong.
     """
     context = Context(results)
-    if (names := experiments or results.experiments) and context.published:
-        raise InputError("published.toml: is for studies without experiments; take it out of the folder `study`")
-    chapters = [_chapter(results.of_experiment(name), name, figures) for name in names]
+    chapters = [_chapter(results.of_experiment(name), name, figures) for name in experiments or results.experiments]
     manifest = results.manifest
     flows = results.table("flows")
     rounds = flows["round"].n_unique()
@@ -77,7 +75,16 @@ def _chapter(results: Results, name: str, figures: Sequence[Choice]) -> Chapter:
 
 
 def _sections(context: Context, figures: Sequence[Choice]) -> list[Section]:
-    return [sections.chosen.of(context, figures)] if figures else sections.build(context)
+    if not figures:
+        return sections.build(context)
+    try:
+        return [sections.chosen.of(context, figures)]
+    except InputError as error:
+        if not context.results.experiment:
+            raise
+        raise InputError(
+            f"experiment `{context.results.experiment}`: {error}; --experiment chooses those that are drawn"
+        ) from error
 
 
 def notes(context: Context) -> list[str]:

@@ -230,7 +230,7 @@ class BesideStudy:
     """
 
     def __init__(self, study: StudyFile) -> None:
-        self._study = study.path
+        self._study = study
         self._folder = study.path.parent
         self._texts = study.companions()
 
@@ -247,7 +247,10 @@ class BesideStudy:
 
     def declared_experiments(self) -> list[str]:
         """Return the names of the study's experiments, see `Kept.declared_experiments`."""
-        return experiments_in(tomllib.loads(self._study.read_text("utf-8")))
+        try:
+            return experiments_in(tomllib.loads(self._study.text))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{self._study.path}: {error}; correct the TOML there") from error
 
 
 def check_beside(study: StudyFile) -> None:
@@ -335,6 +338,8 @@ def published(results: Kept) -> Published | None:
     if kept is None:
         return None
     table = _Table.parse(*kept, keys.PUBLISHED)
+    if results.declared_experiments():
+        raise table.error("", "the study has experiments, and published numbers are of studies without; take it out")
     found = Published(
         source=table.text("source"),
         work=_work(table),

@@ -30,7 +30,9 @@ def experiments_in(study: Mapping[str, Any]) -> list[str]:
         >>> experiments_in({"experiments": [{"name": "alone"}, {"name": "spike"}]})
         ['alone', 'spike']
     """
-    return [one["name"] for one in study.get("experiments", [])]
+    listed = study.get("experiments")
+    names = (one.get("name") for one in (listed if isinstance(listed, list) else []) if isinstance(one, dict))
+    return [name for name in names if isinstance(name, str)]
 
 
 class Results:
