@@ -11,12 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import ROOT, environment
+from perigee.engines import runner
 from perigee.engines.contract import Output, Progress
 from perigee.engines.job import Job
 from perigee.engines.runner import carry_out
@@ -81,6 +83,27 @@ def test_an_interrupt_keeps_what_is_done_and_says_how_much(study: Path, tmp_path
         carry_out(job(study, tmp_path / "out", SyntheticEngine(3, pause_s=0.05), workers=1), stop)
     assert caught.value.exit_code == 130
     assert carry_out(job(study, tmp_path / "out")).resumed >= 4
+
+
+def test_an_interrupt_is_not_raised_while_locks_of_the_workers_may_be_held(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_whole: list[bool] = []
+
+    def interrupted(waiting: set[Any], **more: Any) -> Any:
+        left_whole.append(False)
+        os.kill(os.getpid(), signal.SIGINT)
+        done = wait(waiting, **more)
+        left_whole[-1] = True
+        return done
+
+    monkeypatch.setattr(runner, "wait", interrupted)
+    with pytest.raises(InterruptedRunError, match="of 12 runs are kept in"):
+        carry_out(job(study, tmp_path / "out", SyntheticEngine(3, pause_s=0.05), workers=2))
+    assert left_whole == [True]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    monkeypatch.undo()
+    assert carry_out(job(study, tmp_path / "out")).runs == 12
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

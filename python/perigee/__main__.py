@@ -9,26 +9,25 @@ from __future__ import annotations
 
 import signal
 import sys
-from types import FrameType
 from typing import NoReturn
 
 from perigee.errors import EXIT_INTERRUPTED
+from perigee.interrupts import SIGNALS, handle
 
 
 def main() -> NoReturn:
     """Run the command line and end the process with its exit code."""
     try:
-        signal.signal(signal.SIGTERM, _as_interrupt)
+        for number in SIGNALS:
+            # What is started in the background of a script ignores SIGINT.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, handle)
         from perigee.commands.app import carry_out
 
         sys.exit(carry_out(sys.argv[1:]))
     except KeyboardInterrupt:
         print("error: stopped", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
-
-
-def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

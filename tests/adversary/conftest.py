@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -70,12 +69,12 @@ def limited(tmp_path: Path) -> Limited:
     """
 
     def start(*arguments: object, seconds: float = 20, memory: int = MEMORY) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "perigee", *map(str, arguments)]
+        # A function of this process that is called after its fork could wait for ever for what another thread holds.
+        command = ["prlimit", f"--as={memory}", sys.executable, "-m", "perigee", *map(str, arguments)]
         seconds *= max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
         with subprocess.Popen(
             command, cwd=tmp_path, env=environment() | {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="surrogateescape",
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory)),
         ) as process:  # fmt: skip
             try:
                 out, error = process.communicate(timeout=seconds)

@@ -21,6 +21,7 @@ from perigee.engines.job import Job
 from perigee.engines.memory import Roomy, available_bytes, workers_that_fit
 from perigee.errors import InterruptedRunError
 from perigee.files import printable
+from perigee.interrupts import held_back
 from perigee.store.folder import Identity, ResultsFolder
 
 POLL_S = 0.1
@@ -162,12 +163,13 @@ class _Crew:
     def do(self, missing: Sequence[int], total: int, watch: Watch) -> None:
         done = total - len(missing)
         watch(done, total)
-        with ThreadPoolExecutor(self._workers, thread_name_prefix="run") as pool:
+        with held_back() as answer_interrupts, ThreadPoolExecutor(self._workers, thread_name_prefix="run") as pool:
             ahead = iter(missing)
             # A window, not all of them: `wait` looks at each that it is given.
             waiting: set[Future[None]] = self._submit(pool, islice(ahead, WINDOW * self._workers))
             try:
                 while waiting:
+                    answer_interrupts()
                     finished, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
                     for future in finished:
                         future.result()
