@@ -41,10 +41,16 @@ impl Proxy {
         (self.held, self.held_max)
     }
 
-    /// The event sources of flows that waited for memory, once there is some.
+    /// Whether there is memory again for flows that wait for it.
     #[inline]
-    pub(crate) fn take_woken(&mut self) -> Option<Vec<u32>> {
-        std::mem::take(&mut self.has_room_again).then(|| std::mem::take(&mut self.waiting))
+    pub(crate) fn has_room_again(&self) -> bool {
+        self.has_room_again
+    }
+
+    /// The event sources of these flows, which wait no longer.
+    pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = u32> {
+        self.has_room_again = false;
+        std::mem::take(&mut self.waiting).into_iter()
     }
 
     fn hold(&mut self, bytes: u64) {
@@ -89,9 +95,17 @@ impl Pipe {
     ) -> bool {
         let unread = from.unread();
         let ends = !self.is_closed && from.peer_closed();
-        if unread == 0 && self.held == 0 && !ends {
-            return false;
-        }
+        (unread > 0 || self.held > 0 || ends) && self.pass_on(now, from, to, proxy, (source, unread, ends))
+    }
+
+    fn pass_on(
+        &mut self,
+        now: Time,
+        from: &mut Endpoint,
+        to: &mut Endpoint,
+        proxy: &mut Proxy,
+        (source, unread, ends): (u32, u64, bool),
+    ) -> bool {
         let mut has_passed = false;
         let held = to.written() - to.acked();
         proxy.release(self.held - held);

@@ -151,8 +151,9 @@ impl Split {
         }
         connection.transmit(now, end, world);
         let Some(relay) = relay else { return true };
-        connection.schedule(end, world);
-        self.relay(now, relay, first, world);
+        if !self.relay(now, relay, first, world) {
+            leg_mut(first, &mut self.rest, leg).schedule(end, world);
+        }
         false
     }
 
@@ -174,8 +175,9 @@ impl Split {
         let Some(relay) = self.relay_at(leg, end) else { return true };
         let connection = leg_mut(first, &mut self.rest, leg);
         connection.transmit(now, end, world);
-        connection.schedule(end, world);
-        self.relay(now, relay, first, world);
+        if !self.relay(now, relay, first, world) {
+            leg_mut(first, &mut self.rest, leg).schedule(end, world);
+        }
         false
     }
 
@@ -208,14 +210,15 @@ impl Split {
         connects_first && (!is_open || request.is_some())
     }
 
-    /// A proxy does what there is to do between two legs; what either end had to do by itself has been done.
-    fn relay(&mut self, now: Time, number: usize, first: &mut Connection, world: &mut World) {
+    /// A proxy does what there is to do between two legs; what either end had to do by itself has been done. Whether there was
+    /// something, and the timers of its two ends are scheduled with it.
+    fn relay(&mut self, now: Time, number: usize, first: &mut Connection, world: &mut World) -> bool {
         let relay = &mut self.relays[number];
         let (up, down) = pair(first, &mut self.rest, number);
         let (Some(receiving), Some(sending)) =
             (up.ends[End::To as usize].as_deref_mut(), down.ends[End::From as usize].as_deref_mut())
         else {
-            return;
+            return false;
         };
         let are_established = receiving.is_established() && sending.is_established();
         let (mut opens, mut has_acted) = (false, false);
@@ -236,14 +239,14 @@ impl Split {
             let proxy = &mut world.proxies[relay.proxy as usize];
             has_acted |= relay.pipes[0].pump(now, receiving, sending, proxy, self.instant);
             has_acted |= relay.pipes[1].pump(now, sending, receiving, proxy, self.instant);
-            for source in proxy.take_woken().into_iter().flatten() {
-                world.queue.set(source, now);
+            if proxy.has_room_again() {
+                proxy.take_waiting().for_each(|source| world.queue.set(source, now));
             }
         } else if relay.has_failed {
             relay.pipes.iter_mut().for_each(|pipe| pipe.drop_held(&mut world.proxies[relay.proxy as usize]));
         }
         if !has_acted {
-            return;
+            return false;
         }
         for (connection, end) in [(up, End::To), (down, End::From)] {
             connection.transmit(now, end, world);
@@ -252,6 +255,7 @@ impl Split {
         if opens {
             self.begin_leg(now, if self.opener == End::To { number } else { number + 1 });
         }
+        true
     }
 
     /// The rows of the legs' series that end at `now`.
