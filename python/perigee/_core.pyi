@@ -21,6 +21,8 @@ __all__ = [
     "Measure",
     "Note",
     "Noted",
+    "Orbit",
+    "OrbitSlot",
     "Outlook",
     "Parameter",
     "PingReply",
@@ -47,6 +49,8 @@ __all__ = [
     "note_bytes",
     "noted",
     "observed",
+    "orbit_places",
+    "orbit_slots",
     "probe_once",
     "probe_serve",
     "quantity",
@@ -63,7 +67,44 @@ _Column: TypeAlias = tuple[str, str, bytes | None, bytes | None, bytes]
 _Table: TypeAlias = tuple[int, list[_Column]]
 _Library: TypeAlias = tuple[str, bytes, bytes]
 _Direction: TypeAlias = tuple[list[float], list[float | None]]
+_Sight: TypeAlias = tuple[str, float, float, float]
 _Setting: TypeAlias = bool | int | list[int] | str
+
+@final
+class Orbit:
+    @property
+    def user(self) -> tuple[float, float]: ...
+    @property
+    def gateways(self) -> list[tuple[str, float, float]]: ...
+    @property
+    def satellites(self) -> int: ...
+    @property
+    def elevation_deg(self) -> float: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    @property
+    def slots(self) -> list[OrbitSlot]: ...
+
+@final
+class OrbitSlot:
+    @property
+    def begin(self) -> str: ...
+    @property
+    def t_s(self) -> float: ...
+    @property
+    def length_s(self) -> float: ...
+    @property
+    def visible(self) -> list[_Sight]: ...
+    @property
+    def path(self) -> list[str]: ...
+    @property
+    def gateway(self) -> str | None: ...
+    @property
+    def first(self) -> _Sight | None: ...
+    @property
+    def delay_ms(self) -> tuple[float, float, float] | None: ...
+    @property
+    def light_ms(self) -> float | None: ...
 
 @final
 class CaptureCounts:
@@ -522,6 +563,17 @@ def sample_profile(
     every_ns: int,
     count: int,
 ) -> tuple[_Direction, _Direction]: ...
+def orbit_slots(
+    profile: tuple[str, str],
+    settings: Sequence[tuple[str, str]],
+    search: Sequence[str],
+    direction: str,
+    time_of_day_ns: int,
+    span_ns: int,
+) -> Orbit: ...
+def orbit_places(
+    elements: bytes, place: tuple[float, float, float], instants: Sequence[int]
+) -> list[tuple[str, list[tuple[list[float], float, float, float] | None]]]: ...
 def scratch_prefix(kind: str) -> str: ...
 def probe_once(
     socket: int,

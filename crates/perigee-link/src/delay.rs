@@ -5,10 +5,10 @@ use std::sync::Arc;
 use perigee_units::{encode_enum, encode_struct, Rate, Ratio, Time};
 
 use crate::body::{above, Body};
-use crate::slots::SlottedDelay;
+use crate::slots::{OrbitalDelay, SlottedDelay};
 use crate::steps::Cursor;
 use crate::wander::Wander;
-use crate::{SlotDelay, Steps};
+use crate::{OrbitDelay, SlotDelay, Steps};
 
 /// How long a packet is in the air.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,10 +21,12 @@ pub enum DelaySpec {
     Jitter(Jitter),
     /// A delay of its own in each slot of a constellation.
     Slots(Arc<SlotDelay>),
+    /// The delay of a path over satellites whose places are computed.
+    Orbit(Arc<OrbitDelay>),
 }
 
 impl DelaySpec {
-    /// The delay of most packets: the constant, the mean of a recording or of slots, the base of a jitter.
+    /// The delay of most packets: the constant, the mean of a recording, of slots or of a path, the base of a jitter.
     ///
     /// ```
     /// use perigee_link::DelaySpec;
@@ -36,6 +38,7 @@ impl DelaySpec {
             Self::Constant(delay) => *delay,
             Self::Jitter(jitter) => jitter.base,
             Self::Slots(slots) => slots.mean,
+            Self::Orbit(orbit) => orbit.path.typical() + orbit.extra,
             Self::Trace(steps) => {
                 let (count, sum) = steps
                     .iter()
@@ -121,7 +124,7 @@ pub struct Loaded {
     pub memory: Time,
 }
 
-encode_enum!(DelaySpec { Constant(delay), Trace(steps), Jitter(jitter), Slots(slots) });
+encode_enum!(DelaySpec { Constant(delay), Trace(steps), Jitter(jitter), Slots(slots), Orbit(orbit) });
 encode_struct!(Jitter { base, body, min, max, every, memory, linear, tail });
 encode_struct!(Tail { share, every, shape, max });
 encode_enum!(TailShape { Pareto { min, shape }, LogNormal { median, sigma } });
@@ -133,6 +136,7 @@ pub(crate) enum Delay {
     Steps { steps: Arc<Steps<Time>>, cursor: Cursor, value: Time, until: Time },
     Jitter(Box<JitterDelay>),
     Slots(Box<SlottedDelay>),
+    Orbit(Box<OrbitalDelay>),
 }
 
 impl Delay {
@@ -144,14 +148,15 @@ impl Delay {
             }
             DelaySpec::Jitter(jitter) => Self::Jitter(Box::new(JitterDelay::new(jitter, seed, name))),
             DelaySpec::Slots(slots) => Self::Slots(Box::new(SlottedDelay::new(slots, seed, name))),
+            DelaySpec::Orbit(orbit) => Self::Orbit(Box::new(OrbitalDelay::new(orbit, seed, name))),
         }
     }
 
-    /// The delay of a packet that leaves at `t`, which never goes back.
+    /// The delay of a packet that leaves at `t`, which never goes back; `None`: it has no way to the end of the link.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn at(&mut self, t: Time) -> Time {
-        match self {
+    pub(crate) fn at(&mut self, t: Time) -> Option<Time> {
+        Some(match self {
             Self::Constant(delay) => *delay,
             Self::Steps { steps, cursor, value, until } => {
                 if t >= *until {
@@ -161,7 +166,8 @@ impl Delay {
             }
             Self::Jitter(jitter) => jitter.at(t),
             Self::Slots(slots) => slots.at(t),
-        }
+            Self::Orbit(orbit) => return orbit.at(t),
+        })
     }
 }
 

@@ -31,7 +31,7 @@ pub use queue::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, QueueSpec,
 pub use sample::{sample, Sample};
 pub use server::{Fluctuation, RateSpec};
 pub use slots::{
-    BusyHours, LogNormal, Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike,
+    BusyHours, LogNormal, OrbitDelay, Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike,
 };
 pub use spec::LinkSpec;
 pub use steps::Steps;

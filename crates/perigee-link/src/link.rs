@@ -221,6 +221,13 @@ impl<T: Copy> Link<T> {
         self.backlog.bytes()
     }
 
+    /// Computes what a computed path needs until an instant, so that a driver on the clock does not wait for it later.
+    pub fn prepare(&self, until: Time) {
+        if let Delay::Orbit(orbit) = &self.air.delay {
+            orbit.prepare(until);
+        }
+    }
+
     /// The rate at an instant.
     pub fn rate_at(&self, t: Time) -> Rate {
         match &self.keeper {
@@ -469,7 +476,7 @@ impl Air {
         if lost {
             return None;
         }
-        let mut delay = self.delay.at(departure);
+        let mut delay = self.delay.at(departure)?;
         if let Some(loaded) = &mut self.loaded {
             delay += loaded.at(departure);
         }

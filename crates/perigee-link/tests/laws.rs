@@ -2,14 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use perigee_link::{
     AqmSpec, Body, CodelSpec, DelaySpec, Delivery, DropReason, DroppedPacket, DualPi2Spec, Ecn, Exit, Fluctuation,
-    Jitter, Link, LinkSpec, Loaded, LogNormal, LossSpec, Offered, Packet, PieSpec, QueueSpec, RateSpec, RedSpec,
-    RedThresholds, Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike, Steps, Tail,
-    TailShape, Transit,
+    Jitter, Link, LinkSpec, Loaded, LogNormal, LossSpec, Offered, OrbitDelay, Packet, PieSpec, QueueSpec, RateSpec,
+    RedSpec, RedThresholds, Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss, SlotOutage, SlotRate, Spike, Steps,
+    Tail, TailShape, Transit,
 };
+use perigee_orbit::{Constellation, Gateway, Path, PathSpec, Pattern, Place, Shell, Utc, Weights};
 use perigee_units::{Bytes, Rate, Ratio, Time};
 use proptest::prelude::*;
 
@@ -110,7 +111,45 @@ fn delays() -> impl Strategy<Value = DelaySpec> {
             spikes: vec![Spike { before, after, share: ratio(0.7), length: drawn(30), height: drawn(40) }],
         }))
     });
-    prop_oneof![(0u64..600).prop_map(|d| DelaySpec::Constant(ms(d))), steps, jitter, slots]
+    let orbit = (any::<bool>(), 0u64..20).prop_map(|(jitters, extra)| {
+        let (body, every) = (Body::Normal { sd: ms(3) }, ms(20));
+        let jitter = jitters.then_some(SlotJitter { body, every, memory: Time::ZERO, floor: ms(2) });
+        let clock = SlotClock { time_of_day: Some(Time::from_secs(3600)), ..SLOTS };
+        DelaySpec::Orbit(Arc::new(OrbitDelay { clock, path: path(), extra: ms(extra), jitter, spikes: Vec::new() }))
+    });
+    prop_oneof![(0u64..600).prop_map(|d| DelaySpec::Constant(ms(d))), steps, jitter, slots, orbit]
+}
+
+/// One path for all, so that its slots are computed once. Each slot has one: what is lost without a path depends on the delay.
+fn path() -> Arc<Path> {
+    static PATH: OnceLock<Arc<Path>> = OnceLock::new();
+    let make = || {
+        let shell = Shell {
+            altitude_km: 550.0,
+            inclination_deg: 53.0,
+            planes: 30,
+            per_plane: 20,
+            phasing: 5.0,
+            pattern: Pattern::Delta,
+            raan_deg: 0.0,
+        };
+        let date = Utc::day("2024-05-01").unwrap();
+        let place = |lat_deg, lon_deg| Place { lat_deg, lon_deg, alt_m: 0.0 };
+        let spec = PathSpec {
+            constellation: Arc::new(Constellation::of_shells(&[shell], date)),
+            user: place(50.0, 5.0),
+            gateways: vec![Gateway { name: "gateway".into(), place: place(45.0, 0.0) }],
+            elevation_deg: 10.0,
+            gateway_elevation_deg: 10.0,
+            isl: false,
+            weights: Weights { elevation: 1.0, age: 0.0, load: 3.0, seed: 1 },
+            period: SLOTS.period,
+            phase: SLOTS.phase,
+            date,
+        };
+        Path::new(spec).unwrap()
+    };
+    PATH.get_or_init(make).clone()
 }
 
 /// Queue management that decides on arrival.

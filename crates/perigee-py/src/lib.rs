@@ -11,6 +11,7 @@ mod histogram;
 mod kernel;
 mod live;
 mod observe;
+mod orbit;
 mod probe;
 mod quantity;
 mod sample;
@@ -332,6 +333,8 @@ mod _core {
     use super::live::{LiveFlow, LiveRun, LiveSettings};
     #[pymodule_export]
     use super::observe::{observed, Measure};
+    #[pymodule_export]
+    use super::orbit::{orbit_places, orbit_slots, Orbit, OrbitSlot};
     #[pymodule_export]
     use super::probe::{probe_once, probe_serve, PingReply, Pinger};
     #[pymodule_export]

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use perigee_link::{
-    AqmSpec, Body, CodelSpec, DelaySpec, Fluctuation, Jitter, LinkSpec, LogNormal, LossSpec, QueueSpec, RateSpec,
-    RedThresholds, Requests, SlotClock, SlotDelay, SlotRate, Spike, Steps, TailShape, TdmaSpec,
+    AqmSpec, Body, CodelSpec, DelaySpec, Fluctuation, Jitter, LinkSpec, LogNormal, LossSpec, OrbitDelay, QueueSpec,
+    RateSpec, RedThresholds, Requests, SlotClock, SlotDelay, SlotJitter, SlotRate, Spike, Steps, TailShape, TdmaSpec,
 };
+use perigee_orbit::Place;
 use perigee_results::Name;
 use perigee_tcp::{Config, Value as Setting, SETTINGS};
 use perigee_units::{Bytes, Rate, Time};
@@ -296,6 +297,7 @@ fn delay(spec: &DelaySpec) -> String {
         DelaySpec::Trace(steps) => recorded(steps),
         DelaySpec::Jitter(jitter) => moving_delay(jitter),
         DelaySpec::Slots(slots) => delay_of_slots(slots),
+        DelaySpec::Orbit(orbit) => delay_of_orbit(orbit),
     }
 }
 
@@ -344,14 +346,44 @@ fn rate_of_slots(slots: &SlotRate) -> String {
 fn delay_of_slots(slots: &SlotDelay) -> String {
     let SlotDelay { clock, mean, sd, min, max, memory, jitter, spikes } = slots;
     let mut words = vec![format!("{}: mean {mean}, sd {sd}, {min} to {max}, memory {memory}", slots_of(clock))];
-    words.extend(jitter.map(|jitter| {
+    words.extend(overlay(jitter.as_ref(), spikes));
+    words.join("; ")
+}
+
+fn overlay(jitter: Option<&SlotJitter>, spikes: &[Spike]) -> Vec<String> {
+    let jitter = jitter.map(|jitter| {
         format!("within a slot {}, redrawn each {}, memory {}", distribution(&jitter.body), jitter.every, jitter.memory)
-    }));
-    words.extend(spikes.iter().map(|Spike { before, after, share, length, height }| {
+    });
+    let spikes = spikes.iter().map(|Spike { before, after, share, length, height }| {
         let (by, when) = if *before > Time::ZERO { (before, "before") } else { (after, "after") };
         let (height, length) = (per_slot(height), per_slot(length));
         format!("{height} more for {length} from {by} {when} the begin of {share} of the slots")
-    }));
+    });
+    jitter.into_iter().chain(spikes).collect()
+}
+
+fn delay_of_orbit(orbit: &OrbitDelay) -> String {
+    let OrbitDelay { clock, path, extra, jitter, spikes } = orbit;
+    let spec = path.spec();
+    let place = |place: &Place| format!("{} N {} E", place.lat_deg, place.lon_deg);
+    let gateways: Vec<String> =
+        spec.gateways.iter().map(|gateway| format!("{} ({})", gateway.name, place(&gateway.place))).collect();
+    let day = spec.date.to_string();
+    let mut words = vec![
+        format!(
+            "{} satellites on {}",
+            path.constellation().satellites.len(),
+            day.split('T').next().unwrap_or_default()
+        ),
+        format!("user at {} above {} degrees", place(&spec.user), spec.elevation_deg),
+        format!("gateways {} above {} degrees", gateways.join(", "), spec.gateway_elevation_deg),
+        if spec.isl { "over lasers".to_owned() } else { "one satellite".to_owned() },
+        format!("weights elevation {}, age {}, load {}", spec.weights.elevation, spec.weights.age, spec.weights.load),
+        slots_of(clock),
+        format!("light and {extra}"),
+    ];
+    words.extend(overlay(jitter.as_ref(), spikes));
+    words.extend(path.warnings().into_iter().map(|warning| format!("warning: {warning}")));
     words.join("; ")
 }
 

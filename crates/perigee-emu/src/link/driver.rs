@@ -3,10 +3,11 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use hdrhistogram::Histogram;
 use perigee_link::{Counters, Delivery, DroppedPacket, Ecn, Exit, Link, LinkSpec, Offered, Packet};
 use perigee_units::Time;
 use perigee_wire::{mark_congestion, HopFields};
+
+use super::histogram::Histogram;
 
 /// Number of a link's end, where packets enter and leave.
 pub type End = usize;
@@ -128,9 +129,9 @@ struct Direction {
     to: End,
     link: Link<BufferedPacket>,
     /// From arrival to delivery, us.
-    delay: Histogram<u64>,
+    delay: Histogram,
     /// From scheduled delivery to release, ns.
-    lateness: Histogram<u64>,
+    lateness: Histogram,
     largest_queue: u64,
 }
 
@@ -162,11 +163,16 @@ impl Driver {
             from: direction.from,
             to: direction.to,
             link: Link::new(direction.spec, seed, direction.name),
-            delay: histogram(),
-            lateness: histogram(),
+            delay: Histogram::new(),
+            lateness: Histogram::new(),
             largest_queue: 0,
         };
         Self { directions: directions.iter().map(direction).collect(), buffers: Buffers::new(mtu) }
+    }
+
+    /// Computes what the links need until an instant, so that no packet waits for it.
+    pub fn prepare(&self, until: Time) {
+        self.directions.iter().for_each(|direction| direction.link.prepare(until));
     }
 
     /// Moves packets until the observer stops it.
@@ -191,13 +197,13 @@ impl Driver {
 
     /// The report of each direction.
     pub fn reports(&self) -> Vec<LinkReport> {
-        let at = |histogram: &Histogram<u64>, share| Time::from_nanos(histogram.value_at_quantile(share));
+        let at = |histogram: &Histogram, share| Time::from_nanos(histogram.quantile(share));
         let report = |direction: &Direction| LinkReport {
             counters: direction.link.counters(),
             largest_queue: direction.largest_queue,
-            released: direction.lateness.len(),
+            released: direction.lateness.count(),
             delay_mean: Time::from_secs_f64(direction.delay.mean() * 1e-6),
-            delay_p95: Time::from_micros(direction.delay.value_at_quantile(0.95)),
+            delay_p95: Time::from_micros(direction.delay.quantile(0.95)),
             lateness_p50: at(&direction.lateness, 0.5),
             lateness_p99: at(&direction.lateness, 0.99),
             lateness_max: Time::from_nanos(direction.lateness.max()),
@@ -274,8 +280,8 @@ impl Direction {
             mark_congestion(bytes);
         }
         let spent = delivery.at.checked_sub(token.arrived).unwrap_or_default();
-        self.delay.saturating_record(spent.as_micros());
-        self.lateness.saturating_record(now.checked_sub(delivery.at).unwrap_or_default().as_nanos());
+        self.delay.record(spent.as_micros());
+        self.lateness.record(now.checked_sub(delivery.at).unwrap_or_default().as_nanos());
     }
 
     /// Offers a packet to the link; false if it was dropped. Packets other than IP are dropped without being offered.
@@ -343,11 +349,6 @@ impl Buffers {
         let (block, place) = (slot as usize / BLOCK, slot as usize % BLOCK);
         &mut self.blocks[block][place * self.size..(place + 1) * self.size]
     }
-}
-
-/// Histogram from 1 to 6e10 units, with two significant digits.
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("bounds in order")
 }
 
 /// Packets taken from one direction before those due are released.

@@ -2,4 +2,5 @@
 
 pub(crate) mod driver;
 pub(crate) mod endpoint;
+pub(crate) mod histogram;
 pub(crate) mod wire;

@@ -6,11 +6,11 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use perigee_results::Amount;
-use perigee_study::{FlowSpec, Overrides, Run, Scenario, Study, Traffic};
+use perigee_study::{FlowSpec, Overrides, Run, Study, Traffic};
 use perigee_units::Time;
 
 use crate::run::captures::CaptureFiles;
+use crate::run::duration::least;
 use crate::run::{run, RunError};
 
 /// Cost of a data packet in the driver's thread, its share of the acknowledgements included.
@@ -109,41 +109,6 @@ fn asked_bps(flow: &FlowSpec) -> f64 {
         Traffic::Tcp { .. } | Traffic::Population { .. } => f64::INFINITY,
         Traffic::Datagrams(datagrams) => datagrams.rate_bps(),
     }
-}
-
-/// Duration of a run if each link carries its flows' data at its mean rate, without loss.
-fn least(run: &Run) -> Time {
-    let scenario = &*run.scenario;
-    let mut bytes = vec![0u64; scenario.links.len()];
-    let mut end = 0.0f64;
-    for flow in &scenario.flows {
-        let start = flow.start_in(run.seed).as_secs_f64();
-        let length = flow.traffic.least_s(round_trip_s(scenario, flow));
-        let data = match flow.traffic.amount() {
-            Amount::Size(size) => size.as_u64(),
-            Amount::Duration(_) => 0,
-        };
-        end = end.max(start + length);
-        for link in &flow.forward {
-            let link = *link as usize;
-            bytes[link] += data;
-            let rate = scenario.links[link].spec.rate.mean_bps().max(1.0);
-            end = end.max(start + length + data as f64 * 8.0 / rate);
-        }
-    }
-    let shared =
-        bytes.iter().zip(&scenario.links).map(|(bytes, link)| *bytes as f64 * 8.0 / link.spec.rate.mean_bps().max(1.0));
-    Time::from_secs_f64(shared.fold(end, f64::max))
-}
-
-fn round_trip_s(scenario: &Scenario, flow: &FlowSpec) -> f64 {
-    let delay = |link: &u32| match &scenario.links[*link as usize].spec.delay {
-        perigee_link::DelaySpec::Constant(delay) => *delay,
-        perigee_link::DelaySpec::Trace(steps) => steps.iter().map(|(_, delay)| delay).min().unwrap_or_default(),
-        perigee_link::DelaySpec::Jitter(jitter) => jitter.base,
-        perigee_link::DelaySpec::Slots(slots) => slots.mean,
-    };
-    flow.forward.iter().chain(&flow.back).map(|link| delay(link).as_secs_f64()).sum()
 }
 
 /// Of each of the two runs.

@@ -6,6 +6,7 @@ mod classifier;
 mod connection;
 mod controls;
 mod datagrams;
+mod duration;
 mod error;
 mod event_log;
 mod flows;
@@ -69,6 +70,7 @@ pub fn run(
         DirectedLink { from, to, spec: &link.spec, name: &link.name }
     });
     let mut driver = Driver::new(&directions.collect::<Vec<_>>(), run.seed, mtu as usize);
+    driver.prepare(duration::least(run));
     let Hosts { namespaces, devices } = hosts;
     let log = if scenario.measure.events { Some(event_log::start(run, &namespaces)?) } else { None };
     let (applications, observers) = flows::make(run, &namespaces, mtu, &controls).map_err(failed("making sockets"))?;

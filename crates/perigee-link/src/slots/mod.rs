@@ -12,18 +12,23 @@
 
 mod delay;
 mod loss;
+mod orbit;
+mod overlay;
 mod rate;
 
 use perigee_units::{encode_struct, Stream, Time};
 
 use crate::wander::Wander;
 
-pub use delay::{SlotDelay, SlotJitter, Spike};
+pub use delay::SlotDelay;
 pub use loss::SlotLoss;
+pub use orbit::OrbitDelay;
+pub use overlay::{SlotJitter, Spike};
 pub use rate::{BusyHours, Shaping, SlotOutage, SlotRate};
 
 pub(crate) use delay::SlottedDelay;
 pub(crate) use loss::SlottedLoss;
+pub(crate) use orbit::OrbitalDelay;
 pub(crate) use rate::SlottedRate;
 
 /// When slots begin.

@@ -6,6 +6,7 @@ use perigee_link::{DelaySpec, Jitter, Loaded, Tail, TailShape};
 use perigee_units::Time;
 
 use super::body::{body, BODIES};
+use super::orbit::{orbit_delay, ORBIT_DELAY};
 use super::process::{
     inside, process, table_of, traced, Load, ANY_RATE, ANY_TIME, DELAY_VALUE, EVERY, INTERVAL, MEDIAN, MEMORY, SIGMA,
 };
@@ -24,6 +25,7 @@ static DELAYS: Process = Process {
         Form { kind: None, section: &DELAY_TRACE },
         Form { kind: Some("jitter"), section: &JITTER },
         Form { kind: Some("slots"), section: &SLOT_DELAY },
+        Form { kind: Some("orbit"), section: &ORBIT_DELAY },
     ],
     is_list: false,
 };
@@ -94,6 +96,7 @@ pub(super) fn delay(node: &Node, what: &str, load: &mut Load<'_>) -> Result<Dela
     match kind {
         None => return Ok(DelaySpec::Trace(Arc::new(traced(&table, load, trace::delays)?))),
         Some("slots") => return slot_delay(&table),
+        Some("orbit") => return orbit_delay(&table, load),
         Some(_) => {}
     }
     let max: Time = table.get("max")?;

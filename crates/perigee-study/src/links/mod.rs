@@ -6,6 +6,7 @@ pub(crate) mod body;
 pub(crate) mod delay;
 pub(crate) mod direction;
 pub(crate) mod loss;
+pub(crate) mod orbit;
 pub(crate) mod process;
 pub mod profile;
 pub(crate) mod queue;

@@ -94,7 +94,7 @@ pub(super) static SLOT_DELAY: Section = Section {
         PHASE,
     ],
 };
-static JITTERS: Process =
+pub(super) static JITTERS: Process =
     Process { name: "jitter", plain: None, forms: &[Form { kind: None, section: &SLOT_JITTER }], is_list: false };
 static SLOT_JITTER: Section = Section {
     name: "jitter of a slot",
@@ -105,7 +105,7 @@ static SLOT_JITTER: Section = Section {
         key("floor", DELAY_VALUE, "0 s", "Both together are never shorter."),
     ],
 };
-static SPIKES: Process =
+pub(super) static SPIKES: Process =
     Process { name: "spikes", plain: None, forms: &[Form { kind: None, section: &SPIKE }], is_list: true };
 static SPIKE: Section = Section {
     name: "spike",
@@ -139,13 +139,13 @@ static PER_SLOT: Process = Process {
 static LOG_NORMAL_PER_SLOT: Section =
     Section { name: "value per slot", keys: &[MEDIAN, SIGMA, required("max", DELAY_VALUE, "Never more.")] };
 
-const PERIOD: Key = key(
+pub(super) const PERIOD: Key = key(
     "period",
     Kind::Time { min: Time::from_millis(100), max: MINUTE },
     "15 s",
     "Length of a slot; a minute has a whole number of them.",
 );
-const PHASE: Key = key(
+pub(super) const PHASE: Key = key(
     "phase",
     Kind::Time { min: Time::ZERO, max: MINUTE },
     "12 s",
@@ -227,7 +227,7 @@ pub(super) fn slot_delay(table: &Reader<'_>) -> Result<DelaySpec, StrictError> {
     Ok(DelaySpec::Slots(Arc::new(spec)))
 }
 
-fn jitter(node: &Node, what: &str) -> Result<SlotJitter, StrictError> {
+pub(super) fn jitter(node: &Node, what: &str) -> Result<SlotJitter, StrictError> {
     let (_, table) = table_of(&JITTERS, node, what)?;
     Ok(SlotJitter {
         body: inside(&table, "body", body)?.ok_or_else(|| table.table.missing("body"))?,
@@ -237,7 +237,7 @@ fn jitter(node: &Node, what: &str) -> Result<SlotJitter, StrictError> {
     })
 }
 
-fn spikes(node: &Node, what: &str, period: Time) -> Result<Vec<Spike>, StrictError> {
+pub(super) fn spikes(node: &Node, what: &str, period: Time) -> Result<Vec<Spike>, StrictError> {
     match &node.content {
         Content::Array(nodes) => nodes.iter().map(|node| spike(node, what, period)).collect(),
         _ => Ok(vec![spike(node, what, period)?]),
@@ -283,8 +283,10 @@ pub(super) fn begin_at(spec: &mut LinkSpec, table: &Reader<'_>, time_of_day: Opt
     if let RateSpec::Slots(rate) = &mut spec.rate {
         clocks.push(&mut Arc::make_mut(rate).clock);
     }
-    if let DelaySpec::Slots(delay) = &mut spec.delay {
-        clocks.push(&mut Arc::make_mut(delay).clock);
+    match &mut spec.delay {
+        DelaySpec::Slots(delay) => clocks.push(&mut Arc::make_mut(delay).clock),
+        DelaySpec::Orbit(delay) => clocks.push(&mut Arc::make_mut(delay).clock),
+        _ => {}
     }
     clocks.extend(spec.loss.iter_mut().filter_map(|loss| match loss {
         LossSpec::Slots(slots) => Some(&mut slots.clock),
@@ -295,7 +297,7 @@ pub(super) fn begin_at(spec: &mut LinkSpec, table: &Reader<'_>, time_of_day: Opt
         return Err(table.error(
             "time_of_day",
             message,
-            "remove it, or give the rate, delay or loss `kind = \"slots\"`",
+            "remove it, or give the rate, delay or loss `kind = \"slots\"`, or the delay `kind = \"orbit\"`",
         ));
     }
     for clock in clocks {
@@ -304,7 +306,7 @@ pub(super) fn begin_at(spec: &mut LinkSpec, table: &Reader<'_>, time_of_day: Opt
     Ok(())
 }
 
-fn clock(table: &Reader<'_>) -> Result<SlotClock, StrictError> {
+pub(super) fn clock(table: &Reader<'_>) -> Result<SlotClock, StrictError> {
     let period: Time = table.get("period")?;
     if MINUTE.as_nanos() % period.as_nanos() != 0 {
         let message = format!("slots of {period} do not divide a minute");
@@ -437,7 +439,7 @@ mod tests {
         assert!(of(loss("before = \"9 s\", after = \"8 s\"")).contains("takes up to 17 s"));
         assert_eq!(
             read("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\ntime_of_day = \"1 h\"").unwrap_err(),
-            "f.toml:3: `time_of_day` is given, and nothing here has slots; remove it, or give the rate, delay or loss `kind = \"slots\"`"
+            "f.toml:3: `time_of_day` is given, and nothing here has slots; remove it, or give the rate, delay or loss `kind = \"slots\"`, or the delay `kind = \"orbit\"`"
         );
         assert!(read(&format!("rate = {{ {RATE} }}\ndelay = \"1 ms\"\ntime_of_day = \"25 h\""))
             .unwrap_err()

@@ -1,0 +1,102 @@
+//! The delay of a path over satellites whose places are computed.
+
+use std::sync::Arc;
+
+use perigee_orbit::{Path, Route};
+use perigee_units::{encode_struct, Time};
+
+use super::overlay::{Added, Overlay};
+use super::{SlotClock, SlotJitter, Slots, Spike};
+
+/// The delay of a path from user to gateway whose satellites are chosen anew for each slot: what light takes, and what is added.
+///
+/// Both directions of a link have the same path, and the same spikes where theirs are the same; what moves within a slot is of each
+/// direction alone. A packet keeps the path on which it left. What leaves in a slot without a path is lost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OrbitDelay {
+    /// When slots begin: as those of the path.
+    pub clock: SlotClock,
+    /// The path.
+    pub path: Arc<Path>,
+    /// What is always added to the time of light: processing, and the way on from the gateway.
+    pub extra: Time,
+    /// What moves within a slot; `extra` and this together are never below zero.
+    pub jitter: Option<SlotJitter>,
+    /// Longer delays around the begin of a slot.
+    pub spikes: Vec<Spike>,
+}
+
+encode_struct!(OrbitDelay { clock, path, extra, jitter, spikes });
+
+/// The delay of a computed path over time; see [`OrbitDelay`].
+pub(crate) struct OrbitalDelay {
+    spec: OrbitDelay,
+    slots: Slots,
+    /// The number that slot 0 of the run has on the path.
+    first: i64,
+    overlay: Overlay,
+    /// The path of the running slot, and what is added to it, since when and until when.
+    route: Option<Arc<Route>>,
+    begin: u64,
+    added: Added,
+    from: Time,
+    until: Time,
+}
+
+impl OrbitalDelay {
+    pub(crate) fn new(spec: &OrbitDelay, seed: u64, name: &str) -> Self {
+        let slots = Slots::new(&spec.clock, seed);
+        let date = spec.path.spec().date;
+        Self {
+            first: spec.path.slot_at(date.plus_nanos(slots.time_of_day as i64)),
+            overlay: Overlay::new(spec.jitter, &spec.spikes, &slots, seed, name),
+            spec: spec.clone(),
+            slots,
+            route: None,
+            begin: 0,
+            added: Added { jitter: None, spikes: Time::ZERO, from: 0, until: 0 },
+            from: Time::ZERO,
+            until: Time::ZERO,
+        }
+    }
+
+    /// The delay of a packet that leaves at `t`; `None`: there is no path.
+    pub(crate) fn at(&mut self, t: Time) -> Option<Time> {
+        if t >= self.until || t < self.from {
+            self.look_up(t);
+        }
+        let route = self.route.as_ref()?;
+        let since_begin = t.as_nanos().saturating_add(self.slots.elapsed).saturating_sub(self.begin);
+        let light = route.delay(Time::from_nanos(since_begin));
+        let moved = Time::from_secs_f64(self.spec.extra.as_secs_f64() + self.added.jitter.unwrap_or(0.0));
+        let floor = self.spec.jitter.map_or(Time::ZERO, |jitter| jitter.floor);
+        Some((light + moved).max(floor) + self.added.spikes)
+    }
+
+    /// Computes the paths of all slots until an instant, so that none is computed while packets wait.
+    pub(crate) fn prepare(&self, until: Time) {
+        for slot in 0..=self.slots.at(until).0 {
+            self.spec.path.route(self.number(slot));
+        }
+    }
+
+    fn look_up(&mut self, t: Time) {
+        let (slot, passed) = self.slots.at(t);
+        let begin = slot.saturating_mul(self.slots.period);
+        if self.until == Time::ZERO || begin != self.begin {
+            (self.route, self.begin) = (self.spec.path.route(self.number(slot)), begin);
+        }
+        self.added = self.overlay.at(slot, passed);
+        self.from = self.slots.instant(slot, self.added.from);
+        self.until = self.slots.instant(slot, self.added.until);
+    }
+
+    /// The number of a slot of the run on the path.
+    fn number(&self, slot: u64) -> i64 {
+        self.first.saturating_add(i64::try_from(slot).unwrap_or(i64::MAX))
+    }
+}
+
+#[cfg(test)]
+#[path = "orbit_tests.rs"]
+mod tests;

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee orbit`: the path of a link over satellites, as table and picture."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from perigee.commands.application import Application
+from perigee.commands.options import profile_setting, seconds
+from perigee.console import error_console, out_console, result
+from perigee.errors import InputError
+from perigee.places import find_profile
+
+if TYPE_CHECKING:
+    from perigee._core import Orbit, OrbitSlot
+
+app = Application(
+    'Orbits: who is in view, which satellite serves and the delay over time, of a profile with `kind = "orbit"`.'
+)
+
+FORMATS = ("png", "pdf", "svg")
+COLUMNS = (
+    "begin", "t_s", "visible", "path", "gateway", "elevation_deg", "azimuth_deg", "distance_km", "light_ms",
+    "delay_ms", "delay_end_ms",
+)  # fmt: skip
+
+Profile = Annotated[str, typer.Argument(metavar="PROFILE", help="Its name in profiles/, or its file.")]
+At = Annotated[str, typer.Option("--at", metavar="TIME", help='The time of day (UTC) to begin with, such as "20.5 h".')]
+Direction = Annotated[
+    str, typer.Option(metavar="down|up", help="Towards the user or away: they differ in what is added to light.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the profile; may be given several times."),
+]
+
+
+@app.command()
+def show(
+    profile: Profile,
+    at: At = "0 h",
+    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="For how long.")] = "5 min",
+    direction: Direction = "down",
+    settings: Settings = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with all satellites in view of each slot.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="As comma-separated values, a line per slot.")] = False,
+) -> None:
+    """Show the path of each slot: how many satellites are in view as it begins, which one serves over which gateway, where it stands in the sky of the user, and the delay one way.
+
+    The delay is that of light and what the profile adds (`extra`), without jitter and spikes. A slot without a satellite
+    that user and gateway see from its begin to its end has no path: what is sent in it is lost.
+
+    [bold]Examples[/bold]
+
+      perigee orbit show starlink-orbit
+      perigee orbit show starlink-orbit --at "18 h" --for "1 h" --csv > evening.csv
+      perigee orbit show starlink-orbit --set link.delay.user.lat_deg=60
+      perigee orbit show oneweb-orbit --json
+    """  # noqa: E501 - the first paragraph is one line of the reference
+    if as_json and as_csv:
+        raise InputError("--json beside --csv: give one of them")
+    orbit = _orbit(profile, at, duration, direction, settings)
+    if as_json:
+        result(json.dumps(_as_json(orbit), indent=1))
+    elif as_csv:
+        result(",".join(COLUMNS))
+        for slot in orbit.slots:
+            result(",".join("" if cell is None else str(cell) for cell in _cells(slot).values()))
+    else:
+        _print_table(orbit)
+
+
+@app.command()
+def draw(
+    profile: Profile,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write it: a `.png`, `.pdf` or `.svg`.")
+    ],
+    at: At = "0 h",
+    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="For how long.")] = "30 min",
+    direction: Direction = "down",
+    settings: Settings = None,
+) -> None:
+    """Draw the sky of the user with the satellites in view and those that serve, and the delay over time.
+
+    [bold]Examples[/bold]
+
+      perigee orbit draw starlink-orbit -o sky.png
+      perigee orbit draw oneweb-orbit --for "24 h" -o day.pdf
+    """
+    kind = out.suffix.removeprefix(".").lower()
+    if kind not in FORMATS:
+        raise InputError(
+            f"--out {out}: no format of figures; end its name in {', '.join(f'.{one}' for one in FORMATS)}"
+        )
+    orbit = _orbit(profile, at, duration, direction, settings)
+    from perigee.files import atomic_file
+    from perigee.report.orbit_figure import draw_orbit
+    from perigee.report.style import styled
+
+    latitude, longitude = orbit.user
+    user = f"user at {latitude:g}° N {longitude:g}° E"
+    title = f"{profile}: {orbit.satellites} satellites, {user}, from {orbit.slots[0].begin} UTC"
+    with styled():
+        drawing = draw_orbit(orbit, title)
+        with atomic_file(out) as file:
+            drawing.savefig(file, format=kind)
+    result(str(out))
+
+
+def _orbit(profile: str, at: str, duration: str, direction: str, settings: list[str] | None) -> Orbit:
+    """Compute the slots, and say what to know of the elements."""
+    from perigee.engines.orbits import orbit_slots
+
+    pairs = [profile_setting(setting) for setting in settings or ()]
+    span, begin = seconds("--for", duration, 0.001), seconds("--at", at, 0.0)
+    orbit = orbit_slots(find_profile(profile), span, begin, direction, pairs)
+    for warning in orbit.warnings:
+        error_console.print(f"[bold red]warning:[/bold red] {escape(warning)}", highlight=False, soft_wrap=True)
+    return orbit
+
+
+def _cells(slot: OrbitSlot) -> dict[str, str | int | float | None]:
+    """Return the columns of a slot, numbers to a sensible precision."""
+    _, elevation, azimuth, distance = slot.first or (None, None, None, None)
+    begin, _, end = slot.delay_ms or (None, None, None)
+
+    def rounded(value: float | None, digits: int) -> float | None:
+        return None if value is None else round(value, digits)
+
+    values = (
+        slot.begin, round(slot.t_s, 3), len(slot.visible), " ".join(slot.path), slot.gateway, rounded(elevation, 2),
+        rounded(azimuth, 2), rounded(distance, 3), rounded(slot.light_ms, 6), rounded(begin, 6), rounded(end, 6),
+    )  # fmt: skip
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def _as_json(orbit: Orbit) -> dict[str, object]:
+    """Return everything as data."""
+
+    def sight(name: str, elevation: float, azimuth: float, distance: float) -> dict[str, object]:
+        angles = {"elevation_deg": round(elevation, 3), "azimuth_deg": round(azimuth, 3)}
+        return {"satellite": name, **angles, "distance_km": round(distance, 3)}
+
+    slots = [
+        {**_cells(slot), "path": slot.path, "visible": [sight(*one) for one in slot.visible]} for slot in orbit.slots
+    ]
+    gateways = [{"name": name, "lat_deg": lat, "lon_deg": lon} for name, lat, lon in orbit.gateways]
+    user = {"lat_deg": orbit.user[0], "lon_deg": orbit.user[1]}
+    about = {"satellites": orbit.satellites, "user": user, "gateways": gateways, "elevation_deg": orbit.elevation_deg}
+    return {**about, "warnings": orbit.warnings, "slots": slots}
+
+
+def _print_table(orbit: Orbit) -> None:
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("Begin (UTC)", no_wrap=True)
+    for name in ("In view", "Satellite", "Gateway", "Elevation (°)", "Azimuth (°)", "Distance (km)", "Delay (ms)"):
+        table.add_column(name, justify="left" if name in ("Satellite", "Gateway") else "right")
+    for slot in orbit.slots:
+        begin = slot.begin.replace("T", " ").removesuffix(".000")
+        if slot.first is None or slot.delay_ms is None:
+            table.add_row(begin, str(len(slot.visible)), "no path", "", "", "", "", "lost")
+            continue
+        name, elevation, azimuth, distance = slot.first
+        hops = f" +{len(slot.path) - 1}" if len(slot.path) > 1 else ""
+        angles = (f"{elevation:.1f}", f"{azimuth:.1f}", f"{distance:.1f}")
+        delays = f"{slot.delay_ms[0]:.3f} to {slot.delay_ms[2]:.3f}"
+        table.add_row(begin, str(len(slot.visible)), escape(name) + hops, escape(slot.gateway or ""), *angles, delays)
+    out_console.print(table, soft_wrap=not sys.stdout.isatty())
+    delays_ms = [slot.delay_ms[1] for slot in orbit.slots if slot.delay_ms is not None]
+    paths = [slot.path for slot in orbit.slots]
+    changes = sum(one != other for one, other in itertools.pairwise(paths))
+    without = len(paths) - len(delays_ms)
+    said = f"{orbit.satellites} satellites, {len(paths)} slots, {changes} handovers, {without} without a path"
+    if delays_ms:
+        mean = sum(delays_ms) / len(delays_ms)
+        said += f"; delay {min(delays_ms):.2f} to {max(delays_ms):.2f} ms, mean {mean:.2f} ms"
+    result(said)
