@@ -34,9 +34,10 @@ def test_reduced_results_have_a_folder_of_their_own(perigee: Perigee, study: Pat
 
 
 def test_report_and_compare_work_on_what_run_made(perigee: Perigee, results: Path, tmp_path: Path) -> None:
-    done = perigee("report", results, "--format", "csv", "--out", tmp_path / "a.html")
+    done = perigee("report", results, "--format", "csv", "--format", "latex", "--out", tmp_path / "a.html")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{tmp_path}/a-files\n"
+    assert {path.suffix for path in (tmp_path / "a-files").iterdir()} >= {".csv", ".tex"}
     done = perigee("compare", results, results, "--csv", tmp_path / "cells.csv")
     assert done.returncode == 0, done.stderr
     assert "flow by flow: all 28 cells" in done.stdout

@@ -14,6 +14,7 @@ from scipy import stats
 from perigee.engines.job import Job
 from perigee.engines.native import Simulator
 from perigee.engines.runner import carry_out
+from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.report.changes import Change, changes
@@ -136,6 +137,26 @@ def test_groups_of_a_study_are_tested_in_pairs_by_round_and_corrected_for_all_te
     assert "6 comparisons of this table (Holm)" in tests.notes[0]
     assert "corrected for 6 comparisons (Holm)" in tests.caption
     assert tests.data["effect_measure"].unique().to_list() == ["d_z"]
+
+
+def test_intervals_have_the_level_of_the_report_or_of_the_command_line(tmp_path: Path) -> None:
+    settings = "reference = 'cubic'\nsections = ['tests']\ntests = ['goodput_mbps']\nconfidence = 0.90\n"
+    results = synthetic(tmp_path, SyntheticEngine(8), settings)
+    with styled():
+        chosen = assemble(results, confidence=0.8)
+    for report, level in ((report_of(results), 0.9), (chosen, 0.8)):
+        tests = table(report, "t-tests")
+        for row in tests.data.iter_rows(named=True):
+            expected = stats.ttest_rel(
+                of(results, row["group"], row["quantity"]), of(results, "cubic", row["quantity"])
+            )
+            interval = expected.confidence_interval(level)
+            assert row[f"half_width_{100 * level:g}"] == pytest.approx(interval.high - row["difference"])
+        assert f"{100 * level:g} % confidence" in tests.caption
+        assert f"effect [{100 * level:g} % interval]" in tests.head
+        assert "95 %" not in " ".join([tests.caption, *tests.notes, *report.answers])
+    with pytest.raises(InputError, match="not 90; write"):
+        assemble(results, confidence=90)
 
 
 def test_each_group_is_held_against_the_reference_that_is_otherwise_the_same(tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ class Results:
             hue: what has a colour each. None: the algorithm, or what suits; `none`: nothing.
             facet: what has panels: one key for the columns, a second one for the rows. What varies beside has panels
                 too.
-            kind: `lines` (means with their 95 % confidence intervals), `boxes`, `cdf`, `scatter`, `heatmap`, `rtt` or
+            kind: `lines` (means with their confidence intervals), `boxes`, `cdf`, `scatter`, `heatmap`, `rtt` or
                 `time`.
             experiment: of a study of several experiments, the one that is drawn. None: all, each in panels of its own.
 
@@ -240,19 +240,20 @@ class Results:
 
         return Comparison([self._stored, *(other._stored for other in others)])
 
-    def report(self, out: str | Path | None = None) -> Path:
+    def report(self, out: str | Path | None = None, confidence: float | None = None) -> Path:
         """Write the report, an HTML file that needs nothing else, and return its path.
 
         Args:
             out: the file; none: `report.html` in the results folder.
+            confidence: level of the confidence intervals, as 0.9; none: that of the study's `report.toml`.
 
         Raises:
-            InputError: `out` is a folder, or a file beside the study is wrong.
+            InputError: `out` is a folder, there is no such level, or a file beside the study is wrong.
             StorageError: it cannot be written.
         """
         from perigee.report.writer import write_report
 
-        return write_report(self.folder, Path(out) if out is not None else None)[0]
+        return write_report(self.folder, Path(out) if out is not None else None, confidence=confidence)[0]
 
     def close(self) -> None:
         """Remove the folder where it is a temporary one; tables that were read already stay readable."""

@@ -27,8 +27,14 @@ def command(
         ),
     ] = None,
     formats: Annotated[
-        str, typer.Option("--format", "-f", metavar="html|pdf|png|csv|latex", help="Several are separated by commas.")
-    ] = "html",
+        list[str] | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="html|pdf|png|csv|latex",
+            help="Several are separated by commas, or the option is repeated. \\[default: html]",
+        ),
+    ] = None,
     experiment: Annotated[
         list[str] | None,
         typer.Option(help="Of a study of several experiments: report on this one; repeatable.", metavar="NAME"),
@@ -62,6 +68,12 @@ def command(
         list[str] | None,
         typer.Option(help="Of a figure: what has a panel each, columns first, then rows; repeatable.", metavar="KEY"),
     ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(
+            help="Level of all confidence intervals, as 0.9. \\[default: that of report.toml]", metavar="LEVEL"
+        ),
+    ] = None,
 ) -> None:
     """Make tables and figures of a finished study.
 
@@ -85,9 +97,10 @@ def command(
     """
     from perigee.report.writer import write_report
 
-    wanted = [name.strip() for name in formats.split(",") if name.strip()]
+    given = ["html"] if formats is None else [name.strip() for text in formats for name in text.split(",")]
+    wanted = [*dict.fromkeys(name for name in given if name)]
     choices = _choices(figure or [], metric or [], x or [], hue, facet or [])
-    for path in write_report(results, out, wanted, choices, experiment or ()):
+    for path in write_report(results, out, wanted, choices, experiment or (), confidence):
         out_console.print(str(path), highlight=False, soft_wrap=True, markup=False)
 
 

@@ -17,6 +17,7 @@ import polars as pl
 from perigee.numbers import decimals, number
 from perigee.report.context import Context, Group, in_words
 from perigee.report.ranking import ALGORITHM, FLOW, Question, Ranking, Rival, comparable, rankings
+from perigee.statistics.estimates import percent
 from perigee.statistics.metrics import Metric
 from perigee.statistics.pairing import is_one_sample
 
@@ -44,7 +45,7 @@ def answers(context: Context) -> list[str]:
         return []
     if is_one_sample(context.rows):
         return [*sentences, "Nothing in this study is random: all rounds gave the same, and there is nothing to test."]
-    return [*sentences, _method(found)]
+    return [*sentences, _method(found, context.settings.confidence)]
 
 
 def answered(context: Context) -> list[Ranking]:
@@ -94,15 +95,15 @@ def _is_constant(rival: Rival) -> bool:
     return rival.comparison is not None and rival.comparison.reason == "no variation"
 
 
-def _method(found: Sequence[Ranking]) -> str:
+def _method(found: Sequence[Ranking], confidence: float) -> str:
     tested = [rival.comparison for one in found for rival in one.rivals if rival.comparison and rival.is_tested]
     in_pairs = sum(one.is_paired for one in tested)
     kinds = ["t test of pairs of the same round"] if in_pairs else []
     kinds += ["Welch's t test"] if in_pairs < len(tested) else []
     return (
-        f"± is a 95 % confidence interval of the difference; significant: {', elsewhere '.join(kinds)}, p < 0.05, "
-        f"corrected (Holm) for all {len(tested)} comparisons that were made for these sentences and the stars of the "
-        "summary."
+        f"± is a {percent(confidence)} confidence interval of the difference; significant: "
+        f"{', elsewhere '.join(kinds)}, p < 0.05, corrected (Holm) for all {len(tested)} comparisons that were made "
+        "for these sentences and the stars of the summary."
     )
 
 

@@ -15,25 +15,35 @@ from perigee.report.context import Context
 from perigee.report.model import Chapter, Fact, Report, Section
 from perigee.report.provenance import citations, made
 from perigee.report.sections.published import facts as published_facts
-from perigee.report.settings import Choice
+from perigee.report.settings import Choice, confidence_level
 from perigee.statistics.pairing import is_one_sample
 from perigee.store.outcomes import INCOMPLETE, has_failed
 from perigee.store.results import Results
 
 
-def assemble(results: Results, figures: Sequence[Choice] = (), experiments: Sequence[str] = ()) -> Report:
+def assemble(
+    results: Results,
+    figures: Sequence[Choice] = (),
+    experiments: Sequence[str] = (),
+    confidence: float | None = None,
+) -> Report:
     """Make the report of a finished study, or of chosen figures of it; figures are drawn, nothing is written.
 
     Args:
         results: the results.
         figures: the figures; none: the whole report.
         experiments: the experiments that it is about; none: all that the study has.
+        confidence: level of the confidence intervals; none: that of `report.toml`.
 
     Raises:
-        InputError: there is no such experiment, or a file beside the study is wrong.
+        InputError: there is no such experiment or level, or a file beside the study is wrong.
     """
-    context = Context(results)
-    chapters = [_chapter(results.of_experiment(name), name, figures) for name in experiments or results.experiments]
+    level = None if confidence is None else confidence_level("--confidence", confidence)
+    context = Context(results, level)
+    chapters = [
+        _chapter(Context(results.of_experiment(name), level), name, figures)
+        for name in experiments or results.experiments
+    ]
     manifest = results.manifest
     flows = results.table("flows")
     rounds = flows["round"].n_unique()
@@ -62,12 +72,11 @@ def assemble(results: Results, figures: Sequence[Choice] = (), experiments: Sequ
     )
 
 
-def _chapter(results: Results, name: str, figures: Sequence[Choice]) -> Chapter:
-    context = Context(results)
+def _chapter(context: Context, name: str, figures: Sequence[Choice]) -> Chapter:
     return Chapter(
         name=name,
-        title=context.settings.title or results.title or name,
-        question=context.settings.question or results.about,
+        title=context.settings.title or context.results.title or name,
+        question=context.settings.question or context.results.about,
         answers=[] if figures else answers(context),
         notes=notes(context),
         sections=_sections(context, figures),

@@ -175,7 +175,7 @@ def _time(context: Context, _groups: Sequence[Group], _metrics: Sequence[Metric]
 Maker = Callable[[Context, Sequence[Group], Sequence[Metric], Choice], list[Plot]]
 
 FIGURES: Mapping[str, tuple[str, Maker]] = {
-    "lines": ("means over what varies, with 95 % confidence intervals", _lines),
+    "lines": ("means over what varies, with confidence intervals", _lines),
     "heatmap": ("means over two things that vary, as colours and numbers", _heatmap),
     "scatter": ("a metric against another (95th percentile of the round trip), with ellipses of the spread", _scatter),
     "boxes": ("how the flows of each group differ: boxes, or points of few flows", _boxes),

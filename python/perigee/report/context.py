@@ -81,6 +81,7 @@ class Context:
 
     Args:
         results: the finished results.
+        confidence: level of the confidence intervals; none: that of `report.toml`.
 
     Attributes:
         results: the same.
@@ -90,10 +91,11 @@ class Context:
         found: how the numbers of the results came about, in a word: see `ENGINES`.
     """
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: Results, confidence: float | None = None) -> None:
         self.results = results
         self.found = ENGINES[results.manifest["engine"]]
-        self.settings: ReportSettings = report_settings(results).of(results.experiment)
+        settings = report_settings(results).of(results.experiment)
+        self.settings: ReportSettings = settings if confidence is None else replace(settings, confidence=confidence)
         self.published: Published | None = published(results)
         self.network = Network(results)
 
@@ -283,7 +285,8 @@ class Context:
             levels = {one.name: pl.lit(group.levels.get(one.key, "")).alias(one.name) for one in factors}
             values = (pl.col(name).cast(pl.Float64) for name in wanted if name in flows.columns)
             parts.append(flows.select("run", "round", pl.lit(group.name).alias("group"), *levels.values(), *values))
-        return Sample(pl.concat(parts, how="diagonal") if parts else pl.DataFrame(), self.looks(hue))
+        flows = pl.concat(parts, how="diagonal") if parts else pl.DataFrame()
+        return Sample(flows, self.looks(hue), self.settings.confidence)
 
     def looks(self, hue: Factor | None) -> dict[str, Look]:
         """Return how each level of a hue is drawn: an algorithm the same in every figure."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perigee.statistics.estimates import CONFIDENCE
+
 STATISTICS = ("mean", "zero_percent", "below_percent", "max")
 
 TESTS = ("goodput_mbps", "steady_goodput_mbps", "startup_goodput_mbps", "rtt_mean_ms")
@@ -60,6 +62,11 @@ REPORT = (
     ),
     Key("sizes_mb", "sizes, MB", "[]", "Sizes of the figure of download times, 0.000001 to 1000000000."),
     Key("tests", "metrics", _listed(TESTS), "Metrics that are tested; none that is a ratio of means."),
+    Key(
+        "confidence", "number", f"{CONFIDENCE}",
+        "Level of all confidence intervals, 0.5 to 0.999; `--confidence` of `perigee report` wins. Tests stay at "
+        "α = 0.05.",
+    ),
     Key("summary", "metrics", _listed(SUMMARY), "Columns of the summary table."),
     Key("figure", "tables", "[]", "Figures of your own: `[[figure]]`, see below."),
     Key("experiments", "tables", "{}", "Of a study of several experiments, what each shows: [chapters](#chapters)."),

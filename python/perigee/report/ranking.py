@@ -147,7 +147,7 @@ def rankings(context: Context, questions: Sequence[Question]) -> list[Ranking]:
         if metric.of_means
         else compare_groups(
             context.with_metric(ordered[0][0], metric.name), context.with_metric(group, metric.name), metric.name,
-            shared_draws=draws,
+            shared_draws=draws, confidence=context.settings.confidence,
         )
         for _, metric, ordered in drafts
         for group, _ in ordered[1:]

@@ -15,6 +15,7 @@ from perigee.errors import InputError
 from perigee.places import StudyFile
 from perigee.report import keys
 from perigee.report.keys import Key
+from perigee.statistics.estimates import CONFIDENCE, CONFIDENCES
 from perigee.statistics.metrics import Metric, metric, numeric
 from perigee.store.results import Results, experiments_in
 
@@ -66,6 +67,7 @@ class ReportSettings:
         link: directed link whose capacity and queue are shown; none: the one with the highest load.
         sizes_mb: sizes of the figure of download times.
         tests: metrics of the t tests.
+        confidence: level of the confidence intervals.
         summary: metrics of the summary table.
         figures: figures of the author's choice.
         experiments: what to show of each experiment that has something of its own here, by name.
@@ -81,6 +83,7 @@ class ReportSettings:
     link: str | None = None
     sizes_mb: tuple[float, ...] = ()
     tests: tuple[str, ...] = keys.TESTS
+    confidence: float = CONFIDENCE
     summary: tuple[str, ...] = keys.SUMMARY
     figures: tuple[Choice, ...] = ()
     experiments: Mapping[str, ReportSettings] = field(default_factory=dict)
@@ -297,6 +300,7 @@ def _settings(table: _Table, base: ReportSettings, results: Kept) -> ReportSetti
         link=table.take("link", str, base.link),
         sizes_mb=table.sizes("sizes_mb", base.sizes_mb),
         tests=table.texts("tests", base.tests),
+        confidence=_confidence(table, base.confidence),
         summary=table.texts("summary", base.summary),
         figures=tuple(_figure(part) for part in table.tables("figure", keys.FIGURE)) or base.figures,
     )
@@ -304,6 +308,30 @@ def _settings(table: _Table, base: ReportSettings, results: Kept) -> ReportSetti
     if isinstance(results, Results):
         _check_metrics(settings, table, results)
     return settings
+
+
+def _confidence(table: _Table, default: float) -> float:
+    level = float(table.number("confidence", default))
+    return float(table.guard("confidence", lambda: confidence_level("`confidence`", level)))
+
+
+def confidence_level(name: str, level: float) -> float:
+    """Return a level of confidence that can be chosen.
+
+    Raises:
+        InputError: it is no such level; the message begins with the name of what was chosen.
+
+    Examples:
+        >>> confidence_level("--confidence", 90)
+        Traceback (most recent call last):
+        ...
+        perigee.errors.InputError: --confidence must be from 0.5 to 0.999, not 90; write 0.9 for 90 %
+    """
+    least, most = CONFIDENCES
+    if least <= level <= most:
+        return level
+    as_share = f"; write {level / 100:g} for {level:g} %" if least <= level / 100 <= most else ""
+    raise InputError(f"{name} must be from {least} to {most}, not {level:g}{as_share}")
 
 
 def _check_metrics(settings: ReportSettings, table: _Table, results: Results) -> None:

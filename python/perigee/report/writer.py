@@ -24,6 +24,7 @@ def write_report(
     formats: Sequence[str] = ("html",),
     figures: Sequence[Choice] = (),
     experiments: Sequence[str] = (),
+    confidence: float | None = None,
 ) -> list[Path]:
     """Write the report of a results folder.
 
@@ -34,12 +35,14 @@ def write_report(
         formats: any of `FORMATS`.
         figures: figures to write instead of the whole report.
         experiments: the experiments to report on; none: all that the study has.
+        confidence: level of the confidence intervals; none: that of `report.toml`.
 
     Returns:
         What was written: the HTML file, or the folder where no HTML was asked for.
 
     Raises:
-        InputError: the folder, a format, a choice of figures or experiments, or a file beside the study is wrong.
+        InputError: the folder, a format, a choice of figures or experiments, the level, or a file beside the study is
+            wrong.
         StorageError: the report cannot be written.
     """
     from perigee.report import html, paper
@@ -53,7 +56,7 @@ def write_report(
     if out.is_dir():
         raise InputError(f"{out}: is a folder; give the name of an HTML file to write with --out")
     with styled():
-        report = assemble(Results(results), figures, experiments)
+        report = assemble(Results(results), figures, experiments, confidence)
         written = []
         if "html" in formats:
             html.write(report, out)

@@ -20,7 +20,10 @@ WHISKER_IQR = 1.4
 
 
 CONFIDENCE = 0.95
-"""Level of the confidence intervals."""
+"""Level of the confidence intervals, where none is chosen."""
+
+CONFIDENCES = (0.5, 0.999)
+"""The lowest and the highest level that can be chosen."""
 
 NORMAL_FROM_T = 30.0
 """Beyond it the noncentral t distribution is taken as normal."""
@@ -119,8 +122,28 @@ def _noise(*samples: Array) -> float:
     return ROUNDING * max(float(np.abs(sample).max()) for sample in samples)
 
 
-def mean_interval(values: npt.ArrayLike) -> tuple[float, float]:
-    """Return the mean and the half width of its 95 % confidence interval (Student's t).
+def percent(confidence: float) -> str:
+    """Return a level of confidence as it is written.
+
+    Examples:
+        >>> percent(0.95), percent(0.995)
+        ('95 %', '99.5 %')
+    """
+    return f"{100 * confidence:g} %"
+
+
+def at_level(name: str, confidence: float) -> str:
+    """Return what a column of tables is called that depends on the level of confidence.
+
+    Examples:
+        >>> at_level("half_width", 0.9)
+        'half_width_90'
+    """
+    return f"{name}_{100 * confidence:g}"
+
+
+def mean_interval(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return the mean and the half width of its confidence interval (Student's t).
 
     A single value has no interval, and neither have values that do not vary: its half width is NaN.
 
@@ -128,13 +151,15 @@ def mean_interval(values: npt.ArrayLike) -> tuple[float, float]:
         >>> mean, half = mean_interval([9.0, 10.0, 11.0])
         >>> mean, round(half, 3)
         (10.0, 2.484)
+        >>> round(mean_interval([9.0, 10.0, 11.0], 0.90)[1], 3)
+        1.686
     """
     sample = _sample(values)
     deviation = spread(sample)
     if deviation is None:
         return float(sample.mean()), float("nan")
     n = len(sample)
-    return float(sample.mean()), float(special.stdtrit(n - 1, 0.5 + CONFIDENCE / 2)) * deviation / n**0.5
+    return float(sample.mean()), float(special.stdtrit(n - 1, 0.5 + confidence / 2)) * deviation / n**0.5
 
 
 @dataclass(frozen=True)
@@ -143,14 +168,14 @@ class Contrast:
 
     Attributes:
         difference: of the means, first minus second.
-        half_width: of its 95 % confidence interval.
+        half_width: of its confidence interval.
         t: Student's t; positive where the first mean is the larger.
         degrees: degrees of freedom.
         p: two-tailed probability of a difference as large by chance, by the t test.
         d: Cohen's d: the difference over the pooled standard deviation of both samples.
         effect: the effect in the terms of the test: of pairs Cohen's d_z, the mean of their differences over the
             standard deviation of these; of independent samples Hedges' g, Cohen's d without its bias in small samples.
-        effect_low: lower end of the effect's 95 % confidence interval.
+        effect_low: lower end of the effect's confidence interval.
         effect_high: upper end.
         p_wilcoxon: the same as `p` by Wilcoxon's signed-rank test; none where the samples are not paired.
     """
@@ -167,12 +192,13 @@ class Contrast:
     p_wilcoxon: float | None = None
 
 
-def paired(first: npt.ArrayLike, second: npt.ArrayLike) -> Contrast | None:
+def paired(first: npt.ArrayLike, second: npt.ArrayLike, confidence: float = CONFIDENCE) -> Contrast | None:
     """Compare two samples whose values belong together in pairs: by the t test of their differences.
 
     Args:
         first: shape (n,), n > 1.
         second: shape (n,), in the order of `first`.
+        confidence: level of the intervals.
 
     Returns:
         The comparison, or none where there are fewer than two pairs or the differences do not vary.
@@ -191,18 +217,19 @@ def paired(first: npt.ArrayLike, second: npt.ArrayLike) -> Contrast | None:
     if n < 2 or float(differences.std(ddof=1)) <= noise:
         return None
     differences[np.abs(differences) <= noise] = 0.0
-    found = _contrast(a, b, float(differences.var(ddof=1)) / n, float(n - 1))
-    low, high = noncentrality(found.t, n - 1)
+    found = _contrast(a, b, float(differences.var(ddof=1)) / n, float(n - 1), confidence)
+    low, high = noncentrality(found.t, n - 1, confidence)
     found = replace(found, effect=found.t / n**0.5, effect_low=low / n**0.5, effect_high=high / n**0.5)
     return replace(found, p_wilcoxon=float(wilcoxon(differences).pvalue))
 
 
-def welch(first: npt.ArrayLike, second: npt.ArrayLike) -> Contrast | None:
+def welch(first: npt.ArrayLike, second: npt.ArrayLike, confidence: float = CONFIDENCE) -> Contrast | None:
     """Compare two independent samples, whose variances may differ (Welch's t test).
 
     Args:
         first: shape (n,), n > 1.
         second: shape (m,), m > 1.
+        confidence: level of the intervals.
 
     Returns:
         The comparison, or none where a sample has fewer than two values or neither varies.
@@ -218,21 +245,21 @@ def welch(first: npt.ArrayLike, second: npt.ArrayLike) -> Contrast | None:
         return None
     ours, theirs = float(a.var(ddof=1)) / n, float(b.var(ddof=1)) / m
     degrees = (ours + theirs) ** 2 / (ours**2 / (n - 1) + theirs**2 / (m - 1))
-    found = _contrast(a, b, ours + theirs, degrees)
+    found = _contrast(a, b, ours + theirs, degrees, confidence)
     # Hedges (1981): g = J d, J = 1 - 3 / (4 (n + m - 2) - 1); d (n m / (n + m))^0.5 is a noncentral t.
     pooled_degrees = n + m - 2
     unbiased, root = 1 - 3 / (4 * pooled_degrees - 1), (n * m / (n + m)) ** 0.5
-    low, high = noncentrality(found.d * root, pooled_degrees)
+    low, high = noncentrality(found.d * root, pooled_degrees, confidence)
     factor = unbiased / root
     return replace(found, effect=unbiased * found.d, effect_low=factor * low, effect_high=factor * high)
 
 
-def noncentrality(t: float, degrees: float) -> tuple[float, float]:
-    """Return the 95 % confidence interval of the noncentrality of which Student's t was drawn.
+def noncentrality(t: float, degrees: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return the confidence interval of the noncentrality of which Student's t was drawn.
 
-    Its ends are those under which a t as large, or as small, has a probability of 2.5 %. Source: Cumming and Finch,
-    Educational and Psychological Measurement 61 (2001). Beyond |t| = 30 the distribution is taken as normal, with
-    variance 1 + t^2 / (2 degrees).
+    At 95 % its ends are those under which a t as large, or as small, has a probability of 2.5 %. Source: Cumming and
+    Finch, Educational and Psychological Measurement 61 (2001). Beyond |t| = 30 the distribution is taken as normal,
+    with variance 1 + t^2 / (2 degrees).
 
     Examples:
         >>> low, high = noncentrality(3.0, 9)
@@ -240,12 +267,12 @@ def noncentrality(t: float, degrees: float) -> tuple[float, float]:
         (0.56, 5.33)
     """
     if abs(t) > NORMAL_FROM_T:
-        half = 1.959964 * (1 + t * t / (2 * degrees)) ** 0.5
+        half = float(special.ndtri(0.5 + confidence / 2)) * (1 + t * t / (2 * degrees)) ** 0.5
         return t - half, t + half
     if t < 0:
-        low, high = noncentrality(-t, degrees)
+        low, high = noncentrality(-t, degrees, confidence)
         return -high, -low
-    tail = (1 - CONFIDENCE) / 2
+    tail = (1 - confidence) / 2
     ends = []
     for wanted in (1 - tail, tail):
         # The probability falls as the noncentrality rises; below -10 it is 1 for any t that is not negative.
@@ -257,7 +284,7 @@ def noncentrality(t: float, degrees: float) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def _contrast(a: Array, b: Array, squared_error: float, degrees: float) -> Contrast:
+def _contrast(a: Array, b: Array, squared_error: float, degrees: float, confidence: float) -> Contrast:
     difference = float(a.mean() - b.mean())
     error = squared_error**0.5
     t = difference / error
@@ -265,7 +292,7 @@ def _contrast(a: Array, b: Array, squared_error: float, degrees: float) -> Contr
     pooled = ((n - 1) * float(a.var(ddof=1)) + (m - 1) * float(b.var(ddof=1))) / (n + m - 2)
     return Contrast(
         difference=difference,
-        half_width=float(special.stdtrit(degrees, 0.5 + CONFIDENCE / 2)) * error,
+        half_width=float(special.stdtrit(degrees, 0.5 + confidence / 2)) * error,
         t=t,
         degrees=degrees,
         p=float(2 * special.stdtr(degrees, -abs(t))),

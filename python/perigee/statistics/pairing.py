@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from perigee.statistics.estimates import Array, Contrast, holm, paired, spread, welch
+from perigee.statistics.estimates import CONFIDENCE, Array, Contrast, holm, paired, percent, spread, welch
 from perigee.statistics.metrics import sample, sample_of
 from perigee.store.results import Results
 
@@ -60,7 +60,9 @@ def share_draws(a: Results, b: Results) -> bool:
     return set(engines) <= set(DRAWING) or (a is b and not a.is_analysis)
 
 
-def compare_groups(first: pl.DataFrame, second: pl.DataFrame, name: str, *, shared_draws: bool) -> Comparison | None:
+def compare_groups(
+    first: pl.DataFrame, second: pl.DataFrame, name: str, *, shared_draws: bool, confidence: float = CONFIDENCE
+) -> Comparison | None:
     """Compare a metric of two groups of flows.
 
     They are compared in pairs where rounds share their draws, and at least half of the rounds of each group are in the
@@ -71,6 +73,7 @@ def compare_groups(first: pl.DataFrame, second: pl.DataFrame, name: str, *, shar
         second: the same of the other group.
         name: the metric.
         shared_draws: whether rounds of the same seed met the same link.
+        confidence: level of the intervals.
 
     Returns:
         The comparison, or none where a group has no value.
@@ -83,9 +86,9 @@ def compare_groups(first: pl.DataFrame, second: pl.DataFrame, name: str, *, shar
         pairs = ours.select(*keys, name).join(theirs.select(*keys, pl.col(name).alias("other")), on=keys).sort(keys)
         if 2 * pairs.height >= max(ours.height, theirs.height):
             one, other = sample_of(pairs[name]), sample_of(pairs["other"])
-            return Comparison(one, other, True, paired(one, other))
+            return Comparison(one, other, True, paired(one, other, confidence))
     one, other = sample(ours, name), sample(theirs, name)
-    return Comparison(one, other, False, welch(one, other))
+    return Comparison(one, other, False, welch(one, other, confidence))
 
 
 def corrected(comparisons: Sequence[Comparison]) -> list[tuple[float | None, float | None]]:
@@ -139,7 +142,7 @@ def tests_in_words(comparisons: Sequence[Comparison]) -> str:
     return f"{' and '.join(names)}, corrected for {count} comparison{'s' if count > 1 else ''} (Holm)"
 
 
-def effects_in_words(comparisons: Sequence[Comparison]) -> str:
+def effects_in_words(comparisons: Sequence[Comparison], confidence: float = CONFIDENCE) -> str:
     """Say how the sizes of the effects of these comparisons are measured."""
     kinds = {one.is_paired for one in comparisons if one.contrast}
     words = [
@@ -148,7 +151,7 @@ def effects_in_words(comparisons: Sequence[Comparison]) -> str:
     ]
     said = "; ".join(word for word in words if word)
     d = "Cohen's d is the difference over the pooled standard deviation: 0.2 small, 0.5 medium, 0.8 large."
-    return f"Effect: {said}, with a 95 % interval. {d}" if said else d
+    return f"Effect: {said}, with a {percent(confidence)} interval. {d}" if said else d
 
 
 def is_one_sample(flows: pl.DataFrame) -> bool:

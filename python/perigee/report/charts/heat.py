@@ -78,7 +78,7 @@ def table(
     """Return the means, shape (levels of the vertical factor, of the horizontal one); NaN where there is none."""
     x, y = axes
     found = np.full((len(y.levels), len(x.levels)), np.nan)
-    means = by_levels(Sample(sample_.part({panel: text}), sample_.looks), metric, [y, x])
+    means = by_levels(sample_.of(sample_.part({panel: text})), metric, [y, x])
     for row, vertical in enumerate(texts(y)):
         for column, horizontal in enumerate(texts(x)):
             if (vertical, horizontal) in means:

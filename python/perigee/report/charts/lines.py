@@ -54,7 +54,7 @@ def lines(
     in_a_line = len({place[1] for place in laid.panels})
     for (row, column), axes in laid.panels.items():
         metric, text = down[row]
-        own = Sample(sample_.part({columns: texts(columns)[column], rows: text}), sample_.looks)
+        own = sample_.of(sample_.part({columns: texts(columns)[column], rows: text}))
         draw(axes, own, metric, x, hue)
         lay_out(axes, x, 0.75 * width_in / min(in_a_line, 4))
     for row in range(len(down)):
@@ -71,7 +71,7 @@ def lines(
 
 
 def draw(axes: Axes, sample_: Sample, metric: Metric, x: Factor, hue: Factor | None) -> None:
-    """Draw a line per level of `hue` into axes: means of a metric over `x`, with their 95 % confidence intervals."""
+    """Draw a line per level of `hue` into axes: means of a metric over `x`, with their confidence intervals."""
     at = dict(zip(texts(x), places(x), strict=True))
     levels, found = texts(hue), by_levels(sample_, metric, [hue, x])
     for number, text in enumerate(levels):

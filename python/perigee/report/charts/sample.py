@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from perigee.report.factors import Factor
 from perigee.report.style import Look, look
-from perigee.statistics.estimates import mean_interval
+from perigee.statistics.estimates import CONFIDENCE, at_level, mean_interval
 from perigee.statistics.metrics import Metric, group_value, sample
 
 
@@ -21,10 +21,16 @@ class Sample:
     Attributes:
         flows: a row per flow: a column of text per factor, under its name, and a column per metric, under its name.
         looks: how each level of the hue is drawn, by its text.
+        confidence: level of the intervals of means.
     """
 
     flows: pl.DataFrame
     looks: Mapping[str, Look]
+    confidence: float = CONFIDENCE
+
+    def of(self, flows: pl.DataFrame) -> Sample:
+        """Return a sample of other flows that are drawn like these."""
+        return replace(self, flows=flows)
 
     def look(self, text: str) -> Look:
         """Return how a level of the hue is drawn; of figures without a hue: everything."""
@@ -42,7 +48,7 @@ class Mean:
 
     Attributes:
         mean: the mean over the flows; of a ratio of means that.
-        half_width: of its 95 % confidence interval; NaN where it has none.
+        half_width: of its confidence interval; NaN where it has none.
         flows: how many flows it is of.
     """
 
@@ -56,12 +62,12 @@ def texts(one: Factor | None) -> list[str]:
     return [level.text for level in one.levels] if one else [""]
 
 
-def mean_of(flows: pl.DataFrame, metric: Metric) -> Mean | None:
+def mean_of(flows: pl.DataFrame, metric: Metric, confidence: float = CONFIDENCE) -> Mean | None:
     """Return a metric of flows; none where no flow has it."""
     seen = sample(flows, metric.name)
     if len(seen) == 0:
         return None
-    mean, half = mean_interval(seen)
+    mean, half = mean_interval(seen, confidence)
     if metric.of_means:
         mean, half = group_value(flows, metric), float("nan")
     return Mean(mean, half, len(seen))
@@ -73,7 +79,7 @@ def by_levels(sample_: Sample, metric: Metric, factors: Sequence[Factor | None])
     parts = sample_.flows.partition_by(names, as_dict=True) if names else {(): sample_.flows}
     found = {}
     for key, part in parts.items():
-        own, texts_of = mean_of(part, metric), iter(key)
+        own, texts_of = mean_of(part, metric, sample_.confidence), iter(key)
         if own is not None:
             found[tuple("" if one is None else str(next(texts_of)) for one in factors)] = own
     return found
@@ -84,7 +90,7 @@ def means(sample_: Sample, metrics: Sequence[Metric], factors: Sequence[Factor])
 
     Returns:
         Columns of the factors' names (text; numbers too in `NAME_number`, in the unit of the factor), `quantity, unit,
-        mean, half_width_95, flows`.
+        mean, half_width_95, flows`; the number in `half_width_95` is the level of confidence.
     """
     rows = list(_means(sample_, metrics, factors))
     return pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None))
@@ -96,11 +102,11 @@ def _means(sample_: Sample, metrics: Sequence[Metric], factors: Sequence[Factor]
     parts = sample_.flows.partition_by(names, as_dict=True, maintain_order=True) if names else {(): sample_.flows}
     for metric in metrics:
         for key, part in parts.items():
-            found = mean_of(part, metric)
+            found = mean_of(part, metric, sample_.confidence)
             if found is None:
                 continue
             here = dict(zip(names, key, strict=True))
             yield here | {f"{name}_number": by[str(here[name])] for name, by in numbers.items()} | {
-                "quantity": metric.name, "unit": metric.unit, "mean": found.mean, "half_width_95": found.half_width,
-                "flows": found.flows,
+                "quantity": metric.name, "unit": metric.unit, "mean": found.mean,
+                at_level("half_width", sample_.confidence): found.half_width, "flows": found.flows,
             }  # fmt: skip

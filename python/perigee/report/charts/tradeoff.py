@@ -34,7 +34,7 @@ def tradeoff(
     """
     across, up = metrics
     parts = {
-        column: Sample(sample_.part({columns: text}).drop_nulls([across.name, up.name]), sample_.looks)
+        column: sample_.of(sample_.part({columns: text}).drop_nulls([across.name, up.name]))
         for column, text in enumerate(texts(columns))
     }
     there = [(0, column) for column, part in parts.items() if not part.flows.is_empty()]

@@ -9,7 +9,7 @@ from perigee.errors import InputError
 from perigee.numbers import decimals, number, probability, signed
 from perigee.report.context import Context, Group
 from perigee.report.model import Cell, Section, Table
-from perigee.statistics.estimates import effect_word, glass_delta, spread
+from perigee.statistics.estimates import at_level, effect_word, glass_delta, spread
 from perigee.statistics.metrics import Metric
 from perigee.statistics.pairing import Comparison, compare_groups, corrected, method, share_draws
 
@@ -58,7 +58,8 @@ def section(context: Context) -> Section | None:
         data.append(
             {"quantity": metric.name, "unit": metric.unit, "group": name, "mean_second": float(found.second.mean()),
              "mean_first": float(found.first.mean()), "difference": found.difference, "sd": deviation,
-             "glass_delta": delta, "half_width_95": found.contrast.half_width if found.contrast else None,
+             "glass_delta": delta,
+             at_level("half_width", context.settings.confidence): found.contrast.half_width if found.contrast else None,
              "p_holm": p, "p_wilcoxon_holm": ranks, "rounds": len(found.first)}
         )  # fmt: skip
     first, second = (f"{key} = {value}" for value in values)
@@ -77,7 +78,8 @@ def section(context: Context) -> Section | None:
 
 def _compare(context: Context, one: Group, other: Group, metric: Metric) -> Comparison | None:
     ours, theirs = (context.with_metric(group, metric.name) for group in (one, other))
-    return compare_groups(ours, theirs, metric.name, shared_draws=share_draws(context.results, context.results))
+    draws = share_draws(context.results, context.results)
+    return compare_groups(ours, theirs, metric.name, shared_draws=draws, confidence=context.settings.confidence)
 
 
 def _pairs(context: Context, key: str, values: list[str]) -> list[tuple[Group, Group]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""How long an object of each size takes to download: mean and 95 % confidence interval over flows."""
+"""How long an object of each size takes to download: mean and confidence interval over flows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
 from perigee.report.panels import Panel
-from perigee.statistics.estimates import Array, mean_interval
+from perigee.statistics.estimates import Array, at_level, mean_interval, percent
 from perigee.statistics.metrics import download_times
 
 MOST_PANELS = 6
@@ -26,6 +26,7 @@ IN_TABLE = 6
 
 def section(context: Context) -> Section | None:
     """Return the figure and a table of download times."""
+    level = context.settings.confidence
     sizes = [round(size * 1e6) for size in context.settings.sizes_mb]
     if not sizes:
         return None
@@ -36,20 +37,21 @@ def section(context: Context) -> Section | None:
         times = download_times(group.flows, sizes, context.results)
         mine = times.join(group.flows.select("run", "flow"), on=["run", "flow"], how="semi")
         found = {key[0]: part["t_s"].to_numpy() for key, part in mine.partition_by("bytes", as_dict=True).items()}
-        points = [(size / 1e6, *mean_interval(found[size]), len(found[size])) for size in sizes if size in found]
+        points = [(size / 1e6, *mean_interval(found[size], level), len(found[size])) for size in sizes if size in found]
         if not points:
             continue
         curves[group.number] = np.array([point[:3] for point in points])
         for megabytes, m, h, flows in points:
             cells[group.number, megabytes] = (m, h)
-            data.append({"group": group.name, "size_mb": megabytes, "mean_s": m, "half_width_95_s": h, "flows": flows})
+            half = {f"{at_level('half_width', level)}_s": h}
+            data.append({"group": group.name, "size_mb": megabytes, "mean_s": m, **half, "flows": flows})
     if not data:
         return None
     kept = [panel for panel in kept if any(group.number in curves for group in panel.groups)]
     shown = [size / 1e6 for size in _spread(sizes)]
     table = Table(
         name="download-times",
-        caption="Time to download an object, mean ± half width of the 95 % confidence interval (s)",
+        caption=f"Time to download an object, mean ± half width of the {percent(level)} confidence interval (s)",
         head=["", *(f"{size:g} MB" for size in shown)],
         rows=[
             [Cell(group.label), *(_cell(cells.get((group.number, size))) for size in shown)] for group in context.groups
@@ -64,7 +66,7 @@ def section(context: Context) -> Section | None:
     )
     caption = (
         "Time from opening the connection to the last byte of an object of each size: mean over flows; shaded, where "
-        f"it can be seen: 95 % confidence interval. {left_out}"
+        f"it can be seen: {percent(level)} confidence interval. {left_out}"
     )
     plot = Plot.of("download-time", caption.strip(), alt, partial(_figure, kept, curves))
     return Section("download", "Time to download an object", [plot, table])

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from perigee.report.charts.sample import Sample
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Text
 from perigee.report.panels import roles
@@ -33,8 +32,8 @@ def blocks(context: Context, link: str) -> list[Block]:
         Metric("link_queue_mb", f"Mean queue of {link}", "MB", 2, False),
     ]
     spans = _spans(groups)
-    flows = context.sample(groups, [], place.hue).flows.join(_measured(context, link, spans), on="run")
-    sample = Sample(flows, context.looks(place.hue))
+    plain = context.sample(groups, [], place.hue)
+    sample = plain.of(plain.flows.join(_measured(context, link, spans), on="run"))
     name = str(groups[0].rows["flow"][0])
     made: list[Block] = [Text(f"{link} is measured while the flow {name} is in its steady phase.")]
     made += sweep.lines_of(groups, sample, metrics, place)

@@ -19,6 +19,7 @@ from perigee.report.context import Context, Group
 from perigee.report.factors import Factor
 from perigee.report.model import Block, Plot, Section, Text
 from perigee.report.panels import Roles, few, panels, roles
+from perigee.statistics.estimates import at_level, percent
 from perigee.statistics.metrics import Metric
 
 MOST_QUANTITIES = 4
@@ -103,7 +104,7 @@ def line_plots(sample: Sample, metrics: Sequence[Metric], place: Roles, levels: 
         name = "lines" if len(together) > 1 else f"lines-{together[0].name}"
         yield Plot.of(
             f"{name}{suffix}",
-            _caption(together, x, data) + (f" Here:{where.removeprefix(',')}." if where else ""),
+            _caption(together, x, data, own.confidence) + (f" Here:{where.removeprefix(',')}." if where else ""),
             _alt(data, x, place.hue),
             partial(lines, own, together, x, place.hue, (columns, rows)),
             data=data,
@@ -112,7 +113,7 @@ def line_plots(sample: Sample, metrics: Sequence[Metric], place: Roles, levels: 
 
 def at(sample: Sample, levels: Mapping[Factor, str]) -> Sample:
     """Return the part of a sample at levels of factors."""
-    return Sample(sample.part(levels), sample.looks)
+    return sample.of(sample.part(levels))
 
 
 def map_plot(
@@ -130,12 +131,12 @@ def map_plot(
     )
 
 
-def _caption(metrics: Sequence[Metric], x: Factor, data: pl.DataFrame) -> str:
+def _caption(metrics: Sequence[Metric], x: Factor, data: pl.DataFrame, confidence: float) -> str:
     titles = [metrics[0].title, *(_lowered(one.title) for one in metrics[1:])]
     listed = ", ".join(titles[:-1]) + " and " + titles[-1] if len(titles) > 1 else titles[0]
-    has_interval = data["half_width_95"].count() > 0
+    has_interval = data[at_level("half_width", confidence)].count() > 0
     text = f"{listed} over {_lowered(x.title)}: means over the rounds"
-    text += ", with 95 % confidence intervals, cut off far above the means." if has_interval else "."
+    text += f", with {percent(confidence)} confidence intervals, cut off far above the means." if has_interval else "."
     scale = scale_of(x.numbers) if x.is_number else "linear"
     if scale != "linear":
         text += " The horizontal scale is logarithmic" + (", and linear next to zero." if scale == "symlog" else ".")

@@ -9,7 +9,7 @@ from perigee.numbers import decimals, number, probability, signed
 from perigee.report.context import Context, Group
 from perigee.report.model import Cell, Section, Table
 from perigee.report.ranking import ALPHA
-from perigee.statistics.estimates import effect_word
+from perigee.statistics.estimates import at_level, effect_word, percent
 from perigee.statistics.metrics import Metric
 from perigee.statistics.pairing import (
     Comparison,
@@ -26,11 +26,12 @@ def section(context: Context) -> Section | None:
     """Return the tests, if there is a reference and a group to compare with it."""
     pairs = against_reference(context)
     made: list[tuple[Metric, Group, Group, Comparison]] = []
+    level = context.settings.confidence
     draws = share_draws(context.results, context.results)
     for metric in context.metrics(context.settings.tests):
         for group, reference in pairs:
             ours, theirs = (context.with_metric(one, metric.name) for one in (group, reference))
-            found = compare_groups(ours, theirs, metric.name, shared_draws=draws)
+            found = compare_groups(ours, theirs, metric.name, shared_draws=draws, confidence=level)
             if found is not None:
                 made.append((metric, group, reference, found))
     if not made:
@@ -40,13 +41,13 @@ def section(context: Context) -> Section | None:
     results = list(zip(made, corrected(comparisons), strict=True))
     table = Table(
         name="t-tests",
-        caption=f"Against {name}: differences of the means ± half widths of their 95 % confidence intervals; "
-        f"{tests_in_words(comparisons)}, at α = {ALPHA}; size of each effect",
+        caption=f"Against {name}: differences of the means ± half widths of their {percent(level)} confidence "
+        f"intervals; {tests_in_words(comparisons)}, at α = {ALPHA}; size of each effect",
         head=["Quantity", "", f"difference from {name}", "rounds", "t (degrees of freedom)", "p", "p (Wilcoxon)", "",
-              "effect [95 % interval]", "Cohen's d"],
+              f"effect [{percent(level)} interval]", "Cohen's d"],
         rows=[_row(*one, *p) for one, p in results],
-        data=pl.DataFrame([_fact(*one, *p) for one, p in results], infer_schema_length=None),
-        notes=[method(comparisons, "of this table"), effects_in_words(comparisons)],
+        data=pl.DataFrame([_fact(level, *one, *p) for one, p in results], infer_schema_length=None),
+        notes=[method(comparisons, "of this table"), effects_in_words(comparisons, level)],
         words=(1, 3, 7),
     )  # fmt: skip
     return Section("tests", f"Tests against {name}", [table])
@@ -101,16 +102,23 @@ def _row(
 
 
 def _fact(
-    metric: Metric, group: Group, reference: Group, found: Comparison, p: float | None, ranks: float | None
+    confidence: float,
+    metric: Metric,
+    group: Group,
+    reference: Group,
+    found: Comparison,
+    p: float | None,
+    ranks: float | None,
 ) -> dict[str, object]:
     test = found.contrast
     return {
         "quantity": metric.name, "group": group.name, "reference": reference.name, "difference": found.difference,
-        "half_width_95": test and test.half_width, "unit": metric.unit, "paired": found.is_paired,
+        at_level("half_width", confidence): test and test.half_width, "unit": metric.unit, "paired": found.is_paired,
         "values": len(found.first), "values_of_reference": len(found.second), "t": test and test.t,
         "degrees": test and test.degrees, "p": test and test.p, "p_holm": p, "p_wilcoxon": test and test.p_wilcoxon,
         "p_wilcoxon_holm": ranks, "significant": None if p is None else p < ALPHA, "cohens_d": test and test.d,
         "effect": effect_word(test.d) if test else found.reason,
-        "effect_size": test and test.effect, "effect_low_95": test and test.effect_low,
-        "effect_high_95": test and test.effect_high, "effect_measure": "d_z" if found.is_paired else "g",
+        "effect_size": test and test.effect, at_level("effect_low", confidence): test and test.effect_low,
+        at_level("effect_high", confidence): test and test.effect_high,
+        "effect_measure": "d_z" if found.is_paired else "g",
     }  # fmt: skip

@@ -41,7 +41,7 @@ def paneled(sample: Sample, shown: Sequence[Panel]) -> Sample:
     """Return a sample with the title of its panel in each row."""
     titles = {group.name: panel.title for panel in shown for group in panel.groups}
     column = sample.flows["group"].replace_strict(titles).alias(PANEL)
-    return Sample(sample.flows.with_columns(column), sample.looks)
+    return sample.of(sample.flows.with_columns(column))
 
 
 def factor_of(shown: Sequence[Panel]) -> Factor | None:
