@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{alone, can_emulate, emulate_in_time, plan, simulate};
+use common::{alone, assert_emulated, can_emulate, plan, simulate};
 use perigee_results::Tables;
 use perigee_study::Run;
 
@@ -67,12 +67,13 @@ fn codel_holds_the_standing_wait_near_its_target_on_the_kernel_as_in_the_simulat
             continue;
         }
         let _alone = alone();
-        let Some(emulated) = emulate_in_time(&run, LATEST_US) else { continue };
-        assert_codel_holds_the_queue("emu", ecn, &emulated);
-        let (ours, theirs) = (simulated.flows.goodput_mbps[0], emulated.flows.goodput_mbps[0]);
-        assert!((ours / theirs - 1.0).abs() < 0.1, "goodput simulated {ours}, emulated {theirs} Mbit/s");
-        let (ours, theirs) = (wait_ms(&simulated), wait_ms(&emulated));
-        assert!((ours - theirs).abs() < 3.0, "mean wait simulated {ours}, emulated {theirs} ms");
+        assert_emulated(&run, LATEST_US, |emulated| {
+            assert_codel_holds_the_queue("emu", ecn, emulated);
+            let (ours, theirs) = (simulated.flows.goodput_mbps[0], emulated.flows.goodput_mbps[0]);
+            assert!((ours / theirs - 1.0).abs() < 0.1, "goodput simulated {ours}, emulated {theirs} Mbit/s");
+            let (ours, theirs) = (wait_ms(&simulated), wait_ms(emulated));
+            assert!((ours - theirs).abs() < 3.0, "mean wait simulated {ours}, emulated {theirs} ms");
+        });
     }
 }
 

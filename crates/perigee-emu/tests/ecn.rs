@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{alone, can_emulate, emulate, emulate_in_time, plan, simulate};
+use common::{alone, assert_emulated, can_emulate, emulate, plan, simulate};
 use perigee_results::Tables;
 use perigee_study::Run;
 
@@ -64,8 +64,7 @@ fn marks_reduce_windows_without_loss_on_the_kernel_over_ipv4_and_ipv6() {
     }
     let _alone = alone();
     for ip in ["v4", "v6"] {
-        let Some(tables) = emulate_in_time(&study(true, ip), LATEST_US) else { return };
-        assert_marks_reduce_windows_without_loss(ip, &tables);
+        assert_emulated(&study(true, ip), LATEST_US, |tables| assert_marks_reduce_windows_without_loss(ip, tables));
     }
     let without = emulate(&study(false, "v4")).unwrap_or_else(|error| panic!("{error}"));
     assert!(dropped(&without) > 0 && without.flows.retransmitted_packets[0] > Some(0), "who is not marked is dropped");

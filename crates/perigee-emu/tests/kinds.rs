@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{alone, can_emulate, emulate_in_time, plan, simulate, NETWORK};
+use common::{alone, assert_emulated, can_emulate, plan, simulate, NETWORK};
 use perigee_results::Tables;
 use perigee_study::Run;
 
@@ -43,13 +43,13 @@ packet = "64 B"
 repeat = 20
 "#;
 
-/// Runs a study on both engines.
-fn both(run: &Run) -> Option<(Tables, Tables)> {
-    if !can_emulate(run) {
-        return None;
+/// Runs a study on both engines, and asserts what `check` asserts of the simulator's tables and the emulator's.
+fn compare(run: &Run, check: impl Fn(&Tables, &Tables)) {
+    if can_emulate(run) {
+        let _alone = alone();
+        let simulated = simulate(run);
+        assert_emulated(run, LATEST_US, |emulated| check(&simulated, emulated));
     }
-    let _alone = alone();
-    Some((simulate(run), emulate_in_time(run, LATEST_US)?))
 }
 
 fn place(tables: &Tables, flow: &str) -> usize {
@@ -76,20 +76,12 @@ fn over_ipv6(flows: &str) -> String {
     flows.replace("kind =", "ip = \"v6\"\nkind =")
 }
 
-/// The same rows, as far as no chance is involved, and times within 5 %. Threads of a busy machine are woken late: a few
-/// times may be asked.
+/// The same rows, as far as no chance is involved, and times within 5 %.
 fn assert_alike(run: &Run) {
-    let mut differ = Vec::new();
-    for _ in 0..3 {
-        let Some((simulated, emulated)) = both(run) else { return };
-        assert_same_counts(&simulated, &emulated);
-        differ = times_that_differ(&simulated, &emulated);
-        if differ.is_empty() {
-            return;
-        }
-        println!("{differ:?}");
-    }
-    panic!("{differ:?}");
+    compare(run, |simulated, emulated| {
+        assert_same_counts(simulated, emulated);
+        assert_eq!(times_that_differ(simulated, emulated), [""; 0]);
+    });
 }
 
 fn assert_same_counts(simulated: &Tables, emulated: &Tables) {
@@ -137,7 +129,6 @@ fn times_that_differ(simulated: &Tables, emulated: &Tables) -> Vec<String> {
 fn nothing_but_a_studys_own_packets_crosses_its_links() {
     let datagrams = &FLOWS[FLOWS.find("[[flows]]\nname = \"voice\"").expect("datagrams")..];
     for flows in [datagrams.to_owned(), over_ipv6(datagrams)] {
-        let Some((simulated, emulated)) = both(&plan(&format!("{NETWORK}{flows}"))) else { return };
         let offered = |tables: &Tables| {
             let mut sums = std::collections::BTreeMap::new();
             let links = &tables.links;
@@ -147,8 +138,10 @@ fn nothing_but_a_studys_own_packets_crosses_its_links() {
             }
             sums
         };
-        assert_eq!(offered(&simulated), offered(&emulated));
-        assert_eq!(offered(&emulated)["satellite.down"], (500 + 20, 500 * 200 + 20 * 64));
+        compare(&plan(&format!("{NETWORK}{flows}")), |simulated, emulated| {
+            assert_eq!(offered(simulated), offered(emulated));
+            assert_eq!(offered(emulated)["satellite.down"], (500 + 20, 500 * 200 + 20 * 64));
+        });
     }
 }
 
@@ -165,14 +158,15 @@ rate = "25 Mbit/s"
 packet = "1500 B"
 duration = "2 s"
 "#;
-    let Some((simulated, emulated)) = both(&plan(&flood)) else { return };
-    let (sim, emu) = (&simulated.flows, &emulated.flows);
-    assert_eq!(emu.sent_packets, sim.sent_packets);
-    assert!(emu.completed[0]);
-    let lost = |tables: &Tables| tables.flows.lost_packets[0].expect("counted") as f64;
-    assert_eq!(within("lost", 0.05, lost(&simulated), lost(&emulated)), None);
-    let dropped: u64 = emulated.links.dropped_packets.iter().sum();
-    assert!(dropped.abs_diff(lost(&emulated) as u64) <= 400, "the links' intervals end with the run: {dropped}");
+    compare(&plan(&flood), |simulated, emulated| {
+        let (sim, emu) = (&simulated.flows, &emulated.flows);
+        assert_eq!(emu.sent_packets, sim.sent_packets);
+        assert!(emu.completed[0]);
+        let lost = |tables: &Tables| tables.flows.lost_packets[0].expect("counted") as f64;
+        assert_eq!(within("lost", 0.05, lost(simulated), lost(emulated)), None);
+        let dropped: u64 = emulated.links.dropped_packets.iter().sum();
+        assert!(dropped.abs_diff(lost(emulated) as u64) <= 400, "the links' intervals end with the run: {dropped}");
+    });
 }
 
 /// A fortieth of the round trip.

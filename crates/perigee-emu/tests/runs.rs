@@ -4,26 +4,16 @@ mod common;
 
 use std::ops::ControlFlow;
 
-use common::{alone, can_emulate, download, emulate, no_captures, plan, simulate};
+use common::{alone, assert_emulated, can_emulate, download, emulate, no_captures, plan, simulate};
 use perigee_emu::{check, Namespace};
 use perigee_results::Tables;
 use perigee_study::Run;
 
-/// Compares both engines; where this machine was too busy to be on time, once more, and then not at all.
+/// Compares both engines.
 fn compare(what: &str, run: &Run) {
     let _alone = alone();
-    for _ in 0..3 {
-        let emulated = match emulate(run) {
-            Err(error) if error.is_wrong_input() => return println!("skipped: {error}"),
-            done => done.unwrap_or_else(|error| panic!("{error}")),
-        };
-        let latest = emulated.releases.late_max_us.iter().fold(0.0, |a: f64, b| a.max(*b));
-        if latest < LATEST_US {
-            return assert_alike(what, &simulate(run), &emulated);
-        }
-        println!("packets were up to {latest} us late");
-    }
-    println!("skipped: this machine is too busy to release packets on time");
+    let simulated = simulate(run);
+    assert_emulated(run, LATEST_US, |emulated| assert_alike(what, &simulated, emulated));
 }
 
 /// Throughput and mean round trip within 5 %, retransmitted share within a factor of 1.5 or 0.1 percentage points.

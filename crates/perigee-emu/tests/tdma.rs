@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{alone, can_emulate, emulate_in_time, plan, simulate};
+use common::{alone, assert_emulated, can_emulate, plan, simulate};
 use perigee_results::Tables;
 use perigee_study::Run;
 
@@ -67,11 +67,12 @@ fn a_channel_grants_the_kernel_what_it_grants_the_simulator() {
         return;
     }
     let _alone = alone();
-    let Some(emulated) = emulate_in_time(&run, LATEST_US) else { return };
-    let (ours, theirs) = (simulated.flows.goodput_mbps[0], emulated.flows.goodput_mbps[0]);
-    assert!((ours / theirs - 1.0).abs() < 0.1, "goodput simulated {ours}, emulated {theirs} Mbit/s");
-    let theirs = granted_mbps(&emulated);
-    assert!((mean / theirs.0 - 1.0).abs() < 0.1, "granted: simulated {mean}, emulated {theirs:?} Mbit/s");
+    assert_emulated(&run, LATEST_US, |emulated| {
+        let (ours, theirs) = (simulated.flows.goodput_mbps[0], emulated.flows.goodput_mbps[0]);
+        assert!((ours / theirs - 1.0).abs() < 0.1, "goodput simulated {ours}, emulated {theirs} Mbit/s");
+        let theirs = granted_mbps(emulated);
+        assert!((mean / theirs.0 - 1.0).abs() < 0.1, "granted: simulated {mean}, emulated {theirs:?} Mbit/s");
+    });
 }
 
 /// Below half a slot.
