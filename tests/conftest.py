@@ -6,12 +6,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import queue
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO, Any, AnyStr
 
 import pytest
 from hypothesis import settings
@@ -103,6 +105,27 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "200", "NO_COLOR": "1"}
 
 
+@contextlib.contextmanager
+def running(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A process that writes text, with the options of `subprocess.Popen`; killed after the block if it still runs."""
+    with subprocess.Popen(command, text=True, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def next_line(stream: IO[AnyStr] | None, timeout_s: float = 60.0) -> AnyStr:
+    """Return the next line of a process's output; an empty one at its end."""
+    assert stream is not None, "the process was started without this pipe"
+    lines: queue.SimpleQueue[AnyStr] = queue.SimpleQueue()
+    threading.Thread(target=lambda: lines.put(stream.readline()), daemon=True).start()
+    try:
+        return lines.get(timeout=timeout_s)
+    except queue.Empty:
+        raise AssertionError(f"the process wrote no line within {timeout_s:g} s") from None
+
+
 def own(suffix: str) -> str:
     """A name that no other test has, of at most 15 characters."""
     return f"p{os.getpid()}{suffix}"
@@ -153,11 +176,11 @@ def answering(token: bytes, limits: Limits, bind: str = "127.0.0.1", port: int |
     thread = threading.Thread(target=serve, args=(bind, chosen, token, limits, go_on))
     thread.start()
     try:
-        assert ready.wait(5)
+        assert ready.wait(60)
         yield chosen
     finally:
         done.set()
-        thread.join(5)
+        thread.join(60)
     assert not thread.is_alive()
 
 

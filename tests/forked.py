@@ -81,7 +81,8 @@ class Forked:
             subprocess.TimeoutExpired: it took longer, and was killed.
         """
         with Path(os.devnull).open() as none, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
-            pid, answers = _ask(self._requests, program, cwd, env, [none.fileno(), out.fileno(), error.fileno()])
+            streams = [none.fileno(), out.fileno(), error.fileno()]
+            pid, answers = _ask(self._requests, program, cwd, env, streams, timeout)
             with answers:
                 answers.settimeout(timeout)
                 try:
@@ -107,17 +108,31 @@ class Forked:
     def close(self) -> None:
         """End the process; commands that run go on."""
         self._requests.close()
-        self._process.wait()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(30)
 
 
 def _ask(
-    requests: socket.socket, program: Sequence[str], cwd: Path, env: Mapping[str, str], streams: Sequence[int]
+    requests: socket.socket,
+    program: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    streams: Sequence[int],
+    timeout: float | None = None,
 ) -> tuple[int, socket.socket]:
-    """Have a command forked; return its process and where its exit code comes."""
+    """Have a command forked; return its process and where its exit code comes.
+
+    Raises:
+        TimeoutError: no process was forked within `timeout`, seconds.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         request = json.dumps({"program": list(program), "cwd": str(cwd), "env": dict(env)})
         socket.send_fds(requests, [request.encode()], [*streams, theirs.fileno()])
+    ours.settimeout(timeout)
     return int(ours.recv(MESSAGE)), ours
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from conftest import environment
+from conftest import environment, next_line
 from perigee.analysis.recordings import analyze
 from perigee.store.results import Results
 
@@ -80,10 +80,9 @@ def tcpdump(namespace: Path, file: Path) -> subprocess.Popen[str]:
     """A capture at all devices of a node, begun when this returns."""
     command = ["nsenter", f"--net={namespace}", "tcpdump", "-i", "any", "-s", "120", "-B", "32768", "-U", "-Z", "root"]
     started = subprocess.Popen([*command, "-w", str(file)], stderr=subprocess.PIPE, text=True)
-    assert started.stderr is not None
     said = ""
     while "listening on" not in said:
-        line = started.stderr.readline()
+        line = next_line(started.stderr)
         assert line, f"tcpdump ended: {said}"
         said += line
     return started

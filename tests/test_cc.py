@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, Perigee, environment, own
+from conftest import ROOT, Perigee, environment, next_line, own, running
 from perigee.cc.kernel import load, status, unload
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -272,12 +272,11 @@ def test_a_load_that_is_killed_leaves_nothing_or_all_of_it() -> None:
 
     def load_for(longest: float | None) -> float:
         """Load in a process that is killed after so long; how long it took."""
-        with subprocess.Popen([sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE) as process:
-            assert process.stdout
-            assert process.stdout.readline() == b"begun\n"
+        with running([sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE) as process:
+            assert next_line(process.stdout) == "begun\n"
             started = time.monotonic()
             if longest is None:
-                assert process.stdout.readline() == b"done\n"
+                assert next_line(process.stdout) == "done\n"
             else:
                 time.sleep(longest)
                 process.kill()
@@ -333,8 +332,7 @@ class Shared:
         command = ["unshare", "--mount", "--propagation", "private", "sh", "-c"]
         script = "mount -t bpf -o mode=1777 bpf /sys/fs/bpf && echo && exec cat"
         self.holder = subprocess.Popen([*command, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.holder.stdout is not None
-        assert self.holder.stdout.readline() == b"\n"
+        assert next_line(self.holder.stdout) == b"\n"
 
     def run(self, script: str, *, nobody: bool = False) -> subprocess.CompletedProcess[str]:
         """Run a script there, as root or as nobody."""
@@ -346,7 +344,7 @@ class Shared:
     def close(self) -> None:
         """Leave nothing."""
         self.run("rm -rf /sys/fs/bpf/perigee")
-        self.holder.communicate()
+        self.holder.communicate(timeout=30)
 
 
 @pytest.fixture

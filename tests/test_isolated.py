@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from conftest import Perigee, environment
+from conftest import Perigee, environment, next_line, running
 from perigee.places import headers
 
 SOURCE = """
@@ -112,7 +112,7 @@ def started(folder: Path, *arguments: str, **variables: str) -> Iterator[subproc
         yield process
     finally:
         process.kill()
-        process.wait()
+        process.wait(30)
 
 
 def children(pid: int) -> list[int]:
@@ -338,18 +338,15 @@ def test_the_second_signal_ends_a_process_that_does_not_answer_the_first() -> No
         "print('ready', flush=True)\n"
         "time.sleep(60)\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", text], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline() == "ready\n"
+    pipe = subprocess.PIPE
+    with running([sys.executable, "-c", text], env=environment(), stdout=pipe, stderr=pipe) as process:
+        assert next_line(process.stdout) == "ready\n"
         process.terminate()
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.3)
         process.terminate()
-        assert process.wait(10) == 130
-        assert process.stderr.read() == "error: ended at the second signal\n"
+        _, error = process.communicate(timeout=60)
+        assert (process.returncode, error) == (130, "error: ended at the second signal\n")
 
 
 def test_a_file_whose_name_looks_like_an_option_is_compiled_like_any_other(perigee: Perigee, folder: Path) -> None:

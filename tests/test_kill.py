@@ -16,6 +16,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from conftest import next_line
+
 PERIGEE = shlex.join([sys.executable, "-m", "perigee"])
 KILLS = 6
 SEED = 4
@@ -88,8 +90,7 @@ def host(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert keeper.stdout is not None
-    if keeper.stdout.readline() != "up\n":
+    if next_line(keeper.stdout) != "up\n":
         pytest.skip("no network namespaces")
 
     def start(command: str) -> subprocess.Popen[str]:
@@ -108,7 +109,7 @@ def host(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     run(start, f"{PERIGEE} cc new mycc --dir .")
     yield start
     keeper.kill()
-    keeper.communicate()
+    keeper.communicate(timeout=30)
 
 
 def run(host: Callable[..., subprocess.Popen[str]], command: str, timeout: float = 120) -> str:
@@ -185,10 +186,10 @@ def test_a_kill_at_any_moment_leaves_nothing_and_touches_nothing_else(
         time.sleep(wait)
         held = namespaces(emulator.pid)
         if number % 2 and not held:
-            _, error = emulator.communicate()
+            _, error = emulator.communicate(timeout=120)
             pytest.skip(error) if "BPF" in error else pytest.fail(error)
         emulator.send_signal(signal.SIGKILL)
-        emulator.communicate()
+        emulator.communicate(timeout=30)
         cleaned = run(host, f"{PERIGEE} emu clean")
         assert all(line.startswith("removed ") for line in cleaned.splitlines()), cleaned
         assert not list((tmp_path / "tmp").iterdir())
@@ -210,7 +211,7 @@ def test_a_kill_at_any_moment_leaves_nothing_and_touches_nothing_else(
     assert set(events["flow"]) == {"download", "own", "pages"}
     assert run(host, "ip -br address show") == before
     os.killpg(bystander.pid, signal.SIGKILL)
-    bystander.communicate()
+    bystander.communicate(timeout=30)
 
 
 def test_two_emulations_at_once_do_not_disturb_each_other(

@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from conftest import ROOT, environment
+from conftest import ROOT, environment, next_line
 
 PERIGEE = [sys.executable, "-m", "perigee"]
 NEAR = "100.64.0.1"
@@ -91,7 +91,7 @@ class Lab:
         """End what was started."""
         for process in reversed(self._started):
             process.kill()
-            process.communicate()
+            process.communicate(timeout=30)
 
     def _inside(self, command: list[str]) -> list[str]:
         return ["nsenter", f"--net=/proc/{self._home.pid}/ns/net", "--", *command]
@@ -306,10 +306,9 @@ def test_a_server_that_is_busy_is_waited_for(lab: Lab) -> None:
     # Its control connection, and one of data.
     wait_until(lambda: len(lab.run(at_server).stdout.splitlines()) == 2)
     running = lab.start([*PERIGEE, "run", "between.toml", *HERE, "--set", "rounds=1"])
-    assert running.stderr is not None
     said = ""
     while "the server is busy running a test" not in said:
-        line = running.stderr.readline()
+        line = next_line(running.stderr)
         assert line, said
         said += line
     other.kill()

@@ -20,7 +20,7 @@ from typing import Self
 
 import pytest
 
-from conftest import answering, free_port
+from conftest import answering, free_port, next_line, running
 from perigee.analysis.recordings import analyze
 from perigee.core import native
 from perigee.errors import InputError
@@ -211,16 +211,15 @@ def test_a_server_without_a_token_makes_one_and_a_file_of_it_is_nobody_else_s(pe
     command = [sys.executable, "-m", "perigee", "ping", "--serve", "--bind", "127.0.0.1", "--port", chosen]
     environment = {name: value for name, value in os.environ.items() if name != "PERIGEE_TOKEN"}
     for arguments in ([], ["--token-file", str(tmp_path / "token")]):
-        with subprocess.Popen([*command, *arguments], stderr=subprocess.PIPE, text=True, env=environment) as server:
-            assert server.stderr
-            said = server.stderr.readline()
+        with running([*command, *arguments], stderr=subprocess.PIPE, env=environment) as server:
+            said = next_line(server.stderr)
             assert "a token was made" in said
-            assert "answering at 127.0.0.1" in server.stderr.readline()
+            assert "answering at 127.0.0.1" in next_line(server.stderr)
             token = arguments or ["--token", said.strip().rpartition("PERIGEE_TOKEN=")[2]]
             done = perigee("ping", "127.0.0.1", *token, "--port", chosen, "-c", "3", "--interval", "20 ms")
             assert "3 sent, 0 lost" in done.stdout, done.stderr
             server.send_signal(signal.SIGTERM)
-            assert server.wait(10) == 0
+            assert server.wait(60) == 0
     made = tmp_path / "token"
     assert made.stat().st_mode & 0o777 == 0o600
     assert re.fullmatch("[a-z2-7]{26}\n", made.read_text())
@@ -233,16 +232,15 @@ def test_a_server_without_a_token_makes_one_and_a_file_of_it_is_nobody_else_s(pe
 def test_a_client_of_an_older_version_is_named_where_the_server_runs(tmp_path: Path) -> None:
     chosen = free_port()
     command = [sys.executable, "-m", "perigee", "ping", "--serve", "--bind", "127.0.0.1", "--port", str(chosen)]
-    with subprocess.Popen([*command, "--token", "correct-horse"], stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr
-        assert "answering" in server.stderr.readline()
+    with running([*command, "--token", "correct-horse"], stderr=subprocess.PIPE) as server:
+        assert "answering" in next_line(server.stderr)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as old:
             for _ in range(3):
                 old.sendto(b"PGa1" + bytes(16), ("127.0.0.1", chosen))
-            assert "127.0.0.1 speaks an older version" in server.stderr.readline()
+            assert "127.0.0.1 speaks an older version" in next_line(server.stderr)
         server.send_signal(signal.SIGTERM)
-        assert server.stderr.read() == ""
-        assert server.wait(10) == 0
+        assert server.communicate(timeout=60)[1] == ""
+        assert server.returncode == 0
 
 
 def test_the_summary_needs_little_memory_whatever_it_counts() -> None:
@@ -278,9 +276,8 @@ def test_the_command_serves_asks_sums_up_and_ends_on_a_signal(perigee: Perigee, 
     chosen = str(free_port())
     both = ["--token", "correct-horse", "--port", chosen]
     command = [sys.executable, "-m", "perigee", "ping", "--serve", "--bind", "127.0.0.1", *both]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr
-        assert "answering at 127.0.0.1" in server.stderr.readline()
+    with running(command, stderr=subprocess.PIPE) as server:
+        assert "answering at 127.0.0.1" in next_line(server.stderr)
         log, ccdf = tmp_path / "log.csv", tmp_path / "ccdf.csv"
         for _ in range(50):
             done = perigee(
@@ -292,7 +289,7 @@ def test_the_command_serves_asks_sums_up_and_ends_on_a_signal(perigee: Perigee, 
         assert done.returncode == 0, done.stderr
         assert "5 sent, 0 lost" in done.stdout
         server.send_signal(signal.SIGTERM)
-        assert server.wait(10) == 0
+        assert server.wait(60) == 0
     nobody = perigee("ping", "127.0.0.1", *both, "-c", "2", "--interval", "20 ms", "--timeout", "200 ms")
     assert (nobody.returncode, "nobody answers" in nobody.stderr) == (1, True)
     again = perigee("ping", "--summary", log, "--ccdf", ccdf)

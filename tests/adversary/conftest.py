@@ -71,20 +71,20 @@ def limited(tmp_path: Path) -> Limited:
     def start(*arguments: object, seconds: float = 20, memory: int = MEMORY) -> subprocess.CompletedProcess[str]:
         # A function of this process that is called after its fork could wait for ever for what another thread holds.
         command = ["prlimit", f"--as={memory}", sys.executable, "-m", "perigee", *map(str, arguments)]
-        seconds *= max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+        slowness = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
         with subprocess.Popen(
             command, cwd=tmp_path, env=environment() | {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="surrogateescape",
         ) as process:  # fmt: skip
             try:
-                out, error = process.communicate(timeout=seconds)
+                out, error = process.communicate(timeout=seconds * slowness)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGINT)
                 try:
-                    out, error = process.communicate(timeout=20)
+                    out, error = process.communicate(timeout=20 * slowness)
                 except subprocess.TimeoutExpired:
                     process.kill()
-                    process.communicate()
+                    process.communicate(timeout=20)
                     raise
         return subprocess.CompletedProcess(command, process.returncode, out, error)
 

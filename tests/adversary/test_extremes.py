@@ -64,7 +64,8 @@ ENDS = {
 def extreme(chance: random.Random) -> str:
     """A study of values that nobody would take together."""
     values = {key: chance.choice(ends) for key, ends in ENDS.items()}
-    points = chance.choice((1, 2, 5000))
+    # The first seed, that of every day, has 500: a plan of 5000 takes ten seconds of processor time.
+    points = chance.choice((1, 2, 5000, 500))
     return HEAD.format(seed=chance.choice((0, 2**53)), points=[f"{n} ms" for n in range(points)], **values).replace(
         "'", '"'
     )

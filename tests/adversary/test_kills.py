@@ -58,7 +58,7 @@ def killed(folder: Path, chance: random.Random) -> None:
             process.communicate(timeout=chance.uniform(0.3, 3.0))
         except subprocess.TimeoutExpired:
             process.send_signal(chance.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)))
-            process.communicate()
+            process.communicate(timeout=100)
     process = run(folder, "killed")
     _, said = process.communicate(timeout=100)
     assert process.returncode == 0, said
