@@ -17,3 +17,5 @@ trap 'rm -rf "$unpacked"' EXIT
 tar -xzf "$(ls -t dist/perigee-*.tar.gz | head -n 1)" -C "$unpacked" --strip-components 1
 cd "$unpacked"
 maturin build --release --out "$root/dist" "$@"
+cd "$root"
+python tools/check_packages.py "$(ls -t dist/perigee-*.tar.gz | head -n 1)" "$(ls -t dist/perigee-*.whl | head -n 1)"
