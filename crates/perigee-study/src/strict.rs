@@ -17,7 +17,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use perigee_units::{is_near, Bytes, Rate, Ratio, Time, UnitError};
+use perigee_units::{is_near, suggestion, Bytes, Rate, Ratio, Time, UnitError};
 use thiserror::Error;
 use toml_edit::{ImDocument, Item, TableLike, Value};
 
@@ -296,9 +296,9 @@ impl<T: Read> Read for Vec<T> {
 }
 
 /// A table, read key by key; it records the keys that were asked for.
-pub(crate) struct Table<'a> {
+pub struct Table<'a> {
     /// Where the table begins.
-    pub(crate) origin: &'a Origin,
+    pub origin: &'a Origin,
     entries: &'a [(String, Node)],
     path: String,
     asked: RefCell<BTreeSet<String>>,
@@ -309,7 +309,7 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// If the node is not a table.
-    pub(crate) fn named(node: &'a Node, path: &str) -> Result<Self, StrictError> {
+    pub fn named(node: &'a Node, path: &str) -> Result<Self, StrictError> {
         match &node.content {
             Content::Table(entries) => {
                 Ok(Self { origin: &node.origin, entries, path: path.to_owned(), asked: RefCell::default() })
@@ -319,18 +319,18 @@ impl<'a> Table<'a> {
     }
 
     /// The node under `key`; the key counts as known from now on.
-    pub(crate) fn node(&self, key: &str) -> Option<&'a Node> {
+    pub fn node(&self, key: &str) -> Option<&'a Node> {
         self.asked.borrow_mut().insert(key.to_owned());
         self.entries.iter().find(|(k, _)| k == key).map(|(_, node)| node)
     }
 
     /// Whether `key` is there; it counts as known from now on.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    pub fn has(&self, key: &str) -> bool {
         self.node(key).is_some()
     }
 
     /// All keys, in the order of the text, for tables whose keys are names; all count as known from now on.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
+    pub fn names(&self) -> impl Iterator<Item = &'a str> {
         self.asked.borrow_mut().extend(self.entries.iter().map(|(k, _)| k.clone()));
         self.entries.iter().map(|(k, _)| k.as_str())
     }
@@ -339,7 +339,7 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// If it is of the wrong type, lacks its unit, or is out of range.
-    pub(crate) fn get<T: Read>(&self, key: &str) -> Result<Option<T>, StrictError> {
+    pub fn get<T: Read>(&self, key: &str) -> Result<Option<T>, StrictError> {
         self.node(key).map(|node| T::read(node, &self.dotted(key))).transpose()
     }
 
@@ -347,7 +347,7 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// As [`Table::get`], and where the value lies outside.
-    pub(crate) fn get_in<T>(&self, key: &str, range: RangeInclusive<T>) -> Result<Option<T>, StrictError>
+    pub fn get_in<T>(&self, key: &str, range: RangeInclusive<T>) -> Result<Option<T>, StrictError>
     where
         T: Read + PartialOrd + fmt::Display,
     {
@@ -363,7 +363,7 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// As [`Table::get_in`], and where the key is missing.
-    pub(crate) fn require_in<T>(&self, key: &str, range: RangeInclusive<T>) -> Result<T, StrictError>
+    pub fn require_in<T>(&self, key: &str, range: RangeInclusive<T>) -> Result<T, StrictError>
     where
         T: Read + PartialOrd + fmt::Display,
     {
@@ -374,18 +374,18 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// If it is not a table.
-    pub(crate) fn table(&self, key: &str) -> Result<Option<Table<'a>>, StrictError> {
+    pub fn table(&self, key: &str) -> Result<Option<Table<'a>>, StrictError> {
         self.node(key).map(|node| Table::named(node, &self.dotted(key))).transpose()
     }
 
     /// An error about the value under `key` (about the table where the key is missing).
-    pub(crate) fn error(&self, key: &str, message: impl Into<String>, fix: impl Into<String>) -> StrictError {
+    pub fn error(&self, key: &str, message: impl Into<String>, fix: impl Into<String>) -> StrictError {
         let node = self.entries.iter().find(|(k, _)| k == key).map(|(_, node)| node);
         StrictError::new(node.map_or(self.origin, |n| &n.origin), message, fix)
     }
 
     /// The error for a `key` that must be there; a key that looks like a misspelling of it is named instead.
-    pub(crate) fn missing(&self, key: &str) -> StrictError {
+    pub fn missing(&self, key: &str) -> StrictError {
         let asked = self.asked.borrow();
         let near = self.entries.iter().find(|(k, _)| !asked.contains(k) && is_near(k, key));
         match near {
@@ -402,8 +402,19 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Refuses keys that nothing has asked for; those that were are the known ones.
+    ///
+    /// # Errors
+    /// If there is such a key: with its line, and the known key that was probably meant.
+    pub fn refuse_unknown(&self) -> Result<(), StrictError> {
+        let asked = self.asked.borrow();
+        let Some((key, node)) = self.entries.iter().find(|(key, _)| !asked.contains(key)) else { return Ok(()) };
+        let message = format!("unknown key `{}`", clip(&self.dotted(key)));
+        Err(StrictError::new(&node.origin, message, suggestion(key, asked.iter().map(String::as_str))))
+    }
+
     /// `key` with the path of this table before it.
-    pub(crate) fn dotted(&self, key: &str) -> String {
+    pub fn dotted(&self, key: &str) -> String {
         if self.path.is_empty() {
             key.to_owned()
         } else {

@@ -1,0 +1,307 @@
+//! The bytes of connections between sockets: small ones copied through a buffer, bulk spliced through a pipe.
+//!
+//! A connection has a buffer or a pipe only while the receiving socket takes no more; otherwise it goes back to the worker's.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice, PipeFlags, SpliceFlags};
+
+use crate::relay::{Carrier, Side};
+
+/// The memory of a worker for bytes that were read and are not written.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// Bytes of buffers and pipes that connections may have.
+    limit: usize,
+    /// Bytes of buffers and pipes that connections have.
+    used: usize,
+    may_splice: bool,
+    buffers: Vec<Vec<u8>>,
+    pipes: Vec<Pipe>,
+}
+
+/// The sockets of a connection, and what is held between them.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    ends: [OwnedFd; 2],
+    /// Of the direction from each side.
+    stores: [Store; 2],
+    /// Whether the direction from each side is bulk.
+    is_bulk: [bool; 2],
+}
+
+/// [`Sockets`] with the worker's memory.
+pub(crate) struct Carriage<'a> {
+    pub(crate) sockets: &'a mut Sockets,
+    pub(crate) memory: &'a mut Memory,
+}
+
+#[derive(Debug, Default)]
+enum Store {
+    #[default]
+    Empty,
+    /// Bytes of the buffer from the first index to the second.
+    Buffer(Vec<u8>, usize, usize),
+    Pipe(Pipe, usize),
+}
+
+#[derive(Debug)]
+struct Pipe {
+    read: OwnedFd,
+    write: OwnedFd,
+    size: usize,
+}
+
+impl Memory {
+    /// Memory of at most `limit` bytes, and no less than what one connection needs.
+    pub(crate) fn new(limit: usize, may_splice: bool) -> Self {
+        let limit = limit.max(2 * PIPE);
+        Self { limit, used: 0, may_splice, buffers: Vec::new(), pipes: Vec::new() }
+    }
+
+    /// Changes what is allowed from now on.
+    pub(crate) fn allow(&mut self, limit: usize, may_splice: bool) {
+        (self.limit, self.may_splice) = (limit.max(2 * PIPE), may_splice);
+    }
+
+    /// Bytes of buffers and pipes that connections have.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Whether a connection that found none would find some now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.used + PIPE <= self.limit
+    }
+
+    fn buffer(&mut self) -> Option<Vec<u8>> {
+        if self.used + BUFFER > self.limit {
+            return None;
+        }
+        self.used += BUFFER;
+        Some(self.buffers.pop().unwrap_or_else(|| vec![0; BUFFER]))
+    }
+
+    /// A pipe; none without memory, or where the system has no descriptors for it.
+    fn pipe(&mut self) -> Option<Pipe> {
+        if self.used + PIPE > self.limit {
+            return None;
+        }
+        let pipe = self.pipes.pop().or_else(|| Pipe::new().ok())?;
+        self.used += pipe.size;
+        Some(pipe)
+    }
+
+    fn release(&mut self, store: Store) {
+        match store {
+            Store::Empty => {}
+            Store::Buffer(buffer, ..) => {
+                self.used -= BUFFER;
+                if self.buffers.len() < KEPT {
+                    self.buffers.push(buffer);
+                }
+            }
+            Store::Pipe(pipe, held) => {
+                self.used -= pipe.size;
+                // A pipe with bytes in it is of no use to another connection.
+                if held == 0 && self.pipes.len() < KEPT {
+                    self.pipes.push(pipe);
+                }
+            }
+        }
+    }
+}
+
+impl Sockets {
+    pub(crate) fn new(client: OwnedFd, server: OwnedFd) -> Self {
+        Self { ends: [client, server], stores: Default::default(), is_bulk: [false; 2] }
+    }
+
+    pub(crate) fn of(&self, side: Side) -> BorrowedFd<'_> {
+        self.ends[side as usize].as_fd()
+    }
+
+    /// Gives back the memory that a connection holds.
+    pub(crate) fn release(&mut self, memory: &mut Memory) {
+        for store in &mut self.stores {
+            memory.release(std::mem::take(store));
+        }
+    }
+}
+
+impl Carriage<'_> {
+    fn copy(&mut self, from: Side) -> io::Result<Option<usize>> {
+        let Some(mut buffer) = self.memory.buffer() else { return Ok(None) };
+        let received = rustix::net::recv(self.sockets.of(from), &mut buffer[..], RecvFlags::DONTWAIT);
+        match received {
+            Ok((bytes, _)) if bytes > 0 => {
+                self.sockets.is_bulk[from as usize] = bytes >= BULK;
+                self.sockets.stores[from as usize] = Store::Buffer(buffer, 0, bytes);
+                Ok(Some(bytes))
+            }
+            other => {
+                self.memory.release(Store::Buffer(buffer, 0, 0));
+                Ok(Some(other?.0))
+            }
+        }
+    }
+
+    fn splice(&mut self, from: Side, pipe: Pipe, budget: usize) -> io::Result<Option<usize>> {
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        match splice(self.sockets.of(from), None, &pipe.write, None, budget.clamp(BUFFER, pipe.size), flags) {
+            Ok(bytes) if bytes > 0 => {
+                self.sockets.is_bulk[from as usize] = bytes >= SMALL;
+                self.sockets.stores[from as usize] = Store::Pipe(pipe, bytes);
+                Ok(Some(bytes))
+            }
+            other => {
+                self.sockets.is_bulk[from as usize] = false;
+                self.memory.release(Store::Pipe(pipe, 0));
+                Ok(Some(other?))
+            }
+        }
+    }
+}
+
+impl Carrier for Carriage<'_> {
+    fn receive(&mut self, from: Side, budget: usize) -> io::Result<Option<usize>> {
+        if self.memory.may_splice && self.sockets.is_bulk[from as usize] {
+            if let Some(pipe) = self.memory.pipe() {
+                return self.splice(from, pipe, budget);
+            }
+        }
+        self.copy(from)
+    }
+
+    fn send(&mut self, from: Side) -> io::Result<usize> {
+        let to = self.sockets.ends[from.opposite() as usize].as_fd();
+        let store = &mut self.sockets.stores[from as usize];
+        let sent = match store {
+            Store::Empty => return Ok(0),
+            Store::Buffer(buffer, first, last) => {
+                let sent = rustix::net::send(to, &buffer[*first..*last], SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+                *first += sent;
+                sent
+            }
+            Store::Pipe(pipe, held) => {
+                let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+                let sent = splice(&pipe.read, None, to, None, *held, flags)?;
+                *held -= sent;
+                sent
+            }
+        };
+        if self.held(from) == 0 {
+            self.discard(from);
+        }
+        Ok(sent)
+    }
+
+    fn held(&self, from: Side) -> usize {
+        match &self.sockets.stores[from as usize] {
+            Store::Empty => 0,
+            Store::Buffer(_, first, last) => last - first,
+            Store::Pipe(_, held) => *held,
+        }
+    }
+
+    fn discard(&mut self, from: Side) {
+        self.memory.release(std::mem::take(&mut self.sockets.stores[from as usize]));
+    }
+
+    fn finish(&mut self, to: Side) -> io::Result<()> {
+        Ok(rustix::net::shutdown(self.sockets.of(to), Shutdown::Write)?)
+    }
+}
+
+impl Pipe {
+    fn new() -> io::Result<Self> {
+        let (read, write) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;
+        // Without CAP_SYS_RESOURCE the kernel limits the pipes of a user: a smaller one does too.
+        let size = fcntl_setpipe_size(&write, PIPE).or_else(|_| fcntl_getpipe_size(&write))?;
+        Ok(Self { read, write, size })
+    }
+}
+
+/// Bytes that are read at a time by copying.
+pub(crate) const BUFFER: usize = 64 << 10;
+/// Size of a pipe, bytes.
+const PIPE: usize = 256 << 10;
+/// A direction is bulk if so many bytes were there to copy, until fewer than [`SMALL`] were there to splice.
+const BULK: usize = 48 << 10;
+const SMALL: usize = 16 << 10;
+/// Unused buffers and pipes that a worker keeps.
+const KEPT: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    /// Carries `data` from one peer to the other, and returns the largest amount of memory used on the way.
+    fn carry(data: Vec<u8>, memory: &mut Memory) -> usize {
+        let ((mut client, near), (far, mut server)) = (pair(), pair());
+        near.set_nonblocking(true).unwrap();
+        far.set_nonblocking(true).unwrap();
+        let expected = data.clone();
+        let writer = std::thread::spawn(move || client.write_all(&data).unwrap());
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            server.read_to_end(&mut all).unwrap();
+            all
+        });
+        let mut sockets = Sockets::new(near.into(), far.into());
+        let mut most = 0;
+        loop {
+            let mut carriage = Carriage { sockets: &mut sockets, memory };
+            let done = if carriage.held(Side::Client) > 0 {
+                carriage.send(Side::Client).map(Some)
+            } else {
+                carriage.receive(Side::Client, usize::MAX)
+            };
+            most = most.max(memory.used());
+            match done {
+                Ok(Some(0)) => break,
+                Ok(_) => {}
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                    std::thread::yield_now();
+                }
+            }
+        }
+        drop(sockets);
+        writer.join().unwrap();
+        assert!(reader.join().unwrap() == expected);
+        assert_eq!(memory.used(), 0);
+        most
+    }
+
+    #[test]
+    fn copied_and_spliced_bytes_are_the_same_and_memory_is_given_back() {
+        let data: Vec<u8> = (0..8_000_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let mut memory = Memory::new(1 << 20, false);
+        assert_eq!(carry(data.clone(), &mut memory), BUFFER);
+        memory.allow(1 << 20, true);
+        assert!(carry(data, &mut memory) <= PIPE);
+        assert_eq!(carry(b"small".to_vec(), &mut memory), BUFFER);
+    }
+
+    #[test]
+    fn without_memory_nothing_is_read() {
+        let ((_client, near), (far, _server)) = (pair(), pair());
+        let mut memory = Memory::new(0, true);
+        let taken: Vec<_> = std::iter::from_fn(|| memory.buffer()).collect();
+        assert!(!memory.has_room() && !taken.is_empty());
+        let mut sockets = Sockets::new(near.into(), far.into());
+        let mut carriage = Carriage { sockets: &mut sockets, memory: &mut memory };
+        assert!(matches!(carriage.receive(Side::Client, 1000), Ok(None)));
+    }
+}

@@ -1,0 +1,10 @@
+//! The machine's clock.
+
+use perigee_units::Time;
+use rustix::time::{clock_gettime, ClockId};
+
+/// Monotonic time.
+pub(crate) fn monotonic() -> Time {
+    let now = clock_gettime(ClockId::Monotonic);
+    Time::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}

@@ -1,0 +1,82 @@
+//! The command line: `run`, `check`, `rules`, `status`.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::answers::ask;
+use crate::error::ServiceError;
+use crate::intercept::script;
+use crate::service::{read, run};
+
+/// Carries out a command line without the program's name, and returns the exit code: 2 where the input is wrong, 1 where it
+/// failed.
+pub fn main(arguments: &[OsString]) -> u8 {
+    let words: Vec<&Path> = arguments.iter().map(Path::new).collect();
+    let is = |at: usize, word: &str| words.get(at).is_some_and(|each| *each == Path::new(word));
+    let done = match words.len() {
+        1 if is(0, "--version") => {
+            println!("perigee-pep {}", env!("CARGO_PKG_VERSION"));
+            return 0;
+        }
+        1 if is(0, "--help") || is(0, "-h") => {
+            print!("{HELP}");
+            return 0;
+        }
+        2 if is(0, "run") => run(words[1]),
+        2 if is(0, "check") => read(words[1]).map(|config| {
+            let count = config.rules.len() - 1;
+            println!(
+                "{}: {} forwarded, {}, {count} {}",
+                words[1].display(),
+                counted(config.forwards.len(), "address", "addresses"),
+                if config.transparent.is_some() { "interception" } else { "no interception" },
+                if count == 1 { "rule" } else { "rules" },
+            );
+        }),
+        2 if is(0, "rules") => read(words[1]).map(|config| match script(&config) {
+            Some(script) => print!("{script}"),
+            None => eprintln!("perigee-pep: nothing is intercepted: there is no `[transparent]`"),
+        }),
+        2 if is(0, "status") => read(words[1]).and_then(|config| status(&config)),
+        _ => {
+            eprint!("perigee-pep: unknown command line; this is what there is\n{HELP}");
+            return 2;
+        }
+    };
+    match done {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("perigee-pep: {error}");
+            match error {
+                ServiceError::File { .. } | ServiceError::Config(_) => 2,
+                ServiceError::Taken(_) | ServiceError::System { .. } => 1,
+            }
+        }
+    }
+}
+
+fn status(config: &crate::config::Config) -> Result<(), ServiceError> {
+    let failed = |what: String, error| ServiceError::System { what, error };
+    let Some(path) = &config.control else {
+        let error =
+            std::io::Error::other("add `control = \"/run/perigee-pep/control\"` to `[service]`, and restart it");
+        return Err(failed("the service has no control socket".to_owned(), error));
+    };
+    let state = ask(path).map_err(|error| failed(format!("{}: no service answers", path.display()), error))?;
+    print!("{state}");
+    Ok(())
+}
+
+fn counted(count: usize, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
+const HELP: &str = "\
+perigee-pep: a proxy that splits TCP connections, for satellite links
+
+  perigee-pep run CONFIG.toml       run the service until SIGTERM; SIGHUP reads the configuration again
+  perigee-pep check CONFIG.toml     read the configuration and say what is wrong with it
+  perigee-pep rules CONFIG.toml     print the firewall rules and routes of the service as a script
+  perigee-pep status CONFIG.toml    print the state of the running service
+  perigee-pep --version
+";

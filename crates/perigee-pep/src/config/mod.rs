@@ -1,0 +1,224 @@
+//! What the configuration says, and what follows for a connection.
+
+mod reader;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use perigee_units::{Bytes, Time};
+
+use crate::network::{is_local_form, never, Network};
+
+/// A configuration, complete and consistent; [`Config::parse`] reads one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Threads that carry connections, each with an event loop of its own.
+    pub workers: usize,
+    /// The socket that `status` asks; none: nobody can.
+    pub control: Option<PathBuf>,
+    /// Where Prometheus metrics are served.
+    pub metrics: Option<SocketAddr>,
+    /// Time for open connections to end after SIGTERM.
+    pub drain: Time,
+    /// Whether bulk data are spliced instead of copied.
+    pub splice: bool,
+    /// What the service may use at most.
+    pub limits: Limits,
+    /// Who may use it, and for which servers.
+    pub allow: Allow,
+    /// Interception of forwarded connections.
+    pub transparent: Option<Transparent>,
+    /// Listening addresses, each with its server.
+    pub forwards: Vec<Forward>,
+    /// Settings by connection: the first that matches; the last matches all.
+    pub rules: Vec<Arc<Rule>>,
+}
+
+/// What the service may use at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// Connections at a time from one address.
+    pub per_client: usize,
+    /// Bytes that the service itself holds, beside the buffers of sockets.
+    pub held: Bytes,
+    /// What happens to a connection beyond `connections`.
+    pub at_limit: AtLimit,
+}
+
+/// What happens to a connection beyond the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtLimit {
+    /// It waits in the queue of the listening socket.
+    Wait,
+    /// It is reset.
+    Refuse,
+}
+
+/// Who may use the service, and for which servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allow {
+    /// Networks of clients.
+    pub sources: Vec<Network>,
+    /// Networks of servers.
+    pub destinations: Vec<Network>,
+    /// Whether servers may be this host, or hosts of its link by link-local addresses.
+    pub local: bool,
+}
+
+/// Interception of forwarded connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transparent {
+    /// The port that intercepted connections are given to.
+    pub port: u16,
+    /// Interfaces at which clients arrive; none: all.
+    pub interfaces: Vec<String>,
+    /// Ports of servers; none: all.
+    pub ports: Vec<Ports>,
+    /// Whether servers see this host's address instead of the client's.
+    pub hide_clients: bool,
+    /// Firewall mark of packets that are delivered to the service; the next number marks those that it sends.
+    pub mark: u32,
+    /// Routing table, and priority of the rule that leads to it.
+    pub table: u32,
+}
+
+/// A listening address and its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forward {
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// Where the service connects.
+    pub target: SocketAddr,
+}
+
+/// Settings of the connections that it matches.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rule {
+    /// For logs and metrics.
+    pub name: String,
+    /// Networks of clients; none: all.
+    pub sources: Vec<Network>,
+    /// Networks of servers; none: all.
+    pub destinations: Vec<Network>,
+    /// Ports of servers; none: all.
+    pub ports: Vec<Ports>,
+    /// Interfaces at which clients arrive; none: all.
+    pub interfaces: Vec<String>,
+    /// Differentiated services code points of clients; none: all.
+    pub dscp: Vec<u8>,
+    /// The connection to the client.
+    pub client: Leg,
+    /// The connection to the server.
+    pub server: Leg,
+    /// Longest time in which the server has to answer.
+    pub connect_timeout: Time,
+}
+
+/// Settings of the sockets of a leg.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leg {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Congestion controls, the first that the kernel has; none: the route's or the host's.
+    pub congestion: Vec<String>,
+    /// Send and receive buffers, bytes; none: the kernel tunes them.
+    pub send_buffer: Option<u64>,
+    /// As `send_buffer`.
+    pub receive_buffer: Option<u64>,
+    /// Largest segment.
+    pub mss: Option<u16>,
+    /// Bytes that wait unsent in the socket.
+    pub unsent: Option<u64>,
+    /// Whether the algorithm of Nagle delays small segments.
+    pub nagle: bool,
+    /// How long the other end may be silent while data wait for it.
+    pub outage_grace: Option<Time>,
+    /// Idle time before the other end is asked whether it is there.
+    pub keep_alive: Option<Time>,
+}
+
+/// Ports from the first to the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports(pub u16, pub u16);
+
+/// What is known of a connection before its server is dialled.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The client.
+    pub source: SocketAddr,
+    /// The server.
+    pub destination: SocketAddr,
+    /// The interface at which the client arrived, if known.
+    pub interface: Option<&'a str>,
+    /// Its code point.
+    pub dscp: u8,
+}
+
+impl Config {
+    /// The first rule that matches.
+    pub fn rule(&self, request: &Request<'_>) -> Option<&Arc<Rule>> {
+        self.rules.iter().find(|rule| rule.matches(request))
+    }
+
+    /// Whether any rule asks for interface or code point.
+    pub(crate) fn needs_arrival(&self) -> bool {
+        self.rules.iter().any(|rule| !rule.interfaces.is_empty() || !rule.dscp.is_empty())
+    }
+}
+
+impl Allow {
+    /// Why a connection is refused, or `None`. `is_own` says whether an address is this host's.
+    pub fn refusal(
+        &self,
+        source: IpAddr,
+        destination: IpAddr,
+        is_own: impl FnOnce(IpAddr) -> bool,
+    ) -> Option<&'static str> {
+        let within = |networks: &[Network], address| networks.iter().any(|network| network.contains(address));
+        if !within(&self.sources, source) {
+            return Some("source is not allowed");
+        }
+        if let Some(reason) = never(destination) {
+            return Some(reason);
+        }
+        if !within(&self.destinations, destination) {
+            return Some("destination is not allowed");
+        }
+        if self.local {
+            return None;
+        }
+        (is_local_form(destination) || is_own(destination)).then_some("destination is local")
+    }
+}
+
+impl Rule {
+    fn matches(&self, request: &Request<'_>) -> bool {
+        let within = |networks: &[Network], address: SocketAddr| {
+            networks.is_empty() || networks.iter().any(|network| network.contains(address.ip()))
+        };
+        within(&self.sources, request.source)
+            && within(&self.destinations, request.destination)
+            && (self.ports.is_empty() || self.ports.iter().any(|ports| ports.contains(request.destination.port())))
+            && (self.interfaces.is_empty() || self.interfaces.iter().any(|name| Some(&**name) == request.interface))
+            && (self.dscp.is_empty() || self.dscp.contains(&request.dscp))
+    }
+}
+
+impl Ports {
+    fn contains(self, port: u16) -> bool {
+        (self.0..=self.1).contains(&port)
+    }
+}
+
+impl Transparent {
+    /// Firewall mark of packets that the service sends to servers.
+    pub(crate) fn own_mark(&self) -> u32 {
+        self.mark + 1
+    }
+}
+
+#[cfg(test)]
+mod tests;

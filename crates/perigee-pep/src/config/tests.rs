@@ -1,0 +1,138 @@
+use super::*;
+
+const ALLOW: &str = "[allow]\nsources = [\"10.0.0.0/8\"]\ndestinations = [\"0.0.0.0/0\", \"::/0\"]\n";
+const FORWARD: &str = "[[forward]]\nlisten = \"10.0.0.1:80\"\ntarget = \"192.0.2.1:80\"\n";
+
+fn read(text: &str) -> Config {
+    Config::parse(&format!("{ALLOW}{FORWARD}{text}"), "pep.toml", 2).unwrap()
+}
+
+/// The error of a text that stands after eight lines.
+fn mistake(text: &str) -> String {
+    Config::parse(&format!("{ALLOW}{FORWARD}\n\n{text}"), "pep.toml", 2).unwrap_err().to_string()
+}
+
+#[test]
+fn mistakes_have_their_line_and_their_fix() {
+    for (text, error) in [
+        ("[limit]", "pep.toml:9: unknown key `limit`; did you mean `limits`?"),
+        ("[limits]\nconections = 5", "pep.toml:10: unknown key `limits.conections`; did you mean `connections`?"),
+        ("[limits]\nheld = 5", "pep.toml:10: `limits.held`: `5` has no unit; write \"5 MB\""),
+        (
+            "[limits]\nat_limit = \"reject\"",
+            "pep.toml:10: `limits.at_limit` = `reject` is unknown; use one of wait, refuse",
+        ),
+        (
+            "[transparent]\nmark = 0",
+            "pep.toml:10: `transparent.mark` = 0 is out of range; use a value from 1 to 4294967294",
+        ),
+        (
+            "[transparent]\ninterfaces = [\"lan0; flush ruleset\"]",
+            "pep.toml:10: `lan0; flush ruleset` cannot be the name of an interface; use names that `ip link` shows",
+        ),
+        (
+            "[transparent]\nports = [80,\n0]",
+            "pep.toml:11: `ports` has what is not a port; write `ports = [80, 443, \"8000-8100\"]`",
+        ),
+        (
+            "[legs.sky]\nbandwidth = \"20 Mbit/s\"",
+            "pep.toml:9: `legs.sky.round_trip` is missing; add `round_trip = ...` here",
+        ),
+        (
+            "[[forward]]\nlisten = \"10.0.0.1:81\"\ntarget = \"127.0.0.1:80\"",
+            "pep.toml:11: `127.0.0.1:80` is a loopback or link-local address; add `local = true` to `[allow]`, or use \
+             another target",
+        ),
+        (
+            "[legs.sky]\n[[rules]]\nname = \"a\"\nclient = \"skye\"\nserver = \"sky\"",
+            "pep.toml:12: there is no leg `skye`; did you mean `sky`?",
+        ),
+        (
+            "[service]\nmetrics = \"0.0.0.0:9100\"",
+            "pep.toml:10: `service.metrics` is not a loopback address, so that others can read the metrics; use \
+             127.0.0.1, or add `metrics_remote = true`",
+        ),
+    ] {
+        assert_eq!(mistake(text), error);
+    }
+}
+
+#[test]
+fn a_configuration_that_allows_nobody_or_proxies_nothing_is_refused() {
+    let error = |text: &str| Config::parse(text, "pep.toml", 1).unwrap_err().to_string();
+    assert_eq!(
+        error(FORWARD),
+        "pep.toml:1: `[allow]` is missing: nobody may use the service; add `[allow]` with `sources` and `destinations`"
+    );
+    assert_eq!(
+        error("[allow]\nsources = [\"::/0\"]\n"),
+        "pep.toml:1: `allow.destinations` is missing; add `destinations = ...` here"
+    );
+    assert!(error(ALLOW).contains("nothing is proxied"));
+}
+
+#[test]
+fn buffers_follow_from_the_bandwidth_delay_product() {
+    let text = "[legs.sky]\nbandwidth = \"20 Mbit/s\"\nround_trip = \"600 ms\"\nsend_buffer = \"1 MB\"\n\
+                [[rules]]\nname = \"all\"\nclient = \"sky\"\nserver = \"sky\"\n";
+    let leg = &read(text).rules[0].client;
+    assert_eq!((leg.send_buffer, leg.receive_buffer), (Some(1_000_000), Some(3_000_000)));
+}
+
+#[test]
+fn the_first_rule_that_matches_applies_and_the_last_matches_all() {
+    let config = read(
+        "[legs.a]\n[legs.b]\n\
+         [[rules]]\nname = \"web\"\nports = [80, \"8000-8100\"]\nsources = [\"10.1.0.0/16\"]\nclient = \"a\"\nserver = \"b\"\n\
+         [[rules]]\nname = \"voice\"\ndscp = [46]\ninterfaces = [\"lan0\"]\nclient = \"a\"\nserver = \"b\"\n",
+    );
+    for (source, port, interface, dscp, rule) in [
+        ("10.1.2.3:4", 80, None, 0, "web"),
+        ("10.1.2.3:4", 8100, Some("lan0"), 46, "web"),
+        ("10.1.2.3:4", 8101, Some("lan0"), 46, "voice"),
+        ("10.2.2.3:4", 80, Some("lan0"), 46, "voice"),
+        ("10.2.2.3:4", 80, Some("lan1"), 46, "other"),
+        ("10.2.2.3:4", 80, None, 46, "other"),
+        ("10.2.2.3:4", 80, Some("lan0"), 0, "other"),
+    ] {
+        let destination = SocketAddr::new("192.0.2.1".parse().unwrap(), port);
+        let request = Request { source: source.parse().unwrap(), destination, interface, dscp };
+        assert_eq!(config.rule(&request).unwrap().name, rule, "{request:?}");
+    }
+}
+
+#[test]
+fn only_what_is_allowed_is_dialled() {
+    let allow = read("").allow;
+    let refusal = |source: &str, destination: &str| {
+        allow.refusal(source.parse().unwrap(), destination.parse().unwrap(), |address| {
+            address == IpAddr::from([192, 0, 2, 9])
+        })
+    };
+    assert_eq!(refusal("10.0.0.5", "192.0.2.1"), None);
+    assert_eq!(refusal("11.0.0.5", "192.0.2.1"), Some("source is not allowed"));
+    assert_eq!(refusal("10.0.0.5", "127.0.0.1"), Some("destination is local"));
+    assert_eq!(refusal("10.0.0.5", "::ffff:127.0.0.1"), Some("destination is local"));
+    assert_eq!(refusal("10.0.0.5", "169.254.1.1"), Some("destination is local"));
+    assert_eq!(refusal("10.0.0.5", "192.0.2.9"), Some("destination is local"));
+    assert_eq!(refusal("10.0.0.5", "0.0.0.0"), Some("unspecified address"));
+    let told = Allow { local: true, ..allow.clone() };
+    assert_eq!(told.refusal([10, 0, 0, 5].into(), [127, 0, 0, 1].into(), |_| true), None);
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(
+        keys in proptest::collection::vec(
+            "\\[?(allow|limits|legs\\.a|\\[rules|transparent|sources|destinations|ports|dscp|mark)\\]{0,2}( = (\\[[0-9\", a-z./-]*\\]|-?[0-9]{1,20}|\"[0-9 a-zA-Z/:.]{0,12}\"))?",
+            0..12,
+        ),
+    ) {
+        let text = keys.join("\n");
+        for text in [text.clone(), format!("{ALLOW}{FORWARD}{text}")] {
+            if let Err(error) = Config::parse(&text, "pep.toml", 1) {
+                proptest::prop_assert!(error.to_string().starts_with("pep.toml:"));
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! One connection through the proxy.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use perigee_units::Time;
+use rustix::net::sockopt;
+
+use crate::carrier::{Carriage, Memory, Sockets};
+use crate::config::Rule;
+use crate::leg::close_in_order;
+use crate::relay::{Progress, Relay, Side};
+use crate::stats::{End, RuleStats};
+use crate::sys::{unacknowledged, TcpInfo};
+
+/// Both legs and what passes between them. Until both streams have ended, the close of a socket resets its leg: neither an
+/// error nor the end of this process looks like the end of a stream.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) sockets: Sockets,
+    pub(crate) relay: Relay,
+    pub(crate) phase: Phase,
+    pub(crate) rule: Arc<Rule>,
+    pub(crate) stats: Arc<RuleStats>,
+    pub(crate) source: SocketAddr,
+    pub(crate) destination: SocketAddr,
+    pub(crate) began: Time,
+    connected: Option<Time>,
+    /// Bytes that the counters have, by side.
+    counted: [u64; 2],
+    /// When it is to be looked at without an event.
+    pub(crate) timer: Option<Time>,
+    /// Whether it waits for its next turn.
+    pub(crate) is_queued: bool,
+    /// Time to the next look at what is unacknowledged.
+    interval: Time,
+}
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The server was dialled.
+    Connecting,
+    /// Bytes pass.
+    Open,
+    /// Both streams have ended; the kernel still delivers the last bytes. The sockets stay open: the kernel gives closed ones
+    /// up early when their reader is slow.
+    Closing,
+    /// The other side has failed; this one is reset once it has acknowledged what it was sent.
+    Resetting(Side),
+}
+
+/// How a connection ends, in the log's words.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) end: End,
+    pub(crate) reason: String,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        sockets: [OwnedFd; 2],
+        addresses: [SocketAddr; 2],
+        (rule, stats): (Arc<Rule>, Arc<RuleStats>),
+        now: Time,
+    ) -> Self {
+        let [client, server] = sockets;
+        let [source, destination] = addresses;
+        Self {
+            sockets: Sockets::new(client, server),
+            relay: Relay::default(),
+            phase: Phase::Connecting,
+            rule,
+            stats,
+            source,
+            destination,
+            began: now,
+            connected: None,
+            counted: [0; 2],
+            timer: None,
+            is_queued: false,
+            interval: FIRST_LOOK,
+        }
+    }
+
+    /// An event of a socket, or a look at what is left to do.
+    pub(crate) fn on_event(&mut self, side: Side, event: Readiness, now: Time) -> Option<Outcome> {
+        self.relay.on_ready(side, event.is_readable, event.is_writable);
+        if event.has_failed && self.phase != Phase::Closing {
+            if let Ok(Err(error)) = sockopt::socket_error(self.sockets.of(side)) {
+                self.relay.on_failure(side, &error.into());
+            }
+        }
+        if self.phase != Phase::Connecting {
+            return None;
+        }
+        if let Some(kind) = self.relay.failure(side) {
+            return Some(match side {
+                Side::Client => Outcome::failed(Side::Client, kind),
+                Side::Server => Outcome { end: End::Unreached, reason: format!("server {}", in_words(kind)) },
+            });
+        }
+        if side == Side::Server && event.is_writable {
+            self.phase = Phase::Open;
+            self.connected = Some(now);
+            self.timer = None;
+        }
+        None
+    }
+
+    /// Its turn: what can be done is done. `Err` where it has ended.
+    pub(crate) fn advance(&mut self, memory: &mut Memory, budget: usize, now: Time) -> Result<Progress, Outcome> {
+        match self.phase {
+            Phase::Connecting => self.await_server(now).map(|()| Progress::Waiting),
+            Phase::Open => {
+                let mut carriage = Carriage { sockets: &mut self.sockets, memory };
+                let progress = self.relay.advance(&mut carriage, budget);
+                self.count();
+                match progress {
+                    Progress::Complete => {
+                        for side in [Side::Client, Side::Server] {
+                            close_in_order(self.sockets.of(side));
+                        }
+                        self.phase = Phase::Closing;
+                    }
+                    Progress::Reset(side) => self.phase = Phase::Resetting(side),
+                    Progress::Lost => {
+                        let side =
+                            [Side::Client, Side::Server].into_iter().find(|side| self.relay.failure(*side).is_some());
+                        return Err(self.failed(side.unwrap_or(Side::Client)));
+                    }
+                    _ => return Ok(progress),
+                }
+                self.settle(now).map(|()| Progress::Waiting)
+            }
+            Phase::Closing | Phase::Resetting(_) => self.settle(now).map(|()| Progress::Waiting),
+        }
+    }
+
+    /// One line of the log.
+    pub(crate) fn line(&self, outcome: &Outcome, now: Time) -> String {
+        let info = |side| TcpInfo::of(self.sockets.of(side)).unwrap_or_default();
+        let (client, server) = (info(Side::Client), info(Side::Server));
+        for (counter, info) in self.stats.retransmitted.iter().zip([client, server]) {
+            counter.add(u64::from(info.retransmitted));
+        }
+        let connect =
+            self.connected.map_or(String::from("-"), |at| format!("{:.3}", (at - self.began).as_millis_f64()));
+        format!(
+            "connection rule={} client={} server={} end={} reason=\"{}\" bytes_up={} bytes_down={} seconds={:.3} \
+             connect_ms={connect} client_rtt_us={} client_retransmitted={} server_rtt_us={} server_retransmitted={}",
+            self.rule.name,
+            self.source,
+            self.destination,
+            outcome.end.name(),
+            outcome.reason,
+            self.relay.passed(Side::Client),
+            self.relay.passed(Side::Server),
+            (now - self.began).as_secs_f64(),
+            client.rtt_us,
+            client.retransmitted,
+            server.rtt_us,
+            server.retransmitted,
+        )
+    }
+
+    fn await_server(&mut self, now: Time) -> Result<(), Outcome> {
+        let deadline = self.began + self.rule.connect_timeout;
+        if now < deadline {
+            self.timer = Some(deadline);
+            return Ok(());
+        }
+        let reason = format!("server did not answer within {}", self.rule.connect_timeout);
+        Err(Outcome { end: End::Unreached, reason })
+    }
+
+    /// Ends the connection once nothing is unacknowledged; otherwise asks to be looked at again.
+    fn settle(&mut self, now: Time) -> Result<(), Outcome> {
+        let is_settled = |side| {
+            let socket = self.sockets.of(side);
+            unacknowledged(socket).is_ok_and(|bytes| bytes == 0) || TcpInfo::of(socket).is_ok_and(|info| info.is_closed)
+        };
+        match self.phase {
+            Phase::Closing if is_settled(Side::Client) && is_settled(Side::Server) => {
+                for side in [Side::Client, Side::Server] {
+                    if let Ok(Err(error)) = sockopt::socket_error(self.sockets.of(side)) {
+                        return Err(Outcome::failed(side, io::Error::from(error).kind()));
+                    }
+                }
+                Err(Outcome { end: End::Complete, reason: "complete".to_owned() })
+            }
+            Phase::Resetting(side) if is_settled(side) => Err(self.failed(side.opposite())),
+            _ => {
+                self.timer = Some(now + self.interval);
+                self.interval = (self.interval * 2).min(LAST_LOOK);
+                Ok(())
+            }
+        }
+    }
+
+    fn failed(&self, side: Side) -> Outcome {
+        Outcome::failed(side, self.relay.failure(side).unwrap_or(io::ErrorKind::Other))
+    }
+
+    fn count(&mut self) {
+        for side in [Side::Client, Side::Server] {
+            let passed = self.relay.passed(side);
+            let counted = &mut self.counted[side as usize];
+            if passed > *counted {
+                self.stats.bytes[side as usize].add(passed - *counted);
+                *counted = passed;
+            }
+        }
+    }
+}
+
+/// What an event says of a socket.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Readiness {
+    pub(crate) is_readable: bool,
+    pub(crate) is_writable: bool,
+    pub(crate) has_failed: bool,
+}
+
+impl Outcome {
+    /// The service ends it.
+    pub(crate) fn aborted(reason: &str) -> Self {
+        Self { end: End::Aborted, reason: reason.to_owned() }
+    }
+
+    fn failed(side: Side, kind: io::ErrorKind) -> Self {
+        Self { end: End::Failed, reason: format!("{} {}", side.name(), in_words(kind)) }
+    }
+}
+
+/// What has happened to a connection, in words.
+pub(crate) fn in_words(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => "reset the connection",
+        io::ErrorKind::ConnectionRefused => "refused the connection",
+        io::ErrorKind::TimedOut => "timed out",
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "is unreachable",
+        _ => "failed",
+    }
+}
+
+/// Time to the first look at what is unacknowledged; each is twice as late as the one before, up to [`LAST_LOOK`].
+const FIRST_LOOK: Time = Time::from_millis(2);
+const LAST_LOOK: Time = Time::from_secs(1);

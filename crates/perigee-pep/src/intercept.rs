@@ -1,0 +1,246 @@
+//! Interception: firewall rules and policy routes that give forwarded connections to the service.
+//!
+//! nftables has one table for it, `perigee_pep`, of the network namespace. A packet that begins a connection is given to the
+//! listening socket (TPROXY); those of connections that the service has are found by their sockets. A connection that is
+//! open already is left alone, and without a listening socket the rule does not match: it passes by the service.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::config::{Config, Ports, Transparent};
+use crate::network::Network;
+use crate::sys::with_default_signals;
+
+/// Rules that are in place; they are removed with it.
+#[derive(Debug)]
+pub(crate) struct Interception {
+    routes: Routes,
+}
+
+/// Policy routes: packets with the mark are delivered to this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Routes {
+    mark: u32,
+    table: u32,
+}
+
+impl Interception {
+    /// Puts rules in place; those that an earlier service has left are replaced.
+    pub(crate) fn new(config: &Config, transparent: &Transparent) -> io::Result<Self> {
+        let routes = Routes { mark: transparent.mark, table: transparent.table };
+        routes.remove();
+        let interception = Self { routes };
+        for line in routes.additions() {
+            execute(&line, None)?;
+        }
+        execute("nft -f -", Some(&ruleset(config, transparent, true)))?;
+        Ok(interception)
+    }
+
+    /// Replaces the rules after a change of the configuration.
+    pub(crate) fn update(&mut self, config: &Config, transparent: &Transparent) -> io::Result<()> {
+        let routes = Routes { mark: transparent.mark, table: transparent.table };
+        if routes != self.routes {
+            return Err(io::Error::other("`transparent.mark` and `transparent.table` change with a restart only"));
+        }
+        execute("nft -f -", Some(&ruleset(config, transparent, true)))
+    }
+
+    /// Lets new connections pass by, and keeps those that are open.
+    pub(crate) fn drain(config: &Config, transparent: &Transparent) -> io::Result<()> {
+        execute("nft -f -", Some(&ruleset(config, transparent, false)))
+    }
+}
+
+impl Drop for Interception {
+    fn drop(&mut self) {
+        // Rules without a service do not match; what cannot be removed now is replaced at the next start.
+        let _ = execute(&format!("nft delete table inet {TABLE}"), None);
+        self.routes.remove();
+    }
+}
+
+impl Routes {
+    fn additions(self) -> Vec<String> {
+        let Self { mark, table } = self;
+        let each = |version: &str| {
+            [
+                format!("ip {version} rule add priority {table} fwmark {mark} lookup {table}"),
+                format!("ip {version} route replace local default dev lo table {table}"),
+            ]
+        };
+        versions().flat_map(each).collect()
+    }
+
+    fn remove(self) {
+        let table = self.table;
+        for version in versions() {
+            // Each deletes one rule, and fails when none is left.
+            for _ in 0..MOST_RULES {
+                let rule = format!("ip {version} rule delete priority {table} lookup {table}");
+                if execute(&rule, None).is_err() {
+                    break;
+                }
+            }
+            let _ = execute(&format!("ip {version} route flush table {table}"), None);
+        }
+    }
+}
+
+/// What the service does to intercept, as a script for an administrator; `None`: it intercepts nothing.
+pub(crate) fn script(config: &Config) -> Option<String> {
+    let transparent = config.transparent.as_ref()?;
+    let routes = Routes { mark: transparent.mark, table: transparent.table }.additions().join("\n");
+    Some(format!("{routes}\nnft -f - <<'END'\n{}END\n", ruleset(config, transparent, true)))
+}
+
+/// The addresses of the sockets that intercepted connections are given to.
+pub(crate) fn listening_addresses() -> Vec<IpAddr> {
+    let all = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()];
+    all.into_iter().filter(|address| address.is_ipv4() || has_ipv6()).collect()
+}
+
+/// The table, as one transaction: the old one is replaced. Without `with_new` it keeps only the open connections.
+fn ruleset(config: &Config, transparent: &Transparent, with_new: bool) -> String {
+    let (mark, own) = (transparent.mark, transparent.own_mark());
+    let mut out = format!(
+        "table inet {TABLE}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n\tchain prerouting {{\n\
+         \t\ttype filter hook prerouting priority mangle; policy accept;\n\
+         \t\tmeta mark {own} return comment \"sent by the service\"\n\
+         \t\tmeta l4proto tcp socket transparent 1 meta mark set {mark} accept comment \"open\"\n"
+    );
+    if with_new {
+        out.push_str("\t\tfib daddr type { local, broadcast, multicast, anycast } return\n");
+        let _ = writeln!(out, "\t\ttcp flags & (fin | syn | rst | ack) != syn return");
+        for address in listening_addresses() {
+            let is_ipv6 = address.is_ipv6();
+            let (version, to) = if is_ipv6 { ("ip6", format!("[{address}]")) } else { ("ip", address.to_string()) };
+            let sources = set(&format!("{version} saddr"), &config.allow.sources, is_ipv6);
+            let destinations = set(&format!("{version} daddr"), &config.allow.destinations, is_ipv6);
+            // None of this version is allowed.
+            let (Some(sources), Some(destinations)) = (sources, destinations) else { continue };
+            let interfaces = names(&transparent.interfaces);
+            let ports = port_set(&transparent.ports);
+            let family = if is_ipv6 { "ipv6" } else { "ipv4" };
+            let port = transparent.port;
+            let _ = writeln!(
+                out,
+                "\t\tmeta nfproto {family} {interfaces}{sources}{destinations}{ports}meta l4proto tcp \
+                 tproxy {version} to {to}:{port} meta mark set {mark} accept"
+            );
+        }
+    }
+    out.push_str("\t}\n}\n");
+    out
+}
+
+/// A match of networks of one version, nothing where all match, `None` where none does.
+fn set(what: &str, networks: &[Network], is_ipv6: bool) -> Option<String> {
+    let own: Vec<Network> = networks.iter().copied().filter(|network| network.is_ipv6() == is_ipv6).collect();
+    if own.is_empty() {
+        return None;
+    }
+    if own.iter().any(|network| network.is_all()) {
+        return Some(String::new());
+    }
+    // Intervals of a set may not overlap.
+    let mut kept: Vec<Network> = Vec::new();
+    for network in own {
+        if !kept.iter().any(|other| other.covers(network)) {
+            kept.retain(|other| !network.covers(*other));
+            kept.push(network);
+        }
+    }
+    let texts: Vec<String> = kept.iter().map(Network::to_string).collect();
+    Some(format!("{what} {{ {} }} ", texts.join(", ")))
+}
+
+fn names(interfaces: &[String]) -> String {
+    if interfaces.is_empty() {
+        return String::new();
+    }
+    let quoted: Vec<String> = interfaces.iter().map(|name| format!("\"{name}\"")).collect();
+    format!("iifname {{ {} }} ", quoted.join(", "))
+}
+
+fn port_set(ports: &[Ports]) -> String {
+    let mut sorted: Vec<(u16, u16)> = ports.iter().map(|ports| (ports.0, ports.1)).collect();
+    sorted.sort_unstable();
+    let mut joined: Vec<(u16, u16)> = Vec::new();
+    for (first, last) in sorted {
+        match joined.last_mut() {
+            Some(before) if u32::from(first) <= u32::from(before.1) + 1 => before.1 = before.1.max(last),
+            _ => joined.push((first, last)),
+        }
+    }
+    if joined.is_empty() {
+        return String::new();
+    }
+    let text = |(first, last): &(u16, u16)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
+    };
+    let texts: Vec<String> = joined.iter().map(text).collect();
+    format!("tcp dport {{ {} }} ", texts.join(", "))
+}
+
+/// Options of `ip` for the versions that the kernel has.
+fn versions() -> impl Iterator<Item = &'static str> {
+    ["-4", "-6"].into_iter().filter(|version| *version == "-4" || has_ipv6())
+}
+
+fn has_ipv6() -> bool {
+    Path::new("/proc/net/if_inet6").exists()
+}
+
+/// Executes a command line of plain words; an error has what it printed.
+fn execute(line: &str, input: Option<&str>) -> io::Result<()> {
+    let mut words = line.split_whitespace();
+    let program = words.next().unwrap_or_default();
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let failed = |error: io::Error| io::Error::new(error.kind(), format!("`{line}`: {error}"));
+    let mut child = with_default_signals(&mut command).spawn().map_err(failed)?;
+    if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
+        pipe.write_all(input.as_bytes()).map_err(failed)?;
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("`{line}`: {}", said.lines().next().unwrap_or("it failed"))))
+}
+
+/// The table of nftables.
+const TABLE: &str = "perigee_pep";
+/// More equal rules than earlier services could have left.
+const MOST_RULES: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_intercept_what_is_allowed_and_nothing_else() {
+        let text = "[allow]\nsources = [\"10.0.0.0/8\", \"10.1.0.0/16\"]\ndestinations = [\"0.0.0.0/0\"]\n\
+                    [transparent]\ninterfaces = [\"lan0\"]\nports = [443, 80, \"81-90\"]\nmark = 5\nport = 3000\n";
+        let config = Config::parse(text, "pep.toml", 1).unwrap();
+        let rules = ruleset(&config, config.transparent.as_ref().unwrap(), true);
+        let tproxy: Vec<&str> = rules.lines().filter(|line| line.contains("tproxy")).collect();
+        assert_eq!(
+            tproxy,
+            ["\t\tmeta nfproto ipv4 iifname { \"lan0\" } ip saddr { 10.0.0.0/8 } tcp dport { 80-90, 443 } meta l4proto \
+              tcp tproxy ip to 127.0.0.1:3000 meta mark set 5 accept"]
+        );
+        assert!(rules.contains("meta mark 6 return"));
+        let drained = ruleset(&config, config.transparent.as_ref().unwrap(), false);
+        assert!(!drained.contains("tproxy") && drained.contains("socket transparent 1"));
+    }
+}

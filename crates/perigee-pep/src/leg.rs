@@ -1,0 +1,128 @@
+//! Sockets of legs: their settings, and the connection to a server.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{bind, connect, listen, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
+
+use crate::config::Leg;
+use crate::sys;
+
+/// Applies the settings of a leg to a socket. Returns what the kernel has refused, in words: the connection works without.
+pub(crate) fn apply(leg: &Leg, socket: impl AsFd) -> Vec<String> {
+    let socket = socket.as_fd();
+    let mut refused = Vec::new();
+    let mut note = |what: &str, done: io::Result<()>| {
+        if let Err(error) = done {
+            refused.push(format!("leg {}: {what}: {error}", leg.name));
+        }
+    };
+    note("TCP_NODELAY", sockopt::set_tcp_nodelay(socket, !leg.nagle).map_err(Into::into));
+    note("SO_KEEPALIVE", sockopt::set_socket_keepalive(socket, true).map_err(Into::into));
+    if let Some(idle) = leg.keep_alive {
+        let idle = std::time::Duration::from_nanos(idle.as_nanos());
+        note("TCP_KEEPIDLE", sockopt::set_tcp_keepidle(socket, idle).map_err(Into::into));
+    }
+    if let Some(grace) = leg.outage_grace {
+        note("TCP_USER_TIMEOUT", sockopt::set_tcp_user_timeout(socket, grace.as_millis() as u32).map_err(Into::into));
+    }
+    if let Some(bytes) = leg.send_buffer {
+        note(
+            "send_buffer",
+            set_buffer(bytes, |bytes| {
+                sockopt::set_socket_send_buffer_size_force(socket, bytes)
+                    .or_else(|_| sockopt::set_socket_send_buffer_size(socket, bytes))
+            }),
+        );
+    }
+    if let Some(bytes) = leg.receive_buffer {
+        note(
+            "receive_buffer",
+            set_buffer(bytes, |bytes| {
+                sockopt::set_socket_recv_buffer_size_force(socket, bytes)
+                    .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, bytes))
+            }),
+        );
+    }
+    if let Some(mss) = leg.mss {
+        note("TCP_MAXSEG", sys::limit_segments(socket, mss));
+    }
+    if let Some(unsent) = leg.unsent {
+        note("TCP_NOTSENT_LOWAT", sys::limit_unsent(socket, unsent as u32));
+    }
+    let chosen = leg.congestion.iter().position(|name| sockopt::set_tcp_congestion(socket, name).is_ok());
+    if chosen != Some(0) && !leg.congestion.is_empty() {
+        let used = sockopt::tcp_congestion(socket).unwrap_or_default();
+        let missing = &leg.congestion[..chosen.unwrap_or(leg.congestion.len())];
+        refused.push(format!("leg {}: no congestion control {}: {used} is used", leg.name, missing.join(" or ")));
+    }
+    refused
+}
+
+/// Begins to connect to a server; `source` is the address that it sees, which need not be this host's.
+pub(crate) fn dial(
+    leg: &Leg,
+    source: Option<SocketAddr>,
+    destination: SocketAddr,
+    own_mark: Option<u32>,
+) -> io::Result<(OwnedFd, Vec<String>)> {
+    let socket = stream_socket(destination)?;
+    reset_on_close(&socket);
+    if let Some(mark) = own_mark {
+        sys::mark(&socket, mark)?;
+    }
+    let refused = apply(leg, &socket);
+    if let Some(source) = source {
+        sys::make_transparent(&socket, destination.is_ipv6())?;
+        // The client may have the same port open towards another server.
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        bind(&socket, &source)?;
+    }
+    match connect(&socket, &destination) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok((socket, refused)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A listening socket; each worker has one for the same address, and the kernel distributes connections to them.
+pub(crate) fn listening(address: SocketAddr, is_transparent: bool) -> io::Result<OwnedFd> {
+    let socket = stream_socket(address)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    if is_transparent {
+        sys::make_transparent(&socket, address.is_ipv6())?;
+    }
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// Has the kernel deliver what was written to a socket after its close: the default.
+pub(crate) fn close_in_order(socket: impl AsFd) {
+    // It fails for no TCP socket.
+    let _ = sockopt::set_socket_linger(socket, None);
+}
+
+/// Has the close of a socket reset the connection.
+pub(crate) fn reset_on_close(socket: impl AsFd) {
+    // It fails for no TCP socket.
+    let _ = sockopt::set_socket_linger(socket, Some(std::time::Duration::ZERO));
+}
+
+fn stream_socket(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    Ok(socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?)
+}
+
+/// The kernel doubles what it is given, for its own overhead.
+fn set_buffer(bytes: u64, set: impl FnOnce(usize) -> rustix::io::Result<()>) -> io::Result<()> {
+    Ok(set(bytes as usize)?)
+}
+
+/// Connections that wait to be accepted; `net.core.somaxconn` may lower it.
+const BACKLOG: i32 = 4096;

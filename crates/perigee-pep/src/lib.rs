@@ -1,0 +1,31 @@
+//! A performance enhancing proxy (RFC 3135): splits TCP connections so that each leg has a congestion control, buffers and
+//! timers of its own.
+//!
+//! [`Config`] says which connections, [`run`] is the service, and [`main`] its command line. What passes between two legs is
+//! decided without sockets (`relay`); sockets, event loops and the kernel's rules are around it.
+
+mod answers;
+mod carrier;
+mod clock;
+mod command;
+mod config;
+mod connection;
+mod error;
+mod intercept;
+mod leg;
+mod log;
+mod network;
+mod notify;
+mod relay;
+mod service;
+mod shared;
+mod slab;
+mod stats;
+mod sys;
+mod worker;
+
+pub use command::main;
+pub use config::{Allow, AtLimit, Config, Forward, Leg, Limits, Ports, Request, Rule, Transparent};
+pub use error::ServiceError;
+pub use network::Network;
+pub use service::{read, run};

@@ -1,0 +1,52 @@
+//! The log: lines on standard error, written by a thread of its own so that a slow reader delays no connection.
+
+use std::collections::HashSet;
+use std::io::Write as _;
+use std::sync::mpsc::{sync_channel, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::stats::Stats;
+
+/// Takes lines from any thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Log {
+    lines: SyncSender<String>,
+    stats: Arc<Stats>,
+    said: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Log {
+    /// Starts the thread, which ends after the last `Log`.
+    pub(crate) fn new(stats: Arc<Stats>) -> (Self, JoinHandle<()>) {
+        let (lines, written) = sync_channel::<String>(WAITING);
+        let thread = std::thread::spawn(move || {
+            let error = std::io::stderr();
+            for line in written {
+                // Without a reader there is nobody to tell.
+                let _ = writeln!(error.lock(), "{line}");
+            }
+        });
+        (Self { lines, stats, said: Arc::default() }, thread)
+    }
+
+    /// A line; it is counted instead where too many wait.
+    pub(crate) fn line(&self, line: String) {
+        if self.lines.try_send(line).is_err() {
+            self.stats.unlogged.add(1);
+        }
+    }
+
+    /// A line that is written once, however often it is said.
+    pub(crate) fn once(&self, line: String) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() < MOST_SAID && said.insert(line.clone()) {
+            self.line(line);
+        }
+    }
+}
+
+/// Lines that may wait to be written.
+const WAITING: usize = 8192;
+/// Lines that are remembered as said.
+const MOST_SAID: usize = 1000;

@@ -1,0 +1,306 @@
+//! The service: starts workers, obeys signals, answers who asks for its state.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{channel, Sender};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use perigee_units::Time;
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
+
+use crate::answers::{control_socket, serve_metrics, serve_status};
+use crate::clock::monotonic;
+use crate::config::Config;
+use crate::error::ServiceError;
+use crate::intercept::{listening_addresses, Interception};
+use crate::leg::listening;
+use crate::log::Log;
+use crate::notify::Manager;
+use crate::shared::Shared;
+use crate::stats::Stats;
+use crate::sys::{next_signal, signal_descriptor};
+use crate::worker::{Command, Listener, Worker};
+
+/// Reads a configuration.
+///
+/// # Errors
+/// If it cannot be read, or is wrong.
+pub fn read(path: &Path) -> Result<Config, ServiceError> {
+    let text = fs::read_to_string(path).map_err(|error| ServiceError::File { path: path.to_owned(), error })?;
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    Ok(Config::parse(&text, &path.display().to_string(), cores)?)
+}
+
+/// Runs the service until a signal ends it.
+///
+/// SIGTERM and SIGINT drain it: connections may end by themselves until the deadline, or a second signal. SIGHUP reads the
+/// configuration again.
+///
+/// # Errors
+/// If it cannot start, or a worker fails.
+pub fn run(path: &Path) -> Result<(), ServiceError> {
+    let config = Arc::new(read(path)?);
+    // Before any thread starts: all inherit which signals are blocked.
+    let signals =
+        signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).map_err(ServiceError::system("signals"))?;
+    let connections = connections(&config);
+    let mut locks = BTreeMap::new();
+    lock(&config, &mut locks)?;
+    let stats = Arc::new(Stats::default());
+    let (log, writer) = Log::new(stats.clone());
+    if connections < config.limits.connections {
+        log.line(format!("limit connections={connections} reason=\"the limit of descriptors (RLIMIT_NOFILE)\""));
+    }
+    let shared = Arc::new(Shared::new(stats, log, connections));
+    let control = config.control.clone().map(|path| control_socket(&path)).transpose()?;
+    let metrics = config.metrics.map(TcpListener::bind).transpose().map_err(ServiceError::system("service.metrics"))?;
+    if let Some(metrics) = &metrics {
+        metrics.set_nonblocking(true).map_err(ServiceError::system("service.metrics"))?;
+    }
+    let workers = (0..config.workers).map(|_| Team::start(&shared, &config)).collect::<Result<Vec<_>, _>>()?;
+    let interception = match &config.transparent {
+        Some(transparent) => {
+            Some(Interception::new(&config, transparent).map_err(ServiceError::system("interception"))?)
+        }
+        None => None,
+    };
+    let mut service = Service {
+        path: path.to_owned(),
+        config,
+        shared,
+        workers,
+        interception,
+        locks,
+        manager: Manager::new(),
+        began: monotonic(),
+        deadline: None,
+    };
+    service.manager.tell("READY=1");
+    service.shared.log.line(format!("ready workers={}", service.workers.len()));
+    let ended = service.obey(&signals, control.as_ref().map(|socket| &socket.listener), metrics.as_ref());
+    service.shared.log.line("stopped".to_owned());
+    drop(service);
+    // The last of those who log has gone.
+    let _ = writer.join();
+    ended
+}
+
+/// A running service.
+struct Service {
+    path: PathBuf,
+    config: Arc<Config>,
+    shared: Arc<Shared>,
+    workers: Vec<Team>,
+    interception: Option<Interception>,
+    /// A name in the network namespace for each address, which ends with this process.
+    locks: BTreeMap<String, UnixListener>,
+    manager: Manager,
+    began: Time,
+    /// When it ends, whatever is open then.
+    deadline: Option<Time>,
+}
+
+/// A worker's thread.
+struct Team {
+    thread: Option<JoinHandle<io::Result<()>>>,
+    commands: Sender<Command>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Team {
+    fn start(shared: &Arc<Shared>, config: &Arc<Config>) -> Result<Self, ServiceError> {
+        let (commands, received) = channel();
+        let listeners = addresses(config).into_iter().map(open_listener).collect::<Result<Vec<_>, _>>()?;
+        let (worker, wake) = Worker::new(shared.clone(), config.clone(), listeners, received)
+            .map_err(ServiceError::system("event loop"))?;
+        let thread = thread::Builder::new().name("pep-worker".to_owned()).spawn(move || worker.run());
+        Ok(Self { thread: Some(thread.map_err(ServiceError::system("thread"))?), commands, wake })
+    }
+
+    fn tell(&self, command: Command) {
+        // A worker that has ended needs no command.
+        let _ = self.commands.send(command);
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+    }
+
+    /// The result of the thread, once it has ended.
+    fn result(&mut self) -> Option<io::Result<()>> {
+        if !self.thread.as_ref()?.is_finished() {
+            return None;
+        }
+        let panicked = || Err(io::Error::other("a worker panicked"));
+        Some(self.thread.take()?.join().unwrap_or_else(|_| panicked()))
+    }
+}
+
+impl Service {
+    /// Obeys signals and answers until all workers have ended.
+    fn obey(
+        &mut self,
+        signals: &OwnedFd,
+        control: Option<&UnixListener>,
+        metrics: Option<&TcpListener>,
+    ) -> Result<(), ServiceError> {
+        loop {
+            let mut polled = vec![PollFd::new(signals, PollFlags::IN)];
+            polled.extend(control.map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)));
+            polled.extend(metrics.map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)));
+            let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_NS };
+            match poll(&mut polled, Some(&timeout)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(ServiceError::system("poll")(error.into())),
+            }
+            while let Some(signal) = next_signal(signals) {
+                self.on_signal(signal);
+            }
+            if let Some(control) = control {
+                let state = if self.deadline.is_some() { "draining" } else { "running" };
+                serve_status(control, || self.shared.stats.status(monotonic() - self.began, state));
+            }
+            if let Some(metrics) = metrics {
+                serve_metrics(metrics, || self.shared.stats.prometheus());
+            }
+            if self.deadline.is_some_and(|deadline| monotonic() >= deadline) {
+                self.deadline = Some(Time::MAX);
+                self.tell_all(|| Command::Abort);
+            }
+            let mut is_running = false;
+            for worker in &mut self.workers {
+                match worker.result() {
+                    Some(Err(error)) => return Err(ServiceError::system("event loop")(error)),
+                    Some(Ok(())) => {}
+                    None => is_running |= worker.thread.is_some(),
+                }
+            }
+            if !is_running {
+                return Ok(());
+            }
+            self.manager.tell("WATCHDOG=1");
+        }
+    }
+
+    fn on_signal(&mut self, signal: i32) {
+        if signal == libc::SIGHUP {
+            self.manager.tell("RELOADING=1");
+            match self.reload() {
+                Ok(()) => self.shared.log.line("reloaded".to_owned()),
+                Err(error) => self.shared.log.line(format!("the old configuration stays: {error}")),
+            }
+            self.manager.tell("READY=1");
+            return;
+        }
+        if self.deadline.is_some() {
+            // The second signal: at once.
+            self.deadline = Some(Time::ZERO);
+            return;
+        }
+        self.manager.tell("STOPPING=1");
+        self.deadline = Some(monotonic() + self.config.drain);
+        if let Some(transparent) = &self.config.transparent {
+            if let Err(error) = Interception::drain(&self.config, transparent) {
+                self.shared.log.line(format!("interception: {error}"));
+            }
+        }
+        self.shared.log.line(format!("draining connections={}", self.shared.stats.open.get()));
+        self.tell_all(|| Command::Drain);
+    }
+
+    /// Reads the configuration again; where anything of it is refused, the old one stays.
+    fn reload(&mut self) -> Result<(), ServiceError> {
+        let mut read = read(&self.path)?;
+        // Threads and the sockets of the service itself are those of the start.
+        read.workers = self.workers.len();
+        if read.transparent.as_ref().map(|one| (one.port, one.mark, one.table))
+            != self.config.transparent.as_ref().map(|one| (one.port, one.mark, one.table))
+        {
+            let error = io::Error::other("`[transparent]`, its port, mark and table change with a restart only");
+            return Err(ServiceError::system("reload")(error));
+        }
+        let config = Arc::new(read);
+        lock(&config, &mut self.locks)?;
+        let old = addresses(&self.config);
+        let mut added = Vec::new();
+        for _ in &self.workers {
+            let new = addresses(&config).into_iter().filter(|address| !old.contains(address));
+            added.push(new.map(open_listener).collect::<Result<Vec<_>, _>>()?);
+        }
+        if let (Some(interception), Some(transparent)) = (&mut self.interception, &config.transparent) {
+            interception.update(&config, transparent).map_err(ServiceError::system("interception"))?;
+        }
+        self.shared.allow(connections(&config));
+        for (worker, listeners) in self.workers.iter().zip(added) {
+            worker.tell(Command::Configure(config.clone(), listeners));
+        }
+        let kept = lock_names(&config);
+        self.locks.retain(|name, _| kept.contains(name));
+        self.config = config;
+        Ok(())
+    }
+
+    fn tell_all(&self, command: impl Fn() -> Command) {
+        for worker in &self.workers {
+            worker.tell(command());
+        }
+    }
+}
+
+/// Listening addresses, and whether each gets intercepted connections.
+fn addresses(config: &Config) -> Vec<(SocketAddr, bool)> {
+    let forwards = config.forwards.iter().map(|forward| (forward.listen, false));
+    let ports = config.transparent.iter().map(|transparent| transparent.port);
+    let intercepted = ports
+        .flat_map(|port| listening_addresses().into_iter().map(move |address| (SocketAddr::new(address, port), true)));
+    forwards.chain(intercepted).collect()
+}
+
+fn open_listener((address, is_transparent): (SocketAddr, bool)) -> Result<Listener, ServiceError> {
+    let socket =
+        listening(address, is_transparent).map_err(ServiceError::system(&format!("listening at {address}")))?;
+    Ok(Listener { socket, address, is_transparent })
+}
+
+/// Takes the names of listening addresses in this network namespace.
+fn lock(config: &Config, locks: &mut BTreeMap<String, UnixListener>) -> Result<(), ServiceError> {
+    for name in lock_names(config) {
+        if locks.contains_key(&name) {
+            continue;
+        }
+        let address = UnixAddress::from_abstract_name(&name).map_err(ServiceError::system(&name))?;
+        let bound = UnixListener::bind_addr(&address).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => ServiceError::Taken(name.trim_start_matches(LOCK).to_owned()),
+            _ => ServiceError::system(&name)(error),
+        })?;
+        locks.insert(name, bound);
+    }
+    Ok(())
+}
+
+fn lock_names(config: &Config) -> Vec<String> {
+    let forwards = config.forwards.iter().map(|forward| format!("{LOCK}{}", forward.listen));
+    forwards.chain(config.transparent.iter().map(|_| format!("{LOCK}interception"))).collect()
+}
+
+/// Connections that there may be: as configured, and as descriptors allow, whose limit is raised first.
+fn connections(config: &Config) -> usize {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where that is refused, the lower limit stays.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let descriptors = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| most as usize);
+    let own = OWN_DESCRIPTORS + config.workers * (addresses(config).len() + 2);
+    config.limits.connections.min(descriptors.saturating_sub(own) / 2).max(1)
+}
+
+/// Prefix of the names of locks.
+const LOCK: &str = "perigee-pep ";
+/// Descriptors that are neither sockets of connections nor of workers.
+const OWN_DESCRIPTORS: usize = 64;
+/// Interval at which threads and deadline are looked at.
+const LOOK_NS: i64 = 100_000_000;

@@ -1,0 +1,59 @@
+//! What all workers of a service share.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::log::Log;
+use crate::stats::Stats;
+
+/// Counters, log, and the connections of each client.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) log: Log,
+    /// Connections at a time.
+    most: AtomicUsize,
+    clients: Mutex<HashMap<IpAddr, usize>>,
+}
+
+impl Shared {
+    pub(crate) fn new(stats: Arc<Stats>, log: Log, connections: usize) -> Self {
+        Self { stats, log, most: AtomicUsize::new(connections), clients: Mutex::default() }
+    }
+
+    /// Connections that there may be at a time.
+    pub(crate) fn connections(&self) -> usize {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    /// Changes [`Shared::connections`].
+    pub(crate) fn allow(&self, connections: usize) {
+        self.most.store(connections, Ordering::Relaxed);
+    }
+
+    /// Counts a connection, unless the client has `most` already.
+    pub(crate) fn enter(&self, client: IpAddr, most: usize) -> bool {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = clients.entry(client).or_default();
+        if *count >= most {
+            return false;
+        }
+        *count += 1;
+        self.stats.open.add(1);
+        true
+    }
+
+    /// Counts the end of a connection.
+    pub(crate) fn leave(&self, client: IpAddr) {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = clients.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                clients.remove(&client);
+            }
+        }
+        self.stats.open.subtract(1);
+    }
+}

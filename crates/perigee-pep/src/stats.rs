@@ -1,0 +1,206 @@
+//! Counters of the service, and how `status` and Prometheus show them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use perigee_units::Time;
+
+/// Of all connections.
+#[derive(Debug, Default)]
+pub(crate) struct Stats {
+    /// Open now, whatever their state.
+    pub(crate) open: Gauge,
+    /// Bytes of buffers and pipes that connections have now.
+    pub(crate) held: Gauge,
+    /// Refused before a rule applied: source, destination, limit.
+    pub(crate) refused: Counter,
+    /// Times at which listening stopped at a limit.
+    pub(crate) paused: Counter,
+    /// Lines of the log that found no room.
+    pub(crate) unlogged: Counter,
+    rules: Mutex<BTreeMap<String, Arc<RuleStats>>>,
+}
+
+/// Of the connections of a rule.
+#[derive(Debug, Default)]
+pub(crate) struct RuleStats {
+    pub(crate) accepted: Counter,
+    pub(crate) open: Gauge,
+    /// Bytes from clients to servers, and from servers to clients.
+    pub(crate) bytes: [Counter; 2],
+    /// Segments that were sent again, to clients and to servers.
+    pub(crate) retransmitted: [Counter; 2],
+    /// Ends, by [`End`].
+    pub(crate) ends: [Counter; End::ALL.len()],
+}
+
+/// How a connection has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Both streams reached their ends.
+    Complete,
+    /// One side reset it, or vanished.
+    Failed,
+    /// The server could not be reached.
+    Unreached,
+    /// The service ended it: drain, or an error of its own.
+    Aborted,
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+/// A number that grows and shrinks.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge(AtomicU64);
+
+impl End {
+    const ALL: [Self; 4] = [Self::Complete, Self::Failed, Self::Unreached, Self::Aborted];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+            Self::Unreached => "unreached",
+            Self::Aborted => "aborted",
+        }
+    }
+}
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Gauge {
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn subtract(&self, count: u64) {
+        self.0.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Stats {
+    /// The counters of a rule; they survive a new configuration that has a rule of the same name.
+    pub(crate) fn rule(&self, name: &str) -> Arc<RuleStats> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_default().clone()
+    }
+
+    /// What `perigee pep status` prints.
+    pub(crate) fn status(&self, running: Time, state: &str) -> String {
+        let mut out = format!(
+            "state {state}\nrunning_s {}\nopen {}\nheld_bytes {}\nrefused {}\npaused {}\nunlogged {}\n",
+            running.as_nanos() / 1_000_000_000,
+            self.open.get(),
+            self.held.get(),
+            self.refused.get(),
+            self.paused.get(),
+            self.unlogged.get(),
+        );
+        self.each(|name, rule| {
+            let [up, down] = &rule.bytes;
+            let _ = write!(
+                out,
+                "rule {name} open {} accepted {} bytes_up {} bytes_down {}",
+                rule.open.get(),
+                rule.accepted.get(),
+                up.get(),
+                down.get(),
+            );
+            for end in End::ALL {
+                let _ = write!(out, " {} {}", end.name(), rule.ends[end as usize].get());
+            }
+            out.push('\n');
+        });
+        out
+    }
+
+    /// In the text format of Prometheus.
+    pub(crate) fn prometheus(&self) -> String {
+        let mut out = String::new();
+        let mut family = |name: &str, kind: &str, help: &str, rows: &[(String, u64)]| {
+            let _ = writeln!(out, "# HELP perigee_pep_{name} {help}\n# TYPE perigee_pep_{name} {kind}");
+            for (labels, value) in rows {
+                let _ = writeln!(out, "perigee_pep_{name}{labels} {value}");
+            }
+        };
+        let one = |value| vec![(String::new(), value)];
+        family("connections", "gauge", "Open connections.", &one(self.open.get()));
+        family("held_bytes", "gauge", "Memory for bytes between sockets.", &one(self.held.get()));
+        family("refused_total", "counter", "Connections refused before a rule applied.", &one(self.refused.get()));
+        family("paused_total", "counter", "Times at which a limit stopped listening.", &one(self.paused.get()));
+        family("unlogged_total", "counter", "Lines that the log had no room for.", &one(self.unlogged.get()));
+        let mut accepted = Vec::new();
+        let mut open = Vec::new();
+        let (mut bytes, mut retransmitted, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        self.each(|name, rule| {
+            accepted.push((format!("{{rule=\"{name}\"}}"), rule.accepted.get()));
+            open.push((format!("{{rule=\"{name}\"}}"), rule.open.get()));
+            for (at, (direction, leg)) in [("up", "client"), ("down", "server")].into_iter().enumerate() {
+                bytes.push((format!("{{rule=\"{name}\",direction=\"{direction}\"}}"), rule.bytes[at].get()));
+                retransmitted.push((format!("{{rule=\"{name}\",leg=\"{leg}\"}}"), rule.retransmitted[at].get()));
+            }
+            for end in End::ALL {
+                let labels = format!("{{rule=\"{name}\",end=\"{}\"}}", end.name());
+                ends.push((labels, rule.ends[end as usize].get()));
+            }
+        });
+        family("rule_accepted_total", "counter", "Accepted connections.", &accepted);
+        family("rule_connections", "gauge", "Open connections of a rule.", &open);
+        family("rule_bytes_total", "counter", "Bytes passed on, up from clients, down to them.", &bytes);
+        family("rule_retransmitted_total", "counter", "Segments sent again, of ended connections.", &retransmitted);
+        family("rule_ended_total", "counter", "Ended connections.", &ends);
+        out
+    }
+
+    fn each(&self, mut row: impl FnMut(&str, &RuleStats)) {
+        for (name, rule) in &*self.rules.lock().unwrap_or_else(PoisonError::into_inner) {
+            row(name, rule);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_and_metrics_have_each_rule() {
+        let stats = Stats::default();
+        stats.open.add(3);
+        stats.open.subtract(1);
+        let rule = stats.rule("web");
+        rule.accepted.add(2);
+        rule.bytes[1].add(1000);
+        rule.ends[End::Failed as usize].add(1);
+        assert!(Arc::ptr_eq(&rule, &stats.rule("web")));
+        assert_eq!(
+            stats.status(Time::from_secs(5), "running"),
+            "state running\nrunning_s 5\nopen 2\nheld_bytes 0\nrefused 0\npaused 0\nunlogged 0\n\
+             rule web open 0 accepted 2 bytes_up 0 bytes_down 1000 complete 0 failed 1 unreached 0 aborted 0\n"
+        );
+        let text = stats.prometheus();
+        for line in [
+            "# TYPE perigee_pep_connections gauge",
+            "perigee_pep_connections 2",
+            "perigee_pep_rule_bytes_total{rule=\"web\",direction=\"down\"} 1000",
+            "perigee_pep_rule_ended_total{rule=\"web\",end=\"failed\"} 1",
+        ] {
+            assert!(text.lines().any(|each| each == line), "{line}\n{text}");
+        }
+    }
+}

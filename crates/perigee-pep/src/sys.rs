@@ -1,0 +1,274 @@
+//! System calls that rustix does not have: the only unsafe code of the crate.
+#![allow(unsafe_code, reason = "calls into libc; each says why it is sound")]
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+
+/// What is read of the kernel's account of a connection (`struct tcp_info` in `linux/tcp.h`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TcpInfo {
+    /// Whether the kernel has no more to do with it.
+    pub(crate) is_closed: bool,
+    /// Smoothed round-trip time.
+    pub(crate) rtt_us: u32,
+    /// Segments that were sent again.
+    pub(crate) retransmitted: u32,
+}
+
+impl TcpInfo {
+    /// Asks for a socket's.
+    pub(crate) fn of(socket: impl AsFd) -> io::Result<Self> {
+        let mut bytes = [0u8; 104];
+        get(socket, (libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
+        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        Ok(Self { is_closed: bytes[0] == TCP_CLOSE, rtt_us: word(68), retransmitted: word(100) })
+    }
+}
+
+/// How the first packet of an accepted connection arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// The index of its interface; 0 where the kernel does not say.
+    pub(crate) interface: u32,
+    /// Differentiated services code point, 0 to 63.
+    pub(crate) dscp: u8,
+}
+
+impl Arrival {
+    /// Of a socket from a listener with [`report_arrival`].
+    pub(crate) fn of(socket: impl AsFd, is_ipv6: bool) -> io::Result<Self> {
+        // The kernel writes control messages, each aligned as `cmsghdr`.
+        let mut buffer = [0u64; 32];
+        let option = if is_ipv6 {
+            (libc::IPPROTO_IPV6, libc::IPV6_2292PKTOPTIONS)
+        } else {
+            (libc::IPPROTO_IP, libc::IP_PKTOPTIONS)
+        };
+        let length = get(socket, option, &mut buffer)?;
+        let bytes: Vec<u8> = buffer.iter().flat_map(|word| word.to_ne_bytes()).take(length).collect();
+        Ok(Self::parse(&bytes))
+    }
+
+    /// Reads control messages.
+    fn parse(mut bytes: &[u8]) -> Self {
+        let word = |bytes: &[u8], at: usize| {
+            bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(u32::from_ne_bytes)
+        };
+        let head = size_of::<libc::cmsghdr>();
+        let mut arrival = Self::default();
+        while bytes.len() >= head {
+            // `size_t` length first, then level and type.
+            let length = bytes[..size_of::<usize>()].try_into().map_or(0, usize::from_ne_bytes);
+            if length < head || length > bytes.len() {
+                break;
+            }
+            let at = |at| word(bytes, at).map_or(-1, |word| word as i32);
+            let data = &bytes[head..length];
+            match (at(head - 8), at(head - 4)) {
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) => arrival.interface = word(data, 0).unwrap_or(0),
+                // `struct in6_pktinfo`: an address, then the index.
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO | libc::IPV6_2292PKTINFO) => {
+                    arrival.interface = word(data, 16).unwrap_or(0);
+                }
+                (libc::IPPROTO_IP, libc::IP_TOS) => arrival.dscp = data.first().map_or(0, |tos| tos >> 2),
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => arrival.dscp = word(data, 0).map_or(0, |tos| tos as u8 >> 2),
+                _ => {}
+            }
+            bytes = &bytes[length.next_multiple_of(size_of::<usize>()).min(bytes.len())..];
+        }
+        arrival
+    }
+}
+
+/// Has the kernel keep, for each connection that a listener accepts, what [`Arrival`] tells.
+pub(crate) fn report_arrival(listener: impl AsFd, is_ipv6: bool) -> io::Result<()> {
+    report(listener, is_ipv6, 1)
+}
+
+/// Has it no longer do so for an accepted connection: IPv6 would copy headers of all its packets.
+pub(crate) fn stop_reporting_arrival(socket: impl AsFd, is_ipv6: bool) -> io::Result<()> {
+    report(socket, is_ipv6, 0)
+}
+
+fn report(socket: impl AsFd, is_ipv6: bool, value: i32) -> io::Result<()> {
+    let options: &[(i32, i32)] = if is_ipv6 {
+        &[
+            (libc::IPPROTO_IPV6, libc::IPV6_2292PKTINFO),
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+            (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
+        ]
+    } else {
+        &[(libc::IPPROTO_IP, libc::IP_PKTINFO), (libc::IPPROTO_IP, libc::IP_RECVTOS)]
+    };
+    options.iter().try_for_each(|option| set(&socket, *option, value))
+}
+
+/// Lets a socket have addresses that are not this host's; needs `CAP_NET_ADMIN` or `CAP_NET_RAW`.
+pub(crate) fn make_transparent(socket: impl AsFd, is_ipv6: bool) -> io::Result<()> {
+    let option =
+        if is_ipv6 { (libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT) } else { (libc::IPPROTO_IP, libc::IP_TRANSPARENT) };
+    set(socket, option, 1)
+}
+
+/// Gives all packets of a socket a firewall mark; needs `CAP_NET_ADMIN`.
+pub(crate) fn mark(socket: impl AsFd, mark: u32) -> io::Result<()> {
+    set(socket, (libc::SOL_SOCKET, libc::SO_MARK), mark as i32)
+}
+
+/// Limits what a socket takes before it was sent, bytes.
+pub(crate) fn limit_unsent(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    set(socket, (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), bytes as i32)
+}
+
+/// Limits the segments of both directions, bytes of payload.
+pub(crate) fn limit_segments(socket: impl AsFd, bytes: u16) -> io::Result<()> {
+    set(socket, (libc::IPPROTO_TCP, libc::TCP_MAXSEG), i32::from(bytes))
+}
+
+/// Bytes (and the end of the stream) that were written to a socket and are not acknowledged.
+pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ writes an int to its argument, which lives for the call.
+    let done = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    checked(done).map(|_| bytes as u32)
+}
+
+/// A descriptor that becomes readable when one of the signals arrives, which are blocked in this thread and in those that
+/// it starts.
+pub(crate) fn signal_descriptor(signals: &[libc::c_int]) -> io::Result<OwnedFd> {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the set before anything reads it; the others change or read it only. The
+    // descriptor is new and owned by nobody else.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), *signal);
+        }
+        let blocked = libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+        if blocked != 0 {
+            return Err(io::Error::from_raw_os_error(blocked));
+        }
+        let descriptor = checked(libc::signalfd(-1, set.as_ptr(), libc::SFD_NONBLOCK | libc::SFD_CLOEXEC))?;
+        Ok(OwnedFd::from_raw_fd(descriptor))
+    }
+}
+
+/// The next signal of a [`signal_descriptor`], if one has arrived.
+pub(crate) fn next_signal(descriptor: impl AsFd) -> Option<libc::c_int> {
+    // A `signalfd_siginfo`, which begins with the number.
+    let mut bytes = [0u8; size_of::<libc::signalfd_siginfo>()];
+    match rustix::io::read(descriptor, &mut bytes) {
+        Ok(length) if length == bytes.len() => Some(i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
+        _ => None,
+    }
+}
+
+/// Unblocks all signals in a child between `fork` and `exec`: what the service blocks, its children must not.
+fn unblock_signals() -> io::Result<()> {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the set before it is read; both calls are async-signal-safe.
+    let done = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut())
+    };
+    checked(done).map(drop)
+}
+
+/// Starts a command with no signal blocked.
+pub(crate) fn with_default_signals(command: &mut std::process::Command) -> &mut std::process::Command {
+    use std::os::unix::process::CommandExt as _;
+    // SAFETY: between `fork` and `exec` the closure makes async-signal-safe calls only, and allocates nothing.
+    unsafe { command.pre_exec(unblock_signals) }
+}
+
+/// Whether packets to an address would stay on this host: the kernel then chooses the same address as their source.
+pub(crate) fn is_own(address: IpAddr) -> io::Result<bool> {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let probe = std::net::UdpSocket::bind(SocketAddr::new(any, 0))?;
+    // Connecting a datagram socket sends nothing.
+    match probe.connect(SocketAddr::new(address, DISCARD_PORT)) {
+        Ok(()) => Ok(probe.local_addr()?.ip() == address),
+        // Without a route it is not this host.
+        Err(_) => Ok(false),
+    }
+}
+
+fn set(socket: impl AsFd, (level, name): (i32, i32), value: i32) -> io::Result<()> {
+    let size = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the kernel reads four bytes of the value, which lives for the call.
+    let done = unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), size) };
+    checked(done).map(drop)
+}
+
+/// Fills the beginning of `value`; the bytes that the kernel wrote.
+fn get<T: Copy, const N: usize>(socket: impl AsFd, (level, name): (i32, i32), value: &mut [T; N]) -> io::Result<usize> {
+    let mut size = size_of_val(value) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes to plain integers, and how many it wrote to `size`.
+    let done =
+        unsafe { libc::getsockopt(socket.as_fd().as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut size) };
+    checked(done).map(|_| size as usize)
+}
+
+fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// A state of `net/tcp_states.h`.
+const TCP_CLOSE: u8 = 7;
+/// Any port: nothing is sent to it.
+const DISCARD_PORT: u16 = 9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn own_addresses_are_recognised() {
+        assert!(is_own(Ipv4Addr::LOCALHOST.into()).unwrap());
+        assert!(!is_own(Ipv4Addr::new(192, 0, 2, 77).into()).unwrap());
+    }
+
+    #[test]
+    fn interface_and_code_point_of_a_connection_are_known() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else {
+                println!("skipped: no {address} here");
+                continue;
+            };
+            let at = listener.local_addr().unwrap();
+            report_arrival(&listener, at.is_ipv6()).unwrap();
+            let client = if at.is_ipv6() {
+                rustix::net::socket(rustix::net::AddressFamily::INET6, rustix::net::SocketType::STREAM, None).unwrap()
+            } else {
+                rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap()
+            };
+            if at.is_ipv6() {
+                rustix::net::sockopt::set_ipv6_tclass(&client, 46 << 2).unwrap();
+            } else {
+                rustix::net::sockopt::set_ip_tos(&client, 46 << 2).unwrap();
+            }
+            rustix::net::connect(&client, &at).unwrap();
+            let (accepted, _) = listener.accept().unwrap();
+            let arrival = Arrival::of(&accepted, at.is_ipv6()).unwrap();
+            assert!(arrival.interface > 0, "{address}: {arrival:?}");
+            assert_eq!(arrival.dscp, 46, "{address}");
+        }
+    }
+
+    #[test]
+    fn what_a_peer_has_acknowledged_is_no_longer_counted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(unacknowledged(&client).unwrap(), 0);
+        assert!(TcpInfo::of(&client).unwrap().rtt_us > 0);
+    }
+}

@@ -1,0 +1,457 @@
+//! An event loop: one thread, its listening sockets, and the connections that it has accepted.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::Arc;
+
+use perigee_units::Time;
+use rustix::event::{epoll, eventfd, EventfdFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::netdevice::index_to_name;
+use rustix::net::{acceptfrom_with, getsockname, SocketFlags};
+
+use crate::carrier::Memory;
+use crate::clock::monotonic;
+use crate::config::{AtLimit, Config, Request, Rule, Transparent};
+use crate::connection::{in_words, Connection, Outcome, Readiness};
+use crate::leg::{apply, dial, reset_on_close};
+use crate::relay::{Progress, Side};
+use crate::shared::Shared;
+use crate::slab::{Key, Slab};
+use crate::sys;
+
+/// What the service tells a worker.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// A new configuration, with the listening sockets that it adds; those of other addresses are closed.
+    Configure(Arc<Config>, Vec<Listener>),
+    /// Accepts what waits, closes the listening sockets, and ends after the last connection.
+    Drain,
+    /// Resets all connections and ends.
+    Abort,
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) socket: OwnedFd,
+    pub(crate) address: SocketAddr,
+    /// Whether it gets connections to other hosts.
+    pub(crate) is_transparent: bool,
+}
+
+/// An event loop with its state.
+pub(crate) struct Worker {
+    epoll: OwnedFd,
+    wake: Arc<OwnedFd>,
+    commands: Receiver<Command>,
+    shared: Arc<Shared>,
+    config: Arc<Config>,
+    listeners: Vec<Listener>,
+    connections: Slab<Connection>,
+    memory: Memory,
+    /// Bytes of memory that the gauge of all workers has.
+    gauged: usize,
+    ready: VecDeque<Key>,
+    /// Found no memory.
+    starved: Vec<Key>,
+    timers: BTreeSet<(Time, Key)>,
+    /// When listening goes on, which a limit has stopped.
+    paused: Option<Time>,
+    is_draining: bool,
+    now: Time,
+}
+
+impl Worker {
+    /// A worker, and the descriptor that wakes it to read its commands.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        config: Arc<Config>,
+        listeners: Vec<Listener>,
+        commands: Receiver<Command>,
+    ) -> io::Result<(Self, Arc<OwnedFd>)> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
+        let memory = Memory::new(share(&config), config.splice);
+        let worker = Self {
+            epoll,
+            wake: wake.clone(),
+            commands,
+            shared,
+            config,
+            listeners,
+            connections: Slab::default(),
+            memory,
+            gauged: 0,
+            ready: VecDeque::new(),
+            starved: Vec::new(),
+            timers: BTreeSet::new(),
+            paused: None,
+            is_draining: false,
+            now: monotonic(),
+        };
+        worker.listen()?;
+        Ok((worker, wake))
+    }
+
+    /// Carries connections until the service says otherwise.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS);
+        loop {
+            self.wait(&mut events)?;
+            self.now = monotonic();
+            for event in &events {
+                match event.data.u64() {
+                    WAKE => {
+                        let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+                    }
+                    data if data & LISTENER != 0 => self.accept((data & !LISTENER) as usize),
+                    data => self.on_event(data, event.flags),
+                }
+            }
+            for _ in 0..self.ready.len() {
+                if let Some(key) = self.ready.pop_front() {
+                    if let Some(connection) = self.connections.get_mut(key) {
+                        connection.is_queued = false;
+                        self.turn(key);
+                    }
+                }
+            }
+            self.fire_timers();
+            if self.memory.has_room() {
+                for key in std::mem::take(&mut self.starved) {
+                    self.queue(key);
+                }
+            }
+            self.gauge();
+            if self.paused.is_some_and(|until| until <= self.now) {
+                self.paused = None;
+                self.listen()?;
+            }
+            if self.obey()? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        let timers = self.timers.first().map(|(at, _)| *at);
+        let next = timers.into_iter().chain(self.paused).min();
+        let timeout = match next {
+            _ if !self.ready.is_empty() => Some(Time::ZERO),
+            // Rounded up, so that the timer has passed.
+            Some(at) => Some(at - monotonic() + Time::from_micros(999)),
+            None => None,
+        };
+        let timeout = timeout
+            .map(|time| Timespec { tv_sec: (time.as_nanos() / NANOS) as i64, tv_nsec: (time.as_nanos() % NANOS) as _ });
+        events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn on_event(&mut self, data: u64, flags: epoll::EventFlags) {
+        use epoll::EventFlags as Flags;
+        let (key, is_server) = Key::from_data(data);
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let has_failed = flags.intersects(Flags::ERR | Flags::HUP);
+        let event = Readiness {
+            is_readable: has_failed || flags.intersects(Flags::IN | Flags::RDHUP),
+            is_writable: has_failed || flags.contains(Flags::OUT),
+            has_failed,
+        };
+        let side = if is_server { Side::Server } else { Side::Client };
+        match connection.on_event(side, event, self.now) {
+            Some(outcome) => self.end(key, &outcome),
+            None => self.queue(key),
+        }
+    }
+
+    /// Gives a connection its turn: at most [`BUDGET`] bytes in each direction.
+    fn turn(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let before = connection.timer;
+        let progress = connection.advance(&mut self.memory, BUDGET, self.now);
+        if connection.timer != before {
+            let after = connection.timer;
+            before.map(|at| self.timers.remove(&(at, key)));
+            after.map(|at| self.timers.insert((at, key)));
+        }
+        match progress {
+            Ok(Progress::OutOfBudget) => self.queue(key),
+            Ok(Progress::OutOfMemory) => self.starved.push(key),
+            Ok(_) => {}
+            Err(outcome) => self.end(key, &outcome),
+        }
+    }
+
+    fn queue(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            if !std::mem::replace(&mut connection.is_queued, true) {
+                self.ready.push_back(key);
+            }
+        }
+    }
+
+    fn fire_timers(&mut self) {
+        while let Some((_, key)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now) {
+            self.timers.pop_first();
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.timer = None;
+                self.turn(key);
+            }
+        }
+    }
+
+    fn end(&mut self, key: Key, outcome: &Outcome) {
+        let Some(mut connection) = self.connections.remove(key) else { return };
+        if let Some(at) = connection.timer {
+            self.timers.remove(&(at, key));
+        }
+        connection.sockets.release(&mut self.memory);
+        self.shared.log.line(connection.line(outcome, self.now));
+        connection.stats.ends[outcome.end as usize].add(1);
+        connection.stats.open.subtract(1);
+        self.shared.leave(connection.source.ip());
+    }
+
+    /// Accepts connections that wait at a listening socket.
+    fn accept(&mut self, index: usize) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let Some(listener) = self.listeners.get(index) else { return };
+            let has_room = self.shared.stats.open.get() < self.shared.connections() as u64;
+            if !has_room && self.config.limits.at_limit == AtLimit::Wait {
+                self.pause("the limit of connections is reached");
+                return;
+            }
+            let accepted = acceptfrom_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC);
+            let (client, source) = match accepted {
+                Ok((client, source)) => (client, source.and_then(|source| SocketAddr::try_from(source).ok())),
+                Err(Errno::AGAIN) => return,
+                // The client has gone, or an error of the network is pending: the next one may be well.
+                Err(error) if !is_exhausted(error) => continue,
+                Err(error) => {
+                    self.pause(&format!("no more connections can be accepted: {error}"));
+                    return;
+                }
+            };
+            let Some(source) = source else { continue };
+            reset_on_close(&client);
+            let (address, is_transparent) = (listener.address, listener.is_transparent);
+            let opened = if has_room {
+                self.open(&client, source, address, is_transparent)
+            } else {
+                Err("the limit of connections is reached".to_owned())
+            };
+            match opened {
+                Ok((server, destination, rule)) => self.begin([client, server], [source, destination], rule),
+                Err(reason) => {
+                    self.shared.stats.refused.add(1);
+                    self.shared.log.line(format!("refused client={source} listener={address} reason=\"{reason}\""));
+                }
+            }
+        }
+    }
+
+    /// Dials the server of an accepted connection; the error is why that is not done.
+    fn open(
+        &self,
+        client: &OwnedFd,
+        source: SocketAddr,
+        address: SocketAddr,
+        is_transparent: bool,
+    ) -> Result<(OwnedFd, SocketAddr, Arc<Rule>), String> {
+        let destination = if is_transparent {
+            let name = getsockname(client).map_err(|error| error.to_string())?;
+            SocketAddr::try_from(name).map_err(|error| error.to_string())?
+        } else {
+            let forward = self.config.forwards.iter().find(|forward| forward.listen == address);
+            forward.ok_or("it is no longer configured")?.target
+        };
+        self.check(source, destination)?;
+        let rule =
+            self.rule(client, source, destination).map_err(|error| format!("its arrival is unknown: {error}"))?;
+        let rule = rule.ok_or("no rule")?;
+        if !self.shared.enter(source.ip(), self.config.limits.per_client) {
+            return Err("the limit of connections of the client is reached".to_owned());
+        }
+        let transparent = self.config.transparent.as_ref().filter(|_| is_transparent);
+        let seen = transparent.filter(|transparent| !transparent.hide_clients).map(|_| source);
+        let mut refused = apply(&rule.client, client);
+        let dialled = dial(&rule.server, seen, destination, transparent.map(Transparent::own_mark));
+        let (server, more) = dialled.map_err(|error| {
+            self.shared.leave(source.ip());
+            format!("server {destination} {}: {error}", in_words(error.kind()))
+        })?;
+        refused.extend(more);
+        for line in refused {
+            self.shared.log.once(line);
+        }
+        Ok((server, destination, rule))
+    }
+
+    /// Whether the configuration allows the connection, and it does not lead back here.
+    fn check(&self, source: SocketAddr, destination: SocketAddr) -> Result<(), String> {
+        let is_own = |address| sys::is_own(address).unwrap_or(true);
+        if let Some(reason) = self.config.allow.refusal(source.ip(), destination.ip(), is_own) {
+            return Err(format!("{destination}: {reason}"));
+        }
+        let listens = self.listeners.iter().any(|listener| listener.address.port() == destination.port());
+        if listens && is_own(destination.ip()) {
+            return Err(format!("{destination}: it leads back to this service"));
+        }
+        Ok(())
+    }
+
+    fn rule(&self, client: &OwnedFd, source: SocketAddr, destination: SocketAddr) -> io::Result<Option<Arc<Rule>>> {
+        let mut arrival = sys::Arrival::default();
+        if self.config.needs_arrival() {
+            arrival = sys::Arrival::of(client, source.is_ipv6())?;
+            sys::stop_reporting_arrival(client, source.is_ipv6())?;
+        }
+        let interface = (arrival.interface > 0).then(|| index_to_name(client, arrival.interface).ok()).flatten();
+        let request = Request { source, destination, interface: interface.as_deref(), dscp: arrival.dscp };
+        Ok(self.config.rule(&request).cloned())
+    }
+
+    /// Adds a connection whose server was dialled.
+    fn begin(&mut self, sockets: [OwnedFd; 2], addresses: [SocketAddr; 2], rule: Arc<Rule>) {
+        let stats = self.shared.stats.rule(&rule.name);
+        stats.accepted.add(1);
+        stats.open.add(1);
+        let key = self.connections.insert(Connection::new(sockets, addresses, (rule, stats), self.now));
+        match self.register(key) {
+            Ok(()) => self.turn(key),
+            Err(error) => self.end(key, &Outcome::aborted(&error.to_string())),
+        }
+    }
+
+    fn register(&mut self, key: Key) -> io::Result<()> {
+        use epoll::EventFlags as Flags;
+        let Some(connection) = self.connections.get_mut(key) else { return Ok(()) };
+        for side in [Side::Client, Side::Server] {
+            let data = epoll::EventData::new_u64(key.with_bit(side == Side::Server));
+            let flags = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
+            epoll::add(&self.epoll, connection.sockets.of(side), data, flags)?;
+        }
+        Ok(())
+    }
+
+    /// Stops listening for a moment: connections wait in the queues of the sockets.
+    fn pause(&mut self, reason: &str) {
+        if self.paused.is_none() {
+            self.shared.stats.paused.add(1);
+            self.shared.log.once(format!("paused reason=\"{reason}\""));
+            self.unlisten();
+        }
+        self.paused = Some(self.now + PAUSE);
+    }
+
+    /// Watches no listening socket.
+    fn unlisten(&mut self) {
+        if self.paused.take().is_none() {
+            for listener in &self.listeners {
+                // It is there: `listen` has added it.
+                let _ = epoll::delete(&self.epoll, &listener.socket);
+            }
+        }
+    }
+
+    /// Watches all listening sockets.
+    fn listen(&self) -> io::Result<()> {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            if self.config.needs_arrival() {
+                sys::report_arrival(&listener.socket, listener.address.is_ipv6())?;
+            }
+            let data = epoll::EventData::new_u64(LISTENER | index as u64);
+            epoll::add(&self.epoll, &listener.socket, data, epoll::EventFlags::IN)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out what the service says; true: the worker has ended.
+    fn obey(&mut self) -> io::Result<bool> {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Configure(config, added)) => self.configure(config, added)?,
+                Ok(Command::Drain) => self.drain()?,
+                Ok(Command::Abort) => {
+                    for key in self.connections.keys() {
+                        self.end(key, &Outcome::aborted("the service was stopped"));
+                    }
+                    self.gauge();
+                    return Ok(true);
+                }
+                Err(TryRecvError::Empty) => return Ok(self.is_draining && self.connections.len() == 0),
+                Err(TryRecvError::Disconnected) => return Ok(true),
+            }
+        }
+    }
+
+    fn configure(&mut self, config: Arc<Config>, added: Vec<Listener>) -> io::Result<()> {
+        self.unlisten();
+        self.listeners.retain(|listener| {
+            let is_forward = config.forwards.iter().any(|forward| forward.listen == listener.address);
+            let is_port = config.transparent.as_ref().is_some_and(|one| one.port == listener.address.port());
+            if listener.is_transparent {
+                is_port
+            } else {
+                is_forward
+            }
+        });
+        self.listeners.extend(added);
+        self.memory.allow(share(&config), config.splice);
+        self.config = config;
+        self.listen()
+    }
+
+    /// Accepts what waits already, then listens no more but for intercepted connections whose handshake has begun: the rules
+    /// give it no new ones.
+    fn drain(&mut self) -> io::Result<()> {
+        for index in 0..self.listeners.len() {
+            self.accept(index);
+        }
+        self.unlisten();
+        self.listeners.retain(|listener| listener.is_transparent);
+        self.is_draining = true;
+        self.listen()
+    }
+
+    fn gauge(&mut self) {
+        let used = self.memory.used();
+        match used.checked_sub(self.gauged) {
+            Some(more) => self.shared.stats.held.add(more as u64),
+            None => self.shared.stats.held.subtract((self.gauged - used) as u64),
+        }
+        self.gauged = used;
+    }
+}
+
+/// A worker's share of the memory.
+fn share(config: &Config) -> usize {
+    config.limits.held.as_u64() as usize / config.workers
+}
+
+/// Whether something of the system has run out, which accepting again at once does not change.
+fn is_exhausted(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
+}
+
+/// Data of the event that wakes a worker, and the bit of those of listening sockets; [`Key`]s have neither.
+const WAKE: u64 = u64::MAX;
+const LISTENER: u64 = 1 << 63;
+/// Events that are fetched at a time.
+const EVENTS: usize = 256;
+/// Connections that are accepted before others have their turn.
+const ACCEPTED_AT_ONCE: usize = 64;
+/// Bytes of a direction before others have their turn.
+const BUDGET: usize = 512 << 10;
+/// Time without listening at a limit.
+const PAUSE: Time = Time::from_millis(20);
+const NANOS: u64 = 1_000_000_000;

@@ -1,0 +1,8 @@
+//! The service as it runs: between hosts in network namespaces, with the kernel's TCP and firewall. Needs root.
+#![allow(clippy::disallowed_methods, reason = "tests read the environment, and poll for what the service writes")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod guide;
+mod operation;
+mod transfers;
+mod world;

@@ -1,0 +1,271 @@
+//! Start, reload, drain, crash, limits.
+
+use std::fs;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::transfers::TRANSPARENT;
+use crate::world::{accept, bytes, patient, read_all, Host, World};
+
+/// One question and its answer over an open connection.
+fn echo(client: &mut TcpStream, server: &mut TcpStream) {
+    let mut question = [0; 64];
+    client.write_all(&bytes(64, 5)).unwrap();
+    server.read_exact(&mut question).unwrap();
+    server.write_all(&question).unwrap();
+    client.read_exact(&mut question).unwrap();
+    assert_eq!(question[..], bytes(64, 5)[..]);
+}
+
+/// A connection of the client to the server's port 80, with an echo.
+fn connected(world: &World, listener: &TcpListener) -> (TcpStream, TcpStream) {
+    let mut client = world.client.connect("10.2.0.2:80");
+    let (mut server, peer) = accept(listener);
+    assert_eq!(peer.ip().to_string(), "10.1.0.2");
+    echo(&mut client, &mut server);
+    (client, server)
+}
+
+/// Whether an attempt to use a connection ends with a reset, without a byte.
+pub(crate) fn is_refused(host: &Host, address: &str) -> bool {
+    let address = address.parse().unwrap();
+    match host.enter(|| TcpStream::connect_timeout(&address, crate::world::PATIENCE)) {
+        Ok(socket) => read_all(&mut patient(socket)).1.is_err(),
+        // The reset may come before the handshake is noticed.
+        Err(error) => matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused),
+    }
+}
+
+fn interception(world: &World) -> (bool, usize) {
+    let tables = world.router.execute("nft list tables");
+    let rules = ["-4", "-6"].map(|version| world.router.execute(&format!("ip {version} rule list")));
+    let of_ours = rules.iter().flat_map(|text| text.lines()).filter(|line| line.contains("lookup 7065")).count();
+    (tables.contains("perigee_pep"), of_ours)
+}
+
+#[test]
+fn after_a_crash_connections_pass_by_and_the_next_start_replaces_its_rules() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    // It is open before the service starts, and stays as it is.
+    let (mut early, mut early_server) = connected(&world, &listener);
+    let service = world.start(TRANSPARENT);
+    echo(&mut early, &mut early_server);
+    let (mut client, _server) = connected(&world, &listener);
+    service.signal(Signal::KILL);
+    service.wait();
+    assert!(read_all(&mut client).1.is_err(), "the kernel resets what the service had");
+    assert_eq!(interception(&world), (true, 2));
+    let (mut unproxied, mut server) = connected(&world, &listener);
+    let service = world.start(TRANSPARENT);
+    assert_eq!(interception(&world), (true, 2));
+    drop(connected(&world, &listener));
+    echo(&mut unproxied, &mut server);
+    service.await_line(&["client=10.1.0.2", "end="]);
+    let log = service.stop();
+    assert_eq!(log.iter().filter(|line| line.starts_with("connection ")).count(), 1, "{log:#?}");
+    assert_eq!(interception(&world), (false, 0));
+    echo(&mut unproxied, &mut server);
+}
+
+#[test]
+fn a_drain_lets_connections_end_and_new_ones_pass_by() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    let service = world.start(TRANSPARENT);
+    let (mut client, mut server) = connected(&world, &listener);
+    service.signal(Signal::TERM);
+    service.await_line(&["draining connections=1"]);
+    let (mut new, mut new_server) = connected(&world, &listener);
+    echo(&mut client, &mut server);
+    client.shutdown(Shutdown::Write).unwrap();
+    drop(server);
+    assert_eq!(read_all(&mut client).1.unwrap(), 0);
+    let (status, log) = service.wait();
+    assert!(status.success());
+    assert!(log.iter().any(|line| line.contains("end=complete")) && log.last().unwrap() == "stopped", "{log:#?}");
+    echo(&mut new, &mut new_server);
+
+    // What does not end by the deadline is reset.
+    let service = world.start(&TRANSPARENT.replace("workers = 2", "drain = \"1 ms\""));
+    let (mut client, _server) = connected(&world, &listener);
+    let log = service.stop();
+    assert!(log.iter().any(|line| line.contains("end=aborted")), "{log:#?}");
+    assert!(read_all(&mut client).1.is_err());
+}
+
+#[test]
+fn a_reload_takes_what_is_right_and_keeps_the_old_otherwise() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    let service = world.start(TRANSPARENT);
+    let (mut client, mut server) = connected(&world, &listener);
+    world.config(&format!("{TRANSPARENT}prots = [80]\n"));
+    service.signal(Signal::HUP);
+    service.await_line(&["the old configuration stays", "did you mean `ports`?"]);
+    let more = "[[forward]]\nlisten = \"10.1.0.1:7000\"\ntarget = \"10.2.0.2:80\"\n\
+                [legs.any]\ncongestion = [\"nosuch\", \"reno\"]\n\
+                [[rules]]\nname = \"web\"\nports = [80]\ninterfaces = [\"lan0\"]\ndscp = [0]\nclient = \"any\"\nserver = \"any\"\n";
+    world.config(&format!("{TRANSPARENT}{more}"));
+    service.signal(Signal::HUP);
+    service.await_line(&["reloaded"]);
+    echo(&mut client, &mut server);
+    let mut forwarded = world.client.connect("10.1.0.1:7000");
+    let (mut behind, peer) = accept(&listener);
+    assert_eq!(peer.ip().to_string(), "10.2.0.1");
+    echo(&mut forwarded, &mut behind);
+    service.await_line(&["leg any: no congestion control nosuch: reno is used"]);
+    drop(connected(&world, &listener));
+    service.await_line(&["connection rule=web"]);
+    // Without the address, nobody listens there.
+    world.config(TRANSPARENT);
+    service.signal(Signal::HUP);
+    for _ in 0..6000 {
+        if service.log().iter().filter(|line| *line == "reloaded").count() == 2 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    drop((client, server, forwarded, behind));
+    service.stop();
+}
+
+#[test]
+fn it_is_no_open_relay() {
+    let Some(world) = World::new() else { return };
+    let _listener = world.server.listen("0.0.0.0:80");
+    let config = "[allow]\nsources = [\"10.1.0.3\"]\ndestinations = [\"0.0.0.0/0\"]\n\
+                  [[forward]]\nlisten = \"10.1.0.1:7000\"\ntarget = \"10.2.0.2:80\"\n\
+                  [[forward]]\nlisten = \"10.1.0.1:7001\"\ntarget = \"10.2.0.1:22\"\n";
+    let service = world.start(config);
+    assert!(is_refused(&world.client, "10.1.0.1:7000"));
+    service.await_line(&["refused client=10.1.0.2", "source is not allowed"]);
+    service.stop();
+    let service = world.start(&config.replace("10.1.0.3", "10.1.0.2"));
+    assert!(is_refused(&world.client, "10.1.0.1:7001"));
+    service.await_line(&["refused client=10.1.0.2", "10.2.0.1:22: destination is local"]);
+    service.stop();
+
+    // Whoever reaches the port of interception itself is led nowhere, even if local servers are allowed.
+    let config = "[allow]\nsources = [\"0.0.0.0/0\"]\ndestinations = [\"0.0.0.0/0\"]\nlocal = true\n\
+                  [transparent]\nport = 3129\n";
+    let service = world.start(config);
+    assert!(is_refused(&world.router, "127.0.0.1:3129"));
+    service.await_line(&["127.0.0.1:3129: it leads back to this service"]);
+    service.stop();
+}
+
+#[test]
+fn limits_make_connections_wait_or_refuse_them_and_the_service_goes_on() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    // One at a time: the second waits for the end of the first.
+    let service =
+        world.start(&format!("{TRANSPARENT}[limits]\nconnections = 1\n").replace("workers = 2", "workers = 1"));
+    let (client, server) = connected(&world, &listener);
+    let mut second = world.client.connect("10.2.0.2:80");
+    service.await_line(&["paused", "limit of connections"]);
+    drop((client, server));
+    let (mut server, _) = accept(&listener);
+    echo(&mut second, &mut server);
+    drop((second, server));
+    service.stop();
+
+    let service = world.start(&format!("{TRANSPARENT}[limits]\nper_client = 1\n"));
+    let (client, server) = connected(&world, &listener);
+    assert!(is_refused(&world.client, "10.2.0.2:80"));
+    service.await_line(&["refused", "limit of connections of the client"]);
+    drop((client, server));
+    service.stop();
+
+    // Fewer descriptors than connections.
+    let service = world.start_with("ulimit -n 130; exec \"$0\" \"$@\"", TRANSPARENT);
+    service.await_line(&["limit connections=", "RLIMIT_NOFILE"]);
+    std::thread::scope(|scope| {
+        for _ in 0..60 {
+            let mut client = world.client.connect("10.2.0.2:80");
+            scope.spawn(move || {
+                client.write_all(b"x").unwrap();
+                assert_eq!(read_all(&mut client).0, b"x");
+            });
+        }
+        for _ in 0..60 {
+            let (mut server, _) = accept(&listener);
+            let mut question = [0];
+            server.read_exact(&mut question).unwrap();
+            server.write_all(&question).unwrap();
+        }
+    });
+    service.stop();
+}
+
+#[test]
+fn status_and_metrics_show_what_happens() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    let control = world.folder.path().join("control");
+    let settings = format!("workers = 2\ncontrol = \"{}\"\nmetrics = \"127.0.0.1:9100\"", control.display());
+    let service = world.start(&TRANSPARENT.replace("workers = 2", &settings));
+    let (client, server) = connected(&world, &listener);
+    // Bytes are counted after they are sent.
+    let is_counted = |status: &String| status.contains("rule other open 1 accepted 1 bytes_up 64 bytes_down 64");
+    let status = (0..1000).map(|_| world.ask("status")).find(is_counted).unwrap();
+    assert!(status.starts_with("state running\n") && status.contains("\nopen 1\n"), "{status}");
+    let mut metrics = world.router.connect("127.0.0.1:9100");
+    metrics.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let text = String::from_utf8(read_all(&mut metrics).0).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+    assert!(text.contains("\nperigee_pep_rule_bytes_total{rule=\"other\",direction=\"up\"} 64\n"), "{text}");
+    // A second one in the same namespace does not start, and changes nothing.
+    let path = world.folder.path().join("pep.toml");
+    let mut second = Command::new(env!("CARGO_BIN_EXE_perigee-pep"));
+    let output = world.router.enter(|| second.arg("run").arg(&path).output().unwrap());
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("interception: another perigee-pep has it in this network namespace"), "{said}");
+    assert_eq!(interception(&world), (true, 2));
+    drop((client, server));
+    service.stop();
+    assert!(!control.exists());
+}
+
+#[test]
+fn the_capabilities_of_the_unit_suffice() {
+    let Some(world) = World::new() else { return };
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        println!("skipped: there is no program setpriv");
+        return;
+    }
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/perigee-pep.service");
+    let text = fs::read_to_string(unit).unwrap();
+    let names = text.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).unwrap();
+    let held = names.replace("CAP_", ",+").replace(' ', "").to_lowercase();
+    let confined = format!("setpriv --bounding-set=-all{held} --inh-caps=-all{held} --no-new-privs");
+    let listener = world.server.listen("0.0.0.0:80");
+    let config = format!("{TRANSPARENT}[[forward]]\nlisten = \"10.1.0.1:80\"\ntarget = \"10.2.0.2:80\"\n");
+    let service = world.start_with(&format!("exec {confined} \"$0\" \"$@\""), &config);
+    drop(connected(&world, &listener));
+    let mut forwarded = world.client.connect("10.1.0.1:80");
+    echo(&mut forwarded, &mut accept(&listener).0);
+    drop(forwarded);
+    service.stop();
+    assert_eq!(interception(&world), (false, 0));
+}
+
+#[test]
+fn a_malformed_configuration_is_an_error_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pep.toml");
+    fs::write(&path, "[allow]\nsource = [\"::/0\"]\n").unwrap();
+    for command in ["check", "run"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_perigee-pep")).arg(command).arg(&path).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        let place = format!("perigee-pep: {}:2: unknown key `allow.source`; did you mean `sources`?\n", path.display());
+        assert_eq!(said, place);
+    }
+}

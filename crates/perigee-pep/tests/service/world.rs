@@ -1,0 +1,254 @@
+//! A client, a router and a server in network namespaces without names, which end with the test.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::net::sockopt::{set_socket_linger, set_socket_timeout, Timeout};
+use rustix::process::{kill_process, Pid, Signal};
+use rustix::thread::{move_into_link_name_space, unshare_unsafe, LinkNameSpaceType, UnshareFlags};
+
+/// No operation of a test takes as long, on whatever machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A network namespace.
+pub(crate) struct Host(File);
+
+/// client 10.1.0.2 - lan0 10.1.0.1 router 10.2.0.1 - 10.2.0.2 server, and the same with `2001:db8:1::` and `2001:db8:2::`.
+pub(crate) struct World {
+    pub(crate) client: Host,
+    pub(crate) router: Host,
+    pub(crate) server: Host,
+    pub(crate) folder: tempfile::TempDir,
+}
+
+/// A running service.
+pub(crate) struct Service {
+    child: Child,
+    log: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Host {
+    fn new() -> Self {
+        thread::spawn(|| {
+            // SAFETY: descriptors stay shared; only this short-lived thread changes its network.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET).unwrap() };
+            let host = Self(File::open("/proc/thread-self/ns/net").unwrap());
+            host.execute("ip link set lo up");
+            host
+        })
+        .join()
+        .unwrap()
+    }
+
+    /// Runs `work` in the namespace, in a thread of its own: sockets that it opens stay there.
+    pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| {
+            let entered = scope.spawn(|| {
+                move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+                work()
+            });
+            entered.join().unwrap()
+        })
+    }
+
+    /// Executes a command line of plain words, and returns what it prints.
+    pub(crate) fn execute(&self, line: &str) -> String {
+        let mut words = line.split_whitespace();
+        let mut command = Command::new(words.next().unwrap());
+        let output = self.enter(|| command.args(words).output().unwrap());
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    pub(crate) fn listen(&self, address: &str) -> TcpListener {
+        let listener = self.enter(|| TcpListener::bind(address).unwrap());
+        set_socket_timeout(&listener, Timeout::Recv, Some(PATIENCE)).unwrap();
+        listener
+    }
+
+    pub(crate) fn connect(&self, address: &str) -> TcpStream {
+        let address: SocketAddr = address.parse().unwrap();
+        patient(self.enter(|| TcpStream::connect_timeout(&address, PATIENCE).unwrap()))
+    }
+
+    fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
+}
+
+impl World {
+    /// Three hosts; `None`, with the reason printed, where that is not possible.
+    pub(crate) fn new() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: network namespaces need root");
+            return None;
+        }
+        for program in ["ip", "nft"] {
+            if Command::new(program).arg("-V").output().is_err() {
+                println!("skipped: there is no program {program}");
+                return None;
+            }
+        }
+        if !std::path::Path::new("/proc/net/if_inet6").exists() {
+            println!("skipped: there is no IPv6");
+            return None;
+        }
+        let world = Self {
+            client: Host::new(),
+            router: Host::new(),
+            server: Host::new(),
+            folder: tempfile::tempdir().unwrap(),
+        };
+        for (host, device, net) in [(&world.client, "lan0", 1), (&world.server, "wan0", 2)] {
+            let path = host.path();
+            world.router.execute(&format!("ip link add {device} type veth peer name eth0 netns {path}"));
+            for (host, device, own) in [(&world.router, device, 1), (host, "eth0", 2)] {
+                host.execute(&format!("ip address add 10.{net}.0.{own}/24 dev {device}"));
+                host.execute(&format!("ip address add 2001:db8:{net}::{own}/64 dev {device} nodad"));
+                host.execute(&format!("ip link set {device} up"));
+            }
+            host.execute(&format!("ip route add default via 10.{net}.0.1"));
+            host.execute(&format!("ip -6 route add default via 2001:db8:{net}::1"));
+        }
+        world.router.enter(|| {
+            for version in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+                fs::write(format!("/proc/sys/net/{version}"), "1").unwrap();
+            }
+        });
+        Some(world)
+    }
+
+    /// A file with a configuration.
+    pub(crate) fn config(&self, text: &str) -> PathBuf {
+        let path = self.folder.path().join("pep.toml");
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The service at the router, once it is ready.
+    pub(crate) fn start(&self, config: &str) -> Service {
+        self.start_with("exec \"$0\" \"$@\"", config)
+    }
+
+    /// As [`World::start`], by a script of the shell.
+    pub(crate) fn start_with(&self, script: &str, config: &str) -> Service {
+        let path = self.config(config);
+        let notify = self.folder.path().join("notify");
+        let _ = fs::remove_file(&notify);
+        let manager = UnixDatagram::bind(&notify).unwrap();
+        manager.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_perigee-pep"), "run"]).arg(path);
+        command.env("NOTIFY_SOCKET", &notify).stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = self.router.enter(|| command.spawn().unwrap());
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (lines, error) = (log.clone(), child.stderr.take().unwrap());
+        let reader = thread::spawn(move || {
+            for line in BufReader::new(error).lines() {
+                lines.lock().unwrap().push(line.unwrap());
+            }
+        });
+        let service = Service { child, log, reader: Some(reader) };
+        let mut message = [0; 64];
+        let length =
+            manager.recv(&mut message).unwrap_or_else(|error| panic!("not ready: {error}: {:?}", service.log()));
+        assert_eq!(&message[..length], b"READY=1");
+        service
+    }
+
+    /// What a command of the program prints.
+    pub(crate) fn ask(&self, command: &str) -> String {
+        let program = env!("CARGO_BIN_EXE_perigee-pep");
+        self.router.execute(&format!("{program} {command} {}", self.folder.path().join("pep.toml").display()))
+    }
+}
+
+impl Service {
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits until the log has a line with all of these words.
+    pub(crate) fn await_line(&self, words: &[&str]) -> String {
+        for _ in 0..PATIENCE.as_millis() / 10 {
+            let log = self.log();
+            if let Some(line) = log.iter().find(|line| words.iter().all(|word| line.contains(word))) {
+                return line.clone();
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        panic!("no line with {words:?} in {:#?}", self.log());
+    }
+
+    /// Waits for its end; the whole log.
+    pub(crate) fn wait(mut self) -> (ExitStatus, Vec<String>) {
+        let status = self.child.wait().unwrap();
+        self.reader.take().unwrap().join().unwrap();
+        (status, self.log())
+    }
+
+    /// Ends it in order.
+    pub(crate) fn stop(self) -> Vec<String> {
+        self.signal(Signal::TERM);
+        let (status, log) = self.wait();
+        assert!(status.success(), "{status}: {log:#?}");
+        log
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // It has ended already, or the test fails.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A socket whose operations fail instead of waiting for ever.
+pub(crate) fn patient(socket: TcpStream) -> TcpStream {
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_write_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// The next connection.
+pub(crate) fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    let (socket, peer) = listener.accept().unwrap();
+    (patient(socket), peer)
+}
+
+/// Closes a socket so that its connection is reset.
+pub(crate) fn reset(socket: TcpStream) {
+    set_socket_linger(&socket, Some(Duration::ZERO)).unwrap();
+    drop(socket);
+}
+
+/// Reads to the end, or to the error.
+pub(crate) fn read_all(socket: &mut TcpStream) -> (Vec<u8>, std::io::Result<usize>) {
+    let mut all = Vec::new();
+    let end = socket.read_to_end(&mut all);
+    (all, end)
+}
+
+/// Bytes that differ by place and seed.
+pub(crate) fn bytes(count: usize, seed: u32) -> Vec<u8> {
+    (0..count as u32).map(|at| (at.wrapping_add(seed).wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// An address without port.
+pub(crate) fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
