@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -59,6 +60,9 @@ class Outcome:
     sent: int = 0
     connections: int = 0
     """Of populations."""
+    simulated_s: float = 0.0
+    cpu_s: float = 0.0
+    """Of the whole process, reading the study included."""
 
     @property
     def speed(self) -> float:
@@ -113,7 +117,15 @@ CASES = {
     "viasat2": Case(Download(GB, study="studies/claypool-2021/study.toml", settings=("--run", "1"))),
 }
 
-OTHERS = ("windows", "instructions", "population", "split", "study")
+OTHERS = ("windows", "instructions", "population", "terminals", "users", "split", "study")
+
+NS2_CELL = ROOT / "validation/ns2"
+CELL_RATE_BPS = 155_000_000
+CELL_QUEUE_BDP = 0.2
+CELL_WEB, CELL_WEB_BACK = 800, 200
+"""New web connections per second, forward and in reverse."""
+CELL_FROM_S, CELL_UNTIL_S = 10, 20
+"""The other users join at the first, everybody leaves at the second."""
 
 SPLIT = ("split",)
 LEGS = ("first", "second", "third")
@@ -150,17 +162,25 @@ def window(packets: int, loss: float) -> Download:
     )
 
 
-def run(command: list[str]) -> Outcome:
-    """Run a program to its end and read its line of JSON. Raises RuntimeError where it failed."""
+def cpu_and_output(command: list[str], cwd: Path = ROOT) -> tuple[str, resource.struct_rusage]:
+    """Run a program to its end; return its output and what it used. Raises RuntimeError where it failed."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
-        lines = [line for line in out.read().splitlines() if line.startswith("{")]
-        if process.returncode or not lines:
+        if process.returncode:
             raise RuntimeError(f"{' '.join(command)}: exit code {process.returncode}\n{err.read().strip()[-2000:]}")
+        return out.read(), usage
+
+
+def run(command: list[str]) -> Outcome:
+    """Run a program to its end and read its line of JSON. Raises RuntimeError where it failed or printed none."""
+    printed, usage = cpu_and_output(command)
+    lines = [line for line in printed.splitlines() if line.startswith("{")]
+    if not lines:
+        raise RuntimeError(f"{' '.join(command)}: no line of JSON")
     said = json.loads(lines[0])
     return Outcome(
         said["segments"],
@@ -169,6 +189,8 @@ def run(command: list[str]) -> Outcome:
         usage.ru_maxrss / 1024,
         said.get("sent", 0),
         said.get("connections", 0),
+        said.get("simulated_s", 0.0),
+        usage.ru_utime + usage.ru_stime,
     )
 
 
@@ -204,6 +226,52 @@ def population(repeats: int | None) -> None:
         print(f"Instructions: {by_segment:,.0f} by data segment, {by_connection:,.0f} by connection\n")
     else:
         print("Instructions are not counted: valgrind is not installed\n")
+
+
+def terminals(repeats: int | None) -> None:
+    """What a channel of a thousand terminals costs."""
+    seen = [run([str(OURS), str(HERE / "rcs2.toml")]) for _ in range(repeats or 3)]
+    cpu = [outcome.cpu_s for outcome in seen]
+    print(
+        f"Terminals (1,000 of one channel, {seen[0].simulated_s:.0f} s, {seen[0].sent:,} data segments): "
+        f"{statistics.median(cpu):.1f} s of CPU time, from {min(cpu):.1f} to {max(cpu):.1f} s, "
+        f"{seen[0].peak_mib:.0f} MiB\n"
+    )
+
+
+def users(repeats: int | None, with_peers: bool) -> None:
+    """A stretch of wu-2008 at its own rates, in ns-2 and here: CPU time by simulated second."""
+    stay = CELL_UNTIL_S - CELL_FROM_S
+    durations = {"web": CELL_UNTIL_S, "web-back": CELL_UNTIL_S, "fast": 2} | dict.fromkeys(
+        ("probe", "voice", "ftp", "hftp"), stay
+    )
+    settings = {
+        "links.satellite.rate": f"{CELL_RATE_BPS} bit/s",
+        "links.satellite.down.queue.bdp": CELL_QUEUE_BDP,
+        "flows.fast.cc": "cubic",
+        "flows.web.connections_per_s": CELL_WEB,
+        "flows.web-back.connections_per_s": CELL_WEB_BACK,
+        # Long enough for what is under way at the end.
+        "time_limit": f"{2 * CELL_UNTIL_S} s",
+        **{f"flows.{flow}.duration": f"{long} s" for flow, long in durations.items()},
+        **{f"flows.{flow}.warmup": "1 s" for flow in ("web", "web-back", "probe", "voice")},
+    }
+    command = [str(OURS), str(NS2_CELL / "cell.toml"), *(f"{key}={value}" for key, value in settings.items())]
+    seen = [run(command) for _ in range(repeats or 3)]
+    own = statistics.median(outcome.cpu_s / outcome.simulated_s for outcome in seen)
+    print(
+        f"Users of wu-2008 ({CELL_UNTIL_S} s at 155 Mbit/s, {seen[0].connections:,} connections): "
+        f"Perigee {own * 1000:.1f} ms of CPU time by simulated second"
+    )
+    if not with_peers or not shutil.which("ns"):
+        print("ns-2 is not measured: " + ("`--no-peers`" if not with_peers else "there is no `ns`") + "\n")
+        return
+    queue = round(CELL_QUEUE_BDP * CELL_RATE_BPS / 8)
+    with tempfile.TemporaryDirectory() as folder:
+        numbers = ["cubic", queue, CELL_RATE_BPS, CELL_WEB, CELL_WEB_BACK, CELL_UNTIL_S, CELL_FROM_S, f"{folder}/call"]
+        _, usage = cpu_and_output(["ns", str(NS2_CELL / "cell.tcl"), *map(str, numbers)], Path(folder))
+    theirs = (usage.ru_utime + usage.ru_stime) / CELL_UNTIL_S
+    print(f"ns-2 {theirs * 1000:,.0f} ms: Perigee is {three_digits(theirs / own)} x faster\n")
 
 
 def split_study(flows: Iterable[str], size: int, *settings: str) -> list[str]:
@@ -361,6 +429,10 @@ def main() -> int:
             print(f"Instructions per segment ({name}, 100 MB to 200 MB): {instructions(full, part):.0f}\n")
     if "population" in chosen:
         population(asked.repeats)
+    if "terminals" in chosen:
+        terminals(asked.repeats)
+    if "users" in chosen:
+        users(asked.repeats, with_peers=not asked.no_peers)
     if "study" in chosen:
         study()
     return 0
