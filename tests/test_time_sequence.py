@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+from itertools import accumulate
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +16,8 @@ from perigee.engines.runner import carry_out
 from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
-from perigee.report.model import Plot, Table
+from perigee.report.html import render
+from perigee.report.model import Plot, Report, Table
 from perigee.report.sections import time_sequence
 from perigee.store.results import Results
 
@@ -136,3 +139,66 @@ def test_the_command_folds_small_connections_and_chooses_sequences(
     done = perigee("analyze", capture, "--time-sequences", "2", "--out", tmp_path / "two")
     assert done.returncode == 0, done.stderr
     assert Results(tmp_path / "two").table("segments")["flow"].n_unique() == 2
+
+
+def test_the_pages_script_is_given_every_segment_and_groups_them_away_from_the_close_view(study: Path) -> None:
+    section = time_sequence.section(Context(Results(study)))
+    assert section is not None
+    (plot, *_) = [block for block in section.blocks if isinstance(block, Plot)]
+    assert plot.data is not None
+    given = json.loads(plot.sequence)
+    kinds = {kind["name"]: kind["marks"] for kind in given["kinds"]}
+    for name, event in (("Sent", "sent"), ("Sent again", "retransmitted"), ("Acknowledged", "ack")):
+        rows = plot.data.filter(pl.col("event") == event)
+        assert sum(mark[4] for mark in kinds[name]) == rows.height
+        t, low = (list(accumulate(mark[column] for mark in kinds[name])) for column in (0, 2))
+        alone = [(at, byte) for at, byte, mark in zip(t, low, kinds[name], strict=True) if mark[4] == 1]
+        assert len(alone) > 3
+        times: dict[int, list[float]] = {}
+        for at, byte in rows.select("t_s", "sequence").iter_rows():
+            times.setdefault(byte, []).append(at)
+        assert all(min(abs(at - 1e5 * known) for known in times[byte]) <= 0.51 for at, byte in alone)
+    page = render(Report("", "", [], [section]))
+    assert page.count("data-sequence=") == 2
+
+
+def test_a_flow_that_proxies_split_has_a_sequence_per_leg_from_one_time_zero(tmp_path: Path) -> None:
+    from perigee.engines.native import Simulator
+
+    text = STUDY[: STUDY.index("[[flows]]")].replace('["a", "b"]\n[measure]', '["a", "b", "c"]\n[measure]')
+    text += """
+[[links]]
+name = "wire"
+between = ["b", "c"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+[[flows]]
+name = "download"
+from = "a"
+to = "c"
+size = "1 MB"
+[[proxies]]
+name = "pep"
+node = "b"
+flows = ["download"]
+[proxies.sides.link]
+cc = "cubic"
+[proxies.sides.wire]
+cc = "cubic"
+"""
+    (tmp_path / "study.toml").write_text(text)
+    carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator(), out=tmp_path / "results"))
+    context = Context(Results(tmp_path / "results"))
+    first, second = time_sequence.sequences(context)
+    assert (first.leg, second.leg) == (1, 2)
+    assert first.label.endswith("leg 1")
+    for one in (first, second):
+        ends = one.rows.filter(pl.col("event") == "sent").select(pl.col("sequence") + pl.col("segment_bytes"))
+        assert ends.to_series().max() == 1_000_000
+    assert min(one.rows["t_s"][0] for one in (first, second)) == 0.0
+    began = [one.rows.filter(pl.col("event") == "sent")["t_s"][0] for one in (first, second)]
+    assert began[0] + 0.05 <= began[1], "the second leg carries what has come over 50 ms of the first"
+    assert second.rtt_s < first.rtt_s
+    section = time_sequence.section(context)
+    assert section is not None
+    assert len({block.name for block in section.blocks if isinstance(block, Plot)}) == 2

@@ -43,7 +43,10 @@ def render(report: Report) -> str:
     )
     kinds = {"table": Table, "plot": Plot, "text": Text, "listing": Listing}
     environment.tests.update({name: lambda block, kind=kind: isinstance(block, kind) for name, kind in kinds.items()})
-    style, script = (files("perigee.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
+    style, stretch, page = (
+        files("perigee.report").joinpath(name).read_text("utf-8") for name in ("page.css", "stretch.js", "page.js")
+    )
+    script = f"{stretch}\n{page}"
     return environment.get_template("page.html").render(
         report=report,
         draw=svg.draw,

@@ -71,6 +71,7 @@ class Plot:
         half: whether two may stand side by side.
         data: every curve in numbers, a row per point, for CSV; none: a table of the same section has them.
         draw: draws it again in another width; none: it has one width only.
+        sequence: of a time sequence, its marks as JSON, from which the page's script draws any stretch; empty: none.
     """
 
     name: str
@@ -80,13 +81,22 @@ class Plot:
     half: bool = False
     data: pl.DataFrame | None = None
     draw: Drawing | None = None
+    sequence: str = ""
 
     @classmethod
     def of(
-        cls, name: str, caption: str, alt: str, draw: Drawing, *, data: pl.DataFrame | None = None, half: bool = False
+        cls,
+        name: str,
+        caption: str,
+        alt: str,
+        draw: Drawing,
+        *,
+        data: pl.DataFrame | None = None,
+        half: bool = False,
+        sequence: str = "",
     ) -> Plot:
         """Return a figure that is drawn as wide as a page, and can be drawn in other widths."""
-        return cls(name, caption, alt, draw(WIDTH_IN), half, data, draw)
+        return cls(name, caption, alt, draw(WIDTH_IN), half, data, draw, sequence)
 
 
 @dataclass(frozen=True)

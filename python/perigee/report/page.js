@@ -159,9 +159,14 @@
         if (far < NEAR_PX && (!best || far < best.far)) best = { far, x, y, name: names[Number(part.dataset.entry)] };
       }
     }
-    if (!best) return;
-    said.textContent = [best.name, inWords(inside.x, best.x), inWords(inside.y, best.y)].filter(Boolean).join("\n");
-    said.hidden = false;
+    if (best) say([best.name, inWords(inside.x, best.x), inWords(inside.y, best.y)].filter(Boolean).join("\n"), event);
+  }
+
+  // Show a text beside the pointer; null: none.
+  function say(text, event) {
+    said.hidden = text === null;
+    if (said.hidden) return;
+    said.textContent = text;
     const { width, height } = said.getBoundingClientRect();
     said.style.left = `${Math.min(event.clientX + 14, innerWidth - width - 8)}px`;
     said.style.top = `${Math.max(8, event.clientY - height - 10)}px`;
@@ -207,6 +212,7 @@
     legend(svg, scales.names);
     svg.addEventListener("pointermove", (event) => hover(svg, scales, event));
     svg.addEventListener("pointerleave", () => { said.hidden = true; });
+    if (figure.dataset.sequence) stretchOf(figure, figure.querySelector(".card"), button, say);
     const tools = document.createElement("div");
     tools.className = "tools";
     const name = figure.querySelector(".number").textContent;

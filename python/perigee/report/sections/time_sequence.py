@@ -6,6 +6,7 @@ W. R. Stevens, "TCP/IP Illustrated, Volume 1", 1994, chapter 20; S. Ostermann's 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,10 +19,11 @@ from matplotlib.figure import Figure
 from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.model import Block, Plot, Section, Text
+from perigee.report.stretch import Kind, sequence_json
 from perigee.report.style import INK, figure
 
-MOST_FLOWS = 6
-"""Flows with a graph each: of a study, representatives; of captures, the largest."""
+MOST_GRAPHS = 8
+"""Flows, or legs of flows, with a graph each: of a study, representatives; of captures, the largest."""
 MOST_POINTS = 4000
 """Points of a line over the whole flow; more make no difference on paper."""
 CLOSE_ROUND_TRIPS = 4.0
@@ -31,6 +33,14 @@ DENSE = 1500
 """With more marks than this a view is drawn as pixels, so that the page stays small."""
 
 _SENT, _AGAIN, _ACK, _SACK, _WINDOW = "#4D4D4D", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"
+KINDS = [
+    Kind("ack", "Receiver's window", _WINDOW, 1.0, line=True, window=True),
+    Kind("sack", "SACK", _SACK, 1.0),
+    Kind("ack", "Acknowledged", _ACK, 1.2, line=True),
+    Kind("sent", "Sent", _SENT, 1.8),
+    Kind("retransmitted", "Sent again", _AGAIN, 2.6),
+]
+"""What the page's script draws of a stretch; the last is on top."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,7 @@ class Sequence:
         label: what people call it.
         rows: `t_s` since the first row, `event`, `sequence`, `segment_bytes` and `receive_window_bytes`.
         rtt_s: a round trip, s; for the length of the close view.
+        leg: number of the leg, of a flow that proxies split; none: the flow itself.
     """
 
     run: int
@@ -50,6 +61,7 @@ class Sequence:
     label: str
     rows: pl.DataFrame
     rtt_s: float
+    leg: int | None = None
 
 
 def section(context: Context) -> Section | None:
@@ -60,7 +72,8 @@ def section(context: Context) -> Section | None:
     text = (
         "Each segment over time, by its first and last byte in the stream; below it the line of acknowledgements, "
         "above it the edge of the receiver's window. Horizontally between segments and acknowledgements lies the round "
-        "trip, vertically the data in flight."
+        "trip, vertically the data in flight. Where the page may run its script, any stretch "
+        "of time can be chosen under a graph; far from the close view neighbouring segments may be drawn together."
     )
     blocks: list[Block] = [Text(text), *(_plot(one) for one in found)]
     return Section("time_sequence", "Time sequence", blocks)
@@ -78,16 +91,35 @@ def sequences(context: Context) -> list[Sequence]:
         chosen = [(*context.typical[group.number], group.label) for group in context.drawn]
     else:
         return []
-    made = []
-    for run, flow, label in chosen[:MOST_FLOWS]:
-        part = rows.filter((pl.col("run") == run) & (pl.col("flow") == flow)).sort("t_s", maintain_order=True)
-        if part.filter(pl.col("event").is_in(["sent", "retransmitted"])).is_empty():
-            continue
-        part = part.with_columns(pl.col("t_s") - part["t_s"][0]).select(
-            "t_s", "event", "sequence", pl.col("segment_bytes").cast(pl.UInt64), "receive_window_bytes"
+    made: list[Sequence] = []
+    for run, flow, label in chosen:
+        own = rows.filter((pl.col("run") == run) & (pl.col("flow") == flow))
+        made += [
+            Sequence(run, flow, label if leg is None else f"{label}, leg {leg}", part, rtt_s, leg)
+            for leg, part, rtt_s in _of_legs(context, run, flow, own)
+            if not part.filter(pl.col("event").is_in(["sent", "retransmitted"])).is_empty()
+        ]
+    return made[:MOST_GRAPHS]
+
+
+def _of_legs(
+    context: Context, run: int, flow: str, own: pl.DataFrame
+) -> Iterator[tuple[int | None, pl.DataFrame, float]]:
+    """Yield the rows of a flow and its round trip; of a flow that proxies split of each leg, from one time zero."""
+    parts: list[tuple[int | None, pl.DataFrame]] = [(None, own)]
+    if own.is_empty() and context.results.has("events"):
+        logged = context.results.legs("events").filter((pl.col("run") == run) & (pl.col("flow") == flow))
+        parts = [(leg, logged.filter(pl.col("leg") == leg)) for leg in logged["leg"].unique().sort()]
+    begin_s = min((float(part["t_s"].min()) for _, part in parts if part.height), default=0.0)  # type: ignore[arg-type]
+    for leg, part in parts:
+        ordered = part.sort("t_s", maintain_order=True).select(
+            pl.col("t_s") - begin_s,
+            "event",
+            "sequence",
+            pl.col("segment_bytes").cast(pl.UInt64),
+            "receive_window_bytes",
         )
-        made.append(Sequence(run, flow, label, part, _round_trip_s(context, run, flow)))
-    return made
+        yield leg, ordered, _round_trip_s(context, run, flow, leg)
 
 
 def draw(one: Sequence, width_in: float) -> Figure:
@@ -193,13 +225,15 @@ def _plot(one: Sequence) -> Plot:
     sent, again = counts.get("sent", 0), counts.get("retransmitted", 0)
     length = number(float(one.rows["t_s"][-1]), 1)
     caption = f"{one.label}: {sent} segments, {again} sent again, in {length} s (run {one.run})."
+    leg = f"-leg-{one.leg}" if one.leg else ""
     return Plot.of(
-        f"time-sequence-{one.run}-{one.flow}",
+        f"time-sequence-{one.run}-{one.flow}{leg}",
         caption,
         f"Time sequence of {one.label}: positions of segments and acknowledgements over {length} s, {again} segments "
         "sent again",
         partial(draw, one),
         data=one.rows,
+        sequence=sequence_json(one.rows, KINDS, close_view(one)),
     )
 
 
@@ -211,8 +245,10 @@ def _label(context: Context, run: int, flow: str) -> str:
     return flow
 
 
-def _round_trip_s(context: Context, run: int, flow: str) -> float:
-    row = context.results.table("flows").filter((pl.col("run") == run) & (pl.col("flow") == flow))
+def _round_trip_s(context: Context, run: int, flow: str, leg: int | None) -> float:
+    flows = context.results.table("flows") if leg is None else context.results.legs("flows")
+    row = flows.filter((pl.col("run") == run) & (pl.col("flow") == flow))
+    row = row if leg is None else row.filter(pl.col("leg") == leg)
     known = row["rtt_mean_ms"][0] if row.height else None
     if known is None and row.height:
         known = row["handshake_ms"][0]
