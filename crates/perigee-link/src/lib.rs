@@ -7,6 +7,7 @@
 mod acm;
 mod body;
 mod counters;
+mod dark;
 mod delay;
 mod link;
 mod loss;

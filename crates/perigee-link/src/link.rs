@@ -452,14 +452,13 @@ impl<T: Copy> Link<T> {
 
 impl Air {
     fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
-        let losses = spec.loss.iter().enumerate();
         let constant = match spec.delay {
             DelaySpec::Constant(delay) if spec.loss.is_empty() && spec.loaded.is_none() => Some(delay),
             _ => None,
         };
         Self {
             constant,
-            loss: losses.map(|(i, l)| Loss::new(l, seed, &format!("{name}/loss/{i}"))).collect(),
+            loss: Loss::all(&spec.loss, seed, name),
             delay: Delay::new(&spec.delay, seed, name),
             loaded: spec.loaded.as_ref().map(|l| LoadedDelay::new(l, seed, name)),
             last_delivery: Time::ZERO,

@@ -106,7 +106,15 @@ enum Process {
 }
 
 impl Loss {
-    pub(crate) fn new(spec: &LossSpec, seed: u64, name: &str) -> Self {
+    /// The processes of a link.
+    pub(crate) fn all(specs: &[LossSpec], seed: u64, link: &str) -> Vec<Self> {
+        (0..)
+            .zip(specs)
+            .map(|(place, spec): (usize, _)| Self::new(spec, seed, &format!("{link}/loss/{place}")))
+            .collect()
+    }
+
+    fn new(spec: &LossSpec, seed: u64, name: &str) -> Self {
         let process = match spec {
             LossSpec::Bernoulli(loss) => Process::Bernoulli(loss.as_f64()),
             LossSpec::Trains { loss, packets } => {
@@ -158,6 +166,27 @@ impl Loss {
             Process::Steps { steps, cursor } => steps.segment(cursor, t).0.as_f64(),
         };
         p > 0.0 && self.draws.chance(p)
+    }
+
+    /// Whether it takes every packet at `t`, which never goes back, and until when at least that holds. Of losses around the
+    /// begin of slots it is not known.
+    pub(crate) fn takes_all(&mut self, t: Time) -> (bool, Time) {
+        match &mut self.process {
+            Process::Bernoulli(loss) | Process::Trains { loss, .. } => (*loss >= 1.0, Time::MAX),
+            Process::GilbertElliott { .. } | Process::Slots(_) => (false, Time::MAX),
+            Process::Outages(outages) => (outages.loss_at(t) >= 1.0, outages.until),
+            Process::Periodic { period, phase, length, loss } => {
+                let Some(since) = t.as_nanos().checked_sub(*phase) else { return (false, Time::from_nanos(*phase)) };
+                let begin = t.as_nanos() - since % *period;
+                let is_inside = since % *period < *length;
+                let end = if is_inside { begin + *length } else { begin.saturating_add(*period) };
+                (is_inside && *loss >= 1.0, Time::from_nanos(end))
+            }
+            Process::Steps { steps, cursor } => {
+                let (loss, until) = steps.segment(cursor, t);
+                (loss.as_f64() >= 1.0, until)
+            }
+        }
     }
 }
 

@@ -111,8 +111,7 @@ pub(crate) struct Server {
     busy: Clock,
     bucket: Option<Bucket>,
     /// A second copy of the rate process, for queries about the past while `source` is ahead.
-    mirror: Source,
-    mirror_cursor: Cursor,
+    mirror: RateOverTime,
 }
 
 /// A token bucket. A packet leaves when all work up to it, less the bucket's size, is done: `ahead` runs over the same
@@ -159,10 +158,10 @@ struct Fluctuating {
 
 impl Server {
     pub(crate) fn new(spec: &RateSpec, burst: Bytes, seed: u64, name: &str) -> Self {
-        let (source, mirror) = (Source::new(spec, seed, name), Source::new(spec, seed, name));
+        let (source, mirror) = (Source::new(spec, seed, name), RateOverTime::new(spec, seed, name));
         let size = work(u32::try_from(burst.as_u64()).unwrap_or(u32::MAX));
         let bucket = (size > 0).then(|| Bucket { size, free: size, ahead: Clock::default() });
-        Self { source, busy: Clock::default(), bucket, mirror, mirror_cursor: Cursor::default() }
+        Self { source, busy: Clock::default(), bucket, mirror }
     }
 
     /// Whether a bucket lets packets go ahead of the rate.
@@ -219,7 +218,7 @@ impl Server {
     pub(crate) fn mean_rate(&mut self, from: Time, to: Time) -> Rate {
         let (mut at, mut work) = (from, 0u128);
         while at < to {
-            let (rate, until) = self.mirror.segment(&mut self.mirror_cursor, at);
+            let (rate, until) = self.mirror.segment(at);
             if rate == Rate::UNLIMITED {
                 return rate;
             }
@@ -245,6 +244,23 @@ impl Server {
             }
             Source::Slots(slots) => slots.rate_at(t),
         }
+    }
+}
+
+/// The rate of a link without packets.
+pub(crate) struct RateOverTime {
+    source: Source,
+    cursor: Cursor,
+}
+
+impl RateOverTime {
+    pub(crate) fn new(spec: &RateSpec, seed: u64, name: &str) -> Self {
+        Self { source: Source::new(spec, seed, name), cursor: Cursor::default() }
+    }
+
+    /// The rate at an instant, and the instant until which it holds.
+    pub(crate) fn segment(&mut self, t: Time) -> (Rate, Time) {
+        self.source.segment(&mut self.cursor, t)
     }
 }
 
