@@ -61,6 +61,7 @@ pub(crate) struct LiveRun {
     events: bool,
     pcap: bool,
     split_flows: Vec<String>,
+    routes_change: bool,
     flows: Vec<LiveFlow>,
 }
 
@@ -74,6 +75,7 @@ impl From<&Run> for LiveRun {
             events: measure.events,
             pcap: !measure.pcap.is_empty(),
             split_flows: split(&scenario.flows),
+            routes_change: !scenario.reroutes.is_empty(),
             flows: scenario.flows.iter().map(|flow| LiveFlow::new(flow, run)).collect(),
         }
     }

@@ -22,7 +22,7 @@ use crate::world::{Dynamic, World};
 /// A run under way.
 ///
 /// Event sources, in the order in which they go at one instant: links, endpoints (two per flow), instants of the flows'
-/// applications, the sampling of the series, the time limit, and what populations add while the run goes on.
+/// applications, the sampling of the series, the time limit, changes of routes, and what populations add while the run goes on.
 pub(crate) struct Engine<'a> {
     run: &'a Run,
     scenario: &'a Scenario,
@@ -42,6 +42,7 @@ struct FirstSources {
     instants: u32,
     sampling: u32,
     limit: u32,
+    routes: u32,
 }
 
 impl<'a> Engine<'a> {
@@ -57,11 +58,11 @@ impl<'a> Engine<'a> {
         let endpoints = links;
         let instants = endpoints + 2 * connections.len() as u32;
         let sampling = instants + flow_count;
-        let sources = FirstSources { endpoints, instants, sampling, limit: sampling + 1 };
+        let sources = FirstSources { endpoints, instants, sampling, limit: sampling + 1, routes: sampling + 2 };
         let interval = scenario.measure.series.filter(|interval| *interval > Time::ZERO);
         let proxies = scenario.proxies.iter().map(Proxy::new).collect();
         let open = (flows, connections);
-        let mut world = World::new(network, proxies, sources.limit as usize + 1, open, interval, scenario.time_limit);
+        let mut world = World::new(network, proxies, sources.routes as usize + 1, open, interval, scenario.time_limit);
         let starts: Vec<Time> = scenario.flows.iter().map(|flow| flow.start_in(run.seed)).collect();
         for (source, start) in (instants..).zip(&starts) {
             world.queue.set(source, *start);
@@ -70,6 +71,9 @@ impl<'a> Engine<'a> {
             world.queue.set(sampling, interval);
         }
         world.queue.set(sources.limit, scenario.time_limit);
+        if let Some(at) = world.network.next_route_change() {
+            world.queue.set(sources.routes, at);
+        }
         let flows = starts.into_iter().map(Flow::Ahead).collect();
         Ok(Self { run, scenario, world, flows, live: Vec::new(), tables: Tables::default(), sources, events: 0 })
     }
@@ -124,6 +128,8 @@ impl<'a> Engine<'a> {
             self.sample(now);
         } else if source == self.sources.limit {
             self.time_is_up(now);
+        } else if source == self.sources.routes {
+            self.change_routes(now);
         } else {
             let (flow, added) = self.world.added_source(source);
             let Flow::Population(flow) = &mut self.flows[flow as usize] else { return };
@@ -269,6 +275,16 @@ impl<'a> Engine<'a> {
                 held_bytes,
                 held_max_bytes,
             });
+        }
+    }
+
+    /// Nodes take other links from now on.
+    #[cold]
+    fn change_routes(&mut self, now: Time) {
+        self.world.network.change_routes(now);
+        match self.world.network.next_route_change() {
+            Some(at) => self.world.queue.set(self.sources.routes, at),
+            None => self.world.queue.remove(self.sources.routes),
         }
     }
 

@@ -20,6 +20,7 @@ mod proxy;
 mod queue;
 mod result;
 mod ring;
+mod routes;
 mod split;
 mod tcp_flow;
 #[cfg(test)]

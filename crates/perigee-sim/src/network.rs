@@ -7,7 +7,7 @@
 //! **Cut-through.** Where such a link is entered by the packets of one other such link only, those arrive in the
 //! order they left it and nothing else can come between them. The next link is then asked at once, with the instant of
 //! the delivery that lies ahead, and so on; only the last link of such a chain holds the packet and causes an event.
-//! No link ever sees a different sequence of arrivals for it.
+//! No link ever sees a different sequence of arrivals for it. Where routes change in a run, no link is asked ahead of time.
 
 use perigee_link::{Exit, Link, Offered, Transit};
 use perigee_results::LinkLog;
@@ -18,6 +18,7 @@ use crate::calendar::Calendar;
 use crate::captures::Captures;
 use crate::packet::{NetPacket, Payload};
 use crate::queue::EventQueue;
+use crate::routes::{Routes, AHEAD, ARRIVED};
 
 /// How the network carries packets; the results are the same in every way.
 #[derive(Clone, Copy, Debug)]
@@ -39,13 +40,7 @@ impl Default for Carriage {
 /// All links of a run, and the packets on them.
 pub(crate) struct Network {
     hops: Vec<Hop>,
-    /// The first link of each way: connection times two, plus one for the way back.
-    first: Vec<u32>,
-    /// Where the row of each way begins in `next`.
-    row: Vec<u32>,
-    /// By row and link: the link after it, with [`AHEAD`] where that may be asked ahead of time, or [`ARRIVED`]. Ways
-    /// over the same links share a row.
-    next: Vec<u32>,
+    routes: Routes,
     captures: Option<Captures>,
 }
 
@@ -84,29 +79,19 @@ impl Network {
         let links = &scenario.links;
         let captures = Captures::new(scenario, carriage.capture_payload);
         let hops: Vec<Hop> = links.iter().map(|link| Hop::new(link, seed, scenario.measure.series, carriage)).collect();
-        let paths = || scenario.ways().flatten();
-        let (row, mut next) = route_rows(links.len(), paths());
+        let mut routes = Routes::new(scenario, seed);
         // A capture wants each node's packets in the order of time.
         if carriage.cut_through && captures.is_none() {
-            let feeders = single_feeders(links.len(), paths());
-            for link in next.iter_mut().filter(|link| **link != ARRIVED) {
-                let feeder_is_ahead = feeders[*link as usize].is_some_and(|feeder| hops[feeder as usize].feed_forward);
-                if feeder_is_ahead && hops[*link as usize].feed_forward {
-                    *link |= AHEAD;
-                }
-            }
+            let feeders = single_feeders(links.len(), scenario.ways().flatten());
+            let is_ahead = |feeder: Option<u32>| feeder.is_some_and(|feeder| hops[feeder as usize].feed_forward);
+            routes.allow_ahead(|link| hops[link as usize].feed_forward && is_ahead(feeders[link as usize]));
         }
-        let first = paths().map(|path| path.first().copied().unwrap_or(ARRIVED)).collect();
-        Self { hops, first, row, next, captures }
+        Self { hops, routes, captures }
     }
 
     /// Adds a connection over the links of a flow; returns the way of its data.
     pub(crate) fn add_connection(&mut self, flow: u32, spec: &FlowSpec) -> u32 {
-        let way = self.first.len() as u32;
-        for like in [2 * flow as usize, 2 * flow as usize + 1] {
-            self.first.push(self.first[like]);
-            self.row.push(self.row[like]);
-        }
+        let way = self.routes.add_connection(flow);
         if let Some(captures) = &mut self.captures {
             captures.add_connection(spec, way / 2);
         }
@@ -121,7 +106,17 @@ impl Network {
     /// Gives a packet to the first link of its way.
     #[inline]
     pub(crate) fn send(&mut self, now: Time, packet: &mut NetPacket, queue: &mut EventQueue) -> Fate {
-        self.forward(now, self.first[packet.way as usize], packet, queue)
+        self.forward(now, self.routes.first(packet.way), packet, queue)
+    }
+
+    /// When routes change next.
+    pub(crate) fn next_route_change(&self) -> Option<Time> {
+        self.routes.next_change()
+    }
+
+    /// Makes the changes of routes that are due.
+    pub(crate) fn change_routes(&mut self, now: Time) {
+        self.routes.change(now);
     }
 
     /// Carries out the event of `link`, at the instant it was due: the packet that leaves it, if any, is put into `packet`.
@@ -150,7 +145,7 @@ impl Network {
         if let Some(captures) = &mut self.captures {
             captures.inbound(now, link, packet);
         }
-        match self.after(packet, link) {
+        match self.routes.after(self.routes.row(packet.way), link) {
             ARRIVED => Arrival::AtItsEnd,
             // A link that is asked ahead of time leaves no event at the one before it.
             next => Arrival::Forwarded(self.forward(now, next, packet, queue)),
@@ -173,13 +168,8 @@ impl Network {
         }
     }
 
-    #[inline]
-    fn after(&self, packet: &NetPacket, link: u32) -> u32 {
-        self.next[self.row[packet.way as usize] as usize + link as usize]
-    }
-
     fn forward(&mut self, mut now: Time, mut link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Fate {
-        let row = self.row[packet.way as usize] as usize;
+        let row = self.routes.row(packet.way);
         // With captures no link is asked ahead of time: there is one round of the loop.
         if self.captures.is_some() {
             self.capture_outbound(now, link, packet);
@@ -196,7 +186,7 @@ impl Network {
                 Transit::Delivered(at) => at,
                 Transit::Dropped(_) => return Fate::Gone(now),
             };
-            let next = self.next[row + link as usize];
+            let next = self.routes.after(row, link);
             if next & AHEAD != 0 {
                 (now, link) = (at, next & !AHEAD);
                 continue;
@@ -274,28 +264,6 @@ enum Feeder {
     Several,
 }
 
-/// Where each path's row begins, and the rows: the link after each link.
-fn route_rows<'a>(links: usize, paths: impl Iterator<Item = &'a Vec<u32>>) -> (Vec<u32>, Vec<u32>) {
-    let mut known = std::collections::BTreeMap::new();
-    let mut next = Vec::new();
-    let row = paths.map(|path| {
-        *known.entry(path).or_insert_with(|| {
-            let begin = next.len();
-            next.resize(begin + links, ARRIVED);
-            for pair in path.windows(2) {
-                next[begin + pair[0] as usize] = pair[1];
-            }
-            begin as u32
-        })
-    });
-    (row.collect(), next)
-}
-
-/// In the place of a next link: the path ends here.
-const ARRIVED: u32 = u32::MAX >> 1;
-/// With a next link: it may be asked ahead of time.
-const AHEAD: u32 = 1 << 31;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,13 +278,5 @@ mod tests {
         assert_eq!(single_feeders(2, begun_between.iter()), [None; 2], "a flow begins at link 1");
         let left_between = [vec![0, 1], vec![0]];
         assert_eq!(single_feeders(2, left_between.iter()), [None, Some(0)], "packets that end before it do not matter");
-    }
-
-    #[test]
-    fn equal_paths_share_a_row() {
-        let paths = [vec![0, 1], vec![2], vec![0, 1]];
-        let (row, next) = route_rows(3, paths.iter());
-        assert_eq!(row, [0, 3, 0]);
-        assert_eq!(next, [1, ARRIVED, ARRIVED, ARRIVED, ARRIVED, ARRIVED]);
     }
 }

@@ -5,7 +5,7 @@ use perigee_units::suggestion;
 
 use crate::flows::FLOW;
 use crate::hosts::TCP;
-use crate::keys::{LINK, LIVE, MEASURE, STUDY};
+use crate::keys::{LINK, LIVE, MEASURE, ROUTE, STUDY};
 use crate::proxies::{PROXY, SIDE};
 use crate::reader::{clip, items_of, keys_of, text_of, value};
 use crate::section::{Kind, Section};
@@ -83,7 +83,7 @@ impl Document {
                 }
                 bad(format!("`{}`: there is no such input", clip(path)), suggestion(name, known()))
             }
-            [table @ ("measure" | "hosts" | "live"), ref rest @ ..] if !rest.is_empty() => {
+            [table @ ("measure" | "hosts" | "live" | "route"), ref rest @ ..] if !rest.is_empty() => {
                 Ok(vec![join(table, rest[0], &rest[1..])])
             }
             [scalar @ ("seed" | "rounds" | "time_limit")] => Ok(vec![vec![scalar.to_owned()]]),
@@ -132,6 +132,13 @@ impl Document {
                 self.inputs.push((name.to_owned(), value.clone()));
                 Ok(())
             }
+            ["route", key, ..] => {
+                known_key(&ROUTE, key, &segments, value)?;
+                for route in self.changing_routes(matches!(key, "detect" | "restore")) {
+                    set_key(Some(route), &ROUTE, &segments[1..], &segments, value)?;
+                }
+                Ok(())
+            }
             ["measure", ref rest @ ..] => set_key(self.child("measure", value), &MEASURE, rest, &segments, value),
             ["live", ref rest @ ..] => set_key(self.child("live", value), &LIVE, rest, &segments, value),
             ["hosts", node, ref rest @ ..] if !rest.is_empty() && self.nodes().any(|name| name == node) => {
@@ -160,6 +167,16 @@ impl Document {
             self.root.set(&[key], Node::empty_table(&like.origin));
         }
         self.root.get_mut(key)
+    }
+
+    /// The routes that hold at times; or of them, those that watch a link.
+    fn changing_routes(&mut self, watch: bool) -> impl Iterator<Item = &mut Node> {
+        let routes = match self.root.get_mut("routes").map(|routes| &mut routes.content) {
+            Some(Content::Array(routes)) => routes.as_mut_slice(),
+            _ => &mut [],
+        };
+        let conditions: &[&str] = if watch { &["while_dark"] } else { &["start", "end", "while_dark"] };
+        routes.iter_mut().filter(|route| conditions.iter().any(|key| route.get(key).is_some()))
     }
 
     fn nodes(&self) -> impl Iterator<Item = &str> {
@@ -233,4 +250,4 @@ const DEEPEST: usize = 12;
 /// The key paths there are.
 pub(crate) const PATHS: &str = "seed, rounds, time_limit, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, \
     proxy.KEY (every proxy), proxies.NAME.KEY, proxies.NAME.sides.LINK.KEY, \
-    hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME";
+    route.KEY (every route that holds at times), hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME";

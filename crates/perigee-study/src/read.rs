@@ -5,17 +5,19 @@ use std::fmt;
 
 use perigee_results::{Measure, Name, Startup};
 use perigee_tcp::Config;
-use perigee_units::{encode_struct, suggestion, Bytes, Encode, Time};
+use perigee_units::{encode_struct, Bytes, Encode, Time};
 use perigee_wire::IpVersion;
 
 use crate::ends::{apply_tcp, congestion_control};
 use crate::flows::{workload, Packets, Workload, FLOW, MAX_FLOWS};
 use crate::hosts::TCP;
-use crate::keys::{LINK, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY};
+use crate::keys::{LINK, MEASURE, MILESTONES, REDUCED, STUDY};
 use crate::nodes::Nodes;
 use crate::outside::Outside;
 use crate::proxies;
 use crate::reader::{items_of, tables, text_of, unique, Reader};
+use crate::reroute::Reroute;
+use crate::routes::Routes;
 use crate::run::{FlowSpec, Opener, ProxySpec, Tcp, Traffic};
 use crate::strict::{Content, Node, StrictError};
 use crate::topology::{self, Edge, NoPath};
@@ -30,6 +32,7 @@ pub(crate) struct Draft {
     pub(crate) proxies: Vec<ProxySpec>,
     pub(crate) measure: Measure,
     pub(crate) next_hop: Vec<Option<u32>>,
+    pub(crate) reroutes: Vec<Reroute>,
 }
 
 /// The keys at the head of a study.
@@ -52,7 +55,7 @@ pub(crate) struct LinkDraft {
     pub(crate) table: Node,
 }
 
-encode_struct!(Draft { head, nodes, links, flows, proxies, measure, next_hop });
+encode_struct!(Draft { head, nodes, links, flows, proxies, measure, next_hop, reroutes });
 encode_struct!(Head { name, title, about, seed, rounds, time_limit });
 
 /// Its processes have a fingerprint of their own, with the recordings in them.
@@ -74,18 +77,20 @@ pub(crate) fn draft(root: &Node, mut outside: Option<&mut dyn Outside>) -> Resul
     }
     let links = links(&study, &nodes)?;
     let edges: Vec<Edge> = links.iter().flat_map(|link| [link.ends, (link.ends.1, link.ends.0)]).collect();
-    let next_hop = routes(&study, &nodes, &links, &edges)?;
+    let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+    let routes = Routes::read(&study, &nodes, &names, &edges)?;
     let hosts = hosts(&study, &nodes)?;
     let mtus: Vec<_> = links.iter().flat_map(|link| [link.mtu; 2]).collect();
-    let network = Network { nodes: &nodes, hosts: &hosts, edges: &edges, mtus: &mtus, next_hop: &next_hop };
+    let network = Network { nodes: &nodes, hosts: &hosts, edges: &edges, mtus: &mtus, tables: &routes.tables };
     let mut flows = flows(&study, &network, &mut outside)?;
-    let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
     let left_out = left_out(&study, &flows)?;
     let place = proxies::Place { nodes: &nodes, hosts: &hosts, links: &names, edges: &edges, left_out: &left_out };
     let proxies = proxies::read(&study, &place, &mut flows, &mut outside)?;
+    routes.keep_to_proxies(&study, &nodes, &edges, &flows)?;
     let measure = measure(&study, &nodes)?;
     limit_rows(&study, &head, &measure, flows.len() + edges.len())?;
-    Ok(Draft { head, nodes: nodes.names, links, flows, proxies, measure, next_hop })
+    let Routes { next_hop, reroutes, .. } = routes;
+    Ok(Draft { head, nodes: nodes.names, links, flows, proxies, measure, next_hop, reroutes })
 }
 
 fn head(study: &Reader<'_>) -> Result<Head, StrictError> {
@@ -135,38 +140,6 @@ fn links(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<LinkDraft>, StrictErro
     Ok(links)
 }
 
-fn routes(
-    study: &Reader<'_>,
-    nodes: &Nodes,
-    links: &[LinkDraft],
-    edges: &[Edge],
-) -> Result<Vec<Option<u32>>, StrictError> {
-    let count = nodes.names.len();
-    let mut next_hop = topology::shortest_paths(count, edges);
-    let mut seen = BTreeSet::new();
-    for node in tables(study, "routes", "[[routes]]")? {
-        let route = Reader::open(node, "routes", &ROUTE, &[])?;
-        let (at, to) = (nodes.named(&route, "node")?, nodes.named(&route, "to")?);
-        let via: String = route.get("via")?;
-        let Some(link) = links.iter().position(|link| link.name == via) else {
-            let known = links.iter().map(|link| link.name.as_str());
-            let message = format!("`routes.via`: there is no link `{via}`");
-            return Err(route.error("via", message, suggestion(&via, known)));
-        };
-        let Some(edge) = [2 * link, 2 * link + 1].into_iter().find(|edge| edges[*edge].0 == at) else {
-            let message = format!("`routes.via`: link `{via}` does not touch `{}`", nodes.names[at as usize]);
-            return Err(route.error("via", message, "name a link of that node"));
-        };
-        if at == to || !seen.insert((at, to)) {
-            let message = format!("a route from `{}` to `{}` ", nodes.names[at as usize], nodes.names[to as usize]);
-            let why = if at == to { "leads nowhere" } else { "is there twice" };
-            return Err(route.error("to", message + why, "remove it"));
-        }
-        next_hop[at as usize * count + to as usize] = Some(edge as u32);
-    }
-    Ok(next_hop)
-}
-
 /// The TCP settings of each node.
 fn hosts(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<Config>, StrictError> {
     let mut hosts = vec![Config::default(); nodes.names.len()];
@@ -189,7 +162,8 @@ struct Network<'a> {
     edges: &'a [Edge],
     /// Largest packet of each of them.
     mtus: &'a [Option<u16>],
-    next_hop: &'a [Option<u32>],
+    /// Next hops, for each state of the routes; the first is that without reroutes.
+    tables: &'a [Vec<Option<u32>>],
 }
 
 fn flows(
@@ -236,8 +210,8 @@ fn flow(
         let message = format!("flow `{name}` leads from `{0}` to `{0}`", nodes.names[to as usize]);
         return Err(table.error("to", message, "name another node"));
     }
-    let way = |ends: (u32, u32)| {
-        topology::path(nodes.names.len(), network.edges, network.next_hop, ends).map_err(|why| {
+    let way = |table_of: &[Option<u32>], ends: (u32, u32)| {
+        topology::path(nodes.names.len(), network.edges, table_of, ends).map_err(|why| {
             let name_of = |node: u32| &nodes.names[node as usize];
             let (message, fix) = match why {
                 NoPath::Unreachable(at) => ("has no link onward from", format!("link `{}` to the others", name_of(at))),
@@ -253,8 +227,11 @@ fn flow(
         "v6" => IpVersion::V6,
         _ => IpVersion::V4,
     };
-    let (forward, back) = (way((from, to))?, way((to, from))?);
-    let path_mtu = forward.iter().chain(&back).filter_map(|edge| network.mtus[*edge as usize]).min();
+    let both = |table_of: &Vec<_>| Ok((way(table_of, (from, to))?, way(table_of, (to, from))?));
+    let ways = network.tables.iter().map(both).collect::<Result<Vec<_>, _>>()?;
+    let links = ways.iter().flat_map(|(forward, back)| forward.iter().chain(back));
+    let path_mtu = links.filter_map(|edge| network.mtus[*edge as usize]).min();
+    let (forward, back) = ways.into_iter().next().unwrap_or_default();
     let least = ip.least_mtu();
     if let Some(mtu) = path_mtu.filter(|mtu| *mtu < least) {
         let message = format!("flow `{name}`: a link on its way has an mtu of {mtu} B, which `v6` does not know");

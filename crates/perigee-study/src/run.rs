@@ -13,6 +13,8 @@ use perigee_traffic::{App, Datagrams, Population, Schedule, Script};
 use perigee_units::{encode_enum, encode_struct, Bytes, Stream, Time};
 use perigee_wire::{address, IpVersion, Ports};
 
+use crate::reroute::Reroute;
+
 /// One run of a plan.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -77,6 +79,8 @@ pub struct Scenario {
     pub time_limit: Time,
     /// The link to take by `node * nodes.len() + destination`; see [`Scenario::next_hop`].
     pub next_hop: Vec<Option<u32>>,
+    /// Routes that hold at times only; of several for one node and destination the last that holds.
+    pub reroutes: Vec<Reroute>,
     /// Differs where any setting or any byte of a recording differs.
     pub fingerprint: u64,
 }
@@ -91,6 +95,12 @@ impl Scenario {
             None => [&flow.forward, &flow.back],
         });
         first.chain(self.further_legs().map(|(_, _, leg)| [&leg.forward, &leg.back]))
+    }
+
+    /// The nodes that the packets of [`Scenario::ways`] are addressed to: behind proxies still those of the flow.
+    pub fn destinations(&self) -> impl Iterator<Item = [u32; 2]> + use<'_> {
+        let further = self.further_legs().map(|(flow, _, _)| &self.flows[flow as usize]);
+        self.flows.iter().chain(further).map(|flow| [flow.to, flow.from])
     }
 
     /// The legs after the first of each flow that is split: number of the flow, number of the leg from 0, the leg.

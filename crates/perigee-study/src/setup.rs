@@ -12,6 +12,7 @@ use perigee_tcp::{Config, Value as Setting, SETTINGS};
 use perigee_units::{Bytes, Rate, Time};
 use serde_json::{json, Map, Value};
 
+use crate::routes;
 use crate::{FlowSpec, Handshake, IpVersion, Opener, ProxySpec, Run, Scenario};
 
 /// The setup of a study's runs, for its report, as JSON: links, hosts, flows and proxies of all points in words, each with a name and
@@ -42,6 +43,7 @@ fn setup_of(points: &[&Scenario]) -> Value {
         "hosts": of_all_points(points().map(hosts_of)),
         "flows": of_all_points(points().map(flows_of)),
         "proxies": of_all_points(points().map(proxies_of)),
+        "routes": of_all_points(points().map(routes::in_words)),
         "networks": networks(points()),
     })
 }

@@ -169,6 +169,7 @@ fn scenario(draft: Draft, point: Name, links: Vec<[Built; 2]>) -> Scenario {
         measure: draft.measure,
         time_limit: draft.head.time_limit,
         next_hop: draft.next_hop,
+        reroutes: draft.reroutes,
         fingerprint,
     }
 }

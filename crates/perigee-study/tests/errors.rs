@@ -151,6 +151,34 @@ fn routes_that_lead_in_circles_are_named() {
 }
 
 #[test]
+fn routes_that_hold_at_times_have_conditions_that_can_be_met() {
+    let route = |lines: &str| {
+        let table = format!("[[routes]]\nnode = \"server\"\nto = \"client\"\nvia = \"wire\"\n{lines}\n");
+        error(&small_with("[vary]", &format!("{table}[vary]")), &[])
+    };
+    assert_eq!(
+        route("start = \"10 s\"\nend = \"4 s\""),
+        "s.toml:55: the route ends at 4 s, and begins at 10 s; write a later `end`"
+    );
+    assert_eq!(
+        route("while_dark = \"wir\""),
+        "s.toml:54: `routes.while_dark`: there is no link `wir`; did you mean `wire`?"
+    );
+    assert_eq!(
+        route("restore = \"4 s\""),
+        "s.toml:54: `routes.restore` is of a route with `while_dark`; add while_dark = \"LINK\", or remove it"
+    );
+    let back = "[[routes]]\nnode = \"middle\"\nto = \"client\"\nvia = \"wire\"\nstart = \"1 h\"\n[vary]";
+    assert!(error(&small_with("[vary]", back), &[]).contains("goes in circles through `middle`"), "also an hour later");
+    let seconds = (1..8).map(|s| {
+        let condition = format!("while_dark = \"wire\"\ndetect = \"{s} s\"\n");
+        format!("[[routes]]\nnode = \"server\"\nto = \"client\"\nvia = \"wire\"\n{condition}")
+    });
+    let many = small_with("[vary]", &format!("{}[vary]", seconds.collect::<String>()));
+    assert!(error(&many, &[]).contains("routes wait for 7 different conditions of links; use up to 6"));
+}
+
+#[test]
 fn routes_that_make_no_sense_are_refused() {
     let route = |node: &str, to: &str, via: &str| {
         let table = format!("[[routes]]\nnode = \"{node}\"\nto = \"{to}\"\nvia = \"{via}\"\n");

@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 
 use crate::os::namespace::Namespace;
-use crate::os::netlink::{index, Netlink};
+use crate::os::netlink::{index, Netlink, Place};
 use crate::os::tun::{Tun, QUEUE_PACKETS};
 
 /// A device to create, with its configuration.
@@ -38,7 +38,7 @@ impl Endpoint {
             for route in &self.routes {
                 let same = |(address, _): &&(IpAddr, u8)| address.is_ipv4() == route.0.is_ipv4();
                 let Some((source, _)) = self.addresses.iter().find(same) else { continue };
-                netlink.route(index, *route, *source, None)?;
+                netlink.route(index, *route, *source, None, Place::New)?;
             }
             Ok(tun)
         })

@@ -3,7 +3,9 @@
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 
-use netlink_packet_core::{NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST};
+use netlink_packet_core::{
+    NetlinkMessage, NetlinkPayload, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST,
+};
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
@@ -64,25 +66,16 @@ impl Netlink {
     pub(crate) fn route(
         &mut self,
         index: u32,
-        (network, prefix): Prefixed,
+        network: Prefixed,
         source: IpAddr,
         window: Option<u32>,
+        place: Place,
     ) -> io::Result<()> {
-        let mut message = RouteMessage::default();
-        message.header.address_family = family(network);
-        message.header.destination_prefix_length = prefix;
-        message.header.table = RouteHeader::RT_TABLE_MAIN;
-        message.header.protocol = RouteProtocol::Static;
-        message.header.scope = RouteScope::Link;
-        message.header.kind = RouteType::Unicast;
-        message.attributes = vec![RouteAttribute::Oif(index), RouteAttribute::PrefSource(routed(source))];
-        if prefix > 0 {
-            message.attributes.push(RouteAttribute::Destination(routed(network)));
-        }
-        if let Some(window) = window {
-            message.attributes.push(RouteAttribute::Metrics(vec![RouteMetric::InitCwnd(window)]));
-        }
-        self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
+        let flag = match place {
+            Place::New => NLM_F_EXCL,
+            Place::Taken => NLM_F_REPLACE,
+        };
+        self.ask(point_to_point(index, network, source, window), NLM_F_CREATE | flag)
     }
 
     fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
@@ -104,6 +97,33 @@ impl Netlink {
             other => Err(io::Error::other(format!("the kernel answered {other:?}"))),
         }
     }
+}
+
+/// Whether a network has a route already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    New,
+    /// It is replaced.
+    Taken,
+}
+
+/// A route of a network to a point-to-point device.
+fn point_to_point(index: u32, (network, prefix): Prefixed, source: IpAddr, window: Option<u32>) -> RouteNetlinkMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = family(network);
+    message.header.destination_prefix_length = prefix;
+    message.header.table = RouteHeader::RT_TABLE_MAIN;
+    message.header.protocol = RouteProtocol::Static;
+    message.header.scope = RouteScope::Link;
+    message.header.kind = RouteType::Unicast;
+    message.attributes = vec![RouteAttribute::Oif(index), RouteAttribute::PrefSource(routed(source))];
+    if prefix > 0 {
+        message.attributes.push(RouteAttribute::Destination(routed(network)));
+    }
+    if let Some(window) = window {
+        message.attributes.push(RouteAttribute::Metrics(vec![RouteMetric::InitCwnd(window)]));
+    }
+    RouteNetlinkMessage::NewRoute(message)
 }
 
 /// Waits until the kernel delivers packets to an address of the calling thread's namespace. Linux adds the local route of an

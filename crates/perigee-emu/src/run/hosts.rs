@@ -13,6 +13,7 @@ use crate::os::namespace::Namespace;
 use crate::os::netlink::{await_local, index, Netlink};
 use crate::os::tun::{Tun, QUEUE_PACKETS};
 use crate::run::flows::IP_AND_TCP;
+use crate::run::routes::{device_of, Routes, ADDRESSES};
 
 /// The nodes' namespaces and the devices between them.
 pub(crate) struct Hosts {
@@ -39,7 +40,7 @@ pub(crate) fn ends(link: usize) -> (usize, usize) {
 
 impl Hosts {
     /// Creates everything; `mtu` is the largest packet.
-    pub(crate) fn new(scenario: &Scenario, settings: &[Config], mtu: u32) -> io::Result<Self> {
+    pub(crate) fn new(scenario: &Scenario, settings: &[Config], routes: &Routes<'_>, mtu: u32) -> io::Result<Self> {
         let namespaces = scenario.nodes.iter().map(|_| Namespace::new()).collect::<io::Result<Vec<_>>>()?;
         let has_v6 = scenario.flows.iter().any(|flow| flow.ip == IpVersion::V6);
         for (namespace, config) in namespaces.iter().zip(settings) {
@@ -47,45 +48,30 @@ impl Hosts {
         }
         let mut devices = Vec::with_capacity(scenario.links.len());
         for (number, pair) in scenario.links.chunks(2).enumerate() {
-            // Not the link's name: the kernel reserves `lo`, `all` and `default`, and truncates after
-            // 15 letters.
-            let name = format!("link{number}");
+            let name = device_of(2 * number);
             for node in [pair[0].from, pair[0].to] {
                 let mtu = pair[0].mtu.map_or(mtu, |own| mtu.min(u32::from(own)));
                 devices.push(namespaces[node as usize].enter(|| device(&name, mtu))?);
             }
         }
-        let hosts = Self { namespaces, devices };
-        for (node, config) in (0..).zip(settings) {
-            hosts.namespaces[node as usize]
-                .enter(|| hosts.address_and_routes(scenario, node, config.initial_window))?;
+        for (node, namespace) in (0..).zip(&namespaces) {
+            namespace.enter(|| address_and_routes(scenario, routes, node))?;
         }
-        Ok(hosts)
+        Ok(Self { namespaces, devices })
     }
+}
 
-    /// Adds the node's addresses to its loopback device, and a route to each other node.
-    fn address_and_routes(&self, scenario: &Scenario, node: u32, initial_window: u32) -> io::Result<()> {
-        let mut netlink = Netlink::new()?;
-        for (ip, bits) in [(IpVersion::V4, 32), (IpVersion::V6, 128)] {
-            if !scenario.flows.iter().any(|flow| flow.ip == ip) {
-                continue;
-            }
+/// Adds a node's addresses to its loopback device, and a route to each other node; called in its namespace.
+fn address_and_routes(scenario: &Scenario, routes: &Routes<'_>, node: u32) -> io::Result<()> {
+    let mut netlink = Netlink::new()?;
+    for (ip, bits) in ADDRESSES {
+        if scenario.flows.iter().any(|flow| flow.ip == ip) {
             let own = address(node, ip);
             netlink.address(index("lo")?, (own, bits))?;
             await_local(own)?;
-            for other in 0..scenario.nodes.len() as u32 {
-                let Some(link) = scenario.next_hop(node, other) else { continue };
-                let mtu = scenario.links[link as usize].mtu.map_or(u32::MAX, u32::from);
-                if mtu < u32::from(ip.least_mtu()) {
-                    continue;
-                }
-                let device = &self.devices[ends(link as usize).0];
-                let window = (initial_window != Config::default().initial_window).then_some(initial_window);
-                netlink.route(index(device.name())?, (address(other, ip), bits), own, window)?;
-            }
         }
-        Ok(())
     }
+    routes.add(&mut netlink, node)
 }
 
 fn device(name: &str, mtu: u32) -> io::Result<Tun> {

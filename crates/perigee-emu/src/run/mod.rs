@@ -13,6 +13,7 @@ mod flows;
 mod hosts;
 mod observers;
 mod probes;
+mod routes;
 mod sockets;
 mod tcp_application;
 mod tcp_report;
@@ -40,6 +41,7 @@ use crate::run::error::failed;
 use crate::run::flows::impossible;
 use crate::run::hosts::{ends, settings, sysctls_of_nodes, Hosts};
 use crate::run::observers::RunObserver;
+use crate::run::routes::Routes;
 use crate::run::sockets::panicked;
 
 pub use error::RunError;
@@ -64,7 +66,8 @@ pub fn run(
     }
     let (configs, mtu) = settings(scenario).map_err(RunError::Impossible)?;
     let controls = Controls::new(chosen(run))?;
-    let hosts = Hosts::new(scenario, &configs, mtu).map_err(failed("making hosts and links"))?;
+    let routes = Routes::new(scenario, &configs, run.seed);
+    let hosts = Hosts::new(scenario, &configs, &routes, mtu).map_err(failed("making hosts and links"))?;
     let directions = (0..).zip(&scenario.links).map(|(number, link)| {
         let (from, to) = ends(number);
         DirectedLink { from, to, spec: &link.spec, name: &link.name }
@@ -81,7 +84,8 @@ pub fn run(
     let broken = AtomicBool::new(false);
     let mut watch = RunObserver::new(run, observers, &broken, progress);
     let stop = AtomicBool::new(false);
-    let (driven, carried) = thread::scope(|scope| {
+    let (driven, carried, followed) = thread::scope(|scope| {
+        let following = scope.spawn(|| routes.follow(&namespaces, clock, &stop));
         let carrying: Vec<_> = applications
             .into_iter()
             .map(|application| {
@@ -101,7 +105,7 @@ pub fn run(
         stop.store(true, Ordering::Relaxed);
         let joined = carrying.into_iter().map(|flow| flow.join().unwrap_or_else(|_| Err(panicked())));
         let carried: io::Result<Vec<()>> = joined.collect();
-        (driven, carried)
+        (driven, carried, following.join().unwrap_or_else(|_| Err(panicked())))
     });
     driven.map_err(failed("moving packets"))?;
     if let Some(error) = recorder.take_if(|recorder| recorder.is_broken()).and_then(Recorder::error) {
@@ -111,6 +115,7 @@ pub fn run(
         return Err(RunError::Cancelled);
     }
     carried.map_err(failed("carrying a flow"))?;
+    followed.map_err(failed("changing a route"))?;
     let end = (monotonic() - origin).min(scenario.time_limit);
     // As in the simulator, the last interval is completed; nothing more arrives in it.
     let whole = scenario.measure.series.map_or(end, |interval| whole_intervals(end, interval));

@@ -10,6 +10,7 @@ mod proxies;
 mod proxy_captures;
 mod proxy_laws;
 mod queues;
+mod routes;
 
 use std::ops::ControlFlow;
 

@@ -92,6 +92,8 @@ def check(runs: Iterable[LiveRun], hosts: Hosts) -> None:
         for measured, is_asked in (("measure.events", run.events), ("measure.pcap", run.pcap)):
             if is_asked:
                 problems[f"`{measured}`: iperf3 shows no packets; leave it out: --set {measured}=false"] = None
+        if run.routes_change:
+            problems["[[routes]] that hold at times: a real path has its own; leave them out"] = None
         for name in run.split_flows:
             problems[
                 f"flow `{name}` is split by [[proxies]], which a real path does not have by itself; leave them out: "

@@ -20,6 +20,7 @@ def section(context: Context) -> Section | None:
         "hosts": _hosts(str(context.results.manifest["engine"]), str(setup.get("kernel", ""))),
         "flows": "The flows",
         "proxies": "The proxies",
+        "routes": "Routes that hold at times",
     }
     varied = context.varied
     blocks: list[Block] = [_varied(varied)] if varied else []

@@ -1,0 +1,72 @@
+//! Routes of the nodes' kernels: those at the begin of a run, and those that change while it goes on.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+
+use perigee_study::{IpVersion, RouteChange, Scenario};
+use perigee_tcp::Config;
+use perigee_wire::address;
+
+use crate::os::clock::RunClock;
+use crate::os::namespace::Namespace;
+use crate::os::netlink::{index, Netlink, Place};
+
+/// The routes of a run.
+#[derive(Debug)]
+pub(crate) struct Routes<'a> {
+    scenario: &'a Scenario,
+    settings: &'a [Config],
+    changes: Vec<RouteChange>,
+}
+
+impl<'a> Routes<'a> {
+    pub(crate) fn new(scenario: &'a Scenario, settings: &'a [Config], seed: u64) -> Self {
+        Self { scenario, settings, changes: scenario.route_changes(seed) }
+    }
+
+    /// Adds the routes that a node has at the begin; called in its namespace.
+    pub(crate) fn add(&self, netlink: &mut Netlink, node: u32) -> io::Result<()> {
+        for to in 0..self.scenario.nodes.len() as u32 {
+            let changed = self.changes.iter().find(|change| (change.node, change.to) == (node, to));
+            let changed = changed.filter(|change| change.at.as_nanos() == 0).map(|change| change.link);
+            if let Some(link) = changed.or_else(|| self.scenario.next_hop(node, to)) {
+                self.set(netlink, (node, to, link), Place::New)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the routes when it is time, until all have changed or the run is stopped.
+    pub(crate) fn follow(&self, namespaces: &[Namespace], clock: RunClock, stop: &AtomicBool) -> io::Result<()> {
+        for RouteChange { at, node, to, link } in self.changes.iter().filter(|change| change.at.as_nanos() > 0) {
+            if !clock.sleep_until(*at, stop) {
+                break;
+            }
+            namespaces[*node as usize].enter(|| self.set(&mut Netlink::new()?, (*node, *to, *link), Place::Taken))?;
+        }
+        Ok(())
+    }
+
+    /// Sets a route for each version of IP that flows have and the link can carry.
+    fn set(&self, netlink: &mut Netlink, (node, to, link): (u32, u32, u32), place: Place) -> io::Result<()> {
+        let mtu = self.scenario.links[link as usize].mtu.map_or(u32::MAX, u32::from);
+        let initial_window = self.settings[node as usize].initial_window;
+        let window = (initial_window != Config::default().initial_window).then_some(initial_window);
+        for (ip, bits) in ADDRESSES {
+            if mtu >= u32::from(ip.least_mtu()) && self.scenario.flows.iter().any(|flow| flow.ip == ip) {
+                let device = index(&device_of(link as usize))?;
+                netlink.route(device, (address(to, ip), bits), address(node, ip), window, place)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a directed link's devices. Not the link's own: the kernel reserves `lo`, `all` and `default`, and truncates
+/// after 15 letters.
+pub(crate) fn device_of(link: usize) -> String {
+    format!("link{}", link / 2)
+}
+
+/// The versions of IP, and the bits of a host's address.
+pub(crate) const ADDRESSES: [(IpVersion, u8); 2] = [(IpVersion::V4, 32), (IpVersion::V6, 128)];

@@ -1,0 +1,159 @@
+//! The next link of each packet: fixed by the links of its way, or by the routes of the nodes where these change.
+
+use perigee_study::{RouteChange, Scenario};
+use perigee_units::Time;
+
+/// In the place of a next link: the way ends here.
+pub(crate) const ARRIVED: u32 = u32::MAX >> 1;
+/// With a next link: it may be asked ahead of time.
+pub(crate) const AHEAD: u32 = 1 << 31;
+
+/// Which link a packet takes first, and which after each other. A way is a connection times two, plus one for the way back.
+pub(crate) struct Routes {
+    /// The first link of each way.
+    first: Vec<u32>,
+    /// Where the row of each way begins in `next`.
+    row: Vec<u32>,
+    /// By row and link: the link after it, with [`AHEAD`] where that may be asked ahead of time, or [`ARRIVED`]. Ways
+    /// over the same links share a row.
+    next: Vec<u32>,
+    changing: Option<Box<Changing>>,
+}
+
+/// Routes that change in this run.
+struct Changing {
+    /// The node that each link enters.
+    enters: Vec<u32>,
+    /// By way: the node where it begins, and the one that its packets are addressed to.
+    ways: Vec<(u32, u32)>,
+    /// Where each row begins, the node that its packets are addressed to, and the node where they arrive: a proxy's, before that.
+    rows: Vec<(usize, u32, u32)>,
+    /// Those to come, the next one last.
+    changes: Vec<RouteChange>,
+}
+
+impl Routes {
+    pub(crate) fn new(scenario: &Scenario, seed: u64) -> Self {
+        let paths = || scenario.ways().flatten();
+        let first = paths().map(|path| path.first().copied().unwrap_or(ARRIVED)).collect();
+        let mut changes = scenario.route_changes(seed);
+        if changes.is_empty() {
+            let (row, next) = rows_of_paths(scenario.links.len(), paths());
+            return Self { first, row, next, changing: None };
+        }
+        changes.reverse();
+        let ways = paths().zip(scenario.destinations().flatten()).map(|(path, to)| {
+            let (first, last) = (path.first().copied().unwrap_or(0), path.last().copied().unwrap_or(0));
+            (scenario.links[first as usize].from, to, scenario.links[last as usize].to)
+        });
+        let (mut row, mut rows, mut next, mut ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (from, to, stop) in ways {
+            ends.push((from, to));
+            let known = rows.iter().find(|(_, of, at)| (*of, *at) == (to, stop)).map(|(begin, ..)| *begin);
+            let begin = known.unwrap_or_else(|| {
+                rows.push((next.len(), to, stop));
+                let after = |node| if node == stop { None } else { scenario.next_hop(node, to) };
+                next.extend(scenario.links.iter().map(|link| after(link.to).unwrap_or(ARRIVED)));
+                next.len() - scenario.links.len()
+            });
+            row.push(begin as u32);
+        }
+        let enters = scenario.links.iter().map(|link| link.to).collect();
+        let mut routes =
+            Self { first, row, next, changing: Some(Box::new(Changing { enters, ways: ends, rows, changes })) };
+        routes.change(Time::ZERO);
+        routes
+    }
+
+    /// Lets the next link be asked ahead of time where `allows` says so of it; routes that change have none.
+    pub(crate) fn allow_ahead(&mut self, allows: impl Fn(u32) -> bool) {
+        if self.changing.is_none() {
+            for link in self.next.iter_mut().filter(|link| **link != ARRIVED && allows(**link)) {
+                *link |= AHEAD;
+            }
+        }
+    }
+
+    /// Adds the two ways of a connection that go like those of a flow; returns the first.
+    pub(crate) fn add_connection(&mut self, flow: u32) -> u32 {
+        let way = self.first.len() as u32;
+        for like in [2 * flow as usize, 2 * flow as usize + 1] {
+            self.first.push(self.first[like]);
+            self.row.push(self.row[like]);
+            if let Some(changing) = &mut self.changing {
+                changing.ways.push(changing.ways[like]);
+            }
+        }
+        way
+    }
+
+    /// The first link of a way.
+    #[inline]
+    pub(crate) fn first(&self, way: u32) -> u32 {
+        self.first[way as usize]
+    }
+
+    /// The row of a way, for [`Routes::after`].
+    #[inline]
+    pub(crate) fn row(&self, way: u32) -> usize {
+        self.row[way as usize] as usize
+    }
+
+    /// The link after a link, or [`ARRIVED`].
+    #[inline]
+    pub(crate) fn after(&self, row: usize, link: u32) -> u32 {
+        self.next[row + link as usize]
+    }
+
+    /// When routes change next.
+    pub(crate) fn next_change(&self) -> Option<Time> {
+        self.changing.as_ref()?.changes.last().map(|change| change.at)
+    }
+
+    /// Makes the changes that are due.
+    pub(crate) fn change(&mut self, now: Time) {
+        let Some(Changing { enters, ways, rows, changes }) = self.changing.as_deref_mut() else { return };
+        while let Some(RouteChange { node, to, link, .. }) = changes.last().filter(|change| change.at <= now).copied() {
+            changes.pop();
+            for (first, _) in self.first.iter_mut().zip(ways.iter()).filter(|(_, way)| **way == (node, to)) {
+                *first = link;
+            }
+            for (begin, ..) in rows.iter().filter(|(_, of, stop)| *of == to && *stop != node) {
+                let next = &mut self.next[*begin..][..enters.len()];
+                for (next, _) in next.iter_mut().zip(enters.iter()).filter(|(_, enters)| **enters == node) {
+                    *next = link;
+                }
+            }
+        }
+    }
+}
+
+/// Where each path's row begins, and the rows: the link after each link.
+fn rows_of_paths<'a>(links: usize, paths: impl Iterator<Item = &'a Vec<u32>>) -> (Vec<u32>, Vec<u32>) {
+    let mut known = std::collections::BTreeMap::new();
+    let mut next = Vec::new();
+    let row = paths.map(|path| {
+        *known.entry(path).or_insert_with(|| {
+            let begin = next.len();
+            next.resize(begin + links, ARRIVED);
+            for pair in path.windows(2) {
+                next[begin + pair[0] as usize] = pair[1];
+            }
+            begin as u32
+        })
+    });
+    (row.collect(), next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_paths_share_a_row() {
+        let paths = [vec![0, 1], vec![2], vec![0, 1]];
+        let (row, next) = rows_of_paths(3, paths.iter());
+        assert_eq!(row, [0, 3, 0]);
+        assert_eq!(next, [1, ARRIVED, ARRIVED, ARRIVED, ARRIVED, ARRIVED]);
+    }
+}

@@ -1,0 +1,127 @@
+//! Routes that change while packets are under way.
+
+use perigee_results::Tables;
+
+use super::result;
+
+/// A gateway and a terminal with two links between them, and what crosses them.
+fn two_paths(leo: &str, rest: &str) -> String {
+    format!(
+        r#"
+        name = "test"
+        nodes = ["server", "gateway", "terminal", "client"]
+        time_limit = "60 s"
+        [[links]]
+        name = "internet"
+        between = ["server", "gateway"]
+        rate = "1 Gbit/s"
+        delay = "5 ms"
+        [[links]]
+        name = "leo"
+        between = ["gateway", "terminal"]
+        rate = "50 Mbit/s"
+        delay = "20 ms"
+        queue = "500 kB"
+        {leo}
+        [[links]]
+        name = "geo"
+        between = ["gateway", "terminal"]
+        rate = "10 Mbit/s"
+        delay = "250 ms"
+        queue = "500 kB"
+        [[links]]
+        name = "home"
+        between = ["terminal", "client"]
+        rate = "1 Gbit/s"
+        delay = "1 ms"
+        {rest}
+        "#
+    )
+}
+
+/// Both directions change over to `geo` under this condition.
+fn over_geo(when: &str) -> String {
+    format!(
+        "[[routes]]\nnode = \"gateway\"\nto = \"client\"\nvia = \"geo\"\n{when}\n\
+         [[routes]]\nnode = \"terminal\"\nto = \"server\"\nvia = \"geo\"\n{when}\n"
+    )
+}
+
+const PINGS: &str = r#"
+    [[flows]]
+    name = "ping"
+    kind = "ping"
+    from = "server"
+    to = "client"
+    interval = "100 ms"
+    packet = "84 B"
+    repeat = 300
+"#;
+const DARK: &str = r#"loss = { kind = "periodic", period = "1000 s", phase = "8 s", length = "5 s", loss = "100 %" }"#;
+
+/// Round trips of the pings and how many have them, in bins of a millisecond.
+fn round_trips(tables: &Tables) -> Vec<(f64, u64)> {
+    let of_whole = tables.rtt.phase.iter().map(|phase| &**phase == "all");
+    let bins = tables.rtt.rtt_ms.iter().copied().zip(tables.rtt.count.iter().copied());
+    bins.zip(of_whole).filter(|(_, of_whole)| *of_whole).map(|(bin, _)| bin).collect()
+}
+
+#[test]
+fn pings_take_the_other_link_from_an_instant_to_another() {
+    let tables = result(&two_paths("", &(over_geo("start = \"10 s\"\nend = \"20 s\"") + PINGS))).tables;
+    assert_eq!(tables.flows.lost_packets, [Some(0)]);
+    let (leo, geo): (Vec<_>, Vec<_>) = round_trips(&tables).into_iter().partition(|(rtt_ms, _)| *rtt_ms < 100.0);
+    let count = |bins: &[(f64, u64)]| bins.iter().map(|(_, count)| count).sum::<u64>();
+    // Those on their way at an instant of change go out over one link and come back over the other.
+    assert!((98..=102).contains(&count(&geo)), "{geo:?}");
+    assert_eq!(count(&leo) + count(&geo), 300);
+    assert!(leo.iter().all(|(rtt_ms, _)| (52.0..53.5).contains(rtt_ms)), "{leo:?}");
+}
+
+#[test]
+fn a_dark_link_is_left_after_it_is_detected_and_used_again_after_it_is_restored() {
+    let when = "while_dark = \"leo\"\ndetect = \"2 s\"\nrestore = \"4 s\"";
+    let tables = result(&two_paths(DARK, &(over_geo(when) + PINGS))).tables;
+    // Dark from 8 to 13 s; over `geo` from 10 to 17 s. Both directions lose for two seconds.
+    let lost = tables.flows.lost_packets[0].unwrap_or_default();
+    assert!((19..=21).contains(&lost), "{lost}");
+    let geo = round_trips(&tables).iter().filter(|(rtt_ms, _)| *rtt_ms > 500.0).map(|(_, count)| count).sum::<u64>();
+    assert!((66..=70).contains(&geo), "{geo}");
+}
+
+#[test]
+fn a_transfer_goes_on_over_the_other_link_and_every_byte_arrives() {
+    let flow = "[[flows]]\nname = \"f\"\nfrom = \"server\"\nto = \"client\"\nsize = \"60 MB\"\n";
+    let when = "while_dark = \"leo\"\ndetect = \"2 s\"\nrestore = \"4 s\"";
+    let tables = result(&two_paths(DARK, &(over_geo(when) + flow))).tables;
+    assert_eq!(&*tables.flows.outcome[0], "completed");
+    assert_eq!(tables.flows.received_bytes, [60_000_000]);
+    let carried = |name: &str| {
+        let rows = tables.links.link.iter().zip(&tables.links.delivered_bytes);
+        rows.filter(|(link, _)| &***link == name).map(|(_, bytes)| *bytes).sum::<u64>()
+    };
+    assert!(carried("geo.down") > 1_000_000, "{}", carried("geo.down"));
+    assert!(carried("leo.down") > 40_000_000, "{}", carried("leo.down"));
+}
+
+#[test]
+fn of_several_routes_the_last_that_holds_is_taken() {
+    let routes = over_geo("") + &over_geo("start = \"10 s\"").replace("geo", "leo") + &over_geo("start = \"20 s\"");
+    let tables = result(&two_paths("", &(routes + PINGS))).tables;
+    let geo = round_trips(&tables).iter().filter(|(rtt_ms, _)| *rtt_ms > 100.0).map(|(_, count)| count).sum::<u64>();
+    assert!((198..=202).contains(&geo), "{geo}");
+}
+
+#[test]
+fn legs_of_a_split_flow_change_links_as_well() {
+    let proxy = |node: &str, links: [&str; 3]| {
+        let sides: String = links.iter().map(|link| format!("[proxies.sides.{link}]\ncc = \"cubic\"\n")).collect();
+        format!("[[proxies]]\nname = \"{node}\"\nnode = \"{node}\"\nflows = [\"f\"]\n{sides}")
+    };
+    let flow = "[[flows]]\nname = \"f\"\nfrom = \"server\"\nto = \"client\"\nsize = \"40 MB\"\n";
+    let proxies = proxy("gateway", ["internet", "leo", "geo"]) + &proxy("terminal", ["leo", "geo", "home"]);
+    let tables = result(&two_paths("", &(over_geo("start = \"2 s\"\nend = \"5 s\"") + flow + &proxies))).tables;
+    assert_eq!(tables.flows.received_bytes, [40_000_000; 4]);
+    let geo = tables.links.link.iter().zip(&tables.links.delivered_packets).filter(|(link, _)| &***link == "geo.down");
+    assert!(geo.map(|(_, packets)| *packets).sum::<u64>() > 500);
+}

@@ -1,0 +1,55 @@
+//! A route that holds for a time, or while a link is dark.
+
+use perigee_units::{encode_struct, Time};
+
+/// A route that holds at times only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reroute {
+    /// Number of the node where the packet is.
+    pub node: u32,
+    /// Number of the node it is for.
+    pub to: u32,
+    /// Number of the directed link it takes.
+    pub link: u32,
+    /// When.
+    pub when: When,
+}
+
+/// When a route holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct When {
+    /// From this instant on.
+    pub start: Time,
+    /// Until this instant; [`Time::MAX`]: to the end of the run.
+    pub end: Time,
+    /// Only while a link is dark.
+    pub dark: Option<Watch>,
+}
+
+/// How a node watches a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Watch {
+    /// Number of one of its directions; both are watched.
+    pub link: u32,
+    /// How long it is dark before the node takes it for that.
+    pub detect: Time,
+    /// How long it has carried packets again before the node uses it.
+    pub restore: Time,
+}
+
+encode_struct!(Reroute { node, to, link, when });
+encode_struct!(When { start, end, dark });
+encode_struct!(Watch { link, detect, restore });
+
+/// From an instant on, a node sends packets for another over a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteChange {
+    /// The instant.
+    pub at: Time,
+    /// Number of the node.
+    pub node: u32,
+    /// Number of the node that the packets are for.
+    pub to: u32,
+    /// Number of the directed link.
+    pub link: u32,
+}

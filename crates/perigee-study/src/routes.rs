@@ -1,0 +1,260 @@
+//! The way of packets through the graph: the shortest paths, exceptions from them, and what becomes of both in a run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use perigee_results::Name;
+use perigee_units::{suggestion, Time};
+
+use crate::keys::ROUTE;
+use crate::nodes::Nodes;
+use crate::reader::{tables, Reader};
+use crate::reroute::{Reroute, RouteChange, Watch, When};
+use crate::run::{FlowSpec, RunLink, Scenario};
+use crate::strict::StrictError;
+use crate::topology::{self, Edge};
+
+/// The routes of a study.
+pub(crate) struct Routes {
+    /// By `node * nodes + destination`, where no [`Reroute`] holds.
+    pub(crate) next_hop: Vec<Option<u32>>,
+    pub(crate) reroutes: Vec<Reroute>,
+    /// The same as `next_hop` for each set of reroutes that can hold together; the first is `next_hop`.
+    pub(crate) tables: Vec<Vec<Option<u32>>>,
+}
+
+impl Routes {
+    pub(crate) fn read(study: &Reader<'_>, nodes: &Nodes, links: &[&str], edges: &[Edge]) -> Result<Self, StrictError> {
+        let count = nodes.names.len();
+        let mut next_hop = topology::shortest_paths(count, edges);
+        let (mut seen, mut reroutes) = (BTreeSet::new(), Vec::new());
+        for node in tables(study, "routes", "[[routes]]")? {
+            let route = Reader::open(node, "routes", &ROUTE, &[])?;
+            let (at, to) = (nodes.named(&route, "node")?, nodes.named(&route, "to")?);
+            let link = named_link(&route, "via", links)?;
+            let Some(edge) = [2 * link, 2 * link + 1].into_iter().find(|edge| edges[*edge].0 == at) else {
+                let (via, node) = (links[link], &nodes.names[at as usize]);
+                let message = format!("`routes.via`: link `{via}` does not touch `{node}`");
+                return Err(route.error("via", message, "name a link of that node"));
+            };
+            let when = when(&route, links)?;
+            let is_second = when.is_none() && !seen.insert((at, to));
+            if at == to || is_second {
+                let message = format!("a route from `{}` to `{}` ", nodes.names[at as usize], nodes.names[to as usize]);
+                let why = if at == to { "leads nowhere" } else { "is there twice" };
+                return Err(route.error("to", message + why, "remove it"));
+            }
+            match when {
+                None => next_hop[at as usize * count + to as usize] = Some(edge as u32),
+                Some(when) => reroutes.push(Reroute { node: at, to, link: edge as u32, when }),
+            }
+        }
+        let tables = states(&reroutes).map_err(|many| {
+            let message = format!("routes wait for {many} different conditions of links");
+            study.error("routes", message, format!("use up to {MAX_WATCHES}"))
+        })?;
+        let table = |holding: BTreeSet<usize>| {
+            let mut table = next_hop.clone();
+            for number in holding {
+                let Reroute { node, to, link, .. } = reroutes[number];
+                table[node as usize * count + to as usize] = Some(link);
+            }
+            table
+        };
+        let tables = std::iter::once(BTreeSet::new()).chain(tables).map(table).collect();
+        Ok(Self { next_hop, reroutes, tables })
+    }
+
+    /// Refuses routes that lead a flow past a proxy that splits it.
+    pub(crate) fn keep_to_proxies(
+        &self,
+        study: &Reader<'_>,
+        nodes: &Nodes,
+        edges: &[Edge],
+        flows: &[FlowSpec],
+    ) -> Result<(), StrictError> {
+        for flow in flows {
+            let legs = flow.traffic.tcp().map_or(&[][..], |tcp| &tcp.legs);
+            let split_at = || legs.iter().filter(|leg| leg.proxy.is_some()).map(|leg| leg.to);
+            let passes = |table, ends, mut proxies: Vec<u32>| {
+                let path = topology::path(nodes.names.len(), edges, table, ends).unwrap_or_default();
+                for link in path {
+                    if proxies.last() == Some(&edges[link as usize].1) {
+                        proxies.pop();
+                    }
+                }
+                proxies.pop()
+            };
+            for table in &self.tables {
+                let missed = passes(table, (flow.from, flow.to), split_at().rev().collect())
+                    .or_else(|| passes(table, (flow.to, flow.from), split_at().collect()));
+                if let Some(node) = missed {
+                    let node = &nodes.names[node as usize];
+                    let message = format!("a route leads flow `{}` past its proxy at `{node}`", flow.name);
+                    return Err(study.error("routes", message, "let all routes of the flow pass the proxy's node"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The place of the link that the `key` of a route names.
+fn named_link(route: &Reader<'_>, key: &str, links: &[&str]) -> Result<usize, StrictError> {
+    let name: String = route.get(key)?;
+    links.iter().position(|link| *link == name).ok_or_else(|| {
+        let known = links.iter().copied();
+        route.error(key, format!("`routes.{key}`: there is no link `{name}`"), suggestion(&name, known))
+    })
+}
+
+/// When a route holds; `None`: always.
+fn when(route: &Reader<'_>, links: &[&str]) -> Result<Option<When>, StrictError> {
+    let start: Time = route.get("start")?;
+    let end = route.table.get("end")?.unwrap_or(Time::MAX);
+    if end <= start {
+        let message = format!("the route ends at {end}, and begins at {start}");
+        return Err(route.error("end", message, "write a later `end`"));
+    }
+    let dark = match route.table.node("while_dark") {
+        Some(_) => Some(Watch {
+            link: 2 * named_link(route, "while_dark", links)? as u32,
+            detect: route.get("detect")?,
+            restore: route.get("restore")?,
+        }),
+        None => None,
+    };
+    for key in ["detect", "restore"] {
+        if dark.is_none() && route.table.node(key).is_some() {
+            let message = format!("`routes.{key}` is of a route with `while_dark`");
+            return Err(route.error(key, message, "add while_dark = \"LINK\", or remove it"));
+        }
+    }
+    let when = When { start, end, dark };
+    Ok((when != ALWAYS).then_some(when))
+}
+
+/// The sets of reroutes, by their places, that can hold together; the number of conditions of links where these are too many.
+fn states(reroutes: &[Reroute]) -> Result<BTreeSet<BTreeSet<usize>>, usize> {
+    let watches: BTreeSet<Watch> = reroutes.iter().filter_map(|reroute| reroute.when.dark).collect();
+    if watches.len() > MAX_WATCHES {
+        return Err(watches.len());
+    }
+    let instants: BTreeSet<Time> = reroutes.iter().flat_map(|one| [one.when.start, one.when.end]).collect();
+    let mut states = BTreeSet::new();
+    for dark in 0..1_u32 << watches.len() {
+        let is_dark = |watch: Watch| watches.iter().position(|one| *one == watch).is_some_and(|n| dark >> n & 1 == 1);
+        for now in &instants {
+            let holds = |when: When| when.start <= *now && *now < when.end && when.dark.is_none_or(is_dark);
+            states.insert((0..reroutes.len()).filter(|number| holds(reroutes[*number].when)).collect());
+        }
+    }
+    Ok(states)
+}
+
+impl Scenario {
+    /// The routes that change in a run with this seed, in the order of time: those at time zero hold from the beginning. A packet
+    /// takes the route that its node has when it arrives there; those under way stay where they are.
+    pub fn route_changes(&self, seed: u64) -> Vec<RouteChange> {
+        let mut times = BTreeMap::new();
+        for Reroute { when, .. } in &self.reroutes {
+            times.entry(*when).or_insert_with(|| self.times(*when, seed));
+        }
+        let places: BTreeSet<(u32, u32)> = self.reroutes.iter().map(|reroute| (reroute.node, reroute.to)).collect();
+        let mut changes = Vec::new();
+        for (node, to) in places {
+            let routes = || self.reroutes.iter().filter(|reroute| (reroute.node, reroute.to) == (node, to));
+            let always = self.next_hop(node, to);
+            let ends = routes().flat_map(|route| times[&route.when].iter().flat_map(|(from, until)| [*from, *until]));
+            let mut last = always;
+            for at in ends.collect::<BTreeSet<_>>() {
+                let holds = |when| times[when].iter().any(|(from, until): &(Time, Time)| (*from..*until).contains(&at));
+                let held = routes().rfind(|route| holds(&route.when));
+                let link = held.map(|route| route.link).or(always);
+                if let Some(link) = link.filter(|_| link != last) {
+                    changes.push(RouteChange { at, node, to, link });
+                }
+                last = link;
+            }
+        }
+        changes.retain(|change| change.at <= self.time_limit);
+        changes.sort_by_key(|change| change.at);
+        changes
+    }
+
+    /// The times at which a condition is met.
+    fn times(&self, when: When, seed: u64) -> Vec<(Time, Time)> {
+        let Some(watch) = when.dark else { return vec![(when.start, when.end)] };
+        let directions = &self.links[watch.link as usize..][..2];
+        let dark = |link: &RunLink| link.spec.dark_times(seed, &link.name, self.time_limit);
+        let mut dark: Vec<_> = directions.iter().flat_map(dark).collect();
+        dark.sort_unstable();
+        let cut = |(from, until): (Time, Time)| (from.max(when.start), until.min(when.end));
+        seen_dark(&dark, watch).into_iter().map(cut).filter(|(from, until)| from < until).collect()
+    }
+}
+
+/// When a node takes a link for dark that is dark at these times, which are sorted and may overlap.
+fn seen_dark(dark: &[(Time, Time)], watch: Watch) -> Vec<(Time, Time)> {
+    let mut whole: Vec<(Time, Time)> = Vec::new();
+    for &(from, until) in dark {
+        match whole.last_mut().filter(|last| from <= last.1) {
+            Some(last) => last.1 = last.1.max(until),
+            None => whole.push((from, until)),
+        }
+    }
+    let mut seen: Vec<(Time, Time)> = Vec::new();
+    for (from, until) in whole {
+        // What is dark again before it was taken for restored begins the wait anew, however short it is.
+        match seen.last_mut().filter(|last| from < last.1) {
+            Some(last) => last.1 = until + watch.restore,
+            None if until - from > watch.detect => seen.push((from + watch.detect, until + watch.restore)),
+            None => {}
+        }
+    }
+    seen
+}
+
+/// Routes that hold at times, in words: the places where they are, and what each holds for. None of a scenario that was read
+/// without its links, as for real hosts.
+pub(crate) fn in_words(scenario: &Scenario) -> Vec<(Name, Vec<(&'static str, String)>)> {
+    let name = |node: u32| &scenario.nodes[node as usize];
+    let link_of = |link: u32| {
+        let link = scenario.links.get(link as usize)?;
+        link.name.rsplit_once('.').map(|(link, _)| link)
+    };
+    let mut places: Vec<(Name, Vec<(&'static str, String)>)> = Vec::new();
+    for Reroute { node, to, link, when } in &scenario.reroutes {
+        let Some(via) = link_of(*link) else { continue };
+        let start = (when.start > Time::ZERO).then(|| format!("from {}", when.start));
+        let end = (when.end < Time::MAX).then(|| format!("until {}", when.end));
+        let dark = when.dark.map(|Watch { link, detect, restore }| {
+            let watched = link_of(link).unwrap_or_default();
+            format!("while {watched} is dark, {detect} after it is and until {restore} after it was")
+        });
+        let words: Vec<String> = [Some(via.to_owned()), start, end, dark].into_iter().flatten().collect();
+        let place: Name = format!("{} to {}", name(*node), name(*to)).into();
+        match places.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, properties)) => properties[0].1 = format!("{}; {}", properties[0].1, words.join(" ")),
+            None => places.push((place, vec![("via", words.join(" "))])),
+        }
+    }
+    places
+}
+
+const ALWAYS: When = When { start: Time::ZERO, end: Time::MAX, dark: None };
+/// Most conditions of links: each set of them has a table of routes.
+const MAX_WATCHES: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_taken_for_dark_late_and_for_restored_once_it_stays_so() {
+        let s = Time::from_secs;
+        let watch = Watch { link: 0, detect: s(2), restore: s(5) };
+        let dark = [(10, 12), (20, 30), (25, 40), (43, 44), (60, 70)].map(|(from, until)| (s(from), s(until)));
+        // Two seconds are no more than `detect`; 43 is before 40 + `restore`.
+        assert_eq!(seen_dark(&dark, watch), [(s(22), s(49)), (s(62), s(75))]);
+    }
+}

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Routes that change in a run: simulated, on the kernel, in reports; refused where the path is real."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import Perigee
+
+STUDY = """
+name = "routes"
+nodes = ["server", "gateway", "terminal", "client"]
+[measure]
+series = "500 ms"
+[hosts]
+rmem = ["4096 B", "131072 B", "6 MB"]
+wmem = ["4096 B", "131072 B", "6 MB"]
+[[links]]
+name = "internet"
+between = ["server", "gateway"]
+rate = "100 Mbit/s"
+delay = "5 ms"
+[[links]]
+name = "leo"
+between = ["gateway", "terminal"]
+rate = "8 Mbit/s"
+delay = "20 ms"
+queue = "100 kB"
+loss = { kind = "periodic", period = "100 s", phase = "4 s", length = "5 s", loss = "100 %" }
+[[links]]
+name = "geo"
+between = ["gateway", "terminal"]
+rate = "4 Mbit/s"
+delay = "250 ms"
+queue = "200 kB"
+[[links]]
+name = "home"
+between = ["terminal", "client"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+[[routes]]
+node = "gateway"
+to = "client"
+via = "geo"
+while_dark = "leo"
+detect = "1 s"
+restore = "2 s"
+[[routes]]
+node = "terminal"
+to = "server"
+via = "geo"
+while_dark = "leo"
+detect = "1 s"
+restore = "2 s"
+[[flows]]
+name = "download"
+from = "server"
+to = "client"
+size = "9 MB"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The study: a link that is dark from 4 s to 9 s, and another that packets take from 5 s to 11 s."""
+    path = tmp_path / "routes.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def carried(folder: Path) -> dict[str, int]:
+    """Packets that each direction of a link has delivered."""
+    links = pl.read_parquet(folder / "links.parquet").group_by("link").agg(pl.col("delivered_packets").sum())
+    return dict(links.iter_rows())
+
+
+def test_the_simulated_transfer_takes_both_links_and_the_report_says_when(perigee: Perigee, file: Path) -> None:
+    done = perigee("run", file, "--out", "sim")
+    assert done.returncode == 0, done.stderr
+    packets = carried(file.parent / "sim")
+    assert packets["leo.down"] > 3000
+    assert packets["geo.down"] > 500
+    done = perigee("report", "sim")
+    assert done.returncode == 0, done.stderr
+    page = (file.parent / "sim/report.html").read_text()
+    assert "geo while leo is dark, 1 s after it is and until 2 s after it was" in page
+
+
+def test_the_kernel_s_transfer_takes_both_links(perigee: Perigee, file: Path) -> None:
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        pytest.skip("emulated links need root and /dev/net/tun")
+    done = perigee("run", file, "--engine", "emu", "--out", "emu")
+    assert done.returncode == 0, done.stderr
+    flows = pl.read_parquet(file.parent / "emu/flows.parquet")
+    assert flows["received_bytes"].to_list() == [9_000_000]
+    packets = carried(file.parent / "emu")
+    assert packets["leo.down"] > 3000
+    assert packets["geo.down"] > 500
+
+
+def test_every_key_of_routes_can_be_set_and_mistakes_have_their_fix(perigee: Perigee, file: Path) -> None:
+    done = perigee("run", file, "--out", "later", "--set", "route.detect=4 s")
+    assert done.returncode == 0, done.stderr
+    assert carried(file.parent / "later")["geo.down"] > 0
+    done = perigee("run", file, "--out", "none", "--set", "route.detct=4 s")
+    assert done.returncode == 2
+    assert "did you mean `detect`" in done.stderr
+    file.write_text(STUDY.replace('while_dark = "leo"', 'while_dark = "loe"', 1))
+    done = perigee("run", file, "--out", "none")
+    assert done.returncode == 2
+    assert "routes.toml:36: `routes.while_dark`: there is no link `loe`; did you mean `leo`?" in done.stderr
+    assert not (file.parent / "none").exists()
+
+
+def test_a_real_path_has_routes_of_its_own(perigee: Perigee, file: Path) -> None:
+    done = perigee("run", file, "--engine", "live", "--out", "live", "--set", "live.servers.client=127.0.0.1")
+    assert done.returncode == 2
+    assert "[[routes]] that hold at times: a real path has its own; leave them out" in done.stderr
