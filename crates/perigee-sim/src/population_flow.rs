@@ -74,21 +74,15 @@ impl<'a> PopulationFlow<'a> {
         measure: &Measure,
         world: &mut World,
     ) -> Self {
-        let from = now + population.warmup;
-        let log = if population.writes_all() {
-            ResponseLog::of_all(population.classes(), from)
-        } else {
-            ResponseLog::of_a_sample(population.classes(), from, spec.stream(seed, "sample"))
-        };
+        let log = spec.response_log(population, now, seed);
         let access = population.access;
-        let has_lines = access.most > Time::ZERO;
         let line = |index: u32| Line {
             delay: access.delay(index / 2),
             source: world.add_source(number, Dynamic::Line(index)),
             packets: Calendar::new(),
         };
-        let lines = (0..if has_lines { 2 * access.levels() } else { 0 }).map(line).collect();
-        let mut visits = population.visits(now, spec.stream(seed, "traffic"));
+        let lines = (0..if population.has_access_delays() { 2 * access.levels() } else { 0 }).map(line).collect();
+        let mut visits = spec.visits(population, now, seed);
         let next = visits.next();
         Self {
             number,

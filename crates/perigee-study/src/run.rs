@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use perigee_cc::Selected;
 use perigee_link::LinkSpec;
-use perigee_results::{Amount, Measure, Name};
+use perigee_results::{Amount, Measure, Name, ResponseLog};
 use perigee_tcp::Config;
-use perigee_traffic::{App, Datagrams, Population, Schedule, Script};
+use perigee_traffic::{App, Datagrams, Population, Schedule, Script, Visits};
 use perigee_units::{encode_enum, encode_struct, Bytes, Stream, Time};
 use perigee_wire::{address, IpVersion, Ports};
 
@@ -222,6 +222,21 @@ impl FlowSpec {
     /// The schedule of its datagrams, begun at `start`.
     pub fn schedule(&self, datagrams: &Datagrams, start: Time, seed: u64) -> Schedule {
         datagrams.schedule(start, self.stream(seed, TRAFFIC))
+    }
+
+    /// The visits of its population, begun at `start`.
+    pub fn visits(&self, population: &Population, start: Time, seed: u64) -> Visits {
+        population.visits(start, self.stream(seed, TRAFFIC))
+    }
+
+    /// The log of the transactions of its population, begun at `start`.
+    pub fn response_log(&self, population: &Population, start: Time, seed: u64) -> ResponseLog {
+        let (classes, from) = (population.classes(), start + population.warmup);
+        if population.writes_all() {
+            ResponseLog::of_all(classes, from)
+        } else {
+            ResponseLog::of_a_sample(classes, from, self.stream(seed, "sample"))
+        }
     }
 }
 

@@ -79,6 +79,11 @@ impl Population {
         matches!(self.source, Visitors::Transactions(_))
     }
 
+    /// Whether some users are farther away than the node `to`.
+    pub fn has_access_delays(&self) -> bool {
+        self.access.most > Time::ZERO
+    }
+
     /// Who comes when, of a population whose flow begins at `start`; equal streams make equal visits.
     pub fn visits(&self, start: Time, mut random: Stream) -> Visits {
         let access = Stream::new(random.next_u64(), "access");
@@ -90,7 +95,7 @@ impl Population {
 impl Display for Population {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} for {}", self.source(), self.duration)?;
-        if self.access.most > Time::ZERO {
+        if self.has_access_delays() {
             write!(f, ", access delay {} to {}", self.access.least, self.access.most)?;
         }
         Ok(())

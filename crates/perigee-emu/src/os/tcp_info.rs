@@ -9,6 +9,7 @@ use perigee_results::SenderState;
 /// The fields that are read of `struct tcp_info` (`linux/tcp.h`), Linux 6.7 and later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TcpInfo {
+    pub(crate) state: u8,
     pub(crate) unacked: u32,
     pub(crate) sacked: u32,
     pub(crate) lost: u32,
@@ -42,6 +43,7 @@ impl TcpInfo {
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         Ok(Self {
+            state: bytes[0],
             unacked: word(24),
             sacked: word(28),
             lost: word(32),
@@ -52,6 +54,11 @@ impl TcpInfo {
             pacing_rate: long(104),
             rto_count: word(240) & 0xffff,
         })
+    }
+
+    /// Whether the connection is gone; what is left of it may wait in `TIME_WAIT`, which is no socket's.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state == TCP_CLOSE
     }
 
     /// As a row of the series has it; the rate counts where TCP paces.
@@ -89,3 +96,6 @@ fn set<T: Copy>(socket: &impl AsFd, (level, name): (i32, i32), value: T) -> io::
         Err(io::Error::last_os_error())
     }
 }
+
+/// `TCP_CLOSE` of `net/tcp_states.h`.
+const TCP_CLOSE: u8 = 7;

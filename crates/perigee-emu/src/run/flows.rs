@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
 use std::sync::Arc;
 
 use perigee_study::{FlowSpec, Opener, Run, Tcp, Traffic};
@@ -11,40 +12,50 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
 use crate::os::clock::RunClock;
 use crate::os::namespace::Namespace;
+use crate::run::access::{AccessLevels, UserAccess};
 use crate::run::connection::Connection;
 use crate::run::controls::Controls;
 use crate::run::datagrams::{headers, DatagramSender, NUMBER};
 use crate::run::observers::FlowObserver;
+use crate::run::population::PopulationSockets;
+use crate::run::population_observer::PopulationObserver;
 use crate::run::probes::Probes;
 use crate::run::sockets::{FlowEnd, SocketOptions, SocketPair};
 use crate::run::tcp_application::TcpApplication;
 use crate::run::tcp_report::TcpReport;
 
 /// The application of a flow, ready to start.
-pub(crate) enum Application {
+pub(crate) enum Application<'a> {
     Tcp(TcpApplication),
+    Population(Box<PopulationSockets<'a>>),
     Datagrams(DatagramSender),
 }
 
-impl Application {
+impl Application<'_> {
     /// Carries the flow until it is complete or stopped.
     pub(crate) fn carry(self, clock: RunClock, stop: &AtomicBool) -> io::Result<()> {
         match self {
             Self::Tcp(application) => application.carry(clock, stop),
+            Self::Population(population) => population.carry(clock, stop),
             Self::Datagrams(datagrams) => datagrams.carry(clock, stop),
         }
     }
 }
 
+/// A run's flows.
+pub(crate) struct Flows<'a> {
+    pub(crate) applications: Vec<Application<'a>>,
+    pub(crate) observers: Vec<FlowObserver>,
+    /// Users behind access delays.
+    pub(crate) users: Vec<Option<UserAccess>>,
+}
+
 /// Creates sockets and observers of a run's flows; packets of `mtu` fit the devices.
-pub(crate) fn make(
-    run: &Run,
-    nodes: &[Namespace],
-    mtu: u32,
-    controls: &Controls,
-) -> io::Result<(Vec<Application>, Vec<FlowObserver>)> {
+pub(crate) fn make<'a>(run: &Run, nodes: &'a [Namespace], mtu: u32, controls: &'a Controls) -> io::Result<Flows<'a>> {
     let measure = &run.scenario.measure;
-    let make = |(number, spec): (u32, &FlowSpec)| {
+    let mut flows = Flows { applications: Vec::new(), observers: Vec::new(), users: Vec::new() };
+    make_room(run);
+    for (number, spec) in (0..).zip(&run.scenario.flows) {
         let start = spec.start_in(run.seed);
         let (from_port, to_port) = spec.ports(number);
         let place = |node: u32, port| FlowEnd {
@@ -52,43 +63,61 @@ pub(crate) fn make(
             address: SocketAddr::new(spec.address(node), port),
         };
         let places = [place(spec.from, from_port), place(spec.to, to_port)];
-        let (tcp, app) = match &spec.traffic {
-            Traffic::Tcp { tcp, app } => (tcp, app),
-            Traffic::Population { .. } => {
-                return Err(io::Error::other(format!("flow `{}` is a population", spec.name)))
+        let options = |tcp: &Tcp| SocketOptions {
+            cc: controls.name_of(&tcp.cc),
+            paced: tcp.from.pacing,
+            mss: smaller_segments(spec, tcp, mtu),
+        };
+        let mut users = None;
+        let (application, observer) = match &spec.traffic {
+            Traffic::Tcp { tcp, app } => {
+                let sockets = SocketPair::new(places, tcp.opened_by == Opener::Sender, options(tcp))?;
+                let report = Arc::new(TcpReport::new(spec.script(app, start, run.seed)));
+                let connection = Connection::new(start, (tcp, app), measure, Arc::clone(&report));
+                (
+                    Application::Tcp(TcpApplication { start, sockets, report }),
+                    FlowObserver::Connection(Box::new(connection)),
+                )
+            }
+            Traffic::Population { tcp, population } => {
+                let levels = Arc::new(AccessLevels::new(population.access));
+                let (reports, listener) = channel();
+                if population.has_access_delays() {
+                    let (levels, reports) = (Arc::clone(&levels), reports.clone());
+                    users = Some(UserAccess { node: spec.to, address: spec.address(spec.to), levels, reports });
+                }
+                let (log, end) = (spec.response_log(population, start, run.seed), start + population.duration);
+                let observer = PopulationObserver::new(start, population, log, measure, listener);
+                let (flow, visits) = ((number, spec.name.clone()), spec.visits(population, start, run.seed));
+                let sockets =
+                    PopulationSockets::new(flow, places, (start, end, visits), options(tcp), (levels, reports))?;
+                (Application::Population(Box::new(sockets)), FlowObserver::Population(Box::new(observer)))
             }
             Traffic::Datagrams(datagrams) => {
                 let schedule = spec.schedule(datagrams, start, run.seed);
                 let sender = DatagramSender::new(places, datagrams, schedule.clone())?;
                 let address = spec.address(spec.to);
                 let probes = Probes::new((start, schedule), datagrams, address, measure, Arc::clone(&sender.report));
-                return Ok((Application::Datagrams(sender), FlowObserver::Probes(Box::new(probes))));
+                (Application::Datagrams(sender), FlowObserver::Probes(Box::new(probes)))
             }
         };
-        let sender_opens = tcp.opened_by == Opener::Sender;
-        let options = SocketOptions {
-            cc: controls.name_of(&tcp.cc),
-            paced: tcp.from.pacing,
-            mss: smaller_segments(spec, tcp, mtu),
-        };
-        let sockets = SocketPair::new(places, sender_opens, options)?;
-        let report = Arc::new(TcpReport::new(spec.script(app, start, run.seed)));
-        let connection = Connection::new(start, (tcp, app), measure, Arc::clone(&report));
-        Ok((
-            Application::Tcp(TcpApplication { start, sockets, report }),
-            FlowObserver::Connection(Box::new(connection)),
-        ))
-    };
-    make_room(run.scenario.flows.len() as u64);
-    (0..).zip(&run.scenario.flows).map(make).collect()
+        flows.applications.push(application);
+        flows.observers.push(observer);
+        flows.users.push(users);
+    }
+    Ok(flows)
 }
 
-/// Raises the limit of descriptors for so many flows, as far as allowed; creating sockets reports a shortage.
-fn make_room(flows: u64) {
+/// Raises the limit of descriptors for a run's flows, as far as allowed; creating sockets reports a shortage.
+fn make_room(run: &Run) {
     let limit = getrlimit(Resource::Nofile);
-    let options = flows * PER_FLOW + OTHERS;
-    if limit.current.is_some_and(|current| current < options) {
-        let current = limit.maximum.map_or(options, |most| most.min(options));
+    let of_flow = |flow: &FlowSpec| match flow.traffic {
+        Traffic::Population { .. } => 2 * u64::from(Ports::DISTINCT),
+        Traffic::Tcp { .. } | Traffic::Datagrams(_) => PER_FLOW,
+    };
+    let needed = run.scenario.flows.iter().map(of_flow).sum::<u64>() + OTHERS;
+    if limit.current.is_some_and(|current| current < needed) {
+        let current = limit.maximum.map_or(needed, |most| most.min(needed));
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limit });
     }
 }
@@ -100,12 +129,6 @@ pub(crate) fn impossible(run: &Run) -> Option<String> {
         return Some(format!("{} flows are more than the {MOST_FLOWS} that are carried at a time", flows.len()));
     }
     flows.iter().find_map(|flow| match &flow.traffic {
-        Traffic::Population { population, .. } => Some(format!(
-            "flow `{0}`: the emulator does not have `{1}` flows yet; run it with --engine sim, or without it: \
-             --set flows.{0}.count=0",
-            flow.name,
-            population.name()
-        )),
         Traffic::Datagrams(datagrams) if !datagrams.is_answered() => {
             let packet = datagrams.smallest_packet();
             let least = headers(flow.address(flow.to)) + NUMBER;
@@ -114,12 +137,14 @@ pub(crate) fn impossible(run: &Run) -> Option<String> {
                 format!("flow `{name}` has packets of {packet}, which have no room for their number; give them {least} B or more")
             })
         }
-        Traffic::Tcp { tcp, .. } if flow.ip.segment(tcp.from.mss.min(tcp.to.mss)) < LEAST_SEGMENT => {
+        Traffic::Tcp { tcp, .. } | Traffic::Population { tcp, .. }
+            if flow.ip.segment(tcp.from.mss.min(tcp.to.mss)) < LEAST_SEGMENT =>
+        {
             let least = flow.ip.header_bytes() - 20 + LEAST_SEGMENT;
             let name = &flow.name;
             Some(format!("flow `{name}` has smaller segments than Linux takes; set `mss` to {least} B or more"))
         }
-        Traffic::Tcp { .. } | Traffic::Datagrams(_) => None,
+        Traffic::Tcp { .. } | Traffic::Population { .. } | Traffic::Datagrams(_) => None,
     })
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<(Vec<Config>, u32), String
     }
     let mut found: Vec<Option<(&Config, &FlowSpec)>> = vec![None; scenario.nodes.len()];
     for flow in &scenario.flows {
-        let Traffic::Tcp { tcp, .. } = &flow.traffic else { continue };
+        let Some(tcp) = flow.traffic.tcp() else { continue };
         for (node, config) in [(flow.from, &tcp.from), (flow.to, &tcp.to)] {
             match found[node as usize] {
                 Some((other, first)) if other != config => {
@@ -127,7 +127,7 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<(Vec<Config>, u32), String
 /// and read back.
 pub(crate) fn sysctls_of_nodes(scenario: &Scenario, settings: &[Config]) -> io::Result<Vec<HostSysctls>> {
     let has_tcp = |node: usize| {
-        let ends = scenario.flows.iter().filter(|flow| matches!(flow.traffic, Traffic::Tcp { .. }));
+        let ends = scenario.flows.iter().filter(|flow| flow.traffic.tcp().is_some());
         ends.flat_map(|flow| [flow.from, flow.to]).any(|end| end as usize == node)
     };
     let nodes = scenario.nodes.iter().zip(settings).enumerate().filter(|&(node, _)| has_tcp(node));

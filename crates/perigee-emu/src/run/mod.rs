@@ -1,5 +1,6 @@
 //! Carries out a run of a study on the kernel's TCP: nodes, flows, observers, recordings.
 
+mod access;
 pub(crate) mod capacity;
 pub(crate) mod captures;
 mod classifier;
@@ -12,11 +13,15 @@ mod event_log;
 mod flows;
 mod hosts;
 mod observers;
+mod population;
+mod population_observer;
+mod population_report;
 mod probes;
 mod routes;
 mod sockets;
 mod tcp_application;
 mod tcp_report;
+mod transaction;
 
 use std::io;
 use std::ops::ControlFlow;
@@ -35,10 +40,11 @@ use crate::link::wire::TunWire;
 use crate::os::clock::{monotonic, since_1970, RunClock};
 use crate::os::namespace::Namespace;
 use crate::os::tun::Tun;
+use crate::run::access::AccessWire;
 use crate::run::captures::{CaptureFiles, Recorder};
 use crate::run::controls::Controls;
 use crate::run::error::failed;
-use crate::run::flows::impossible;
+use crate::run::flows::{impossible, Flows};
 use crate::run::hosts::{ends, settings, sysctls_of_nodes, Hosts};
 use crate::run::observers::RunObserver;
 use crate::run::routes::Routes;
@@ -76,7 +82,8 @@ pub fn run(
     driver.prepare(duration::least(run));
     let Hosts { namespaces, devices } = hosts;
     let log = if scenario.measure.events { Some(event_log::start(run, &namespaces)?) } else { None };
-    let (applications, observers) = flows::make(run, &namespaces, mtu, &controls).map_err(failed("making sockets"))?;
+    let Flows { applications, observers, users } =
+        flows::make(run, &namespaces, mtu, &controls).map_err(failed("making sockets"))?;
     // Time starts after everything is created.
     let (origin, since_1970) = (monotonic(), since_1970());
     let clock = RunClock { origin };
@@ -97,7 +104,8 @@ pub fn run(
                 })
             })
             .collect();
-        let mut wire = TunWire::new(devices, origin);
+        let nodes = scenario.links.chunks(2).flat_map(|pair| [pair[0].from, pair[0].to]).collect();
+        let mut wire = AccessWire::new(TunWire::new(devices, origin), users, nodes);
         let driven = match &mut recorder {
             Some(recorder) => driver.run(&mut wire, &mut ObserverPair(&mut watch, recorder)),
             None => driver.run(&mut wire, &mut watch),

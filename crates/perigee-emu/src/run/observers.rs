@@ -11,6 +11,7 @@ use perigee_units::Time;
 use crate::link::driver::{BufferedPacket, Observer};
 use crate::run::classifier::{Classified, Classifier, Content};
 use crate::run::connection::Connection;
+use crate::run::population_observer::PopulationObserver;
 use crate::run::probes::Probes;
 
 /// The observer of a run.
@@ -40,6 +41,7 @@ struct Flow<'a> {
 /// The observer of one flow.
 pub(crate) enum FlowObserver {
     Connection(Box<Connection>),
+    Population(Box<PopulationObserver>),
     Probes(Box<Probes>),
 }
 
@@ -82,10 +84,10 @@ impl<'a> RunObserver<'a> {
         self.tables
     }
 
-    /// The flow and content of a packet.
-    fn flow_of(&mut self, packet: &[u8]) -> Option<(&mut Flow<'a>, Content, bool)> {
-        let Classified { flow, is_forward, content } = self.classifier.classify(packet)?;
-        Some((&mut self.flows[flow], content, is_forward))
+    /// The flow of a packet, and what it is of that.
+    fn flow_of(&mut self, packet: &[u8]) -> Option<(&mut Flow<'a>, Classified)> {
+        let classified = self.classifier.classify(packet)?;
+        Some((&mut self.flows[classified.flow], classified))
     }
 
     fn sample(&mut self, now: Time) {
@@ -106,6 +108,7 @@ impl<'a> RunObserver<'a> {
         let share = |flow: &Flow<'_>| match &flow.observer {
             _ if flow.ended() => 1.0,
             FlowObserver::Connection(connection) => connection.share_done(now),
+            FlowObserver::Population(population) => population.share_done(now),
             FlowObserver::Probes(probes) => probes.share_done(now),
         };
         (self.flows.iter().map(share).sum::<f64>() / self.flows.len().max(1) as f64).clamp(0.0, 1.0)
@@ -118,12 +121,16 @@ impl Observer for RunObserver<'_> {
     }
 
     fn offered(&mut self, direction: usize, now: Time, packet: &[u8]) {
-        let Some((flow, content, forward)) = self.flow_of(packet) else { return };
+        let Some((flow, classified)) = self.flow_of(packet) else { return };
+        let Classified { content, is_forward: forward, place, .. } = classified;
         let path = if forward { &flow.spec.forward } else { &flow.spec.back };
         let first = path.first() == Some(&(direction as u32));
         match (&mut flow.observer, content) {
             (FlowObserver::Connection(connection), Content::Segment(segment)) if first => {
                 connection.offered(now, forward, &segment);
+            }
+            (FlowObserver::Population(population), Content::Segment(segment)) if first => {
+                population.offered(now, forward, place, &segment);
             }
             (FlowObserver::Probes(probes), Content::Probe(mark)) => probes.offered(now, forward && first, mark),
             _ => {}
@@ -131,20 +138,23 @@ impl Observer for RunObserver<'_> {
     }
 
     fn dropped(&mut self, _direction: usize, now: Time, packet: &[u8]) {
-        if let Some((Flow { observer: FlowObserver::Probes(probes), .. }, Content::Probe(mark), _)) =
-            self.flow_of(packet)
-        {
+        let Some((flow, Classified { content: Content::Probe(mark), .. })) = self.flow_of(packet) else { return };
+        if let FlowObserver::Probes(probes) = &mut flow.observer {
             probes.dropped(now, mark);
         }
     }
 
     fn released(&mut self, direction: usize, now: Time, packet: &[u8]) {
-        let Some((flow, content, forward)) = self.flow_of(packet) else { return };
+        let Some((flow, classified)) = self.flow_of(packet) else { return };
+        let Classified { content, is_forward: forward, place, .. } = classified;
         let path = if forward { &flow.spec.forward } else { &flow.spec.back };
         let last = path.last() == Some(&(direction as u32));
         match (&mut flow.observer, content) {
             (FlowObserver::Connection(connection), Content::Segment(segment)) if last => {
                 connection.released(now, forward, &segment);
+            }
+            (FlowObserver::Population(population), Content::Segment(segment)) if last => {
+                population.released(now, forward, place, &segment);
             }
             (FlowObserver::Probes(probes), Content::Probe(mark)) => {
                 probes.released(now, last && forward == probes.ends_forward(), mark, packet.len());
@@ -189,6 +199,7 @@ impl Flow<'_> {
     fn meter(&self) -> &Meter {
         match &self.observer {
             FlowObserver::Connection(connection) => &connection.meter,
+            FlowObserver::Population(population) => &population.meter,
             FlowObserver::Probes(probes) => probes.meter(),
         }
     }
@@ -201,6 +212,7 @@ impl Flow<'_> {
     fn step(&mut self, now: Time) -> Time {
         match &mut self.observer {
             FlowObserver::Connection(connection) if connection.meter.end().is_none() => connection.step(now),
+            FlowObserver::Population(population) if population.meter.end().is_none() => population.step(now),
             FlowObserver::Probes(probes) if probes.meter().end().is_none() => probes.step(now),
             _ => Time::MAX,
         }
@@ -209,6 +221,7 @@ impl Flow<'_> {
     fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow> {
         match &mut self.observer {
             FlowObserver::Connection(connection) => connection.series_row(now, id),
+            FlowObserver::Population(population) => population.series_row(now, id),
             FlowObserver::Probes(probes) => probes.series_row(now, id),
         }
     }
@@ -220,6 +233,7 @@ impl Flow<'_> {
         }
         match &mut self.observer {
             FlowObserver::Connection(connection) => connection.finish(now),
+            FlowObserver::Population(population) => population.cut_off(now),
             FlowObserver::Probes(probes) => probes.cut_off(now),
         }
     }
@@ -234,6 +248,7 @@ impl Flow<'_> {
         }
         match &self.observer {
             FlowObserver::Connection(connection) => connection.write(row, end, tables),
+            FlowObserver::Population(population) => population.write(row, end, tables),
             FlowObserver::Probes(probes) => probes.write(row, end, tables),
         }
     }

@@ -132,7 +132,7 @@ pub(crate) fn family(address: IpAddr) -> AddressFamily {
 }
 
 /// A socket of the calling thread's namespace, which does not block.
-fn tcp_socket(address: IpAddr, options: SocketOptions<'_>) -> io::Result<OwnedFd> {
+pub(crate) fn tcp_socket(address: IpAddr, options: SocketOptions<'_>) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family(address), SocketType::STREAM, flags, None)?;
     set_tcp_congestion(&socket, options.cc).map_err(|error| {

@@ -61,7 +61,7 @@ impl TcpReport {
 }
 
 /// The outcome of a flow with this error of a socket; `None`: the connection has not failed.
-fn outcome_of(error: &io::Error) -> Option<Outcome> {
+pub(crate) fn outcome_of(error: &io::Error) -> Option<Outcome> {
     match error.kind() {
         io::ErrorKind::TimedOut => Some(Outcome::TimedOut),
         io::ErrorKind::ConnectionRefused => Some(Outcome::Refused),

@@ -1,0 +1,28 @@
+//! What the sockets of a population report to its observer.
+
+use perigee_traffic::Visit;
+use perigee_units::Time;
+use perigee_wire::Tcp as Segment;
+
+/// A report; those of one connection come in their order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PopulationReport {
+    /// A connection is about to be opened.
+    Opened { at: Time, place: u32, visit: Visit },
+    /// A segment at the users' side of their access.
+    Segment { at: Time, segment: UserSegment },
+    /// A connection is closed at both ends, or has failed.
+    Ended { place: u32, has_failed: bool, timeouts: u32 },
+    /// Nobody comes any more; timeouts of the connections that were open.
+    Over { timeouts: u32 },
+}
+
+/// A segment of a user.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UserSegment {
+    /// The place of its connection.
+    pub(crate) place: u32,
+    /// Whether the user receives it, and has not sent it.
+    pub(crate) is_arriving: bool,
+    pub(crate) segment: Segment,
+}
