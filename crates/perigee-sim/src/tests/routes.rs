@@ -115,7 +115,7 @@ fn of_several_routes_the_last_that_holds_is_taken() {
 #[test]
 fn legs_of_a_split_flow_change_links_as_well() {
     let proxy = |node: &str, links: [&str; 3]| {
-        let sides: String = links.iter().map(|link| format!("[proxies.sides.{link}]\ncc = \"cubic\"\n")).collect();
+        let sides = links.map(|link| format!("[proxies.sides.{link}]\ncc = \"cubic\"\n")).concat();
         format!("[[proxies]]\nname = \"{node}\"\nnode = \"{node}\"\nflows = [\"f\"]\n{sides}")
     };
     let flow = "[[flows]]\nname = \"f\"\nfrom = \"server\"\nto = \"client\"\nsize = \"40 MB\"\n";
