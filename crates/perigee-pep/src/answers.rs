@@ -66,7 +66,13 @@ pub(crate) fn serve_metrics(listener: &TcpListener, metrics: impl Fn() -> String
         let _ = socket.set_read_timeout(Some(PATIENCE));
         let _ = socket.set_write_timeout(Some(PATIENCE));
         let mut request = [0; 4096];
-        let Ok(length) = socket.read(&mut request) else { continue };
+        let received = loop {
+            match socket.read(&mut request) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => break done,
+            }
+        };
+        let Ok(length) = received else { continue };
         let (status, body) = if request[..length].starts_with(b"GET /metrics ") {
             ("200 OK", metrics())
         } else {

@@ -236,9 +236,13 @@ impl Service {
             interception.update(&config, transparent).map_err(ServiceError::system("interception"))?;
         }
         self.shared.allow(connections(&config));
+        let (done, answers) = channel();
         for (worker, listeners) in self.workers.iter().zip(added) {
-            worker.tell(Command::Configure(config.clone(), listeners));
+            worker.tell(Command::Configure(config.clone(), listeners, done.clone()));
         }
+        drop(done);
+        // One answer of each worker; it ends early if one has failed, which the next look at the threads reports.
+        answers.into_iter().take(self.workers.len()).for_each(drop);
         let kept = lock_names(&config);
         self.locks.retain(|name, _| kept.contains(name));
         self.config = config;

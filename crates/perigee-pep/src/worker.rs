@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::sync::Arc;
 
 use perigee_units::Time;
@@ -26,8 +26,9 @@ use crate::sys;
 /// What the service tells a worker.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// A new configuration, with the listening sockets that it adds; those of other addresses are closed.
-    Configure(Arc<Config>, Vec<Listener>),
+    /// A new configuration, with the listening sockets that it adds; those of other addresses are closed. The worker answers
+    /// when the next connection that it accepts is served by it.
+    Configure(Arc<Config>, Vec<Listener>, Sender<()>),
     /// Accepts what waits, closes the listening sockets, and ends after the last connection.
     Drain,
     /// Resets all connections and ends.
@@ -379,7 +380,11 @@ impl Worker {
     fn obey(&mut self) -> io::Result<bool> {
         loop {
             match self.commands.try_recv() {
-                Ok(Command::Configure(config, added)) => self.configure(config, added)?,
+                Ok(Command::Configure(config, added, done)) => {
+                    self.configure(config, added)?;
+                    // Nobody waits once the service ends.
+                    let _ = done.send(());
+                }
                 Ok(Command::Drain) => self.drain()?,
                 Ok(Command::Abort) => {
                     for key in self.connections.keys() {

@@ -159,8 +159,8 @@ impl World {
         });
         let service = Service { child, log, reader: Some(reader) };
         let mut message = [0; 64];
-        let length =
-            manager.recv(&mut message).unwrap_or_else(|error| panic!("not ready: {error}: {:?}", service.log()));
+        let received = retried(|| manager.recv(&mut message));
+        let length = received.unwrap_or_else(|error| panic!("not ready: {error}: {:?}", service.log()));
         assert_eq!(&message[..length], b"READY=1");
         service
     }
@@ -217,6 +217,16 @@ impl Drop for Service {
     }
 }
 
+/// An operation that the kernel may interrupt: one with a time-out is not restarted after the machine was suspended.
+pub(crate) fn retried<T>(mut operation: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+    loop {
+        match operation() {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
 /// A socket whose operations fail instead of waiting for ever.
 pub(crate) fn patient(socket: TcpStream) -> TcpStream {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -226,7 +236,7 @@ pub(crate) fn patient(socket: TcpStream) -> TcpStream {
 
 /// The next connection.
 pub(crate) fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    let (socket, peer) = listener.accept().unwrap();
+    let (socket, peer) = retried(|| listener.accept()).unwrap();
     (patient(socket), peer)
 }
 
