@@ -113,7 +113,13 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "table.value": lambda: key_table(keys.VALUE),
         "ordering": lambda: key_table(keys.ORDERING),
     },
-    "metrics.md": {"columns": column_table, "ratios": ratio_table, "voice": lambda: source_table("voice")},
+    "metrics.md": {
+        "columns": column_table,
+        "ratios": ratio_table,
+        "voice": lambda: source_table("voice"),
+        "videos": lambda: source_table("videos"),
+        "calls": lambda: source_table("calls"),
+    },
 }
 """The tables of each page, by the names that the page has for them."""
 

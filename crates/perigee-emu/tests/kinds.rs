@@ -145,6 +145,44 @@ fn nothing_but_a_studys_own_packets_crosses_its_links() {
     }
 }
 
+/// A video whose bit rate no moment decides, and a call.
+const MEDIA: &str = r#"
+[[flows]]
+name = "video"
+kind = "video"
+from = "server"
+to = "client"
+duration = "4 s"
+segment = "1 s"
+buffer = "2 s"
+ladder = ["1 Mbit/s"]
+[[flows]]
+name = "call"
+kind = "call"
+from = "client"
+to = "server"
+rate = "960 kbit/s"
+duration = "2 s"
+"#;
+
+#[test]
+fn videos_and_calls_are_carried_as_in_the_simulator() {
+    compare(&plan(&format!("{NETWORK}{MEDIA}")), |sim, emu| {
+        assert!(emu.flows.completed.iter().all(|done| *done), "{:?}", emu.flows.outcome);
+        assert_eq!((&emu.flows.kind, &emu.flows.received_bytes), (&sim.flows.kind, &sim.flows.received_bytes));
+        assert_eq!(emu.exchanges.response_bytes, sim.exchanges.response_bytes);
+        let rates = |tables: &Tables| (tables.videos.segments[0], tables.videos.bitrate_mbps[0]);
+        assert_eq!((rates(emu), rates(sim)), ((4, Some(1.0)), (4, Some(1.0))));
+        assert_eq!((emu.calls.frames[0], emu.calls.whole_frames[0]), (sim.calls.frames[0], 60));
+        let seen = |tables: &Tables| (tables.videos.stalls[0], tables.calls.on_time_frames[0], tables.calls.freezes[0]);
+        assert_eq!((seen(emu), seen(sim)), ((0, 60, 0), (0, 60, 0)));
+        let startup = |tables: &Tables| tables.videos.startup_delay_s[0].expect("a picture");
+        assert_eq!(within("startup", 0.05, startup(sim), startup(emu)), None);
+        let delay = |tables: &Tables| tables.calls.delay_mean_ms[0].expect("frames");
+        assert_eq!(within("delay of frames", 0.05, delay(sim), delay(emu)), None);
+    });
+}
+
 #[test]
 fn datagrams_beyond_the_rate_are_dropped_by_the_queue_and_counted() {
     let flood = NETWORK.replace("10 MB", "50 kB")

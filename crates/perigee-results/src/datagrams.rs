@@ -1,8 +1,9 @@
-//! Measures a flow of datagrams: one-way delays and jitter of a stream, what a listener hears of voice, or the round trips of those
-//! that are answered, one by one.
+//! Measures a flow of datagrams: one-way delays and jitter of a stream, what a listener hears of voice, what a viewer sees of a
+//! call, or the round trips of those that are answered, one by one.
 
 use perigee_units::{Bytes, Time};
 
+use crate::call::{CallMeter, Frames};
 use crate::exchanges::ExchangeLog;
 use crate::meter::{FlowId, Meter, SenderCounts, SenderState};
 use crate::voice::{Talk, VoiceMeter};
@@ -25,6 +26,8 @@ pub enum Measured {
     Stream,
     /// Those of speech, and how it sounds.
     Voice(Talk),
+    /// Those of a video call, and what is seen of its frames.
+    Call(Frames),
     /// The round trips of packets that the far node answers.
     Answered,
 }
@@ -32,6 +35,7 @@ pub enum Measured {
 enum Kind {
     Stream(Delays),
     Voice(Delays, Box<VoiceMeter>),
+    Call(Delays, Box<CallMeter>),
     Answered(ExchangeLog),
 }
 
@@ -51,6 +55,7 @@ impl DatagramMeter {
         let kind = match measured {
             Measured::Stream => Kind::Stream(Delays::default()),
             Measured::Voice(talk) => Kind::Voice(Delays::default(), Box::new(VoiceMeter::new(start, talk))),
+            Measured::Call(frames) => Kind::Call(Delays::default(), Box::new(CallMeter::new(frames))),
             Measured::Answered => Kind::Answered(ExchangeLog::default()),
         };
         Self { meter, kind, sent: 0, arrived: 0 }
@@ -68,12 +73,13 @@ impl DatagramMeter {
 
     /// Counts the next datagram, which was due at `at`. One that is answered begins an exchange then.
     pub fn send(&mut self, at: Time, packet: Bytes) {
-        self.sent += 1;
         match &mut self.kind {
             Kind::Stream(_) => {}
             Kind::Voice(_, voice) => voice.send(at),
+            Kind::Call(_, call) => call.send(self.sent),
             Kind::Answered(answers) => answers.begin(at, packet.as_u64(), packet.as_u64()),
         }
+        self.sent += 1;
     }
 
     /// Counts the arrival of datagram `number` or of the answer to it, `delay` after it was sent, with so much payload.
@@ -83,6 +89,10 @@ impl DatagramMeter {
             Kind::Voice(delays, voice) => {
                 delays.add(delay);
                 voice.deliver(now, number, delay);
+            }
+            Kind::Call(delays, call) => {
+                delays.add(delay);
+                call.deliver(number, delay);
             }
             Kind::Answered(answers) => {
                 self.meter.round_trip(delay);
@@ -123,6 +133,10 @@ impl DatagramMeter {
             Kind::Voice(delays, voice) => {
                 delays.fill(&mut row);
                 voice.write(FlowId::of(&row), tables);
+            }
+            Kind::Call(delays, call) => {
+                delays.fill(&mut row);
+                call.write(FlowId::of(&row), tables);
             }
             Kind::Answered(answers) => {
                 answers.write(FlowId::of(&row), &mut tables.exchanges);

@@ -47,6 +47,11 @@ impl ExchangeLog {
         self.0.last().is_some_and(|exchange| exchange.duration.is_none())
     }
 
+    /// When the exchanges that are complete were complete, in their order, up to the first one that is not.
+    pub fn completions(&self) -> impl Iterator<Item = Time> + '_ {
+        self.0.iter().map_while(|exchange| exchange.duration.map(|duration| exchange.start + duration))
+    }
+
     /// Adds a row for each.
     pub fn write(&self, id: FlowId<'_>, table: &mut Exchanges) {
         for (number, exchange) in (0..).zip(&self.0) {

@@ -6,6 +6,7 @@
 //! packets nor links nor congestion controls.
 
 mod arrow;
+mod call;
 mod datagrams;
 mod e_model;
 mod exchanges;
@@ -22,6 +23,7 @@ mod tables;
 mod voice;
 
 pub use arrow::{columns, ArrowColumn, Buffers};
+pub use call::{CallMeter, Frames};
 pub use datagrams::{DatagramMeter, Measured};
 pub use e_model::{opinion, rating, Codec};
 pub use exchanges::ExchangeLog;
@@ -35,8 +37,9 @@ pub use responses::{Classes, ResponseLog, Transaction, SAMPLE};
 pub use room::RowBytes;
 pub use table::{CellType, Column, Name, Table, Values, TABLES_VERSION};
 pub use tables::{
-    CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow, Flows, GapRow, Gaps,
-    LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, Proxies, ProxyRow, ReleaseRow, Releases, ResponseRow,
-    Responses, Rtt, RttRow, SegmentRow, Segments, Series, SeriesRow, Tables, Voice, VoiceRow,
+    CallRow, Calls, CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow,
+    Flows, GapRow, Gaps, LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, Proxies, ProxyRow, ReleaseRow,
+    Releases, ResponseRow, Responses, Rtt, RttRow, SegmentRow, Segments, Series, SeriesRow, Tables, VideoRow, Videos,
+    Voice, VoiceRow,
 };
 pub use voice::{Talk, VoiceMeter};

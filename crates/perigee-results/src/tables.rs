@@ -69,7 +69,7 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     point: Name, "", "What varied, and its values here: a JSON object.";
     flow: Name, "", "Name of the flow.";
     leg: Option<u32>, "", "Number of the leg, from 1 in the direction of the data, of a flow that proxies split; empty for the flow itself, from end to end.";
-    kind: Name, "", "Kind of the flow: `bulk`, `request`, `transactions`, `web`, `udp`, `voice` or `ping`.";
+    kind: Name, "", "Kind of the flow: `bulk`, `request`, `transactions`, `web`, `video`, `udp`, `voice`, `call` or `ping`.";
     from_node: Name, "", "Node that sends the data.";
     to_node: Name, "", "Node that receives the data.";
     cc: Name, "", "Congestion control; empty for a flow without TCP.";
@@ -103,9 +103,9 @@ table!(Flows, FlowRow, "flows", "A row per flow per run." {
     steady_s: Option<f64>, "s", "Length of the steady phase; empty where the flow never got there.";
     steady_sent_packets: Option<u64>, "packets", "Data packets sent in the steady phase.";
     steady_retransmitted_packets: Option<u64>, "packets", "Data packets sent again in the steady phase.";
-    lost_packets: Option<u64>, "packets", "UDP, voice and ping: packets (or answers) that never came; empty for TCP.";
-    delay_mean_ms: Option<f64>, "ms", "UDP and voice: mean one-way delay; empty otherwise.";
-    jitter_ms: Option<f64>, "ms", "UDP and voice: mean difference of the delays of successive packets (RFC 3550, 6.4.1, without its smoothing); empty otherwise.";
+    lost_packets: Option<u64>, "packets", "UDP, voice, calls and ping: packets (or answers) that never came; empty for TCP.";
+    delay_mean_ms: Option<f64>, "ms", "UDP, voice and calls: mean one-way delay; empty otherwise.";
+    jitter_ms: Option<f64>, "ms", "UDP, voice and calls: mean difference of the delays of successive packets (RFC 3550, 6.4.1, without its smoothing); empty otherwise.";
 });
 
 table!(Series, SeriesRow, "series", "A row per flow per `measure.series` interval: what happened in it, and the sender's state at its end." {
@@ -209,6 +209,34 @@ table!(Voice, VoiceRow, "voice", "A row per `voice` flow: what its listener hear
     mouth_to_ear_ms: Option<f64>, "ms", "Mean delay from mouth to ear: packetization, network and playout buffer.";
     r_factor: Option<f64>, "", "Rating R of the E-model (ITU-T G.107), 0 to 93.2; empty where no packet came.";
     mos: Option<f64>, "", "Mean opinion score of that rating, 1 to 4.5.";
+});
+
+table!(Videos, VideoRow, "videos", "A row per `video` flow: what its viewer saw." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    segments: u64, "", "Segments that arrived whole.";
+    startup_delay_s: Option<f64>, "s", "From the beginning of the flow to the first picture, the handshake included; empty where playback never began.";
+    stalls: u32, "", "Times that the buffer was empty and playback stopped.";
+    stalled_s: f64, "s", "Length of the stalls together; the delay at the beginning is none.";
+    stalled_percent: Option<f64>, "%", "Stalls over stalls and the video that arrived; empty where no segment did.";
+    bitrate_mbps: Option<f64>, "Mbit/s", "Mean bit rate of the segments that arrived, by their length in time.";
+    switches: u32, "", "Segments of another bit rate than the one before them.";
+});
+
+table!(Calls, CallRow, "calls", "A row per `call` flow: the frames that were seen in time, without the flow's `warmup`." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    frames: u64, "", "Frames sent.";
+    whole_frames: u64, "", "Frames of which each packet arrived, in time or not.";
+    on_time_frames: u64, "", "Frames of which each packet arrived within the `deadline`.";
+    on_time_percent: Option<f64>, "%", "Share of the frames that arrived whole within the deadline; empty where none was sent.";
+    delay_mean_ms: Option<f64>, "ms", "Mean time from sending a frame to the arrival of its last packet, of the frames that arrived whole; empty without one.";
+    delay_max_ms: Option<f64>, "ms", "Longest such time.";
+    jitter_mean_ms: Option<f64>, "ms", "Interarrival jitter of RFC 3550, 6.4.1, of whole frames: mean of the estimate over their arrivals; empty below two.";
+    jitter_max_ms: Option<f64>, "ms", "Largest value of that estimate.";
+    freezes: u32, "", "Times that the picture stood still: between two frames that were seen lay three intervals of frames or more, and no less than one interval and 150 ms.";
+    frozen_s: f64, "s", "Length of the freezes together, from one frame that was seen to the next.";
+    frozen_percent: Option<f64>, "%", "Freezes over the length of the call; empty where no frame was sent.";
 });
 
 table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.events` asks for it: a row per segment sent, acknowledgement and timeout." {
@@ -325,6 +353,10 @@ pub struct Tables {
     pub responses: Responses,
     /// What listeners heard.
     pub voice: Voice,
+    /// What viewers of videos saw.
+    pub videos: Videos,
+    /// What the ends of video calls saw.
+    pub calls: Calls,
     /// The TCP log.
     pub events: Events,
     /// Lateness of the emulator's releases.
@@ -338,9 +370,9 @@ impl Tables {
     ///
     /// ```
     /// let names: Vec<_> = perigee_results::Tables::default().all().map(|table| table.name()).into();
-    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "responses", "voice", "events", "releases", "gaps"]);
+    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "responses", "voice", "videos", "calls", "events", "releases", "gaps"]);
     /// ```
-    pub fn all(&self) -> [&dyn Table; 12] {
+    pub fn all(&self) -> [&dyn Table; 14] {
         let Self {
             flows,
             series,
@@ -351,11 +383,16 @@ impl Tables {
             exchanges,
             responses,
             voice,
+            videos,
+            calls,
             events,
             releases,
             gaps,
         } = self;
-        [flows, series, links, proxies, rtt, milestones, exchanges, responses, voice, events, releases, gaps]
+        [
+            flows, series, links, proxies, rtt, milestones, exchanges, responses, voice, videos, calls, events,
+            releases, gaps,
+        ]
     }
 }
 

@@ -52,7 +52,7 @@ struct Spurt {
 
 /// The interarrival jitter, ns.
 #[derive(Clone, Copy, Debug, Default)]
-struct Jitter {
+pub(crate) struct Jitter {
     before: Option<Time>,
     estimate_ns: f64,
     sum_ns: f64,
@@ -139,7 +139,7 @@ impl VoiceMeter {
             delay_mean_ms: self.mean_ms(self.delay_sum_ns),
             delay_max_ms: (self.arrived > 0).then(|| self.delay_max.as_millis_f64()),
             jitter_mean_ms: self.jitter.mean_ms(),
-            jitter_max_ms: (self.jitter.count > 0).then_some(self.jitter.max_ns / 1e6),
+            jitter_max_ms: self.jitter.max_ms(),
             mouth_to_ear_ms: self.mouth_to_ear_ms(),
             r_factor: rating,
             mos: rating.map(opinion),
@@ -157,7 +157,7 @@ impl Spurt {
 
 impl Jitter {
     /// J(i) = J(i-1) + (|D(i-1, i)| - J(i-1)) / 16
-    fn add(&mut self, delay: Time) {
+    pub(crate) fn add(&mut self, delay: Time) {
         let Some(before) = self.before.replace(delay) else { return };
         let difference = delay.as_nanos().abs_diff(before.as_nanos()) as f64;
         self.estimate_ns += (difference - self.estimate_ns) / 16.0;
@@ -167,8 +167,13 @@ impl Jitter {
     }
 
     /// Mean of the estimates; `None` below two packets.
-    fn mean_ms(&self) -> Option<f64> {
+    pub(crate) fn mean_ms(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns / self.count as f64 / 1e6)
+    }
+
+    /// Largest estimate; `None` below two packets.
+    pub(crate) fn max_ms(&self) -> Option<f64> {
+        (self.count > 0).then_some(self.max_ns / 1e6)
     }
 }
 

@@ -323,7 +323,7 @@ impl TcpFlow {
         row.rto_count = (!is_split).then_some(timeouts);
         row.handshake_ms = self.established.map(|at| (at - self.meter.start()).as_millis_f64());
         let id = FlowId::of(&row);
-        self.script.write_exchanges(id, &mut tables.exchanges);
+        self.script.write(id, self.meter.end().unwrap_or(stop), tables);
         let leg = is_split.then_some(1);
         for event in self.connection.log.take().map_or_else(Vec::new, |log| log.into_rows()) {
             tables.events.push(EventRow { run: id.run, flow: id.flow.clone(), leg, ..event });

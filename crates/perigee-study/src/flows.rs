@@ -3,12 +3,14 @@
 use crate::strict::StrictError;
 use perigee_results::{Amount, Talk};
 use perigee_traffic::{
-    Access, App, Bulk, Constant, Datagrams, Ping, Population, Requests, Transactions, Visitors, Voice, Web,
+    Access, Adaptation, App, Bulk, Call, Constant, Datagrams, Ping, Population, Requests, Transactions, Video,
+    Visitors, Voice, Web,
 };
 use perigee_units::{Bytes, Time};
-use perigee_wire::IpVersion;
 
 use crate::hosts::TCP;
+use crate::media::{call, video};
+use crate::packets::{fits, packet, Packets};
 use crate::reader::Reader;
 use crate::section::{key, required, Key, Kind, Section, DAYS_30, LARGEST};
 
@@ -23,7 +25,7 @@ pub(crate) static FLOW: Section = Section {
             "kind",
             Kind::Word(KINDS),
             "bulk",
-            "`bulk`: one transfer over TCP. `request`: requests and responses in turn over one TCP connection. `transactions`: one request and one response at each `interval`, on a TCP connection of its own. `web`: users of the web, each with such a connection, at random. `udp`: packets at a constant rate. `voice`: packets of speech, in talk spurts. `ping`: packets that are answered.",
+            "`bulk`: one transfer over TCP. `request`: requests and responses in turn over one TCP connection. `transactions`: one request and one response at each `interval`, on a TCP connection of its own. `web`: users of the web, each with such a connection, at random. `video`: adaptive video, segment by segment over one TCP connection. `udp`: packets at a constant rate. `voice`: packets of speech, in talk spurts. `call`: the frames of a video call. `ping`: packets that are answered.",
         ),
         key("start", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "When it begins."),
         key("start_jitter", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "Largest random delay of the beginning, uniform, drawn per flow and round."),
@@ -34,22 +36,29 @@ pub(crate) static FLOW: Section = Section {
         key("tcp", Kind::Table(&TCP), "", "TCP settings of both ends of this flow, over those of `[hosts]`.").of(TCP_KINDS),
         key("opened_by", Kind::Word(OPENERS), "receiver", "The end that opens the connection: `receiver`, as a client that downloads; `sender`, as one that uploads. The first round trip that the sender measures, and with it its first window, may depend on it.").of(&[Bulk::NAME]),
         key("size", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "How much to send; or `duration`.").of(&[Bulk::NAME]),
-        key("duration", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "", "How long to send; of `bulk`, this or `size`.").of(&[Bulk::NAME, Transactions::NAME, Web::NAME, Constant::NAME, Voice::NAME]),
-        key("request", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a request.").of(&[Requests::NAME, Transactions::NAME]),
+        key("duration", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "", "How long to send; of `bulk`, this or `size`; of `video` its length.").of(&[Bulk::NAME, Transactions::NAME, Web::NAME, Video::NAME, Constant::NAME, Voice::NAME, Call::NAME]),
+        key("request", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a request; of `video` by default 400 B.").of(&[Requests::NAME, Transactions::NAME, Video::NAME]),
         key("responses", Kind::Sizes, "", "Sizes of the responses, in turn.").of(&[Transactions::NAME]),
         key("connections_per_s", Kind::Number { min: 0.01, max: 100_000.0 }, "", "New connections per second, in the mean.").of(&[Web::NAME]),
         key("access_least", Kind::Time { min: Time::ZERO, max: MINUTE }, "0 s", "Shortest one-way delay between a user and the node `to`.").of(POPULATIONS),
         key("access_most", Kind::Time { min: Time::ZERO, max: MINUTE }, "", "Longest such delay: each connection has one at random between the two, uniform, of 16 levels. By default all have `access_least`.").of(POPULATIONS),
         key("response", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a response.").of(&[Requests::NAME]),
         key("think", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "From the end of a response to the next request.").of(&[Requests::NAME]),
-        key("rate", Kind::Rate, "", "Rate of the IP packets.").of(&[Constant::NAME]),
-        key("packet", Kind::Size { min: Bytes::new(28), max: Bytes::new(65_535) }, "", "Size of an IP packet (headers take 28 B, with `ip = \"v6\"` 48 B); of `voice` by default 218 B.").of(&[Constant::NAME, Ping::NAME, Voice::NAME]),
+        key("ladder", Kind::Rates, "", "Bit rates at which the video is encoded, the lowest first. By default the ten of Netflix before 2015, 235 kbit/s to 5.8 Mbit/s (see the model).").of(&[Video::NAME]),
+        key("algorithm", Kind::Word(Adaptation::WORDS), "bola", "What chooses the bit rate of the next segment: `bola`, by what is in the buffer; `rate`, by the rates of the latest downloads.").of(&[Video::NAME]),
+        key("segment", Kind::Time { min: Time::from_millis(100), max: Time::from_secs(30) }, "4 s", "Length of a segment of the video; the last one may be shorter.").of(&[Video::NAME]),
+        key("buffer", Kind::Time { min: Time::from_millis(200), max: DAYS_30 }, "60 s", "How much video the playout buffer holds; two segments or more.").of(&[Video::NAME]),
+        key("startup", Kind::Time { min: Time::ZERO, max: MINUTE }, "0 s", "How much is in the buffer before playback begins, and before it resumes after a stall; one segment at the least.").of(&[Video::NAME]),
+        key("rate", Kind::Rate, "", "Rate of the IP packets.").of(&[Constant::NAME, Call::NAME]),
+        key("frames_per_s", Kind::Integer { min: 1, max: 240 }, "30", "Frames per second, of one size.").of(&[Call::NAME]),
+        key("deadline", Kind::Time { min: Time::from_millis(1), max: MINUTE }, "150 ms", "How long after it was sent a frame may arrive whole and still be seen.").of(&[Call::NAME]),
+        key("packet", Kind::Size { min: Bytes::new(28), max: Bytes::new(65_535) }, "", "Size of an IP packet (headers take 28 B, with `ip = \"v6\"` 48 B); of `voice` by default 218 B; of `call` its largest, by default 1200 B.").of(&[Constant::NAME, Ping::NAME, Voice::NAME, Call::NAME]),
         key("interval", Kind::Time { min: Time::from_micros(1), max: DAYS_30 }, "", "Between two pings or transactions; between two packets of a talk spurt, by default 20 ms.").of(&[Transactions::NAME, Ping::NAME, Voice::NAME]),
         key("on", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "400 ms", "Mean length of a talk spurt; exponential.").of(&[Voice::NAME]),
         key("off", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "600 ms", "Mean length of the silence after a talk spurt; exponential. Zero: the speaker never pauses.").of(&[Voice::NAME]),
         key("playout", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "60 ms", "How long the playout buffer holds the first packet of a talk spurt; packets that come too late for it are not played.").of(&[Voice::NAME]),
         key("concealment", Kind::Bool, "true", "Whether the receiver conceals losses (G.711, Appendix I); the E-model counts them less then.").of(&[Voice::NAME]),
-        key("warmup", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "What is sent, or opened, in so long a time from the beginning of the flow is left out of the tables `voice` and `responses`.").of(&[Transactions::NAME, Web::NAME, Voice::NAME]),
+        key("warmup", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "What is sent, or opened, in so long a time from the beginning of the flow is left out of the tables `voice`, `calls` and `responses`.").of(&[Transactions::NAME, Web::NAME, Voice::NAME, Call::NAME]),
         key("repeat", Kind::Integer { min: 1, max: MAX_EXCHANGES }, "", "How many requests or pings.").of(&[Requests::NAME, Ping::NAME]),
     ],
 };
@@ -62,15 +71,6 @@ pub(crate) enum Workload {
     Population(Population),
     /// Without one.
     Datagrams(Datagrams),
-}
-
-/// The packets of a flow, as far as its name, its version of IP and its links decide.
-#[derive(Clone, Copy)]
-pub(crate) struct Packets<'a> {
-    pub(crate) flow: &'a str,
-    pub(crate) ip: IpVersion,
-    /// Largest packet of the links on both ways; `None`: as large as any.
-    pub(crate) path_mtu: Option<u16>,
 }
 
 /// Reads what a flow carries, by its kind. A key that its kind does not have is an error.
@@ -107,6 +107,8 @@ pub(crate) fn workload(table: &Reader<'_>, packets: Packets<'_>) -> Result<Workl
             Workload::Datagrams(Datagrams::Ping(Ping { interval, packet: packet(table, packets)?, count }))
         }
         Voice::NAME => Workload::Datagrams(Datagrams::Voice(voice(table, packets)?)),
+        Video::NAME => Workload::App(App::Video(video(table, flow)?)),
+        Call::NAME => Workload::Datagrams(Datagrams::Call(call(table, packets)?)),
         // The reader has refused every word but the kinds.
         _ => Workload::App(App::Bulk(Bulk { amount: amount(table, flow)? })),
     })
@@ -150,26 +152,6 @@ fn voice(table: &Reader<'_>, packets: Packets<'_>) -> Result<Voice, StrictError>
     })
 }
 
-/// The size of packets of one size: they have room for their headers, and fit on their links.
-fn packet(table: &Reader<'_>, packets: Packets<'_>) -> Result<Bytes, StrictError> {
-    let (packet, least) = (table.get::<Bytes>("packet")?, u64::from(packets.ip.header_bytes()) + 8);
-    if packet.as_u64() < least {
-        let message = format!("flow `{}`: packets of {packet} have no room for the headers of `v6`", packets.flow);
-        return Err(table.error("packet", message, format!("give them {least} B or more")));
-    }
-    fits(table, packet, packets)
-}
-
-/// Refuses packets that do not fit on a link on their way.
-fn fits(table: &Reader<'_>, packet: Bytes, packets: Packets<'_>) -> Result<Bytes, StrictError> {
-    let Packets { flow, path_mtu, .. } = packets;
-    if let Some(mtu) = path_mtu.filter(|mtu| packet.as_u64() > u64::from(*mtu)) {
-        let message = format!("flow `{flow}`: packets of {packet} do not fit on a link on their way");
-        return Err(table.error("packet", message, format!("give them {mtu} B or less, or raise the link's `mtu`")));
-    }
-    Ok(packet)
-}
-
 fn amount(table: &Reader<'_>, flow: &str) -> Result<Amount, StrictError> {
     match (table.table.get("size")?, table.table.get("duration")?) {
         (Some(size), None) => Ok(Amount::Size(size)),
@@ -186,10 +168,19 @@ fn amount(table: &Reader<'_>, flow: &str) -> Result<Amount, StrictError> {
 }
 
 /// The kinds of flows.
-pub(crate) const KINDS: &[&str] =
-    &[Bulk::NAME, Requests::NAME, Transactions::NAME, Web::NAME, Constant::NAME, Voice::NAME, Ping::NAME];
+pub(crate) const KINDS: &[&str] = &[
+    Bulk::NAME,
+    Requests::NAME,
+    Transactions::NAME,
+    Web::NAME,
+    Video::NAME,
+    Constant::NAME,
+    Voice::NAME,
+    Call::NAME,
+    Ping::NAME,
+];
 /// Those that run over TCP.
-const TCP_KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Transactions::NAME, Web::NAME];
+const TCP_KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Transactions::NAME, Web::NAME, Video::NAME];
 /// Those with a connection for each user.
 const POPULATIONS: &[&str] = &[Transactions::NAME, Web::NAME];
 /// Longest access delay.

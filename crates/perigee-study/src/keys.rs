@@ -219,6 +219,7 @@ mod tests {
             Kind::Sizes => "[\"5 kB\"]".into(),
             Kind::ThreeSizes => "[\"5 kB\", \"6 kB\", \"7 kB\"]".into(),
             Kind::Rate => "3 Mbit/s".into(),
+            Kind::Rates => "[\"1 Mbit/s\", \"3 Mbit/s\"]".into(),
             Kind::ShareOrOff => "17 %".into(),
             Kind::SizeOrTimeOrOff => "17 s".into(),
             Kind::Nodes => "[\"a\"]".into(),
@@ -239,7 +240,9 @@ mod tests {
             ("transactions", "interval = \"1 s\"\nrequest = \"2 B\"\nresponses = [\"2 B\"]\nduration = \"1 s\""),
             ("web", "connections_per_s = 3\nduration = \"1 s\""),
             ("udp", "rate = \"1 Mbit/s\"\npacket = \"99 B\"\nduration = \"1 s\""),
+            ("video", "duration = \"1 min\""),
             ("voice", "duration = \"1 s\""),
+            ("call", "rate = \"1 Mbit/s\"\nduration = \"1 s\""),
             ("ping", "interval = \"1 s\"\npacket = \"99 B\"\nrepeat = 2"),
         ];
         text.extend(flows.map(|(kind, keys)| {

@@ -9,11 +9,12 @@ use perigee_units::{encode_struct, Bytes, Encode, Time};
 use perigee_wire::IpVersion;
 
 use crate::ends::{apply_tcp, congestion_control};
-use crate::flows::{workload, Packets, Workload, FLOW, MAX_FLOWS};
+use crate::flows::{workload, Workload, FLOW, MAX_FLOWS};
 use crate::hosts::TCP;
 use crate::keys::{LINK, MEASURE, MILESTONES, REDUCED, STUDY};
 use crate::nodes::Nodes;
 use crate::outside::Outside;
+use crate::packets::Packets;
 use crate::proxies;
 use crate::reader::{items_of, tables, text_of, unique, Reader};
 use crate::reroute::Reroute;

@@ -136,6 +136,7 @@ pub(crate) fn check(node: &Node, what: &str, kind: Kind) -> Result<(), StrictErr
         Kind::Sizes => sizes(node, what),
         Kind::ThreeSizes => three_sizes(node, what),
         Kind::Rate => above_zero(node, what, Rate::read(node, what)? > Rate::ZERO),
+        Kind::Rates => rates(node, what),
         Kind::RateFrom(min) => {
             let rate = Rate::read(node, what)?;
             if rate >= min {
@@ -252,6 +253,17 @@ fn sizes(node: &Node, what: &str) -> Result<(), StrictError> {
     sizes.into_iter().try_for_each(|size| within(node, what, size, Bytes::new(1), LARGEST))
 }
 
+fn rates(node: &Node, what: &str) -> Result<(), StrictError> {
+    let rates = Vec::<Rate>::read(node, what)?;
+    let finite = |rate: &Rate| (Rate::ZERO..Rate::UNLIMITED).contains(rate) && *rate > Rate::ZERO;
+    if (1..=MOST_RATES).contains(&rates.len()) && rates.iter().all(finite) && rates.is_sorted_by(|a, b| a < b) {
+        return Ok(());
+    }
+    let message = format!("`{what}` is not a list of rates that rise");
+    let fix = format!("write 1 to {MOST_RATES} rates, the lowest first: [\"1 Mbit/s\", \"3 Mbit/s\"]");
+    Err(StrictError::new(&node.origin, message, fix))
+}
+
 fn three_sizes(node: &Node, what: &str) -> Result<(), StrictError> {
     let sizes = Vec::<Bytes>::read(node, what)?;
     let most = Bytes::new(1 << 40);
@@ -306,6 +318,8 @@ pub(crate) fn unique(table: &Reader<'_>, names: &mut BTreeSet<String>) -> Result
     Err(table.error("name", message, "rename one of them"))
 }
 
+/// Most rates of a list.
+pub(crate) const MOST_RATES: usize = 64;
 /// Longest name of anything.
 const LONGEST_NAME: usize = 64;
 /// Times that may be so long are as often in seconds as in milliseconds.

@@ -7,6 +7,7 @@
 use perigee_results::{
     Amount, Classes, Events, Exchanges, Flows, Links, Measure, Milestones, Proxies, Responses, RowBytes, Series, Table,
 };
+use perigee_traffic::Video;
 use perigee_units::Time;
 
 use crate::run::{FlowSpec, Scenario, Traffic};
@@ -92,6 +93,8 @@ impl Scenario {
 /// How long a flow lasts at the most.
 fn span(flow: &FlowSpec, limit: Time) -> Time {
     match flow.traffic.amount() {
+        // A video that stalls takes as long as it takes.
+        Amount::Duration(_) if flow.traffic.kind() == Video::NAME => limit,
         Amount::Duration(length) => (length * 2 + LAST_PACKETS).min(limit),
         Amount::Size(_) => limit,
     }

@@ -15,6 +15,7 @@ use crate::keys::{EXPERIMENT, LINK, LIVE, MEASURE, MILESTONES, REDUCED, ROUTE, S
 use crate::links::direction::{forms, processes, DIRECTION};
 use crate::links::profile::PROFILE;
 use crate::proxies::{PROXY, SIDE};
+use crate::reader::MOST_RATES;
 use crate::section::{Key, Kind, Process, Section};
 
 /// `schema/results.json`: every table and column of the results.
@@ -161,6 +162,7 @@ fn takes(kind: Kind) -> String {
         Kind::Sizes => "sizes".into(),
         Kind::ThreeSizes => "three sizes that do not fall".into(),
         Kind::Rate => "rate above zero".into(),
+        Kind::Rates => "rates that rise".into(),
         Kind::RateFrom(min) if min == Rate::ZERO => "rate".into(),
         Kind::RateFrom(min) => format!("rate of {min} or more"),
         Kind::Share => "share".into(),
@@ -256,6 +258,9 @@ fn kind_schema(kind: Kind) -> Value {
             json!({ "type": "array", "items": quantity(Bytes::units()), "minItems": 3, "maxItems": 3 })
         }
         Kind::Rate => quantity(Rate::units()),
+        Kind::Rates => {
+            json!({ "type": "array", "items": quantity(Rate::units()), "minItems": 1, "maxItems": MOST_RATES })
+        }
         Kind::RateFrom(_) => json!({ "anyOf": [quantity(Rate::units()), { "const": "unlimited" }] }),
         Kind::Share => quantity(Ratio::units()),
         Kind::Number { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),

@@ -50,6 +50,8 @@ pub(crate) enum Kind {
     ThreeSizes,
     /// A rate above zero.
     Rate,
+    /// Rates above zero that rise.
+    Rates,
     /// A rate that is no lower.
     RateFrom(Rate),
     /// A share.

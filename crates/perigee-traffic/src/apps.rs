@@ -1,25 +1,32 @@
 //! The applications that run over TCP: the list of kinds, and what each kind states about itself.
 
+mod adaptation;
 mod application;
 mod bulk;
+mod playback;
 mod requests;
+mod video;
 
 use std::fmt::{self, Display, Formatter};
 
 use perigee_results::Amount;
 use perigee_units::encode_enum;
 
+pub use adaptation::Adaptation;
 pub(crate) use application::Application;
 pub use bulk::Bulk;
 pub use requests::Requests;
+pub use video::Video;
 
 /// What an application does over its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum App {
     /// `from` sends at once and all it can.
     Bulk(Bulk),
     /// `to` asks, `from` answers, in turn.
     Requests(Requests),
+    /// `to` watches a video of `from`, segment by segment.
+    Video(Video),
 }
 
 impl App {
@@ -27,6 +34,7 @@ impl App {
         match self {
             Self::Bulk(bulk) => bulk,
             Self::Requests(requests) => requests,
+            Self::Video(video) => video,
         }
     }
 
@@ -45,7 +53,7 @@ impl App {
         self.application().exchanges()
     }
 
-    /// Payload bytes in both directions together; `None` where the network decides how many.
+    /// Payload bytes in both directions together, at the most; `None` where nothing bounds them but the network.
     pub fn bytes_both_ways(&self) -> Option<u64> {
         self.application().bytes_both_ways()
     }
@@ -62,4 +70,4 @@ impl Display for App {
     }
 }
 
-encode_enum!(App { Bulk(bulk), Requests(requests) });
+encode_enum!(App { Bulk(bulk), Requests(requests), Video(video) });

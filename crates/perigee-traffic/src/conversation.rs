@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use perigee_results::{ExchangeLog, FlowId, Tables};
 use perigee_units::Time;
 
 use crate::exchanges::Exchanges;
@@ -75,6 +76,9 @@ pub(crate) trait Conversation: Debug + Send {
     fn is_interactive(&self) -> bool {
         true
     }
+
+    /// Adds what is known of a flow of this kind alone, which ended at `end`; `log` has its exchanges.
+    fn write(&self, _id: FlowId<'_>, _log: &ExchangeLog, _end: Time, _tables: &mut Tables) {}
 }
 
 /// The last steps of an end that closes after the other one.

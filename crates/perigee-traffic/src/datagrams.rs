@@ -1,5 +1,6 @@
 //! Sources of datagrams: the list of kinds, what each states about itself, and the schedule of its packets.
 
+mod call;
 mod constant;
 mod ping;
 mod source;
@@ -12,6 +13,7 @@ use perigee_units::{encode_enum, Bytes, Stream, Time};
 
 use crate::script::share_of_time;
 
+pub use call::Call;
 pub use constant::Constant;
 pub use ping::Ping;
 use source::{Departure, Source};
@@ -24,6 +26,8 @@ pub enum Datagrams {
     Constant(Constant),
     /// Speech: talk spurts and silences.
     Voice(Voice),
+    /// A video call: frames of several packets.
+    Call(Call),
     /// At intervals, each answered by `to` with a packet of the same size.
     Ping(Ping),
 }
@@ -33,6 +37,7 @@ pub enum Datagrams {
 pub(crate) enum Departures {
     Constant(constant::Departures),
     Voice(voice::Departures),
+    Call(call::Departures),
     Ping(ping::Departures),
 }
 
@@ -44,6 +49,7 @@ impl Iterator for Departures {
         match self {
             Self::Constant(departures) => departures.next(),
             Self::Voice(departures) => departures.next(),
+            Self::Call(departures) => departures.next(),
             Self::Ping(departures) => departures.next(),
         }
     }
@@ -54,6 +60,7 @@ impl Datagrams {
         match self {
             Self::Constant(constant) => constant,
             Self::Voice(voice) => voice,
+            Self::Call(call) => call,
             Self::Ping(ping) => ping,
         }
     }
@@ -95,10 +102,11 @@ impl Datagrams {
 
     /// What is measured of them.
     pub fn measured(&self) -> Measured {
-        match self.source().talk() {
+        match (self.source().talk(), self.source().frames()) {
             _ if self.is_answered() => Measured::Answered,
-            Some(talk) => Measured::Voice(talk),
-            None => Measured::Stream,
+            (Some(talk), _) => Measured::Voice(talk),
+            (None, Some(frames)) => Measured::Call(frames),
+            (None, None) => Measured::Stream,
         }
     }
 
@@ -112,6 +120,7 @@ impl Datagrams {
         match self {
             Self::Constant(constant) => Departures::Constant(constant.departures(start, random)),
             Self::Voice(voice) => Departures::Voice(voice.departures(start, random)),
+            Self::Call(call) => Departures::Call(call.departures(start, random)),
             Self::Ping(ping) => Departures::Ping(ping.departures(start, random)),
         }
     }
@@ -192,4 +201,4 @@ impl Iterator for Schedule {
     }
 }
 
-encode_enum!(Datagrams { Constant(constant), Voice(voice), Ping(ping) });
+encode_enum!(Datagrams { Constant(constant), Voice(voice), Call(call), Ping(ping) });

@@ -1,6 +1,6 @@
 //! The script of a flow over TCP: what the two ends of its connection do, and when it is complete.
 
-use perigee_results::{self as results, FlowId};
+use perigee_results::{FlowId, Tables};
 use perigee_units::{Stream, Time};
 
 use crate::apps::App;
@@ -97,9 +97,10 @@ impl Script {
         share.min(1.0)
     }
 
-    /// Writes a row for each exchange that has begun.
-    pub fn write_exchanges(&self, id: FlowId<'_>, table: &mut results::Exchanges) {
-        self.exchanges.log().write(id, table);
+    /// Writes a row for each exchange that has begun, and what a flow of this kind has beside them; it ended at `end`.
+    pub fn write(&self, id: FlowId<'_>, end: Time, tables: &mut Tables) {
+        self.exchanges.log().write(id, &mut tables.exchanges);
+        self.conversation.write(id, self.exchanges.log(), end, tables);
     }
 }
 

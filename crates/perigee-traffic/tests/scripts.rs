@@ -1,7 +1,10 @@
 //! Scripts alone, played over a connection that is nothing but a delay.
 
-use perigee_results::{Amount, FlowId, Measured, Tables, Talk};
-use perigee_traffic::{Action, App, Bulk, Constant, Datagram, Datagrams, End, Facts, Ping, Requests, Script, Voice};
+use perigee_results::{Amount, FlowId, Frames, Measured, Tables, Talk};
+use perigee_traffic::{
+    Action, Adaptation, App, Bulk, Call, Constant, Datagram, Datagrams, End, Facts, Ping, Requests, Script, Video,
+    Voice,
+};
 use perigee_units::{Bytes, Rate, Stream, Time};
 use proptest::prelude::*;
 
@@ -103,7 +106,7 @@ fn steps_at(steps: &[Step], end: End) -> Vec<(u64, Action)> {
 /// Start, ms, sizes, and length, ms, of each exchange.
 fn exchanges(script: &Script) -> Vec<(f64, u64, u64, Option<f64>)> {
     let mut tables = Tables::default();
-    script.write_exchanges(FlowId { run: 0, flow: &"f".into(), leg: None }, &mut tables.exchanges);
+    script.write(FlowId { run: 0, flow: &"f".into(), leg: None }, Time::ZERO, &mut tables);
     let table = tables.exchanges;
     (0..table.number.len())
         .map(|row| {
@@ -184,6 +187,64 @@ fn requests_follow_their_responses_after_a_pause_and_an_exchange_is_a_round_trip
     ];
     assert_eq!(steps_at(&steps, End::From), server);
     assert_eq!(exchanges(&script), [(0.0, 400, 60_000, Some(20.0)), (70.0, 400, 60_000, Some(20.0))]);
+}
+
+#[test]
+fn a_player_asks_for_segment_after_segment_where_its_buffer_has_room() {
+    let video = Video {
+        duration: Time::from_secs(10),
+        segment: Time::from_secs(4),
+        ladder: [1.0, 2.0].map(Rate::from_mbps).to_vec(),
+        algorithm: Adaptation::Rate,
+        buffer: Time::from_secs(8),
+        startup: Time::ZERO,
+        request: Bytes::new(400),
+    };
+    let app = App::Video(video);
+    assert_eq!((app.exchanges(), app.bytes_both_ways()), (3, Some(3 * 400 + 2_500_000)));
+    let mut script = script(&app, MS(0));
+    let (steps, completed) = play(&mut script, MS(0), MS(10), 3);
+    assert_eq!(completed, Some(MS(2_040)));
+    // The lowest rate at first. A download of 500 kB in 20 ms is faster than any rate. With 8 s of video at 40 ms the last
+    // segment, of 2 s, has room once 2 s are played.
+    let client = [
+        (0, Action::Write(400)),
+        (0, Action::Await(500_000)),
+        (20, Action::Write(400)),
+        (20, Action::Await(1_500_000)),
+        (40, Action::Wait(MS(2_020))),
+        (2_020, Action::Write(400)),
+        (2_020, Action::Await(2_000_000)),
+        (2_040, Action::HalfClose),
+        (2_040, Action::Done),
+    ];
+    assert_eq!(steps_at(&steps, End::To), client);
+    let sent = steps_at(&steps, End::From).into_iter().filter(|(_, action)| matches!(action, Action::Write(_)));
+    let sent: Vec<_> = sent.collect();
+    let sizes = [(10, Action::Write(500_000)), (30, Action::Write(1_000_000)), (2_030, Action::Write(500_000))];
+    assert_eq!(sent, sizes);
+    let mut tables = Tables::default();
+    script.write(FlowId { run: 0, flow: &"f".into(), leg: None }, MS(2_040), &mut tables);
+    let videos = tables.videos;
+    assert_eq!((videos.segments[0], videos.stalls[0], videos.switches[0]), (3, 0, 1));
+    assert_eq!((videos.startup_delay_s[0], videos.bitrate_mbps[0]), (Some(0.02), Some((4.0 + 8.0 + 4.0) / 10.0)));
+}
+
+#[test]
+fn the_packets_of_a_frame_leave_together_and_are_as_equal_as_bytes_allow() {
+    let frames = Frames { per_second: 30, packets: 3, deadline: MS(150), warmup: Time::ZERO };
+    let call = Datagrams::Call(Call { rate: Rate::from_bps(241_680), duration: MS(67), frames });
+    // 1007 B each 1/30 s: at 0, 33.3 and 66.7 ms.
+    let expected = [(0, 0, 336), (1, 0, 336), (2, 0, 335)].map(|(number, ns, bytes)| (number, ns, bytes));
+    let sent: Vec<_> = call
+        .schedule(MS(5), random())
+        .map(|datagram| (datagram.number, (datagram.at - MS(5)).as_nanos(), datagram.packet.as_u64()))
+        .collect();
+    assert_eq!(sent[..3], expected);
+    assert_eq!(sent.len(), 9);
+    assert_eq!([sent[3].1, sent[6].1], [33_333_333, 66_666_666]);
+    assert_eq!((call.largest_packet(), call.smallest_packet()), (Bytes::new(336), Bytes::new(335)));
+    assert_eq!(call.measured(), Measured::Call(frames));
 }
 
 #[test]

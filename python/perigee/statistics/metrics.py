@@ -89,6 +89,16 @@ METRICS = {
         Metric("voice_lost_percent", "Speech that was lost on its way", "%", 3, False,
                source=("voice", "100 * lost_packets / sent_packets")),
         Metric("unplayed_percent", "Speech that was not played", "%", 2, False, source=("voice", "unplayed_percent")),
+        Metric("startup_delay_s", "Time to the first picture", "s", 2, False, source=("videos", "startup_delay_s")),
+        Metric("stalls", "Stalls of a video", "", 1, False, source=("videos", "stalls")),
+        Metric("stalled_percent", "Time in stalls", "%", 2, False, source=("videos", "stalled_percent")),
+        Metric("bitrate_mbps", "Mean bit rate of a video", "Mbit/s", 2, True, source=("videos", "bitrate_mbps")),
+        Metric("switches", "Switches of the bit rate", "", 1, False, source=("videos", "switches")),
+        Metric("on_time_percent", "Frames on time", "%", 2, True, source=("calls", "on_time_percent")),
+        Metric("frame_delay_ms", "Delay of frames", "ms", 0, False, source=("calls", "delay_mean_ms")),
+        Metric("frame_jitter_ms", "Jitter of frames", "ms", 2, False, source=("calls", "jitter_mean_ms")),
+        Metric("freezes", "Freezes of a call", "", 1, False, source=("calls", "freezes")),
+        Metric("frozen_percent", "Time frozen", "%", 2, False, source=("calls", "frozen_percent")),
     )
 }  # fmt: skip
 """By name."""

@@ -143,7 +143,7 @@ impl Connection {
         let of_syn = self.report.failure.get().and_then(|failure| failure.syn_timeouts);
         row.rto_count = self.last.map(|info| info.rto_count).or(of_syn);
         let id = FlowId::of(&row);
-        self.report.script().write_exchanges(id, &mut tables.exchanges);
+        self.report.script().write(id, self.meter.end().unwrap_or(stop), tables);
         self.meter.write_flow(row, tables);
     }
 

@@ -4,6 +4,7 @@ mod captures;
 mod determinism;
 mod flows;
 mod laws;
+mod media;
 mod outcomes;
 mod populations;
 mod proxies;

@@ -23,7 +23,7 @@ pub(crate) trait Application: Display {
         0
     }
 
-    /// Payload bytes in both directions together; `None` where the network decides.
+    /// Payload bytes in both directions together, at the most; `None` where nothing bounds them but the network.
     fn bytes_both_ways(&self) -> Option<u64>;
 
     /// The least time it takes over a path with this round trip and any rate, s.

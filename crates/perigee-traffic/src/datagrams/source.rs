@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use perigee_results::Talk;
+use perigee_results::{Frames, Talk};
 use perigee_units::{Bytes, Stream, Time};
 
 /// What every kind of source states about itself; its text says in a few words what it sends.
@@ -34,6 +34,11 @@ pub(crate) trait Source: Display {
 
     /// How its packets are played, where they are speech.
     fn talk(&self) -> Option<Talk> {
+        None
+    }
+
+    /// How its packets make frames, where they are of a video call.
+    fn frames(&self) -> Option<Frames> {
         None
     }
 

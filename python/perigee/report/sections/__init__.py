@@ -9,6 +9,7 @@ from perigee.errors import InputError
 from perigee.report.context import Context
 from perigee.report.model import Section
 from perigee.report.sections import (
+    call,
     capture,
     chosen,
     datagrams,
@@ -34,6 +35,7 @@ from perigee.report.sections import (
     time_sequence,
     timeline,
     tradeoff,
+    video,
     voice,
 )
 
@@ -60,6 +62,8 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "responses": responses.section,
     "datagrams": datagrams.section,
     "voice": voice.section,
+    "video": video.section,
+    "call": call.section,
     "links": links.section,
     "legs": legs.section,
     "short_time": short_time.section,
@@ -70,16 +74,16 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
 """By name, in the order of a report that does not choose."""
 
 BY_DEFAULT = (
-    "figures", "summary", "exchanges", "responses", "datagrams", "voice", "sweep", "tradeoff", "throughput",
-    "delay", "retransmissions", "differences", "tests", "representative", "time_sequence", "sharing", "links",
-    "legs", "setup",
+    "figures", "summary", "exchanges", "responses", "datagrams", "voice", "video", "call", "sweep", "tradeoff",
+    "throughput", "delay", "retransmissions", "differences", "tests", "representative", "time_sequence", "sharing",
+    "links", "legs", "setup",
 )  # fmt: skip
 """What a report shows where the study does not say."""
 
 OF_FILES = ("capture", "short_time", "periods")
 """What a report of captures and other files shows too."""
 
-OF_NO_FLOW = ("exchanges", "responses", "datagrams", "voice", "capture", "setup")
+OF_NO_FLOW = ("exchanges", "responses", "datagrams", "voice", "video", "call", "capture", "setup")
 """Sections that say something where each flow has failed."""
 
 

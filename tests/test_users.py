@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Videos and video calls: their tables, metrics, and sections of the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import Perigee
+from perigee.statistics.metrics import with_metric
+from perigee.store.results import Results
+
+STUDY = """
+name = "users"
+nodes = ["server", "home"]
+[[links]]
+name = "satellite"
+between = ["server", "home"]
+rate = "4 Mbit/s"
+delay = "30 ms"
+queue = "1 MB"
+[[flows]]
+name = "film"
+kind = "video"
+from = "server"
+to = "home"
+duration = "40 s"
+buffer = "20 s"
+[[flows]]
+name = "talk"
+kind = "call"
+from = "server"
+to = "home"
+rate = "1 Mbit/s"
+duration = "10 s"
+[vary]
+"links.satellite.rate" = ["900 kbit/s", "50 Mbit/s"]
+"""
+
+
+def test_videos_and_calls_have_tables_metrics_and_sections_of_the_report(perigee: Perigee, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(STUDY)
+    out = tmp_path / "out"
+    done = perigee("run", tmp_path / "study.toml", "--out", out)
+    assert done.returncode == 0, done.stderr
+    results = Results(out)
+    videos, calls = results.table("videos"), results.table("calls")
+    assert videos["segments"].to_list() == [10, 10]
+    assert calls["frames"].to_list() == [300, 300]
+    slow, fast = (calls.filter(pl.col("run") == run) for run in (0, 1))
+    assert slow["frozen_percent"][0] > 50, "1 Mbit/s over 900 kbit/s, beside a video"
+    assert fast["on_time_percent"][0] == 100
+    assert videos["stalls"][1] == 0
+    assert videos["bitrate_mbps"][0] < videos["bitrate_mbps"][1]
+    flows = results.table("flows")
+    for name in ("bitrate_mbps", "stalled_percent", "on_time_percent", "frozen_percent"):
+        flows = with_metric(flows, name, results)
+    of = {kind: flows.filter(pl.col("kind") == kind) for kind in ("video", "call")}
+    assert of["video"]["bitrate_mbps"].to_list() == videos["bitrate_mbps"].to_list()
+    assert of["call"]["on_time_percent"].to_list() == calls["on_time_percent"].to_list()
+    assert of["call"]["bitrate_mbps"].null_count() == of["video"]["frozen_percent"].null_count() == 2
+    done = perigee("report", out, "--format", "html,csv")
+    assert done.returncode == 0, done.stderr
+    page = (out / "report.html").read_text()
+    assert "Video calls" in page
+    assert "Time to the first picture" in page
+    shown = pl.read_csv(out / "report-files" / "video.csv")
+    assert sorted(shown["bitrate_mbps"]) == pytest.approx(sorted(videos["bitrate_mbps"]))
+    assert pl.read_csv(out / "report-files" / "call.csv").height == 2
