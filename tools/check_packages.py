@@ -21,6 +21,8 @@ LICENCES = ("LICENSE", "LICENSES/GPL-2.0-only.txt", "LICENSES/MIT.txt")
 EXPRESSION = "License-Expression: GPL-2.0-only OR MIT"
 BUILT_FROM = ("algorithms/", "crates/", "packaging/wheel/", "python/perigee/")
 """Folders of which a source distribution needs every file, but for notes and settings at the top of `crates`."""
+APART = ("crates/perigee-pep/",)
+"""Crates that the package is not built from: programs of their own."""
 LINKED = ("algorithms", "profiles", "studies")
 """Folders that the package has copies of, below `perigee/data`."""
 MISTAKES = re.compile(r"(^|/)(target|results|\.venv|__pycache__)/|\.pyc$")
@@ -45,7 +47,8 @@ def needed(tracked: Iterable[str], *, is_wheel: bool) -> set[str]:
         folder, _, rest = name.partition("/")
         if folder in LINKED and (folder != "studies" or "/" in rest):
             found.add(f"python/perigee/data/{name}")
-        if not is_wheel and name.startswith(BUILT_FROM) and not re.fullmatch(r"crates/[^/]+", name):
+        is_source = name.startswith(BUILT_FROM) and not name.startswith(APART)
+        if not is_wheel and is_source and not re.fullmatch(r"crates/[^/]+", name):
             found.add(name)
         if is_wheel and name.startswith("python/perigee/"):
             found.add(name)

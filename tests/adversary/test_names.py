@@ -51,9 +51,9 @@ def hold(page: Path, files: Path) -> None:
     text = page.read_text()
     scripts = Scripts()
     scripts.feed(text)
-    # The page's own script, as it is, and nothing else that runs.
+    # The page's own scripts, as they are, and nothing else that runs.
     assert scripts.found == ["script"]
-    own = files_of("perigee.report").joinpath("page.js").read_text("utf-8")
+    own = "\n".join(files_of("perigee.report").joinpath(name).read_text("utf-8") for name in ("stretch.js", "page.js"))
     assert text.count(f"<script>{own}</script>") == 1
     for path in files.rglob("*"):
         assert re.fullmatch(r"[A-Za-z0-9._-]+", path.name), path
