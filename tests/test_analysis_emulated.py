@@ -142,5 +142,7 @@ def test_a_capture_taken_with_tcpdump_agrees_with_the_engine(captured: tuple[Pat
     theirs = engine.table("series").with_columns((pl.col("t_s") - truth["start_s"]).round(3))
     both = own.join(theirs, on="t_s").filter(pl.col("t_s") < 12)
     assert both.height >= 10
-    for row in both.iter_rows(named=True):
-        assert row["captured"] == pytest.approx(row["goodput_mbps"], rel=0.01, abs=0.05), row
+    # Sums, since a thread that was woken late counts in the next second what is missing in the one before: 0.2 Mbit is
+    # what the link carries in 10 ms.
+    for row in both.sort("t_s").with_columns(pl.col("captured", "goodput_mbps").cum_sum()).iter_rows(named=True):
+        assert row["captured"] == pytest.approx(row["goodput_mbps"], abs=0.2), row
