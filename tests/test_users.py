@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Videos and video calls: their tables, metrics, and sections of the report."""
+"""Videos, video calls and page loads: their tables, metrics, and sections of the report."""
 
 from __future__ import annotations
 
@@ -69,3 +69,71 @@ def test_videos_and_calls_have_tables_metrics_and_sections_of_the_report(perigee
     shown = pl.read_csv(out / "report-files" / "video.csv")
     assert sorted(shown["bitrate_mbps"]) == pytest.approx(sorted(videos["bitrate_mbps"]))
     assert pl.read_csv(out / "report-files" / "call.csv").height == 2
+
+
+PAGES = """
+name = "pages"
+nodes = ["server", "home"]
+[[links]]
+name = "satellite"
+between = ["server", "home"]
+rate = "50 Mbit/s"
+delay = "300 ms"
+queue = "4 MB"
+[[flows]]
+name = "browser"
+kind = "pages"
+from = "server"
+to = "home"
+page = "small"
+duration = "40 s"
+pause = "1 s"
+[vary]
+"flow.protocol" = ["h2", "http/1.1"]
+"""
+
+
+def test_page_loads_have_a_table_metrics_and_a_section_of_the_report(perigee: Perigee, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(PAGES)
+    out = tmp_path / "out"
+    done = perigee("run", tmp_path / "study.toml", "--out", out)
+    assert done.returncode == 0, done.stderr
+    results = Results(out)
+    loads = results.table("pages")
+    assert loads["objects"].unique().to_list() == [13]
+    whole = loads.filter(pl.col("load_ms").is_not_null())
+    assert (whole["arrived_objects"] == 13).all()
+    # TCP and TLS, the document in two windows, and at least a request for what it names.
+    assert (whole["document_ms"] > 4 * 600).all()
+    assert (whole["load_ms"] >= whole["document_ms"] + 600).all()
+    flows = with_metric(results.table("flows"), "page_load_ms", results)
+    means = loads.group_by("run", maintain_order=True).agg(pl.col("load_ms").mean())["load_ms"]
+    assert flows["page_load_ms"].to_list() == pytest.approx(means.to_list())
+    done = perigee("report", out, "--format", "html,csv")
+    assert done.returncode == 0, done.stderr
+    assert "Page load time" in (out / "report.html").read_text()
+    assert pl.read_csv(out / "report-files" / "pages.csv").height == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ('page = "huge"', "small"),
+        ('protocol = "h3"', "did you mean `h2`"),
+        ("tls = 3", "tls"),
+        ('access_least = "1 ms"', "access_least"),
+        ('duration = "0 s"', "duration"),
+    ],
+)
+def test_a_browser_that_cannot_be_is_refused_with_its_line(
+    perigee: Perigee, tmp_path: Path, key: str, said: str
+) -> None:
+    name = key.partition(" ")[0]
+    kept = [line for line in PAGES.splitlines() if not line.startswith(f"{name} =")]
+    place = kept.index('kind = "pages"') + 1
+    (tmp_path / "study.toml").write_text("\n".join([*kept[:place], key, *kept[place:]]))
+    done = perigee("run", tmp_path / "study.toml", "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert f"study.toml:{place + 1}" in done.stderr
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists()

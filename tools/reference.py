@@ -119,6 +119,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "voice": lambda: source_table("voice"),
         "videos": lambda: source_table("videos"),
         "calls": lambda: source_table("calls"),
+        "pages": lambda: source_table("pages"),
     },
 }
 """The tables of each page, by the names that the page has for them."""

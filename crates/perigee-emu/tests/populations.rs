@@ -139,5 +139,38 @@ duration = "4500 ms"
     assert_eq!(emulated.responses.completed, [0]);
 }
 
+#[test]
+fn a_browser_loads_the_same_pages_over_as_many_connections_in_about_the_time_of_the_simulator() {
+    for protocol in ["http/1.1", "h2"] {
+        let flow = format!(
+            "[[flows]]\nname = \"browser\"\nkind = \"pages\"\nfrom = \"server\"\nto = \"client\"\npage = \"small\"\nprotocol = \"{protocol}\"\nduration = \"10 s\"\npause = \"500 ms\"\n"
+        );
+        let run = plan(&format!("{NETWORK}{flow}"));
+        if !can_emulate(&run) {
+            return;
+        }
+        let _alone = alone();
+        let simulated = simulate(&run).pages;
+        assert_emulated(&run, LATEST_US, |emulated| {
+            let emulated = &emulated.pages;
+            let loads = simulated.load_ms.iter().flatten().count();
+            assert!(loads >= 2, "{:?}", simulated.load_ms);
+            assert!(emulated.load_ms.iter().flatten().count().abs_diff(loads) <= 1, "{:?}", emulated.load_ms);
+            for load in 0..loads - 1 {
+                assert_eq!(
+                    (emulated.objects[load], emulated.bytes[load], emulated.arrived_objects[load]),
+                    (simulated.objects[load], simulated.bytes[load], simulated.objects[load])
+                );
+                // Which connection is free first may differ, and with it whether another one is opened.
+                assert!(emulated.connections[load].abs_diff(simulated.connections[load]) <= 3, "{load}");
+            }
+            // A request that a server reads sooner or later by some microseconds may wait for a round trip behind others.
+            let first = |all: &[Option<f64>]| all[..loads - 1].iter().map(|took| took.expect("a whole load")).collect();
+            let took = [&simulated.load_ms, &emulated.load_ms].map(|all| median(first(all)));
+            assert!((took[1] / took[0] - 1.0).abs() < 0.12, "{protocol}: medians {took:?} ms");
+        });
+    }
+}
+
 /// A fortieth of the round trip.
 const LATEST_US: f64 = 5_000.0;

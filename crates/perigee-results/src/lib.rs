@@ -38,8 +38,8 @@ pub use room::RowBytes;
 pub use table::{CellType, Column, Name, Table, Values, TABLES_VERSION};
 pub use tables::{
     CallRow, Calls, CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow,
-    Flows, GapRow, Gaps, LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, Proxies, ProxyRow, ReleaseRow,
-    Releases, ResponseRow, Responses, Rtt, RttRow, SegmentRow, Segments, Series, SeriesRow, Tables, VideoRow, Videos,
-    Voice, VoiceRow,
+    Flows, GapRow, Gaps, LinkRow, Links, LossRow, Losses, MilestoneRow, Milestones, PageRow, Pages, Proxies, ProxyRow,
+    ReleaseRow, Releases, ResponseRow, Responses, Rtt, RttRow, SegmentRow, Segments, Series, SeriesRow, Tables,
+    VideoRow, Videos, Voice, VoiceRow,
 };
 pub use voice::{Talk, VoiceMeter};

@@ -57,10 +57,15 @@ struct Counts {
 /// Single transactions, with the instant of their completion.
 #[derive(Clone, Debug)]
 enum Rows {
+    None,
     /// All of them.
     All(Vec<(Transaction, Option<Time>)>),
     /// Some of those that completed, so many of which there were.
-    Sample { taken: Vec<(Transaction, Time)>, seen: u64, random: Stream },
+    Sample {
+        taken: Vec<(Transaction, Time)>,
+        seen: u64,
+        random: Stream,
+    },
 }
 
 impl ResponseLog {
@@ -72,6 +77,11 @@ impl ResponseLog {
     /// A log with a sample of transactions, drawn from `random`.
     pub fn of_a_sample(classes: Classes, from: Time, random: Stream) -> Self {
         Self { classes, from, counts: Vec::new(), rows: Rows::Sample { taken: Vec::new(), seen: 0, random } }
+    }
+
+    /// A log of connections that carry something else; nothing is written.
+    pub fn of_none() -> Self {
+        Self { classes: Classes::Sizes(Vec::new()), from: Time::MAX, counts: Vec::new(), rows: Rows::None }
     }
 
     /// A connection is opened for a response of this size.
@@ -89,6 +99,7 @@ impl ResponseLog {
             counts.handshake_ns += u128::from((established - transaction.opened).as_nanos());
         }
         match &mut self.rows {
+            Rows::None => {}
             Rows::All(rows) => rows.push((*transaction, Some(now))),
             Rows::Sample { taken, seen, random } => {
                 *seen += 1;
@@ -162,6 +173,7 @@ impl ResponseLog {
             });
         }
         let mut rows: Vec<(Transaction, Option<Time>)> = match &self.rows {
+            Rows::None => Vec::new(),
             Rows::All(rows) => rows.clone(),
             Rows::Sample { taken, .. } => taken.iter().map(|(taken, ended)| (*taken, Some(*ended))).collect(),
         };

@@ -239,6 +239,19 @@ table!(Calls, CallRow, "calls", "A row per `call` flow: the frames that were see
     frozen_percent: Option<f64>, "%", "Freezes over the length of the call; empty where no frame was sent.";
 });
 
+table!(Pages, PageRow, "pages", "A row per page that a `pages` flow began to load, without those in the flow's `warmup`." {
+    run: u32, "", "Number of the run.";
+    flow: Name, "", "Name of the flow.";
+    number: u32, "", "Number of the load in its flow, from 0.";
+    start_s: f64, "s", "When the browser began, in the run's time.";
+    objects: u32, "", "Objects of the page, the document among them.";
+    arrived_objects: u32, "", "Objects that arrived whole before the flow ended.";
+    bytes: u64, "B", "Payload of all its responses.";
+    connections: u32, "", "Connections opened for it.";
+    document_ms: Option<f64>, "ms", "From the beginning to the last byte of the document; empty where it did not come.";
+    load_ms: Option<f64>, "ms", "From the beginning to the last byte of the last object, the page load time; empty where not all came.";
+});
+
 table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.events` asks for it: a row per segment sent, acknowledgement and timeout." {
     run: u32, "", "Number of the run.";
     flow: Name, "", "Name of the flow.";
@@ -357,6 +370,8 @@ pub struct Tables {
     pub videos: Videos,
     /// What the ends of video calls saw.
     pub calls: Calls,
+    /// Page loads.
+    pub pages: Pages,
     /// The TCP log.
     pub events: Events,
     /// Lateness of the emulator's releases.
@@ -370,9 +385,9 @@ impl Tables {
     ///
     /// ```
     /// let names: Vec<_> = perigee_results::Tables::default().all().map(|table| table.name()).into();
-    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "responses", "voice", "videos", "calls", "events", "releases", "gaps"]);
+    /// assert_eq!(names, ["flows", "series", "links", "proxies", "rtt", "milestones", "exchanges", "responses", "voice", "videos", "calls", "pages", "events", "releases", "gaps"]);
     /// ```
-    pub fn all(&self) -> [&dyn Table; 14] {
+    pub fn all(&self) -> [&dyn Table; 15] {
         let Self {
             flows,
             series,
@@ -385,12 +400,13 @@ impl Tables {
             voice,
             videos,
             calls,
+            pages,
             events,
             releases,
             gaps,
         } = self;
         [
-            flows, series, links, proxies, rtt, milestones, exchanges, responses, voice, videos, calls, events,
+            flows, series, links, proxies, rtt, milestones, exchanges, responses, voice, videos, calls, pages, events,
             releases, gaps,
         ]
     }

@@ -193,7 +193,8 @@ impl<'a> Engine<'a> {
                 }
                 Traffic::Population { tcp, population } => {
                     let what = (spec, &**tcp, population);
-                    let flow = PopulationFlow::start(now, number, what, self.run.seed, measure, &mut self.world);
+                    let numbers = (number, source);
+                    let flow = PopulationFlow::start(now, numbers, what, self.run.seed, measure, &mut self.world);
                     Flow::Population(Box::new(flow))
                 }
                 Traffic::Datagrams(datagrams) => {

@@ -1,4 +1,4 @@
-//! A population: connections that are opened, carry one transaction and close, many at a time.
+//! A population: connections that are opened, carry what their users do and close, many at a time.
 //!
 //! Open connections are in slots. A slot is used again once its connection is closed at both ends and none of its packets is left
 //! in the network, which the flow counts; so a late packet never meets another connection, and memory follows the
@@ -7,7 +7,7 @@
 use perigee_results::{Amount, FlowId, Transaction};
 use perigee_results::{FlowRow, Measure, Meter, Outcome, ResponseLog, SenderCounts, SenderState, SeriesRow, Tables};
 use perigee_study::{FlowSpec, Tcp};
-use perigee_traffic::{End, Population, Script, Visits};
+use perigee_traffic::{End, Population, Visits};
 use perigee_units::{Stream, Time};
 
 use crate::calendar::Calendar;
@@ -27,7 +27,8 @@ pub(crate) struct PopulationFlow<'a> {
     pub(crate) meter: Meter,
     log: ResponseLog,
     visits: Visits,
-    next: Option<perigee_traffic::Visit>,
+    /// Its event source for [`PopulationFlow::on_instant`].
+    instants: u32,
     /// Seeds of endpoints.
     seeds: Stream,
     slots: Vec<Slot>,
@@ -68,7 +69,7 @@ impl<'a> PopulationFlow<'a> {
     /// A population whose flow begins now.
     pub(crate) fn start(
         now: Time,
-        number: u32,
+        (number, instants): (u32, u32),
         (spec, tcp, population): (&'a FlowSpec, &'a Tcp, &'a Population),
         seed: u64,
         measure: &Measure,
@@ -82,8 +83,7 @@ impl<'a> PopulationFlow<'a> {
             packets: Calendar::new(),
         };
         let lines = (0..if population.has_access_delays() { 2 * access.levels() } else { 0 }).map(line).collect();
-        let mut visits = spec.visits(population, now, seed);
-        let next = visits.next();
+        let visits = spec.visits(population, now, seed);
         Self {
             number,
             spec,
@@ -92,7 +92,7 @@ impl<'a> PopulationFlow<'a> {
             meter: Meter::new(now, measure, Some(Amount::Duration(population.duration))),
             log,
             visits,
-            next,
+            instants,
             seeds: spec.stream(seed, "connections"),
             slots: Vec::new(),
             free: Vec::new(),
@@ -108,7 +108,7 @@ impl<'a> PopulationFlow<'a> {
         if self.meter.end().is_some() {
             return Time::MAX;
         }
-        self.next.map_or(self.end, |visit| visit.at).min(self.end).min(self.meter.next_instant())
+        self.visits.next_at().min(self.end).min(self.meter.next_instant())
     }
 
     /// An instant it asked for: somebody comes, a phase begins, or the flow ends.
@@ -116,9 +116,11 @@ impl<'a> PopulationFlow<'a> {
         if self.meter.next_instant() <= now {
             self.meter.record_progress(now, self.sent());
         }
-        while let Some(visit) = self.next.take_if(|visit| visit.at <= now) {
-            self.open(now, visit, world);
-            self.next = self.visits.next();
+        if now < self.end {
+            while let Some(visit) = self.visits.open(now) {
+                self.open(now, &visit, world);
+            }
+            self.react(now, world);
         }
         if now >= self.end && self.meter.end().is_none() {
             self.leave(world);
@@ -129,7 +131,7 @@ impl<'a> PopulationFlow<'a> {
     }
 
     /// Opens a connection.
-    fn open(&mut self, now: Time, visit: perigee_traffic::Visit, world: &mut World) {
+    fn open(&mut self, now: Time, visit: &perigee_traffic::Visit, world: &mut World) {
         let number = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::new(self.number, self.slots.len() as u32, self.spec, world));
             self.slots.len() as u32 - 1
@@ -150,8 +152,8 @@ impl<'a> PopulationFlow<'a> {
             established: None,
             asked: None,
         };
-        slot.visit =
-            Some(Box::new(Visit::open(now, connection, transaction, Script::of_visit(&visit, now), visit.access)));
+        let script = self.visits.script(visit, now);
+        slot.visit = Some(Box::new(Visit::open(now, connection, transaction, script, visit.access)));
         self.after(now, number, world);
     }
 
@@ -201,6 +203,7 @@ impl<'a> PopulationFlow<'a> {
             self.count(now, number);
         }
         self.after(now, number, world);
+        self.react(now, world);
     }
 
     /// Counts what has arrived at a user.
@@ -226,6 +229,7 @@ impl<'a> PopulationFlow<'a> {
         if let Some(visit) = slot.visit.as_deref_mut() {
             visit.on_timer(now, end);
             self.after(now, number, world);
+            self.react(now, world);
         }
     }
 
@@ -236,6 +240,37 @@ impl<'a> PopulationFlow<'a> {
         if let Some(visit) = slot.visit.as_deref_mut() {
             visit.attend(now);
             self.after(now, number, world);
+            self.react(now, world);
+        }
+    }
+
+    /// What has happened on one connection may have effects on others, and on what is opened.
+    #[inline]
+    fn react(&mut self, now: Time, world: &mut World) {
+        if self.visits.reacts() && self.meter.end().is_none() {
+            self.react_now(now, world);
+        }
+    }
+
+    #[inline(never)]
+    fn react_now(&mut self, now: Time, world: &mut World) {
+        loop {
+            if let Some(woken) = self.visits.woken() {
+                let is_woken = |slot: &Slot| slot.visit.as_ref().is_some_and(|visit| visit.number() == woken);
+                if let Some(slot) = self.slots.iter().position(is_woken) {
+                    if let Some(visit) = self.slots[slot].visit.as_deref_mut() {
+                        visit.attend(now);
+                    }
+                    self.after(now, slot as u32, world);
+                }
+            } else if let Some(visit) = self.visits.open(now) {
+                self.open(now, &visit, world);
+            } else {
+                break;
+            }
+        }
+        if self.next_instant() < Time::MAX {
+            world.queue.set(self.instants, self.next_instant());
         }
     }
 
@@ -257,7 +292,7 @@ impl<'a> PopulationFlow<'a> {
                 if outcome == visit::Outcome::Failed && !visit.is_complete() {
                     self.log.fail(&visit.transaction);
                 }
-                return self.close(number, world);
+                return self.close(now, number, world);
             }
         }
         let slot = &self.slots[number as usize];
@@ -290,10 +325,11 @@ impl<'a> PopulationFlow<'a> {
     }
 
     /// A connection is gone.
-    fn close(&mut self, number: u32, world: &mut World) {
+    fn close(&mut self, now: Time, number: u32, world: &mut World) {
         let slot = &mut self.slots[number as usize];
         if let Some(visit) = slot.visit.take() {
             self.totals.add_sender(&visit);
+            self.visits.ended(now, visit.number());
             (0..=WAIT).for_each(|source| world.queue.remove(slot.sources.timers + source));
         }
         self.reclaim(number);
@@ -309,7 +345,6 @@ impl<'a> PopulationFlow<'a> {
 
     /// The flow ends, and with it all connections.
     fn leave(&mut self, world: &mut World) {
-        self.next = None;
         for slot in &mut self.slots {
             let Some(visit) = slot.visit.take() else { continue };
             self.totals.add_sender(&visit);
@@ -360,6 +395,7 @@ impl<'a> PopulationFlow<'a> {
         row.set_outcome(self.outcome);
         row.rto_count = Some(self.totals().timeouts as u32);
         self.log.write(FlowId::of(&row), tables);
+        self.visits.write(FlowId::of(&row), tables);
         self.meter.write_flow(row, tables);
     }
 }

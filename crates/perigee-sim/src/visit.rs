@@ -117,6 +117,11 @@ impl Visit {
         }
     }
 
+    /// Its number among the connections of its population.
+    pub(crate) fn number(&self) -> u32 {
+        self.transaction.number
+    }
+
     /// Whether the response has arrived.
     pub(crate) fn is_complete(&self) -> bool {
         self.is_complete

@@ -3,13 +3,13 @@
 use crate::strict::StrictError;
 use perigee_results::{Amount, Talk};
 use perigee_traffic::{
-    Access, Adaptation, App, Bulk, Call, Constant, Datagrams, Ping, Population, Requests, Transactions, Video,
-    Visitors, Voice, Web,
+    Access, Adaptation, App, Bulk, Call, Constant, Datagrams, Http, PageKind, Pages, Ping, Population, Requests,
+    Transactions, Video, Visitors, Voice, Web,
 };
 use perigee_units::{Bytes, Time};
 
 use crate::hosts::TCP;
-use crate::media::{call, video};
+use crate::media::{call, pages, video};
 use crate::packets::{fits, packet, Packets};
 use crate::reader::Reader;
 use crate::section::{key, required, Key, Kind, Section, DAYS_30, LARGEST};
@@ -25,7 +25,7 @@ pub(crate) static FLOW: Section = Section {
             "kind",
             Kind::Word(KINDS),
             "bulk",
-            "`bulk`: one transfer over TCP. `request`: requests and responses in turn over one TCP connection. `transactions`: one request and one response at each `interval`, on a TCP connection of its own. `web`: users of the web, each with such a connection, at random. `video`: adaptive video, segment by segment over one TCP connection. `udp`: packets at a constant rate. `voice`: packets of speech, in talk spurts. `call`: the frames of a video call. `ping`: packets that are answered.",
+            "`bulk`: one transfer over TCP. `request`: requests and responses in turn over one TCP connection. `transactions`: one request and one response at each `interval`, on a TCP connection of its own. `web`: users of the web, each with such a connection, at random. `pages`: a browser that loads page after page, each of many objects over several connections. `video`: adaptive video, segment by segment over one TCP connection. `udp`: packets at a constant rate. `voice`: packets of speech, in talk spurts. `call`: the frames of a video call. `ping`: packets that are answered.",
         ),
         key("start", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "When it begins."),
         key("start_jitter", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "Largest random delay of the beginning, uniform, drawn per flow and round."),
@@ -36,10 +36,15 @@ pub(crate) static FLOW: Section = Section {
         key("tcp", Kind::Table(&TCP), "", "TCP settings of both ends of this flow, over those of `[hosts]`.").of(TCP_KINDS),
         key("opened_by", Kind::Word(OPENERS), "receiver", "The end that opens the connection: `receiver`, as a client that downloads; `sender`, as one that uploads. The first round trip that the sender measures, and with it its first window, may depend on it.").of(&[Bulk::NAME]),
         key("size", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "How much to send; or `duration`.").of(&[Bulk::NAME]),
-        key("duration", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "", "How long to send; of `bulk`, this or `size`; of `video` its length.").of(&[Bulk::NAME, Transactions::NAME, Web::NAME, Video::NAME, Constant::NAME, Voice::NAME, Call::NAME]),
-        key("request", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a request; of `video` by default 400 B.").of(&[Requests::NAME, Transactions::NAME, Video::NAME]),
+        key("duration", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "", "How long to send; of `bulk`, this or `size`; of `video` its length.").of(&[Bulk::NAME, Transactions::NAME, Web::NAME, Pages::NAME, Video::NAME, Constant::NAME, Voice::NAME, Call::NAME]),
+        key("request", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a request; of `video` and `pages` by default 400 B.").of(&[Requests::NAME, Transactions::NAME, Pages::NAME, Video::NAME]),
         key("responses", Kind::Sizes, "", "Sizes of the responses, in turn.").of(&[Transactions::NAME]),
         key("connections_per_s", Kind::Number { min: 0.01, max: 100_000.0 }, "", "New connections per second, in the mean.").of(&[Web::NAME]),
+        key("page", Kind::Word(PageKind::WORDS), "median", "What its pages are made of, by the percentiles of desktop pages in 2024 (see the model): `small`, the 10th; `median`; `heavy`, the 90th; `mix`, one of the three at random.").of(&[Pages::NAME]),
+        key("protocol", Kind::Word(Http::WORDS), "h2", "How its connections carry requests, by the name of ALPN. `http/1.1`: one request at a time on a connection, and up to six connections to a server. `h2`: one connection to a server, on which all responses take turns.").of(&[Pages::NAME]),
+        key("tls", Kind::Integer { min: 0, max: 2 }, "1", "Round trips of the TLS handshake of each connection: 1 of TLS 1.3, 2 of TLS 1.2, 0 without TLS.").of(&[Pages::NAME]),
+        key("service", Kind::Time { min: Time::ZERO, max: MINUTE }, "0 s", "From the arrival of a request to the response.").of(&[Pages::NAME]),
+        key("pause", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "5 s", "From the end of a load to the beginning of the next.").of(&[Pages::NAME]),
         key("access_least", Kind::Time { min: Time::ZERO, max: MINUTE }, "0 s", "Shortest one-way delay between a user and the node `to`.").of(POPULATIONS),
         key("access_most", Kind::Time { min: Time::ZERO, max: MINUTE }, "", "Longest such delay: each connection has one at random between the two, uniform, of 16 levels. By default all have `access_least`.").of(POPULATIONS),
         key("response", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a response.").of(&[Requests::NAME]),
@@ -58,7 +63,7 @@ pub(crate) static FLOW: Section = Section {
         key("off", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "600 ms", "Mean length of the silence after a talk spurt; exponential. Zero: the speaker never pauses.").of(&[Voice::NAME]),
         key("playout", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "60 ms", "How long the playout buffer holds the first packet of a talk spurt; packets that come too late for it are not played.").of(&[Voice::NAME]),
         key("concealment", Kind::Bool, "true", "Whether the receiver conceals losses (G.711, Appendix I); the E-model counts them less then.").of(&[Voice::NAME]),
-        key("warmup", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "What is sent, or opened, in so long a time from the beginning of the flow is left out of the tables `voice`, `calls` and `responses`.").of(&[Transactions::NAME, Web::NAME, Voice::NAME, Call::NAME]),
+        key("warmup", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "What is sent, or opened, in so long a time from the beginning of the flow is left out of the tables `voice`, `calls`, `pages` and `responses`.").of(&[Transactions::NAME, Web::NAME, Pages::NAME, Voice::NAME, Call::NAME]),
         key("repeat", Kind::Integer { min: 1, max: MAX_EXCHANGES }, "", "How many requests or pings.").of(&[Requests::NAME, Ping::NAME]),
     ],
 };
@@ -98,6 +103,7 @@ pub(crate) fn workload(table: &Reader<'_>, packets: Packets<'_>) -> Result<Workl
             let web = Web { connections_per_s: table.get("connections_per_s")? };
             Workload::Population(population(table, Visitors::Web(web), flow)?)
         }
+        Pages::NAME => Workload::Population(population(table, Visitors::Pages(pages(table)?), flow)?),
         Constant::NAME => {
             let (rate, duration) = (table.get("rate")?, table.get("duration")?);
             Workload::Datagrams(Datagrams::Constant(Constant { rate, packet: packet(table, packets)?, duration }))
@@ -116,7 +122,8 @@ pub(crate) fn workload(table: &Reader<'_>, packets: Packets<'_>) -> Result<Workl
 
 /// A population; its connections are bounded, since each takes memory while it is open.
 fn population(table: &Reader<'_>, source: Visitors, flow: &str) -> Result<Population, StrictError> {
-    let least = table.get("access_least")?;
+    // A browser is at the node `to` itself.
+    let least = if matches!(source, Visitors::Pages(_)) { Time::ZERO } else { table.get("access_least")? };
     let most = table.table.get("access_most")?.unwrap_or(least);
     if most < least {
         let message = format!("flow `{flow}`: `access_most` = {most} is below access_least = {least}");
@@ -173,6 +180,7 @@ pub(crate) const KINDS: &[&str] = &[
     Requests::NAME,
     Transactions::NAME,
     Web::NAME,
+    Pages::NAME,
     Video::NAME,
     Constant::NAME,
     Voice::NAME,
@@ -180,8 +188,8 @@ pub(crate) const KINDS: &[&str] = &[
     Ping::NAME,
 ];
 /// Those that run over TCP.
-const TCP_KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Transactions::NAME, Web::NAME, Video::NAME];
-/// Those with a connection for each user.
+const TCP_KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Transactions::NAME, Web::NAME, Pages::NAME, Video::NAME];
+/// Those with users, each with a connection.
 const POPULATIONS: &[&str] = &[Transactions::NAME, Web::NAME];
 /// Longest access delay.
 const MINUTE: Time = Time::from_secs(60);

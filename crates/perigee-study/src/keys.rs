@@ -239,6 +239,7 @@ mod tests {
             ("request", "request = \"2 B\"\nresponse = \"2 B\"\nrepeat = 2"),
             ("transactions", "interval = \"1 s\"\nrequest = \"2 B\"\nresponses = [\"2 B\"]\nduration = \"1 s\""),
             ("web", "connections_per_s = 3\nduration = \"1 s\""),
+            ("pages", "duration = \"1 s\"\npause = \"1 min\""),
             ("udp", "rate = \"1 Mbit/s\"\npacket = \"99 B\"\nduration = \"1 s\""),
             ("video", "duration = \"1 min\""),
             ("voice", "duration = \"1 s\""),

@@ -1,7 +1,7 @@
-//! The keys of what people watch: adaptive video, and video calls.
+//! The keys of what people watch and read: adaptive video, video calls, and web pages.
 
 use perigee_results::Frames;
-use perigee_traffic::{Adaptation, Call, Video};
+use perigee_traffic::{Adaptation, Call, Http, PageKind, Pages, Video};
 use perigee_units::{Bytes, Rate, Time};
 
 use crate::packets::{fits, packet, Packets};
@@ -25,6 +25,18 @@ pub(crate) fn video(table: &Reader<'_>, flow: &str) -> Result<Video, StrictError
     }
     let request = table.table.get("request")?.unwrap_or(REQUEST);
     Ok(Video { duration: table.get("duration")?, segment, ladder, algorithm, buffer, startup, request })
+}
+
+/// The pages that a browser loads.
+pub(crate) fn pages(table: &Reader<'_>) -> Result<Pages, StrictError> {
+    Ok(Pages {
+        page: PageKind::parse(&table.get::<String>("page")?).unwrap_or(PageKind::Median),
+        http: Http::parse(&table.get::<String>("protocol")?).unwrap_or(Http::Multiplexed),
+        tls: table.get("tls")?,
+        request: table.table.get("request")?.unwrap_or(REQUEST),
+        service: table.get("service")?,
+        pause: table.get("pause")?,
+    })
 }
 
 /// A call; its frames are bounded, since each takes memory.
@@ -56,7 +68,7 @@ pub(crate) fn call(table: &Reader<'_>, packets: Packets<'_>) -> Result<Call, Str
 /// Bit rates of the ladder that Netflix gave every title before December 2015, kbit/s (Aaron, Li, Manohara, De Cock and Ronca,
 /// Per-Title Encode Optimization, Netflix Technology Blog, 14 December 2015).
 const LADDER: [u64; 10] = [235, 375, 560, 750, 1050, 1750, 2350, 3000, 4300, 5800];
-/// Size of a request for a segment, assumed.
+/// Size of a request for a segment or an object, assumed.
 const REQUEST: Bytes = Bytes::new(400);
 /// Largest packet of a call, as the real-time stacks of browsers choose it.
 const PACKET: Bytes = Bytes::new(1200);

@@ -9,7 +9,7 @@ use perigee_cc::Selected;
 use perigee_link::LinkSpec;
 use perigee_results::{Amount, Measure, Name, ResponseLog};
 use perigee_tcp::Config;
-use perigee_traffic::{App, Datagrams, Population, Schedule, Script, Visits};
+use perigee_traffic::{App, Datagrams, Population, Schedule, Script, Visitors, Visits};
 use perigee_units::{encode_enum, encode_struct, Bytes, Stream, Time};
 use perigee_wire::{address, IpVersion, Ports};
 
@@ -232,7 +232,9 @@ impl FlowSpec {
     /// The log of the transactions of its population, begun at `start`.
     pub fn response_log(&self, population: &Population, start: Time, seed: u64) -> ResponseLog {
         let (classes, from) = (population.classes(), start + population.warmup);
-        if population.writes_all() {
+        if matches!(population.source, Visitors::Pages(_)) {
+            ResponseLog::of_none()
+        } else if population.writes_all() {
             ResponseLog::of_all(classes, from)
         } else {
             ResponseLog::of_a_sample(classes, from, self.stream(seed, "sample"))

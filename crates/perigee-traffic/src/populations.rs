@@ -1,12 +1,13 @@
-//! Populations: users who each open a connection, ask once, read the answer and leave. The list of kinds, what each states about
-//! itself, and who comes when.
+//! Populations: flows of many connections, which users open. The list of kinds, what each states about itself, and who comes when.
 
 mod exchange;
 mod fractional;
 mod packmime;
+mod pages;
 mod quantiles;
 mod source;
 mod transactions;
+mod visits;
 mod web;
 
 use std::fmt::{self, Display, Formatter};
@@ -14,13 +15,15 @@ use std::fmt::{self, Display, Formatter};
 use perigee_results::Classes;
 use perigee_units::{encode_enum, encode_struct, Stream, Time};
 
-pub(crate) use exchange::Exchange;
+pub use pages::{Http, PageKind, Pages};
+use source::Source;
 pub use source::Visit;
-use source::{Source, Visitor};
 pub use transactions::Transactions;
+use visits::Arrivals;
+pub use visits::Visits;
 pub use web::Web;
 
-/// Short connections from `to` to `from`, each with one request and one response (HTTP 1.0).
+/// Connections from `to` to `from`: short ones with one request and one response each (HTTP 1.0), or those of a browser.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Population {
     /// Who comes when, and what they ask for.
@@ -40,6 +43,8 @@ pub enum Visitors {
     Transactions(Transactions),
     /// Users of the web.
     Web(Web),
+    /// Page loads of one browser.
+    Pages(Pages),
 }
 
 /// A range of one-way delays, in so many levels at the middle of equal parts of it.
@@ -56,6 +61,7 @@ impl Population {
         match &self.source {
             Visitors::Transactions(transactions) => transactions,
             Visitors::Web(web) => web,
+            Visitors::Pages(pages) => pages,
         }
     }
 
@@ -76,7 +82,7 @@ impl Population {
 
     /// Whether each of its transactions is a row of results; otherwise a sample of them is.
     pub fn writes_all(&self) -> bool {
-        matches!(self.source, Visitors::Transactions(_))
+        matches!(self.source, Visitors::Transactions(_) | Visitors::Pages(_))
     }
 
     /// Whether some users are farther away than the node `to`.
@@ -86,9 +92,14 @@ impl Population {
 
     /// Who comes when, of a population whose flow begins at `start`; equal streams make equal visits.
     pub fn visits(&self, start: Time, mut random: Stream) -> Visits {
-        let access = Stream::new(random.next_u64(), "access");
-        let visitors = self.source().visitors(random);
-        Visits { visitors, levels: self.access.levels(), access, at: start, end: start + self.duration, number: 0 }
+        let end = start + self.duration;
+        Visits::new(match &self.source {
+            Visitors::Pages(pages) => pages.open([start, end], start + self.warmup, random),
+            Visitors::Transactions(_) | Visitors::Web(_) => {
+                let access = Stream::new(random.next_u64(), "access");
+                Box::new(Arrivals::new(self.source().visitors(random), (self.access.levels(), access), [start, end]))
+            }
+        })
     }
 }
 
@@ -120,32 +131,8 @@ impl Access {
     }
 }
 
-/// The visits of a population, in the order in which connections are opened.
-pub struct Visits {
-    visitors: Box<dyn Iterator<Item = Visitor> + Send>,
-    levels: u32,
-    access: Stream,
-    at: Time,
-    end: Time,
-    number: u32,
-}
-
-impl Iterator for Visits {
-    type Item = Visit;
-
-    fn next(&mut self) -> Option<Visit> {
-        let visitor = self.visitors.next()?;
-        self.at += Time::from_secs_f64(visitor.gap_s);
-        let access = self.access.below(u64::from(self.levels)) as u32;
-        let Visitor { request, response, service, .. } = visitor;
-        let visit = Visit { number: self.number, at: self.at, request, response, service, access };
-        self.number = self.number.wrapping_add(1);
-        (self.at < self.end).then_some(visit)
-    }
-}
-
 encode_struct!(Population { source, duration, warmup, access });
-encode_enum!(Visitors { Transactions(transactions), Web(web) });
+encode_enum!(Visitors { Transactions(transactions), Web(web), Pages(pages) });
 encode_struct!(Access { least, most });
 
 /// Different access delays of a population.

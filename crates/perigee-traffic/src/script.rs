@@ -6,7 +6,6 @@ use perigee_units::{Stream, Time};
 use crate::apps::App;
 use crate::conversation::{Action, Conversation, End, Facts, Goal};
 use crate::exchanges::Exchanges;
-use crate::populations::{Exchange, Visit};
 
 /// The application of one flow: what each end of the connection does, and what has been observed of it.
 ///
@@ -39,8 +38,7 @@ impl Script {
     }
 
     /// The script of one connection of a population, opened at `start`.
-    pub fn of_visit(visit: &Visit, start: Time) -> Self {
-        let conversation = Box::new(Exchange::new(*visit));
+    pub(crate) fn of_connection(conversation: Box<dyn Conversation>, start: Time) -> Self {
         Self { start, goal: Goal::Exchanges(1), conversation, exchanges: Exchanges::default() }
     }
 

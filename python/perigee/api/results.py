@@ -78,6 +78,7 @@ class Results:
     voice = _Table("A row per voice flow: what its listener heard.")
     videos = _Table("A row per video flow: what its viewer saw.")
     calls = _Table("A row per call flow: the frames that were seen in time.")
+    pages = _Table("A row per page that a browser began to load.")
     events = _Table("The TCP log, where the study asked for it (`measure.events`).")
     releases = _Table("Of emulated runs: how late packets were released.")
     proxies = _Table("Where proxies split flows: a row per proxy per `measure.series` interval.")

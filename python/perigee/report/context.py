@@ -30,7 +30,7 @@ from perigee.store.small_flows import is_small
 MOST_OF_FILES = 12
 """Flows of captures that figures show: those that carried most."""
 
-OTHERS = ("request", "transactions", "web", "video", "ping", "udp", "voice", "call")
+OTHERS = ("request", "transactions", "web", "pages", "video", "ping", "udp", "voice", "call")
 """The kinds of flows beside `bulk`."""
 
 

@@ -32,7 +32,8 @@ class Metric:
         of_means: the value of a group is the ratio of the means, not the mean of the flows' ratios; it then has neither
             a spread nor a test, which would be those of another quantity.
         expression: for arithmetic over columns: what it computes, of each flow.
-        source: for what another table has a row per flow of: the table, and its column or arithmetic over its columns.
+        source: for what another table has of a flow, the mean of its rows: the table, and its column or arithmetic over
+            its columns.
     """
 
     name: str
@@ -99,6 +100,10 @@ METRICS = {
         Metric("frame_jitter_ms", "Jitter of frames", "ms", 2, False, source=("calls", "jitter_mean_ms")),
         Metric("freezes", "Freezes of a call", "", 1, False, source=("calls", "freezes")),
         Metric("frozen_percent", "Time frozen", "%", 2, False, source=("calls", "frozen_percent")),
+        Metric("page_load_ms", "Page load time", "ms", 0, False, source=("pages", "load_ms")),
+        Metric("document_ms", "Time to the document", "ms", 0, False, source=("pages", "document_ms")),
+        Metric("page_bytes", "Size of a page", "B", 0, None, source=("pages", "bytes")),
+        Metric("page_connections", "Connections for a page", "", 1, None, source=("pages", "connections")),
     )
 }  # fmt: skip
 """By name."""
@@ -242,7 +247,8 @@ def with_metric(flows: pl.DataFrame, name: str, results: Results) -> pl.DataFram
 def _from_table(flows: pl.DataFrame, wanted: Metric, table: str, column: str, results: Results) -> pl.DataFrame:
     if not results.has(table):
         return flows.with_columns(pl.lit(None, pl.Float64).alias(wanted.name))
-    rows = results.table(table).select("run", "flow", parse(column).value.alias(wanted.name))
+    values = results.table(table).select("run", "flow", parse(column).value.alias(wanted.name))
+    rows = values.group_by("run", "flow").agg(pl.col(wanted.name).mean())
     return flows.join(rows, on=["run", "flow"], how="left", maintain_order="left")
 
 

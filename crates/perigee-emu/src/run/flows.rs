@@ -87,8 +87,9 @@ pub(crate) fn make<'a>(run: &Run, nodes: &'a [Namespace], mtu: u32, controls: &'
                     users = Some(UserAccess { node: spec.to, address: spec.address(spec.to), levels, reports });
                 }
                 let (log, end) = (spec.response_log(population, start, run.seed), start + population.duration);
-                let observer = PopulationObserver::new(start, population, log, measure, listener);
                 let (flow, visits) = ((number, spec.name.clone()), spec.visits(population, start, run.seed));
+                let logs = (log, visits.share());
+                let observer = PopulationObserver::new(start, population, logs, measure, listener);
                 let sockets =
                     PopulationSockets::new(flow, places, (start, end, visits), options(tcp), (levels, reports))?;
                 (Application::Population(Box::new(sockets)), FlowObserver::Population(Box::new(observer)))

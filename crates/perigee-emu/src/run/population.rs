@@ -15,7 +15,7 @@ use std::sync::mpsc::Sender;
 use std::sync::Arc;
 
 use perigee_results::Name;
-use perigee_traffic::{End, Script, Visit, Visits};
+use perigee_traffic::{End, Visit, Visits};
 use perigee_units::Time;
 use perigee_wire::Ports;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -107,33 +107,48 @@ impl<'a> EventLoop<'a> {
     }
 
     fn run(&mut self, clock: RunClock, stop: &AtomicBool) -> io::Result<()> {
-        let mut next = self.population.visits.next();
         let mut events = Vec::with_capacity(EVENTS);
         while !stop.load(Ordering::Relaxed) {
             let now = clock.now();
-            while let Some(visit) = next.take_if(|visit| visit.at <= now) {
-                self.open(&visit, clock)?;
-                next = self.population.visits.next();
-            }
+            self.react(now, clock)?;
             while let Some((place, number)) = self.next_answer(now) {
                 let is_same = |open: &TransactionSockets| open.number == number;
                 if self.connections[place as usize].as_deref().is_some_and(is_same) {
                     self.attend(place, End::From, clock)?;
                 }
             }
-            if now >= self.population.end && next.is_none() {
+            let opens = self.population.visits.next_at();
+            if now >= self.population.end && opens == Time::MAX {
                 let timeouts = self.connections.iter().flatten().map(|open| open.timeouts()).sum();
                 self.tell(PopulationReport::Over { timeouts });
                 return Ok(());
             }
             let working = self.working.peek().map_or(Time::MAX, |working| working.0 .0);
-            let opens = next.map_or(self.population.end, |visit| visit.at);
+            let opens = if opens == Time::MAX { self.population.end } else { opens };
             self.wait(&mut events, opens.min(working).min(now + LOOK).checked_sub(clock.now()).unwrap_or_default())?;
             for event in events.drain(..) {
                 self.on_event(event, clock)?;
             }
         }
         Ok(())
+    }
+
+    /// Opens the connections that are due, and has those looked at that others have woken.
+    fn react(&mut self, now: Time, clock: RunClock) -> io::Result<()> {
+        loop {
+            if let Some(visit) = self.population.visits.open(now) {
+                self.open(&visit, clock)?;
+            } else if let Some(woken) = self.population.visits.woken() {
+                let is_woken = |open: &Option<Box<_>>| {
+                    open.as_deref().is_some_and(|open: &TransactionSockets| open.number == woken)
+                };
+                if let Some(place) = self.connections.iter().position(is_woken) {
+                    self.attend(place as u32, End::To, clock)?;
+                }
+            } else {
+                return Ok(());
+            }
+        }
     }
 
     /// The next connection whose server has worked long enough.
@@ -185,9 +200,9 @@ impl<'a> EventLoop<'a> {
             Ok(()) | Err(Errno::INPROGRESS) => self.watch(&user, place, End::To),
             Err(error) => Err(error.into()),
         };
-        let script = Script::of_visit(visit, at);
+        let script = population.visits.script(visit, at);
         self.connections[place as usize] = Some(Box::new(TransactionSockets::new(visit.number, script, user)));
-        self.check(place, connected)
+        self.check(place, connected, clock)
     }
 
     /// Servers take the connections that have been made.
@@ -224,11 +239,11 @@ impl<'a> EventLoop<'a> {
         if let Ok(Step::Until(instant)) = step {
             self.working.push(Reverse((instant, place, number)));
         }
-        self.check(place, step.map(drop))
+        self.check(place, step.map(drop), clock)
     }
 
     /// Ends a connection that is closed or has failed.
-    fn check(&mut self, place: u32, done: io::Result<()>) -> io::Result<()> {
+    fn check(&mut self, place: u32, done: io::Result<()>, clock: RunClock) -> io::Result<()> {
         let has_failed = match done {
             Err(error) if outcome_of(&error).is_none() => return Err(error),
             done => done.is_err(),
@@ -236,6 +251,7 @@ impl<'a> EventLoop<'a> {
         let open = &mut self.connections[place as usize];
         if let Some(ended) = open.take_if(|open| has_failed || open.is_closed()) {
             self.free.push_back(place);
+            self.population.visits.ended(clock.now(), ended.number);
             self.tell(PopulationReport::Ended { place, has_failed, timeouts: ended.timeouts() });
         }
         Ok(())

@@ -6,7 +6,7 @@ use perigee_results::{
     Amount, FlowId, FlowRow, Measure, Meter, Outcome, ResponseLog, SenderCounts, SenderState, SeriesRow, Tables,
     Transaction,
 };
-use perigee_traffic::{Population, Visit};
+use perigee_traffic::{Population, Visit, Visits};
 use perigee_units::Time;
 use perigee_wire::{Ports, ReceiverView, SenderView, Tcp as Segment};
 
@@ -16,6 +16,8 @@ use crate::run::population_report::{PopulationReport, UserSegment};
 pub(crate) struct PopulationObserver {
     pub(crate) meter: Meter,
     log: ResponseLog,
+    /// What a browser has measured, of a population that is one.
+    browser: Option<Visits>,
     reports: Receiver<PopulationReport>,
     /// Users are behind access delays: what they send and receive is reported, and not seen at the links.
     has_access: bool,
@@ -50,13 +52,14 @@ impl PopulationObserver {
     pub(crate) fn new(
         start: Time,
         population: &Population,
-        log: ResponseLog,
+        (log, browser): (ResponseLog, Option<Visits>),
         measure: &Measure,
         reports: Receiver<PopulationReport>,
     ) -> Self {
         Self {
             meter: Meter::new(start, measure, Some(Amount::Duration(population.duration))),
             log,
+            browser,
             reports,
             has_access: population.has_access_delays(),
             connections: (0..Ports::DISTINCT).map(|_| None).collect(),
@@ -221,6 +224,9 @@ impl PopulationObserver {
         row.set_outcome(self.outcome);
         row.rto_count = Some(self.totals.timeouts);
         self.log.write(FlowId::of(&row), tables);
+        if let Some(browser) = &self.browser {
+            browser.write(FlowId::of(&row), tables);
+        }
         self.meter.write_flow(row, tables);
     }
 

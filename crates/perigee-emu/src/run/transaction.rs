@@ -26,6 +26,8 @@ struct Host {
     facts: Facts,
     /// Bytes still to be written before anything else is done.
     left: u64,
+    /// What is closed once they are.
+    shut: Option<Shutdown>,
     is_done: bool,
 }
 
@@ -70,17 +72,25 @@ impl TransactionSockets {
             if !host.write(buffer)? {
                 return Ok(Step::Socket);
             }
-            match self.script.next(end, host.facts) {
-                Action::Write(bytes) => host.left = bytes,
-                Action::HalfClose => host.shut(Shutdown::Write),
-                Action::Stop => host.shut(Shutdown::Both),
-                Action::Wait(instant) => return Ok(Step::Until(instant)),
-                Action::Done => {
-                    host.is_done = true;
-                    return Ok(Step::Socket);
+            // What is written at one instant leaves together, in full segments, as in the simulator.
+            let action = loop {
+                match self.script.next(end, host.facts) {
+                    Action::Write(bytes) => host.left += bytes,
+                    action => break action,
                 }
-                // Filling is for transfers that end at an instant, which a transaction does not.
-                Action::Fill { .. } | Action::Await(_) | Action::AwaitClose => return Ok(Step::Socket),
+            };
+            match action {
+                Action::HalfClose => host.shut = Some(Shutdown::Write),
+                Action::Stop => host.shut = Some(Shutdown::Both),
+                Action::Done => host.is_done = true,
+                // Filling is for transfers that end at an instant, which no connection of a population does.
+                Action::Wait(_) | Action::Write(_) | Action::Fill { .. } | Action::Await(_) | Action::AwaitClose => {}
+            }
+            let is_written = host.write(buffer)?;
+            match action {
+                Action::Wait(instant) => return Ok(Step::Until(instant)),
+                Action::HalfClose | Action::Stop if is_written => {}
+                _ => return Ok(Step::Socket),
             }
         }
     }
@@ -99,7 +109,7 @@ impl TransactionSockets {
 
 impl Host {
     fn new(socket: OwnedFd, is_connected: bool) -> Self {
-        Self { socket, is_connected, facts: Facts::default(), left: 0, is_done: false }
+        Self { socket, is_connected, facts: Facts::default(), left: 0, shut: None, is_done: false }
     }
 
     /// Reads and discards all that has come.
@@ -117,7 +127,7 @@ impl Host {
         Ok(())
     }
 
-    /// Writes what is left; whether all of it is written.
+    /// Writes what is left, and closes what is to be closed behind it; whether all of it is written.
     fn write(&mut self, buffer: &[u8]) -> io::Result<bool> {
         while self.left > 0 {
             let size = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
@@ -128,12 +138,11 @@ impl Host {
                 Err(error) => return Err(error.into()),
             }
         }
+        if let Some(how) = self.shut.take() {
+            // The other end may have gone.
+            let _ = shutdown(&self.socket, how);
+        }
         Ok(true)
-    }
-
-    fn shut(&self, how: Shutdown) {
-        // The other end may have gone.
-        let _ = shutdown(&self.socket, how);
     }
 
     fn is_closed(&self) -> bool {

@@ -6,6 +6,7 @@ mod flows;
 mod laws;
 mod media;
 mod outcomes;
+mod pages;
 mod populations;
 mod proxies;
 mod proxy_captures;

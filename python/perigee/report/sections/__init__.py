@@ -21,6 +21,7 @@ from perigee.report.sections import (
     legs,
     links,
     outcomes,
+    pages,
     periods,
     power,
     published,
@@ -64,6 +65,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "voice": voice.section,
     "video": video.section,
     "call": call.section,
+    "pages": pages.section,
     "links": links.section,
     "legs": legs.section,
     "short_time": short_time.section,
@@ -74,7 +76,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
 """By name, in the order of a report that does not choose."""
 
 BY_DEFAULT = (
-    "figures", "summary", "exchanges", "responses", "datagrams", "voice", "video", "call", "sweep", "tradeoff",
+    "figures", "summary", "exchanges", "responses", "datagrams", "voice", "video", "call", "pages", "sweep", "tradeoff",
     "throughput", "delay", "retransmissions", "differences", "tests", "representative", "time_sequence", "sharing",
     "links", "legs", "setup",
 )  # fmt: skip
@@ -83,7 +85,7 @@ BY_DEFAULT = (
 OF_FILES = ("capture", "short_time", "periods")
 """What a report of captures and other files shows too."""
 
-OF_NO_FLOW = ("exchanges", "responses", "datagrams", "voice", "video", "call", "capture", "setup")
+OF_NO_FLOW = ("exchanges", "responses", "datagrams", "voice", "video", "call", "pages", "capture", "setup")
 """Sections that say something where each flow has failed."""
 
 

@@ -1,0 +1,112 @@
+//! What a study says of page loads.
+
+use std::fmt::{self, Display, Formatter};
+
+use perigee_units::{encode_struct, Bytes, Encode, Time};
+
+/// A browser that loads page after page, all of one kind, with an empty cache and no open connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pages {
+    /// What a page is made of.
+    pub page: PageKind,
+    /// What its objects are carried by.
+    pub http: Http,
+    /// Round trips of the TLS handshake of each connection.
+    pub tls: u32,
+    /// Size of the request for an object.
+    pub request: Bytes,
+    /// From the arrival of a request to the response.
+    pub service: Time,
+    /// From the end of a load to the beginning of the next.
+    pub pause: Time,
+}
+
+/// What pages are made of: objects by type, see `docs/models/users.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageKind {
+    /// The 10th percentile of each type.
+    Small,
+    /// The median of each type.
+    Median,
+    /// The 90th percentile of each type.
+    Heavy,
+    /// One of the three, with equal chances, for each load.
+    Mix,
+}
+
+/// How a browser's connections carry requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http {
+    /// One request at a time on a connection, and up to six connections to a server (HTTP/1.1).
+    OneAtATime,
+    /// All requests at once on one connection to a server, with responses that take turns (HTTP/2).
+    Multiplexed,
+}
+
+impl Display for Pages {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} pages over {}, {} between two", self.page, self.http, self.pause)
+    }
+}
+
+impl PageKind {
+    /// As a study writes them.
+    pub const WORDS: &'static [&'static str] = &["small", "median", "heavy", "mix"];
+
+    /// The kind that a word names.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Small, Self::Median, Self::Heavy, Self::Mix].into_iter().find(|kind| kind.word() == word)
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Median => "median",
+            Self::Heavy => "heavy",
+            Self::Mix => "mix",
+        }
+    }
+}
+
+impl Http {
+    /// As a study writes them: the identifiers of ALPN.
+    pub const WORDS: &'static [&'static str] = &["http/1.1", "h2"];
+
+    /// The version that a word names.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "http/1.1" => Some(Self::OneAtATime),
+            "h2" => Some(Self::Multiplexed),
+            _ => None,
+        }
+    }
+}
+
+impl Display for PageKind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl Display for Http {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OneAtATime => "HTTP/1.1",
+            Self::Multiplexed => "HTTP/2",
+        })
+    }
+}
+
+impl Encode for PageKind {
+    fn encode(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "{self}")
+    }
+}
+
+impl Encode for Http {
+    fn encode(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "{self}")
+    }
+}
+
+encode_struct!(Pages { page, http, tls, request, service, pause });

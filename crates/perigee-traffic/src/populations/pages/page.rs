@@ -1,0 +1,166 @@
+//! One page: its objects, which of them name which, and the servers that have them.
+
+use perigee_units::Stream;
+
+use super::kind::PageKind;
+
+/// An object of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Object {
+    /// Payload of the response, with its headers.
+    pub(super) bytes: u64,
+    /// The server that has it; 0 has the document.
+    pub(super) server: u32,
+    /// Objects that are known once this one has arrived.
+    pub(super) names: Vec<u32>,
+}
+
+/// An object that has been asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) object: u32,
+    pub(super) bytes: u64,
+    /// Its number among all requests.
+    pub(super) request: u32,
+}
+
+/// Objects of one type: how many, and their bytes together.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    count: u32,
+    kib: u64,
+}
+
+/// Types of objects, in the order of [`Makeup::shares`].
+const FRAME: usize = 0;
+const STYLE: usize = 1;
+const SCRIPT: usize = 2;
+const FONT: usize = 3;
+const IMAGE: usize = 4;
+
+/// What a page is made of.
+#[derive(Clone, Copy, Debug)]
+struct Makeup {
+    /// Bytes of the document, KiB.
+    document_kib: u64,
+    /// Documents in frames, style sheets, scripts, fonts, images.
+    shares: [Share; 5],
+    servers: u32,
+}
+
+impl PageKind {
+    /// The objects of a page of this kind, the document first.
+    pub(super) fn draw(self, random: &mut Stream) -> Vec<Object> {
+        let makeup = self.makeup(random);
+        let mut objects = vec![Object { bytes: makeup.document_kib << 10, server: 0, names: Vec::new() }];
+        // By type: the numbers of its objects.
+        let mut of_type: [Vec<u32>; 5] = Default::default();
+        // Styles and scripts come before what they name.
+        for kind in [STYLE, SCRIPT, FRAME, FONT, IMAGE] {
+            for bytes in makeup.shares[kind].sizes(random) {
+                let namers: &[u32] = match kind {
+                    FONT => &of_type[STYLE],
+                    FRAME => &of_type[SCRIPT],
+                    SCRIPT | IMAGE if random.chance(LATE) => &of_type[SCRIPT],
+                    _ => &[],
+                };
+                // What no style sheet or script names, the document does.
+                let namer = namers.get(random.below(namers.len().max(1) as u64) as usize).copied().unwrap_or(0);
+                let server =
+                    if random.chance(FIRST_PARTY) { 0 } else { random.below(u64::from(makeup.servers)) as u32 };
+                let number = objects.len() as u32;
+                objects[namer as usize].names.push(number);
+                objects.push(Object { bytes, server, names: Vec::new() });
+                of_type[kind].push(number);
+            }
+        }
+        objects
+    }
+
+    /// The objects of a page, at the most.
+    pub(super) fn most_objects(self) -> u32 {
+        let kinds: &[Makeup] = match self {
+            Self::Small => &[SMALL],
+            Self::Median => &[MEDIAN],
+            Self::Heavy | Self::Mix => &[HEAVY],
+        };
+        kinds.iter().map(|kind| 1 + kind.shares.iter().map(|share| share.count).sum::<u32>()).max().unwrap_or(1)
+    }
+
+    fn makeup(self, random: &mut Stream) -> Makeup {
+        match self {
+            Self::Small => SMALL,
+            Self::Median => MEDIAN,
+            Self::Heavy => HEAVY,
+            Self::Mix => [SMALL, MEDIAN, HEAVY][random.below(3) as usize],
+        }
+    }
+}
+
+impl Share {
+    /// Sizes of the objects: log-normal weights of their sum.
+    fn sizes(self, random: &mut Stream) -> Vec<u64> {
+        let weights: Vec<f64> = (0..self.count).map(|_| random.log_normal(1.0, SPREAD)).collect();
+        let sum: f64 = weights.iter().sum();
+        weights.iter().map(|weight| ((weight / sum * (self.kib << 10) as f64) as u64).max(LEAST_BYTES)).collect()
+    }
+}
+
+const fn share(count: u32, kib: u64) -> Share {
+    Share { count, kib }
+}
+
+/// Counts and bytes by type at the 10th, 50th and 90th percentile of desktop pages (HTTP Archive, Web Almanac 2024, chapter
+/// Page Weight, October 2024). Bytes of documents and fonts are given there for the median only: a document has as many at each percentile, a font as
+/// many as one of the median page. For scripts of heavy pages the count is that of mobile pages. Counts of servers are assumed.
+const SMALL: Makeup = Makeup {
+    document_kib: 18,
+    shares: [share(0, 0), share(2, 10), share(5, 101), share(0, 0), share(5, 84)],
+    servers: 4,
+};
+const MEDIAN: Makeup = Makeup {
+    document_kib: 18,
+    shares: [share(1, 18), share(8, 80), share(24, 620), share(4, 131), share(18, 1054)],
+    servers: 12,
+};
+const HEAVY: Makeup = Makeup {
+    document_kib: 18,
+    shares: [share(11, 198), share(26, 269), share(69, 1834), share(11, 360), share(60, 6526)],
+    servers: 30,
+};
+/// Standard deviation of the logarithm of a size within its type, assumed.
+const SPREAD: f64 = 1.0;
+/// Share of scripts and images that a script names and not the document, assumed.
+const LATE: f64 = 1.0 / 3.0;
+/// Share of objects that the document's server has for certain, assumed; the others are at any.
+const FIRST_PARTY: f64 = 0.5;
+/// Of a response: its headers and a few bytes.
+const LEAST_BYTES: u64 = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_the_objects_and_bytes_of_its_kind_and_each_object_is_named_once() {
+        for (kind, objects, kib) in
+            [(PageKind::Small, 13, 213), (PageKind::Median, 56, 1921), (PageKind::Heavy, 178, 9205)]
+        {
+            for seed in 0..20 {
+                let page = kind.draw(&mut Stream::new(seed, "page"));
+                assert_eq!(page.len(), objects);
+                assert!(kind.most_objects() as usize >= objects);
+                let bytes: u64 = page.iter().map(|object| object.bytes).sum();
+                // Whole bytes, and the smallest objects are no smaller than their headers.
+                assert!(bytes.abs_diff(kib << 10) < 300 * objects as u64, "{kind}: {bytes} B");
+                let mut named: Vec<u32> = page.iter().flat_map(|object| object.names.iter().copied()).collect();
+                named.sort_unstable();
+                assert_eq!(named, (1..objects as u32).collect::<Vec<_>>());
+                // Names go forward, so no object waits for itself.
+                let forward =
+                    |(number, object): (usize, &Object)| object.names.iter().all(|name| *name as usize > number);
+                assert!(page.iter().enumerate().all(forward));
+            }
+        }
+    }
+}
