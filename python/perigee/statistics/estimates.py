@@ -412,13 +412,18 @@ def most_typical(measures: npt.ArrayLike) -> int:
     """Return which of n flows is nearest to the median of all its measures, each scaled by its spread.
 
     Args:
-        measures: shape (n, k), n > 0: a row per flow.
+        measures: shape (n, k), n > 0: a row per flow. A measure that no flow has (NaN) does not count.
 
     Examples:
         >>> most_typical([[1, 10], [2, 20], [9, 90]])
         1
+        >>> most_typical([[1, np.nan], [2, np.nan], [9, np.nan]]), most_typical([[np.nan], [np.nan]])
+        (1, 0)
     """
     table = np.asarray(measures, dtype=np.float64)
+    table = table[:, ~np.isnan(table).all(axis=0)]
+    if table.shape[1] == 0:
+        return 0
     centre = np.nanmedian(table, axis=0)
     low, high = np.nanpercentile(table, [25, 75], axis=0)
     scale = np.where(high > low, high - low, 1.0)

@@ -36,7 +36,8 @@ def section(context: Context) -> Section | None:
     metrics = quantities(context, groups)
     if place.x is None or not metrics or context.results.is_analysis:
         return None
-    return Section("sweep", f"Over {_lowered(place.x.title)}", blocks(context, groups, metrics, place))
+    made = blocks(context, groups, metrics, place)
+    return Section("sweep", f"Over {_lowered(place.x.title)}", made) if made else None
 
 
 def blocks(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], place: Roles) -> list[Block]:
@@ -94,11 +95,11 @@ def line_plots(sample: Sample, metrics: Sequence[Metric], place: Roles, levels: 
     if x is None:
         return
     columns, rows = (*place.facets[:2], None, None)[:2]
-    own = at(sample, levels)
+    factors = [one for one in (x, place.hue, columns, rows) if one is not None]
+    own = with_levels(at(sample, levels), factors)
     there = [one for one in metrics if own.flows[one.name].count()]
     where = "".join(f", {one.said(text)}" for one, text in levels.items())
     suffix = "".join(f"-{text}" for text in levels.values())
-    factors = [one for one in (x, place.hue, columns, rows) if one is not None]
     for together in [[one] for one in there] if rows else [there] if there else []:
         data = means(own, together, factors)
         name = "lines" if len(together) > 1 else f"lines-{together[0].name}"
@@ -114,6 +115,11 @@ def line_plots(sample: Sample, metrics: Sequence[Metric], place: Roles, levels: 
 def at(sample: Sample, levels: Mapping[Factor, str]) -> Sample:
     """Return the part of a sample at levels of factors."""
     return sample.of(sample.part(levels))
+
+
+def with_levels(sample: Sample, factors: Sequence[Factor]) -> Sample:
+    """Return the flows that have a level of each factor; a flow has none of what only others of its run differ in."""
+    return sample.of(sample.flows.filter(pl.col(one.name).is_in(texts(one)) for one in factors))
 
 
 def map_plot(
