@@ -308,10 +308,10 @@ def test_what_is_no_arithmetic_is_an_error(text: str) -> None:
 
 
 def test_combinations_that_a_study_leaves_out_have_no_figure(tmp_path: Path) -> None:
-    study = STUDY.partition("[vary]")[0] + '[[flows]]\nname = "g"\nfrom = "a"\nto = "b"\nduration = "1 s"\ncc = "reno"\n'
+    study = STUDY.partition("[vary]")[0] + '[[flows]]\nname = "g"\nfrom = "a"\nto = "b"\nduration = "1 s"\n'
     pairs = (("cubic", "cubic"), ("bbr", "bbr"), ("cubic", "bbr"), ("hybla", "cubic"), ("hybla", "bbr"))
     linked = ", ".join(f'{{ "flows.f.cc" = "{one}", "flows.g.cc" = "{other}" }}' for one, other in pairs)
-    varied = f'count = 2\nstagger = "2 s"\n[vary]\nlinked = [{linked}]\n'
+    varied = f'cc = "reno"\ncount = 2\nstagger = "2 s"\n[vary]\nlinked = [{linked}]\n'
     study = study.replace('duration = "1500 ms"\n', 'duration = "1 s"\ncount = 2\nstagger = "2 s"\n')
     (tmp_path / "study.toml").write_text(study + varied)
     (tmp_path / "report.toml").write_text("sections = ['sweep']\n")
