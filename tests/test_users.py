@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Videos, video calls and page loads: their tables, metrics, and sections of the report."""
+"""What users feel: videos, calls, page loads and scores, in tables, metrics, and sections of the report."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -138,3 +139,84 @@ def test_a_browser_that_cannot_be_is_refused_with_its_line(
     assert f"study.toml:{place + 1}" in done.stderr
     assert said in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+PINGS = """
+name = "pings"
+nodes = ["server", "home"]
+[[links]]
+name = "satellite"
+between = ["server", "home"]
+rate = "10 Mbit/s"
+delay = "30 ms"
+queue = "250 kB"
+[[flows]]
+name = "ping"
+kind = "ping"
+from = "home"
+to = "server"
+interval = "50 ms"
+packet = "84 B"
+repeat = 200
+[[flows]]
+name = "download"
+from = "server"
+to = "home"
+duration = "10 s"
+"""
+
+NEEDS = """
+[[quality]]
+name = "call"
+optimal_ms = { 50 = 50, 99 = 100 }
+unacceptable_ms = { 50 = 500, 99 = 600 }
+optimal_loss_percent = 1
+unacceptable_loss_percent = 5
+[[quality]]
+name = "film"
+optimal_ms = { 50 = 1000 }
+unacceptable_ms = { 50 = 2000 }
+least_mbps = 25
+throughput_of = "download"
+"""
+
+
+def test_pings_are_scored_against_what_applications_need(perigee: Perigee, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(PINGS)
+    (tmp_path / "report.toml").write_text(NEEDS)
+    out = tmp_path / "out"
+    for command in (("run", tmp_path / "study.toml", "--out", out), ("report", out, "--format", "html,csv")):
+        done = perigee(*command)
+        assert done.returncode == 0, done.stderr
+    assert "Quality of Outcome" in (out / "report.html").read_text()
+    shown = pl.read_csv(out / "report-files" / "quality.csv")
+    assert shown["quality"].to_list() == ["call", "film"]
+    took = Results(out).table("exchanges")["duration_ms"].drop_nulls().to_numpy()
+    parts = [1 - (np.percentile(took, at) - low) / (high - low) for at, low, high in ((50, 50, 500), (99, 100, 600))]
+    assert shown["latency"][0] == pytest.approx(100 * min(max(min(parts), 0), 1))
+    assert 0 < shown["latency"][0] < 100
+    assert shown["score"][0] == min(shown["latency"][0], shown["loss"][0])
+    assert shown["throughput"][0] is None
+    assert shown.row(1)[2:] == (0, 100, None, 0), "10 Mbit/s are not 25"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("{ 50 = 500, 99 = 600 }", "{ 50 = 500 }", "same percentiles"),
+        ("{ 50 = 500, 99 = 600 }", "{ 50 = 500, 99 = 90 }", "99 %: 90 must be above the optimal 100"),
+        ("99 = 100", "p99 = 100", "`p99` is no percentile"),
+        ("optimal_loss_percent = 1\n", "", "go together"),
+        ('throughput_of = "download"', "", "go together"),
+        ('name = "call"', "", "quality 1 has no `name`"),
+    ],
+)
+def test_requirements_that_cannot_be_are_refused_before_the_run(
+    perigee: Perigee, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    (tmp_path / "study.toml").write_text(PINGS)
+    (tmp_path / "report.toml").write_text(NEEDS.replace(old, new, 1))
+    done = perigee("run", tmp_path / "study.toml", "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert "report.toml" in done.stderr
+    assert said in done.stderr

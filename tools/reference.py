@@ -108,6 +108,7 @@ PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "report.toml": lambda: key_table(keys.REPORT),
         "sections": section_table,
         "figure": lambda: key_table(keys.FIGURE),
+        "quality": lambda: key_table(keys.QUALITY),
         "published.toml": lambda: key_table(keys.PUBLISHED),
         "table": lambda: key_table(keys.TABLE),
         "table.value": lambda: key_table(keys.VALUE),

@@ -69,6 +69,7 @@ REPORT = (
     ),
     Key("summary", "metrics", _listed(SUMMARY), "Columns of the summary table."),
     Key("figure", "tables", "[]", "Figures of your own: `[[figure]]`, see below."),
+    Key("quality", "tables", "[]", "What applications need, to score pings against: `[[quality]]`, see below."),
     Key("experiments", "tables", "{}", "Of a study of several experiments, what each shows: [chapters](#chapters)."),
 )  # fmt: skip
 """The head of `report.toml`."""
@@ -93,6 +94,24 @@ FIGURE = (
     ),
 )  # fmt: skip
 """A `[[figure]]` of `report.toml`."""
+
+QUALITY = (
+    Key("name", "text", "required", "What needs it."),
+    Key(
+        "optimal_ms", "table of numbers", "required",
+        "By percentile, as `{ 99 = 200, \"99.9\" = 300 }`: the round trip up to which the application works as well as "
+        "it can, ms.",
+    ),
+    Key(
+        "unacceptable_ms", "table of numbers", "required",
+        "Of the same percentiles: the round trip from which on it is of no use, ms.",
+    ),
+    Key("optimal_loss_percent", "number", "", "The loss up to which it works as well as it can, %."),
+    Key("unacceptable_loss_percent", "number", "", "The loss from which on it is of no use, %; with the one before."),
+    Key("least_mbps", "number", "", "The throughput that it needs, Mbit/s."),
+    Key("throughput_of", "flow", "", "The flow of the same run whose throughput counts; with `least_mbps`."),
+)  # fmt: skip
+"""A `[[quality]]` of `report.toml`."""
 
 PUBLISHED = (
     Key("source", "text", "required", "What was measured or computed, and by whom."),

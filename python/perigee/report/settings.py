@@ -17,6 +17,7 @@ from perigee.report import keys
 from perigee.report.keys import Key
 from perigee.statistics.estimates import CONFIDENCE, CONFIDENCES
 from perigee.statistics.metrics import Metric, metric, numeric
+from perigee.statistics.quality import Requirements
 from perigee.store.results import Results, experiments_in
 
 LARGEST = 1e15
@@ -70,6 +71,7 @@ class ReportSettings:
         confidence: level of the confidence intervals.
         summary: metrics of the summary table.
         figures: figures of the author's choice.
+        quality: what applications need, to score pings against.
         experiments: what to show of each experiment that has something of its own here, by name.
     """
 
@@ -86,6 +88,7 @@ class ReportSettings:
     confidence: float = CONFIDENCE
     summary: tuple[str, ...] = keys.SUMMARY
     figures: tuple[Choice, ...] = ()
+    quality: tuple[Requirements, ...] = ()
     experiments: Mapping[str, ReportSettings] = field(default_factory=dict)
 
     @property
@@ -303,6 +306,7 @@ def _settings(table: _Table, base: ReportSettings, results: Kept) -> ReportSetti
         confidence=_confidence(table, base.confidence),
         summary=table.texts("summary", base.summary),
         figures=tuple(_figure(part) for part in table.tables("figure", keys.FIGURE)) or base.figures,
+        quality=tuple(_quality(part) for part in table.tables("quality", keys.QUALITY)) or base.quality,
     )
     # Which metrics there are is known when there are tables.
     if isinstance(results, Results):
@@ -353,6 +357,43 @@ def _figure(table: _Table) -> Choice:
         flows=table.texts("flows"),
     )
     table.end()
+    return found
+
+
+def _quality(table: _Table) -> Requirements:
+    name = table.text("name")
+    optimal, unacceptable = (_percentiles(table, key) for key in ("optimal_ms", "unacceptable_ms"))
+    if not optimal or optimal.keys() != unacceptable.keys():
+        raise table.error(
+            "optimal_ms", "`optimal_ms` and `unacceptable_ms` must have the same percentiles, one or more"
+        )
+    loss = [table.number(f"{end}_loss_percent", None) for end in ("optimal", "unacceptable")]
+    if (loss[0] is None) != (loss[1] is None):
+        raise table.error("_loss_percent", "`optimal_loss_percent` and `unacceptable_loss_percent` go together")
+    pairs = [(f"{one:g} %", optimal[one], unacceptable[one]) for one in optimal]
+    pairs += [("loss", *loss)] if loss[0] is not None else []
+    for what, low, high in pairs:
+        if not 0 <= low < high:
+            raise table.error(
+                "unacceptable_", f"{what}: {high:g} must be above the optimal {low:g}, which is 0 or more"
+            )
+    least, flow = table.number("least_mbps", None), table.text("throughput_of", "")
+    if (least is None) != (not flow):
+        raise table.error("least_mbps", "`least_mbps` and `throughput_of` go together")
+    table.end()
+    return Requirements(name, optimal, unacceptable, None if loss[0] is None else (loss[0], loss[1]), least, flow)
+
+
+def _percentiles(table: _Table, key: str) -> dict[float, float]:
+    found = {}
+    for text, value in table.numbers(key).items():
+        try:
+            percentile = float(text)
+        except ValueError:
+            percentile = -1
+        if not 0 <= percentile <= 100:
+            raise table.error(text, f"`{key}`: `{text}` is no percentile; write a number from 0 to 100")
+        found[percentile] = value
     return found
 
 

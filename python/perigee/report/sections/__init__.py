@@ -25,6 +25,7 @@ from perigee.report.sections import (
     periods,
     power,
     published,
+    quality,
     representative,
     responses,
     setup,
@@ -61,6 +62,7 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "sharing": sharing.section,
     "exchanges": exchanges.section,
     "responses": responses.section,
+    "quality": quality.section,
     "datagrams": datagrams.section,
     "voice": voice.section,
     "video": video.section,
@@ -76,9 +78,9 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
 """By name, in the order of a report that does not choose."""
 
 BY_DEFAULT = (
-    "figures", "summary", "exchanges", "responses", "datagrams", "voice", "video", "call", "pages", "sweep", "tradeoff",
-    "throughput", "delay", "retransmissions", "differences", "tests", "representative", "time_sequence", "sharing",
-    "links", "legs", "setup",
+    "figures", "summary", "quality", "exchanges", "responses", "datagrams", "voice", "video", "call", "pages",
+    "sweep", "tradeoff", "throughput", "delay", "retransmissions", "differences", "tests", "representative",
+    "time_sequence", "sharing", "links", "legs", "setup",
 )  # fmt: skip
 """What a report shows where the study does not say."""
 
