@@ -125,6 +125,24 @@ def test_a_time_limit_below_a_duration_is_said_before_the_runs(perigee: Perigee,
     assert "warning" not in perigee("run", study, "--dry-run", "--set", "time_limit=4 s").stderr
 
 
+def test_flows_of_one_table_are_warned_about_together(perigee: Perigee, tmp_path: Path) -> None:
+    study = tmp_path / "s.toml"
+    many = SMALL_STUDY.replace('size = "10 kB"', 'duration = "3 s"\ncount = 40')
+    study.write_text(many.replace('"small"', '"small"\ntime_limit = "2 s"'))
+    said = perigee("run", study, "--dry-run").stderr
+    assert said.count("warning") == 1
+    assert "in every run 40 flows `f` end, the last at 3 s, after time_limit = 2 s: they do not complete; " in said
+    assert "or shorten their duration" in said
+
+
+def test_a_single_run_is_no_runs(perigee: Perigee, tmp_path: Path) -> None:
+    study = tmp_path / "s.toml"
+    study.write_text(SMALL_STUDY)
+    out = tmp_path / "out"
+    assert perigee("run", study, "--out", out).stderr.startswith("1 run; next: ")
+    assert perigee("run", study, "--out", out).stderr.startswith("the run is there already")
+
+
 def test_a_dry_run_of_many_runs_shows_some_and_sums_them_up(perigee: Perigee) -> None:
     done = perigee("run", "claypool-2021", "--dry-run")
     assert len([line for line in done.stdout.splitlines() if re.match(r"  +[0-9]+ ", line)]) == 13

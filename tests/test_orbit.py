@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from conftest import ROOT, Perigee
+from conftest import ROOT, SMALL_STUDY, Perigee
 from perigee.core import native
 from perigee.engines.orbits import orbit_slots
 from perigee.places import find_profile
@@ -314,5 +314,13 @@ def test_old_elements_are_warned_about_with_the_error_they_imply(perigee: Perige
     month = perigee("orbit", "show", with_delay(tmp_path, date='"2024-06-01"'))
     assert "up to 31 days away from 2024-06-01" in " ".join(month.stderr.split())
     assert "may be 93 km (0.31 ms)" in " ".join(month.stderr.split())
+    study = tmp_path / "s.toml"
+    study.write_text(SMALL_STUDY.replace('rate = "10 Mbit/s"\ndelay = "1 ms"', 'profile = "./mine.toml"'))
+    run = ("run", study, "--out", tmp_path / "out")
+    for command in (run, (*run, "--dry-run"), ("studies", "show", study)):
+        done = perigee(*command)
+        said = " ".join(done.stderr.split())
+        assert said.count("warning") == 1, said
+        assert "warning: links l.down, l.up: the elements of 66 of 66 satellites are up to 31 days away" in said
     years = perigee("orbit", "show", with_delay(tmp_path, date='"2027-06-01"'))
     assert "may be anywhere on their orbits" in " ".join(years.stderr.split())

@@ -64,6 +64,30 @@ def probability(p: float | None) -> str:
     return "< 0.001" if p is not None and p < 0.001 else number(p, 3)
 
 
+def counted(count: int, noun: str) -> str:
+    """Write how many there are of something.
+
+    Args:
+        count: how many.
+        noun: its name, as of a single one; its plural ends in s.
+
+    Examples:
+        >>> counted(1, "run"), counted(12, "run"), counted(0, "flow")
+        ('1 run', '12 runs', '0 flows')
+    """
+    return f"{count} {plural(count, noun)}"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a noun as it follows a number.
+
+    Examples:
+        >>> plural(1, "run"), plural(2, "run")
+        ('run', 'runs')
+    """
+    return noun if count == 1 else f"{noun}s"
+
+
 def signed(value: float | None, digits: int = 1) -> str:
     """Write a difference with its sign, which a zero has not.
 

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from perigee.errors import PerigeeError
-from perigee.numbers import number
+from perigee.numbers import counted, number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,7 +45,7 @@ def study_html(study: Study) -> str:
 def results_html(results: Results) -> str:
     """Return what results are, and their means by what varies."""
     manifest = results.manifest
-    said = [f"{manifest['runs']} runs", f"engine {results.engine}", *manifest["settings"]]
+    said = [counted(manifest["runs"], "run"), f"engine {results.engine}", *manifest["settings"]]
     said += ["the study's reduced size"] if manifest["reduced"] else []
     parts = [_heading("Results", results.study, results.title), _paragraph(f"{results.folder}: {', '.join(said)}")]
     return "".join([*parts, _frame(_means(results)), _paragraph(f"Tables: {', '.join(results.tables)}")])

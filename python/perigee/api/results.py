@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from perigee.errors import InputError
+from perigee.numbers import counted
 from perigee.store import results as store
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ class Results:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Results of {self.study} in {self.folder}: {self.manifest['runs']} runs>"
+        return f"<Results of {self.study} in {self.folder}: {counted(self.manifest['runs'], 'run')}>"
 
     def _repr_html_(self) -> str:
         from perigee.api.notebook import results_html

@@ -19,6 +19,7 @@ from perigee.engines.memory import Roomy
 from perigee.engines.real_time import span
 from perigee.engines.runs import Runs
 from perigee.files import shown_bytes
+from perigee.numbers import counted
 
 ALL_SHOWN = 30
 """Up to so many runs are all shown."""
@@ -75,7 +76,7 @@ def counted_runs(runs: Runs) -> str:
     points, rounds = len(runs.points), runs.rounds
     if len(runs) == 1:
         return "1 run"
-    return f"{len(runs)} runs: {points} point{'s' * (points > 1)} in {rounds} round{'s' * (rounds > 1)}"
+    return f"{len(runs)} runs: {counted(points, 'point')} in {counted(rounds, 'round')}"
 
 
 def new_table(*headings: str) -> Table:

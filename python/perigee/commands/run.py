@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from perigee.commands import options
 from perigee.console import error_console, out_console, say
+from perigee.numbers import counted
 from perigee.places import find_study
 
 if TYPE_CHECKING:
@@ -134,11 +135,10 @@ def command(
     if done.warnings:
         error_console.print(escape(done.warnings.rstrip()), highlight=False, soft_wrap=True)
     if done.resumed == done.runs:
-        text = f"all {done.runs} runs are there already (--fresh begins anew)"
-    elif done.resumed:
-        text = f"{done.runs} runs, {done.resumed} of them from before"
+        there = "the run is" if done.runs == 1 else f"all {done.runs} runs are"
+        text = f"{there} there already (--fresh begins anew)"
     else:
-        text = f"{done.runs} runs"
+        text = counted(done.runs, "run") + (f", {done.resumed} of them from before" if done.resumed else "")
     say_notes(done.folder)
     error_console.print(
         f"{text}; next: perigee report {shlex.quote(str(done.folder))}", highlight=False, soft_wrap=True

@@ -9,7 +9,7 @@ import polars as pl
 from rich.markup import escape
 
 from perigee.console import error_console, say
-from perigee.numbers import number
+from perigee.numbers import counted, number
 from perigee.store.outcomes import FAILED, INCOMPLETE
 from perigee.store.results import Results
 
@@ -33,9 +33,9 @@ def _say_lateness(results: Results) -> None:
     late = results.table("releases").filter(pl.col("late_p99_us") > LATE_US)
     if not late.is_empty():
         worst = number(float(late.select(pl.max("late_p99_us")).item()) / 1000, 1)
-        runs = late["run"].n_unique()
+        runs = counted(late["run"].n_unique(), "run")
         error_console.print(
-            f"[bold red]late:[/bold red] in {runs} runs this machine released packets up to {worst} ms late (p99); "
+            f"[bold red]late:[/bold red] in {runs} this machine released packets up to {worst} ms late (p99); "
             "their delays are not the link's alone",
             highlight=False,
             soft_wrap=True,
@@ -46,7 +46,8 @@ def _say_left_out(folder: Path) -> None:
     """Say how many runs between real hosts are not in the results."""
     count = len(list((folder / "raw").glob("run-*-left-out.json")))
     if count:
-        say(f"{count} runs were left out when the time was over; they are in no table")
+        were = "was" if count == 1 else "were"
+        say(f"{counted(count, 'run')} {were} left out when the time was over, and in no table")
 
 
 def _say_failures(results: Results) -> None:
@@ -55,7 +56,7 @@ def _say_failures(results: Results) -> None:
     ends = flows.filter(~pl.col("completed")).group_by("outcome").agg(pl.len(), pl.n_unique("run")).sort("outcome")
     for outcome, count, runs in ends.iter_rows():
         said = (FAILED | INCOMPLETE).get(outcome, outcome)
-        where = f"{runs} run" if runs == 1 else f"{runs} runs"
+        where = counted(runs, "run")
         error_console.print(
             f"[bold red]not completed:[/bold red] {count} of {flows.height} flows, in {where}: {escape(said)} "
             "(table flows, column outcome)",
@@ -70,10 +71,9 @@ def _say_gaps(results: Results) -> None:
         return
     gaps = results.table("gaps").group_by("record").agg(pl.sum("missing"), pl.n_unique("run")).sort("record")
     for record, missing, runs in gaps.iter_rows():
-        what = "packets" if record == "capture" else "events"
+        what = f"{'packets' if record == 'capture' else 'events'} in {counted(runs, 'run')}"
         error_console.print(
-            f"[bold red]missing:[/bold red] {missing} {what} in {runs} runs came faster than they could be recorded "
-            "(table gaps)",
+            f"[bold red]missing:[/bold red] {missing} {what} came faster than they could be recorded (table gaps)",
             highlight=False,
             soft_wrap=True,
         )

@@ -14,7 +14,9 @@ from rich.table import Table
 from perigee.commands.application import Application
 from perigee.commands.setup_table import show_setup
 from perigee.console import out_console, result, say
+from perigee.engines.forecast import Forecast
 from perigee.errors import InputError
+from perigee.numbers import counted
 from perigee.places import StudyFile, find_study, studies
 
 if TYPE_CHECKING:
@@ -76,6 +78,9 @@ def show(study: Annotated[str, typer.Argument(metavar="STUDY", help="Its name, i
     if "reduced" in head:
         result(f"reduced: {_counted(_plan(found, reduced=True))} (--reduced)")
     show_setup(plan.setup, ("links", "flows"))
+    if isinstance(plan, Forecast):
+        for remark in plan.remarks:
+            say(remark)
 
 
 def _show_plan(plan: Plan) -> None:
@@ -101,7 +106,7 @@ def _word(value: object) -> str:
 
 def _counted(plan: Plan) -> str:
     points, rounds = len(plan.runs.points), plan.runs.rounds
-    return f"{len(plan.runs)}: {points} point{'s' * (points > 1)} in {rounds} round{'s' * (rounds > 1)}"
+    return f"{len(plan.runs)}: {counted(points, 'point')} in {counted(rounds, 'round')}"
 
 
 def _plan(study: StudyFile, *, reduced: bool) -> Plan:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What is known of a plan before it begins: how long simulating it takes, and flows that cannot come to their end."""
+"""What is known of a plan before it begins: how long it takes, flows that cannot end, paths not to be believed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from perigee.engines.real_time import span
 
@@ -51,22 +53,82 @@ def processor_seconds(outlook: _core.Outlook) -> float:
 def cut_short(plan: _core.Plan, points: Sequence[Mapping[str, object]]) -> Iterator[str]:
     """Yield a warning where `time_limit` ends flows before the end of their `duration`: they count as not completed.
 
+    Flows that one table declares (`count`) are warned about together.
+
     Args:
         plan: the core's.
         points: what each point of the study says.
     """
-    found: dict[str, tuple[float, float, int]] = {}
+    found: dict[str, _CutShort] = {}
     looked_at = min(len(points), MOST_POINTS)
     for index in range(looked_at):
         run = plan.live_run(index)
         for flow in run.flows:
             end = flow.start_ns + (flow.length_ns or 0)
             if flow.length_ns is not None and end > run.time_limit_ns:
-                latest, _, count = found.get(flow.name, (0.0, 0.0, 0))
-                found[flow.name] = (max(latest, end / 1e9), run.time_limit_ns / 1e9, count + 1)
-    for name, (end_s, limit_s, count) in found.items():
+                late = found.setdefault(_declared(flow.name), _CutShort())
+                late.names.setdefault(flow.name)
+                late.points.add(index)
+                late.end_s = max(late.end_s, end / 1e9)
+                late.limit_s = run.time_limit_ns / 1e9
+    for declared, late in found.items():
+        count = len(late.points)
         where = "every run" if count == looked_at else f"runs of {count} of {looked_at} points"
+        if len(late.names) == 1:
+            which, they = f"flow `{next(iter(late.names))}` ends at {span(late.end_s)}", "it does"
+            duration = "its duration"
+        else:
+            which, they = f"{len(late.names)} flows `{declared}` end, the last at {span(late.end_s)}", "they do"
+            duration = "their duration"
         yield (
-            f"warning: in {where} flow `{name}` ends at {span(end_s)}, after time_limit = {span(limit_s)}: it does "
-            f'not complete; raise time_limit (--set time_limit="{round(end_s + 60)} s") or shorten its duration'
+            f"warning: in {where} {which}, after time_limit = {span(late.limit_s)}: {they} not complete; raise "
+            f'time_limit (--set time_limit="{round(late.end_s + 60)} s") or shorten {duration}'
         )
+
+
+@dataclass
+class _CutShort:
+    """Flows of one table that end after the time limit.
+
+    Attributes:
+        names: the flows, in order.
+        points: the points in which they do.
+        end_s: when the last of them ends, s.
+        limit_s: the time limit, s.
+    """
+
+    names: dict[str, None] = field(default_factory=dict)
+    points: set[int] = field(default_factory=set)
+    end_s: float = 0.0
+    limit_s: float = 0.0
+
+
+def _declared(flow: str) -> str:
+    """Return the name of the table that declares a flow.
+
+    Examples:
+        >>> _declared("web"), _declared("web.12")
+        ('web', 'web')
+    """
+    return re.sub(r"\.\d+$", "", flow)
+
+
+def path_warnings(setup: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a user should know of computed paths: satellites that have decayed, elements of another time.
+
+    Args:
+        setup: links in words, see `Plan.setup`.
+
+    Examples:
+        >>> words = "66 satellites; light and 5 ms; warning: 2 of 66 have decayed; warning: old; use newer (varied)"
+        >>> link = {"properties": [["rate", "1 Mbit/s"], ["delay", words]]}
+        >>> list(path_warnings({"links": [{"name": "sat.down", **link}, {"name": "sat.up", **link}]}))
+        ['warning: links sat.down, sat.up: 2 of 66 have decayed', 'warning: links sat.down, sat.up: old; use newer']
+    """
+    found: dict[str, list[str]] = {}
+    for link in setup.get("links", []):
+        words = re.sub(r" (and others )?\(varied[^()]*\)$", "", dict(link["properties"]).get("delay", ""))
+        for warning in words.split("; warning: ")[1:]:
+            found.setdefault(warning, []).append(link["name"])
+    for warning, names in found.items():
+        yield f"warning: link{'s' * (len(names) > 1)} {', '.join(names)}: {warning}"

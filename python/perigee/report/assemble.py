@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from perigee.errors import InputError
-from perigee.numbers import number
+from perigee.numbers import counted, number, plural
 from perigee.report import sections
 from perigee.report.answers import answers
 from perigee.report.context import Context
@@ -48,11 +48,11 @@ def assemble(
     flows = results.table("flows")
     rounds = flows["round"].n_unique()
     carried = float(flows["received_bytes"].sum() if "received_bytes" in flows.columns else flows["bytes"].sum())
-    runs = Fact(str(manifest["runs"]), f"runs in {rounds} round{'s' if rounds > 1 else ''}")
+    runs = Fact(str(manifest["runs"]), f"{plural(manifest['runs'], 'run')} in {counted(rounds, 'round')}")
     carried_where = "carried over the links"
     if results.is_analysis:
         carried_where = "of payload in them"
-        runs = Fact(str(flows.height), f"flow{'s' if flows.height > 1 else ''} in the files")
+        runs = Fact(str(flows.height), f"{plural(flows.height, 'flow')} in the files")
     facts = [
         runs,
         Fact(f"{number(carried / 1e9, 0 if carried > 1e10 else 2)} GB", carried_where),

@@ -11,7 +11,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from perigee.errors import InputError
-from perigee.numbers import number, probability, signed
+from perigee.numbers import number, plural, probability, signed
 from perigee.report.changes import Change, changes, letters
 from perigee.report.comparison import Difference, as_frame, pairs, remarks
 from perigee.report.context import Context, Group
@@ -73,11 +73,11 @@ def overlay(results: Sequence[Results], cells: Sequence[Difference]) -> Report:
         plots = [_plot(contexts, groups, names, place) for place, groups in enumerate(_together(results))]
         blocks: list[Block] = [note, *(plot for plot in plots if plot)]
         sections.append(Section("series", "Over time", blocks))
-    runs = [(letter, str(one.manifest["runs"])) for letter, one in zip(letters(len(results)), results, strict=True)]
+    runs = [(letter, one.manifest["runs"]) for letter, one in zip(letters(len(results)), results, strict=True)]
     return Report(
         title=f"{results[0].study}: {' beside '.join(letters(len(results)))}",
         question=f"What differs between {', '.join(names[:-1])} and {names[-1]}?",
-        facts=[Fact(count, f"runs of {letter}") for letter, count in runs],
+        facts=[Fact(str(count), f"{plural(count, 'run')} of {letter}") for letter, count in runs],
         sections=sections,
         made=[
             (f"{letter}, {name}", text)
