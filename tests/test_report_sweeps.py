@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
 from conftest import Perigee
 from perigee.engines.job import Job
@@ -21,13 +23,16 @@ from perigee.engines.native import Simulator
 from perigee.engines.runner import carry_out
 from perigee.errors import InputError
 from perigee.places import find_study
+from perigee.report.answers import answers
 from perigee.report.assemble import assemble
+from perigee.report.charts.scales import lay_out
 from perigee.report.choice import FIGURES, plots_of
 from perigee.report.context import Context
+from perigee.report.factors import Level, factor
 from perigee.report.model import Plot, Report
 from perigee.report.paper import numbers
 from perigee.report.settings import Choice
-from perigee.report.style import COLUMN_IN, WIDTH_IN, styled
+from perigee.report.style import COLUMN_IN, WIDTH_IN, figure, styled
 from perigee.report.writer import write_report
 from perigee.statistics.expressions import parse
 from perigee.statistics.metrics import metric, with_metric
@@ -179,6 +184,49 @@ def test_three_numbers_are_small_multiples(tmp_path: Path) -> None:
     assert lines.data.height == 2 * 3 * 2 * 2
 
 
+def test_values_of_a_setting_are_no_rivals(tmp_path: Path) -> None:
+    varied = '"links.l.delay" = ["20 ms", "10 ms"]\n"links.l.loss" = ["1 %", "0 %", "5 %"]'
+    study = STUDY.replace('"flow.cc" = ["cubic", "reno"]', varied)
+    path = tmp_path / "study.toml"
+    path.write_text(study)
+    carry_out(Job(find_study(str(path)), Simulator(), settings=("rounds=4",), out=tmp_path / "out", workers=1))
+    results = Results(tmp_path / "out")
+    said = answers(Context(results))
+    means = {
+        (delay, loss): float(part["goodput_mbps"].mean())  # type: ignore[arg-type]
+        for (delay, loss), part in results.points.join(results.table("flows")).group_by("point.delay", "point.loss")
+    }
+    assert said[0].startswith("Throughput from l delay = 10 ms to 20 ms: ")
+    for loss in (0, 1, 5):
+        ends = f"l loss = {loss} %: {means[10, loss]:.1f} to {means[20, loss]:.1f} Mbit/s"
+        assert ends in said[0] or f"l loss = {loss} %: the same, {means[10, loss]:.1f} Mbit/s" in said[0]
+    assert not any(word in " ".join(said) for word in ("highest", "lowest", "Highest", "Lowest", "best"))
+    with styled():
+        legends = {text.get_text() for plot in assemble(results).plots() for text in _legend_texts(plot.figure)}
+    assert {"10 ms", "20 ms"}.isdisjoint(legends)
+    assert legends & {"l delay 10 ms", "l delay 20 ms"}
+
+
+def _legend_texts(figure: Figure) -> list[Text]:
+    return [text for legend in figure.legends for text in legend.get_texts()]
+
+
+def test_labels_of_uneven_numbers_do_not_touch() -> None:
+    numbers = (10.0, 11.0, 12.0, 40.0, 60.0)
+    rate = factor("point.rate", "links.l.rate", [Level(f"{one:g} Mbit/s", one) for one in numbers], "Mbit/s")
+    with styled():
+        drawing = figure(2.0, 3.0)
+        axes = drawing.subplots()
+        axes.plot(numbers, numbers)
+        lay_out(axes, rate, 2.5)
+        drawing.canvas.draw()
+        labels = [label for label in axes.get_xticklabels() if label.get_text()]
+        boxes = [label.get_window_extent() for label in labels]
+    assert [label.get_text() for label in labels] == ["10", "40", "60"]
+    assert axes.get_xscale() == "linear"
+    assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+
+
 def test_what_varies_together_is_one_axis(tmp_path: Path) -> None:
     linked = [{"links.l.rate": f"{n} Mbit/s", "links.l.queue": f"{10 * n} kB"} for n in (1, 2, 4)]
     inline = ", ".join("{ " + ", ".join(f'"{k}" = "{v}"' for k, v in one.items()) + " }" for one in linked)
@@ -230,7 +278,7 @@ def test_a_choice_says_what_goes_where(two_numbers: Results) -> None:
         context = Context(two_numbers)
         (made,) = plots_of(context, Choice("lines", ("rtt_mean_ms",), ("delay",), "loss", ("cc",)))
     assert [axes.get_title(loc="left") for axes in made.figure.axes] == ["cubic", "reno"]
-    assert set(colours(made.figure)) == {"0 %", "0.1 %", "1 %", "5 %"}
+    assert set(colours(made.figure)) == {"l loss 0 %", "l loss 0.1 %", "l loss 1 %", "l loss 5 %"}
     assert made.figure.axes[0].get_xlabel() == "Delay of l (ms)"
 
 

@@ -94,3 +94,11 @@ def test_ones_own_algorithm_is_among_the_others_in_the_gallery(perigee: Perigee,
     assert table.data["cc"].to_list() == ["cubic", "vegas", "mine"]
     figures = [one for one in section.blocks if isinstance(one, Plot)]
     assert all("mine" in one.alt for one in figures)
+    with styled():
+        marks = [
+            line for axes in figures[0].figure.axes for line in axes.lines if line.get_marker() not in ("", "None")
+        ]
+    assert marks
+    assert not any(line.get_clip_on() for line in marks)
+    least, most = (getattr(table.data["goodput_mbps"], end)() for end in ("min", "max"))
+    assert ("does not begin at zero" in figures[0].caption) == (least > 0.5 * most)

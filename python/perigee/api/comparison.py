@@ -21,11 +21,12 @@ class Comparison:
 
     Args:
         results: two or more.
+        confidence: level of the intervals; none: that of the `report.toml` of the first.
 
     Attributes:
         cells: a row per group of flows, quantity and other results: `group, quantity, unit, other` (`B`, ...), `a, b`
-            (the means), `difference, difference_percent, half_width_95, flows_a, flows_b, p_holm` and more, see
-            `perigee.report.comparison.as_frame`.
+            (the means), `difference, difference_percent, half_width_95` (or another level), `flows_a, flows_b, p_holm`
+            and more, see `perigee.report.comparison.as_frame`.
         changes: what differs in how the results were made: `what`, and a column of text for each of the results.
         remarks: what is to be known of the cells: how they were tested, which are the same, which flows failed.
 
@@ -33,9 +34,9 @@ class Comparison:
         InputError: there are fewer than two, or one has no flows in common with the first.
     """
 
-    def __init__(self, results: Sequence[Results]) -> None:
+    def __init__(self, results: Sequence[Results], confidence: float | None = None) -> None:
         self._results = list(results)
-        self._cells = compare(*self._results)
+        self._cells = compare(*self._results, confidence=confidence)
         names = letters(len(self._results))
         found = changes(self._results)
         self.cells: pl.DataFrame = as_frame(self._results, self._cells)

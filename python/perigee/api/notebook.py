@@ -67,7 +67,8 @@ def comparison_html(comparison: Comparison) -> str:
     """Return what differs in how results were made, the cells that differ, and what is to be known of them."""
     import polars as pl
 
-    shown = ["group", "quantity", "unit", "other", "a", "b", "difference", "half_width_95", "p_holm"]
+    half_width = next((name for name in comparison.cells.columns if name.startswith("half_width_")), "difference")
+    shown = ["group", "quantity", "unit", "other", "a", "b", "difference", half_width, "p_holm"]
     shown += ["flows_a", "flows_b"]
     cells = comparison.cells.filter(pl.col("remark") != "the same").select(shown)
     parts = [_heading("Comparison", "", ""), _frame(comparison.changes), _frame(cells)]

@@ -232,17 +232,21 @@ class Results:
             choice = Choice(kind, (y,), (x,) if x else (), hue or "", facets)
             return plots_of(Context(stored), choice)[0].figure
 
-    def compare(self, *others: Results) -> Comparison:
+    def compare(self, *others: Results, confidence: float | None = None) -> Comparison:
         """Compare these results with others of the same study, cell by cell.
 
-        Each of the others is compared with these: means, differences with their 95 % confidence intervals, tests.
+        Each of the others is compared with these: means, differences with their confidence intervals, tests.
+
+        Args:
+            others: one or more.
+            confidence: level of the confidence intervals, as 0.9; none: that of the `report.toml` of these results.
 
         Raises:
-            InputError: there is none, or one has no flows in common with these.
+            InputError: there is none, one has no flows in common with these, or there is no such level.
         """
         from perigee.api.comparison import Comparison
 
-        return Comparison([self._stored, *(other._stored for other in others)])
+        return Comparison([self._stored, *(other._stored for other in others)], confidence)
 
     def report(self, out: str | Path | None = None, confidence: float | None = None) -> Path:
         """Write the report, an HTML file that needs nothing else, and return its path.

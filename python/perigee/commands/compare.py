@@ -12,6 +12,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from perigee.commands import options
 from perigee.console import out_console
 from perigee.numbers import number, probability, signed
 
@@ -28,6 +29,7 @@ def command(
             "--out", "-o", metavar="FILE", help="Also write a page with the time series of all laid over each other."
         ),
     ] = None,
+    confidence: options.Confidence = None,
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Also write the cells to this CSV file.")
     ] = None,
@@ -35,8 +37,8 @@ def command(
     """Compare results of a study cell by cell: engines, versions, settings.
 
     First comes what differs in how they were made: settings, size, engine, versions, files. Each cell has the means in
-    A and in another, their difference with its 95 % confidence interval, also in % of A, and how many flows they are
-    of; differences of shares are in percentage points (pp). Where both results took the same random draws, rounds are
+    A and in another, their difference with its confidence interval, also in % of A, and how many flows they are of;
+    differences of shares are in percentage points (pp). Where both results took the same random draws, rounds are
     compared in pairs (t test of the differences, and Wilcoxon's signed-rank test), otherwise by Welch's t test; p is
     corrected for the number of cells (Holm). Cells that are the same flow by flow are named below the table. The page
     of --out adds throughput, round trip, window and retransmissions over time, of all on one scale.
@@ -54,7 +56,7 @@ def command(
     from perigee.store.results import Results
 
     found = [Results(folder) for folder in results]
-    cells = compare_results(*found)
+    cells = compare_results(*found, confidence=confidence)
     for table in tables(found, cells):
         out_console.print(table)
     for remark in remarks(found, cells):
@@ -71,6 +73,7 @@ def command(
 def tables(results: Sequence[Results], cells: Sequence[Difference]) -> Iterator[Table]:
     """Yield the tables for people: what differs in how results were made, and the cells that differ."""
     from perigee.report.changes import changes, letters
+    from perigee.statistics.estimates import percent
 
     names = letters(len(results))
     title = "   ".join(f"{name}: {escape(str(one.path))}" for name, one in zip(names, results, strict=True))
@@ -94,7 +97,7 @@ def tables(results: Sequence[Results], cells: Sequence[Difference]) -> Iterator[
     other = "other" if many else "B"
     # Where nothing can be tested, the remarks say so once.
     tested = any(cell.comparison.contrast for cell in shown)
-    of_tests = ("95 % interval", "p", "p (Wilcoxon)") if tested else ()
+    of_tests = (f"{percent(cells[0].confidence)} interval", "p", "p (Wilcoxon)") if tested else ()
     for heading in ("A", other, f"{other} - A", "%", *of_tests, "flows"):
         table.add_column(heading, justify="right")
     last = ("", "")

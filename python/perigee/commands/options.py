@@ -24,6 +24,10 @@ CcStall = Annotated[
 CcMemory = Annotated[
     str, typer.Option(metavar="SIZE", help="Of your own congestion controls: address space of each process.")
 ]
+Confidence = Annotated[
+    float | None,
+    typer.Option(help="Level of all confidence intervals, as 0.9. \\[default: that of report.toml]", metavar="LEVEL"),
+]
 DEFAULT_STALL = "10 s"
 DEFAULT_MEMORY = "4 GiB"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from perigee.commands import options
 from perigee.console import out_console
 from perigee.errors import InputError
 
@@ -68,12 +69,7 @@ def command(
         list[str] | None,
         typer.Option(help="Of a figure: what has a panel each, columns first, then rows; repeatable.", metavar="KEY"),
     ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(
-            help="Level of all confidence intervals, as 0.9. \\[default: that of report.toml]", metavar="LEVEL"
-        ),
-    ] = None,
+    confidence: options.Confidence = None,
 ) -> None:
     """Make tables and figures of a finished study.
 

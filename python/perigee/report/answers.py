@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What the figures say, in sentences: which group is best, by how much, and whether the difference is significant.
+"""What the figures say, in sentences: which algorithm is best, by how much, and whether the difference is significant.
 
-Algorithms are compared where all else is the same; without several of them, the values of what varies first. Nothing is
-said where nothing can be concluded: of single flows, and of groups that differ in more than one thing.
+Algorithms are compared where all else is the same. Without several of them, it is said what a quantity is at the ends
+of what varies first: a loss rate is a condition, and no rival of another. Nothing is said where nothing can be
+concluded: of single flows, and of groups that differ in more than one thing.
 """
 
 from __future__ import annotations
@@ -80,8 +81,13 @@ def _factor(context: Context, groups: Sequence[Group]) -> str:
 
 
 def _first_that_varies(context: Context) -> str:
-    """Return the first key that varies with few values: of a link or a host rather than another flow's algorithm."""
-    few = [key for key, values in context.varied.items() if 1 < len(values) <= MOST_SETTINGS]
+    """Return the first key that varies, a number or with few values: rather than another flow's algorithm."""
+    numbers = {column.key for column in context.results.points.columns if column.is_number}
+    few = [
+        key
+        for key, values in context.varied.items()
+        if len(values) > 1 and (len(values) <= MOST_SETTINGS or key in numbers)
+    ]
     return min(few, key=lambda key: key.endswith(".cc"), default="")
 
 
@@ -109,10 +115,12 @@ def _method(found: Sequence[Ranking], confidence: float) -> str:
 
 def _of_metric(context: Context, found: Sequence[Ranking]) -> str:
     metric = found[0].metric
+    if found[0].factor != ALGORITHM:
+        return _of_setting(context, found)
     if len(found) == 1:
         return _alone(context, found[0])
     if all(rival.is_tested and not rival.is_significant for one in found for rival in one.rivals):
-        names = dict.fromkeys(_name(context, one.factor, one.best) for one in found)
+        names = dict.fromkeys(_name(context, one.factor, one.first) for one in found)
         names |= dict.fromkeys(_name(context, one.factor, rival.group) for one in found for rival in one.rivals)
         return (
             f"No significant difference in {ASKED[metric.name]} between the best of {_names(list(names))} and the "
@@ -121,11 +129,70 @@ def _of_metric(context: Context, found: Sequence[Ranking]) -> str:
     superlative = f"{_superlative(metric).capitalize()} {ASKED[metric.name]}"
     if len(found) <= MOST_SETTINGS:
         return f"{superlative}: " + "; ".join(f"{_where(context, one)}{_clause(context, one)}" for one in found) + "."
-    clear = Counter(_name(context, one.factor, one.best) for one in found if one.is_clear)
+    clear = Counter(_name(context, one.factor, one.first) for one in found if one.is_clear)
     counts = [f"{name} in {count}" for name, count in clear.most_common()]
     if open_ones := len(found) - clear.total():
         counts.append(f"the best does not differ {_how(found)} from the next in {open_ones}")
     return f"{superlative} in {len(found)} settings: {', '.join(counts)}."
+
+
+def _of_setting(context: Context, found: Sequence[Ranking]) -> str:
+    """Return the sentence of a quantity at values of a setting."""
+    noun, factor = ASKED[found[0].metric.name], found[0].factor
+    first = _name(context, factor, found[0].first)
+    ends = {tuple(str(rival.group.factors[factor]) for rival in one.rivals) for one in found}
+    if len(found) <= MOST_SETTINGS and len(ends) == 1 and len(found[0].rivals) == 1:
+        clauses = [f"{_where(context, one)}{_between(one)}" for one in found]
+        return f"{_capital(noun)} from {first} to {ends.pop()[0]}: {'; '.join(clauses)}."
+    if len(found) <= MOST_SETTINGS:
+        clauses = [f"{_where(context, one)}{_at_values(context, one)}" for one in found]
+        return f"{_capital(noun)}: {'; '.join(clauses)}."
+    counts: dict[str, Counter[str]] = {}
+    for one in found:
+        for rival in one.rivals:
+            judged = f"{_more_or_less(one, rival)}{_judged(rival)}" if _differs(one, rival) else "the same"
+            counts.setdefault(str(rival.group.factors[factor]), Counter())[judged] += 1
+    said = [
+        f"with {value} {', '.join(f'{words} in {count}' for words, count in of.most_common())}"
+        for value, of in counts.items()
+    ]
+    return f"{_capital(noun)} in {len(found)} settings, against {first}: {'; '.join(said)}."
+
+
+def _between(one: Ranking) -> str:
+    """Return a quantity at both values of a setting, and how they differ."""
+    rival, digits, unit = one.rivals[0], one.metric.digits, one.metric.unit
+    if not _differs(one, rival):
+        return f"the same, {number(one.mean, digits)} {unit}"
+    ends = f"{number(one.mean, digits)} to {number(rival.mean, digits)} {unit}"
+    return f"{ends}, {_amount(one, rival, one.mean)} {_more_or_less(one, rival)}{_judged(rival)}"
+
+
+def _at_values(context: Context, one: Ranking) -> str:
+    """Return a quantity at the first value of a setting, and how it differs at others."""
+    value = f"{number(one.mean, one.metric.digits)} {one.metric.unit}"
+    others = [
+        f"with {rival.group.factors[one.factor]} {_amount(one, rival, one.mean)} {_more_or_less(one, rival)}"
+        f"{_judged(rival)}"
+        if _differs(one, rival)
+        else f"with {rival.group.factors[one.factor]} the same"
+        for rival in one.rivals
+    ]
+    return f"{value} with {_name(context, one.factor, one.first)}, {', '.join(others)}"
+
+
+def _differs(one: Ranking, rival: Rival) -> bool:
+    """Whether there is a difference to speak of: one that is tested, or seen in the numbers as printed."""
+    digits = one.metric.digits
+    return rival.is_tested or number(one.mean, digits) != number(rival.mean, digits)
+
+
+def _more_or_less(one: Ranking, rival: Rival) -> str:
+    return "more" if rival.mean > one.mean else "less"
+
+
+def _judged(rival: Rival) -> str:
+    return "" if not rival.is_tested else " (significant)" if rival.is_significant else " (not significant)"
 
 
 def _how(found: Sequence[Ranking]) -> str:
@@ -134,7 +201,7 @@ def _how(found: Sequence[Ranking]) -> str:
 
 def _alone(context: Context, one: Ranking) -> str:
     """Return the sentence of the only set of groups."""
-    noun, superlative, best = ASKED[one.metric.name], _superlative(one.metric), _name(context, one.factor, one.best)
+    noun, superlative, best = ASKED[one.metric.name], _superlative(one.metric), _name(context, one.factor, one.first)
     rivals = [_name(context, one.factor, rival.group) for rival in one.rivals]
     value = f"{number(one.mean, one.metric.digits)} {one.metric.unit}"
     if not any(rival.is_tested for rival in one.rivals):
@@ -160,15 +227,19 @@ def _alone(context: Context, one: Ranking) -> str:
 def _clause(context: Context, one: Ranking) -> str:
     """Return what is said of one of several settings."""
     value = f"{number(one.mean, one.metric.digits)} {one.metric.unit}"
-    best, rival = _name(context, one.factor, one.best), one.rivals[0]
+    best, rival = _name(context, one.factor, one.first), one.rivals[0]
     if not one.is_visible and not rival.is_tested:
         return f"{best} and {_name(context, one.factor, rival.group)} alike ({value})"
-    judged = "" if not rival.is_tested else " (significant)" if rival.is_significant else " (not significant)"
-    return f"{best} with {value}, {_difference(context, one, rival)}{judged}"
+    return f"{best} with {value}, {_difference(context, one, rival)}{_judged(rival)}"
 
 
 def _difference(context: Context, one: Ranking, rival: Rival) -> str:
     """Return by how much the best one is ahead of another."""
+    return f"{_amount(one, rival, rival.mean)} {_word(one.metric)[0]} than {_name(context, one.factor, rival.group)}"
+
+
+def _amount(one: Ranking, rival: Rival, base: float) -> str:
+    """Return the size of a difference with its interval, also in % of a value."""
     difference = abs(one.mean - rival.mean)
     contrast = rival.comparison.contrast if rival.comparison else None
     half = contrast.half_width if contrast else None
@@ -176,8 +247,7 @@ def _difference(context: Context, one: Ranking, rival: Rival) -> str:
     is_share = one.metric.unit == "%"
     text = number(difference, digits) + (f" ± {number(half, digits)}" if half is not None else "")
     text += " percentage points" if is_share else f" {one.metric.unit}"
-    percent = f" ({100 * difference / rival.mean:.0f} %)" if rival.mean > 0 and not is_share else ""
-    return f"{text}{percent} {_word(one.metric)[0]} than {_rival(context, one.factor, rival.group)}"
+    return text + (f" ({100 * difference / base:.0f} %)" if base > 0 and not is_share else "")
 
 
 def _name(context: Context, factor: str, group: Group) -> str:
@@ -187,20 +257,20 @@ def _name(context: Context, factor: str, group: Group) -> str:
     return f"{in_words(factor)} = {group.factors[factor]}"
 
 
-def _rival(context: Context, factor: str, group: Group) -> str:
-    return _name(context, factor, group) if factor == ALGORITHM else f"with {group.factors[factor]}"
-
-
 def _where(context: Context, one: Ranking) -> str:
     """Return the settings that the groups of a ranking have in common, where settings vary."""
     flows = len({group.factors[FLOW] for group in context.groups}) > 1
-    words = [one.best.factors[FLOW]] if flows and not one.best.factors.keys() - {one.factor, ALGORITHM, FLOW} else []
+    words = [one.first.factors[FLOW]] if flows and not one.first.factors.keys() - {one.factor, ALGORITHM, FLOW} else []
     words += [
         f"{in_words(key)} = {value}"
-        for key, value in one.best.factors.items()
-        if key not in (one.factor, ALGORITHM, FLOW)
+        for key, value in one.first.factors.items()
+        if key not in (one.factor, ALGORITHM, FLOW) and len(context.varied.get(key, ())) != 1
     ]
     return f"{', '.join(words)}: " if words else ""
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _superlative(metric: Metric) -> str:

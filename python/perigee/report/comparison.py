@@ -16,6 +16,8 @@ from perigee.numbers import decimals, signed
 from perigee.report.changes import in_words as made_with
 from perigee.report.changes import letters
 from perigee.report.context import Context, Group
+from perigee.report.settings import confidence_level
+from perigee.statistics.estimates import CONFIDENCE, at_level
 from perigee.statistics.metrics import Metric, metric, with_metric
 from perigee.statistics.pairing import Comparison, compare_groups, corrected, is_one_sample, method, share_draws
 from perigee.store.outcomes import in_words
@@ -36,6 +38,7 @@ class Difference:
         metric: the quantity.
         comparison: the other's values against A's; where they are paired, of the rounds that both have.
         other: which of the results the other is; 1: B.
+        confidence: level of the interval of the difference.
         p: of the t test, corrected for all cells; none where there is no test.
         p_wilcoxon: of Wilcoxon's test, corrected for all cells; none where the values are not paired.
     """
@@ -44,6 +47,7 @@ class Difference:
     metric: Metric
     comparison: Comparison
     other: int = 1
+    confidence: float = CONFIDENCE
     p: float | None = None
     p_wilcoxon: float | None = None
 
@@ -85,7 +89,7 @@ class Difference:
 
     @property
     def half_width(self) -> float:
-        """Of the difference's 95 % confidence interval; NaN where there is no test."""
+        """Of the difference's confidence interval; NaN where there is no test."""
         return self.comparison.contrast.half_width if self.comparison.contrast else float("nan")
 
     @property
@@ -107,7 +111,9 @@ class Difference:
         return 100 * self.difference / self.a if self.a else float("nan")
 
 
-def compare(a: Results, *others: Results, metrics: Sequence[str] = METRICS) -> list[Difference]:
+def compare(
+    a: Results, *others: Results, metrics: Sequence[str] = METRICS, confidence: float | None = None
+) -> list[Difference]:
     """Compare results with others of the same study.
 
     Flows of the same round are compared as pairs where both results took the same random draws, see
@@ -117,16 +123,18 @@ def compare(a: Results, *others: Results, metrics: Sequence[str] = METRICS) -> l
         a: what the others are held against.
         others: one or more.
         metrics: what to compare; a quantity that one side lacks is left out, and so are durations that the study sets.
+        confidence: level of the intervals; none: that of A's `report.toml`.
 
     Returns:
         A cell per group, quantity and other, in the order of the study.
 
     Raises:
-        InputError: there is no other, or one has no group of flows in common with `a`.
+        InputError: there is no other, one has no group of flows in common with `a`, or the level is out of range.
     """
     if not others:
         raise InputError(f"{a.path}: there is nothing to compare it with; give two results of the same study")
     letters(len(others) + 1)
+    chosen = Context(a).settings.confidence if confidence is None else confidence_level("--confidence", confidence)
     cells: dict[int, list[Difference]] = {}
     for number, b in enumerate(others, 1):
         draws = share_draws(a, b)
@@ -136,9 +144,9 @@ def compare(a: Results, *others: Results, metrics: Sequence[str] = METRICS) -> l
                 if name == "duration_s" and has_set_length(a, ours) and has_set_length(b, theirs):
                     continue
                 mine, other = with_metric(ours.flows, name, a), with_metric(theirs.flows, name, b)
-                found = compare_groups(other, mine, name, shared_draws=draws)
+                found = compare_groups(other, mine, name, shared_draws=draws, confidence=chosen)
                 if found is not None:
-                    own.append(Difference((ours, theirs), metric(name), found, number))
+                    own.append(Difference((ours, theirs), metric(name), found, number, chosen))
     order = {name: place for place, name in enumerate(metrics)}
     flat = [cell for own in cells.values() for cell in sorted(own, key=lambda cell: order[cell.metric.name])]
     results = corrected([cell.comparison for cell in flat])
@@ -229,9 +237,10 @@ def as_frame(results: Sequence[Results], cells: Sequence[Difference]) -> pl.Data
     """Return the cells as a table, those without a difference too.
 
     Its columns are `group` (its name in A), `quantity, unit, other` (`B`, `C`, ...), `a, b` (the means in A and in the
-    other), `difference, difference_percent, half_width_95, paired, flows_a, flows_b` (how many values each mean is of),
-    `p` (of the t test), `p_holm` (the same, corrected for all cells), `p_wilcoxon, p_wilcoxon_holm, remark, group_b`
-    (its name in the other), and `results_a, results_b, made_a, made_b`: the folders, and how they were made.
+    other), `difference, difference_percent, half_width_95` (the number is the level of confidence), `paired, flows_a,
+    flows_b` (how many values each mean is of), `p` (of the t test), `p_holm` (the same, corrected for all cells),
+    `p_wilcoxon, p_wilcoxon_holm, remark, group_b` (its name in the other), and `results_a, results_b, made_a, made_b`:
+    the folders, and how they were made.
     """
     folders = [(printable(one.path.name), made_with(one)) for one in results]
     rows = [
@@ -244,7 +253,7 @@ def as_frame(results: Sequence[Results], cells: Sequence[Difference]) -> pl.Data
             "b": cell.b,
             "difference": cell.difference,
             "difference_percent": cell.percent,
-            "half_width_95": cell.half_width,
+            at_level("half_width", cell.confidence): cell.half_width,
             "paired": cell.comparison.is_paired,
             "flows_a": len(cell.comparison.second),
             "flows_b": len(cell.comparison.first),

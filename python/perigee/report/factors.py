@@ -88,6 +88,17 @@ class Factor:
         """
         return f"{self.word} {text}" if self.word else text
 
+    def in_legend(self, text: str) -> str:
+        """Return a level as a legend has it: with what varies, which the name of an algorithm does not need.
+
+        Examples:
+            >>> Factor("cc", "flows.a.cc", "Congestion control of a", "a by", "", ()).in_legend("bbr")
+            'bbr'
+            >>> Factor("point.loss", "links.sat.loss", "Loss of sat", "sat loss", "%", ()).in_legend("0 %")
+            'sat loss 0 %'
+        """
+        return text if self.is_algorithm else self.said(text)
+
 
 def factor(name: str, key: str, levels: Sequence[Level], unit: str = "") -> Factor:
     """Return a factor with its words; numbers are sorted, and given in a unit that suits their size.

@@ -21,6 +21,7 @@ from perigee.report.model import Block, Cell, Fact, Plot, Report, Section, Table
 from perigee.report.provenance import citations, made
 from perigee.report.sections.representative import rtt_of
 from perigee.report.style import WIDTH_IN, Look, figure, look, styled
+from perigee.statistics.estimates import percent
 from perigee.statistics.metrics import mean
 from perigee.store.manifest import ENGINES
 from perigee.store.results import Results
@@ -220,6 +221,7 @@ def _table(
     shown = [cell for cell in cells if not cell.is_same]
     # Where nothing can be tested, the remarks say so once.
     tested = any(cell.comparison.contrast for cell in shown)
+    level = percent(cells[0].confidence) if cells else ""
     rows = []
     for cell in shown:
         digits = cell.digits
@@ -236,7 +238,7 @@ def _table(
     head = ["Flows", "Quantity", *(["Other"] if many else []), "A", other, f"{other} - A"]
     return Table(
         name="cells",
-        caption=f"Means, and the difference {other} - A" + (" with its 95 % confidence interval" if tested else ""),
+        caption=f"Means, and the difference {other} - A" + (f" with its {level} confidence interval" if tested else ""),
         head=[*head, "%", *(("p", "p (Wilcoxon)") if tested else ()), "flows"],
         rows=rows,
         data=as_frame(results, cells),

@@ -95,8 +95,8 @@ def panels(groups: Sequence[Group], factors: Sequence[Factor], hue: Factor | Non
             place = order[hue.key]
             own = sorted(own, key=lambda group: place.get(group.levels.get(hue.key, ""), -1))
         texts = [group.levels.get(hue.key, group.label) if hue else "" for group in own]
-        if hue and hue.word and not hue.is_algorithm:
-            texts = [hue.said(text) for text in texts]
+        if hue is not None:
+            texts = [hue.in_legend(text) for text in texts]
         made.append(Panel(", ".join(titles), own[:MOST_HUES], texts[:MOST_HUES], levels))
     return made
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Which groups can be compared, and which of them is best: those that differ in one thing only, as their algorithm."""
+"""Which groups can be compared: those that differ in one thing only. Of algorithms one is best; settings have none."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class Rival:
-    """A group held against the best one.
+    """A group held against the first one of its ranking.
 
     Attributes:
         group: the group.
         mean: its value.
-        comparison: the best group's flows against its own; none for a ratio of means, which has no test.
+        comparison: the first group's flows against its own; none for a ratio of means, which has no test.
         p: of the t test, corrected for all comparisons of the ranking; none where there is no test.
     """
 
@@ -43,37 +43,40 @@ class Rival:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the best one's difference from it is significant."""
+        """Whether the first one's difference from it is significant."""
         return self.p is not None and self.p < ALPHA
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Groups that differ in one factor only, ordered by a metric.
+    """Groups that differ in one factor only.
+
+    Algorithms are ordered by the metric. Values of a setting are conditions, of which none wins: they keep their order,
+    and of numbers only the lowest and the highest are compared.
 
     Attributes:
         factor: what they differ in, a key of `Group.factors`.
-        metric: by what they are ordered.
-        best: the best group.
+        metric: by what they are compared.
+        first: the best group; of a setting, that of its lowest or first value.
         mean: its value.
-        rivals: the others, the next best first.
+        rivals: those it is compared with, the next best first.
     """
 
     factor: str
     metric: Metric
-    best: Group
+    first: Group
     mean: float
     rivals: Sequence[Rival]
 
     @property
     def is_visible(self) -> bool:
-        """Whether the best value can be told from the next one as it is printed."""
+        """Whether the first value can be told from the next one as it is printed."""
         digits = self.metric.digits
         return number(self.mean, digits) != number(self.rivals[0].mean, digits)
 
     @property
     def is_clear(self) -> bool:
-        """Whether the best one differs from the next: significantly, and where nothing can be tested, as printed."""
+        """Whether the first one differs from the next: significantly, and where nothing can be tested, as printed."""
         next_best = self.rivals[0]
         return self.is_visible and (next_best.is_significant or not next_best.is_tested)
 
@@ -131,7 +134,8 @@ class Question:
 def rankings(context: Context, questions: Sequence[Question]) -> list[Ranking]:
     """Return how groups that can be compared are ordered by each metric.
 
-    The best of each set is tested against all others of the set; p is corrected for all tests of all questions.
+    The first of each set is tested against the others that are compared with it; p is corrected for all tests of all
+    questions.
     """
     draws = share_draws(context.results, context.results)
     drafts: list[tuple[str, Metric, list[tuple[Group, float]]]] = []
@@ -141,7 +145,7 @@ def rankings(context: Context, questions: Sequence[Question]) -> list[Ranking]:
             known = [(group, mean) for group, mean in means if mean == mean]
             if metric.higher_is_better is None or len(known) < 2:
                 continue
-            drafts.append((question.factor, metric, _ordered(metric, known)))
+            drafts.append((question.factor, metric, _ordered(context, question.factor, metric, known)))
     pairs = [
         None
         if metric.of_means
@@ -160,6 +164,14 @@ def rankings(context: Context, questions: Sequence[Question]) -> list[Ranking]:
     ]
 
 
-def _ordered(metric: Metric, means: Sequence[tuple[Group, float]]) -> list[tuple[Group, float]]:
-    """Return groups and their values, the best first."""
+def _ordered(
+    context: Context, factor: str, metric: Metric, means: Sequence[tuple[Group, float]]
+) -> list[tuple[Group, float]]:
+    """Return groups to compare, with their values: the best first, or in the order of a setting."""
+    if factor != ALGORITHM:
+        levels = next((list(zip(one.values, one.texts, strict=True)) for one in context.results.points.columns
+                       if one.key == factor and one.is_number), [])  # fmt: skip
+        number_of = {text: float(value) for value, text in levels}
+        in_order = sorted(means, key=lambda pair: number_of.get(pair[0].factors[factor], 0.0))
+        return [in_order[0], in_order[-1]] if number_of else in_order
     return sorted(means, key=lambda pair: -pair[1] if metric.higher_is_better else pair[1])

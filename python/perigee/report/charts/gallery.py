@@ -106,6 +106,7 @@ def overview(algorithms: Mapping[str, Look], paths: Sequence[str], scales: Seque
                 axes.plot(
                     scale.values[path, name], place + shift, ls="", marker=look(number).marker, color=style.color,
                     label=path,
+                    clip_on=False, zorder=3,
                 )  # fmt: skip
         axes.set_xlabel(broken(scale.heading, 0.62 * width_in / columns, size_of("axes.labelsize")))
         axes.xaxis.set_major_locator(MaxNLocator(5 if lines == 1 else 4))

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from perigee.report.charts.grid import Place, grid
-from perigee.report.charts.sample import Sample, by_levels, texts
+from perigee.report.charts.sample import Sample, by_levels, entries, texts
 from perigee.report.charts.scales import lay_out, places, values_axis
 from perigee.report.factors import Factor
 from perigee.statistics.metrics import Metric, sample
@@ -49,7 +49,7 @@ def lines(
         len(down),
         [columns.said(text) if columns else "" for text in texts(columns)],
         [place for place, has in there.items() if has],
-        labels=texts(hue) if hue else (),
+        labels=entries(hue),
     )
     in_a_line = len({place[1] for place in laid.panels})
     for (row, column), axes in laid.panels.items():
@@ -84,7 +84,8 @@ def draw(axes: Axes, sample_: Sample, metric: Metric, x: Factor, hue: Factor | N
         where = np.array([place + shift for place, _ in known])
         mean = np.array([one.mean for _, one in known])
         half = np.array([one.half_width for _, one in known])
-        label = f" {text}" if text.startswith("_") else text
+        entry = hue.in_legend(text) if hue else ""
+        label = f" {entry}" if entry.startswith("_") else entry
         dash = style.dash if x.is_number else ""
         axes.plot(where, mean, color=style.color, ls=dash, marker=style.marker, label=label or None)
         has = np.isfinite(half)

@@ -62,6 +62,11 @@ def texts(one: Factor | None) -> list[str]:
     return [level.text for level in one.levels] if one else [""]
 
 
+def entries(hue: Factor | None) -> list[str]:
+    """Return the entries of the legend of a hue; without one there are none."""
+    return [hue.in_legend(level.text) for level in hue.levels] if hue else []
+
+
 def mean_of(flows: pl.DataFrame, metric: Metric, confidence: float = CONFIDENCE) -> Mean | None:
     """Return a metric of flows; none where no flow has it."""
     seen = sample(flows, metric.name)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
@@ -17,8 +18,8 @@ from perigee.report.style import plain_numbers
 LOG_FROM = 20.0
 """What varies by this factor and more is shown on a logarithmic scale."""
 
-CROWDED_FROM = 5.0
-"""Numbers that differ by this factor are on a logarithmic scale where a linear one would crowd them at one end."""
+CROWDED_FROM = 10.0
+"""Numbers that span a decade are on a logarithmic scale where a linear one would crowd them at one end."""
 
 LOG_VALUES_FROM = 100.0
 """Measured values that differ by this factor and more, and are never zero, are shown on a logarithmic scale."""
@@ -38,8 +39,8 @@ def scale_of(numbers: Sequence[float]) -> str:
     Examples:
         >>> scale_of([10, 20, 50]), scale_of([0.01, 1]), scale_of([0, 0.01, 1]), scale_of([-1, 100]), scale_of([0, 1])
         ('linear', 'log', 'symlog', 'linear', 'linear')
-        >>> scale_of([50, 100, 200, 400])
-        'log'
+        >>> scale_of([10, 20, 50, 100, 150]), scale_of([50, 100, 200, 400])
+        ('log', 'linear')
     """
     positive = sorted(number for number in numbers if number > 0)
     if min(numbers) < 0 or not positive:
@@ -50,7 +51,7 @@ def scale_of(numbers: Sequence[float]) -> str:
 
 
 def _is_crowded(positive: Sequence[float]) -> bool:
-    """Whether numbers that span half a decade or more stand more evenly on a logarithmic scale by far."""
+    """Whether numbers that span a decade or more stand more evenly on a logarithmic scale by far."""
     if len(positive) < 3 or positive[-1] < CROWDED_FROM * positive[0]:
         return False
     nearest = min(b - a for a, b in pairwise(positive)) / (positive[-1] - positive[0])
@@ -77,9 +78,11 @@ def lay_out(axes: Axes, x: Factor, width_in: float) -> None:
             return
         texts = [f"{number:g}" for number in at]
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    else:
-        texts = [broken(level.text, max(0.5, width_in / len(at)), _size()) for level in x.levels]
-        axes.set_xlim(-0.6, len(at) - 0.4)
+        axes.xaxis.set_major_locator(FixedLocator(at))
+        axes.set_xticks(at, _apart(axes, at, texts, 0.85 * width_in * POINTS_PER_IN))
+        return
+    texts = [broken(level.text, max(0.5, width_in / len(at)), _size()) for level in x.levels]
+    axes.set_xlim(-0.6, len(at) - 0.4)
     axes.xaxis.set_major_locator(FixedLocator(at))
     axes.set_xticks(at, texts)
     needed = sum(max(width_of(line, _size()) for line in text.splitlines() or [""]) + _size() for text in texts)
@@ -87,6 +90,28 @@ def lay_out(axes: Axes, x: Factor, width_in: float) -> None:
         axes.tick_params(axis="x", labelrotation=45)
         for label in axes.get_xticklabels():
             label.set(ha="right", rotation_mode="anchor")
+
+
+def _apart(axes: Axes, at: Sequence[float], texts: Sequence[str], width_points: float) -> list[str]:
+    """Return the labels of rising ticks, empty where one would touch another; the ends keep theirs.
+
+    Args:
+        axes: have their scale.
+        at: the ticks.
+        texts: their labels.
+        width_points: of the panel, about.
+    """
+    scale = axes.xaxis.get_transform()
+    shown = np.asarray(scale.transform(np.asarray(at, dtype=float)))
+    span = float(shown[-1] - shown[0]) or 1.0
+    places = [width_points * float(one - shown[0]) / span for one in shown]
+    halves = [(width_of(text, _size()) + 0.6 * _size()) / 2 for text in texts]
+    kept = [0]
+    for place in range(1, len(at)):
+        is_free = places[place] - halves[place] >= places[kept[-1]] + halves[kept[-1]]
+        if place == len(at) - 1 or (is_free and places[place] + halves[place] <= places[-1] - halves[-1]):
+            kept.append(place)
+    return [text if place in kept else "" for place, text in enumerate(texts)]
 
 
 def values_axis(panels: Sequence[Axes], least: float, largest: float) -> None:

@@ -10,7 +10,7 @@ from matplotlib.patches import Ellipse
 from matplotlib.ticker import MaxNLocator
 
 from perigee.report.charts.grid import grid
-from perigee.report.charts.sample import Sample, texts
+from perigee.report.charts.sample import Sample, entries, texts
 from perigee.report.factors import Factor
 from perigee.report.style import COLUMN_IN
 from perigee.statistics.estimates import Array
@@ -44,7 +44,7 @@ def tradeoff(
         1,
         [columns.said(text) if columns else "" for text in texts(columns)],
         there,
-        labels=texts(hue) if hue else (),
+        labels=entries(hue),
         height_in=2.3 if len(there) > 1 else 3.0,
         narrowest_in=wide,
         share_x=False,
@@ -82,7 +82,8 @@ def draw(axes: Axes, sample_: Sample, metrics: tuple[Metric, Metric], hue: Facto
             )
         if len(x) > 1:
             axes.plot(x, y, ls="", marker=".", ms=2.2, color=style.color, alpha=0.6)
-        label = f" {text}" if text.startswith("_") else text
+        entry = hue.in_legend(text) if hue else ""
+        label = f" {entry}" if entry.startswith("_") else entry
         axes.plot(x.mean(), y.mean(), ls="", marker=style.marker, ms=6.5, color=style.color, label=label or None)
     axes.autoscale_view()
     axes.margins(0.1)

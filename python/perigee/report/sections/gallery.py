@@ -33,6 +33,9 @@ HEADERS_BYTES = IPV4 + TCP + TCP_TIMESTAMPS
 REACHED = 0.9
 """Share of the capacity whose first second is looked for."""
 
+ALIKE = 0.5
+"""Throughputs that differ by less than this factor are told apart on a scale that does not begin at zero."""
+
 CURVES = ("t_s", "cwnd_packets", "rtt_ms", "goodput_mbps", "retransmitted_packets")
 """What is drawn over time, and written as CSV."""
 
@@ -215,21 +218,25 @@ def _overview(context: Context, paths: list[Path], names: list[str], found: dict
         (path.label, context.label(cc)): _at_a_glance(path, found[path.node, cc]) for path in paths for cc in names
     }
     by_scale = [{key: values[place] for key, values in columns.items()} for place in range(4)]
+    rates_percent = [value for value in by_scale[1].values() if not math.isnan(value)]
+    alike = bool(rates_percent) and min(rates_percent) > ALIKE * max(rates_percent)
     scales = [
         Scale("Time to 90 % of the capacity (s)", by_scale[0]),
-        # Throughputs alone are alike.
-        Scale("Throughput (% of the capacity)", by_scale[1], from_zero=False),
+        Scale("Throughput (% of the capacity)", by_scale[1], from_zero=not alike),
         Scale("Queueing delay (% of idle round trip)", by_scale[2]),
         Scale(f"Share beside {context.label(REFERENCE)} (%)", by_scale[3], ends=(0, 100), line=50),
     ]
+    never = any(math.isnan(value) for value in by_scale[0].values())
     words = []
     for cc in names:
         rates = [f"{number(found[path.node, cc].goodput_mbps)} Mbit/s on {path.node}" for path in paths]
         words.append(f"{context.label(cc)}: {', '.join(rates)}")
     return Plot.of(
         "gallery-overview",
-        "All paths at a glance, means over rounds; no mark in the first column: never reached. The scale of the "
-        f"throughputs does not begin at zero. Dashed: an equal share with {context.label(REFERENCE)}.",
+        "All paths at a glance, means over rounds"
+        + ("; no mark in the first column: never reached. " if never else ". ")
+        + ("The scale of the throughputs does not begin at zero. " if alike else "")
+        + f"Dashed: an equal share with {context.label(REFERENCE)}.",
         "; ".join(words),
         partial(overview, _looks(context, names), [path.label for path in paths], scales),
     )

@@ -37,7 +37,7 @@ def metric_table(
         caption: what it shows.
         found: rankings of the groups, for the marks; those of other metrics are passed over.
     """
-    best = {(one.best.number, one.metric.name) for one in found if one.factor == ALGORITHM and one.is_clear}
+    best = {(one.first.number, one.metric.name) for one in found if one.factor == ALGORITHM and one.is_clear}
     best = {(number, metric) for number, metric in best if metric in {one.name for one in metrics}}
     if any(group.flows.height < group.rows.height for group in context.groups):
         caption += "; flows that failed are left out"
