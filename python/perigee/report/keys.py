@@ -68,6 +68,11 @@ REPORT = (
         "α = 0.05.",
     ),
     Key("summary", "metrics", _listed(SUMMARY), "Columns of the summary table."),
+    Key(
+        "kept", "table of numbers", "{}",
+        "Names of the shares of the window that an algorithm keeps at a loss, as `{ random = 0.9 }`, for the section "
+        "`reductions`. Without it: the shares in steps of 5 %.",
+    ),
     Key("figure", "tables", "[]", "Figures of your own: `[[figure]]`, see below."),
     Key("quality", "tables", "[]", "What applications need, to score pings against: `[[quality]]`, see below."),
     Key("experiments", "tables", "{}", "Of a study of several experiments, what each shows: [chapters](#chapters)."),

@@ -70,6 +70,7 @@ class ReportSettings:
         tests: metrics of the t tests.
         confidence: level of the confidence intervals.
         summary: metrics of the summary table.
+        kept: names of the shares of the window that are kept at a loss, each with its share.
         figures: figures of the author's choice.
         quality: what applications need, to score pings against.
         experiments: what to show of each experiment that has something of its own here, by name.
@@ -87,6 +88,7 @@ class ReportSettings:
     tests: tuple[str, ...] = keys.TESTS
     confidence: float = CONFIDENCE
     summary: tuple[str, ...] = keys.SUMMARY
+    kept: Mapping[str, float] = field(default_factory=dict)
     figures: tuple[Choice, ...] = ()
     quality: tuple[Requirements, ...] = ()
     experiments: Mapping[str, ReportSettings] = field(default_factory=dict)
@@ -305,6 +307,7 @@ def _settings(table: _Table, base: ReportSettings, results: Kept) -> ReportSetti
         tests=table.texts("tests", base.tests),
         confidence=_confidence(table, base.confidence),
         summary=table.texts("summary", base.summary),
+        kept={**base.kept, **table.numbers("kept")},
         figures=tuple(_figure(part) for part in table.tables("figure", keys.FIGURE)) or base.figures,
         quality=tuple(_quality(part) for part in table.tables("quality", keys.QUALITY)) or base.quality,
     )

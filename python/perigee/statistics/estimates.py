@@ -162,6 +162,27 @@ def mean_interval(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> tupl
     return float(sample.mean()), float(special.stdtrit(n - 1, 0.5 + confidence / 2)) * deviation / n**0.5
 
 
+def mean_band(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> tuple[Array, Array]:
+    """Return the mean of each column and the half width of its confidence interval (Student's t), row by row a sample.
+
+    Args:
+        values: shape (n, k), n > 1.
+        confidence: of the interval of each column; not of all of them at once.
+
+    Returns:
+        Two arrays of shape (k,); a column that does not vary has a half width of 0.
+
+    Examples:
+        >>> mean, half = mean_band([[9.0, 1.0], [10.0, 1.0], [11.0, 1.0]])
+        >>> mean.tolist(), half.round(3).tolist()
+        ([10.0, 1.0], [2.484, 0.0])
+    """
+    table = np.asarray(values, dtype=np.float64)
+    n = len(table)
+    half = float(special.stdtrit(n - 1, 0.5 + confidence / 2)) * table.std(axis=0, ddof=1) / n**0.5
+    return table.mean(axis=0), np.asarray(half, dtype=np.float64)
+
+
 @dataclass(frozen=True)
 class Contrast:
     """The mean of one sample minus that of another, and whether chance alone makes such a difference.

@@ -9,7 +9,9 @@ from perigee.errors import InputError
 from perigee.report.context import Context
 from perigee.report.model import Section
 from perigee.report.sections import (
+    bands,
     call,
+    campaign,
     capture,
     chosen,
     datagrams,
@@ -18,6 +20,7 @@ from perigee.report.sections import (
     download,
     exchanges,
     gallery,
+    in_turn,
     legs,
     links,
     outcomes,
@@ -26,6 +29,7 @@ from perigee.report.sections import (
     power,
     published,
     quality,
+    reductions,
     representative,
     responses,
     setup,
@@ -39,6 +43,7 @@ from perigee.report.sections import (
     tradeoff,
     video,
     voice,
+    window,
 )
 
 SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
@@ -59,7 +64,12 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "gallery": gallery.section,
     "timeline": timeline.section,
     "time_sequence": time_sequence.section,
+    "window": window.section,
+    "reductions": reductions.section,
     "sharing": sharing.section,
+    "bands": bands.section,
+    "in_turn": in_turn.section,
+    "campaign": campaign.section,
     "exchanges": exchanges.section,
     "responses": responses.section,
     "quality": quality.section,

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +39,8 @@ class Combination:
 
     Attributes:
         title: what people call it.
-        meetings: one per round.
+        names: what each flow is called; without its number where it is repeated in a run.
+        meetings: one per round, and of flows that are repeated in a run one per repetition.
         rows: of each round and flow, its row of `flows`; a list per meeting.
         goodputs_mbps: of each round and flow, over the time that all were under way, shape (rounds, flows).
         link: the directed link they share; of several the one that is used most, none where none is known.
@@ -45,6 +48,7 @@ class Combination:
     """
 
     title: str
+    names: Sequence[str]
     meetings: Sequence[Meeting]
     rows: Sequence[Sequence[Mapping[str, Any]]]
     goodputs_mbps: Array
@@ -86,6 +90,7 @@ def combinations(context: Context) -> list[Combination]:
     for meeting in context.meetings:
         numbers = tuple(flows[meeting.run, name]["group"] for name in meeting.flows)
         alike.setdefault(numbers, []).append(meeting)
+    alike = _with_repetitions(alike, flows)
     titles = _titles(context, [flows[one[0].run, name] for one in alike.values() for name in one[0].flows], alike)
     made = []
     for title, meetings in zip(titles, alike.values(), strict=True):
@@ -97,8 +102,46 @@ def combinations(context: Context) -> list[Combination]:
             ]
         )
         link, used = _busiest(context, meetings)
-        made.append(Combination(title, meetings, rows, goodputs, link, used))
+        is_repeated = len({row["flow"] for row in (of_round[0] for of_round in rows)}) > 1
+        names = [without_number(row["flow"]) if is_repeated else row["flow"] for row in rows[0]]
+        made.append(Combination(title, names, meetings, rows, goodputs, link, used))
     return made
+
+
+def without_number(flow: str) -> str:
+    """Return the name of a flow without the number that one of several (`count`) has.
+
+    Examples:
+        >>> without_number("first.12"), without_number("first")
+        ('first', 'first')
+    """
+    return re.sub(r"\.\d+$", "", flow)
+
+
+def _with_repetitions(
+    alike: Mapping[tuple[int, ...], list[Meeting]], flows: Mapping[tuple[int, str], Mapping[str, Any]]
+) -> dict[tuple[int, ...], list[Meeting]]:
+    """Join meetings that follow each other in a run, of flows that differ in their number only."""
+    of_kind: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
+    for numbers, meetings in alike.items():
+        rows = [flows[meetings[0].run, name] for name in meetings[0].flows]
+        kind = tuple((row["point"], without_number(row["flow"]), row["cc"], row["cc_params"]) for row in rows)
+        of_kind.setdefault(kind, []).append(numbers)
+    joined: dict[tuple[int, ...], list[Meeting]] = {}
+    for several in of_kind.values():
+        together = [meeting for numbers in several for meeting in alike[numbers]]
+        if _are_apart(together):
+            joined[several[0]] = together
+        else:
+            joined |= {numbers: alike[numbers] for numbers in several}
+    return joined
+
+
+def _are_apart(meetings: Sequence[Meeting]) -> bool:
+    """Whether no two meetings of a run overlap or have a flow in common."""
+    ordered = sorted(meetings, key=lambda one: (one.run, one.from_s))
+    pairs = [(one, other) for one, other in itertools.pairwise(ordered) if one.run == other.run]
+    return all(one.until_s <= other.from_s and set(one.flows).isdisjoint(other.flows) for one, other in pairs)
 
 
 def _titles(
@@ -148,14 +191,14 @@ def _table(context: Context, found: Sequence[Combination]) -> Table:
         for place, row in enumerate(one.rows[0]):
             own = [of_round[place] for of_round in one.rows]
             delay, high = (_mean([flow[name] for flow in own]) for name in ("rtt_mean_ms", "rtt_p95_ms"))
-            name = context.label(row["cc"])
+            name, flow_name = context.label(row["cc"]), one.names[place]
             rows.append(
-                [Cell(one.title if place == 0 else ""), Cell(f"{name} ({row['flow']})" if name else row["flow"]),
+                [Cell(one.title if place == 0 else ""), Cell(f"{name} ({flow_name})" if name else flow_name),
                  Cell(_with_spread(one.goodputs_mbps[:, place], 1)), Cell(_with_spread(shares[:, place], 0)),
                  Cell(number(delay)), Cell(number(high)), *(together if place == 0 else [Cell("")] * 3)]
             )  # fmt: skip
             data.append(
-                {"together": one.title, "link": one.link, "flow": row["flow"], "cc": row["cc"],
+                {"together": one.title, "link": one.link, "flow": flow_name, "cc": row["cc"],
                  "goodput_mbps": float(one.goodputs_mbps[:, place].mean()),
                  "goodput_sd_mbps": spread(one.goodputs_mbps[:, place]),
                  "share_percent": float(shares[:, place].mean()), "share_sd_percent": spread(shares[:, place]),
@@ -166,7 +209,7 @@ def _table(context: Context, found: Sequence[Combination]) -> Table:
         name="sharing",
         caption="Flows that share a link, while all of them are under way: throughput and its share, Jain's fairness "
         "index (1: equal), capacity of the link in use; means ± standard deviation over rounds, where they vary. "
-        "Round-trip times are of the whole flow",
+        "Round-trip times are of the whole flow; where flows are repeated in a run, each time is a round",
         head=["Together", "", "Throughput (Mbit/s)", "Share (%)", "Mean RTT (ms)", "95th percentile (ms)", "Jain",
               "Capacity in use (%)", "Rounds"],
         rows=rows,

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The congestion window over time and the packets sent again in each interval, of one flow of each group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import polars as pl
+from matplotlib.figure import Figure
+
+from perigee.numbers import number
+from perigee.report.charts.grid import grid
+from perigee.report.context import Context, Group
+from perigee.report.model import Block, Plot, Section, Text
+from perigee.report.sections.representative import DENSE, line
+from perigee.report.style import from_zero
+from perigee.statistics.metrics import largest
+
+MOST_PANELS = 4
+"""Points of what varies whose flows are drawn."""
+
+IN_A_FIGURE = 2
+"""Flows beside each other."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A flow over time.
+
+    Attributes:
+        group: its group.
+        run: its run.
+        series: `t_s` since the flow began, `cwnd_packets`, `retransmitted_packets`.
+    """
+
+    group: Group
+    run: int
+    series: pl.DataFrame
+
+
+def section(context: Context) -> Section | None:
+    """Return windows and retransmissions of the typical flow of each group; none where no sender tells its window."""
+    if not context.results.has("series"):
+        return None
+    some, left_out = context.some(MOST_PANELS)
+    traces = [_trace(context, group) for group in some]
+    traces = [one for one in traces if one.series["cwnd_packets"].count()]
+    if not traces:
+        return None
+    parts = [traces[begin : begin + IN_A_FIGURE] for begin in range(0, len(traces), IN_A_FIGURE)]
+    blocks: list[Block] = [Text(left_out)] if left_out else []
+    blocks += [_plot(place, part, context.interval_s) for place, part in enumerate(parts, 1)]
+    return Section("window", "Window and retransmissions", blocks)
+
+
+def _trace(context: Context, group: Group) -> Trace:
+    run, flow = context.typical[group.number]
+    return Trace(
+        group, run, context.series(run, flow).select("t_s", "cwnd_packets", "retransmitted_packets")
+    )  # fmt: skip
+
+
+def _plot(place: int, traces: Sequence[Trace], interval_s: float) -> Plot:
+    words = []
+    for one in traces:
+        again = int(one.series["retransmitted_packets"].fill_null(0).sum())
+        most = number(largest(one.series["cwnd_packets"]), 0)
+        words.append(f"{one.group.label}: window of up to {most} packets, {again} packets sent again (run {one.run})")
+    caption = f"Congestion window at the end of each interval of {number(interval_s, 1)} s, and packets sent again. "
+    data = pl.concat([one.series.select(pl.lit(one.group.name).alias("group"), pl.all()) for one in traces])
+    said = "; ".join(words)
+    return Plot.of(f"window-{place}", f"{caption}{said}.", said, partial(_figure, traces), data=data)
+
+
+def _figure(traces: Sequence[Trace], width_in: float) -> Figure:
+    names = ("cwnd_packets", "retransmitted_packets")
+    there = [(row, column) for row in range(len(names)) for column in range(len(traces))]
+    laid = grid(
+        width_in, len(names), [one.group.label for one in traces], there, height_in=1.5, narrowest_in=3.0,
+        is_stacked=True,
+    )  # fmt: skip
+    for (row, column), axes in laid.panels.items():
+        one = traces[column]
+        t, values = one.series["t_s"], one.series[names[row]].fill_null(0)
+        if row == 0:
+            line(axes, t, values, one.group.look)
+        else:
+            axes.vlines(t.to_numpy(), 0, values.to_numpy(), color=one.group.look.color, lw=0.7,
+                        rasterized=len(t) > DENSE)  # fmt: skip
+        axes.set_xlim(left=0)
+    from_zero(list(laid.panels.values()))
+    laid.label("Time since the flow began (s)", ["Window (packets)", "Sent again (packets)"])
+    laid.figure.align_ylabels()
+    return laid.figure

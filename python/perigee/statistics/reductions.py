@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What a sender kept of its window at each loss, from its log of TCP events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+NEAR = 0.03
+"""A share further than this from each named one has no name; windows are whole packets, so shares are not exact."""
+
+OTHER = "other"
+
+_REDUCED = ("recovery", "cwr", "loss")
+
+
+def reductions(events: pl.DataFrame) -> pl.DataFrame:
+    """Return the instants at which a sender set its slow start threshold because of a loss, a mark or a timeout.
+
+    Args:
+        events: rows of the table `events` of one flow, in order of time.
+
+    Returns:
+        Columns `t_s`, `state` (`recovery`, `cwr` or `loss`), `before_packets`, the window before, `after_packets`, the
+        threshold set, and `share`, one over the other. While the sender still repairs an earlier loss, the window is
+        that which this repair aims at.
+
+    Examples:
+        >>> log = pl.DataFrame({
+        ...     "t_s": [1.0, 2.0, 3.0, 4.0], "ca_state": ["open", "recovery", "recovery", "open"],
+        ...     "cwnd_packets": [100, 99, 80, 70], "ssthresh_packets": [None, 70, 70, 70],
+        ... })
+        >>> reductions(log).rows()
+        [(2.0, 'recovery', 100, 70, 0.7)]
+    """
+    state, threshold = pl.col("ca_state"), pl.col("ssthresh_packets")
+    was_reduced = state.shift(1).is_in(_REDUCED).fill_null(False)
+    is_new = ~was_reduced | (threshold != threshold.shift(1)).fill_null(True)
+    before = pl.when(was_reduced).then(threshold.shift(1)).otherwise(pl.col("cwnd_packets").shift(1))
+    marked = events.with_columns(before_packets=before, is_reduction=state.is_in(_REDUCED) & is_new)
+    known = marked.filter("is_reduction", pl.col("before_packets") > 0, threshold.is_not_null())
+    return known.select(
+        "t_s",
+        state.alias("state"),
+        "before_packets",
+        threshold.alias("after_packets"),
+        (threshold / pl.col("before_packets")).alias("share"),
+    )
+
+
+def named_share(share: float, names: Mapping[str, float]) -> str:
+    """Return which of the named shares of a window a share is; without names, the nearest multiple of 5 %.
+
+    Examples:
+        >>> kept = {"periodic": 1.0, "random": 0.9, "congestion": 0.7}
+        >>> named_share(0.698, kept), named_share(0.5, kept), named_share(0.698, {})
+        ('congestion', 'other', '70 %')
+    """
+    if not names:
+        return f"{5 * round(20 * share)} %"
+    nearest = min(names, key=lambda name: abs(names[name] - share))
+    return nearest if abs(names[nearest] - share) <= NEAR else OTHER
