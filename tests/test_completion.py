@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,17 @@ def test_help_that_is_a_programs_own_is_left_to_it() -> None:
         ("perigee report results/a --format p", "none", ["pdf", "png"]),
         ("perigee completion ", "none", ["bash", "zsh", "fish"]),
         ("perigee no-such-command ", "none", list(COMMANDS)),
+        ("perigee run validation --set links.geo.queue.b", "open", ["links.geo.queue.bdp=", "links.geo.queue.bytes="]),
+        ("perigee run validation --set flow.tcp.abc=", "none", ["flow.tcp.abc=true", "flow.tcp.abc=false"]),
+        ("perigee run validation --set=flow.op", "open", ["--set=flow.opened_by="]),
+        ("perigee run validation --set flow.nosuch.", "open", []),
+        ("perigee run validation --vary flow.cc=cubic,hy", "none", ["flow.cc=cubic,hybla"]),
+        ("perigee run validation --vary flow.cc=./", "files", []),
+        ("perigee run --set flow.opened_by = se", "none", ["flow.opened_by=sender"]),
+        ("perigee run caini-2009 --vary sen", "open", ["sender="]),
+        ("perigee run no-such-study --set roun", "open", ["rounds="]),
+        ("perigee exec --link geo --set link.ra", "open", ["link.rate=", "link.rate."]),
+        ("perigee cc load hybla --set rt", "none", []),
     ],
 )
 def test_what_can_stand_at_a_place_is_offered(line: str, kind: str, words: list[str]) -> None:
@@ -102,6 +115,22 @@ def test_what_can_stand_at_a_place_is_offered(line: str, kind: str, words: list[
 def test_each_word_is_offered_with_its_meaning() -> None:
     assert ("run", "Carry a study out and keep its results in a folder.") in candidates(TREE, [""]).words
     assert dict(candidates(TREE, ["cc", "load", "hybla"]).words)["hybla"].startswith("Hybla")
+
+
+def test_key_paths_have_the_names_of_the_study_and_the_words_of_the_schema() -> None:
+    study = json.loads((ROOT / "schema" / "study.json").read_text())["properties"]
+    _, heads = offered("perigee run liu-2022 --set ")
+    assert {"seed=", "rounds=", "time_limit=", "flow.", "flows.", "links.", "hosts.", "measure.", "proxy."} <= set(
+        heads
+    )
+    declared = tomllib.loads((ROOT / "studies" / "liu-2022" / "study.toml").read_text())
+    for table in ("links", "proxies", "flows"):
+        _, names = offered(f"perigee run liu-2022 --set {table}.")
+        assert names == sorted(f"{table}.{one['name']}." for one in declared[table])
+    kinds = study["flows"]["items"]["properties"]["kind"]["enum"]
+    assert offered("perigee run liu-2022 --set flow.kind=")[1] == [f"flow.kind={kind}" for kind in kinds]
+    measured = {word.split(".")[1].rstrip("=") for word in offered("perigee run liu-2022 --set measure.")[1]}
+    assert measured == set(study["measure"]["properties"])
 
 
 def test_formats_and_shells_are_those_that_are_understood() -> None:
@@ -144,6 +173,10 @@ def ask(shell: str, script: str, known: dict[str, str], cwd: Path) -> list[str]:
         (["exec", "--link", "viasat"], {"viasat2"}),
         (["run", "a stud"], {"a study.toml"}),
         (["exec", "--link", "geo", "--", "perig"], {"perigee"}),
+        (["run", "validation", "--set", "flow.tcp.ab"], {"flow.tcp.abc="}),
+        (["run", "validation", "--set", "=", "flow.tcp.ab"], {"flow.tcp.abc="}),
+        (["run", "validation", "--set", "flow.tcp.abc", "="], {"true", "false"}),
+        (["run", "validation", "--vary", "flow.cc", "=", "cubic,hy"], {"cubic,hybla"}),
     ],
 )
 def test_bash_completes(words: list[str], offers: set[str], program: dict[str, str], tmp_path: Path) -> None:
@@ -162,6 +195,8 @@ def test_bash_completes(words: list[str], offers: set[str], program: dict[str, s
         ("perigee exec --link viasat", {"viasat2"}),
         ("perigee run a", {"a-study.toml"}),
         ("perigee exec --link geo -- perig", {"perigee"}),
+        ("perigee run validation --set flow.tcp.ab", {"flow.tcp.abc="}),
+        ("perigee run validation --set flow.opened_by=s", {"flow.opened_by=sender"}),
     ],
 )
 def test_fish_completes(line: str, offers: set[str], program: dict[str, str], tmp_path: Path) -> None:
@@ -175,6 +210,8 @@ def test_fish_completes(line: str, offers: set[str], program: dict[str, str], tm
     [
         (["run", "--engine", ""], ["sim", "emu", "live"]),
         (["exec", "--link", "viasat"], ["viasat2", "files"]),
+        (["run", "validation", "--set", "flow.opened_by=s"], ["flow.opened_by=sender"]),
+        (["run", "validation", "--set", "flow.cc=./m"], ["compset -P *=", "files"]),
         (["report", "results"], ["files -/"]),
         (["exec", "--link", "geo", "--", "echo", "x"], ["normal echo x 2"]),
     ],
@@ -182,7 +219,8 @@ def test_fish_completes(line: str, offers: set[str], program: dict[str, str], tm
 def test_zsh_completes(words: list[str], said: list[str], program: dict[str, str], tmp_path: Path) -> None:
     line = " ".join(shlex.quote(word) for word in ("perigee", *words))
     # What the completion system does with the answer is its own.
-    script = "compdef() { :; }\n_files() { echo files $@ }\n_normal() { echo normal $words $CURRENT }\n"
+    script = "compdef() { :; }\ncompset() { echo compset $@ }\n"
+    script += "_files() { echo files $@ }\n_normal() { echo normal $words $CURRENT }\n"
     script += '_describe() { print -l "${(@P)3}" }\n'
     script += f"source {shlex.quote(str(SCRIPTS / '_perigee'))}\n"
     script += f"words=({line}); CURRENT={len(words) + 1}\n_perigee; true"

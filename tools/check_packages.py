@@ -23,7 +23,7 @@ BUILT_FROM = ("algorithms/", "crates/", "packaging/wheel/", "python/perigee/")
 """Folders of which a source distribution needs every file, but for notes and settings at the top of `crates`."""
 APART = ("crates/perigee-pep/",)
 """Crates that the package is not built from: programs of their own."""
-LINKED = ("algorithms", "profiles", "studies")
+LINKED = ("algorithms", "profiles", "schema", "studies")
 """Folders that the package has copies of, below `perigee/data`."""
 MISTAKES = re.compile(r"(^|/)(target|results|\.venv|__pycache__)/|\.pyc$")
 

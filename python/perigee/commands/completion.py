@@ -30,7 +30,8 @@ def command(
     """Print the script by which your shell completes commands, options, names and files.
 
     With --install it goes to the folder from which the shell reads it by itself, in new shells. Names of studies,
-    profiles and congestion controls are those there are at that moment.
+    profiles and congestion controls are those there are at that moment; after the name of a study, --set, --vary and
+    --also complete its key paths and their values.
 
     [bold]Examples[/bold]
 

@@ -20,8 +20,9 @@ class Candidates:
     """What an unfinished word can become.
 
     Attributes:
-        kind: what the shell adds of its own: `files`, `folders`, `none`, or `program N`, where another program's
-            command begins at word N (from 1, the name of this program not counted).
+        kind: what the shell adds of its own: `files`, `folders`, `none`, `open`, after whose words no space follows, or
+            `program N`, where another program's command begins at word N (from 1, the name of this program not
+            counted).
         words: words with their meaning, already those that begin as the unfinished one does.
     """
 
@@ -43,6 +44,7 @@ def candidates(command: Command, words: Sequence[str]) -> Candidates:
     """
     *before, last = _joined(words)
     at, place, open_option, plain = 0, command, None, False
+    given: list[str] = []
     for number, word in enumerate(before, 1):
         if open_option is not None:
             open_option = None
@@ -57,13 +59,14 @@ def candidates(command: Command, words: Sequence[str]) -> Candidates:
             if _argument(place, at) == "COMMAND...":
                 return Candidates(f"program {number}")
             at += 1
+            given.append(word)
     if open_option is not None:
-        return _of_value(open_option.value, last)
+        return _of_option(place, open_option, last, given)
     if last.startswith("-") and not plain:
         name, equals, value = last.partition("=")
         option = _option(place, name)
         if equals and option is not None:
-            found = _of_value(option.value, value)
+            found = _of_option(place, option, value, given)
             return Candidates(found.kind, tuple((f"{name}={word}", meaning) for word, meaning in found.words))
         return Candidates("none", tuple(_begin(last, _options(place))))
     if place.commands:
@@ -117,6 +120,23 @@ def _argument(place: Command, at: int) -> str:
     return "NOTHING"
 
 
+def _of_option(place: Command, option: Parameter, word: str, given: Sequence[str]) -> Candidates:
+    """Return what the value of an option can be; `given` are the command's arguments before it."""
+    if option.value not in SETTINGS:
+        return _of_value(option.value, word)
+    from perigee.commands import setting_words
+
+    if any(one.value == "STUDY" for one in place.arguments):
+        settings = setting_words.of_study(given[0] if given else "")
+    elif any("PROFILE" in one.value for one in (*place.arguments, *place.options)):
+        settings = setting_words.of_profile()
+    else:
+        return Candidates("none")
+    are_keys, words = settings.words(word, several=SETTINGS[option.value])
+    is_path = word.partition("=")[2].startswith((".", "/"))
+    return Candidates("open" if are_keys else "files" if is_path else "none", tuple(words))
+
+
 def _of_value(value: str, word: str) -> Candidates:
     """Return what an option or argument can be; words in small letters are those that it takes."""
     words: list[tuple[str, str]] = []
@@ -159,5 +179,7 @@ NAMED: dict[str, Callable[[], Offers]] = {
 """What is called by a name that is known here."""
 ALSO_FILES = ("STUDY", "PROFILE")
 """Each is a file as well."""
+SETTINGS = {"KEY=VALUE": False, "KEY=V1,V2": True}
+"""Key paths with a value, or with several."""
 SHELL_OFFERS = {"FILE": "files", "FOLDER": "folders", "RESULTS": "folders", "A B": "folders"}
 """What the shell knows better."""

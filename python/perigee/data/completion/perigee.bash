@@ -16,9 +16,15 @@ _perigee_completion() {
     done < <("$program" candidates -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
     # What bash completes begins after the `=`.
     if [[ ${COMP_WORDS[COMP_CWORD]} == "=" || (COMP_CWORD -gt 0 && ${COMP_WORDS[COMP_CWORD - 1]} == "=") ]]; then
-        COMPREPLY=("${COMPREPLY[@]#*=}")
+        local index value
+        for index in "${!COMPREPLY[@]}"; do
+            value=${COMPREPLY[index]#*=}
+            # A key path that ends in an `=` is whole.
+            [[ -n $value ]] && COMPREPLY[index]=$value
+        done
     fi
     case $kind in
+        open) compopt -o nospace ;;
         files)
             compopt -o filenames
             while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$current")
