@@ -15,7 +15,7 @@ from perigee.numbers import number
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context, Group
 from perigee.report.model import Block, Plot, Section, Text
-from perigee.report.sections.sharing import Combination, combinations
+from perigee.report.sections.sharing import Combination, combinations, without_number
 from perigee.report.style import INK, Look, from_zero, look
 from perigee.statistics.estimates import Array, mean_band, percent
 
@@ -60,7 +60,7 @@ def section(context: Context) -> Section | None:
     if not context.results.has("series"):
         return None
     found = [_of_combination(context, one) for one in combinations(context) if len(one.meetings) > 1]
-    found += [_of_group(context, group) for group in context.drawn if group.flows.height > 1]
+    found += [_of_groups(context, groups) for groups in _repeated(context)]
     shown = [one for one in found if one.curves and one.curves[0].rates_mbps.shape[1] > 1]
     if not shown:
         return None
@@ -95,11 +95,23 @@ def _of_combination(context: Context, one: Combination) -> Bands:
     return Bands(one.title, [*curves, Curve(SUM, SUM, Look(INK, "-", "", ""), total)])
 
 
-def _of_group(context: Context, group: Group) -> Bands:
-    intervals = int(float(group.flows["duration_s"].min()) / context.interval_s + 1e-6)  # type: ignore[arg-type]
-    flows = [(int(run), str(flow)) for run, flow in group.flows.select("run", "flow").iter_rows()]
-    rates = np.array([_rates(context, flow, 0.0, intervals) for flow in flows])
-    return Bands(group.label, [Curve(group.name, group.label, group.look, rates)])
+def _repeated(context: Context) -> list[list[Group]]:
+    """Return the groups of flows alone that are carried more than once: by rounds, or again and again in a run."""
+    alike: dict[tuple[str, ...], list[Group]] = {}
+    for group in context.drawn:
+        row = group.flows.row(0, named=True)
+        key = (str(row["point"]), without_number(row["flow"]), row["cc"], row["cc_params"])
+        alike.setdefault(key, []).append(group)
+    return [groups for groups in alike.values() if sum(group.flows.height for group in groups) > 1]
+
+
+def _of_groups(context: Context, groups: Sequence[Group]) -> Bands:
+    flows = pl.concat([group.flows.select("run", "flow", "duration_s") for group in groups])
+    intervals = int(float(flows["duration_s"].min()) / context.interval_s + 1e-6)  # type: ignore[arg-type]
+    rates = np.array([_rates(context, (int(run), str(flow)), 0.0, intervals) for run, flow, _ in flows.iter_rows()])
+    first = groups[0]
+    label = first.label if len(groups) == 1 else context.algorithm(first.flows.row(0, named=True)) or first.label
+    return Bands(label, [Curve(without_number(first.flows["flow"][0]), label, first.look, rates)])
 
 
 def _rates(context: Context, flow: tuple[int, str], from_s: float, intervals: int) -> Array:
