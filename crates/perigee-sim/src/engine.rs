@@ -88,11 +88,11 @@ impl<'a> Engine<'a> {
             if now > self.world.stop {
                 break;
             }
-            if (self.sources.sampling..=self.sources.limit).contains(&source) && self.is_stalled() {
-                self.end_flows(before, Outcome::Stalled);
-                self.world.end_by(before);
+            if source < self.sources.endpoints {
+                self.arrival(now, source, &mut packet);
+            } else {
+                self.event(now, source, before);
             }
-            self.event(now, source, &mut packet);
             before = now;
             self.events += 1;
             if self.events >= report_at {
@@ -105,17 +105,29 @@ impl<'a> Engine<'a> {
         Ok(self.finish())
     }
 
-    /// Carries out an event; `packet` is a place for the packet that it brings.
-    #[inline]
-    fn event(&mut self, now: Time, source: u32, packet: &mut NetPacket) {
-        if source < self.sources.endpoints {
-            match self.world.network.arrive(now, source, packet, &mut self.world.queue) {
-                Arrival::AtItsEnd => self.packet(now, packet),
-                Arrival::Forwarded(Fate::Gone(at)) => self.packet_gone(at, packet),
-                Arrival::Dropped => self.packet_gone(now, packet),
-                Arrival::Forwarded(Fate::OnItsWay) | Arrival::Nothing => {}
-            }
-        } else if source < self.sources.instants {
+    /// A link's event; `packet` is a place for the packet that it brings.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
+    fn arrival(&mut self, now: Time, link: u32, packet: &mut NetPacket) {
+        let arrival = self.world.network.arrive(now, link, packet, &mut self.world.queue);
+        if arrival == Arrival::AtItsEnd {
+            return self.packet(now, packet);
+        }
+        match arrival {
+            Arrival::Forwarded(Fate::Gone(at)) => self.packet_gone(at, packet),
+            Arrival::Dropped => self.packet_gone(now, packet),
+            Arrival::Forwarded(Fate::OnItsWay) | Arrival::Nothing | Arrival::AtItsEnd => {}
+        }
+    }
+
+    /// Carries out an event of anything else than a link; `before` is the instant of the event before it.
+    #[inline(never)]
+    fn event(&mut self, now: Time, source: u32, before: Time) {
+        if (self.sources.sampling..=self.sources.limit).contains(&source) && self.is_stalled() {
+            self.end_flows(before, Outcome::Stalled);
+            self.world.end_by(before);
+        }
+        if source < self.sources.instants {
             let endpoint = source - self.sources.endpoints;
             let end = if endpoint % 2 == 0 { End::From } else { End::To };
             let (flow, leg) = self.world.connection(endpoint / 2);
@@ -145,11 +157,12 @@ impl<'a> Engine<'a> {
     #[inline]
     fn packet(&mut self, now: Time, packet: &NetPacket) {
         let (flow, leg) = self.world.connection(packet.way / 2);
-        match (&mut self.flows[flow as usize], &packet.payload) {
-            (Flow::Tcp(flow), Payload::Tcp(segment)) => {
-                let end = if packet.way % 2 == 0 { End::To } else { End::From };
-                flow.on_segment(now, (leg, end), segment, packet.ecn == Ecn::Marked, &mut self.world);
-            }
+        let flow = &mut self.flows[flow as usize];
+        if let (Flow::Tcp(flow), Payload::Tcp(segment)) = (&mut *flow, &packet.payload) {
+            let end = if packet.way % 2 == 0 { End::To } else { End::From };
+            return flow.on_segment(now, (leg, end), segment, packet.ecn == Ecn::Marked, &mut self.world);
+        }
+        match (flow, &packet.payload) {
             (Flow::Datagram(flow), Payload::Udp(datagram)) => {
                 flow.on_datagram(now, packet.way, *datagram, &mut self.world);
             }

@@ -124,10 +124,10 @@ impl Network {
     pub(crate) fn arrive(&mut self, now: Time, link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Arrival {
         let hop = &mut self.hops[link as usize];
         if hop.feed_forward {
+            debug_assert_eq!(queue.first(), Some((now, link)), "the event carried out is the first one");
             if !hop.calendar.pop(packet) {
                 return Arrival::Nothing;
             }
-            debug_assert_eq!(queue.first(), Some((now, link)), "the event carried out is the first one");
             match hop.calendar.next() {
                 Some(at) => queue.move_first(at),
                 None => queue.remove(link),

@@ -1,30 +1,31 @@
 //! The event queue: at most one pending event for each source, in a total order.
 //!
-//! An indexed four-ary heap keyed by (time, source). A source is a link, an endpoint, an application or the recorder;
-//! each has one next instant, so two events never share a key and the order is total without a sequence number.
-//! Moving a source's event is one sift, and the handful of sources of a small graph stay in two cache lines.
+//! The least keys (time, source) stand in order, and all others behind them in an indexed four-ary heap. A source is a link, an
+//! endpoint, an application or the recorder; each has one next instant, so two events never share a key and the order is total
+//! without a sequence number. The links of a path take turns at the front: their events move by a place or two of the ordered
+//! part, and the heap, with the timers and instants that lie far ahead, is not touched.
 
 use perigee_units::Time;
 
 /// The pending events of sources that are numbered from 0.
 #[derive(Debug)]
 pub struct EventQueue {
-    /// Keys in heap order, then [`NEVER`]: a node always has all its children.
-    heap: Vec<u128>,
+    /// The least [`SORTED`] keys in order, the others in heap order, then [`NEVER`]: a node always has all its children.
+    keys: Vec<u128>,
     len: usize,
-    /// Where each source's key is in the heap, or [`ABSENT`].
+    /// Where each source's key is, or [`ABSENT`].
     place: Vec<u32>,
 }
 
 impl EventQueue {
     /// An empty queue for sources `0..sources`.
     pub fn new(sources: usize) -> Self {
-        Self { heap: vec![NEVER; sources + ARITY], len: 0, place: vec![ABSENT; sources] }
+        Self { keys: vec![NEVER; sources + SORTED + ARITY], len: 0, place: vec![ABSENT; sources] }
     }
 
     /// Adds a source; returns its number.
     pub fn add_source(&mut self) -> u32 {
-        self.heap.push(NEVER);
+        self.keys.push(NEVER);
         self.place.push(ABSENT);
         self.place.len() as u32 - 1
     }
@@ -32,10 +33,7 @@ impl EventQueue {
     /// The earliest event; of several at one instant, that of the source with the lowest number.
     #[inline]
     pub fn first(&self) -> Option<(Time, u32)> {
-        if self.len == 0 {
-            return None;
-        }
-        self.heap.first().map(|key| (time_of(*key), source_of(*key)))
+        self.keys.first().filter(|key| **key != NEVER).map(|key| (time_of(*key), source_of(*key)))
     }
 
     /// How many sources have an event.
@@ -51,7 +49,7 @@ impl EventQueue {
     /// When the event of `source` is due; `None` where it has none.
     #[inline]
     pub fn due(&self, source: u32) -> Option<Time> {
-        self.heap.get(self.place[source as usize] as usize).map(|key| time_of(*key))
+        self.keys.get(self.place[source as usize] as usize).map(|key| time_of(*key))
     }
 
     /// Gives `source` an event at `at`, in the place of the one it has.
@@ -61,19 +59,19 @@ impl EventQueue {
         let place = self.place[source as usize];
         if place == ABSENT {
             self.len += 1;
-            self.sift_up(self.len - 1, key);
-        } else if key > self.heap[place as usize] {
-            self.sift_down(place as usize, key);
+            self.move_forward(self.len - 1, key);
+        } else if key > self.keys[place as usize] {
+            self.move_back(place as usize, key);
         } else {
-            self.sift_up(place as usize, key);
+            self.move_forward(place as usize, key);
         }
     }
 
     /// Gives the source of the first event one at `at`, no earlier, in its place.
     #[inline]
     pub fn move_first(&mut self, at: Time) {
-        let source = source_of(self.heap[0]);
-        self.sift_down(0, key_of(source, at));
+        let source = source_of(self.keys[0]);
+        self.move_back(0, key_of(source, at));
     }
 
     /// Takes the event of `source` away, if it has one.
@@ -84,39 +82,54 @@ impl EventQueue {
             return;
         }
         self.len -= 1;
-        let last = std::mem::replace(&mut self.heap[self.len], NEVER);
+        let last = std::mem::replace(&mut self.keys[self.len], NEVER);
         let place = place as usize;
         if place < self.len {
-            if last > self.heap[place] {
-                self.sift_down(place, last);
+            if last > self.keys[place] {
+                self.move_back(place, last);
             } else {
-                self.sift_up(place, last);
+                self.move_forward(place, last);
             }
         }
     }
 
+    /// Puts a key at or before the place `at`, which is free.
     #[inline]
-    fn sift_up(&mut self, mut at: usize, key: u128) {
+    fn move_forward(&mut self, mut at: usize, key: u128) {
         while at > 0 {
-            let parent = (at - 1) / ARITY;
-            let other = self.heap[parent];
+            let before = if at > SORTED { SORTED + (at - SORTED - 1) / ARITY } else { at - 1 };
+            let other = self.keys[before];
             if other <= key {
                 break;
             }
             self.put(at, other);
-            at = parent;
+            at = before;
         }
         self.put(at, key);
     }
 
+    /// Puts a key at or behind the place `at`, which is free.
     #[inline]
+    fn move_back(&mut self, mut at: usize, key: u128) {
+        while at < SORTED {
+            // Behind the last one in order stands the root of the heap.
+            let next = self.keys[at + 1];
+            if key <= next {
+                return self.put(at, key);
+            }
+            self.put(at, next);
+            at += 1;
+        }
+        self.sift_down(at, key);
+    }
+
     fn sift_down(&mut self, mut at: usize, key: u128) {
         loop {
-            let first = ARITY * at + 1;
+            let first = SORTED + ARITY * (at - SORTED) + 1;
             if first >= self.len {
                 break;
             }
-            let Some(children) = self.heap.get(first..).and_then(|rest| rest.first_chunk::<ARITY>()) else { break };
+            let Some(children) = self.keys.get(first..).and_then(|rest| rest.first_chunk::<ARITY>()) else { break };
             // Three comparisons without branches: which child is least cannot be foretold.
             let left = usize::from(children[1] < children[0]);
             let right = 2 + usize::from(children[3] < children[2]);
@@ -133,7 +146,7 @@ impl EventQueue {
 
     #[inline]
     fn put(&mut self, at: usize, key: u128) {
-        self.heap[at] = key;
+        self.keys[at] = key;
         self.place[source_of(key) as usize] = at as u32;
     }
 }
@@ -153,6 +166,8 @@ fn source_of(key: u128) -> u32 {
     key as u32
 }
 
+/// Keys in order: the two links at the ends of two flows, say.
+const SORTED: usize = 4;
 /// Children of a node: four keys are one cache line.
 const ARITY: usize = 4;
 const ABSENT: u32 = u32::MAX;
