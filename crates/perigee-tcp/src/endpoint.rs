@@ -1,6 +1,8 @@
 //! One end of a connection: its two halves put together, and what leaves next.
 
 mod handshake;
+#[cfg(test)]
+mod progress_tests;
 
 use perigee_cc::{Selected, Socket};
 use perigee_units::{nearest_position, Stream, Time};

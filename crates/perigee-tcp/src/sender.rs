@@ -1,14 +1,16 @@
 //! The sending half: its state, and the counts that every step of it keeps true.
 //!
-//! `state` has what it is made of. The steps are files beside it: `ack` takes acknowledgements in, `sack` marks the
-//! queue, `losses` finds what is lost, `recovery` and `undo` are the state machine, `output` sends, `pacing`, `probe`,
-//! `timer` and `validation` say when and how much.
+//! `state` has what it is made of. The steps are files beside it: `ack` takes acknowledgements in, `progress` those that most
+//! are, `sack` marks the queue, `losses` finds what is lost, `recovery` and `undo` are the state machine, `output` sends,
+//! `pacing`, `probe`, `timer` and `validation` say when and how much.
 
 mod ack;
 mod losses;
 mod output;
 mod pacing;
 mod probe;
+mod progress;
+mod rate;
 mod recovery;
 mod report;
 mod sack;
@@ -34,6 +36,7 @@ use state::usage::WindowUsage;
 
 /// The sending half. Positions are bytes since the initial sequence number.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Sender {
     /// The socket that algorithms see, with the counts of the queue's marks.
     pub(crate) sk: Socket,
@@ -53,7 +56,7 @@ pub(crate) struct Sender {
     lost: LostEntries,
     pub(crate) rtt: RttEstimator,
     /// Delivery rate of the ACK at hand.
-    rate: RateSample,
+    pub(crate) rate: RateSample,
 
     recovery: Recovery,
     rack: Rack,

@@ -5,6 +5,7 @@ use perigee_units::Time;
 
 use crate::segment::{Flags, Segment};
 
+use super::rate;
 use super::report::AckReport;
 use super::state::output::Retransmit;
 use super::state::queue::{mark, Entry};
@@ -17,11 +18,26 @@ impl Sender {
         if ack > self.stream.nxt || ack + MAX_WINDOW < self.stream.una {
             return;
         }
+        self.begin_ack();
+        if self.is_progress(segment, ack) {
+            self.on_progress(segment, ack, slow_path);
+        } else {
+            self.on_any_ack(segment, ack, slow_path);
+        }
+    }
+
+    /// An acknowledgement calls for output, whatever it brings.
+    #[inline]
+    pub(crate) fn begin_ack(&mut self) {
         self.output.due = true;
         self.output.retransmit = Retransmit::Nothing;
         if self.timer.probe_due {
             self.set_due_probe();
         }
+    }
+
+    /// Processes an acknowledgement of all up to `ack`, with all that it may bring.
+    pub(crate) fn on_any_ack(&mut self, segment: &Segment, ack: u64, slow_path: bool) {
         let mut report = AckReport { reordered_at: u64::MAX, ..AckReport::default() };
         report.data = segment.len > 0;
         report.echo_ms = segment.timestamps.then_some(segment.tsecr);
@@ -76,14 +92,12 @@ impl Sender {
             self.fast_retransmit_alert(prior_una, u32::from(duplicate), &mut report);
         }
         if report.set_timer {
-            self.timer.probe_due = !dubious && self.may_probe() && !self.tail_probe.new_data_due;
-            if !self.timer.probe_due {
-                self.set_transmit_timer();
-            }
+            self.set_timer_after_ack(dubious);
         }
         let delivered = self.sk.delivered.wrapping_sub(prior_delivered);
         let lost = self.sk.lost.wrapping_sub(prior_lost);
-        self.generate_rate_sample(delivered, lost, report.maybe_delayed);
+        rate::note_delivery(&mut self.sk, delivered);
+        rate::complete(&mut self.rate, &self.sk, delivered, lost, report.maybe_delayed);
         self.control_congestion(segment.ack, &report);
     }
 
@@ -199,68 +213,32 @@ impl Sender {
             });
         }
         let Some((oldest, newest)) = sample else { return };
-        let newest_us = u32::try_from(newest).unwrap_or(u32::MAX);
         self.rate.rtt_us = newest as i64;
-        self.rtt.latest = Some(Time::from_micros(newest));
-        if !(report.maybe_delayed && newest_us > self.sk.rtt_min_us) {
-            self.rtt.on_min_sample(&mut self.sk, self.now_ms, newest_us);
-        }
-        let oldest_us = u32::try_from(oldest).unwrap_or(u32::MAX);
-        self.rtt.on_sample(&mut self.sk, oldest_us, self.stream.una, self.stream.nxt);
-        self.timer.backoff = 0;
+        self.on_rtt_sample(oldest, newest, report.maybe_delayed);
         // Not from data older than the head's last transmission: the timeout would move on for ever in recovery.
         if let (false, Some((sack_age, _)), Some(head)) = (report.acked(), sacked, self.queue.head()) {
             report.set_timer |= sack_age > now_us - head.sent_us;
         }
     }
 
-    /// Rate sampling: an entry was delivered (Cheng, Cardwell: draft-cheng-iccrg-delivery-rate-estimation, 3.3).
+    /// Takes the round trips of the oldest and of the newest segment acknowledged, us.
     #[inline]
-    pub(crate) fn count_delivery(&mut self, entry: &Entry) {
-        if entry.delivered_us == 0 {
-            return;
+    pub(super) fn on_rtt_sample(&mut self, oldest_us: u64, newest_us: u64, maybe_delayed: bool) {
+        self.rtt.latest = Some(Time::from_micros(newest_us));
+        let newest_us = u32::try_from(newest_us).unwrap_or(u32::MAX);
+        if !(maybe_delayed && newest_us > self.sk.rtt_min_us) {
+            self.rtt.on_min_sample(&mut self.sk, self.now_ms, newest_us);
         }
-        let rate = &mut self.rate;
-        let end = self.stream.to_wire(entry.end());
-        let newer = entry.sent_us > self.sk.first_tx_mstamp
-            || (entry.sent_us == self.sk.first_tx_mstamp && (end.wrapping_sub(rate.last_end_seq) as i32) > 0);
-        if rate.prior_delivered == 0 || newer {
-            rate.prior_delivered = entry.delivered;
-            rate.prior_mstamp = entry.delivered_us;
-            rate.is_app_limited = entry.has(mark::APP_LIMITED);
-            rate.is_retrans = entry.has(mark::EVER_RETRANS);
-            rate.last_end_seq = end;
-            self.sk.first_tx_mstamp = entry.sent_us;
-            rate.interval_us = (entry.sent_us - entry.first_tx_us) as i64;
-        }
+        let oldest_us = u32::try_from(oldest_us).unwrap_or(u32::MAX);
+        self.rtt.on_sample(&mut self.sk, oldest_us, self.stream.una, self.stream.nxt);
+        self.timer.backoff = 0;
     }
 
-    fn generate_rate_sample(&mut self, delivered: u32, lost: u32, maybe_delayed: bool) {
-        let sk = &mut self.sk;
-        let rate = &mut self.rate;
-        if sk.app_limited != 0 && (sk.delivered.wrapping_sub(sk.app_limited) as i32) > 0 {
-            sk.app_limited = 0;
-        }
-        if delivered > 0 {
-            sk.delivered_mstamp = sk.tcp_mstamp;
-        }
-        rate.acked_sacked = delivered;
-        rate.losses = lost as i32;
-        rate.is_ack_delayed = maybe_delayed;
-        if rate.prior_mstamp == 0 {
-            rate.delivered = -1;
-            rate.interval_us = -1;
-            return;
-        }
-        rate.delivered = sk.delivered.wrapping_sub(rate.prior_delivered) as i32;
-        let (sending, acking) = (rate.interval_us, (sk.tcp_mstamp - rate.prior_mstamp) as i64);
-        rate.interval_us = sending.max(acking);
-        rate.snd_interval_us = sending as u32;
-        rate.rcv_interval_us = acking as u32;
-        // Shorter than a round trip cannot be: a retransmission took the original's acknowledgement.
-        if rate.interval_us < i64::from(sk.rtt_min_us) {
-            rate.interval_us = -1;
-        }
+    /// An entry was delivered.
+    #[inline]
+    pub(crate) fn count_delivery(&mut self, entry: &Entry) {
+        let end = self.stream.to_wire(entry.end());
+        rate::count_delivery(&mut self.rate, &mut self.sk, entry, end);
     }
 
     fn control_congestion(&mut self, ack: u32, report: &AckReport) {
@@ -272,10 +250,21 @@ impl Sender {
         if self.in_cwnd_reduction() {
             self.reduce_cwnd(self.rate.acked_sacked, self.rate.losses as u32, report.advanced);
         } else if self.may_raise_cwnd(report) {
-            let acked = self.rate.acked_sacked;
-            self.sk.cong_avoid(ack, if self.settings.abc { acked } else { acked.min(1) });
-            self.sk.snd_cwnd_stamp = self.jiffies();
+            self.raise_cwnd(ack, self.rate.acked_sacked);
         }
+        self.follow_cwnd();
+    }
+
+    /// Lets the algorithm raise the window after so many packets were acknowledged.
+    #[inline]
+    pub(super) fn raise_cwnd(&mut self, ack: u32, acked: u32) {
+        self.sk.cong_avoid(ack, if self.settings.abc { acked } else { acked.min(1) });
+        self.sk.snd_cwnd_stamp = self.jiffies();
+    }
+
+    /// The pacing rate follows the window where something reads it.
+    #[inline]
+    pub(super) fn follow_cwnd(&mut self) {
         if self.sk.in_slow_start() || self.is_paced() {
             self.update_pacing_rate();
         }
@@ -299,6 +288,6 @@ fn is_spurious_retransmission(entry: &Entry, echo_ms: Option<u32>) -> bool {
 /// Largest window: an ACK further behind is not of this connection.
 const MAX_WINDOW: u64 = 1 << 30;
 /// Linux's `enum tcp_ca_ack_event_flags`.
-const CA_ACK_SLOWPATH: u32 = 1;
-const CA_ACK_WIN_UPDATE: u32 = 2;
+pub(super) const CA_ACK_SLOWPATH: u32 = 1;
+pub(super) const CA_ACK_WIN_UPDATE: u32 = 2;
 const CA_ACK_ECE: u32 = 4;

@@ -12,13 +12,17 @@ use super::Sender;
 impl Sender {
     /// Puts the next segment to leave now into `segment`, without the receiving half's fields; `false`: there is none until
     /// something happens.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that is sent, and once more")]
     pub(crate) fn poll(&mut self, segment: &mut Segment) -> bool {
         if !self.output.due {
             return false;
         }
-        if let Some(again) = self.poll_again() {
-            *segment = again;
-            return true;
+        if self.has_more_than_new_data() {
+            if let Some(again) = self.poll_again() {
+                *segment = again;
+                return true;
+            }
         }
         if self.poll_new_data(segment) {
             return true;
@@ -27,8 +31,14 @@ impl Sender {
         false
     }
 
-    /// What is forced to leave or is sent again, before new data.
+    /// Whether something may leave before new data.
     #[inline]
+    fn has_more_than_new_data(&self) -> bool {
+        self.output.window_probe || self.output.forced.is_some() || self.output.retransmit == Retransmit::Lost
+    }
+
+    /// What is forced to leave or is sent again, before new data.
+    #[inline(never)]
     fn poll_again(&mut self) -> Option<Segment> {
         if self.output.window_probe || self.output.forced.is_some() {
             if let Some(segment) = self.poll_forced() {
@@ -42,7 +52,6 @@ impl Sender {
     }
 
     /// Segments that ignore the windows: the head after a timeout, the tail as a probe, a window probe.
-    #[inline(never)]
     fn poll_forced(&mut self) -> Option<Segment> {
         if std::mem::take(&mut self.output.window_probe) {
             return Some(self.probe_window());
@@ -125,9 +134,12 @@ impl Sender {
     /// Counts an entry that is sent again.
     fn repeated(&mut self, number: u64) -> Segment {
         let entry = *self.queue.get(number);
+        self.queue.note_repeated(number);
         self.sk.total_retrans += 1;
+        self.sk.bytes_sent += u64::from(entry.len);
         self.counters.retransmitted_packets += 1;
-        self.count_sent(u64::from(entry.len));
+        self.counters.sent_packets += 1;
+        self.pacing.segments += 1;
         self.segment_of(&entry)
     }
 
@@ -138,7 +150,7 @@ impl Sender {
         }
         let forced = std::mem::take(&mut self.tail_probe.new_data_due);
         let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_in_flight());
-        if !self.window_allows_new_data() || (room == 0 && !forced) || !self.pacing_allows(room) {
+        if (room == 0 && !forced) || !self.window_allows_new_data() || !self.pacing_allows(room) {
             return false;
         }
         self.pacing.burst = self.pacing.burst.saturating_sub(1);
@@ -150,34 +162,36 @@ impl Sender {
     /// Sends so much payload for the first time; without any, a SYN or a FIN.
     #[inline]
     fn send_new(&mut self, len: u64, forced: bool) -> Entry {
-        let end = self.stream.nxt + len;
-        let mut marks = if self.stream.nxt == 0 { mark::SYN } else { 0 };
-        if self.stream.fin_queued && end == self.stream.written && self.stream.nxt > 0 {
+        self.note_send();
+        let sent_us = self.departure_us();
+        let start = self.stream.nxt;
+        let mut marks = if start == 0 { mark::SYN } else { 0 };
+        if self.stream.fin_queued && start + len == self.stream.written && start > 0 {
             marks |= mark::FIN;
         }
-        if self.sk.app_limited != 0 {
+        let sk = &mut *self.sk;
+        if sk.app_limited != 0 {
             marks |= mark::APP_LIMITED;
         }
-        self.note_send();
-        let was_empty = self.sk.packets_out == 0;
-        let number = self.queue.next();
-        let sent_us = self.departure_us();
+        let was_empty = sk.packets_out == 0;
         if was_empty {
-            self.sk.first_tx_mstamp = sent_us;
-            self.sk.delivered_mstamp = sent_us;
+            sk.first_tx_mstamp = sent_us;
+            sk.delivered_mstamp = sent_us;
         }
-        let entry = Entry { start: self.stream.nxt, len: len as u16, marks, ..Entry::default() };
-        self.queue.push(entry);
-        self.stamp(number, sent_us);
+        let (first_tx_us, delivered_us, delivered) = (sk.first_tx_mstamp, sk.delivered_mstamp.max(1), sk.delivered);
+        let entry = Entry { start, sent_us, first_tx_us, delivered_us, delivered, len: len as u16, marks };
+        sk.packets_out += 1;
+        sk.bytes_sent += len;
+        sk.snd_nxt = self.stream.to_wire(entry.end());
         self.stream.nxt = entry.end();
-        self.sk.snd_nxt = self.stream.to_wire(self.stream.nxt);
-        self.sk.packets_out += 1;
+        self.queue.push(entry);
         self.output.sent += 1;
+        self.tail_probe.sent |= forced;
+        self.counters.sent_packets += 1;
+        self.pacing.segments += 1;
         if was_empty || forced {
             self.rearm_timeout();
         }
-        self.tail_probe.sent |= forced;
-        self.count_sent(len);
         entry
     }
 
@@ -235,12 +249,6 @@ impl Sender {
         self.usage.last_sent = self.now;
     }
 
-    fn count_sent(&mut self, len: u64) {
-        self.counters.sent_packets += 1;
-        self.sk.bytes_sent += len;
-        self.pacing.segments += 1;
-    }
-
     #[inline]
     fn segment_of(&self, entry: &Entry) -> Segment {
         let mut flags = if entry.has(mark::SYN) { Flags::SYN } else { Flags::ACK };
@@ -253,6 +261,7 @@ impl Sender {
         Segment { seq: self.stream.to_wire(entry.start), len: entry.len, flags: Flags(flags), ..Segment::default() }
     }
 
+    #[inline(never)]
     fn end_turn(&mut self) {
         self.output.due = false;
         self.output.retransmit = Retransmit::Nothing;

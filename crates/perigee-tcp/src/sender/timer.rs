@@ -33,6 +33,15 @@ impl Sender {
         }
     }
 
+    /// After an acknowledgement of data: the probe timer is left to the turn of output, unless the ACK was `dubious`.
+    #[inline]
+    pub(super) fn set_timer_after_ack(&mut self, dubious: bool) {
+        self.timer.probe_due = !dubious && self.may_probe() && !self.tail_probe.new_data_due;
+        if !self.timer.probe_due {
+            self.set_transmit_timer();
+        }
+    }
+
     /// The probe timer that progress has asked for, where no turn of output has set it.
     #[cold]
     pub(super) fn set_due_probe(&mut self) {

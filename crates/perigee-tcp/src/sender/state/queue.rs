@@ -51,14 +51,33 @@ impl Entry {
 }
 
 /// The ring of entries `first()..next()`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct SendQueue {
     ring: Vec<Entry>,
     first: u64,
     next: u64,
+    /// Position after the SYN, and after all entries that were ever sent again.
+    repeated_until: u64,
+}
+
+impl Default for SendQueue {
+    fn default() -> Self {
+        Self { ring: Vec::new(), first: 0, next: 0, repeated_until: 1 }
+    }
 }
 
 impl SendQueue {
+    /// Position from which on no entry was ever sent again, and none is the SYN.
+    #[inline]
+    pub(crate) fn repeated_until(&self) -> u64 {
+        self.repeated_until
+    }
+
+    /// An entry is sent again.
+    pub(crate) fn note_repeated(&mut self, number: u64) {
+        self.repeated_until = self.repeated_until.max(self.get(number).end());
+    }
+
     pub(crate) fn first(&self) -> u64 {
         self.first
     }
@@ -103,6 +122,21 @@ impl SendQueue {
     pub(crate) fn pop(&mut self) {
         debug_assert!(!self.is_empty());
         self.first += 1;
+    }
+
+    /// Takes away the entries that end at or before `position`, of which there is one: the first and the last of them, and how
+    /// many they are.
+    #[inline]
+    pub(crate) fn pop_until(&mut self, position: u64) -> (Entry, Entry, u32) {
+        let first = *self.get(self.first);
+        let (mut last, mut packets) = (first, 1);
+        self.first += 1;
+        while let Some(head) = self.head().filter(|head| head.end() <= position) {
+            last = *head;
+            self.first += 1;
+            packets += 1;
+        }
+        (first, last, packets)
     }
 
     /// Number of the first entry that ends after `position`; `next()` where there is none.

@@ -1,0 +1,57 @@
+//! Delivery rate samples (Cheng, Cardwell: draft-cheng-iccrg-delivery-rate-estimation).
+
+use perigee_cc::{RateSample, TcpSock};
+
+use super::state::queue::{mark, Entry};
+
+/// An entry, which ends before this sequence number, was delivered (section 3.3).
+#[inline]
+pub(super) fn count_delivery(sample: &mut RateSample, sk: &mut TcpSock, entry: &Entry, end: u32) {
+    if entry.delivered_us == 0 {
+        return;
+    }
+    let newer = entry.sent_us > sk.first_tx_mstamp
+        || (entry.sent_us == sk.first_tx_mstamp && (end.wrapping_sub(sample.last_end_seq) as i32) > 0);
+    if sample.prior_delivered == 0 || newer {
+        sample.prior_delivered = entry.delivered;
+        sample.prior_mstamp = entry.delivered_us;
+        sample.is_app_limited = entry.has(mark::APP_LIMITED);
+        sample.is_retrans = entry.has(mark::EVER_RETRANS);
+        sample.last_end_seq = end;
+        sk.first_tx_mstamp = entry.sent_us;
+        sample.interval_us = (entry.sent_us - entry.first_tx_us) as i64;
+    }
+}
+
+/// An acknowledgement has delivered so many packets.
+#[inline]
+pub(super) fn note_delivery(sk: &mut TcpSock, delivered: u32) {
+    if sk.app_limited != 0 && (sk.delivered.wrapping_sub(sk.app_limited) as i32) > 0 {
+        sk.app_limited = 0;
+    }
+    if delivered > 0 {
+        sk.delivered_mstamp = sk.tcp_mstamp;
+    }
+}
+
+/// The sample of an acknowledgement that has delivered so many packets, and marked so many lost.
+#[inline]
+pub(super) fn complete(sample: &mut RateSample, sk: &TcpSock, delivered: u32, lost: u32, maybe_delayed: bool) {
+    sample.acked_sacked = delivered;
+    sample.losses = lost as i32;
+    sample.is_ack_delayed = maybe_delayed;
+    if sample.prior_mstamp == 0 {
+        sample.delivered = -1;
+        sample.interval_us = -1;
+        return;
+    }
+    sample.delivered = sk.delivered.wrapping_sub(sample.prior_delivered) as i32;
+    let (sending, acking) = (sample.interval_us, (sk.tcp_mstamp - sample.prior_mstamp) as i64);
+    sample.interval_us = sending.max(acking);
+    sample.snd_interval_us = sending as u32;
+    sample.rcv_interval_us = acking as u32;
+    // Shorter than a round trip cannot be: a retransmission took the original's acknowledgement.
+    if sample.interval_us < i64::from(sk.rtt_min_us) {
+        sample.interval_us = -1;
+    }
+}
