@@ -169,6 +169,16 @@ impl Delay {
             Self::Orbit(orbit) => return orbit.at(t),
         })
     }
+
+    /// Until when the last delay that was asked for holds, as far as is known.
+    pub(crate) fn holds_until(&self) -> Time {
+        match self {
+            Self::Constant(_) => Time::MAX,
+            Self::Steps { until, .. } => *until,
+            Self::Jitter(jitter) => jitter.holds_until(),
+            Self::Slots(_) | Self::Orbit(_) => Time::ZERO,
+        }
+    }
 }
 
 /// A delay that moves; see [`Jitter`].
@@ -212,6 +222,14 @@ impl JitterDelay {
         match &mut self.tail {
             None => delay,
             Some(tail) => delay + tail.at(t),
+        }
+    }
+
+    fn holds_until(&self) -> Time {
+        match &self.tail {
+            _ if self.spec.linear => Time::ZERO,
+            None => self.until,
+            Some(tail) => self.until.min(tail.until),
         }
     }
 

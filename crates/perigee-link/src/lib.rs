@@ -5,6 +5,7 @@
 //! by `perigee-study`.
 
 mod acm;
+mod air;
 mod body;
 mod counters;
 mod dark;

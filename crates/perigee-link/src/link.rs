@@ -4,15 +4,14 @@ use std::collections::VecDeque;
 
 use perigee_units::{Rate, Time};
 
+use crate::air::Air;
 use crate::counters::Counters;
-use crate::delay::{Delay, LoadedDelay};
-use crate::loss::Loss;
 use crate::packet::{DropReason, Ecn, Packet};
 use crate::queue::{Admission, Backlog, Discipline, Waiting};
 use crate::server::Server;
 use crate::spec::LinkSpec;
 use crate::tdma::Channel;
-use crate::{DelaySpec, QueueSpec, RateSpec};
+use crate::{QueueSpec, RateSpec};
 
 /// One direction of a link: a queue, a server and the air behind it.
 ///
@@ -35,7 +34,7 @@ use crate::{DelaySpec, QueueSpec, RateSpec};
 /// ```
 pub struct Link<T> {
     overhead: u32,
-    /// Only the sizes of the queue decide on an arrival, and the server's clock tells when all that arrived has left.
+    /// The backlog alone decides on an arrival, and the server's clock tells when all that arrived has left.
     has_plain_queue: bool,
     now: Time,
     backlog: Backlog,
@@ -46,16 +45,6 @@ pub struct Link<T> {
     /// Of a link that decides on departure.
     keeper: Option<Keeper<T>>,
     counters: Counters,
-}
-
-/// What is behind the server: loss, then delay.
-struct Air {
-    /// The delay, where nothing else happens there.
-    constant: Option<Time>,
-    loss: Vec<Loss>,
-    delay: Delay,
-    loaded: Option<LoadedDelay>,
-    last_delivery: Time,
 }
 
 /// The packets of a link that decides on departure, and those it has dropped and nobody has polled yet.
@@ -136,10 +125,9 @@ impl<T: Copy + Send + 'static> Link<T> {
         let keeper = kept.map(|packets| Keeper { packets, dropped: VecDeque::new() });
         let admission = Admission::new(limits, keeper.is_some(), seed, &name);
         let server = Server::new(&spec.rate, spec.burst, seed, &name);
-        let is_watched = spec.loaded.is_some() || keeper.is_some();
         Self {
             overhead: spec.overhead,
-            has_plain_queue: !is_watched && admission.is_drop_tail() && !server.has_bucket(),
+            has_plain_queue: keeper.is_none() && admission.goes_by_backlog() && !server.has_bucket(),
             now: Time::ZERO,
             backlog: Backlog::default(),
             admission,
@@ -208,7 +196,7 @@ impl<T: Copy> Link<T> {
         debug_assert!(self.is_feed_forward(), "a link that decides on departure keeps its packets");
         self.now = self.now.max(now);
         if self.has_plain_queue {
-            self.transit_plainly(self.now, bytes)
+            self.transit_plainly(self.now, bytes, ecn)
         } else {
             self.transit_watched(self.now, bytes, ecn)
         }
@@ -223,9 +211,7 @@ impl<T: Copy> Link<T> {
 
     /// Computes what a computed path needs until an instant, so that a driver on the clock does not wait for it later.
     pub fn prepare(&self, until: Time) {
-        if let Delay::Orbit(orbit) = &self.air.delay {
-            orbit.prepare(until);
-        }
+        self.air.prepare(until);
     }
 
     /// The rate at an instant.
@@ -269,13 +255,18 @@ impl<T: Copy> Link<T> {
     /// server has become idle.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
-    fn transit_plainly(&mut self, now: Time, bytes: u32) -> Transit {
+    fn transit_plainly(&mut self, now: Time, bytes: u32, ecn: &mut Ecn) -> Transit {
         let size = bytes.saturating_add(self.overhead);
+        if self.air.constant.is_none() {
+            self.air.arrival(now, size);
+        }
         if self.server.begin_anew(now) {
             self.backlog.clear();
         }
-        if !self.admission.has_room(size, &self.backlog) && !self.has_room_now(now, size) {
-            return Transit::Dropped(self.dropped(DropReason::QueueFull, bytes));
+        if !self.admission.surely_accepts(size, &self.backlog) {
+            if let Some(reason) = self.refuses(now, size, ecn) {
+                return Transit::Dropped(self.dropped(reason, bytes));
+            }
         }
         let departure = self.server.serve_at_rate(size);
         self.backlog.push(now, departure, size);
@@ -311,21 +302,18 @@ impl<T: Copy> Link<T> {
         }
     }
 
-    /// Whether there is room once what has left by `now` is counted off.
-    #[cold]
-    fn has_room_now(&mut self, now: Time, size: u32) -> bool {
+    /// Why an arrival is refused, if it is, once what has left by `now` is counted off.
+    #[inline(never)]
+    fn refuses(&mut self, now: Time, size: u32, ecn: &mut Ecn) -> Option<DropReason> {
         self.backlog.release(now);
-        self.admission.has_room(size, &self.backlog)
+        self.admission.refuses(now, size, &self.backlog, &self.server, ecn)
     }
 
     /// The size on the link of a packet that arrives at `now`, or why it is refused.
     fn admit(&mut self, now: Time, bytes: u32, ecn: &mut Ecn) -> Result<u32, DropReason> {
         let size = bytes.saturating_add(self.overhead);
-        if let Some(loaded) = &mut self.air.loaded {
-            loaded.arrival(now, size);
-        }
-        self.backlog.release(now);
-        match self.admission.refuses(now, size, &self.backlog, &self.server, ecn) {
+        self.air.arrival(now, size);
+        match self.refuses(now, size, ecn) {
             None => Ok(size),
             Some(reason) => Err(reason),
         }
@@ -447,39 +435,5 @@ impl<T: Copy> Link<T> {
     fn dropped(&mut self, reason: DropReason, bytes: u32) -> DropReason {
         self.counters.count_drop(reason, bytes);
         reason
-    }
-}
-
-impl Air {
-    fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
-        let constant = match spec.delay {
-            DelaySpec::Constant(delay) if spec.loss.is_empty() && spec.loaded.is_none() => Some(delay),
-            _ => None,
-        };
-        Self {
-            constant,
-            loss: Loss::all(&spec.loss, seed, name),
-            delay: Delay::new(&spec.delay, seed, name),
-            loaded: spec.loaded.as_ref().map(|l| LoadedDelay::new(l, seed, name)),
-            last_delivery: Time::ZERO,
-        }
-    }
-
-    /// When a packet that leaves the server at `departure` is delivered; `None`: it is lost.
-    fn carry(&mut self, departure: Time) -> Option<Time> {
-        // No short-cut between loss processes: each makes its draws for each packet.
-        let mut lost = false;
-        for process in &mut self.loss {
-            lost |= process.takes(departure);
-        }
-        if lost {
-            return None;
-        }
-        let mut delay = self.delay.at(departure)?;
-        if let Some(loaded) = &mut self.loaded {
-            delay += loaded.at(departure);
-        }
-        self.last_delivery = self.last_delivery.max(departure + delay);
-        Some(self.last_delivery)
     }
 }

@@ -168,6 +168,20 @@ impl Loss {
         p > 0.0 && self.draws.chance(p)
     }
 
+    /// Until when it takes no packet and draws for none, as far as is known; it was last asked about a packet at `t`.
+    pub(crate) fn quiet_until(&self, t: Time) -> Time {
+        match &self.process {
+            Process::Outages(outages) if !outages.bad => outages.until,
+            Process::Periodic { period, phase, length, .. } => match t.as_nanos().checked_sub(*phase) {
+                None => Time::from_nanos(*phase),
+                Some(since) if since % *period < *length => Time::ZERO,
+                Some(since) => Time::from_nanos((t.as_nanos() - since % *period).saturating_add(*period)),
+            },
+            // A packet may be taken at any time, or nobody knows when not.
+            _ => Time::ZERO,
+        }
+    }
+
     /// Whether it takes every packet at `t`, which never goes back, and until when at least that holds. Of losses around the
     /// begin of slots it is not known.
     pub(crate) fn takes_all(&mut self, t: Time) -> (bool, Time) {

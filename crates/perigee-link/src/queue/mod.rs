@@ -34,6 +34,8 @@ pub use spec::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, QueueSpec, 
 pub(crate) struct Admission {
     bytes: u64,
     packets: usize,
+    /// Where the backlog alone decides: up to so many bytes, the arrival included, nothing is refused for its bytes.
+    sure_bytes: u64,
     time: Option<Time>,
     over_time: Option<(Arc<Steps<Bytes>>, Cursor)>,
     aqm: ArrivalAqm,
@@ -65,8 +67,13 @@ impl Admission {
             AqmSpec::Red(red) => ArrivalAqm::Red(Red::new(red)),
             AqmSpec::Pie(pie) => ArrivalAqm::Pie(Box::new(Pie::new(pie))),
         };
+        let sure_bytes = match aqm {
+            ArrivalAqm::Viasat2 { threshold, .. } => bytes.min(threshold),
+            _ => bytes,
+        };
         Self {
             bytes,
+            sure_bytes,
             packets: spec.packets.map_or(usize::MAX, |p| p as usize),
             time: spec.time.filter(|_| !on_departure),
             over_time: spec.bytes_over_time.clone().map(|steps| (steps, Cursor::default())),
@@ -75,15 +82,23 @@ impl Admission {
         }
     }
 
-    /// Whether the sizes of the queue are all that decides.
-    pub(crate) fn is_drop_tail(&self) -> bool {
-        self.time.is_none() && self.over_time.is_none() && matches!(self.aqm, ArrivalAqm::None)
+    /// Whether the backlog is all that decides, and the less of it, the less is refused.
+    pub(crate) fn goes_by_backlog(&self) -> bool {
+        let by_bytes = matches!(self.aqm, ArrivalAqm::None | ArrivalAqm::Viasat2 { .. });
+        self.time.is_none() && self.over_time.is_none() && by_bytes
+    }
+
+    /// Whether an arrival of `size` bytes is accepted without a draw, where the backlog is all that decides; it may be less than
+    /// `backlog` counts.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    pub(crate) fn surely_accepts(&self, size: u32, backlog: &Backlog) -> bool {
+        backlog.bytes() + u64::from(size) <= self.sure_bytes && backlog.packets() < self.packets
     }
 
     /// Whether an arrival of `size` bytes fits into the sizes of the queue.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn has_room(&self, size: u32, backlog: &Backlog) -> bool {
+    #[inline]
+    fn has_room(&self, size: u32, backlog: &Backlog) -> bool {
         backlog.bytes() + u64::from(size) <= self.bytes && backlog.packets() < self.packets
     }
 

@@ -1,0 +1,133 @@
+//! What is behind a link's server: losses, then the delay.
+//!
+//! Most of the time it is calm: until an outage begins or the delay moves, nothing is lost and the delay is the same, and its
+//! processes are not asked. Those that draw for each packet are never calm.
+
+use perigee_units::Time;
+
+use crate::delay::{Delay, LoadedDelay};
+use crate::loss::Loss;
+use crate::spec::LinkSpec;
+use crate::DelaySpec;
+
+/// What is behind the server: loss, then delay.
+pub(crate) struct Air {
+    /// The delay, where nothing else happens there.
+    pub(crate) constant: Option<Time>,
+    /// Until this instant nothing is lost, and the delay is this, load aside.
+    calm: (Time, Time),
+    loss: Vec<Loss>,
+    delay: Delay,
+    loaded: Option<LoadedDelay>,
+    last_delivery: Time,
+}
+
+impl Air {
+    pub(crate) fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
+        let constant = match spec.delay {
+            DelaySpec::Constant(delay) if spec.loss.is_empty() && spec.loaded.is_none() => Some(delay),
+            _ => None,
+        };
+        Self {
+            constant,
+            calm: (Time::ZERO, Time::ZERO),
+            loss: Loss::all(&spec.loss, seed, name),
+            delay: Delay::new(&spec.delay, seed, name),
+            loaded: spec.loaded.as_ref().map(|l| LoadedDelay::new(l, seed, name)),
+            last_delivery: Time::ZERO,
+        }
+    }
+
+    /// Computes what a computed path needs until an instant.
+    pub(crate) fn prepare(&self, until: Time) {
+        if let Delay::Orbit(orbit) = &self.delay {
+            orbit.prepare(until);
+        }
+    }
+
+    /// A packet of `size` bytes arrives at the link.
+    #[inline]
+    pub(crate) fn arrival(&mut self, now: Time, size: u32) {
+        if let Some(loaded) = &mut self.loaded {
+            loaded.arrival(now, size);
+        }
+    }
+
+    /// When a packet that leaves the server at `departure` is delivered; `None`: it is lost.
+    #[inline]
+    pub(crate) fn carry(&mut self, departure: Time) -> Option<Time> {
+        let (until, calm_delay) = self.calm;
+        let mut delay = if departure < until { calm_delay } else { self.carry_anew(departure)? };
+        if let Some(loaded) = &mut self.loaded {
+            delay += loaded.at(departure);
+        }
+        self.last_delivery = self.last_delivery.max(departure + delay);
+        Some(self.last_delivery)
+    }
+
+    /// The delay of a packet that leaves the server at `departure`, load aside, after each process was asked; `None`: it is lost.
+    #[inline(never)]
+    fn carry_anew(&mut self, departure: Time) -> Option<Time> {
+        // No short-cut between loss processes: each makes its draws for each packet.
+        let mut lost = false;
+        for process in &mut self.loss {
+            lost |= process.takes(departure);
+        }
+        if lost {
+            return None;
+        }
+        let delay = self.delay.at(departure)?;
+        let quiet_until = self.loss.iter().map(|process| process.quiet_until(departure)).min().unwrap_or(Time::MAX);
+        self.calm = (quiet_until.min(self.delay.holds_until()), delay);
+        Some(delay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perigee_units::{Rate, Ratio};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Body, Jitter, LossSpec, Tail, TailShape};
+
+    /// A short jitter with a tail, and losses of three kinds.
+    fn restless() -> LinkSpec {
+        let [ms, us] = [Time::from_millis, Time::from_micros].map(|of: fn(u64) -> Time| of(1));
+        let shape = TailShape::LogNormal { median: ms * 5, sigma: 1.0 };
+        let jitter = Jitter {
+            base: ms * 20,
+            body: Body::Uniform { width: ms * 6 },
+            min: Time::ZERO,
+            max: ms * 100,
+            every: ms * 3,
+            memory: ms * 9,
+            linear: false,
+            tail: Some(Tail { share: Ratio::new(0.2).unwrap(), every: ms * 7, shape, max: ms * 50 }),
+        };
+        let half = Ratio::new(0.5).unwrap();
+        LinkSpec {
+            delay: DelaySpec::Jitter(jitter),
+            loss: vec![
+                LossSpec::Outages { gap: ms * 10, length: ms * 2, loss: half },
+                LossSpec::Periodic { period: ms * 15, phase: us * 3_500, length: ms, loss: half },
+                LossSpec::Outages { gap: ms * 40, length: ms * 4, loss: Ratio::new(1.0).unwrap() },
+            ],
+            ..LinkSpec::constant(Rate::from_mbps(10.0), Time::ZERO)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn calm_gives_what_the_processes_would(seed in any::<u64>(), gaps in prop::collection::vec(0u64..3_000, 1..400)) {
+            let spec = restless();
+            let (mut calm, mut asked) = (Air::new(&spec, seed, "link"), Air::new(&spec, seed, "link"));
+            let mut t = Time::ZERO;
+            for gap in gaps {
+                t += Time::from_micros(gap);
+                asked.calm = (Time::ZERO, Time::ZERO);
+                prop_assert_eq!(calm.carry(t), asked.carry(t));
+            }
+        }
+    }
+}
