@@ -1,8 +1,7 @@
 //! Simulated packets with the headers that Linux would give them.
 //!
-//! The options of a segment have Linux's kinds, order and values. The simulator counts four bytes more than Linux for a
-//! segment that opens a connection with timestamps or without selective acknowledgements; its list of options is filled
-//! up by them. Payloads are zeros, but for the numbers of datagrams: the simulator counts bytes and carries none.
+//! The options of a segment have Linux's kinds, order, values and length. Payloads are zeros, but for the numbers of
+//! datagrams: the simulator counts bytes and carries none.
 
 use perigee_link::Ecn;
 use perigee_study::{FlowSpec, IpVersion, Traffic};

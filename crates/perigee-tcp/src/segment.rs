@@ -80,15 +80,44 @@ impl Segment {
     /// Bytes of TCP header with options, as on the wire.
     #[inline]
     pub fn header_bytes(&self) -> u32 {
-        let syn = if self.flags.has(Flags::SYN) { 4 + 4 + 4 } else { 0 };
+        let syn = if self.flags.has(Flags::SYN) { self.opening_bytes() } else { 0 };
         let timestamps = if self.timestamps { 12 } else { 0 };
         let sack = if self.sack_count > 0 { 4 + 8 * u32::from(self.sack_count) } else { 0 };
         20 + syn + timestamps + sack
+    }
+
+    /// Bytes of the options that a SYN alone has. SACK-permitted stands in the padding of timestamps, as in Linux
+    /// (`tcp_syn_options`, `tcp_synack_options`).
+    #[cold]
+    fn opening_bytes(&self) -> u32 {
+        let scale = if self.window_scale.is_some() { 4 } else { 0 };
+        let sack = if self.sack_permitted && !self.timestamps { 4 } else { 0 };
+        4 + scale + sack
     }
 
     /// Bytes of its IPv4 packet.
     #[inline]
     pub fn ip_bytes(&self) -> u32 {
         20 + self.header_bytes() + u32::from(self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of the TCP header of a SYN with options, beside the maximum segment size.
+    fn syn(timestamps: bool, window_scale: Option<u8>, sack_permitted: bool) -> u32 {
+        let flags = Flags(Flags::SYN);
+        Segment { flags, mss: 1460, timestamps, window_scale, sack_permitted, ..Segment::EMPTY }.header_bytes()
+    }
+
+    #[test]
+    fn a_syn_has_the_length_that_linux_gives_it() {
+        assert_eq!(syn(true, Some(7), true), 40, "the SYN of a default host is an IPv4 packet of 60 bytes");
+        assert_eq!(syn(true, Some(7), false), 40, "without SACK the padding is empty");
+        assert_eq!(syn(false, Some(7), true), 32, "without timestamps, SACK-permitted has a word of its own");
+        assert_eq!(syn(true, None, true), 36);
+        assert_eq!(syn(false, None, false), 24);
     }
 }
