@@ -3,10 +3,15 @@
 use perigee_units::Time;
 
 /// A distribution of durations: samples per bin, and their exact sum, minimum and maximum.
+///
+/// Memory is that of the pages with samples: a flow whose round trips spread over a minute would otherwise take megabytes.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     width_ns: u64,
-    counts: Vec<u32>,
+    /// Of each [`PAGE`] bins, the number of their page in `pages`, from 1; 0: no samples.
+    places: Vec<u32>,
+    /// Samples per bin.
+    pages: Vec<[u32; PAGE]>,
     samples: u64,
     sum_ns: u128,
     min: Time,
@@ -17,17 +22,14 @@ impl Histogram {
     /// A distribution without samples, in bins of `width` (at least 1 ns).
     pub fn new(width: Time) -> Self {
         let width_ns = width.as_nanos().max(1);
-        Self { width_ns, counts: Vec::new(), samples: 0, sum_ns: 0, min: Time::MAX, max: Time::ZERO }
+        Self { width_ns, places: Vec::new(), pages: Vec::new(), samples: 0, sum_ns: 0, min: Time::MAX, max: Time::ZERO }
     }
 
     /// Adds a sample.
     #[inline]
     pub fn add(&mut self, sample: Time) {
         let bin = (sample.as_nanos() / self.width_ns).min(LAST_BIN) as usize;
-        if bin >= self.counts.len() {
-            self.grow(bin);
-        }
-        self.counts[bin] += 1;
+        self.page(bin / PAGE)[bin % PAGE] += 1;
         self.samples += 1;
         self.sum_ns += u128::from(sample.as_nanos());
         self.min = self.min.min(sample);
@@ -36,11 +38,9 @@ impl Histogram {
 
     /// Adds all samples of `other`, which has the same width.
     pub fn merge(&mut self, other: &Self) {
-        if other.counts.len() > self.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
-        }
-        for (own, more) in self.counts.iter_mut().zip(&other.counts) {
-            *own += more;
+        for (number, theirs) in other.used() {
+            let own = self.page(number);
+            own.iter_mut().zip(theirs).for_each(|(own, more)| *own += more);
         }
         self.samples += other.samples;
         self.sum_ns += other.sum_ns;
@@ -75,8 +75,8 @@ impl Histogram {
         }
         let rank = share * self.samples as f64;
         let mut below = 0.0;
-        for (bin, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let count = f64::from(*count);
+        for (bin, count) in self.counts() {
+            let count = f64::from(count);
             if below + count >= rank {
                 let within = ((rank - below) / count).clamp(0.0, 1.0);
                 let ns = (bin as f64 + within) * self.width_ns as f64;
@@ -91,18 +91,44 @@ impl Histogram {
     pub fn bins(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         let width_ns = self.width_ns;
         let edge_ms = move |bin: usize| Time::from_nanos(bin as u64 * width_ns).as_millis_f64();
-        self.counts
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| **count > 0)
-            .map(move |(bin, count)| (edge_ms(bin), u64::from(*count)))
+        self.counts().map(move |(bin, count)| (edge_ms(bin), u64::from(count)))
+    }
+
+    /// Number and count of each bin that has samples, growing.
+    fn counts(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+        let bins = |(number, page)| (number * PAGE..).zip::<&[u32; PAGE]>(page);
+        self.used().flat_map(bins).filter(|(_, count)| **count > 0).map(|(bin, count)| (bin, *count))
+    }
+
+    /// The pages with samples and their numbers, growing.
+    fn used(&self) -> impl Iterator<Item = (usize, &[u32; PAGE])> + '_ {
+        let places = self.places.iter().enumerate().filter(|(_, place)| **place > 0);
+        places.map(|(number, place)| (number, &self.pages[*place as usize - 1]))
+    }
+
+    /// The page of this number, which is made where there is none.
+    #[inline]
+    fn page(&mut self, number: usize) -> &mut [u32; PAGE] {
+        let place = match self.places.get(number) {
+            Some(place) if *place > 0 => *place,
+            _ => self.add_page(number),
+        };
+        &mut self.pages[place as usize - 1]
     }
 
     #[cold]
-    fn grow(&mut self, bin: usize) {
-        self.counts.resize(bin + 1, 0);
+    fn add_page(&mut self, number: usize) -> u32 {
+        if number >= self.places.len() {
+            self.places.resize(number + 1, 0);
+        }
+        self.pages.push([0; PAGE]);
+        self.places[number] = self.pages.len() as u32;
+        self.places[number]
     }
 }
+
+/// Bins of a page: the page is 256 bytes long.
+const PAGE: usize = 64;
 
 /// Samples beyond this bin are counted in it: memory stays bounded at 4 MiB, whatever the width.
 const LAST_BIN: u64 = (1 << 20) - 1;
@@ -149,6 +175,18 @@ mod tests {
         let all = of_millis([5, 700, 600, 5, 9]);
         assert_eq!(merged.bins().collect::<Vec<_>>(), all.bins().collect::<Vec<_>>());
         assert_eq!((merged.mean_ms(), merged.quantile_ms(0.5)), (all.mean_ms(), all.quantile_ms(0.5)));
+    }
+
+    #[test]
+    fn bins_far_apart_are_counted_where_they_are() {
+        let histogram = of_millis([90_000, 6, 90_000, 700]);
+        assert_eq!(histogram.bins().collect::<Vec<_>>(), [(6.0, 1), (700.0, 1), (90_000.0, 2)]);
+    }
+
+    #[test]
+    fn samples_far_apart_take_pages_of_their_own_only() {
+        let histogram = of_millis([6, 700, 90_000, 90_000, 90_001]);
+        assert_eq!(histogram.pages.len(), 3);
     }
 
     #[test]
