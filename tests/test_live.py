@@ -202,7 +202,7 @@ def test_uploads_and_datagrams_and_flows_at_once_each_have_a_server(lab: Lab) ->
     study = STUDY.replace("rounds = 2", "rounds = 1").replace('size = "6 MB"', 'duration = "3 s"')
     study += '[[flows]]\nname = "upload"\nfrom = "client"\nto = "server"\nduration = "2 s"\nstart = "1 s"\n'
     study += '[[flows]]\nname = "voice"\nkind = "udp"\nfrom = "client"\nto = "server"\nduration = "2 s"\n'
-    study += 'rate = "1 Mbit/s"\npacket = "1000 B"\n'
+    study += 'rate = "1 Mbit/s"\npacket = "1000 B"\necn = true\nl4s = true\n'
     (lab.folder / "three.toml").write_text(study)
     done = lab.perigee("run", "three.toml", *HERE)
     assert done.returncode == 0, done.stderr
@@ -217,6 +217,8 @@ def test_uploads_and_datagrams_and_flows_at_once_each_have_a_server(lab: Lab) ->
     assert voice["goodput_mbps"] * voice["duration_s"] == pytest.approx(2 * 0.972, rel=0.05)
     assert voice["sent_packets"] == pytest.approx(250, abs=5)
     assert voice["lost_packets"] is not None
+    raw = json.loads((lab.folder / "results/between-live/raw/run-000000-voice.json").read_text())
+    assert raw["start"]["test_start"]["tos"] == 1
     assert begun(lab, 0, "upload") - begun(lab, 0, "download") in (1, 2, 3)
 
 

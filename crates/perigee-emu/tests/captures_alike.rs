@@ -1,4 +1,4 @@
-//! Captures of one study on both engines: the same addresses, ports and handshakes.
+//! Captures of one study on both engines: the same addresses, ports, ECN fields and handshakes.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn captures_of_the_study_validation_have_the_same_ends_and_handshakes() {
 #[test]
 fn uploads_datagrams_and_pings_over_both_versions_of_ip_have_the_same_ends_and_handshakes() {
     let _alone = alone();
-    let flows = ["v4", "v6"].map(|ip| {
+    let flows = [("v4", true), ("v6", false)].map(|(ip, l4s)| {
         format!(
             r#"
 [[flows]]
@@ -49,6 +49,8 @@ ip = "{ip}"
 rate = "80 kbit/s"
 packet = "500 B"
 duration = "300 ms"
+ecn = true
+l4s = {l4s}
 [[flows]]
 name = "pings-{ip}"
 kind = "ping"
@@ -113,7 +115,7 @@ fn compare(plan: &Run) {
         let emulated = fs::read(folder.path().join(format!("{}.pcapng", capture.node))).expect("a capture");
         let (simulated, emulated) = (packets(&capture.pcapng), packets(&emulated));
         let what = format!("at {} of {}", capture.node, plan.scenario.point);
-        assert_eq!(ends(&simulated), ends(&emulated), "addresses and ports {what}");
+        assert_eq!(ends(&simulated), ends(&emulated), "addresses, ports and ECN fields {what}");
         assert_eq!(handshakes(&simulated), handshakes(&emulated), "handshakes {what}");
     }
 }
@@ -135,8 +137,8 @@ fn packets(pcapng: &[u8]) -> Vec<Vec<u8>> {
     packets
 }
 
-/// Source, destination and ports (or identifier) of the packets.
-fn ends(packets: &[Vec<u8>]) -> BTreeSet<(IpAddr, IpAddr, &'static str, u16, u16)> {
+/// Source, destination, ports (or identifier) and ECN field of the packets.
+fn ends(packets: &[Vec<u8>]) -> BTreeSet<(IpAddr, IpAddr, &'static str, u16, u16, u8)> {
     let end = |packet: &Vec<u8>| {
         let packet = Packet::read(packet).expect("an IP packet");
         let (kind, from, to) = match packet.transport {
@@ -146,7 +148,7 @@ fn ends(packets: &[Vec<u8>]) -> BTreeSet<(IpAddr, IpAddr, &'static str, u16, u16
             Transport::Echo { is_reply: true, identifier, .. } => ("reply", identifier, identifier),
             Transport::Other => panic!("of no flow: {packet:?}"),
         };
-        (packet.source, packet.destination, kind, from, to)
+        (packet.source, packet.destination, kind, from, to, packet.ecn)
     };
     packets.iter().map(end).collect()
 }
@@ -156,6 +158,8 @@ fn ends(packets: &[Vec<u8>]) -> BTreeSet<(IpAddr, IpAddr, &'static str, u16, u16
 struct Handshake {
     ports: (u16, u16),
     is_answer: bool,
+    /// Of the IP packet.
+    bytes: u32,
     mss: Option<u16>,
     window_scale: Option<u8>,
     /// The window as it stands in the header.
@@ -172,12 +176,15 @@ fn handshakes(packets: &[Vec<u8>]) -> BTreeSet<Handshake> {
         packets.iter().filter_map(|bytes| {
             let packet = Packet::read(bytes)?;
             let Transport::Tcp(tcp) = packet.transport else { return None };
-            tcp.syn.then_some((&bytes[if packet.source.is_ipv4() { 20 } else { 40 }..], tcp))
+            let header = &bytes[if packet.source.is_ipv4() { 20 } else { 40 }..];
+            tcp.syn.then_some((packet.bytes, header, tcp))
         })
     };
-    let clocks = |port: u16| segments().filter_map(move |(_, tcp)| tcp.timestamps.filter(|_| tcp.source_port == port));
+    let clocks =
+        |port: u16| segments().filter_map(move |(_, _, tcp)| tcp.timestamps.filter(|_| tcp.source_port == port));
     segments()
-        .map(|(header, tcp)| Handshake {
+        .map(|(bytes, header, tcp)| Handshake {
+            bytes,
             ports: (tcp.source_port, tcp.destination_port),
             is_answer: tcp.acknowledgement.is_some(),
             mss: tcp.opening.mss,

@@ -1,5 +1,7 @@
 //! A packet as links see it: its size, its flow, its ECN field, and why it may be dropped.
 
+use perigee_units::encode_enum;
+
 /// A packet as a link sees it; its content stays with the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<T> {
@@ -26,6 +28,20 @@ pub enum Ecn {
     /// A queue has marked the packet.
     Marked,
 }
+
+impl Ecn {
+    /// The two bits of the field in the header (RFC 3168, section 5).
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::NotCapable => 0,
+            Self::L4s => 1,
+            Self::Capable => 2,
+            Self::Marked => 3,
+        }
+    }
+}
+
+encode_enum!(Ecn { NotCapable, Capable, L4s, Marked });
 
 /// Why a packet is not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

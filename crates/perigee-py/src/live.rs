@@ -87,7 +87,8 @@ fn split(flows: &[FlowSpec]) -> Vec<String> {
     flows.iter().filter(is_split).map(|flow| flow.name.to_string()).collect()
 }
 
-/// A flow of a run. `size` and `length_ns` are its extent, of TCP either; `rate_bps` and `packet` are those of UDP, otherwise 0. Of TCP:
+/// A flow of a run. `size` and `length_ns` are its extent, of TCP either; `rate_bps` and `packet` are those of UDP, otherwise 0, and
+/// `ecn` the two bits of its headers. Of TCP:
 /// the congestion control and its parameters as JSON, and the settings of both hosts that are not Linux's defaults.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 #[derive(Clone)]
@@ -105,6 +106,7 @@ pub(crate) struct LiveFlow {
     length_ns: Option<u64>,
     rate_bps: u64,
     packet: u64,
+    ecn: u8,
     sender_tcp: BTreeMap<&'static str, SettingValue>,
     receiver_tcp: BTreeMap<&'static str, SettingValue>,
 }
@@ -126,6 +128,7 @@ impl LiveFlow {
             length_ns: None,
             rate_bps: 0,
             packet: 0,
+            ecn: flow.ecn.bits(),
             sender_tcp: BTreeMap::new(),
             receiver_tcp: BTreeMap::new(),
         };

@@ -1,5 +1,6 @@
 //! Flows of datagrams: events. The schedule of the flow says when packets leave, and the far node may answer each.
 
+use perigee_link::Ecn;
 use perigee_results::{DatagramMeter, FlowId, FlowRow, Measure, Meter, Outcome, SeriesRow, Tables};
 use perigee_study::FlowSpec;
 use perigee_traffic::{Datagrams, Schedule};
@@ -18,6 +19,7 @@ pub(crate) struct DatagramFlow {
     is_answered: bool,
     /// Bytes of the headers of a packet.
     headers: u16,
+    ecn: Ecn,
     /// Packets, or their answers, in the network.
     outstanding: u32,
     /// The latest instant at which one of them arrived or was dropped.
@@ -42,6 +44,7 @@ impl DatagramFlow {
             schedule: spec.schedule(datagrams, now, seed),
             is_answered,
             headers: spec.ip.header_bytes() + UDP_HEADER,
+            ecn: spec.ecn,
             outstanding: 0,
             last_fate: now,
             cut_off: false,
@@ -69,7 +72,7 @@ impl DatagramFlow {
         let Some(due) = self.schedule.next() else { return };
         let bytes = (due.packet.as_u64().min(u64::from(u16::MAX)) as u16).max(self.headers);
         let datagram = Datagram::new(due.number, now, bytes, self.headers);
-        let fate = world.send(now, &mut datagram.packet(self.way, self.headers));
+        let fate = world.send(now, &mut datagram.packet(self.way, self.headers, self.ecn));
         self.meter.send(due.at, due.packet);
         self.outstanding += 1;
         if let Fate::Gone(at) = fate {
@@ -83,7 +86,7 @@ impl DatagramFlow {
             return;
         }
         if self.is_answered && way == self.way {
-            if let Fate::Gone(at) = world.send(now, &mut datagram.packet(way + 1, self.headers)) {
+            if let Fate::Gone(at) = world.send(now, &mut datagram.packet(way + 1, self.headers, self.ecn)) {
                 self.gone(at, world);
             }
             return;

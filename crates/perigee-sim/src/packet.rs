@@ -68,8 +68,8 @@ impl Datagram {
         Time::from_nanos(u64::from(self.sent[0]) << 32 | u64::from(self.sent[1]))
     }
 
-    pub(crate) fn packet(self, way: u32, headers: u16) -> NetPacket {
-        NetPacket { way, bytes: self.len + headers, ecn: Ecn::NotCapable, payload: Payload::Udp(self) }
+    pub(crate) fn packet(self, way: u32, headers: u16, ecn: Ecn) -> NetPacket {
+        NetPacket { way, bytes: self.len + headers, ecn, payload: Payload::Udp(self) }
     }
 }
 

@@ -3,7 +3,6 @@
 //! The options of a segment have Linux's kinds, order, values and length. Payloads are zeros, but for the numbers of
 //! datagrams: the simulator counts bytes and carries none.
 
-use perigee_link::Ecn;
 use perigee_study::{FlowSpec, IpVersion, Traffic};
 use perigee_tcp::{Flags, Segment};
 use perigee_wire::{address, ethernet_header, mac, Opening, Packet, Sack, Tcp, Transport};
@@ -57,17 +56,11 @@ impl Endpoints {
             Payload::Tcp(segment) => Transport::Tcp(self.segment(segment, window_shift)),
             Payload::Udp(datagram) => self.datagram(*datagram),
         };
-        let ecn = match packet.ecn {
-            Ecn::NotCapable => 0,
-            Ecn::L4s => 1,
-            Ecn::Capable => 2,
-            Ecn::Marked => 3,
-        };
         let packet = Packet {
             source: address(self.source, self.ip),
             destination: address(self.destination, self.ip),
             bytes: packet.bytes.into(),
-            ecn,
+            ecn: packet.ecn.bits(),
             identification: 0,
             transport,
         };

@@ -58,6 +58,8 @@ pub(crate) static FLOW: Section = Section {
         key("frames_per_s", Kind::Integer { min: 1, max: 240 }, "30", "Frames per second, of one size.").of(&[Call::NAME]),
         key("deadline", Kind::Time { min: Time::from_millis(1), max: MINUTE }, "150 ms", "How long after it was sent a frame may arrive whole and still be seen.").of(&[Call::NAME]),
         key("packet", Kind::Size { min: Bytes::new(28), max: Bytes::new(65_535) }, "", "Size of an IP packet (headers take 28 B, with `ip = \"v6\"` 48 B); of `voice` by default 218 B; of `call` its largest, by default 1200 B.").of(&[Constant::NAME, Ping::NAME, Voice::NAME, Call::NAME]),
+        key("ecn", Kind::Bool, "false", "Whether its packets carry ECT(0), so that a queue may mark them instead of dropping them (RFC 3168). Nothing answers the marks: the rate stays what it is. TCP has this in its settings (`tcp`).").of(DATAGRAM_KINDS),
+        key("l4s", Kind::Bool, "false", "With `ecn`: they carry ECT(1), the identifier of L4S (RFC 9331), and a dual queue gives them its low latency.").of(DATAGRAM_KINDS),
         key("interval", Kind::Time { min: Time::from_micros(1), max: DAYS_30 }, "", "Between two pings or transactions; between two packets of a talk spurt, by default 20 ms.").of(&[Transactions::NAME, Ping::NAME, Voice::NAME]),
         key("on", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "400 ms", "Mean length of a talk spurt; exponential.").of(&[Voice::NAME]),
         key("off", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "600 ms", "Mean length of the silence after a talk spurt; exponential. Zero: the speaker never pauses.").of(&[Voice::NAME]),
@@ -189,6 +191,8 @@ pub(crate) const KINDS: &[&str] = &[
 ];
 /// Those that run over TCP.
 const TCP_KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Transactions::NAME, Web::NAME, Pages::NAME, Video::NAME];
+/// Those of datagrams that are not answered.
+const DATAGRAM_KINDS: &[&str] = &[Constant::NAME, Voice::NAME, Call::NAME];
 /// Those with users, each with a connection.
 const POPULATIONS: &[&str] = &[Transactions::NAME, Web::NAME];
 /// Longest access delay.

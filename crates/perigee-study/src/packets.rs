@@ -1,5 +1,6 @@
 //! The packets of datagrams: the key `packet`, and whether they fit on their links.
 
+use perigee_link::Ecn;
 use perigee_units::Bytes;
 use perigee_wire::IpVersion;
 
@@ -23,6 +24,16 @@ pub(crate) fn packet(table: &Reader<'_>, packets: Packets<'_>) -> Result<Bytes, 
         return Err(table.error("packet", message, format!("give them {least} B or more")));
     }
     fits(table, packet, packets)
+}
+
+/// What the packets say of explicit congestion notification.
+pub(crate) fn ecn(table: &Reader<'_>) -> Result<Ecn, StrictError> {
+    match (table.get("ecn")?, table.get("l4s")?) {
+        (true, true) => Ok(Ecn::L4s),
+        (true, false) => Ok(Ecn::Capable),
+        (false, false) => Ok(Ecn::NotCapable),
+        (false, true) => Err(table.error("l4s", "`l4s` is without effect while ecn = false", "add ecn = true")),
+    }
 }
 
 /// Refuses packets that do not fit on a link on their way.

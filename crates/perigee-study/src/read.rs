@@ -14,7 +14,7 @@ use crate::hosts::TCP;
 use crate::keys::{LINK, MEASURE, MILESTONES, REDUCED, STUDY};
 use crate::nodes::Nodes;
 use crate::outside::Outside;
-use crate::packets::Packets;
+use crate::packets::{ecn, Packets};
 use crate::proxies;
 use crate::reader::{items_of, tables, text_of, unique, Reader};
 use crate::reroute::Reroute;
@@ -242,6 +242,7 @@ fn flow(
         name: name.into(),
         ip,
         path_mtu,
+        ecn: ecn(table)?,
         from,
         to,
         forward,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use perigee_cc::Selected;
-use perigee_link::LinkSpec;
+use perigee_link::{Ecn, LinkSpec};
 use perigee_results::{Amount, Measure, Name, ResponseLog};
 use perigee_tcp::Config;
 use perigee_traffic::{App, Datagrams, Population, Schedule, Script, Visitors, Visits};
@@ -176,6 +176,8 @@ pub struct FlowSpec {
     pub ip: IpVersion,
     /// Largest packet of the links on both ways; `None`: as large as any.
     pub path_mtu: Option<u16>,
+    /// What the headers of its datagrams say of explicit congestion notification; TCP negotiates it.
+    pub ecn: Ecn,
     /// What it carries.
     pub traffic: Traffic,
 }
@@ -413,7 +415,7 @@ pub enum Opener {
     Sender,
 }
 
-encode_struct!(FlowSpec { name, from, to, forward, back, start, start_jitter, ip, path_mtu, traffic });
+encode_struct!(FlowSpec { name, from, to, forward, back, start, start_jitter, ip, path_mtu, ecn, traffic });
 encode_enum!(Traffic { Tcp { tcp, app }, Population { tcp, population }, Datagrams(datagrams) });
 encode_struct!(Tcp { cc, cc_params, from, to, opened_by, legs });
 encode_struct!(Leg { from, to, forward, back, sender, receiver, proxy });

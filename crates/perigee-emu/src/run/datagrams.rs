@@ -8,11 +8,12 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use perigee_study::FlowSpec;
 use perigee_traffic::{Datagrams, Schedule};
 use perigee_units::Bytes;
 use perigee_wire::{echo_header, IpVersion};
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_timeout, Timeout};
+use rustix::net::sockopt::{set_ip_tos, set_ipv6_tclass, set_socket_recv_buffer_size, set_socket_timeout, Timeout};
 use rustix::net::{connect, ipproto, send, socket_with, SendFlags, SocketFlags, SocketType};
 
 use crate::os::clock::{wake_precisely, RunClock};
@@ -48,12 +49,20 @@ struct Content {
 
 impl DatagramSender {
     /// Sockets for a flow between two places, with this schedule.
-    pub(crate) fn new(places: [FlowEnd<'_>; 2], datagrams: &Datagrams, schedule: Schedule) -> io::Result<Self> {
+    pub(crate) fn new(
+        places: [FlowEnd<'_>; 2],
+        (spec, datagrams): (&FlowSpec, &Datagrams),
+        schedule: Schedule,
+    ) -> io::Result<Self> {
         let largest = datagrams.largest_packet();
         let inside = (largest.as_u64() as usize).saturating_sub(headers(places[1].address.ip()));
         let (socket, sink, content) =
             if datagrams.is_answered() { echo_socket(places, inside)? } else { udp_sockets(places, inside)? };
         set_socket_timeout(&socket, Timeout::Send, Some(LOOK))?;
+        match spec.ip {
+            IpVersion::V4 => set_ip_tos(&socket, spec.ecn.bits())?,
+            IpVersion::V6 => set_ipv6_tclass(&socket, spec.ecn.bits().into())?,
+        }
         Ok(Self { schedule, socket, sink, largest, content, report: Arc::default() })
     }
 

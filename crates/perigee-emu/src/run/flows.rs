@@ -96,7 +96,7 @@ pub(crate) fn make<'a>(run: &Run, nodes: &'a [Namespace], mtu: u32, controls: &'
             }
             Traffic::Datagrams(datagrams) => {
                 let schedule = spec.schedule(datagrams, start, run.seed);
-                let sender = DatagramSender::new(places, datagrams, schedule.clone())?;
+                let sender = DatagramSender::new(places, (spec, datagrams), schedule.clone())?;
                 let address = spec.address(spec.to);
                 let probes = Probes::new((start, schedule), datagrams, address, measure, Arc::clone(&sender.report));
                 (Application::Datagrams(sender), FlowObserver::Probes(Box::new(probes)))

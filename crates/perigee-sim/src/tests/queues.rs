@@ -102,3 +102,27 @@ fn dualpi2_gives_l4s_packets_next_to_no_wait_beside_a_classic_queue_at_its_targe
     let plain = run(", aqm = { kind = \"dualpi2\" }", &flows.replace("l4s = true", "l4s = false"));
     assert!(plain.flows.rtt_p50_ms[l4s].expect("it has round trips") > 58.0);
 }
+
+#[test]
+fn datagrams_with_ect1_pass_by_the_classic_queue_of_dualpi2() {
+    let speaker = |name: &str, ecn: &str| {
+        format!(
+            "\n[[flows]]\nname = \"{name}\"\nkind = \"udp\"\nfrom = \"a\"\nto = \"b\"\nrate = \"100 kbit/s\"\n\
+             packet = \"500 B\"\nduration = \"60 s\"\n{ecn}"
+        )
+    };
+    let flows = downloads(4, false)
+        + &speaker("plain", "")
+        + &speaker("ect0", "ecn = true")
+        + &speaker("ect1", "ecn = true\nl4s = true");
+    let tables = run(", aqm = { kind = \"dualpi2\" }", &flows);
+    let at = |name: &str| tables.flows.flow.iter().position(|flow| &**flow == name).expect("its row");
+    // A way without others takes 26 ms, of which 0.8 ms are a packet's time on the links.
+    let delay = |name: &str| tables.flows.delay_mean_ms[at(name)].expect("it has delays");
+    assert!(delay("ect1") < 29.0, "{} ms in the low-latency queue", delay("ect1"));
+    assert!(delay("ect0") > 30.0 && delay("plain") > 30.0, "{} and {} ms", delay("ect0"), delay("plain"));
+    // The classic queue marks ECT(0) where it drops packets without it.
+    let lost = |name: &str| tables.flows.lost_packets[at(name)].expect("it is counted");
+    assert_eq!((lost("ect0"), lost("ect1")), (0, 0));
+    assert!(lost("plain") > 0);
+}

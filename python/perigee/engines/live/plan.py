@@ -155,6 +155,7 @@ def arguments(flow: LiveFlow, measure: Measure, hosts: Hosts, host: str, port: i
         payload = flow.packet - (IPV6 if is_v6 else IPV4) - UDP
         bitrate = round(flow.rate_bps * payload / flow.packet)
         line += ["--udp", "--bitrate", str(bitrate), "--length", str(payload)]
+        line += ["--tos", str(flow.ecn)] if flow.ecn else []
     else:
         line += ["--congestion", hosts.name_of(flow.cc)]
         mss = flow.sender_tcp.get("mss")
