@@ -79,8 +79,15 @@ struct inet_connection_sock {
 	u8 icsk_pending;
 };
 
+struct tcp_rack {
+	u64 mstamp; /* when the most recently sent of the delivered segments was sent, us */
+	u32 rtt_us; /* how long it took */
+};
+
 struct tcp_sock {
 	u32 snd_una;
+	u32 snd_nxt;
+	u32 snd_cwnd_clamp;
 	u32 snd_wnd;
 	u32 snd_cwnd;
 	u32 snd_ssthresh;
@@ -89,6 +96,8 @@ struct tcp_sock {
 	u32 lost_out;
 	u32 retrans_out;
 	u32 srtt_us; /* << 3 */
+	u32 mdev_us; /* << 2 */
+	struct tcp_rack rack;
 };
 
 struct net_device {
@@ -135,6 +144,11 @@ struct record {
 	u8 kind;
 	u8 ca_state;
 	u8 padding[2];
+	u32 next;
+	u32 clamp;
+	u32 mdev_us; /* << 2 */
+	u32 rtt_us;
+	u64 delivered_sent_us;
 };
 
 /* One end of a connection: the port that listens, here or at the other end. */
@@ -248,6 +262,11 @@ static __always_inline int log(struct sock *sk, u32 flow, enum kind kind, u32 se
 	r->lost = BPF_CORE_READ(tp, lost_out);
 	r->retrans = BPF_CORE_READ(tp, retrans_out);
 	r->srtt_us = BPF_CORE_READ(tp, srtt_us);
+	r->next = BPF_CORE_READ(tp, snd_nxt);
+	r->clamp = BPF_CORE_READ(tp, snd_cwnd_clamp);
+	r->mdev_us = BPF_CORE_READ(tp, mdev_us);
+	r->rtt_us = BPF_CORE_READ(tp, rack.rtt_us);
+	r->delivered_sent_us = BPF_CORE_READ(tp, rack.mstamp);
 	r->rto = BPF_CORE_READ(icsk, icsk_rto);
 	r->ca_state = BPF_CORE_READ_BITFIELD_PROBED(icsk, icsk_ca_state);
 	/* Nobody is woken: the reader comes by itself, and waking it would cost the sender more than all of this. */

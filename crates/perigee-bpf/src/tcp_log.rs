@@ -79,10 +79,14 @@ pub struct TcpEvent {
     pub what: What,
     /// First unacknowledged byte.
     pub una: u32,
+    /// Next byte to be sent.
+    pub next: u32,
     /// Window advertised by the receiver, bytes.
     pub window: u32,
     /// Congestion window, packets.
     pub cwnd: u32,
+    /// Upper bound of the congestion window, packets.
+    pub clamp: u32,
     /// Slow start threshold, packets.
     pub ssthresh: u32,
     /// Packets sent and not yet acknowledged.
@@ -95,6 +99,12 @@ pub struct TcpEvent {
     pub retrans: u32,
     /// Smoothed round trip, us; 0 before the first sample.
     pub srtt_us: u32,
+    /// Mean deviation of the round trip, us.
+    pub deviation_us: u32,
+    /// Round trip of the most recently sent of the delivered segments, us; 0 before the first sample.
+    pub rtt_us: u32,
+    /// When that segment was sent, us, on the clock of the kernel's TCP.
+    pub delivered_sent_us: u64,
     /// Retransmission timeout, us.
     pub rto_us: u64,
     /// Pacing rate, bytes/s; `None` without pacing.
@@ -236,6 +246,11 @@ fn event(record: &[u8], tick_us: u64) -> Option<TcpEvent> {
             _ => What::Timer,
         },
         una: four(28),
+        next: four(72),
+        clamp: four(76),
+        deviation_us: four(80) >> 2,
+        rtt_us: four(84),
+        delivered_sent_us: eight(88),
         window: four(32),
         cwnd: four(36),
         ssthresh: four(40),
@@ -258,7 +273,7 @@ fn tick_us() -> u64 {
 
 static OBJECT: Result<&[u8], &str> = include!(concat!(env!("OUT_DIR"), "/tcp_log.rs"));
 /// Bytes of a `struct record`.
-const RECORD: usize = 72;
+const RECORD: usize = 96;
 /// Interval of reads: records fill at most 16 MB per second.
 const PAUSE_NS: i64 = 5_000_000;
 
@@ -276,6 +291,10 @@ mod tests {
         }
         record.extend(50u32.to_ne_bytes());
         record.extend([0, 3, 0, 0]);
+        for word in [60u32, 61, 62, 63] {
+            record.extend(word.to_ne_bytes());
+        }
+        record.extend(64u64.to_ne_bytes());
         assert_eq!(event(&record[..RECORD - 1], 4000), None);
         let event = event(&record, 4000).expect("a record");
         assert_eq!((event.at_ns, event.flow, event.pacing_rate), (7, 3, Some(1_000_000)));
@@ -283,6 +302,8 @@ mod tests {
         assert_eq!((event.una, event.window, event.cwnd, event.ssthresh), (6, 7, 8, 9));
         assert_eq!((event.packets_out, event.sacked, event.lost, event.retrans), (10, 11, 12, 13));
         assert_eq!((event.srtt_us, event.rto_us, event.ca_state), (14 >> 3, 200_000, CaState::Recovery));
+        assert_eq!((event.next, event.clamp, event.deviation_us), (60, 61, 62 >> 2));
+        assert_eq!((event.rtt_us, event.delivered_sent_us), (63, 64));
     }
 
     #[test]

@@ -135,6 +135,16 @@ fn the_log_of_events_agrees_with_what_the_links_saw() {
         assert!((2_700_000..=3_000_001).contains(&events.sequence[last]), "{}", events.sequence[last]);
         let srtt = events.srtt_ms[last].expect("samples");
         assert!((42.0..400.0).contains(&srtt), "{srtt}");
+        let measured: Vec<f64> = acks.iter().filter_map(|n| events.rtt_ms[*n]).collect();
+        assert!(measured.len() > acks.len() / 10, "{} of {} measure a round trip", measured.len(), acks.len());
+        assert!(measured.iter().all(|rtt| *rtt >= 40.0), "the links alone take 40 ms");
+        assert!(sent.iter().chain(&again).all(|n| events.rtt_ms[*n].is_none()), "what is sent measures nothing");
+        assert!(events.rttvar_ms[last].is_some_and(|deviation| (0.0..400.0).contains(&deviation)));
+        assert!(events.clamp_packets.iter().all(Option::is_none), "Linux bounds no window by default");
+        let is_next = |n: &usize| events.snd_nxt_bytes[*n] >= events.sequence[*n] + u64::from(events.segment_bytes[*n]);
+        assert!(sent.iter().chain(&again).all(is_next), "what is sent is before the next byte");
+        // A FIN counts as one byte.
+        assert!((2_999_999..=3_000_001).contains(&events.snd_nxt_bytes[last]), "{}", events.snd_nxt_bytes[last]);
         assert!(events.rto_ms.iter().all(|rto| (200.0..120_000.0).contains(rto)), "retransmission timeouts");
         assert!(events.receive_window_bytes.iter().all(|window| *window > 10_000));
         assert!(events.cwnd_packets.iter().all(|cwnd| (1..100_000).contains(cwnd)));

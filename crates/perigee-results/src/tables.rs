@@ -265,7 +265,11 @@ table!(Events, EventRow, "events", "The log of each TCP sender, where `measure.e
     inflight_packets: u32, "packets", "Packets in flight after the event.";
     sacked_packets: u32, "packets", "Packets selectively acknowledged and above the acknowledged byte, after the event.";
     lost_packets: u32, "packets", "Packets marked lost, after the event.";
+    clamp_packets: Option<u32>, "packets", "Upper bound of the congestion window; empty while there is none.";
+    snd_nxt_bytes: u64, "B", "Next byte to be sent for the first time, from the start of the stream, after the event.";
+    rtt_ms: Option<f64>, "ms", "Round trip that the acknowledgement measured: of the segment that it delivers and that was sent last, by the kernel's RACK; in simulations the sample of RFC 6298. Empty otherwise.";
     srtt_ms: Option<f64>, "ms", "Smoothed round trip time; empty before the first sample.";
+    rttvar_ms: Option<f64>, "ms", "Mean deviation of the round trip time, as `ss` and `TCP_INFO` show it; empty before the first sample.";
     rto_ms: f64, "ms", "Retransmission timeout.";
     receive_window_bytes: u64, "B", "Window the receiver advertised.";
     ca_state: Name, "", "`open`, `disorder`, `cwr`, `recovery` or `loss`.";

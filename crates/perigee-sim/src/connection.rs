@@ -127,9 +127,9 @@ impl Connection {
 
     /// What the end that sends the data has seen of an acknowledgement, for its log.
     #[inline]
-    pub(crate) fn log_acknowledged(&mut self, now: Time, segment: &Segment) {
+    pub(crate) fn log_acknowledged(&mut self, now: Time, segment: &Segment, rtt: Option<Time>) {
         if let (Some(log), Some(host)) = (&mut self.log, self.ends[End::From as usize].as_deref()) {
-            log.acknowledged(now, segment, host);
+            log.acknowledged(now, segment, rtt, host);
         }
     }
 

@@ -28,19 +28,19 @@ impl EventLog {
         let sequence = self.position(segment.seq);
         let event = if sequence < self.sent_until { "retransmitted" } else { "sent" };
         self.sent_until = self.sent_until.max(sequence + u64::from(segment.len));
-        self.push(now, event, sequence, u32::from(segment.len), host);
+        self.push(now, event, (sequence, u32::from(segment.len)), None, host);
     }
 
-    /// The sender has taken in an acknowledgement.
-    pub(crate) fn acknowledged(&mut self, now: Time, segment: &Segment, host: &Endpoint) {
+    /// The sender has taken in an acknowledgement, which has measured this round trip.
+    pub(crate) fn acknowledged(&mut self, now: Time, segment: &Segment, rtt: Option<Time>, host: &Endpoint) {
         if segment.flags.has(Flags::ACK) && !segment.flags.has(Flags::SYN) {
-            self.push(now, "ack", self.position(segment.ack), 0, host);
+            self.push(now, "ack", (self.position(segment.ack), 0), rtt, host);
         }
     }
 
     /// A timer of the sender has fired.
     pub(crate) fn timer(&mut self, now: Time, host: &Endpoint) {
-        self.push(now, "timer", host.acked(), 0, host);
+        self.push(now, "timer", (host.acked(), 0), None, host);
     }
 
     pub(crate) fn into_rows(self) -> Vec<EventRow> {
@@ -52,7 +52,14 @@ impl EventLog {
         nearest_position(sequence.wrapping_sub(self.origin), self.sent_until).unwrap_or(0)
     }
 
-    fn push(&mut self, now: Time, event: &'static str, sequence: u64, segment_bytes: u32, host: &Endpoint) {
+    fn push(
+        &mut self,
+        now: Time,
+        event: &'static str,
+        (sequence, segment_bytes): (u64, u32),
+        rtt: Option<Time>,
+        host: &Endpoint,
+    ) {
         let info = host.info();
         let (flow, event, ca_state) = (self.name(""), self.name(event), self.name(info.ca_state.as_str()));
         self.rows.push(EventRow {
@@ -68,7 +75,11 @@ impl EventLog {
             inflight_packets: info.inflight,
             sacked_packets: info.sacked_out,
             lost_packets: info.lost_out,
+            clamp_packets: info.cwnd_clamp,
+            snd_nxt_bytes: info.snd_nxt,
+            rtt_ms: rtt.map(Time::as_millis_f64),
             srtt_ms: (info.srtt > Time::ZERO).then(|| info.srtt.as_millis_f64()),
+            rttvar_ms: (info.srtt > Time::ZERO).then(|| info.rtt_deviation.as_millis_f64()),
             rto_ms: info.rto.as_millis_f64(),
             receive_window_bytes: u64::from(info.peer_window),
             ca_state,

@@ -134,10 +134,11 @@ impl Split {
             record.established = Some(now);
         }
         if end == End::From {
-            if let Some((rtt, meter)) = host.take_rtt().zip(record.meter.as_mut()) {
+            let rtt = host.take_rtt();
+            if let Some((rtt, meter)) = rtt.zip(record.meter.as_mut()) {
                 meter.round_trip(rtt);
             }
-            connection.log_acknowledged(now, segment);
+            connection.log_acknowledged(now, segment, rtt);
         } else {
             let (received, arrived, is_whole) = (host.received(), host.arrived(), host.peer_closed());
             if let Some(meter) = record.meter.as_mut() {

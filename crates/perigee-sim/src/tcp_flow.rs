@@ -124,11 +124,12 @@ impl TcpFlow {
         let Some(host) = self.connection.ends[end as usize].as_deref_mut() else { return };
         host.on_segment(now, segment, marked);
         if end == End::From {
-            if let Some(rtt) = host.take_rtt() {
+            let rtt = host.take_rtt();
+            if let Some(rtt) = rtt {
                 self.meter.round_trip(rtt);
             }
             let received = host.received();
-            self.connection.log_acknowledged(now, segment);
+            self.connection.log_acknowledged(now, segment, rtt);
             self.connection.transmit(now, end, world);
             if received >= self.awaited[End::From as usize] {
                 self.attend(now, world);

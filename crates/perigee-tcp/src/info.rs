@@ -10,6 +10,8 @@ use crate::sender::Sender;
 pub struct Info {
     /// Congestion window, packets.
     pub cwnd: u32,
+    /// Upper bound of the congestion window, packets; `None`: there is none.
+    pub cwnd_clamp: Option<u32>,
     /// Slow start threshold, packets; `None`: not set yet.
     pub ssthresh: Option<u32>,
     /// Smoothed round-trip time; zero before the first sample.
@@ -61,6 +63,7 @@ impl Info {
         let paced = sender.is_paced();
         Self {
             cwnd: sk.snd_cwnd,
+            cwnd_clamp: (sk.snd_cwnd_clamp < u32::MAX).then_some(sk.snd_cwnd_clamp),
             ssthresh,
             srtt: Time::from_micros(u64::from(sk.srtt_us >> 3)),
             rtt_min: (sk.rtt_min_us != u32::MAX).then(|| Time::from_micros(u64::from(sk.rtt_min_us))),

@@ -96,6 +96,11 @@ impl Sender {
             What::Ack { seq } => (&texts.ack, self.position(seq)),
             What::Timer => (&texts.timer, self.position(event.una)),
         };
+        // A segment is delivered once: a later one was sent later, or took another time.
+        let delivered = |event: &TcpEvent| (event.delivered_sent_us, event.rtt_us);
+        let has_sample = matches!(event.what, What::Ack { .. }) && delivered(event) != delivered(next);
+        // What has just been sent is counted after the event that follows it in a burst.
+        let snd_nxt_bytes = self.position(next.next).max(self.sent_until);
         EventRow {
             run,
             flow: self.name.clone(),
@@ -109,7 +114,11 @@ impl Sender {
             inflight_packets,
             sacked_packets: next.sacked,
             lost_packets: next.lost,
+            clamp_packets: (next.clamp < u32::MAX).then_some(next.clamp),
+            snd_nxt_bytes,
+            rtt_ms: has_sample.then(|| f64::from(next.rtt_us) * 1e-3),
             srtt_ms: (next.srtt_us > 0).then(|| f64::from(next.srtt_us) * 1e-3),
+            rttvar_ms: (next.srtt_us > 0).then(|| f64::from(next.deviation_us) * 1e-3),
             rto_ms: next.rto_us as f64 * 1e-3,
             receive_window_bytes: u64::from(next.window),
             ca_state: texts.states[next.ca_state as usize].clone(),
@@ -156,6 +165,11 @@ mod tests {
             flow: 0,
             what,
             una: u32::MAX - 99,
+            next: u32::MAX - 99,
+            clamp: u32::MAX,
+            deviation_us: 0,
+            rtt_us: 0,
+            delivered_sent_us: 0,
             window: 65_535,
             cwnd: 10 + packets_out,
             ssthresh: INFINITE_SSTHRESH,
@@ -188,6 +202,11 @@ mod tests {
         let texts = Texts::default();
         let rows = events.iter().zip(next_of_same_flow(&events)).map(|(event, next)| {
             let row = sender.row(1, Time::from_millis(5), event, &events[next], &texts);
+            assert_eq!((row.clamp_packets, row.rtt_ms, row.rttvar_ms), (None, None, None));
+            assert!(
+                row.snd_nxt_bytes >= row.sequence + u64::from(row.segment_bytes),
+                "what is sent is before the next byte"
+            );
             (row.event.to_string(), row.sequence, row.segment_bytes, row.inflight_packets, row.cwnd_packets)
         });
         let rows: Vec<_> = rows.collect();
@@ -201,6 +220,26 @@ mod tests {
             ("timer", 0, 0, 0, 10),
         ];
         assert_eq!(rows, expected.map(|(name, a, b, c, d)| (name.to_owned(), a, b, c, d)));
+    }
+
+    #[test]
+    fn an_acknowledgement_has_the_round_trip_that_it_measured_and_no_other_event_has_one() {
+        let mut sender = Sender { name: "f".into(), origin: None, sent_until: 0, burst: 0 };
+        let (start, texts) = (u32::MAX - 99, Texts::default());
+        let first = TcpEvent { clamp: 40, ..event(What::Ack { seq: start }, 0) };
+        let measured = TcpEvent {
+            srtt_us: 600_000,
+            deviation_us: 300_000,
+            rtt_us: 600_000,
+            delivered_sent_us: 5,
+            next: start.wrapping_add(2000),
+            ..first
+        };
+        let ends = [(first, measured), (measured, measured), (TcpEvent { what: What::Timer, ..first }, measured)];
+        let rows = ends.map(|(event, next)| sender.row(1, Time::ZERO, &event, &next, &texts));
+        assert_eq!(rows.each_ref().map(|row| row.rtt_ms), [Some(600.0), None, None]);
+        assert_eq!(rows.each_ref().map(|row| row.rttvar_ms), [Some(300.0); 3]);
+        assert_eq!(rows.each_ref().map(|row| (row.clamp_packets, row.snd_nxt_bytes)), [(Some(40), 2000); 3]);
     }
 
     #[test]

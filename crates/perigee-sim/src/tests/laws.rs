@@ -138,6 +138,34 @@ fn a_jittering_delay_reorders_nothing() {
 }
 
 #[test]
+fn the_log_of_a_sender_has_its_variables() {
+    let tables = result(&through_router(
+        "rate = \"10 Mbit/s\"\ndelay = \"25 ms\"\nqueue = \"60 kB\"",
+        "[measure]\nevents = true\n[hosts]\ncwnd_clamp = 40\n[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n\
+         size = \"1 MB\"\ncc = \"reno\"",
+    ))
+    .tables;
+    let (events, last) = (&tables.events, tables.events.event.len() - 1);
+    assert!(events.clamp_packets.iter().all(|clamp| *clamp == Some(40)));
+    assert!(events.cwnd_packets.iter().all(|cwnd| *cwnd <= 40));
+    for row in 0..=last {
+        let (is_ack, rtt) = (&*events.event[row] == "ack", events.rtt_ms[row]);
+        // Both ways take 52 ms; the first sample is that of the handshake.
+        assert!(rtt.is_none_or(|ms| is_ack && ms > 52.0), "{rtt:?} ms in row {row}");
+        let end = events.sequence[row] + u64::from(events.segment_bytes[row]);
+        assert!(
+            events.snd_nxt_bytes[row] >= end && events.snd_nxt_bytes[row] <= 1_000_001,
+            "{} in row {row}",
+            events.snd_nxt_bytes[row]
+        );
+        assert_eq!(events.rttvar_ms[row].is_some(), events.srtt_ms[row].is_some());
+    }
+    // The path is free: each acknowledgement measures the segments that it delivers.
+    let acks = (0..=last).filter(|row| &*events.event[*row] == "ack");
+    assert!(acks.clone().filter(|row| events.rtt_ms[*row].is_some()).count() * 10 > acks.count() * 9);
+}
+
+#[test]
 fn equals_share_a_bottleneck_equally() {
     let tables = result(&through_router(
         "rate = \"10 Mbit/s\"\ndelay = \"25 ms\"\nqueue = \"60 kB\"",
