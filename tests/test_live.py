@@ -144,7 +144,7 @@ def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported
     both = lab.folder / "both.toml"
     there = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     names = [name for name in ("reno", "cubic", "bbr") if name in there]
-    text = both.read_text().replace("6 MB", "20 MB").replace('["reno", "cubic"]', json.dumps(names))
+    text = both.read_text().replace("6 MB", "12 MB").replace('["reno", "cubic"]', json.dumps(names))
     both.write_text(text)
     link = ["exec", "--quiet", "--link", "geo"]
     for way in ("down", "up"):
@@ -156,7 +156,7 @@ def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported
     assert found["cc"].to_list() == names + names
     assert found["completed"].all()
     assert found["engine"].unique().to_list() == ["live"]
-    assert found["received_bytes"].is_between(20_000_000, 20_100_000).all()
+    assert found["received_bytes"].is_between(12_000_000, 12_100_000).all()
     # 1448 of 1500 bytes are payload; the first seconds go into slow start. Where the machine stands still for a
     # moment, the round of then is slower: each algorithm's faster one shows what the link lets through.
     assert found["goodput_mbps"].max() <= 19.4, found["goodput_mbps"]  # type: ignore[operator]
@@ -165,7 +165,7 @@ def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported
     assert faster["goodput_mbps"].min() >= 15, found["goodput_mbps"]  # type: ignore[operator]
     assert faster["steady_goodput_mbps"].min() >= 15, found["steady_goodput_mbps"]  # type: ignore[operator]
     assert found["rtt_min_ms"].is_between(39.9, 125).all(), found["rtt_min_ms"]
-    assert (found["sent_packets"] >= 20_000_000 / 1448).all()
+    assert (found["sent_packets"] >= 12_000_000 / 1448).all()
     assert found["rto_count"].is_null().all()
     setup = json.loads((lab.folder / "results/between-live/study/setup.json").read_text())
     own, other = ({name.partition(":")[0]: text for name, text in host["properties"]} for host in setup["hosts"])

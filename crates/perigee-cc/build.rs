@@ -205,7 +205,7 @@ fn main() {
     build.include(&folder).opt_level(2).warnings(false).warnings_into_errors(true);
     build.flags(include_str!("../../algorithms/compile_flags.txt").lines());
     build.file(&check).files(found.iter().map(|(_, path)| path)).compile("perigee_algorithms");
-    // For the build of whoever depends on this crate: DEP_PERIGEE_ALGORITHMS_NAMES.
+    // For the build scripts of dependent crates: DEP_PERIGEE_ALGORITHMS_NAMES.
     println!("cargo:names={}", found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(","));
     println!("cargo:rerun-if-changed={}", folder.display());
     println!("cargo:rerun-if-changed=src/sock.rs");

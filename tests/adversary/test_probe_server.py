@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A server of pings answers whoever knows its token, whatever others send it, and nobody else."""
+"""A ping server answers clients that know its token and ignores everything else, whatever arrives."""
 
 from __future__ import annotations
 

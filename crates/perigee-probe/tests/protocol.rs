@@ -349,7 +349,7 @@ proptest! {
         let victim = |at: usize| SocketAddr::from(([198, 51, 100, at as u8], 4000));
         for (kind, at, number, later_ms) in events {
             now += Time::from_millis(later_ms);
-            // One client does as it should, and is heard by whoever records.
+            // One client follows the protocol; the recorder sees its packets.
             while let Some(length) = honest.transmit(now, &mut out) {
                 recorded.push(out[..length].to_vec());
                 if let Some(length) = server.receive(now, here, &out[..length], &mut answer) {

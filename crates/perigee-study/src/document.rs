@@ -109,7 +109,7 @@ impl Document {
             }
             ["flows", flow, ref rest @ ..] => {
                 set_key(self.table_named("flows", flow), &FLOW, rest, &segments, value)?;
-                // Size and duration exclude each other: whoever sets one means it instead of the other.
+                // Size and duration exclude each other: a setting of one replaces the other.
                 let instead = match rest {
                     ["size"] => "duration",
                     ["duration"] => "size",

@@ -1,4 +1,4 @@
-//! What a study names but does not hold; whoever plans it has it.
+//! Files and algorithms that a study names: the caller of the plan provides them.
 
 use perigee_cc::Algorithm;
 

@@ -1,4 +1,4 @@
-//! Authors' algorithms: a study names their file, and whoever plans it has them.
+//! Authors' algorithms: a study names their file, and the caller of the plan provides them.
 
 mod common;
 
