@@ -24,7 +24,7 @@ BENCH_PACKAGES := g++ libns3-dev ns2 time tshark valgrind
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study gallery test torture lint bench bench-long bench-analyze bench-kernel bench-emu clean bench-packages validate validate-ns2 wheel
+.PHONY: help setup study gallery test torture lint bench bench-long bench-analyze bench-kernel bench-emu clean bench-packages validate validate-ns2 validate-browser wheel
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -76,6 +76,9 @@ validate: .venv/core.made ## the simulator beside this kernel, into docs/models/
 
 validate-ns2: .venv/core.made ## the simulator beside ns-2 on a short cell, into docs/models/validation-ns2.md (ten minutes; skipped without ns-2)
 	$(BIN)/python validation/ns2/compare.py
+
+validate-browser: .venv/core.made ## page loads beside Chromium's, into docs/models/validation-browser.md (as root; five minutes; skipped without Chromium)
+	$(BIN)/python validation/browser/loads.py
 
 wheel: .venv/core.made ## source distribution and, built from it, a wheel, in dist/ (CONTRIBUTING names other targets)
 	tools/wheels.sh

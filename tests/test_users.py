@@ -123,6 +123,7 @@ def test_page_loads_have_a_table_metrics_and_a_section_of_the_report(perigee: Pe
         ('protocol = "h3"', "did you mean `h2`"),
         ("tls = 3", "tls"),
         ('access_least = "1 ms"', "access_least"),
+        ('responses = ["1 kB"]', "both `page` and `responses`"),
         ('duration = "0 s"', "duration"),
     ],
 )

@@ -38,12 +38,12 @@ pub(crate) static FLOW: Section = Section {
         key("size", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "How much to send; or `duration`.").of(&[Bulk::NAME]),
         key("duration", Kind::Time { min: Time::from_millis(1), max: DAYS_30 }, "", "How long to send; of `bulk`, this or `size`; of `video` its length.").of(&[Bulk::NAME, Transactions::NAME, Web::NAME, Pages::NAME, Video::NAME, Constant::NAME, Voice::NAME, Call::NAME]),
         key("request", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "Size of a request; of `video` and `pages` by default 400 B.").of(&[Requests::NAME, Transactions::NAME, Pages::NAME, Video::NAME]),
-        key("responses", Kind::Sizes, "", "Sizes of the responses, in turn.").of(&[Transactions::NAME]),
+        key("responses", Kind::Sizes, "", "Sizes of the responses, in turn. Of `pages` those of the objects of each page, instead of `page`: the document first, which names all others; all at one server.").of(&[Transactions::NAME, Pages::NAME]),
         key("connections_per_s", Kind::Number { min: 0.01, max: 100_000.0 }, "", "New connections per second, in the mean.").of(&[Web::NAME]),
         key("page", Kind::Word(PageKind::WORDS), "median", "What its pages are made of, by the percentiles of desktop pages in 2024 (see the model): `small`, the 10th; `median`; `heavy`, the 90th; `mix`, one of the three at random.").of(&[Pages::NAME]),
         key("protocol", Kind::Word(Http::WORDS), "h2", "How its connections carry requests, by the name of ALPN. `http/1.1`: one request at a time on a connection, and up to six connections to a server. `h2`: one connection to a server, on which all responses take turns.").of(&[Pages::NAME]),
         key("tls", Kind::Integer { min: 0, max: 2 }, "1", "Round trips of the TLS handshake of each connection: 1 of TLS 1.3, 2 of TLS 1.2, 0 without TLS.").of(&[Pages::NAME]),
-        key("service", Kind::Time { min: Time::ZERO, max: MINUTE }, "0 s", "From the arrival of a request to the response.").of(&[Pages::NAME]),
+        key("service", Kind::Time { min: Time::ZERO, max: MINUTE }, "1 ms", "From the arrival of a request to the response.").of(&[Pages::NAME]),
         key("pause", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "5 s", "From the end of a load to the beginning of the next.").of(&[Pages::NAME]),
         key("access_least", Kind::Time { min: Time::ZERO, max: MINUTE }, "0 s", "Shortest one-way delay between a user and the node `to`.").of(POPULATIONS),
         key("access_most", Kind::Time { min: Time::ZERO, max: MINUTE }, "", "Longest such delay: each connection has one at random between the two, uniform, of 16 levels. By default all have `access_least`.").of(POPULATIONS),
@@ -105,7 +105,7 @@ pub(crate) fn workload(table: &Reader<'_>, packets: Packets<'_>) -> Result<Workl
             let web = Web { connections_per_s: table.get("connections_per_s")? };
             Workload::Population(population(table, Visitors::Web(web), flow)?)
         }
-        Pages::NAME => Workload::Population(population(table, Visitors::Pages(pages(table)?), flow)?),
+        Pages::NAME => Workload::Population(population(table, Visitors::Pages(pages(table, flow)?), flow)?),
         Constant::NAME => {
             let (rate, duration) = (table.get("rate")?, table.get("duration")?);
             Workload::Datagrams(Datagrams::Constant(Constant { rate, packet: packet(table, packets)?, duration }))

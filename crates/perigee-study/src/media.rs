@@ -1,7 +1,7 @@
 //! The keys of what people watch and read: adaptive video, video calls, and web pages.
 
 use perigee_results::Frames;
-use perigee_traffic::{Adaptation, Call, Http, PageKind, Pages, Video};
+use perigee_traffic::{Adaptation, Call, Http, Page, PageKind, Pages, Video};
 use perigee_units::{Bytes, Rate, Time};
 
 use crate::packets::{fits, packet, Packets};
@@ -28,9 +28,15 @@ pub(crate) fn video(table: &Reader<'_>, flow: &str) -> Result<Video, StrictError
 }
 
 /// The pages that a browser loads.
-pub(crate) fn pages(table: &Reader<'_>) -> Result<Pages, StrictError> {
+pub(crate) fn pages(table: &Reader<'_>, flow: &str) -> Result<Pages, StrictError> {
+    let listed: Option<Vec<Bytes>> = table.table.get("responses")?;
+    if listed.is_some() && table.table.has("page") {
+        let message = format!("flow `{flow}` has both `page` and `responses`");
+        return Err(table.error("responses", message, "remove one of them"));
+    }
+    let kind = PageKind::parse(&table.get::<String>("page")?).unwrap_or(PageKind::Median);
     Ok(Pages {
-        page: PageKind::parse(&table.get::<String>("page")?).unwrap_or(PageKind::Median),
+        page: listed.map_or(Page::Drawn(kind), Page::Listed),
         http: Http::parse(&table.get::<String>("protocol")?).unwrap_or(Http::Multiplexed),
         tls: table.get("tls")?,
         request: table.table.get("request")?.unwrap_or(REQUEST),

@@ -15,7 +15,7 @@ use std::fmt::{self, Display, Formatter};
 use perigee_results::Classes;
 use perigee_units::{encode_enum, encode_struct, Stream, Time};
 
-pub use pages::{Http, PageKind, Pages};
+pub use pages::{Http, Page, PageKind, Pages};
 use source::Source;
 pub use source::Visit;
 pub use transactions::Transactions;

@@ -5,7 +5,8 @@ use perigee_results::Tables;
 
 /// A browser behind a bottleneck.
 fn loaded(bottleneck: &str, keys: &str) -> Tables {
-    let flow = format!("[[flows]]\nname = \"p\"\nkind = \"pages\"\nfrom = \"a\"\nto = \"b\"\n{keys}");
+    let service = if keys.contains("service") { "" } else { "service = \"0 s\"\n" };
+    let flow = format!("[[flows]]\nname = \"p\"\nkind = \"pages\"\nfrom = \"a\"\nto = \"b\"\n{service}{keys}");
     result(&through_router(bottleneck, &flow)).tables
 }
 
@@ -83,6 +84,15 @@ fn service_time_counts_once_for_each_generation_of_objects() {
     let generations = (load("1 s") - load("0 s")) / 1e3;
     // The document, what it names, and what those name; a script may be named by any that comes before it, of five.
     assert!((2.0..6.0).contains(&generations), "{generations}");
+}
+
+#[test]
+fn a_page_that_is_listed_has_these_objects_at_one_server() {
+    let keys =
+        "responses = [\"20 kB\", \"3 kB\", \"50 kB\"]\nprotocol = \"http/1.1\"\nduration = \"10 s\"\npause = \"20 s\"";
+    let Tables { pages, exchanges, .. } = loaded(FREE, keys);
+    assert_eq!((pages.objects[0], pages.bytes[0], pages.connections[0]), (3, 73_000, 2));
+    assert_eq!(exchanges.response_bytes, [20_000, 3_000, 50_000]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use perigee_units::{Stream, Time};
 
 use self::browser::Browser;
 use self::ends::{PageConnection, Shared};
-pub use self::kind::{Http, PageKind, Pages};
+pub use self::kind::{Http, Page, PageKind, Pages};
 use super::source::{Source, Visit, Visitor};
 use super::visits::Opens;
 use crate::conversation::Conversation;

@@ -118,7 +118,7 @@ impl Browser {
 
     /// A load begins.
     fn begin(&mut self, now: Time) {
-        let objects = self.pages.page.draw(&mut self.random);
+        let objects = self.pages.page.objects(&mut self.random);
         let servers = objects.iter().map(|object| object.server as usize + 1).max().unwrap_or(1);
         self.loads.push(Record {
             began: now,

@@ -2,13 +2,13 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use perigee_units::{encode_struct, Bytes, Encode, Time};
+use perigee_units::{encode_enum, encode_struct, Bytes, Encode, Time};
 
 /// A browser that loads page after page, all of one kind, with an empty cache and no open connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pages {
     /// What a page is made of.
-    pub page: PageKind,
+    pub page: Page,
     /// What its objects are carried by.
     pub http: Http,
     /// Round trips of the TLS handshake of each connection.
@@ -19,6 +19,15 @@ pub struct Pages {
     pub service: Time,
     /// From the end of a load to the beginning of the next.
     pub pause: Time,
+}
+
+/// What a page is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// Objects at random, after their types.
+    Drawn(PageKind),
+    /// A document of the first size, and objects of the others, which it names; all at one server.
+    Listed(Vec<Bytes>),
 }
 
 /// What pages are made of: objects by type, see `docs/models/users.md`.
@@ -43,9 +52,21 @@ pub enum Http {
     Multiplexed,
 }
 
+impl Display for Page {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Drawn(kind) => write!(f, "{kind} pages"),
+            Self::Listed(sizes) => {
+                let together = Bytes::new(sizes.iter().map(|size| size.as_u64()).sum());
+                write!(f, "pages of {} objects, {together}", sizes.len())
+            }
+        }
+    }
+}
+
 impl Display for Pages {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} pages over {}, {} between two", self.page, self.http, self.pause)
+        write!(f, "{} over {}, {} between two", self.page, self.http, self.pause)
     }
 }
 
@@ -110,3 +131,4 @@ impl Encode for Http {
 }
 
 encode_struct!(Pages { page, http, tls, request, service, pause });
+encode_enum!(Page { Drawn(kind), Listed(sizes) });

@@ -1,8 +1,8 @@
 //! One page: its objects, which of them name which, and the servers that have them.
 
-use perigee_units::Stream;
+use perigee_units::{Bytes, Stream};
 
-use super::kind::PageKind;
+use super::kind::{Page, PageKind};
 
 /// An object of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,9 +48,35 @@ struct Makeup {
     servers: u32,
 }
 
+impl Page {
+    /// Its objects, the document first.
+    pub(super) fn objects(&self, random: &mut Stream) -> Vec<Object> {
+        match self {
+            Self::Drawn(kind) => kind.draw(random),
+            Self::Listed(sizes) => {
+                let object = |size: &Bytes| Object { bytes: size.as_u64(), server: 0, names: Vec::new() };
+                let mut objects: Vec<Object> = sizes.iter().map(object).collect();
+                let others = 1..objects.len() as u32;
+                if let Some(document) = objects.first_mut() {
+                    document.names.extend(others);
+                }
+                objects
+            }
+        }
+    }
+
+    /// How many it has at the most.
+    pub(super) fn most_objects(&self) -> u32 {
+        match self {
+            Self::Drawn(kind) => kind.most_objects(),
+            Self::Listed(sizes) => sizes.len() as u32,
+        }
+    }
+}
+
 impl PageKind {
     /// The objects of a page of this kind, the document first.
-    pub(super) fn draw(self, random: &mut Stream) -> Vec<Object> {
+    fn draw(self, random: &mut Stream) -> Vec<Object> {
         let makeup = self.makeup(random);
         let mut objects = vec![Object { bytes: makeup.document_kib << 10, server: 0, names: Vec::new() }];
         // By type: the numbers of its objects.
@@ -78,7 +104,7 @@ impl PageKind {
     }
 
     /// The objects of a page, at the most.
-    pub(super) fn most_objects(self) -> u32 {
+    fn most_objects(self) -> u32 {
         let kinds: &[Makeup] = match self {
             Self::Small => &[SMALL],
             Self::Median => &[MEDIAN],
