@@ -276,7 +276,8 @@ Chromium has {loads} loads of each, each by a browser of its own.
 {rows}
 
 Chromium's time includes what it computes: parsing, scheduling of requests, and the start of its network process. The
-model has none of that, so it is the shorter one where computing weighs more than the link. The server is in Python.
+model has none of that, so it is the shorter one where computing weighs more than the link. Chromium may also open a
+connection before it has a request for it, which the model does not. What makes up each difference was not traced.
 """
 
 
