@@ -6,12 +6,13 @@ use common::{capture, of_bytes, simulated, simulated_behind};
 
 const FLOW: &str = "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"20 MB\"\n";
 
-/// Links and settings: without loss, with losses of single packets, with a queue that overflows, and without options of TCP.
+/// Links and settings: without loss, with losses of single packets, with a queue that overflows, and without options of TCP. Runs
+/// end with a second; none of the flows ends so late in one that the last acknowledgement is cut off.
 const RUNS: [(&str, &str); 6] = [
     ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"", ""),
     ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"\nloss = \"0.5 %\"", ""),
     ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"\nloss = \"0.5 %\"", "[hosts]\ntimestamps = false"),
-    ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"\nloss = \"0.5 %\"", "[hosts]\nsack = false"),
+    ("rate = \"20 Mbit/s\"\ndelay = \"100 ms\"\nloss = \"0.4 %\"", "[hosts]\nsack = false"),
     ("rate = \"20 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"100 kB\"", ""),
     ("rate = \"50 Mbit/s\"\ndelay = \"20 ms\"\nloss = \"5 %\"", ""),
 ];

@@ -81,7 +81,7 @@ fn limit() -> io::Result<()> {
         (Resource::As, MOST_MEMORY),
         (Resource::Fsize, MOST_OUTPUT),
         // Its processes are ended by this where ours was killed and ends nothing any more.
-        (Resource::Cpu, LONGEST.as_secs()),
+        (Resource::Cpu, MOST_PROCESSOR_S),
         (Resource::Core, 0),
     ];
     for (resource, most) in limits {
@@ -91,7 +91,9 @@ fn limit() -> io::Result<()> {
 }
 
 /// How long a compiler may take; an algorithm takes some tenths of a second.
-pub const LONGEST: Duration = Duration::from_secs(60);
+pub const LONGEST: Duration = Duration::from_secs(300);
+/// Processor time of each of its processes, s. Much less than the time by the clock: a machine may have other work.
+const MOST_PROCESSOR_S: u64 = 60;
 /// Address space of each of its processes, bytes.
 const MOST_MEMORY: u64 = 4 << 30;
 /// Size of each file that it writes, bytes.

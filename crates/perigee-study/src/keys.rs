@@ -272,7 +272,7 @@ mod tests {
         }
         for kind in KINDS {
             let keys = FLOW.keys.iter().filter(|key| key.only.is_empty() || key.only.contains(kind));
-            let keys = keys.filter(|key| !matches!(key.name, "count" | "stagger"));
+            let keys = keys.filter(|key| !matches!(key.name, "count" | "stagger" | "l4s"));
             keys.for_each(|key| changes(format!("flows.{kind}"), key));
         }
         for setting in [
@@ -290,6 +290,12 @@ mod tests {
         ] {
             assert_ne!(fingerprint(&[setting.into()]), plain, "{setting}");
         }
+        // Datagrams are marked as L4S's only where they are marked.
+        let marked = ["udp", "voice", "call"].map(|kind| {
+            let setting = |key: &str| format!("flows.{kind}.{key}=true");
+            [fingerprint(&[setting("ecn")]), fingerprint(&[setting("ecn"), setting("l4s")])]
+        });
+        assert!(marked.iter().all(|[ecn, l4s]| ecn != l4s));
     }
 
     #[test]
