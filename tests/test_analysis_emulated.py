@@ -44,6 +44,7 @@ IN_FLIGHT = 500_000 + 250_000
 """Bytes that queue and path hold: 20 Mbit/s x 0.1 s."""
 DEVICES = "mtu 1437"
 """No other study, and no trial of the emulator, has packets of this size."""
+ATTEMPTS = 3
 FIRST_NODE = "10.71.0.1"
 SECOND_NODE = "10.71.0.2"
 
@@ -89,16 +90,22 @@ def tcpdump(namespace: Path, file: Path) -> subprocess.Popen[str]:
 
 
 @pytest.fixture
-def captured(tmp_path: Path) -> tuple[Path, Path, Path]:
-    """Results of an emulated run, and captures at its sender and its receiver."""
+def folder(tmp_path: Path) -> Path:
+    """A folder for captures of emulated runs, on a machine that can take them."""
     if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
         pytest.skip("emulated links need root and /dev/net/tun")
     for program in ("tcpdump", "nsenter"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
-    study, out = tmp_path / "seen.toml", tmp_path / "emu"
+    return tmp_path
+
+
+def capture(folder: Path) -> tuple[Path, Path, Path]:
+    """Results of an emulated run, and captures at its sender and its receiver."""
+    folder.mkdir()
+    study, out = folder / "seen.toml", folder / "emu"
     study.write_text(STUDY)
-    files = (tmp_path / "server.pcap", tmp_path / "client.pcap")
+    files = (folder / "server.pcap", folder / "client.pcap")
     command = [sys.executable, "-m", "perigee", "run", str(study), "--engine", "emu", "--out", str(out)]
     captures: list[subprocess.Popen[str]] = []
     with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as run:
@@ -118,8 +125,21 @@ def captured(tmp_path: Path) -> tuple[Path, Path, Path]:
 
 
 @pytest.mark.quiet  # a rate of a second is as exact as threads are woken
-def test_a_capture_taken_with_tcpdump_agrees_with_the_engine(captured: tuple[Path, Path, Path]) -> None:
-    out, server, client = captured
+def test_a_capture_taken_with_tcpdump_agrees_with_the_engine(folder: Path) -> None:
+    # A thread that is woken late once puts an instant of one packet, such as the handshake's, off by more than 1 %.
+    for attempt in range(ATTEMPTS):
+        captured = capture(folder / str(attempt))
+        try:
+            agree(*captured)
+        except AssertionError:
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
+            break
+
+
+def agree(out: Path, server: Path, client: Path) -> None:
+    """Hold what is found in the captures against what the engine recorded."""
     engine = Results(out)
     truth = engine.table("flows").row(0, named=True)
     for file, side in ((server, "sender"), (client, "receiver")):

@@ -285,9 +285,9 @@ def test_a_load_that_is_killed_leaves_nothing_or_all_of_it() -> None:
     whole = load_for(None)
     unload(name)
     outcomes: list[bool] = []
-    # From its beginning to well after its usual end, as often as it takes on a busy machine.
-    while len(outcomes) < 15 or (len(set(outcomes)) < 2 and len(outcomes) < 90):
-        load_for(whole * (len(outcomes) % 15) / 10)
+    # From its beginning to well after its usual end, and once to its end however long that takes on a busy machine.
+    for longest in (*(whole * tenths / 10 for tenths in range(14)), None):
+        load_for(longest)
         deadline = time.monotonic() + 5
         # What the process held is gone a grace period after it.
         while (there := name in registered()) != (known := any(e["name"] == name for e in status()["loaded"])):

@@ -15,9 +15,9 @@ from perigee.places import profiles, studies
 
 
 def test_studies_are_listed_with_their_titles_and_files(perigee: Perigee) -> None:
-    done = perigee("studies")
+    done = perigee("studies", cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == perigee("studies", "list").stdout
+    assert done.stdout == perigee("studies", "list", cwd=ROOT).stdout
     assert "Four congestion controls over a commercial GEO satellite link" in done.stdout
     assert all(name in done.stdout for name in studies())
 
