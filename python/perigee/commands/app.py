@@ -28,6 +28,7 @@ EXAMPLES = """
   perigee run claypool-2021                 the whole study, on all cores
   perigee report results/claypool-2021      its tables and figures as one page
   perigee compare results/a results/b       the same study on two versions
+  perigee merge shard-1 shard-2 --out all   a study that several machines carried out
   perigee cc list                           the congestion controls there are
   perigee cc load hybla                     one of them, into this kernel
   perigee analyze download.pcapng           what a capture shows
@@ -40,8 +41,8 @@ Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (re
 """
 
 COMMANDS = (
-    "run", "report", "compare", "studies", "profiles", "orbit", "new", "cc", "analyze", "ping", "probe", "fit", "exec",
-    "emu", "doctor", "completion", "man",
+    "run", "report", "compare", "merge", "studies", "profiles", "orbit", "new", "cc", "analyze", "ping", "probe", "fit",
+    "exec", "emu", "doctor", "completion", "man",
 )  # fmt: skip
 """In the order of the help. Each is a module of this package, with a function `command`, or `app` where it has commands
 of its own."""

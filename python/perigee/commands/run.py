@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from perigee.engines.contract import Plan
+    from perigee.engines.runner import Done
 
 
 def command(
@@ -71,6 +72,14 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Results folder. \\[default: results/STUDY]")
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            "--shard",
+            metavar="I/N",
+            help="Only every Nth run from the Ith on; `perigee merge` puts all shards together.",
+        ),
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")
     ] = False,
@@ -97,12 +106,14 @@ def command(
       perigee run ./my-study.toml --vary links.sat.loss="0 %,0.1 %,1 %"
       perigee run gallery --also flow.cc=./mycc.c
       perigee run ./my-study.toml --jobs 1
+      perigee run ./my-study.toml --shard 2/8          the second of eight machines
       perigee run ./my-study.toml --engine live --set live.servers.server=example.org:5201 --dry-run
     """
     # Modules that a dry run, or another command, has no use for are slow to import.
     from perigee.engines import choice
     from perigee.engines.forecast import Forecast
     from perigee.engines.job import Job
+    from perigee.engines.part import Part
 
     job = Job(
         study=find_study(study),
@@ -112,6 +123,7 @@ def command(
         out=out,
         workers=jobs,
         fresh=fresh,
+        part=Part.read(shard) if shard is not None else None,
     )
     if dry_run:
         plan = job.engine.plan(job.study, job.settings, job.reduced)
@@ -134,6 +146,9 @@ def command(
         done = carry_out(job, watch, say)
     if done.warnings:
         error_console.print(escape(done.warnings.rstrip()), highlight=False, soft_wrap=True)
+    if done.left:
+        _say_shard(done)
+        return
     if done.resumed == done.runs:
         there = "the run is" if done.runs == 1 else f"all {done.runs} runs are"
         text = f"{there} there already (--fresh begins anew)"
@@ -142,6 +157,18 @@ def command(
     say_notes(done.folder)
     error_console.print(
         f"{text}; next: perigee report {shlex.quote(str(done.folder))}", highlight=False, soft_wrap=True
+    )
+    out_console.print(str(done.folder), highlight=False, soft_wrap=True, markup=False)
+
+
+def _say_shard(done: Done) -> None:
+    """Say what to do with a part of the runs."""
+    before = f", {done.resumed} of them from before" if done.resumed else ""
+    error_console.print(
+        f"{counted(done.runs, 'run')}{before}; {counted(done.left, 'run')} of other shards left; "
+        "next, when all are there: perigee merge FOLDER...",
+        highlight=False,
+        soft_wrap=True,
     )
     out_console.print(str(done.folder), highlight=False, soft_wrap=True, markup=False)
 

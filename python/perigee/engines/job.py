@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perigee.engines.contract import Engine
+from perigee.engines.part import Part
 from perigee.errors import InputError
 from perigee.files import printable
 from perigee.places import StudyFile
@@ -22,10 +23,11 @@ class Job:
         engine: what carries it out.
         settings: `key=value` overrides.
         reduced: take the small size the study declares.
-        out: the results folder; none: `results/<study>`, with `-emu` or `-live` for these engines and `-reduced` for
-            that size.
+        out: the results folder; none: `results/<study>`, with `-emu` or `-live` for these engines, `-reduced` for
+            that size, and `-1-of-8` for a part.
         workers: how many runs at a time; none: as many as there are cores.
         fresh: begin anew where results are there already.
+        part: do only these of the runs; none: all of them.
 
     Raises:
         InputError: a setting is not text.
@@ -38,6 +40,7 @@ class Job:
     out: Path | None = None
     workers: int | None = None
     fresh: bool = False
+    part: Part | None = None
 
     def __post_init__(self) -> None:
         """Refuse settings that no file of results could hold."""

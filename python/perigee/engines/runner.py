@@ -19,10 +19,10 @@ from perigee.engines.contract import Closing, Plan, Timed
 from perigee.engines.forecast import Forecast
 from perigee.engines.job import Job
 from perigee.engines.memory import Roomy, available_bytes, workers_that_fit
-from perigee.errors import InterruptedRunError
+from perigee.errors import InputError, InterruptedRunError
 from perigee.files import printable
 from perigee.interrupts import held_back
-from perigee.store.folder import Identity, ResultsFolder
+from perigee.store.folder import Identity, ResultsFolder, default_folder
 
 POLL_S = 0.1
 WINDOW = 2
@@ -40,15 +40,17 @@ class Done:
 
     Attributes:
         folder: the results folder.
-        runs: the number of runs in it.
+        runs: the number of runs that the job has.
         resumed: how many of them were there already.
         warnings: what a compiler warned of in authors' congestion controls.
+        left: how many runs other parts of the study have, and are not there.
     """
 
     folder: Path
     runs: int
     resumed: int
     warnings: str = ""
+    left: int = 0
 
 
 class Watch(Protocol):
@@ -63,7 +65,7 @@ def carry_out(
     watch: Watch = lambda _done, _total, outlook=None: None,
     say: Callable[[str], None] = lambda _text: None,
 ) -> Done:
-    """Do all runs of a study that are not done yet, then merge their tables.
+    """Do the runs of a job that are not done yet; when all runs of the study are there, merge their tables.
 
     Args:
         job: what to run.
@@ -90,6 +92,8 @@ def carry_out(
 
 def _carry_out(plan: Plan, job: Job, watch: Watch, say: Callable[[str], None]) -> Done:
     total = len(plan.runs)
+    if job.part and isinstance(plan, Timed):
+        raise InputError("--shard: runs between real hosts have one timetable, and cannot be divided; leave it out")
     most = job.engine.most_at_once or job.workers or os.cpu_count() or 1
     workers = min(job.workers or most, most, total)
     if isinstance(plan, Roomy):
@@ -107,7 +111,7 @@ def _carry_out(plan: Plan, job: Job, watch: Watch, say: Callable[[str], None]) -
         first_seed=plan.runs.seed_of(0),
         study_file=_as_given(job),
     )
-    out = job.out or Path("results") / _default_name(plan.study, job)
+    out = job.out or _default_folder(plan.study, job)
     folder = ResultsFolder(out)
     files = {
         "study.toml": job.study.text.encode(),
@@ -123,9 +127,13 @@ def _carry_out(plan: Plan, job: Job, watch: Watch, say: Callable[[str], None]) -
         if isinstance(plan, Timed):
             since = datetime.fromisoformat(manifest.content["started"]).timestamp()
             plan.begin(since, resumed=len(missing) < total)
-        _Crew(plan, folder, workers).do(missing, total, watch)
-        folder.finish(manifest)
-        return Done(out, total, total - len(missing), plan.warnings)
+        mine = job.part.select(missing) if job.part else missing
+        all_of_mine = len(job.part.select(range(total))) if job.part else total
+        _Crew(plan, folder, workers).do(mine, all_of_mine, watch)
+        left = len(missing) - len(mine)
+        if not left:
+            folder.finish(manifest)
+        return Done(out, all_of_mine, all_of_mine - len(mine), plan.warnings, left)
 
 
 def _as_given(job: Job) -> str:
@@ -134,9 +142,9 @@ def _as_given(job: Job) -> str:
     return printable(path.parent.name if path.name == "study.toml" else path.name)
 
 
-def _default_name(study: str, job: Job) -> str:
-    engine = "" if job.engine.name == "sim" else f"-{job.engine.name}"
-    return study + engine + ("-reduced" if job.reduced else "")
+def _default_folder(study: str, job: Job) -> Path:
+    whole = default_folder(study, job.engine.name, reduced=job.reduced)
+    return whole.with_name(f"{whole.name}-{job.part.number}-of-{job.part.of}") if job.part else whole
 
 
 def _file_name(cc: str) -> str:
@@ -181,7 +189,8 @@ class _Crew:
                 self._stop.set()
                 pool.shutdown(wait=True, cancel_futures=True)
                 if isinstance(error, KeyboardInterrupt):
-                    kept = total - len(self._folder.missing(total))
+                    still = self._folder.missing(len(self._plan.runs))
+                    kept = total - len(set(missing).intersection(still))
                     raise InterruptedRunError(
                         f"stopped: {kept} of {total} runs are kept in {self._folder.path}"
                     ) from None

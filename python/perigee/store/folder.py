@@ -16,7 +16,7 @@ import os
 import platform
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,6 +63,22 @@ class Identity:
     first_seed: int
     study_file: str = ""
 
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> Identity:
+        """Return the work that a manifest says its folder is of."""
+        return cls(
+            study=manifest["study"],
+            engine=manifest["engine"],
+            plan=manifest["study_hash"],
+            build=manifest["build"],
+            settings=tuple(manifest["settings"]),
+            reduced=manifest["reduced"],
+            runs=manifest["runs"],
+            rounds=manifest["rounds"],
+            first_seed=manifest["first_seed"],
+            study_file=manifest.get("study_file") or "",
+        )
+
     def differences(self, manifest: Mapping[str, Any]) -> list[str]:
         """Say what differs from the work a folder was begun with."""
         mine = {
@@ -80,6 +96,16 @@ class Identity:
         if not found and manifest.get("study_hash") != self.plan:
             found.append("the study, a profile, a trace or an algorithm was changed since")
         return found
+
+
+def default_folder(study: str, engine: str, *, reduced: bool) -> Path:
+    """Return the results folder of a study where none is given.
+
+    Examples:
+        >>> default_folder("gallery", "sim", reduced=False), default_folder("gallery", "emu", reduced=True)
+        (PosixPath('results/gallery'), PosixPath('results/gallery-emu-reduced'))
+    """
+    return Path("results") / f"{study}{'' if engine == 'sim' else f'-{engine}'}{'-reduced' if reduced else ''}"
 
 
 class ResultsFolder:
@@ -110,7 +136,7 @@ class ResultsFolder:
             InputError: the folder is not perigee's, is damaged, holds other work, or is being written by another.
             StorageError: it cannot be written.
         """
-        with storage_errors(self.path), self._lock():
+        with storage_errors(self.path), self.held():
             self._refuse_links()
             manifest = self._take_up(identity, fresh=fresh)
             self._sweep()
@@ -187,7 +213,12 @@ class ResultsFolder:
         return False
 
     @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
+    def held(self) -> Iterator[None]:
+        """Hold the folder, which is made where it is not there, against every other process that writes to it.
+
+        Raises:
+            InputError: another process holds it, or it is no results folder.
+        """
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path}: is a file, not a folder; choose another name with --out")
         self.path.mkdir(parents=True, exist_ok=True)
@@ -232,15 +263,19 @@ class ResultsFolder:
             write_atomically(self.path / name, content)
         shards.write_shard(shards.shard_path(self._shards, index), tables)
 
-    def finish(self, manifest: Manifest) -> None:
+    def finish(self, manifest: Manifest, kept: Sequence[Path] | None = None) -> None:
         """Merge the shards into the tables and mark the folder complete.
+
+        Args:
+            manifest: the folder's.
+            kept: the shards of all runs, in their order, where they are in other folders.
 
         Raises:
             InputError: a shard is damaged.
             StorageError: the disk is full, or the folder cannot be written.
         """
-        paths = [shards.shard_path(self._shards, index) for index in range(manifest.content["runs"])]
-        rows = shards.merge_shards(paths, self.path)
+        own = [shards.shard_path(self._shards, index) for index in range(manifest.content["runs"])]
+        rows = shards.merge_shards(own if kept is None else kept, self.path)
         tables = {}
         for name, count in rows.items():
             path = self.path / f"{name}.parquet"

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -93,7 +93,23 @@ def read_shard(path: Path) -> dict[str, pa.Table]:
     return tables
 
 
-def merge_shards(shards: list[Path], folder: Path) -> dict[str, int]:
+def digest_of(path: Path) -> bytes:
+    """Return the checksum that a shard begins with: shards of equal checksums hold equal tables.
+
+    Raises:
+        InputError: it cannot be read, or is no shard.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(head) != HEAD_BYTES or not head.startswith(MAGIC):
+        raise InputError(f"{path}: damaged; remove this file, then give the same command again to redo its run")
+    return head[len(MAGIC) :]
+
+
+def merge_shards(shards: Sequence[Path], folder: Path) -> dict[str, int]:
     """Join the shards, in the order given, into one Parquet file per table.
 
     The bytes depend on the tables' content and the Arrow version only: rows come in the shards' order and are cut into

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee merge`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perigee.console import error_console, out_console
+from perigee.numbers import counted
+
+
+def command(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Results folders that `perigee run --shard` left.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the whole. \\[default: results/STUDY]"),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replace results that are in the folder already.")] = False,
+) -> None:
+    """Put the shards of a study together, which several machines or jobs carried out.
+
+    The tables are the same, byte for byte, as those of one machine that carries all runs out. All shards must be of the
+    same study with the same settings, carried out by the same version; a run that is missing, or that is in two
+    shards and differs, is an error. The shards are not changed, and can be removed afterwards.
+
+    [bold]Examples[/bold]
+
+      perigee run wu-2008 --shard 1/4           on the first of four machines
+      perigee merge results/wu-2008-*-of-4      when all have finished
+      perigee merge /shared/part-* --out results/wu-2008
+    """
+    from perigee.commands.run_notes import say_notes
+    from perigee.store.merging import merge
+
+    done = merge(folders, out, fresh=fresh)
+    text = "put together already (--fresh does it anew)" if done.was_there else counted(done.runs, "run")
+    say_notes(done.folder)
+    error_console.print(
+        f"{text}; next: perigee report {shlex.quote(str(done.folder))}", highlight=False, soft_wrap=True
+    )
+    out_console.print(str(done.folder), highlight=False, soft_wrap=True, markup=False)
