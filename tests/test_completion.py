@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, Perigee, environment
+from perigee.cc.skeleton import create
 from perigee.commands.app import COMMANDS, whole_tree
 from perigee.commands.help_text import example_lines, help_text
 from perigee.commands.man import page, page_name
@@ -105,7 +106,11 @@ def test_help_that_is_a_programs_own_is_left_to_it() -> None:
         ("perigee run caini-2009 --vary sen", "open", ["sender="]),
         ("perigee run no-such-study --set roun", "open", ["rounds="]),
         ("perigee exec --link geo --set link.ra", "open", ["link.rate=", "link.rate."]),
-        ("perigee cc load hybla --set rt", "none", []),
+        ("perigee cc load hybla --set rt", "open", ["rtt0="]),
+        ("perigee cc load cubic --set hystart=", "none", ["hystart=on", "hystart=off"]),
+        ("perigee cc load ./mycc.c --set ", "open", []),
+        ("perigee cc load --set ", "open", []),
+        ("perigee run validation --vary flow.cc=cubic,./", "files", []),
     ],
 )
 def test_what_can_stand_at_a_place_is_offered(line: str, kind: str, words: list[str]) -> None:
@@ -131,6 +136,13 @@ def test_key_paths_have_the_names_of_the_study_and_the_words_of_the_schema() -> 
     assert offered("perigee run liu-2022 --set flow.kind=")[1] == [f"flow.kind={kind}" for kind in kinds]
     measured = {word.split(".")[1].rstrip("=") for word in offered("perigee run liu-2022 --set measure.")[1]}
     assert measured == set(study["measure"]["properties"])
+
+
+def test_parameters_of_a_file_are_offered_with_what_they_are(tmp_path: Path) -> None:
+    create("mycc", tmp_path)
+    found = candidates(TREE, ["cc", "load", str(tmp_path / "mycc" / "mycc.c"), "--set", "dec"])
+    assert [word for word, _ in found.words] == ["decrease="]
+    assert found.words[0][1].endswith("(30 % unless set)")
 
 
 def test_formats_and_shells_are_those_that_are_understood() -> None:
@@ -177,6 +189,9 @@ def ask(shell: str, script: str, known: dict[str, str], cwd: Path) -> list[str]:
         (["run", "validation", "--set", "=", "flow.tcp.ab"], {"flow.tcp.abc="}),
         (["run", "validation", "--set", "flow.tcp.abc", "="], {"true", "false"}),
         (["run", "validation", "--vary", "flow.cc", "=", "cubic,hy"], {"cubic,hybla"}),
+        (["run", "validation", "--set", "flow.cc", "=", "./a"], {"./a study.toml"}),
+        (["run", "validation", "--vary", "flow.cc", "=", "cubic,./a"], {"cubic,./a study.toml"}),
+        (["cc", "load", "hybla", "--set", "rt"], {"rtt0="}),
     ],
 )
 def test_bash_completes(words: list[str], offers: set[str], program: dict[str, str], tmp_path: Path) -> None:
@@ -197,6 +212,9 @@ def test_bash_completes(words: list[str], offers: set[str], program: dict[str, s
         ("perigee exec --link geo -- perig", {"perigee"}),
         ("perigee run validation --set flow.tcp.ab", {"flow.tcp.abc="}),
         ("perigee run validation --set flow.opened_by=s", {"flow.opened_by=sender"}),
+        ("perigee run validation --set flow.cc=./a", {"flow.cc=./a-study.toml"}),
+        ("perigee run validation --vary flow.cc=cubic,./a", {"flow.cc=cubic,./a-study.toml"}),
+        ("perigee run validation --out=./bi", {"--out=./bin/"}),
     ],
 )
 def test_fish_completes(line: str, offers: set[str], program: dict[str, str], tmp_path: Path) -> None:
@@ -211,7 +229,7 @@ def test_fish_completes(line: str, offers: set[str], program: dict[str, str], tm
         (["run", "--engine", ""], ["sim", "emu", "live"]),
         (["exec", "--link", "viasat"], ["viasat2", "files"]),
         (["run", "validation", "--set", "flow.opened_by=s"], ["flow.opened_by=sender"]),
-        (["run", "validation", "--set", "flow.cc=./m"], ["compset -P *=", "files"]),
+        (["run", "validation", "--set", "flow.cc=./m"], ["compset -P *=", "compset -P *,", "files"]),
         (["report", "results"], ["files -/"]),
         (["exec", "--link", "geo", "--", "echo", "x"], ["normal echo x 2"]),
     ],

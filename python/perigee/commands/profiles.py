@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
 from rich.markup import escape
-from rich.table import Table
 
 from perigee.commands.application import Application
+from perigee.commands.name_list import show_names
 from perigee.commands.options import profile_setting, seconds
 from perigee.commands.setup_table import show_setup
 from perigee.console import out_console, result, say
@@ -42,13 +41,7 @@ def list_all() -> None:
       perigee profiles list
       perigee profiles             the same
     """
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("Name", no_wrap=True)
-    table.add_column("What it is")
-    table.add_column("File")
-    for name, path in sorted(profiles().items()):
-        table.add_row(name, escape(_text(find_profile(name), "title")), escape(str(path)))
-    out_console.print(table)
+    show_names(profiles(), lambda name: _text(find_profile(name), "title"))
 
 
 @app.command()

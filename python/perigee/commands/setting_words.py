@@ -8,10 +8,13 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perigee.errors import PerigeeError
 from perigee.places import find_study, profiles
+
+if TYPE_CHECKING:
+    from perigee._core import Parameter
 
 Node = Mapping[str, Any]
 """A part of a JSON schema."""
@@ -153,6 +156,22 @@ def of_profile() -> Settings:
     return Settings(schema, {"properties": keys})
 
 
+def of_algorithm(name: str) -> Settings:
+    """Return the parameters of a congestion control; of one that is not known, none.
+
+    Args:
+        name: its name or its C file, of which nothing is executed.
+    """
+    from perigee.cc.catalog import algorithm_of, algorithms
+    from perigee.cc.kernel import is_file
+
+    try:
+        known = [algorithm_of(Path(name))[0]] if is_file(name) else [one for one in algorithms() if one.name == name]
+    except PerigeeError:
+        known = []
+    return Settings({}, {"properties": {param.name: _parameter(param) for one in known for param in one.params}})
+
+
 def first_sentence(text: str) -> str:
     """Return the first sentence of a description.
 
@@ -166,6 +185,12 @@ def first_sentence(text: str) -> str:
 def _schema(name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
     return found
+
+
+def _parameter(one: Parameter) -> Node:
+    """Return a parameter as a part of a schema; the values of a switch are its limits."""
+    switch = {"enum": [one.max, one.min]} if one.unit == "switch" else {}
+    return {"description": f"{one.doc} ({one.default} unless set)", **switch}
 
 
 def _object(description: str, properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,10 @@ import tomllib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
 from rich.markup import escape
-from rich.table import Table
 
 from perigee.commands.application import Application
+from perigee.commands.name_list import show_names
 from perigee.commands.setup_table import show_setup
 from perigee.console import out_console, result, say
 from perigee.engines.forecast import Forecast
@@ -41,13 +40,8 @@ def list_all() -> None:
       perigee studies list
       perigee studies             the same
     """
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("Name", no_wrap=True)
-    table.add_column("What it is")
-    table.add_column("File")
-    for name, path in sorted(studies().items()):
-        table.add_row(name, escape(_text(_head(find_study(str(path))), "title")), escape(str(path)))
-    out_console.print(table)
+    found = studies()
+    show_names(found, lambda name: _text(_head(find_study(str(found[name]))), "title"))
 
 
 @app.command()

@@ -130,10 +130,13 @@ def _of_option(place: Command, option: Parameter, word: str, given: Sequence[str
         settings = setting_words.of_study(given[0] if given else "")
     elif any("PROFILE" in one.value for one in (*place.arguments, *place.options)):
         settings = setting_words.of_profile()
+    elif any("ALGORITHM" in one.value for one in place.arguments):
+        settings = setting_words.of_algorithm(given[0] if given else "")
     else:
         return Candidates("none")
     are_keys, words = settings.words(word, several=SETTINGS[option.value])
-    is_path = word.partition("=")[2].startswith((".", "/"))
+    values = word.partition("=")[2].split(",")
+    is_path = values[-1].startswith((".", "/", "~"))
     return Candidates("open" if are_keys else "files" if is_path else "none", tuple(words))
 
 

@@ -2,7 +2,7 @@
 # Completion of perigee for bash: what can stand here is the program's to say.
 
 _perigee_completion() {
-    local current=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]} kind="" line
+    local current=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]} kind="" line before=""
     program=${program/#\~/$HOME}
     # An `=` is a word of its own; after it nothing is written yet.
     [[ $current == "=" ]] && current=""
@@ -14,8 +14,9 @@ _perigee_completion() {
             COMPREPLY+=("${line%%$'\t'*}")
         fi
     done < <("$program" candidates -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-    # What bash completes begins after the `=`.
+    # What bash completes begins after the `=`; the last of values with commas between them is unfinished.
     if [[ ${COMP_WORDS[COMP_CWORD]} == "=" || (COMP_CWORD -gt 0 && ${COMP_WORDS[COMP_CWORD - 1]} == "=") ]]; then
+        before=${current%"${current##*,}"}
         local index value
         for index in "${!COMPREPLY[@]}"; do
             value=${COMPREPLY[index]#*=}
@@ -27,7 +28,7 @@ _perigee_completion() {
         open) compopt -o nospace ;;
         files)
             compopt -o filenames
-            while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$current")
+            while IFS= read -r line; do COMPREPLY+=("$before$line"); done < <(compgen -f -- "${current#"$before"}")
             ;;
         folders)
             compopt -o filenames
