@@ -16,10 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from numpy.typing import NDArray
 
 from conftest import ROOT, SMALL_STUDY, Perigee
+from perigee import load
 from perigee.core import native
 from perigee.engines.orbits import orbit_slots
 from perigee.places import find_profile
@@ -324,3 +326,65 @@ def test_old_elements_are_warned_about_with_the_error_they_imply(perigee: Perige
         assert "warning: links l.down, l.up: the elements of 66 of 66 satellites are up to 31 days away" in said
     years = perigee("orbit", "show", with_delay(tmp_path, date='"2027-06-01"'))
     assert "may be anywhere on their orbits" in " ".join(years.stderr.split())
+
+
+GAPS = """
+name = "gaps"
+nodes = ["server", "gateway", "client"]
+time_limit = "10 min"
+
+[[links]]
+name = "leo"
+between = ["server", "client"]
+profile = "walker-66"
+time_of_day = "0 h"
+
+[[links]]
+name = "first"
+between = ["server", "gateway"]
+rate = "10 Mbit/s"
+delay = "100 ms"
+
+[[links]]
+name = "second"
+between = ["gateway", "client"]
+rate = "10 Mbit/s"
+delay = "100 ms"
+
+[[routes]]
+node = "server"
+to = "client"
+via = "first"
+while_dark = "leo"
+detect = "0 s"
+restore = "0 s"
+
+[[flows]]
+name = "ping"
+kind = "ping"
+from = "server"
+to = "client"
+start = "500 ms"
+interval = "1 s"
+packet = "84 B"
+repeat = 500
+"""
+
+
+def test_slots_without_a_path_are_warned_about_and_a_route_sees_them(perigee: Perigee, tmp_path: Path) -> None:
+    slots = orbit_slots(find_profile("walker-66"), 500.0).slots
+    without = sum(not slot.path for slot in slots)
+    assert 0 < without < len(slots)
+    (tmp_path / "gaps.toml").write_text(GAPS)
+    # Pings only: the way back stays on the link.
+    lost = {}
+    for name, start in {"seen": "0 s", "unseen": "9 min"}.items():
+        done = perigee("run", "gaps.toml", "--out", name, "--set", f"route.start={start}")
+        assert done.returncode == 0, done.stderr
+        said = f"in view of user and gateway in {without} of {len(slots)} slots"
+        assert f"warning: links leo.down, leo.up: no satellite is {said}" in done.stderr
+        links = load(tmp_path / name).links.filter(pl.col("link") == "leo.down")
+        lost[name] = links["lost_packets"].sum()
+    assert lost == {"seen": 0, "unseen": 15 * without}
+    near = perigee("run", "gaps.toml", "--dry-run", "--set", "flow.repeat=10")
+    assert (near.returncode, "no satellite is" in near.stderr) == (0, False)

@@ -2,14 +2,15 @@
 
 use perigee_units::Time;
 
+use crate::delay::Delay;
 use crate::loss::Loss;
 use crate::server::RateOverTime;
 use crate::spec::LinkSpec;
 
 impl LinkSpec {
-    /// The times before `until` in which nothing arrives, whatever is sent: a rate of zero, and outages, losses at fixed times and
-    /// recorded losses of 100 %. They are those of the link with this seed and name; no traffic changes them. Losses around the
-    /// begin of slots do not count: they last milliseconds.
+    /// The times before `until` in which nothing arrives, whatever is sent: a rate of zero, outages, losses at fixed times and
+    /// recorded losses of 100 %, and slots in which a computed path has no satellite. They are those of the link with this seed
+    /// and name; no traffic changes them. Losses around the begin of slots do not count: they last milliseconds.
     ///
     /// ```
     /// use perigee_link::{LinkSpec, LossSpec};
@@ -24,10 +25,12 @@ impl LinkSpec {
         let name = format!("link/{name}");
         let mut rate = RateOverTime::new(&self.rate, seed, &name);
         let mut losses = Loss::all(&self.loss, seed, &name);
+        let delay = Delay::new(&self.delay, seed, &name);
         let (mut now, mut times) = (Time::ZERO, Vec::<(Time, Time)>::new());
         while now < until {
             let (rate, rate_until) = rate.segment(now);
-            let (mut is_dark, mut next) = (rate.as_bps() == 0, rate_until);
+            let (has_path, path_until) = delay.has_path(now);
+            let (mut is_dark, mut next) = (rate.as_bps() == 0 || !has_path, rate_until.min(path_until));
             for loss in &mut losses {
                 let (takes_all, holds_until) = loss.takes_all(now);
                 is_dark |= takes_all;

@@ -170,6 +170,14 @@ impl Delay {
         })
     }
 
+    /// Whether a packet that leaves at `t` has a way to the end of the link, and until when at least that holds.
+    pub(crate) fn has_path(&self, t: Time) -> (bool, Time) {
+        match self {
+            Self::Orbit(orbit) => orbit.has_path(t),
+            _ => (true, Time::MAX),
+        }
+    }
+
     /// Until when the last delay that was asked for holds, as far as is known.
     pub(crate) fn holds_until(&self) -> Time {
         match self {

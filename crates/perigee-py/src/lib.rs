@@ -22,8 +22,9 @@ use std::path::{Path, PathBuf};
 
 use perigee_cc_load::{Compiled, Loader};
 use perigee_emu::{Capacity, CaptureError, CaptureFiles, ExecError};
+use perigee_link::DelaySpec;
 use perigee_sim::SimError;
-use perigee_study::{plan_json, setup_json, Live, Overrides, Part, Run, Study};
+use perigee_study::{plan_json, setup_json, Live, Overrides, Part, Run, RunLink, Study};
 use pyo3::exceptions::{PyIndexError, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -188,6 +189,19 @@ impl Plan {
     /// `perigee_study::setup_json`: `setup.json` of the results.
     fn setup_json(&self) -> String {
         setup_json(&self.runs)
+    }
+
+    /// Of each direction of a link over computed paths, in the first `span_s` seconds of a run: its name, how many of the
+    /// slots have no path, and how many slots there are.
+    fn slots_without_path(&self, py: Python<'_>, index: usize, span_s: f64) -> PyResult<Vec<(String, u64, u64)>> {
+        let run = self.at(index)?;
+        let until = perigee_units::Time::from_secs_f64(span_s).min(run.scenario.time_limit);
+        let of_link = |link: &RunLink| {
+            let DelaySpec::Orbit(orbit) = &link.spec.delay else { return None };
+            let (without, slots) = orbit.slots_without_path(run.seed, until);
+            Some((link.name.to_string(), without, slots))
+        };
+        Ok(py.detach(|| run.scenario.links.iter().filter_map(of_link).collect()))
     }
 
     /// Which real hosts stand for the nodes, and when runs begin.

@@ -137,7 +137,7 @@ pub(crate) static ROUTE: Section = Section {
         required("via", Kind::Name, "The link it takes, one of the node's own."),
         key("start", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "From when the route holds. A packet takes the route that its node has when it arrives there."),
         key("end", Kind::Time { min: Time::from_nanos(1), max: DAYS_30 }, "", "Until when it holds. Not given: to the end of the run."),
-        key("while_dark", Kind::Name, "", "A link: the route holds only while that carries nothing in one of its directions (a rate of zero, or losses of 100 %)."),
+        key("while_dark", Kind::Name, "", "A link: the route holds only while that carries nothing in one of its directions (a rate of zero, losses of 100 %, or no satellite of a computed path in view)."),
         key("detect", Kind::Time { min: Time::ZERO, max: Time::from_secs(3600) }, "3 s", "With `while_dark`: how long the link is dark before the node takes the route."),
         key("restore", Kind::Time { min: Time::ZERO, max: Time::from_secs(3600) }, "3 s", "With `while_dark`: how long the link has carried packets again before the node leaves the route."),
     ],

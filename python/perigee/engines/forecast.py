@@ -19,6 +19,8 @@ RUN_S = 5e-3
 """Processor time of a run besides that, s."""
 MOST_POINTS = 1000
 """So many points of a study are looked at."""
+LOOKED_AT_S = 3600.0
+"""So much of the runs, one after the other, is looked at for slots without a path, s."""
 
 
 @runtime_checkable
@@ -132,3 +134,40 @@ def path_warnings(setup: Mapping[str, Any]) -> Iterator[str]:
             found.setdefault(warning, []).append(link["name"])
     for warning, names in found.items():
         yield f"warning: link{'s' * (len(names) > 1)} {', '.join(names)}: {warning}"
+
+
+def slots_without_path(plan: _core.Plan, outlook: _core.Outlook) -> Iterator[str]:
+    """Yield a warning where a constellation leaves a link without a path for part of the time.
+
+    Args:
+        plan: the core's.
+        outlook: what the core knows of its runs.
+
+    Examples:
+        >>> from types import SimpleNamespace as Known
+        >>> plan = Known(slots_without_path=lambda index, span_s: [("sat.down", 1, 4), ("sat.up", 1, 4)])
+        >>> list(slots_without_path(plan, Known(rounds=2, runs=[Known(least_s=60.0)])))
+        ['warning: links sat.down, sat.up: no satellite is in view of user and gateway in 2 of 8 slots, and packets of \
+these are lost; perigee orbit show lists them']
+    """
+    counts: dict[str, tuple[int, int]] = {}
+    points, left_s = len(outlook.runs), LOOKED_AT_S
+    for index in range(min(points * outlook.rounds, MOST_POINTS)):
+        span_s = min(outlook.runs[index % points].least_s, left_s)
+        if span_s <= 0:
+            break
+        here = plan.slots_without_path(index, span_s)
+        left_s -= span_s
+        for name, without, slots in here:
+            before = counts.get(name, (0, 0))
+            counts[name] = (before[0] + without, before[1] + slots)
+    names: dict[tuple[int, int], list[str]] = {}
+    for name, count in counts.items():
+        names.setdefault(count, []).append(name)
+    which = "slots" if left_s > 0 else "slots of the first hour"
+    for (without, slots), links in names.items():
+        if without:
+            yield (
+                f"warning: link{'s' * (len(links) > 1)} {', '.join(links)}: no satellite is in view of user and "
+                f"gateway in {without} of {slots} {which}, and packets of these are lost; perigee orbit show lists them"
+            )

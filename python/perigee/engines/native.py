@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
 from perigee.core import core_fingerprint, native
 from perigee.engines.contract import Output, Plan, Progress, describe
-from perigee.engines.forecast import cut_short, path_warnings, processor_seconds
+from perigee.engines.forecast import cut_short, path_warnings, processor_seconds, slots_without_path
 from perigee.engines.host_settings import of_namespaces
 from perigee.engines.memory import Room
 from perigee.engines.real_time import foresee
@@ -130,8 +130,11 @@ class NativePlan:
 
     @property
     def remarks(self) -> list[str]:
-        """Flows that cannot come to their end, and what is known against the elements of computed paths."""
-        return [*cut_short(self._plan, self.runs.points), *path_warnings(self.setup)]
+        """Flows that cannot come to their end; of computed paths, old elements and slots without a satellite."""
+        found = [*cut_short(self._plan, self.runs.points), *path_warnings(self.setup)]
+        if self._engine != "live":
+            found += slots_without_path(self._plan, self._plan.outlook_emulated((0.0, 0.0)))
+        return found
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
         """Carry out one run with the interpreter's lock released, see `Plan.execute`."""

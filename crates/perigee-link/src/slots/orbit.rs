@@ -28,6 +28,16 @@ pub struct OrbitDelay {
 
 encode_struct!(OrbitDelay { clock, path, extra, jitter, spikes });
 
+impl OrbitDelay {
+    /// In how many slots of a run with this seed there is no path, of how many that begin before `until`.
+    pub fn slots_without_path(&self, seed: u64, until: Time) -> (u64, u64) {
+        let delay = OrbitalDelay::new(self, seed, "");
+        let last = delay.slots.at(until - Time::from_nanos(1)).0;
+        let without = (0..=last).filter(|slot| !delay.has_route(*slot)).count();
+        (without as u64, last + 1)
+    }
+}
+
 /// The delay of a computed path over time; see [`OrbitDelay`].
 pub(crate) struct OrbitalDelay {
     spec: OrbitDelay,
@@ -78,6 +88,16 @@ impl OrbitalDelay {
         for slot in 0..=self.slots.at(until).0 {
             self.spec.path.route(self.number(slot));
         }
+    }
+
+    /// Whether there is a path at `t`, and until when at least that holds: the end of the slot.
+    pub(crate) fn has_path(&self, t: Time) -> (bool, Time) {
+        let slot = self.slots.at(t).0;
+        (self.has_route(slot), self.slots.instant(slot + 1, 0))
+    }
+
+    fn has_route(&self, slot: u64) -> bool {
+        self.spec.path.route(self.number(slot)).is_some()
     }
 
     fn look_up(&mut self, t: Time) {

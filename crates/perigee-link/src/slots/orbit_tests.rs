@@ -84,6 +84,25 @@ fn a_handover_keeps_what_is_in_flight_and_its_order_and_without_a_path_packets_a
 }
 
 #[test]
+fn slots_without_a_path_are_dark_and_counted_and_no_others_are() {
+    let (seed, until) = (1, Time::from_secs(1500));
+    let spec =
+        LinkSpec { delay: DelaySpec::Orbit(Arc::new(delay())), ..LinkSpec::constant(Rate::UNLIMITED, Time::ZERO) };
+    let dark = spec.dark_times(seed, "a.down", until);
+    let mut alone = OrbitalDelay::new(&delay(), seed, "link/a.down");
+    let mut dark_slots = 0;
+    for second in 0..1500 {
+        let t = Time::from_secs(second);
+        let is_dark = dark.iter().any(|(from, to)| (*from..*to).contains(&t));
+        assert_eq!(alone.at(t).is_none(), is_dark, "{t}");
+        // Runs begin 8 s after a slot does.
+        dark_slots += u64::from(is_dark && (second == 0 || (second + 8) % 15 == 0));
+    }
+    assert!(dark.len() > 2, "{dark:?}");
+    assert_eq!(delay().slots_without_path(seed, until), (dark_slots, 101));
+}
+
+#[test]
 fn jitter_never_makes_a_packet_faster_than_light_and_spikes_are_those_of_both_directions() {
     let plain = OrbitDelay { extra: Time::ZERO, ..delay() };
     let drawn = |ms| LogNormal { median: Time::from_millis(ms), sigma: 0.3, max: Time::from_millis(300) };
