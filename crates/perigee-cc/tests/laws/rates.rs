@@ -84,12 +84,10 @@ fn vivace_keeps_the_queue_short_once_it_has_found_the_rate() {
 #[test]
 fn delay_noise_does_not_make_vivace_collapse() {
     for redraw_us in [1_000, 100_000, 400_000] {
-        for seed in 1..=2 {
-            let outcome = alone("vivace", &[], &noisy(redraw_us, seed), 120.0);
-            let (mbps, rtt) = (outcome.mbps(40.0, 120.0), outcome.rtt_ms(40.0, 120.0));
-            assert!(mbps > 0.7 * GOODPUT_MBPS, "redraw {redraw_us} us, seed {seed}: {mbps} Mbit/s");
-            assert!(rtt < 950.0, "redraw {redraw_us} us, seed {seed}: {rtt} ms");
-        }
+        let outcome = alone("vivace", &[], &noisy(redraw_us, 1), 120.0);
+        let (mbps, rtt) = (outcome.mbps(40.0, 120.0), outcome.rtt_ms(40.0, 120.0));
+        assert!(mbps > 0.7 * GOODPUT_MBPS, "redraw {redraw_us} us: {mbps} Mbit/s");
+        assert!(rtt < 950.0, "redraw {redraw_us} us: {rtt} ms");
     }
 }
 

@@ -103,9 +103,10 @@ fn compound_mean(p: f64) -> f64 {
 
 #[test]
 fn compound_follows_its_response_function() {
-    for p in [1e-4, 1e-5, 1e-6, 1e-7] {
+    // Losses at equal distances leave the same cycle each time; at 1e-7 one is of ten million packets.
+    for (p, losses) in [(1e-4, 20), (1e-5, 20), (1e-6, 20), (1e-7, 5)] {
         let mean = compound_mean(p);
-        near(with_periodic_loss("compound", &[], p, 100_000, 2.0 * mean, 20), mean, 3.0);
+        near(with_periodic_loss("compound", &[], p, 100_000, 2.0 * mean, losses), mean, 3.0);
     }
 }
 

@@ -50,7 +50,7 @@ fn on_a_fixed_path_the_queue_holds_alpha_to_beta_packets() {
     for (mbps, rtt_ms) in [(10.0, 40), (20.0, 100), (2.0, 600), (50.0, 20)] {
         let path = Path::new(mbps, rtt_ms, 10_000_000);
         // Long enough for what slow start left in the queue: a packet per round trip leaves it.
-        let seconds = 800.0;
+        let seconds = 2.4 * rtt_ms as f64;
         let outcome = run(&path, &[(&Selected::parse("vegas", &[]).unwrap(), 0.0)], seconds).remove(0);
         // A packet alone takes its own transmission besides the delay.
         let transmission_ms = 12.0 / mbps;

@@ -36,7 +36,7 @@ fn a_delay_that_changes_while_starting_does_not_end_the_starting_phase() {
         let rounds = (1.0 + 3_450.0 / 25.0 * (factor - 1.0_f64)).log(factor);
         for at in [0.7, 1.3, 1.9, 2.5, 3.1] {
             let path = Path { step: Some((at, 115_000)), ..geostationary() };
-            let took = alone(settings, &path, 30.0).time_of(5_000_000);
+            let took = alone(settings, &path, 12.0).time_of(5_000_000);
             // A false alarm holds the rate for two intervals.
             assert!(took < (rounds + 4.0) * 0.715, "{settings:?}, longer from {at} s on: {took} s for {rounds} rounds");
         }
@@ -48,9 +48,9 @@ fn a_receive_window_does_not_keep_a_queue_standing() {
     for settings in [&[][..], &STUDY] {
         // Half as much again as the path holds.
         let path = Path { receive_window: Some(7_200 * 3 / 2), ..geostationary() };
-        let outcome = alone(settings, &path, 200.0);
-        let rtt = outcome.rtt_ms(60.0, 200.0);
-        assert!(share(&outcome, 144.0, 60.0, 200.0) > 0.85, "{settings:?}: {}", outcome.mbps(60.0, 200.0));
+        let outcome = alone(settings, &path, 120.0);
+        let rtt = outcome.rtt_ms(60.0, 120.0);
+        assert!(share(&outcome, 144.0, 60.0, 120.0) > 0.85, "{settings:?}: {}", outcome.mbps(60.0, 120.0));
         assert!(rtt < 720.0, "{settings:?}: {rtt} ms of the 900 that the window would hold");
     }
 }
@@ -71,9 +71,9 @@ fn noise_hides_no_queue_and_takes_little_of_the_rate() {
         for seed in 1..=runs {
             let jitter = Some((17_000.0, redraw_us));
             let path = Path { jitter, seed, delayed_acks: true, ..geostationary() };
-            let outcome = alone(settings, &path, 200.0);
-            used += share(&outcome, 144.0, 60.0, 200.0) / runs as f64;
-            rtt += outcome.rtt_ms(60.0, 200.0) / runs as f64;
+            let outcome = alone(settings, &path, 120.0);
+            used += share(&outcome, 144.0, 60.0, 120.0) / runs as f64;
+            rtt += outcome.rtt_ms(60.0, 120.0) / runs as f64;
         }
         println!("vivace {settings:?}, redrawn every {redraw_us} us: {used:.3} of the rate, {rtt:.0} ms");
         assert!(used > least_share, "{settings:?}, redrawn every {redraw_us} us: {used} of the rate");

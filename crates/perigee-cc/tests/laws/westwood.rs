@@ -133,7 +133,7 @@ fn a_first_estimate_that_noise_made_too_low_is_made_good() {
     let took_of = |seed| {
         let path = Path { jitter: Some((30_000.0, 10_000)), seed, ..Path::new(144.0, 600, 36_000_000) };
         let cc = Selected::parse("westwood", &[]).unwrap();
-        run(&path, &[(&cc, 0.0)], 40.0).remove(0).time_of(5_000_000)
+        run(&path, &[(&cc, 0.0)], 25.0).remove(0).time_of(5_000_000)
     };
     let mut took: Vec<f64> = (1..=10).map(took_of).collect();
     took.sort_by(f64::total_cmp);
