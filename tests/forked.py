@@ -149,8 +149,9 @@ def _read_at_once(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(stream: Any) -> str:
+    """Return what a command wrote; a name of a file that is no UTF-8 is in it as `os.fsdecode` has it."""
     stream.seek(0)
-    text: str = stream.read().decode()
+    text: str = os.fsdecode(stream.read())
     return text.replace("\r\n", "\n")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SMALL_STUDY, environment
+from conftest import SMALL_STUDY, Perigee, environment
 from perigee import files
 from perigee.analysis import iperf3, ping_logs, probe_logs
 from perigee.analysis.recordings import analyze
@@ -216,45 +216,40 @@ def test_every_edit_of_iperf3s_json_is_worked_with_or_refused() -> None:
             raise AssertionError(f"{said}: {error!r}") from error
 
 
-def perigee(folder: Path, *arguments: object) -> subprocess.CompletedProcess[bytes]:
-    """The command, whose arguments and output are bytes."""
-    command: list[str | bytes] = [sys.executable, "-m", "perigee"]
-    command += [os.fsencode(str(argument)) for argument in arguments]
-    return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, check=False, timeout=100)
-
-
-def test_names_of_files_that_are_no_utf_8_work_in_every_command(tmp_path: Path) -> None:
+def test_names_of_files_that_are_no_utf_8_work_in_every_command(tmp_path: Path, perigee: Perigee) -> None:
     bad = os.fsdecode(b"bad\xff")
     (tmp_path / f"{bad}.csv").write_bytes(PING_HEAD + b"1.000,2.000\n1.200,3.000\n")
     (tmp_path / f"{bad}.toml").write_text(SMALL_STUDY)
-    assert perigee(tmp_path, "ping", "--summary", f"{bad}.csv").returncode == 0
-    answer = perigee(tmp_path, "run", f"{bad}.toml", "--out", f"{bad}-results")
-    assert (answer.returncode, answer.stdout) == (0, b"bad\xff-results\n"), answer.stderr
-    answer = perigee(tmp_path, "report", f"{bad}-results")
-    assert (answer.returncode, answer.stdout) == (0, b"bad\xff-results/report.html\n"), answer.stderr
-    answer = perigee(tmp_path, "analyze", f"{bad}.csv", "--out", f"{bad}-analysis")
+    # A process that starts with bytes in its arguments; the others are forked, and have the same strings.
+    command = [sys.executable, "-m", "perigee", "run", b"bad\xff.toml", "--out", b"bad\xff-results"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"bad\xff-results\n"), done.stderr
+    assert perigee("ping", "--summary", f"{bad}.csv").returncode == 0
+    answer = perigee("report", f"{bad}-results")
+    assert (answer.returncode, answer.stdout) == (0, f"{bad}-results/report.html\n"), answer.stderr
+    answer = perigee("analyze", f"{bad}.csv", "--out", f"{bad}-analysis")
     assert answer.returncode == 0, answer.stderr
-    answer = perigee(tmp_path, "compare", f"{bad}-results", f"{bad}-results", "--csv", f"{bad}-cells.csv")
+    answer = perigee("compare", f"{bad}-results", f"{bad}-results", "--csv", f"{bad}-cells.csv")
     assert answer.returncode == 0, answer.stderr
     for command in (("analyze", f"{bad}.pcap"), ("fit", "--ping", f"{bad}.pcap", "-o", "x"), ("report", f"{bad}-none")):
-        answer = perigee(tmp_path, *command)
+        answer = perigee(*command)
         assert answer.returncode == 2, answer.stderr
-        assert b"Traceback" not in answer.stderr
-        assert b"bad" in answer.stderr
-    answer = perigee(tmp_path, "run", f"{bad}.toml", "--set", f"flow.cc=./{bad}.c")
+        assert "Traceback" not in answer.stderr
+        assert "bad" in answer.stderr
+    answer = perigee("run", f"{bad}.toml", "--set", f"flow.cc=./{bad}.c")
     assert answer.returncode == 2
-    assert b"is no UTF-8" in answer.stderr
+    assert "is no UTF-8" in answer.stderr
 
 
-def test_a_capture_of_a_name_that_is_no_utf_8_is_analysed(tmp_path: Path) -> None:
+def test_a_capture_of_a_name_that_is_no_utf_8_is_analysed(tmp_path: Path, perigee: Perigee) -> None:
     (tmp_path / "study.toml").write_text(SMALL_STUDY + "[measure]\npcap = true\n")
-    assert perigee(tmp_path, "run", "study.toml", "--out", "results").returncode == 0
+    assert perigee("run", "study.toml", "--out", "results").returncode == 0
     capture = next((tmp_path / "results" / "captures").iterdir())
     named = tmp_path / os.fsdecode(b"caught\xff.pcapng")
     capture.rename(named)
-    answer = perigee(tmp_path, "analyze", named)
+    answer = perigee("analyze", named)
     assert answer.returncode == 0, answer.stderr
-    assert b"10.71.0.1:5201" in answer.stdout
+    assert "10.71.0.1:5201" in answer.stdout
 
 
 def test_limits_are_those_that_the_documentation_names() -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from conftest import environment
 from forked import Forked
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -135,6 +136,17 @@ def test_each_program_runs_once_and_what_needs_the_whole_machine_comes_last() ->
     assert set(ran[:3]) == {"busy", "doc-tests", "Python"}
     assert ran[3:-2] == [kernel.name, "Python, alone"]
     assert [Path(path).name for path in test.marked("quiet")[2:]] == ["test_analysis_emulated.py", "test_live.py"]
+
+
+def test_python_tests_keep_bytecode_outside_of_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    test = tool("test")
+    monkeypatch.setattr(test, "BYTECODE", tmp_path / "kept")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (tmp_path / "part.py").write_text("")
+    env = {**test.python_environment(), "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", "import part"], env=env, check=True)
+    assert [path.name.partition(".")[0] for path in (tmp_path / "kept").rglob("part.*.pyc")] == ["part"]
+    assert not (tmp_path / "__pycache__").exists()
 
 
 def test_an_interrupt_ends_what_runs_and_what_it_has_started(tmp_path: Path) -> None:
@@ -271,12 +283,14 @@ def test_every_command_of_the_guide_works(
         if language == "sh":
             lines = [line for line in content.splitlines() if line not in DONE_ALREADY]
             command = ["bash", "-euc", "\n".join(lines)]
+            done = subprocess.run(
+                command, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False,
+                pass_fds=[descriptor],
+            )  # fmt: skip
         else:
-            command = [sys.executable, "-c", content]
-        done = subprocess.run(
-            command, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False,
-            pass_fds=[descriptor],
-        )  # fmt: skip
+            program = programs / "block.py"
+            program.write_text(content, encoding="utf-8")
+            done = forked.run([str(program)], tmp_path, {**environment(), "PATH": path}, timeout=500)
         assert done.returncode == 0, f"{content}\n{done.stdout}\n{done.stderr}"
         assert printed in (None, done.stdout), f"{content}\n{done.stdout}"
 
