@@ -84,7 +84,7 @@ def perigee(tmp_path: Path, forked: Forked) -> Perigee:
         program = str(ROOT / "tests" / "synthetic.py") if synthetic else MODULE
         env = environment()
         if forked.suits(env):
-            return forked.run([program, *given], cwd, env, timeout=100)
+            return forked.run([program, *given], cwd, env, timeout=300)
         options = [program] if synthetic else ["-m", program]
         return subprocess.run(
             [sys.executable, *options, *given],
@@ -93,7 +93,7 @@ def perigee(tmp_path: Path, forked: Forked) -> Perigee:
             capture_output=True,
             text=True,
             check=False,
-            timeout=100,
+            timeout=300,
         )
 
     return start
@@ -115,7 +115,7 @@ def running(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen
             process.kill()
 
 
-def next_line(stream: IO[AnyStr] | None, timeout_s: float = 60.0) -> AnyStr:
+def next_line(stream: IO[AnyStr] | None, timeout_s: float = 300.0) -> AnyStr:
     """Return the next line of a process's output; an empty one at its end."""
     assert stream is not None, "the process was started without this pipe"
     lines: queue.SimpleQueue[AnyStr] = queue.SimpleQueue()
@@ -176,11 +176,11 @@ def answering(token: bytes, limits: Limits, bind: str = "127.0.0.1", port: int |
     thread = threading.Thread(target=serve, args=(bind, chosen, token, limits, go_on))
     thread.start()
     try:
-        assert ready.wait(60)
+        assert ready.wait(300)
         yield chosen
     finally:
         done.set()
-        thread.join(60)
+        thread.join(300)
     assert not thread.is_alive()
 
 

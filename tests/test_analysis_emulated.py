@@ -113,12 +113,12 @@ def capture(folder: Path) -> tuple[Path, Path, Path]:
             until = time.monotonic() + 60
             for address, file in zip((FIRST_NODE, SECOND_NODE), files, strict=True):
                 captures.append(tcpdump(namespace_of(run.pid, address, until), file))
-            _, said = run.communicate(timeout=100)
+            _, said = run.communicate(timeout=300)
         finally:
             run.kill()
             for one in captures:
                 one.send_signal(signal.SIGINT)
-            dropped = [one.communicate(timeout=20)[1] for one in captures]
+            dropped = [one.communicate(timeout=300)[1] for one in captures]
     assert run.returncode == 0, said
     assert all("\n0 packets dropped by kernel" in text for text in dropped), dropped
     return out, *files

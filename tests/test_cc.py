@@ -210,13 +210,13 @@ def test_unload_waits_for_the_last_socket() -> None:
         assert process.poll() is None
         client.close()
         server.close()
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=300)
     assert (process.returncode, name in registered()) == (0, False), said
 
 
 def wait_until_ready(pid: int) -> None:
     """Wait until a command has taken its signals over: before that, Python ends it by itself."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 300
     while time.monotonic() < until:
         caught = re.search(r"^SigCgt:\s+([0-9a-f]+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
         if caught and int(caught[1], 16) >> (signal.SIGTERM - 1) & 1:
@@ -234,7 +234,7 @@ def test_a_wait_that_is_interrupted_leaves_it_loaded() -> None:
     with client, server, subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL) as process:
         wait_until_ready(process.pid)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == 130
+        assert process.wait(timeout=300) == 130
     assert name in registered()
 
 
@@ -288,7 +288,7 @@ def test_a_load_that_is_killed_leaves_nothing_or_all_of_it() -> None:
     # From its beginning to well after its usual end, and once to its end however long that takes on a busy machine.
     for longest in (*(whole * tenths / 10 for tenths in range(14)), None):
         load_for(longest)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         # What the process held is gone a grace period after it.
         while (there := name in registered()) != (known := any(e["name"] == name for e in status()["loaded"])):
             assert time.monotonic() < deadline, "registered, but not known to be loaded"
@@ -339,12 +339,12 @@ class Shared:
         user = ["--setuid=65534", "--setgid=65534"] if nobody else []
         command = ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", *user, "sh", "-c", script]
         environ = {**environment(), "PERIGEE": f"{sys.executable} -m perigee"}
-        return subprocess.run(command, capture_output=True, text=True, check=False, env=environ, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environ, timeout=300)
 
     def close(self) -> None:
         """Leave nothing."""
         self.run("rm -rf /sys/fs/bpf/perigee")
-        self.holder.communicate(timeout=30)
+        self.holder.communicate(timeout=300)
 
 
 @pytest.fixture

@@ -171,7 +171,7 @@ def ask(shell: str, script: str, known: dict[str, str], cwd: Path) -> list[str]:
         pytest.skip(f"there is no {shell} here")
     options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
     done = subprocess.run(
-        [shell, *options, "-c", script], env=known, cwd=cwd, capture_output=True, text=True, check=False, timeout=100
+        [shell, *options, "-c", script], env=known, cwd=cwd, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -254,7 +254,7 @@ def test_completion_is_installed_where_the_shell_looks(shell: str, program: dict
         capture_output=True,
         text=True,
         check=True,
-        timeout=100,
+        timeout=300,
     )
     written = Path(done.stdout.strip())
     assert written.is_relative_to(tmp_path)
@@ -264,7 +264,7 @@ def test_completion_is_installed_where_the_shell_looks(shell: str, program: dict
         capture_output=True,
         text=True,
         check=True,
-        timeout=100,
+        timeout=300,
     )
     assert written.read_text() == printed.stdout
 

@@ -33,7 +33,7 @@ def _emulation() -> None:
         pytest.skip(f"emulated links need root, /dev/net/tun and namespaces: {reason}")
 
 
-def inside(script: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def inside(script: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
     """Run a shell script on a host of its own: a network namespace whose loopback device is up."""
     return subprocess.run(
         ["unshare", "--net", "sh", "-c", f"ip link set lo up; {script}"],  # noqa: S607
@@ -75,7 +75,7 @@ def _signalled(program: str, signals: str, options: str = "--link leo") -> subpr
     """Run a shell program behind a link, and send signals to `perigee exec` once it has written `ready`."""
     return inside(
         f"folder=$(mktemp -d); {PERIGEE} exec {options} -- sh -c {shlex.quote(program)} > $folder/said & emulator=$!\n"
-        "for _ in $(seq 300); do grep -q ready $folder/said && break; sleep 0.1; done\n"
+        "for _ in $(seq 2000); do grep -q ready $folder/said && break; sleep 0.1; done\n"
         f"{signals}\nwait $emulator; code=$?; rm -r $folder; exit $code"
     )
 
@@ -107,9 +107,9 @@ def test_what_a_program_has_sent_arrives_after_its_end_and_a_second_signal_gives
         f"{python} -c {shlex.quote(deaf)} & server=$!; exec 3>&1\n"
         f"folder=$(mktemp -d); sleep 1; {PERIGEE} exec --link leo -- {python} -c {shlex.quote(send)} "
         "> $folder/said 2> $folder/errors & emulator=$!\n"
-        "for _ in $(seq 300); do grep -q ready $folder/said && break; sleep 0.1; done\n"
+        "for _ in $(seq 2000); do grep -q ready $folder/said && break; sleep 0.1; done\n"
         "kill -TERM $emulator\n"
-        "for _ in $(seq 300); do grep -q 'has ended' $folder/errors && break; sleep 0.1; done\n"
+        "for _ in $(seq 2000); do grep -q 'has ended' $folder/errors && break; sleep 0.1; done\n"
         "kill -TERM $emulator; wait $emulator; code=$?\n"
         "kill $server; cat $folder/errors >&2; rm -r $folder; exit $code"
     )
@@ -210,7 +210,7 @@ def test_a_folder_of_a_fit_that_was_killed_is_removed_and_one_at_work_stays(tmp_
     done = inside(
         f"export TMPDIR={tmp_path}\n{python} -c {shlex.quote(make + 'os._exit(9)')} > {tmp_path}/left\n"
         f"{python} -c {shlex.quote(make + 'import time; time.sleep(60)')} > {tmp_path}/kept & working=$!\n"
-        f"for _ in $(seq 300); do [ -s {tmp_path}/kept ] && break; sleep 0.1; done\n"
+        f"for _ in $(seq 2000); do [ -s {tmp_path}/kept ] && break; sleep 0.1; done\n"
         f"{PERIGEE} emu clean; kill $working"
     )
     left, kept = ((tmp_path / name).read_text().strip() for name in ("left", "kept"))

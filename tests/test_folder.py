@@ -99,7 +99,7 @@ def test_an_interrupt_is_not_raised_while_locks_of_the_workers_may_be_held(
 
     monkeypatch.setattr(runner, "wait", interrupted)
     with pytest.raises(InterruptedRunError, match="of 12 runs are kept in"):
-        carry_out(job(study, tmp_path / "out", SyntheticEngine(3, pause_s=0.05), workers=2))
+        carry_out(job(study, tmp_path / "out", SyntheticEngine(3, pause_s=1.0), workers=2))
     assert left_whole == [True]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     monkeypatch.undo()
@@ -112,12 +112,12 @@ def test_a_killed_process_leaves_a_folder_that_the_same_command_resumes(
 ) -> None:
     out = tmp_path / "out"
     command = [sys.executable, str(ROOT / "tests" / "synthetic.py"), "run", str(study), "--out", str(out), "-j", "2"]
-    slow = {**environment(), "PAUSE_S": "0.3"}
+    slow = {**environment(), "PAUSE_S": "1"}
     with subprocess.Popen(command, env=slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while len(list(out.glob("shards/*.shard"))) < 3 and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(number)
-        errors = process.communicate(timeout=30)[1]
+        errors = process.communicate(timeout=300)[1]
     kept = len(list(out.glob("shards/*.shard")))
     assert 3 <= kept < 12
     if number == signal.SIGKILL:

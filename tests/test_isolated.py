@@ -127,7 +127,7 @@ def children(pid: int) -> list[int]:
 
 def wait_for_child(pid: int, name: str) -> int:
     """The child whose command line has this word, once it works."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         for child in children(pid):
             command, busy = b"", 0
@@ -142,7 +142,7 @@ def wait_for_child(pid: int, name: str) -> int:
 
 def is_gone(pid: int) -> bool:
     """Whether a process ends within seconds."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -345,7 +345,7 @@ def test_the_second_signal_ends_a_process_that_does_not_answer_the_first() -> No
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.3)
         process.terminate()
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=300)
         assert (process.returncode, error) == (130, "error: ended at the second signal\n")
 
 

@@ -109,7 +109,7 @@ def host(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     run(start, f"{PERIGEE} cc new mycc --dir .")
     yield start
     keeper.kill()
-    keeper.communicate(timeout=30)
+    keeper.communicate(timeout=300)
 
 
 def run(host: Callable[..., subprocess.Popen[str]], command: str, timeout: float = 120) -> str:
@@ -186,10 +186,10 @@ def test_a_kill_at_any_moment_leaves_nothing_and_touches_nothing_else(
         time.sleep(wait)
         held = namespaces(emulator.pid)
         if number % 2 and not held:
-            _, error = emulator.communicate(timeout=120)
+            _, error = emulator.communicate(timeout=300)
             pytest.skip(error) if "BPF" in error else pytest.fail(error)
         emulator.send_signal(signal.SIGKILL)
-        emulator.communicate(timeout=30)
+        emulator.communicate(timeout=300)
         cleaned = run(host, f"{PERIGEE} emu clean")
         assert all(line.startswith("removed ") for line in cleaned.splitlines()), cleaned
         assert not list((tmp_path / "tmp").iterdir())
@@ -211,7 +211,7 @@ def test_a_kill_at_any_moment_leaves_nothing_and_touches_nothing_else(
     assert set(events["flow"]) == {"download", "own", "pages"}
     assert run(host, "ip -br address show") == before
     os.killpg(bystander.pid, signal.SIGKILL)
-    bystander.communicate(timeout=30)
+    bystander.communicate(timeout=300)
 
 
 def test_two_emulations_at_once_do_not_disturb_each_other(
@@ -219,7 +219,7 @@ def test_two_emulations_at_once_do_not_disturb_each_other(
 ) -> None:
     both = [host(f"{PERIGEE} run killed.toml --engine emu --out results{number}") for number in range(2)]
     for emulation in both:
-        _, error = emulation.communicate(timeout=120)
+        _, error = emulation.communicate(timeout=300)
         if "BPF" in error and emulation.returncode == 2:
             pytest.skip(error.strip())
         assert emulation.returncode == 0, error

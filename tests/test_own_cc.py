@@ -130,7 +130,7 @@ def test_a_new_algorithm_passes_its_own_tests_and_fails_them_when_it_is_wrong(
     assert (done.returncode, done.stdout) == (0, "halver\n"), done.stderr
     assert not [path for path in (tmp_path / "halver").iterdir() if "mycc" in path.read_text().lower()]
     own_tests = ["halver/test_halver.py"]
-    tried = forked.run(own_tests, tmp_path, environment(), timeout=100)
+    tried = forked.run(own_tests, tmp_path, environment(), timeout=300)
     assert tried.returncode == 0, tried.stderr
     assert tried.stdout.count(": ok\n") == 4
     source = tmp_path / "halver" / "halver.c"
@@ -142,7 +142,7 @@ def test_a_new_algorithm_passes_its_own_tests_and_fails_them_when_it_is_wrong(
     ]:
         assert old in right
         source.write_text(right.replace(old, new), encoding="utf-8")
-        tried = forked.run(own_tests, tmp_path, environment(), timeout=100)
+        tried = forked.run(own_tests, tmp_path, environment(), timeout=300)
         assert (tried.returncode, ": FAILED: " in tried.stdout) == (1, True), (new, tried.stdout)
 
 

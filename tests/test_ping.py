@@ -219,7 +219,7 @@ def test_a_server_without_a_token_makes_one_and_a_file_of_it_is_nobody_else_s(pe
             done = perigee("ping", "127.0.0.1", *token, "--port", chosen, "-c", "3", "--interval", "20 ms")
             assert "3 sent, 0 lost" in done.stdout, done.stderr
             server.send_signal(signal.SIGTERM)
-            assert server.wait(60) == 0
+            assert server.wait(300) == 0
     made = tmp_path / "token"
     assert made.stat().st_mode & 0o777 == 0o600
     assert re.fullmatch("[a-z2-7]{26}\n", made.read_text())
@@ -239,7 +239,7 @@ def test_a_client_of_an_older_version_is_named_where_the_server_runs(tmp_path: P
                 old.sendto(b"PGa1" + bytes(16), ("127.0.0.1", chosen))
             assert "127.0.0.1 speaks an older version" in next_line(server.stderr)
         server.send_signal(signal.SIGTERM)
-        assert server.communicate(timeout=60)[1] == ""
+        assert server.communicate(timeout=300)[1] == ""
         assert server.returncode == 0
 
 
@@ -289,7 +289,7 @@ def test_the_command_serves_asks_sums_up_and_ends_on_a_signal(perigee: Perigee, 
         assert done.returncode == 0, done.stderr
         assert "5 sent, 0 lost" in done.stdout
         server.send_signal(signal.SIGTERM)
-        assert server.wait(60) == 0
+        assert server.wait(300) == 0
     nobody = perigee("ping", "127.0.0.1", *both, "-c", "2", "--interval", "20 ms", "--timeout", "200 ms")
     assert (nobody.returncode, "nobody answers" in nobody.stderr) == (1, True)
     again = perigee("ping", "--summary", log, "--ccdf", ccdf)

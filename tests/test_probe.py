@@ -271,7 +271,7 @@ def behind(link: str, script: str) -> subprocess.CompletedProcess[str]:
         ["unshare", "--net", "sh", "-c", whole],  # noqa: S607
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=300,
         check=False,
         cwd=os.environ["PERIGEE_TEST_FOLDER"],
         env={**os.environ, "PERIGEE_TOKEN": "correct-horse"},

@@ -32,7 +32,7 @@ def ran(forked: Forked, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = folder / "out"
     varied = ("--vary", "flows.fast.cc=cubic,reno", "--vary", "links.satellite.down.queue.bdp=0.05,1")
     command = (MODULE, "run", str(ROOT / "studies" / "wu-2008"), "--reduced", *varied, "--out", str(out))
-    done = forked.run(list(command), folder, environment(), timeout=100)
+    done = forked.run(list(command), folder, environment(), timeout=300)
     assert done.returncode == 0, done.stderr
     return out
 

@@ -58,16 +58,16 @@ def killed(folder: Path, chance: random.Random) -> None:
             process.communicate(timeout=chance.uniform(0.3, 3.0))
         except subprocess.TimeoutExpired:
             process.send_signal(chance.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)))
-            process.communicate(timeout=100)
+            process.communicate(timeout=300)
     process = run(folder, "killed")
-    _, said = process.communicate(timeout=100)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
 
 
 def test_kills_change_no_byte_and_leave_no_file(attempts: Attempts, tmp_path: Path) -> None:
     (tmp_path / "killed.toml").write_text(STUDY)
     process = run(tmp_path, "whole")
-    _, said = process.communicate(timeout=100)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     for chance in attempts:
         killed(tmp_path, chance)

@@ -90,9 +90,10 @@ def test_files_of_any_name_are_analysed_and_reported(attempts: Attempts, tmp_pat
         path.write_bytes(CAPTURE.read_bytes())
         print(letters)
         out = tmp_path / f"analysed-{number}"
-        said = answered(done := limited("analyze", path, "--out", out))
+        said = answered(done := limited("analyze", path, "--out", out, seconds=120))
         if done.returncode == 0:
-            answered(limited("report", out, "--format", "html,csv,latex", "--out", tmp_path / f"{number}.html"))
+            page = tmp_path / f"{number}.html"
+            answered(limited("report", out, "--format", "html,csv,latex", "--out", page, seconds=120))
             hold(tmp_path / f"{number}.html", tmp_path / f"{number}-files")
         else:
             assert "UTF-8" in said or "name" in said, said
