@@ -221,8 +221,8 @@ def test_names_of_files_that_are_no_utf_8_work_in_every_command(tmp_path: Path, 
     (tmp_path / f"{bad}.csv").write_bytes(PING_HEAD + b"1.000,2.000\n1.200,3.000\n")
     (tmp_path / f"{bad}.toml").write_text(SMALL_STUDY)
     # A process that starts with bytes in its arguments; the others are forked, and have the same strings.
-    command = [sys.executable, "-m", "perigee", "run", b"bad\xff.toml", "--out", b"bad\xff-results"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, check=False)
+    started: list[str | bytes] = [sys.executable, "-m", "perigee", "run", b"bad\xff.toml", "--out", b"bad\xff-results"]
+    done = subprocess.run(started, cwd=tmp_path, env=environment(), capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, b"bad\xff-results\n"), done.stderr
     assert perigee("ping", "--summary", f"{bad}.csv").returncode == 0
     answer = perigee("report", f"{bad}-results")
