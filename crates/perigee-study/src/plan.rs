@@ -185,6 +185,9 @@ impl Grid {
             None => ("--vary", text),
         };
         let origin = Origin::place(&format!("{option} {}", clip(&format!("{path}={}", list.trim()))));
+        if (path, option) == (LINKED, "--vary") {
+            return self.replace(axis(LINKED, &value(list, &origin))?);
+        }
         let values: Vec<Node> = split_values(list).into_iter().map(|text| given(path, text, &origin)).collect();
         if values.iter().any(|value| matches!(&value.content, Content::Text(text) if text.is_empty())) {
             return Err(StrictError::new(&origin, "a value is empty", "write --vary flow.cc=cubic,bbr"));
@@ -201,7 +204,11 @@ impl Grid {
             return Ok(());
         }
         let choices = values.into_iter().map(|value| vec![(path.to_owned(), value)]).collect();
-        let axis = Axis { name: path.to_owned(), origin, choices, variants: Vec::new() };
+        self.replace(Axis { name: path.to_owned(), origin, choices, variants: Vec::new() })
+    }
+
+    /// Adds an axis, in the place of those that vary nothing but what it varies.
+    fn replace(&mut self, axis: Axis) -> Result<(), StrictError> {
         let place = self.pin(&axis.paths(&self.document)?, &axis.origin)?;
         self.axes.insert(place, axis);
         Ok(())

@@ -134,6 +134,23 @@ fn a_list_that_is_given_varies_a_key_in_the_place_of_what_varied_it() {
 }
 
 #[test]
+fn linked_values_may_be_given_in_the_place_of_what_varies_them() {
+    let given = "vary.linked=[{ \"flows.download.cc\" = \"bbr\", \"links.wire.loss\" = \"1 %\" }, { \"flows.download.cc\" = \"hybla\", \"links.wire.loss\" = \"2 %\" }]";
+    let runs = plan(SMALL, &["rounds=1", "links.air.down.rate=1 Mbit/s", given], false).unwrap();
+    let point = |cc, loss| format!("{{\"flows.download.cc\":\"{cc}\",\"links.wire.loss\":\"{loss} %\"}}");
+    assert_eq!(points(&runs), [point("bbr", 1), point("hybla", 2)]);
+    let error = refusal(&["vary.linked=bbr"]);
+    assert!(error.ends_with("`vary.linked` is a string; write a list of values in brackets"), "{error}");
+    let error = refusal(&["vary.linked=[{ \"links.wire.los\" = \"1 %\" }]"]);
+    assert!(error.contains("links.wire.los"), "{error}");
+    let error = refusal(&["vary.linked=[{ seed = 1 }]"]);
+    assert!(
+        error.ends_with("`seed` cannot vary; each round has its own seed already: raise `rounds` instead"),
+        "{error}"
+    );
+}
+
+#[test]
 fn values_may_be_added_to_what_varies() {
     let runs = plan(SMALL, &["rounds=1", "links.air.down.rate=1 Mbit/s", "vary.flow.cc=+bbr,hybla"], false).unwrap();
     let cc = |name| format!("{{\"flows.download.cc\":\"{name}\"}}");

@@ -41,8 +41,8 @@ Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (re
 """
 
 COMMANDS = (
-    "run", "report", "compare", "merge", "studies", "profiles", "orbit", "new", "cc", "analyze", "ping", "probe", "fit",
-    "exec", "emu", "doctor", "completion", "man",
+    "run", "report", "compare", "sweep", "merge", "studies", "profiles", "orbit", "new", "cc", "analyze", "ping",
+    "probe", "fit", "exec", "emu", "doctor", "completion", "man",
 )  # fmt: skip
 """In the order of the help. Each is a module of this package, with a function `command`, or `app` where it has commands
 of its own."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from perigee.engines.contract import Plan
+    from perigee.engines.job import Job
     from perigee.engines.runner import Done
 
 
@@ -111,7 +112,6 @@ def command(
     """
     # Modules that a dry run, or another command, has no use for are slow to import.
     from perigee.engines import choice
-    from perigee.engines.forecast import Forecast
     from perigee.engines.job import Job
     from perigee.engines.part import Part
 
@@ -125,6 +125,13 @@ def command(
         fresh=fresh,
         part=Part.read(shard) if shard is not None else None,
     )
+    do(job, dry_run=dry_run)
+
+
+def do(job: Job, *, dry_run: bool) -> None:
+    """Carry a job out, with progress and what to do next; or only list its runs."""
+    from perigee.engines.forecast import Forecast
+
     if dry_run:
         plan = job.engine.plan(job.study, job.settings, job.reduced)
         table, together = _listing(plan)

@@ -28,6 +28,7 @@ class Job:
         workers: how many runs at a time; none: as many as there are cores.
         fresh: begin anew where results are there already.
         part: do only these of the runs; none: all of them.
+        suffix: ends the name of the results folder where `out` does not give it.
 
     Raises:
         InputError: a setting is not text.
@@ -41,6 +42,7 @@ class Job:
     workers: int | None = None
     fresh: bool = False
     part: Part | None = None
+    suffix: str = ""
 
     def __post_init__(self) -> None:
         """Refuse settings that no file of results could hold."""

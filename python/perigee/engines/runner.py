@@ -144,7 +144,8 @@ def _as_given(job: Job) -> str:
 
 def _default_folder(study: str, job: Job) -> Path:
     whole = default_folder(study, job.engine.name, reduced=job.reduced)
-    return whole.with_name(f"{whole.name}-{job.part.number}-of-{job.part.of}") if job.part else whole
+    part = f"-{job.part.number}-of-{job.part.of}" if job.part else ""
+    return whole.with_name(f"{whole.name}{job.suffix}{part}")
 
 
 def _file_name(cc: str) -> str:

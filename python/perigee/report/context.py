@@ -13,7 +13,7 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.report.charts.sample import Sample
-from perigee.report.factors import ALGORITHM, FLOW, Factor, Level, factor, independent, of_group
+from perigee.report.factors import ALGORITHM, FLOW, Factor, Level, factor, independent, of_design, of_group
 from perigee.report.names import distinct
 from perigee.report.network import Meeting, Network
 from perigee.report.panels import Panel, few, hue_of, panels
@@ -242,6 +242,14 @@ class Context:
 
     def factors(self, groups: Sequence[Group]) -> list[Factor]:
         """Return in what groups differ: numbers with their units, each factor once; flows of files differ as such."""
+        return independent(self._several(groups), [group.levels for group in groups])
+
+    def design(self, groups: Sequence[Group]) -> list[Factor]:
+        """Return the numbers that fill ranges without being a grid; see `of_design`."""
+        return of_design(self._several(groups), [group.levels for group in groups])
+
+    def _several(self, groups: Sequence[Group]) -> list[Factor]:
+        """Return the factors of which groups have several levels."""
         if len(groups) < 2:
             return []
         made = [
@@ -261,8 +269,7 @@ class Context:
                     # A variant's name says all.
                     one = replace(one, word="", sets_cc=column.key in self._of_cc)
                 made.append(one)
-        several = [self._in_order(one) if one.is_algorithm else one for one in made if len(one.levels) > 1]
-        return independent(several, [group.levels for group in groups])
+        return [self._in_order(one) if one.is_algorithm else one for one in made if len(one.levels) > 1]
 
     def _in_order(self, one: Factor) -> Factor:
         return replace(one, levels=tuple(sorted(one.levels, key=lambda level: self.place_of(level.text))))
@@ -275,7 +282,7 @@ class Context:
 
     def sample(self, groups: Sequence[Group], metrics: Sequence[Metric], hue: Factor | None) -> Sample:
         """Return the flows of groups with their factors and metrics as columns, and the look of each level of a hue."""
-        factors = self.factors(groups)
+        factors = self._several(groups)
         parts = []
         for group in groups:
             flows = group.flows

@@ -14,6 +14,9 @@ ALGORITHM = "cc"
 FLOW = "flow"
 """The factor of a flow's name."""
 
+FEWEST_POINTS = 8
+"""Points of a design, at the least."""
+
 _UNITS = {
     "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")),
     "ms": ((1e4, "s"),),
@@ -156,6 +159,41 @@ def independent(factors: Sequence[Factor], cells: Sequence[Mapping[str, str]]) -
         if not any(len({a for a, _ in both}) == len(both) == len({b for _, b in both}) for both in pairs):
             kept.append(one)
     return [one for one in factors if one in kept]
+
+
+def of_design(factors: Sequence[Factor], cells: Sequence[Mapping[str, str]]) -> list[Factor]:
+    """Return the numbers whose combinations fill ranges without being a grid, as those of a Latin hypercube do.
+
+    None where fewer than two do: numbers that rise together are not of a design, nor are a few combinations of many.
+
+    Args:
+        factors: the factors.
+        cells: of each group, the text of its level by the factors' keys.
+
+    Examples:
+        >>> two = [factor(f"point.{k}", f"links.l.{k}", [Level(str(n), n) for n in range(8)]) for k in ("rate", "loss")]
+        >>> drawn = [{"links.l.rate": str(n), "links.l.loss": str(3 * n % 8)} for n in range(8)]
+        >>> [one.key for one in of_design(two, drawn)]
+        ['links.l.rate', 'links.l.loss']
+        >>> of_design(two, [{"links.l.rate": str(n), "links.l.loss": str(n)} for n in range(8)])
+        []
+    """
+    kept: list[Factor] = []
+    for one in (one for one in factors if one.is_number):
+        if not any(_rise_together(one, other, cells) for other in kept):
+            kept.append(one)
+    points = {tuple(cell.get(one.key) for one in kept) for cell in cells}
+    is_grid = 2 * len(points) > math.prod(len(one.levels) for one in kept)
+    return [] if len(kept) < 2 or is_grid or len(points) < FEWEST_POINTS else kept
+
+
+def _rise_together(one: Factor, other: Factor, cells: Sequence[Mapping[str, str]]) -> bool:
+    first, second = ({level.text: number for number, level in enumerate(each.levels)} for each in (one, other))
+    pairs = sorted(
+        {(first[cell[one.key]], second[cell[other.key]]) for cell in cells if {one.key, other.key} <= set(cell)}
+    )
+    along = [b for _, b in pairs]
+    return along in (sorted(along), sorted(along, reverse=True))
 
 
 def _words(key: str) -> tuple[str, str]:

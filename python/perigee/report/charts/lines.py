@@ -26,6 +26,8 @@ def lines(
     hue: Factor | None,
     facets: tuple[Factor | None, Factor | None],
     width_in: float,
+    *,
+    joined: bool = True,
 ) -> Figure:
     """Draw means over what varies.
 
@@ -36,6 +38,7 @@ def lines(
         hue: what has a line each.
         facets: what makes the columns, and the rows.
         width_in: width of the figure.
+        joined: whether the means of a level are joined by a line; otherwise each is a mark.
     """
     columns, rows = facets
     down: list[tuple[Metric, str]] = [(metric, text) for metric in metrics for text in texts(rows)]
@@ -55,7 +58,7 @@ def lines(
     for (row, column), axes in laid.panels.items():
         metric, text = down[row]
         own = sample_.of(sample_.part({columns: texts(columns)[column], rows: text}))
-        draw(axes, own, metric, x, hue)
+        draw(axes, own, metric, x, hue, joined=joined)
         lay_out(axes, x, 0.75 * width_in / min(in_a_line, 4))
     for row in range(len(down)):
         seen = [axes for (own, _), axes in laid.panels.items() if own == row]
@@ -70,8 +73,8 @@ def lines(
     return laid.figure
 
 
-def draw(axes: Axes, sample_: Sample, metric: Metric, x: Factor, hue: Factor | None) -> None:
-    """Draw a line per level of `hue` into axes: means of a metric over `x`, with their confidence intervals."""
+def draw(axes: Axes, sample_: Sample, metric: Metric, x: Factor, hue: Factor | None, *, joined: bool = True) -> None:
+    """Draw a line or marks per level of `hue`: means of a metric over `x`, with their confidence intervals."""
     at = dict(zip(texts(x), places(x), strict=True))
     levels, found = texts(hue), by_levels(sample_, metric, [hue, x])
     for number, text in enumerate(levels):
@@ -86,7 +89,7 @@ def draw(axes: Axes, sample_: Sample, metric: Metric, x: Factor, hue: Factor | N
         half = np.array([one.half_width for _, one in known])
         entry = hue.in_legend(text) if hue else ""
         label = f" {entry}" if entry.startswith("_") else entry
-        dash = style.dash if x.is_number else ""
+        dash = style.dash if x.is_number and joined else ""
         axes.plot(where, mean, color=style.color, ls=dash, marker=style.marker, label=label or None)
         has = np.isfinite(half)
         if has.any():

@@ -18,13 +18,13 @@ DROPS = ("dropped_queue_full_packets", "dropped_aqm_packets")
 
 
 def blocks(context: Context, link: str) -> list[Block]:
-    """Return figures of a directed link's means over what varies; none where no number varies.
+    """Return figures of a directed link's means over what varies; none where no number or a design does.
 
     A run is measured in the steady phase of one flow over the link, the same in all runs; the first figure names it.
     """
     groups = _one_flow(context, link)
     place = roles(context.factors(groups))
-    if place.x is None:
+    if place.x is None or context.design(groups):
         return []
     metrics = [
         Metric("link_utilisation_percent", f"Utilisation of {link}", "%", 1, True),
@@ -34,6 +34,10 @@ def blocks(context: Context, link: str) -> list[Block]:
     spans = _spans(groups)
     plain = context.sample(groups, [], place.hue)
     sample = plain.of(plain.flows.join(_measured(context, link, spans), on="run"))
+    # A steady phase may be shorter than an interval of the link's series.
+    metrics = [one for one in metrics if sample.flows[one.name].count()]
+    if not metrics:
+        return []
     name = str(groups[0].rows["flow"][0])
     made: list[Block] = [Text(f"{link} is measured while the flow {name} is in its steady phase.")]
     made += sweep.lines_of(groups, sample, metrics, place)

@@ -32,12 +32,33 @@ MOST_FIGURES = 4
 def section(context: Context) -> Section | None:
     """Return figures of the means over what varies beside the algorithm; none where nothing else does."""
     groups = context.drawn
+    if design := context.design(groups):
+        return _of_design(context, groups, design)
     place = with_x(roles(context.factors(groups)))
     metrics = quantities(context, groups)
     if place.x is None or not metrics or context.results.is_analysis:
         return None
     made = blocks(context, groups, metrics, place)
     return Section("sweep", f"Over {_lowered(place.x.title)}", made) if made else None
+
+
+def _of_design(context: Context, groups: Sequence[Group], design: Sequence[Factor]) -> Section | None:
+    """Return a figure per number of a design, with a mark for each of its points."""
+    metrics = quantities(context, groups)
+    if not metrics:
+        return None
+    hue = next((one for one in context.factors(groups) if one.is_algorithm), None)
+    sample = context.sample(groups, metrics, hue)
+    made: list[Block] = []
+    for x in design:
+        others = " and ".join(_lowered(one.title) for one in design if one is not x)
+        data = means(sample, metrics, [one for one in (x, hue) if one is not None])
+        text = (
+            f"{_caption(metrics, x, data, sample.confidence)} Each mark is a point of the design; {others} differ too."
+        )
+        drawn = partial(lines, sample, metrics, x, hue, (None, None), joined=False)
+        made.append(Plot.of(f"design-{x.name.removeprefix('point.')}", text, _alt(data, x, hue), drawn, data=data))
+    return Section("sweep", "Over the points of the design", made)
 
 
 def blocks(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], place: Roles) -> list[Block]:

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee sweep`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perigee.commands import options
+from perigee.commands.run import do
+from perigee.console import say
+from perigee.places import find_study
+
+
+def command(
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="A study: its name in studies/, its folder, or its TOML file.")
+    ],
+    over: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KEY=VALUES",
+            help="Values V1,V2, a range A..B, or log A..B for equal ratios; A..B:5 is five values of a grid. May be "
+            "given several times.",
+        ),
+    ],
+    design: Annotated[
+        str,
+        typer.Option(
+            metavar="grid|lhs|sobol",
+            help="grid: every combination. lhs: a Latin hypercube. sobol: scrambled points of Sobol's sequence.",
+        ),
+    ] = "grid",
+    points: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=10_000, help="Points of a Latin hypercube or of Sobol's.")
+    ] = None,
+    design_seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Seed of the points; the study's seed is its own.")
+    ] = 1,
+    engine: Annotated[str, typer.Option(metavar="sim|emu", help="As of `perigee run`.")] = "sim",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the study; may be given several times."),
+    ] = None,
+    reduced: Annotated[
+        bool, typer.Option("--reduced", help="The small size that the study declares for tests.")
+    ] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Runs at a time. \\[default: one per core]")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="Results folder. \\[default: results/STUDY-sweep]"),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option("--shard", metavar="I/N", help="Only every Nth run from the Ith on, as of `perigee run`."),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs.")] = False,
+) -> None:
+    """Carry a study out at many points of ranges of its settings.
+
+    What the study varies itself varies at each point too; a key of --over that varies in the study has the points'
+    values instead. A few values of one or two keys are a grid: the report draws lines and heat maps over it. Many keys
+    need fewer points as a Latin hypercube or Sobol's sequence, whose tables `perigee.load` reads with a column for each
+    key. The same --design-seed gives the same points.
+
+    [bold]Examples[/bold]
+
+      perigee sweep claypool-2021 --over links.satellite.down.loss="log 0.001 %..1 %:7" --reduced
+      perigee sweep ./my-study.toml --over links.sat.delay="10..300 ms:6" --over hosts.initial_window=10,40
+      perigee sweep ./my-study.toml --design sobol --points 64 --over links.sat.delay="10..300 ms"
+        --over links.sat.rate="5..100 Mbit/s"
+    """
+    from perigee.api.designs import read_axis, settings_of
+    from perigee.engines import choice
+    from perigee.engines.job import Job
+    from perigee.engines.part import Part
+
+    points_of_design = settings_of([read_axis(text) for text in over], design, points, design_seed)
+    job = Job(
+        study=find_study(study),
+        engine=choice.engine(engine, say),
+        settings=options.study_settings([*(settings or ()), *points_of_design], None, None),
+        reduced=reduced,
+        out=out,
+        workers=jobs,
+        fresh=fresh,
+        part=Part.read(shard) if shard is not None else None,
+        suffix="-sweep",
+    )
+    do(job, dry_run=dry_run)
