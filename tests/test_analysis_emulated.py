@@ -110,7 +110,7 @@ def capture(folder: Path) -> tuple[Path, Path, Path]:
     captures: list[subprocess.Popen[str]] = []
     with subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True) as run:
         try:
-            until = time.monotonic() + 60
+            until = time.monotonic() + 300
             for address, file in zip((FIRST_NODE, SECOND_NODE), files, strict=True):
                 captures.append(tcpdump(namespace_of(run.pid, address, until), file))
             _, said = run.communicate(timeout=300)

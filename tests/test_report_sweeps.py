@@ -159,7 +159,9 @@ def test_no_panel_is_empty_and_no_legend_or_label_is_cut(report: Report) -> None
         for width in (WIDTH_IN, COLUMN_IN) if one.name in ("lines", "tradeoff", "throughput-boxes") else (WIDTH_IN,):
             with styled():
                 drawing = one.figure if width == WIDTH_IN or one.draw is None else one.draw(width)
-            drawing.draw_without_rendering()
+            layout = drawing.get_layout_engine()
+            assert layout is not None, one.name
+            layout.execute(drawing)
             for axes in drawing.axes:
                 assert axes.has_data() or axes.patches, one.name
             for legend in drawing.legends:
