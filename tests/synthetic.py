@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""An engine that invents plausible results in no time, for tests of what comes after a run; it proves no model."""
+"""An engine that draws plausible results at once, for tests of the steps after a run; it validates no model."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class SyntheticEngine:
         self._variant = Variant(pairs, pause_s, first_seed, edit)
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> SyntheticPlan:
-        """Lay the runs out; `rounds` is the one setting there is."""
+        """Plan the runs; `rounds` is the only setting."""
         rounds = 1 if reduced else self._rounds
         for setting in settings:
             key, _, value = setting.partition("=")

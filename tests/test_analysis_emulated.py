@@ -43,7 +43,7 @@ duration = "12 s"
 IN_FLIGHT = 500_000 + 250_000
 """Bytes that queue and path hold: 20 Mbit/s x 0.1 s."""
 DEVICES = "mtu 1437"
-"""No other study, and no trial of the emulator, has packets of this size."""
+"""A packet size of no other study and of no trial run of the emulator."""
 ATTEMPTS = 3
 FIRST_NODE = "10.71.0.1"
 SECOND_NODE = "10.71.0.2"
@@ -78,7 +78,7 @@ def namespace_of(pid: int, address: str, until: float) -> Path:
 
 
 def tcpdump(namespace: Path, file: Path) -> subprocess.Popen[str]:
-    """A capture at all devices of a node, begun when this returns."""
+    """A capture at all devices of a node; it has begun when this function returns."""
     command = ["nsenter", f"--net={namespace}", "tcpdump", "-i", "any", "-s", "120", "-B", "32768", "-U", "-Z", "root"]
     started = subprocess.Popen([*command, "-w", str(file)], stderr=subprocess.PIPE, text=True)
     said = ""
@@ -91,7 +91,7 @@ def tcpdump(namespace: Path, file: Path) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder for captures of emulated runs, on a machine that can take them."""
+    """A folder for captures of emulated runs; skips where they cannot be taken."""
     if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
         pytest.skip("emulated links need root and /dev/net/tun")
     for program in ("tcpdump", "nsenter"):
@@ -126,7 +126,7 @@ def capture(folder: Path) -> tuple[Path, Path, Path]:
 
 @pytest.mark.quiet  # a rate of a second is as exact as threads are woken
 def test_a_capture_taken_with_tcpdump_agrees_with_the_engine(folder: Path) -> None:
-    # A thread that is woken late once puts an instant of one packet, such as the handshake's, off by more than 1 %.
+    # One late wake-up shifts the time of one packet, such as the handshake's, by more than 1 %.
     for attempt in range(ATTEMPTS):
         captured = capture(folder / str(attempt))
         try:
@@ -139,7 +139,7 @@ def test_a_capture_taken_with_tcpdump_agrees_with_the_engine(folder: Path) -> No
 
 
 def agree(out: Path, server: Path, client: Path) -> None:
-    """Hold what is found in the captures against what the engine recorded."""
+    """Compare the captures with the tables of the engine."""
     engine = Results(out)
     truth = engine.table("flows").row(0, named=True)
     for file, side in ((server, "sender"), (client, "receiver")):
@@ -147,11 +147,11 @@ def agree(out: Path, server: Path, client: Path) -> None:
         assert found is not None
         row = found.table("flows").row(0, named=True)
         assert found.table("connections")["side"][0] == side
-        # A sender learns from acknowledgements, and a loss in the last round trip holds them back.
+        # The sender's side knows only acknowledged data, and a loss in the last round trip delays acknowledgements.
         unacknowledged = IN_FLIGHT / truth["received_bytes"] if side == "sender" else 0.0
         share = row["goodput_mbps"] / truth["goodput_mbps"]
         assert 0.99 - unacknowledged < share < 1.01, (side, share)
-        # The engine counts up to the flow's end, the capture to the connection's.
+        # The engine counts until the end of the flow, the capture until the end of the connection.
         assert abs(row["retransmitted_packets"] - truth["retransmitted_packets"]) <= 0.01 * truth["sent_packets"]
         if side == "sender":
             for column in ("rtt_mean_ms", "rtt_p50_ms", "rtt_min_ms", "handshake_ms"):
@@ -162,7 +162,7 @@ def agree(out: Path, server: Path, client: Path) -> None:
     theirs = engine.table("series").with_columns((pl.col("t_s") - truth["start_s"]).round(3))
     both = own.join(theirs, on="t_s").filter(pl.col("t_s") < 12)
     assert both.height >= 10
-    # Sums, since a thread that was woken late counts in the next second what is missing in the one before: 0.2 Mbit is
+    # Cumulative sums, since a late wake-up moves packets into the next second: 0.2 Mbit is
     # what the link carries in 10 ms.
     for row in both.sort("t_s").with_columns(pl.col("captured", "goodput_mbps").cum_sum()).iter_rows(named=True):
         assert row["captured"] == pytest.approx(row["goodput_mbps"], abs=0.2), row

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""`import perigee`: studies that are made, changed and run, their results, link profiles, and the skeleton's tests."""
+"""`import perigee`: making, changing and running studies, their results, link profiles, and the skeleton's tests."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_study_is_never_changed_itself() -> None:
     assert study.settings == ()
     assert other.settings == ("rounds=1", "vary.flow.cc=cubic,bbr")
     assert (study.points().height, other.points().height) == (1, 2)
-    # What is set varies no more, and the other way round.
+    # `set` replaces `vary` for the same key, and the reverse.
     assert other.set("flow.cc", "reno").points().height == 1
     assert other.vary("flow.cc", ["reno", "vegas", "htcp"]).points()["point.cc"].to_list() == ["reno", "vegas", "htcp"]
     assert other.also("flow.cc", ["reno"]).points()["point.cc"].to_list() == ["cubic", "bbr", "reno"]

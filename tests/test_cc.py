@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The command `perigee cc` on the kernel at hand; skipped where that, or this process, cannot load anything."""
+"""The command `perigee cc` on the running kernel; skipped if the kernel or the process cannot load anything."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def half(tmp_path: Path) -> Path:
 
 
 def connection(cc: str) -> tuple[socket.socket, socket.socket]:
-    """Both ends of a connection over loopback whose first end has this congestion control."""
+    """Both ends of a connection over loopback; the first end has this congestion control."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         client = socket.create_connection(server.getsockname())
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())
@@ -79,7 +79,7 @@ def test_list_names_every_algorithm_with_its_state(perigee: Perigee) -> None:
     done = perigee("cc", "list")
     assert done.returncode == 0, done.stderr
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
-    # Nothing in the private area, and more than that area holds beside it.
+    # No data in the private area of the socket, and more than that area holds in storage of its own.
     assert int(rows["vivace"].split("0 + ")[1].split()[0]) > 104
     assert "rtt0, pacing, estimate" in rows["hybla"]
 
@@ -215,7 +215,7 @@ def test_unload_waits_for_the_last_socket() -> None:
 
 
 def wait_until_ready(pid: int) -> None:
-    """Wait until a command has taken its signals over: before that, Python ends it by itself."""
+    """Wait until a command has installed its signal handlers: before that, Python's default handler ends it."""
     until = time.monotonic() + 300
     while time.monotonic() < until:
         caught = re.search(r"^SigCgt:\s+([0-9a-f]+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
@@ -271,7 +271,7 @@ def test_a_load_that_is_killed_leaves_nothing_or_all_of_it() -> None:
     )
 
     def load_for(longest: float | None) -> float:
-        """Load in a process that is killed after so long; how long it took."""
+        """Load in a process that is killed after `longest` seconds; return the seconds that it took."""
         with running([sys.executable, "-c", program], env=environment(), stdout=subprocess.PIPE) as process:
             assert next_line(process.stdout) == "begun\n"
             started = time.monotonic()
@@ -289,7 +289,7 @@ def test_a_load_that_is_killed_leaves_nothing_or_all_of_it() -> None:
     for longest in (*(whole * tenths / 10 for tenths in range(14)), None):
         load_for(longest)
         deadline = time.monotonic() + 60
-        # What the process held is gone a grace period after it.
+        # The kernel frees the objects of the process a grace period after its end.
         while (there := name in registered()) != (known := any(e["name"] == name for e in status()["loaded"])):
             assert time.monotonic() < deadline, "registered, but not known to be loaded"
             time.sleep(0.01)
@@ -326,7 +326,7 @@ def test_a_kernel_without_type_information_is_told_what_it_lacks() -> None:
 
 
 class Shared:
-    """A BPF file system in which everybody may write, as /tmp, in a mount namespace of its own."""
+    """A world-writable BPF file system, as /tmp, in a separate mount namespace."""
 
     def __init__(self) -> None:
         command = ["unshare", "--mount", "--propagation", "private", "sh", "-c"]
@@ -342,14 +342,14 @@ class Shared:
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environ, timeout=300)
 
     def close(self) -> None:
-        """Leave nothing."""
+        """Remove everything."""
         self.run("rm -rf /sys/fs/bpf/perigee")
         self.holder.communicate(timeout=300)
 
 
 @pytest.fixture
 def shared(machine: None) -> Iterator[Shared]:
-    """Where others may write beside what is loaded."""
+    """A world-writable folder above the loaded programs."""
     if not shutil.which("nsenter"):
         pytest.skip("needs nsenter")
     world = Shared()
@@ -365,7 +365,7 @@ def test_what_is_loaded_is_in_a_folder_that_nobody_else_can_open_or_lock(shared:
     assert (locked.returncode == 0, "Permission denied" in locked.stderr) == (False, True)
     renamed = shared.run("mv /sys/fs/bpf/perigee /sys/fs/bpf/elsewhere", nobody=True)
     assert renamed.returncode != 0
-    # As an earlier version made it: readable. What it holds is taken over, and closed.
+    # An earlier version made the folder readable. Its contents are adopted, and its permissions restricted.
     assert shared.run(f"chmod 755 /sys/fs/bpf/perigee; $PERIGEE cc unload {name}").returncode == 0
     assert shared.run("test -e /sys/fs/bpf/perigee").returncode == 1
 
@@ -390,7 +390,7 @@ def test_a_folder_that_another_user_made_is_not_trusted_and_what_it_leads_to_is_
     assert (name in registered(), status()["default"]) == (False, before)
     assert [path.read_text() for path in precious.iterdir()] == ["precious", "precious"]
     assert shared.run("ls /sys/fs/bpf/perigee").stdout == "x\n"
-    # Nor one of root's that others may write in, or that leads elsewhere.
+    # A folder of root's is refused too if others may write in it, or if it is a symbolic link.
     for made_as, said in (("mkdir -m 777", "can be written by others"), (f"ln -s {precious}", "is no folder")):
         shared.run(f"rm -r /sys/fs/bpf/perigee; {made_as} /sys/fs/bpf/perigee")
         done = shared.run(f"$PERIGEE cc load hybla --as {name}")
@@ -416,7 +416,7 @@ def test_a_sweep_removes_what_is_ours_and_follows_nothing(shared: Shared, tmp_pa
 def test_what_was_given_to_load_is_what_unload_takes(perigee: Perigee, half: Path) -> None:
     if any(entry["name"] == "p_reno" for entry in status()["loaded"]):
         pytest.skip("something is loaded on this machine that is not a test's")
-    # Every kernel has a reno of its own.
+    # Every kernel has a built-in reno.
     assert perigee("cc", "load", "reno").stdout == "p_reno\n"
     done = perigee("cc", "unload", "reno")
     assert (done.returncode, "p_reno unloaded" in done.stderr) == (0, True), done.stderr

@@ -13,7 +13,7 @@ from conftest import SMALL_STUDY, Perigee
 
 
 def said(done: subprocess.CompletedProcess[str], code: int) -> str:
-    """What a failed command printed on its error stream: one line and no traceback."""
+    """The error stream of a failed command: one line and no traceback."""
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr + done.stdout
     return done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Results held against each other: what was changed is said, each cell stands once, with its flows."""
+"""Comparison of results: changes are named, and each cell appears once, with its flows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ set = { rounds = 2 }
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The study as it is, with another loss, and with yet another in its reduced size."""
+    """The study, the study with another loss, and the reduced study with a third loss."""
     folder = tmp_path_factory.mktemp("held")
     (folder / "study.toml").write_text(STUDY)
     study, found = find_study(str(folder)), []

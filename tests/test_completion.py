@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What is made of the commands themselves: help, completion in shells, manual pages, the reference."""
+"""Output generated from the commands: help, completion in shells, manual pages, the reference."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCRIPTS = ROOT / "python" / "perigee" / "data" / "completion"
 
 
 def offered(line: str) -> tuple[str, list[str]]:
-    """The kind and the words that are offered for a line that ends where it is completed."""
+    """The kind and the words offered to complete a line at its end."""
     found = candidates(TREE, shlex.split(line)[1:] + ([""] if line.endswith(" ") else []))
     return found.kind, [word for word, _ in found.words]
 
@@ -155,7 +155,7 @@ def test_formats_and_shells_are_those_that_are_understood() -> None:
 
 @pytest.fixture
 def program(tmp_path: Path) -> dict[str, str]:
-    """An environment in which `perigee` is this checkout's, and a home folder that is empty."""
+    """An environment with this checkout's `perigee`, and an empty home folder."""
     folder = tmp_path / "bin"
     folder.mkdir()
     script = folder / "perigee"
@@ -166,7 +166,7 @@ def program(tmp_path: Path) -> dict[str, str]:
 
 
 def ask(shell: str, script: str, known: dict[str, str], cwd: Path) -> list[str]:
-    """What a script of a shell prints, in lines."""
+    """The lines that a shell script prints."""
     if shutil.which(shell) is None:
         pytest.skip(f"there is no {shell} here")
     options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
@@ -236,7 +236,7 @@ def test_fish_completes(line: str, offers: set[str], program: dict[str, str], tm
 )
 def test_zsh_completes(words: list[str], said: list[str], program: dict[str, str], tmp_path: Path) -> None:
     line = " ".join(shlex.quote(word) for word in ("perigee", *words))
-    # What the completion system does with the answer is its own.
+    # The completion system of the shell handles the answer.
     script = "compdef() { :; }\ncompset() { echo compset $@ }\n"
     script += "_files() { echo files $@ }\n_normal() { echo normal $words $CURRENT }\n"
     script += '_describe() { print -l "${(@P)3}" }\n'

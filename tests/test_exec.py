@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""`perigee exec` and `perigee emu`: real programs behind emulated links, in network namespaces of the tests' own."""
+"""`perigee exec` and `perigee emu`: real programs behind emulated links, each in a private network namespace."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _emulation() -> None:
 
 
 def inside(script: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-    """Run a shell script on a host of its own: a network namespace whose loopback device is up."""
+    """Run a shell script in a private network namespace with its loopback device up."""
     return subprocess.run(
         ["unshare", "--net", "sh", "-c", f"ip link set lo up; {script}"],  # noqa: S607
         capture_output=True,
@@ -91,7 +91,7 @@ def test_a_signal_to_the_command_is_the_programs_and_so_is_the_exit_code() -> No
 
 
 def test_what_a_program_has_sent_arrives_after_its_end_and_a_second_signal_gives_it_up() -> None:
-    # The other end accepts and reads nothing, so that the program's data never is acknowledged as a whole.
+    # The other end accepts and reads nothing, so that the program's data are never acknowledged completely.
     deaf = "import socket, time\ns = socket.create_server(('', 8080), backlog=1)\nc, _ = s.accept()\ntime.sleep(60)"
     send = (
         f"import socket, time\nc = socket.create_connection(('{NEAR}', 8080), 20)\nc.setblocking(False)\n"
@@ -129,7 +129,7 @@ def test_names_need_no_temporary_file_and_are_for_every_user() -> None:
     done = inside(f"export TMPDIR=/nonexistent; umask 077; {PERIGEE} exec --quiet --link leo -- {nested}")
     lines = done.stdout.splitlines()
     assert "nameserver 100.64.0.5" in lines, done.stdout + done.stderr
-    # Neither the file nor anything else of the mount is left outside.
+    # The mount and its file are not visible outside.
     assert " /etc/resolv.conf tmpfs" not in Path("/proc/mounts").read_text()
 
 
@@ -169,7 +169,7 @@ def test_without_root_it_says_so() -> None:
 
 @pytest.mark.alone  # `emu clean` removes what another test has left for it
 def test_a_kill_leaves_no_device_and_what_the_program_started_is_found_and_ended(tmp_path: Path) -> None:
-    # The program's own child, in a session of its own, outlives it.
+    # The program's child, in another session, outlives the program.
     child = f"sh -c 'echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pid; exec sleep 600'"
     program = shlex.quote(f"setsid {child} & wait")
     script = (
@@ -189,7 +189,7 @@ def test_a_kill_leaves_no_device_and_what_the_program_started_is_found_and_ended
 
 
 def _ends(pid: int) -> bool:
-    """Whether a process ends within some seconds; one that nobody has waited for has ended."""
+    """Whether a process ends within some seconds; a zombie counts as ended."""
     for _ in range(100):
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A study of several experiments: what is run, its results one by one, and a chapter of the report for each."""
+"""A study of several experiments: the runs, the results of each, and the chapter of each in the report."""
 
 from __future__ import annotations
 

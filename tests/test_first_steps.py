@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Before the first study: what there is by name, a study to begin with, what this host has, how to be root."""
+"""Before the first study: lists of names, a study to start from, the check of this host, and root privileges."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""`perigee fit`: known links are given back, within bounds that the number of samples allows."""
+"""`perigee fit` recovers known links within the statistical error of the number of samples."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def test_a_body_is_given_back(seed: int, body: str, kind: str, base: float, widt
     link = known(f'{{ kind = "jitter", base = "300 ms", every = "100 ms", body = {body} }}')
     found = fit_to(simulate_pings(link, 0.2, 20, 20_000, seed))
     assert found.body == kind
-    # A log-normal body has one parameter more, which takes from the others.
+    # A log-normal body has one more parameter, so each is less exact.
     allowed = 0.1 if sigma else 0.03
     assert found.base_ms == pytest.approx(base + 250, abs=allowed * width)
     assert found.width_ms == pytest.approx(width, rel=allowed)
     assert found.sigma == pytest.approx(sigma, rel=allowed)
-    # Each value is drawn for itself, and beyond the body there are but the few that a threshold leaves.
+    # Values are drawn independently, and only the few above the threshold lie beyond the body.
     assert found.memory_s == 0
     assert not found.resolved
     assert found.tail is None
@@ -134,13 +134,13 @@ def test_how_long_a_delay_holds_is_given_back(seed: int) -> None:
 def test_a_probe_says_for_how_long_a_delay_holds_that_pings_see_as_independent(seed: int, every_ms: int) -> None:
     rng = np.random.default_rng(seed)
     pinged = fit_to(550 + rng.uniform(0, 10, 5000))
-    # A packet each millisecond for half a minute; none overtakes. Blocks are no multiple of what a value holds for.
+    # A packet each millisecond for half a minute, without reordering. The length of a block is no multiple of `every`.
     sent = np.arange(97 * 300.0)
     drawn = rng.uniform(0, 10, 97 * 300 // every_ms + 1)[(sent // every_ms).astype(int)]
     delays = (np.maximum.accumulate(sent + drawn) - sent).reshape(-1, 97)
     found = with_spreads(pinged, delays.max(axis=1) - delays.min(axis=1), 0.097)
     assert found.every_s == pytest.approx(every_ms / 1000, rel=0.25)
-    # Blocks that are hardly apart say that nothing changes within them; then the pings' interval stays.
+    # If the delay hardly varies within blocks, the interval of the pings is kept.
     assert with_spreads(pinged, np.full(300, 0.5), 0.1) == pinged
 
 
@@ -176,7 +176,7 @@ def test_bursts_from_packet_to_packet_are_given_back(seed: int) -> None:
 
 
 def gilbert(rng: np.random.Generator, count: int, share: float, burst: float) -> npt.NDArray[np.bool_]:
-    """Losses of a chain of two states."""
+    """Losses of a Markov chain with two states."""
     lost, bad = np.zeros(count, bool), False
     begins, ends = share / (1 - share) / burst, 1 / burst
     for at, draw in enumerate(rng.random(count)):
@@ -187,7 +187,7 @@ def gilbert(rng: np.random.Generator, count: int, share: float, burst: float) ->
 
 def test_independent_losses_are_taken_for_bursts_as_rarely_as_said() -> None:
     said = sum(bursty(runs_of(np.random.default_rng(seed).random(20_000) < 0.02)) < 0.01 for seed in range(300))
-    # One in a hundred is wrong: 3 expected, more than 9 in 1 of 800 such tests.
+    # A false alarm in 1 of 100: 3 are expected, and more than 9 occur in 1 of 800 such tests.
     assert said <= 9
 
 
@@ -222,7 +222,7 @@ def test_what_does_not_repeat_has_no_period() -> None:
     for seed in range(100):
         rng = np.random.default_rng(seed)
         wrong += find_period(np.sort(rng.uniform(0, 3600, rng.integers(20, 500))), 3600, 0.2) is not None
-    # One in a thousand is wrong.
+    # A false alarm in 1 of 1000.
     assert wrong <= 1
 
 
@@ -235,7 +235,7 @@ def probed(
     loss: npt.NDArray[np.bool_] | None = None,
     direction: str = "down",
 ) -> dict[str, Any]:
-    """A log's line for a link of known rate and queue; `swing` is the rate's amplitude over 20 s."""
+    """A line of a log for a link of known rate and queue; `swing` is the relative amplitude of the rate over 20 s."""
     packet, offered = 1500, offered_mbps * 1e6
     count = round(time_s * offered / packet / 8)
     per_block = max(1, round(0.1 * offered / packet / 8))
@@ -479,14 +479,14 @@ def test_a_captured_transfer_gives_rate_and_queue_at_least(perigee: Perigee, tmp
     assert (captured.up.rate.measured, captured.down.rate.measured) == (False, True)
     pinged = read_pings(write_log(tmp_path / "base.csv", np.full(500, 200.0)))
     both = fit("a", Measured(pinged, steps_of_links(probed(8, 4), probed(8, 16)), found))
-    # A probe that filled the link says more than a transfer.
+    # A probe that filled the link overrides a transfer.
     assert both.down.rate.toml == '"8 Mbit/s"'
     with pytest.raises(InputError, match="no transfer of 5 s or more"):
         ceilings([write_log(tmp_path / "b.csv", np.full(500, 200.0))])
 
 
 def hold_fitted(folder: Path) -> None:
-    """Hold that what was measured across the emulated link of the test below is fitted as that link."""
+    """Assert that the fit to the measurements recovers the emulated link of the test below."""
     steps = read_log(folder / "probe.jsonl")
     measured = Measured(read_pings(folder / "base.csv"), steps)
     fitted = fit("again", measured)
@@ -498,7 +498,7 @@ def hold_fitted(folder: Path) -> None:
         queue = fit_queue(steps, rate)
         assert queue is not None
         assert queue.bytes_ == pytest.approx(100_000, rel=0.1)
-    # The jitter is up, and the losses of packets that are close to each other are down.
+    # The jitter is on the uplink, the bursts of losses are on the downlink.
     assert fitted.down.delay.toml.startswith('"')
     assert 'kind = "jitter"' in fitted.up.delay.toml
     delay = fit_delay(measured.pings.rtt_ms, 0.02, measured.pings.follows) if measured.pings else None
@@ -511,7 +511,7 @@ def hold_fitted(folder: Path) -> None:
     rows = {row.what: row for row in check(fitted, measured)}
     # Some 40 bursts in 6000 packets.
     assert 0.5 < rows["probe down 6 Mbit/s: lost"].measured < 4
-    # Higher ones are this machine's own.
+    # Higher delays come from this machine.
     for what in ("least", "median"):
         assert rows[f"ping: {what}"].fitted == pytest.approx(rows[f"ping: {what}"].measured, rel=0.03)
     (folder / "again.toml").write_text(fitted.text)
@@ -527,7 +527,7 @@ def test_an_emulated_link_measured_and_fitted_is_that_link(tmp_path: Path, monke
         "down.delay": '"60 ms"', "up.delay": jitter, "down.loss": loss,
     }  # fmt: skip
     link = "--link leo " + " ".join(f"--set {shlex.quote(f'{key}={value}')}" for key, value in settings.items())
-    # Another process that takes the processor for some milliseconds shows in what is measured.
+    # The measurement includes delays by other processes of this machine, so it is repeated.
     for attempt in range(ATTEMPTS):
         folder = tmp_path / str(attempt)
         folder.mkdir()

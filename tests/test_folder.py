@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Results are whole or absent, resume, and never overwrite what is not theirs."""
+"""Results are complete or absent, runs resume, and files of others are never overwritten."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def job(study: Path, out: Path, engine: SyntheticEngine | None = None, **more: A
 
 
 class FailingEngine(SyntheticEngine):
-    """Fails in one run, by whatever error it is given."""
+    """Raises the given error in one run."""
 
     def __init__(self, error: BaseException, at: int = 7) -> None:
         super().__init__(3)
         self._error, self._at = error, at
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> SyntheticPlan:
-        """Lay out the runs, one of which fails."""
+        """Plan the runs, one of which fails."""
         plan = super().plan(study, settings, reduced)
         execute, error, at = plan.execute, self._error, self._at
 

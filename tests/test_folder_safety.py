@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A results folder is checked before it is trusted, and holds nothing that nobody needs."""
+"""A results folder is checked before it is used, and holds no unneeded files."""
 
 from __future__ import annotations
 
@@ -166,13 +166,13 @@ def test_a_file_of_results_that_is_a_symbolic_link_is_replaced_and_not_written_t
 
 
 def values(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The paths of all values in a document, the document itself not among them."""
+    """The paths of all values in a document, without the document itself."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [found for key, below in inner for found in [(*path, key), *values(below, (*path, key))]]
 
 
 def edit(manifest: dict[str, Any], draws: random.Random) -> str:
-    """Change one value of a manifest, and say how."""
+    """Change one value of a manifest; return the manifest and a description of the change."""
     others = [None, True, -1, 0, 3, 10**30, 1.5, "", "x", "../x", "\ud800", [], [1], ["x"], {}, {"x": 1}]
     path = draws.choice(values(manifest))
     inner: Any = manifest
@@ -194,7 +194,7 @@ def test_every_edit_of_a_manifest_is_worked_with_or_refused(results: Path, study
     for _ in range(EDITS):
         manifest = json.loads(json.dumps(original))
         said = edit(manifest, draws)
-        # Half of them are of somebody who writes the checksum too.
+        # Half of the edits update the checksum as well.
         if draws.random() < 0.5:
             write_manifest(results / "manifest.json", manifest)
         else:
@@ -213,7 +213,7 @@ def test_every_edit_of_a_manifest_is_worked_with_or_refused(results: Path, study
 
 
 def foot_of(results: Path) -> None:
-    """Use all that a report and a comparison say of a manifest."""
+    """Read everything that a report and a comparison take from a manifest."""
     found = Results(results)
     said = found.manifest
     assert said["runs"] + said["rounds"] + said["first_seed"] > 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Files of others: whatever their name, size and content is, they are worked with or refused with a reason."""
+"""Foreign files of any name, size and content are read, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EDITS = 400
 
 
 def sparse(path: Path, size: int) -> Path:
-    """A file that says it is so large, and takes no room."""
+    """A sparse file of this size."""
     with path.open("wb") as file:
         file.truncate(size)
     return path
@@ -147,7 +147,7 @@ def values(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def edited(document: dict[str, Any], draws: random.Random) -> tuple[dict[str, Any], str]:
-    """A document with one value changed or gone, and how."""
+    """A document with one value changed or removed, and a description of the change."""
     document = json.loads(json.dumps(document))
     path = draws.choice(values(document))
     inner: Any = document
@@ -220,7 +220,7 @@ def test_names_of_files_that_are_no_utf_8_work_in_every_command(tmp_path: Path, 
     bad = os.fsdecode(b"bad\xff")
     (tmp_path / f"{bad}.csv").write_bytes(PING_HEAD + b"1.000,2.000\n1.200,3.000\n")
     (tmp_path / f"{bad}.toml").write_text(SMALL_STUDY)
-    # A process that starts with bytes in its arguments; the others are forked, and have the same strings.
+    # This process gets bytes as arguments; the forked ones get the same names as strings.
     started: list[str | bytes] = [sys.executable, "-m", "perigee", "run", b"bad\xff.toml", "--out", b"bad\xff-results"]
     done = subprocess.run(started, cwd=tmp_path, env=environment(), capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, b"bad\xff-results\n"), done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The gallery: its study, small, simulated, and what its report says of it."""
+"""The gallery: the reduced study, simulated, and its section of the report."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Authors' code in a process of its own: what comes of wrong code, and that right code gives what it gave in ours."""
+"""Authors' code in a separate process: faults become errors, and correct code gives the results of this process."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ DIVIDE = "volatile u32 zero = 0; tcp_sk(sk)->lost += 10 / zero;"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A study with an algorithm beside it, and a folder of temporary files that nobody else has."""
+    """A study with an algorithm beside it, and a private folder of temporary files."""
     write(tmp_path)
     (tmp_path / "own.toml").write_text(STUDY, encoding="utf-8")
     (tmp_path / "tmp").mkdir()
@@ -116,7 +116,7 @@ def started(folder: Path, *arguments: str, **variables: str) -> Iterator[subproc
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started, with what they have started; one may end while it is looked at."""
+    """All descendants of a process; any of them may end during the search."""
     found = []
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -126,7 +126,7 @@ def children(pid: int) -> list[int]:
 
 
 def wait_for_child(pid: int, name: str) -> int:
-    """The child whose command line has this word, once it works."""
+    """The child with this word in its command line, once it is busy."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         for child in children(pid):
@@ -244,7 +244,7 @@ def test_code_makes_no_processes_that_would_outlive_it(perigee: Perigee, folder:
 
 
 def working_in(folder: Path) -> set[str]:
-    """The processes that have this folder as their working directory, as what a command leaves would."""
+    """The processes with this working directory; a command that leaves processes behind leaves them there."""
     found = set()
     for place in Path("/proc").glob("[0-9]*/cwd"):
         with suppress(OSError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Emulated runs that are killed at any moment leave nothing, and disturb nobody."""
+"""Emulated runs killed at any moment leave nothing behind and disturb no other process."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What runs take of the memory is known before they begin, and no more is begun than fits."""
+"""The memory of runs is estimated before they begin, and no more runs begin at once than fit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GIB = 1 << 30
 
 
 class StopError(Exception):
-    """Nothing is to be run."""
+    """An engine that must not run."""
 
 
 STUDY = """
@@ -111,7 +111,7 @@ def test_a_run_writes_no_more_rows_than_were_reckoned_and_not_far_fewer(tmp_path
     plan = Simulator().plan(job.study, (), False)
     reckoned = {part.name: part for part in plan.rooms[0]}  # type: ignore[attr-defined]
     folder = carry_out(job).folder
-    # Of those that last until they are done the bound is the time limit.
+    # Flows without a duration are bounded by the time limit.
     loose = {"series": 40, "links": 40, "events": 6, "milestones": 3, "exchanges": 1, "flows": 1}
     for name, most in loose.items():
         rows = pq.ParquetFile(folder / f"{name}.parquet").metadata.num_rows

@@ -22,7 +22,7 @@ def cells(path: Path) -> list[dict[str, Any]]:
 
 
 def shown(value: object) -> str:
-    """A value as a notebook shows it: as HTML where it can, otherwise in words."""
+    """A value as a notebook shows it: as HTML if it has HTML, otherwise as text."""
     if isinstance(value, Figure):
         # Polars and matplotlib have HTML of their own; our figures are pictures.
         return "PNG" if value._repr_png_().startswith(b"\x89PNG") else ""  # type: ignore[attr-defined]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The study pawirotaroeno-2022 at its small size: its experiments, and what its report shows of each."""
+"""The study pawirotaroeno-2022 at its reduced size: its experiments, and their chapters of the report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXPERIMENTS = ("exploration", "campaign", "trace", "throughput", "fairness", "ca
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """The study at its small size."""
+    """The study at its reduced size."""
     out = tmp_path_factory.mktemp("pawirotaroeno") / "results"
     carry_out(Job(find_study(str(ROOT / "studies" / "pawirotaroeno-2022")), Simulator(), reduced=True, out=out))
     return Results(out)
@@ -128,7 +128,7 @@ def test_pings_and_downloads_cross_the_computed_orbits(results: Results) -> None
     day = results.of_experiment("day")
     pings = day.table("exchanges").filter(pl.col("flow") == "ping")["duration_ms"].drop_nulls()
     assert pings.len() > 40
-    # Light alone: to a satellite at 540 km or higher and on to the ground, there and back.
+    # Propagation alone: to a satellite at 540 km or higher and on to the ground, both ways.
     assert float(pings.min()) > 4 * 540 / 299.792458  # type: ignore[arg-type]
     outcomes = day.table("flows").filter(pl.col("flow").str.starts_with("download"))["outcome"]
     assert outcomes.to_list() == ["completed"] * 4

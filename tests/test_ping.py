@@ -86,7 +86,7 @@ def test_who_does_not_know_the_token_gets_nothing(port: int) -> None:
 
 
 class Asker:
-    """A client that says what it likes: one session, and the datagrams that were sent in it."""
+    """A client of arbitrary datagrams: one session, and the datagrams sent in it."""
 
     def __init__(self, port: int, token: bytes = TOKEN) -> None:
         self.pinger = native.Pinger(7, key_of(token))
@@ -95,7 +95,7 @@ class Asker:
         self.socket.settimeout(0.3)
 
     def ask(self, datagram: bytes) -> bytes:
-        """What is answered."""
+        """The answer."""
         self.socket.send(datagram)
         return self.socket.recv(2000)
 
@@ -157,7 +157,7 @@ def test_what_the_server_s_limit_leaves_without_an_answer_is_not_counted_as_lost
 ) -> None:
     log = tmp_path / "log.csv"
     counted = ping(plan(port, interval_s=0.004, count=250), log)
-    # A second's 50 at once, and 50 in the second that it takes.
+    # The burst of 50, and 50 more in the second that it takes.
     assert (counted.sent, counted.lost) == (250, 0)
     assert 60 <= counted.answered <= 140
     assert counted.limited == 250 - counted.answered
@@ -191,7 +191,7 @@ def test_a_server_that_was_started_anew_answers_the_same_client_again() -> None:
         time.sleep(1)
     with answering(TOKEN, Limits(pings=50), port=chosen[0]):
         thread.join(30)
-    # Silence is noticed after 3 s; the pings of that time are lost.
+    # The client notices silence after 3 s; pings sent until then are lost.
     assert counted[0].sent == 160
     assert 50 <= counted[0].lost <= 110
     assert counted[0].events == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Proxies of a study: legs in the tables, the report of what they change, and the engines that refuse them."""
+"""Proxies of a study: legs in the tables, the report of their effect, and the engines that refuse them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Names in a report are data: shown as they are, they decide neither which file is written nor which flows are one."""
+"""Names in a report are data: shown unchanged, they select no file and merge no flows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ duration = "2 s"
 """
 
 HOSTILE = 'a $\\frac{1$ & [b] _c_ 100 % \\input{x} ../"<b>'
-"""What a label may say without being mathematics, LaTeX, HTML or a path."""
+"""A label that must not be taken for mathematics, LaTeX, HTML or a path."""
 
 
 def simulated(study: str, folder: Path) -> Path:
@@ -233,7 +233,7 @@ def test_a_damaged_file_beside_the_study_is_an_error_that_says_where(
 
 @pytest.mark.parametrize("name", ["report.toml", "published.toml"])
 def test_no_damage_to_a_file_beside_the_study_is_a_traceback(results: Path, name: str) -> None:
-    """Every file that is read all the same is one that a report can be made of."""
+    """If a damaged file is read, a report can be made of it."""
     whole = (Path(__file__).parent.parent / "studies" / "claypool-2021" / name).read_bytes()
     chance = random.Random(5)  # noqa: S311 - the same damage each time
     for _ in range(300):

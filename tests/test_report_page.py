@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The page of a report: what it may do, what can be referred to, what its script is given, what stands at its head."""
+"""The page of a report: its permissions, anchors, data for its script, and its head."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_data_of_a_table_or_figure_are_a_link_that_needs_no_script() -> None
 
 
 def scales_of(page: str) -> dict[str, Any]:
-    """What a page gives its script for its only figure."""
+    """The data that a page gives its script for its only figure."""
     (scales,) = re.findall(r'data-scales="([^"]*)"', page)
     found: dict[str, Any] = json.loads(html.unescape(scales))
     return found
@@ -277,7 +277,7 @@ def test_a_publication_that_is_not_whole_is_an_error_with_its_place(
 
 def test_the_citation_file_is_that_of_the_page_and_of_this_version() -> None:
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    # Of YAML only what the file needs: keys with quoted texts, and lists of them.
+    # The subset of YAML that the file uses: keys with quoted texts, and lists of them.
     found: dict[str, str] = {}
     for row in text.splitlines():
         if row.startswith("#") or not row:

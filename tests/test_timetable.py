@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""When runs between real hosts begin, on a clock that the tests turn."""
+"""Start times of runs between real hosts, on a clock controlled by the tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIDNIGHT = 1_700_006_400.0
 
 
 class FakeClock:
-    """A clock that goes on only while somebody sleeps; see `timetable.Clock`."""
+    """A clock that advances only during `sleep`; see `timetable.Clock`."""
 
     def __init__(self, start: float) -> None:
         self.now = 1000.0
@@ -47,7 +47,7 @@ def table(schedule: Schedule, start: float) -> tuple[Timetable, FakeClock, list[
 
 
 def begin(timetable: Timetable, clock: FakeClock, round_: int, takes: float) -> float:
-    """A run: when it began, after midnight."""
+    """A run: its start, after midnight."""
     assert timetable.wait(round_, lambda: True)
     began = clock.wall()
     clock.now += takes

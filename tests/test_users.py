@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What users feel: videos, calls, page loads and scores, in tables, metrics, and sections of the report."""
+"""Quality for users: videos, calls, page loads and scores, in tables, metrics, and sections of the report."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_page_loads_have_a_table_metrics_and_a_section_of_the_report(perigee: Pe
     assert loads["objects"].unique().to_list() == [13]
     whole = loads.filter(pl.col("load_ms").is_not_null())
     assert (whole["arrived_objects"] == 13).all()
-    # TCP and TLS, the document in two windows, and at least a request for what it names.
+    # The handshakes of TCP and TLS, the document in two windows, and at least one request for its objects.
     assert (whole["document_ms"] > 4 * 600).all()
     assert (whole["load_ms"] >= whole["document_ms"] + 600).all()
     flows = with_metric(results.table("flows"), "page_load_ms", results)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The comparison with a browser: its server, the page that it writes, and what is said where there is no browser."""
+"""The comparison with a browser: its server, its page of results, and its message where no browser is installed."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ def test_without_a_browser_it_says_so_and_writes_nothing(
 
 
 def test_the_model_loads_the_page_in_its_round_trips(loads: ModuleType) -> None:
-    # A handshake, and a document of ten segments at once; the rate and the server add some milliseconds.
+    # A handshake and a document of ten segments in one window; the rate and the server add some milliseconds.
     took = loads.model_ms(("100 Mbit/s", "50 ms", "1 MB"), (10_000,))
     assert 200 < took < 205

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The comparison with ns-2: what is read of its output and of our results, and what is said where there is no ns-2."""
+"""The comparison with ns-2: the readers of both outputs, and the message where ns-2 is not installed."""
 
 from __future__ import annotations
 

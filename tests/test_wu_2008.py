@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The study wu-2008 at its small size, and what its report needs: figures of named flows, the link over what varies."""
+"""The study wu-2008 at its reduced size, and its report: figures of named flows, and the link over what varies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_flow_of_the_study_is_there_in_every_run(ran: Path) -> None:
     names = ["web", "web-back", "probe", "voice", "ftp", "hftp", *(f"fast.{one}" for one in (1, 2, 3, 4))]
     assert flows["flow"].to_list() == names * 4
     assert (flows["outcome"] == "completed").all()
-    # The first timeout of the day, 3 s, is longer than the round trip: no SYN of a probe is sent twice without need.
+    # The initial timeout of 2008, 3 s, is longer than the round trip: no SYN of a probe is retransmitted spuriously.
     probes = flows.filter(pl.col("flow") == "probe")
     assert (probes["rto_count"] < 0.5 * 280).all()
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Tests that try to break what stands; see README.md."""
+"""Tests with random and hostile inputs; see README.md."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What an adversary's tests share: their time and their seeds, a command under limits, and random changes of a file."""
+"""Fixtures of the adversary's tests: time and seeds, a command under limits, and random changes of a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from conftest import environment
 
 CHEAP_S = 1.0
-"""What a test of this folder may take where nobody asks for more."""
+"""Seconds that a test of this folder takes without `--torture`."""
 MEMORY = 3 << 30
 """Address space of a command under test, bytes."""
 
@@ -25,7 +25,7 @@ Limited = Callable[..., subprocess.CompletedProcess[str]]
 
 
 class Attempts:
-    """Seeds to try, as long as there is time; each is printed, so that a failure names its own.
+    """Seeds to try within the time; each is printed, so that a failure shows its seed.
 
     Args:
         seconds: the time there is; one attempt is made in any case.
@@ -69,7 +69,7 @@ def limited(tmp_path: Path) -> Limited:
     """
 
     def start(*arguments: object, seconds: float = 20, memory: int = MEMORY) -> subprocess.CompletedProcess[str]:
-        # A function of this process that is called after its fork could wait for ever for what another thread holds.
+        # No `preexec_fn`: after the fork it could wait forever for a lock of another thread.
         command = ["prlimit", f"--as={memory}", sys.executable, "-m", "perigee", *map(str, arguments)]
         slowness = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
         with subprocess.Popen(
@@ -92,7 +92,7 @@ def limited(tmp_path: Path) -> Limited:
 
 
 def answered(done: subprocess.CompletedProcess[str]) -> str:
-    """Hold what is true of every end of a command, a documented code and no traceback; return its errors."""
+    """Assert that a command ended with a documented code and without a traceback; return its error stream."""
     assert done.returncode in (0, 1, 2, 130), (done.args, done.returncode, done.stderr[-2000:])
     assert "Traceback" not in done.stderr, (done.args, done.stderr[-4000:])
     assert "MemoryError" not in done.stderr, (done.args, done.stderr[-2000:])
@@ -102,7 +102,7 @@ def answered(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def damaged(content: bytes, chance: random.Random) -> bytes:
-    """Return a file's content with something wrong: bits, cuts, repeats, other numbers, other text."""
+    """Return a file's content with random damage: flipped bits, cuts, repeats, other numbers, other text."""
     data = bytearray(content)
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(data) + 1)

@@ -62,7 +62,7 @@ ENDS = {
 
 
 def extreme(chance: random.Random) -> str:
-    """A study of values that nobody would take together."""
+    """A study of extreme values."""
     values = {key: chance.choice(ends) for key, ends in ENDS.items()}
     # The first seed, that of every day, has 500: a plan of 5000 takes ten seconds of processor time.
     points = chance.choice((1, 2, 5000, 500))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A study that was killed at any instants has the tables of one that was not, and no other file."""
+"""A study killed at random instants has the same tables and files as one that was not."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run(folder: Path, name: str) -> subprocess.Popen[bytes]:
 
 
 def killed(folder: Path, chance: random.Random) -> None:
-    """Begin the study, kill it, and so on, until it is done."""
+    """Start the study and kill it, repeatedly, until it completes."""
     for _ in range(4):
         process = run(folder, "killed")
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Names of files, labels and titles are text: no formula, no markup, no path, no option, whatever is in them."""
+"""Names of files, labels and titles are text, never a formula, markup, a path or an option."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ CAPTURE = ROOT / "fuzz" / "corpus" / "capture" / "good-pcapng"
 
 
 def name(chance: random.Random) -> str:
-    """A name that has something in it."""
+    """A name with special characters."""
     return "".join(chance.choice(PARTS) for _ in range(chance.randint(1, 5)))
 
 
 class Scripts(HTMLParser):
-    """Counts the elements of a page that would run, or come from elsewhere."""
+    """Counts the elements of a page that execute code or load from elsewhere."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,11 +47,11 @@ class Scripts(HTMLParser):
 
 
 def hold(page: Path, files: Path) -> None:
-    """Hold what is true of every report and its files."""
+    """Assert what holds for every report and its files."""
     text = page.read_text()
     scripts = Scripts()
     scripts.feed(text)
-    # The page's own scripts, as they are, and nothing else that runs.
+    # Only the unmodified scripts of the page execute.
     assert scripts.found == ["script"]
     own = "\n".join(files_of("perigee.report").joinpath(name).read_text("utf-8") for name in ("stretch.js", "page.js"))
     assert text.count(f"<script>{own}</script>") == 1

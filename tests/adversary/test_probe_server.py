@@ -28,6 +28,6 @@ def test_noise_is_not_answered_and_disturbs_nobody(attempts: Attempts) -> None:
 
 
 def datagram(chance: random.Random) -> bytes:
-    """Something like one of the protocol's, or nothing like it."""
+    """A datagram that resembles one of the protocol, or random bytes."""
     head = chance.choice((b"", b"PGEE", b"perigee", b"\0\0\0\1"))
     return damaged(head + chance.randbytes(chance.randint(0, 1200)), chance)[:1400]

@@ -21,7 +21,7 @@ OUTCOMES = {"completed", "time_limit", "stalled", "reset", "refused", "timed_out
 
 
 def number(chance: random.Random, least: float, most: float) -> float:
-    """A number of some magnitude between two others."""
+    """A number between two others, uniform in its logarithm."""
     return float(least * (most / least) ** chance.random())
 
 
@@ -93,7 +93,7 @@ def study(chance: random.Random) -> str:
 
 
 def hold(results: Results) -> None:
-    """Hold what is true on every graph."""
+    """Assert what holds on every graph."""
     links, flows = results.table("links"), results.table("flows")
     reasons = ("dropped_queue_full_packets", "dropped_aqm_packets", "lost_packets")
     for row in links.iter_rows(named=True):

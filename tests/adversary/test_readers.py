@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Readers take what is right, and refuse everything else in a line; a report of changed results is refused or made."""
+"""Readers accept valid input and refuse the rest with one line; a report of damaged results is refused or made."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ def test_a_capture_that_lies_about_its_size_takes_no_memory_for_it(attempts: Att
 
 
 def peak_kib() -> int:
-    """The most memory that this process has had."""
+    """The peak memory of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
