@@ -81,6 +81,15 @@ def command(
             help="Only every Nth run from the Ith on; `perigee merge` puts all shards together.",
         ),
     ] = None,
+    until: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--until",
+            metavar="SHARE",
+            help="Rounds until each mean's 95 % interval is within this share of it, at most the study's rounds: "
+            '"2 %" of the throughput, "rtt_mean_ms 1 %" of another column of flows; may be given several times.',
+        ),
+    ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")
     ] = False,
@@ -108,12 +117,14 @@ def command(
       perigee run gallery --also flow.cc=./mycc.c
       perigee run ./my-study.toml --jobs 1
       perigee run ./my-study.toml --shard 2/8          the second of eight machines
+      perigee run ./my-study.toml --set rounds=200 --until "2 %"      as many rounds as it takes, up to 200
       perigee run ./my-study.toml --engine live --set live.servers.server=example.org:5201 --dry-run
     """
     # Modules that a dry run, or another command, has no use for are slow to import.
     from perigee.engines import choice
     from perigee.engines.job import Job
     from perigee.engines.part import Part
+    from perigee.engines.until import Until
 
     job = Job(
         study=find_study(study),
@@ -124,6 +135,7 @@ def command(
         workers=jobs,
         fresh=fresh,
         part=Part.read(shard) if shard is not None else None,
+        until=[Until.read(text) for text in until or ()],
     )
     do(job, dry_run=dry_run)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from perigee.engines.contract import Engine
 from perigee.engines.part import Part
+from perigee.engines.until import Until
 from perigee.errors import InputError
 from perigee.files import printable
 from perigee.places import StudyFile
@@ -28,10 +29,11 @@ class Job:
         workers: how many runs at a time; none: as many as there are cores.
         fresh: begin anew where results are there already.
         part: do only these of the runs; none: all of them.
+        until: do no more rounds than these means need; the study's own number is the most.
         suffix: ends the name of the results folder where `out` does not give it.
 
     Raises:
-        InputError: a setting is not text.
+        InputError: a setting is not text, or there is a stop rule for a part.
     """
 
     study: StudyFile
@@ -42,10 +44,13 @@ class Job:
     workers: int | None = None
     fresh: bool = False
     part: Part | None = None
+    until: Sequence[Until] = ()
     suffix: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse settings that no file of results could hold."""
+        """Refuse settings that no file of results could hold, and parts of what nobody knows the size of."""
+        if self.part and self.until:
+            raise InputError("--shard: how many runs --until needs is known when they are done; leave one of them out")
         for setting in self.settings:
             if printable(setting) != setting:
                 raise InputError(f"--set {printable(setting)}: is no UTF-8; rename the file, or write it in UTF-8")

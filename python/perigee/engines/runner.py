@@ -19,6 +19,8 @@ from perigee.engines.contract import Closing, Plan, Timed
 from perigee.engines.forecast import Forecast
 from perigee.engines.job import Job
 from perigee.engines.memory import Roomy, available_bytes, workers_that_fit
+from perigee.engines.runs import Runs
+from perigee.engines.until import FIRST_ROUNDS, Seen, Until
 from perigee.errors import InputError, InterruptedRunError
 from perigee.files import printable
 from perigee.interrupts import held_back
@@ -92,34 +94,28 @@ def carry_out(
 
 def _carry_out(plan: Plan, job: Job, watch: Watch, say: Callable[[str], None]) -> Done:
     total = len(plan.runs)
-    if job.part and isinstance(plan, Timed):
-        raise InputError("--shard: runs between real hosts have one timetable, and cannot be divided; leave it out")
+    if (job.part or job.until) and isinstance(plan, Timed):
+        option = "--shard" if job.part else "--until"
+        raise InputError(f"{option}: runs between real hosts have one timetable, which it would change; leave it out")
     most = job.engine.most_at_once or job.workers or os.cpu_count() or 1
     workers = min(job.workers or most, most, total)
     if isinstance(plan, Roomy):
         workers = workers_that_fit(plan.rooms, plan.runs, workers, available_bytes(), say)
-    identity = Identity(
-        study=plan.study,
-        engine=job.engine.name,
-        plan=plan.runs.digest,
-        build=job.engine.build,
-        # When runs begin is no part of what they are.
-        settings=tuple(setting for setting in job.settings if setting.partition("=")[0].strip() not in SCHEDULE),
-        reduced=job.reduced,
-        runs=total,
-        rounds=plan.runs.rounds,
-        first_seed=plan.runs.seed_of(0),
-        study_file=_as_given(job),
-    )
     out = job.out or _default_folder(plan.study, job)
     folder = ResultsFolder(out)
+    identity = _identity(plan, job)
     files = {
         "study.toml": job.study.text.encode(),
         **job.study.companions(),
         **{_file_name(name): text for name, text in plan.sources.items()},
         "setup.json": json.dumps(plan.setup, indent=1).encode(),
     }
+    if job.until and not job.fresh and (rounds := folder.rounds_of_complete()):
+        # What the stop rule came to before.
+        identity = _identity(plan, job, min(rounds, plan.runs.rounds))
     with folder.open(identity, files, fresh=job.fresh) as manifest:
+        if manifest.is_complete and job.until:
+            total = identity.runs
         if manifest.is_complete:
             watch(total, total)
             return Done(out, total, total, plan.warnings)
@@ -127,13 +123,56 @@ def _carry_out(plan: Plan, job: Job, watch: Watch, say: Callable[[str], None]) -
         if isinstance(plan, Timed):
             since = datetime.fromisoformat(manifest.content["started"]).timestamp()
             plan.begin(since, resumed=len(missing) < total)
+        crew = _Crew(plan, folder, workers)
+        if job.until:
+            rounds = _rounds_needed(plan, job.until, folder, crew, watch)
+            ended = _identity(plan, job, rounds)
+            folder.finish(manifest, ended=ended)
+            return Done(out, ended.runs, ended.runs - sum(run < ended.runs for run in missing), plan.warnings)
         mine = job.part.select(missing) if job.part else missing
         all_of_mine = len(job.part.select(range(total))) if job.part else total
-        _Crew(plan, folder, workers).do(mine, all_of_mine, watch)
+        crew.do(mine, all_of_mine, watch)
         left = len(missing) - len(mine)
         if not left:
             folder.finish(manifest)
         return Done(out, all_of_mine, all_of_mine - len(mine), plan.warnings, left)
+
+
+def _identity(plan: Plan, job: Job, rounds: int | None = None) -> Identity:
+    """Return the work of a job; with `rounds` that of its first rounds, as a study of no more has it."""
+    # When runs begin is no part of what they are.
+    settings = tuple(setting for setting in job.settings if setting.partition("=")[0].strip() not in SCHEDULE)
+    runs = plan.runs
+    if rounds is not None and rounds != runs.rounds:
+        runs = Runs(runs.points, rounds, runs.seed_of)
+        settings = (*(one for one in settings if one.partition("=")[0].strip() != "rounds"), f"rounds={rounds}")
+    return Identity(
+        study=plan.study,
+        engine=job.engine.name,
+        plan=runs.digest,
+        build=job.engine.build,
+        settings=settings,
+        reduced=job.reduced,
+        runs=len(runs),
+        rounds=runs.rounds,
+        first_seed=runs.seed_of(0),
+        study_file=_as_given(job),
+    )
+
+
+def _rounds_needed(plan: Plan, until: Sequence[Until], folder: ResultsFolder, crew: _Crew, watch: Watch) -> int:
+    """Do rounds until all stop rules are content, or there are no more; return how many."""
+    points, most = len(plan.runs.points), plan.runs.rounds
+    seen = Seen(folder.shard, [one.metric for one in until])
+    rounds = min(FIRST_ROUNDS, most)
+    while True:
+        runs = rounds * points
+        crew.do(folder.missing(runs), runs, watch)
+        flows = seen.flows(runs)
+        needed = max(one.needed(flows, rounds) for one in until)
+        if needed <= rounds or rounds == most:
+            return rounds
+        rounds = min(needed, most)
 
 
 def _as_given(job: Job) -> str:

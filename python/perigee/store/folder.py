@@ -243,6 +243,21 @@ class ResultsFolder:
         there = shards.runs_in(self._shards)
         return [index for index in range(runs) if index not in there]
 
+    def shard(self, index: int) -> Path:
+        """Return where the tables of a run are kept until all runs are there."""
+        return shards.shard_path(self._shards, index)
+
+    def rounds_of_complete(self) -> int | None:
+        """Return the rounds of the results that are there, if they are complete.
+
+        Raises:
+            InputError: the manifest is damaged.
+        """
+        if not (self.path / "manifest.json").is_file():
+            return None
+        manifest = read_manifest(self.path)
+        return int(manifest["rounds"]) if manifest["state"] == "complete" else None
+
     def keep(
         self,
         index: int,
@@ -263,23 +278,27 @@ class ResultsFolder:
             write_atomically(self.path / name, content)
         shards.write_shard(shards.shard_path(self._shards, index), tables)
 
-    def finish(self, manifest: Manifest, kept: Sequence[Path] | None = None) -> None:
+    def finish(self, manifest: Manifest, kept: Sequence[Path] | None = None, *, ended: Identity | None = None) -> None:
         """Merge the shards into the tables and mark the folder complete.
 
         Args:
             manifest: the folder's.
             kept: the shards of all runs, in their order, where they are in other folders.
+            ended: the work that was done, where it ended before the work that the folder was begun with.
 
         Raises:
             InputError: a shard is damaged.
             StorageError: the disk is full, or the folder cannot be written.
         """
-        own = [shards.shard_path(self._shards, index) for index in range(manifest.content["runs"])]
+        runs = ended.runs if ended else manifest.content["runs"]
+        own = [self.shard(index) for index in range(runs)]
         rows = shards.merge_shards(own if kept is None else kept, self.path)
         tables = {}
         for name, count in rows.items():
             path = self.path / f"{name}.parquet"
             tables[name] = {"rows": count, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
+        if ended:
+            manifest.content.update(_said_of(ended))
         manifest.update(state="complete", finished=_now(), tables=tables)
         _remove(self._shards)
 
@@ -291,6 +310,21 @@ def _new_manifest(identity: Identity) -> dict[str, Any]:
         "format": FOLDER_FORMAT,
         "version": FOLDER_VERSION,
         "state": "running",
+        **_said_of(identity),
+        "versions": {"perigee": __version__, "python": platform.python_version(), "pyarrow": pa.__version__},
+        "host": {
+            "system": f"{platform.system()} {platform.release()}",
+            "machine": platform.machine(),
+            "cores": os.cpu_count(),
+        },
+        "started": _now(),
+        "study_files": {},
+    }
+
+
+def _said_of(identity: Identity) -> dict[str, Any]:
+    """Return what a manifest says of the work."""
+    return {
         "study": identity.study,
         "study_file": identity.study_file or identity.study,
         "engine": identity.engine,
@@ -301,14 +335,6 @@ def _new_manifest(identity: Identity) -> dict[str, Any]:
         "rounds": identity.rounds,
         "first_seed": identity.first_seed,
         "build": identity.build,
-        "versions": {"perigee": __version__, "python": platform.python_version(), "pyarrow": pa.__version__},
-        "host": {
-            "system": f"{platform.system()} {platform.release()}",
-            "machine": platform.machine(),
-            "cores": os.cpu_count(),
-        },
-        "started": _now(),
-        "study_files": {},
     }
 
 
