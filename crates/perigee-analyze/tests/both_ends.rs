@@ -1,4 +1,4 @@
-//! Captures of both ends of a connection: what was lost on the way, exactly.
+//! Captures of both ends of a connection: the exact losses of the path.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn run(rest: &str) -> RunResult {
     simulated(link.split_once("60 ms\"\n").expect("two parts").1, &format!("{rest}\n{flow}"))
 }
 
-/// Packets that the simulated link lost, down and up.
+/// Packets lost on the simulated link, down and up.
 fn truth(result: &RunResult) -> (u64, u64) {
     let links = &result.tables.links;
     let of = |name: &str| {
@@ -94,7 +94,7 @@ fn losses_stand_at_the_time_when_the_link_lost_them() {
     let found = of_files(&[&files[0], &files[1]]).expect("two captures").remove(0);
     let (losses, began) = (&found.captured.losses, found.captured.connections.began_unix_s[0]);
     let matched: Vec<usize> = (0..losses.how.len()).filter(|row| &*losses.how[*row] == "matched").collect();
-    // The link counts by the second; packets reach it a millisecond after they are sent, and time began with the run.
+    // The link counts per second of the run; packets reach it a millisecond after they are sent.
     let links = &result.tables.links;
     let (mut right, mut intervals) = (0, 0);
     for (row, _) in links.link.iter().enumerate().filter(|(_, link)| &***link == "bottleneck.down") {
@@ -105,7 +105,7 @@ fn losses_stand_at_the_time_when_the_link_lost_them() {
         right += u64::from(lost == links.dropped_packets[row]);
     }
     assert!(intervals > 5 && right + 1 >= intervals, "{right} of {intervals} seconds");
-    // What the sender's capture tells alone is the same, but for sendings again that were lost.
+    // The sender's capture alone gives the same, except for lost retransmissions.
     let again = |loss: &&usize| {
         let same = |row: usize| {
             losses.offset_bytes[row] == losses.offset_bytes[**loss]

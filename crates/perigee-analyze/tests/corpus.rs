@@ -1,4 +1,4 @@
-//! The fuzz corpus, replayed without a fuzzer: no input makes the reader panic, hang, or give an error of no use.
+//! The fuzz corpus, replayed without a fuzzer: no input makes the reader panic, hang, or give a useless error.
 
 #![allow(clippy::unwrap_used, reason = "a corpus that cannot be read fails the test")]
 

@@ -1,4 +1,4 @@
-//! Captures that are cut off, flipped, spliced or invented: never a panic, and never more than what was read.
+//! Captures that are truncated, corrupted, spliced or random: no panic, and no counts above the input's.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn small() -> perigee_sim::RunResult {
     simulated("rate = \"5 Mbit/s\"\ndelay = \"20 ms\"\nloss = \"3 %\"", flow)
 }
 
-/// What came out is sane, or an error in one line.
+/// The result is consistent, or an error in one line.
 fn check(bytes: &[u8]) {
     match of_bytes(bytes) {
         Ok(found) => {
@@ -68,7 +68,7 @@ proptest! {
     fn flipped_headers_of_packets_are_no_panic(
         flips in proptest::collection::vec((any::<proptest::sample::Index>(), 30usize..90, any::<u8>()), 1..60),
     ) {
-        // Records of the classic file have one size each; what is behind their own header is the packet's.
+        // Records of the classic file have one length; the rest after the record's header is the packet.
         let mut bytes = captures()[1].clone();
         let starts = common::records(&bytes);
         for (place, at, value) in flips {

@@ -1,4 +1,4 @@
-//! The same packets in other files, and with what hosts and networks do to them.
+//! The same packets in other file formats, and with changes that hosts and networks make.
 
 mod common;
 
@@ -12,7 +12,7 @@ use pcap_file::{DataLink, Endianness};
 use perigee_analyze::{analyze, Analysis, Options, Part, Source};
 use perigee_sim::RunResult;
 
-/// Nanoseconds, kept bytes, length on the wire.
+/// Time in ns, captured bytes, length on the wire.
 type Packet = (u64, Vec<u8>, u32);
 
 fn download() -> RunResult {
@@ -20,19 +20,19 @@ fn download() -> RunResult {
     simulated("rate = \"10 Mbit/s\"\ndelay = \"40 ms\"\nloss = \"1 %\"", flow)
 }
 
-/// What must not depend on the file.
+/// Results that must not depend on the file format.
 fn figures(analysis: &Analysis) -> (u64, Option<u64>, Option<u64>, String) {
     let flows = &analysis.tables.flows;
     let rtt = format!("{:.3}", flows.rtt_mean_ms[0].unwrap_or_default());
     (flows.received_bytes[0], flows.sent_packets[0], flows.retransmitted_packets[0], rtt)
 }
 
-/// A pcapng file of packets, in a byte order, with a resolution of time.
+/// A pcapng file of packets with this byte order and resolution of time.
 fn blocks(packets: &[Packet], order: Endianness, resolution: u8) -> Vec<u8> {
     blocks_of(packets, order, resolution, 1)
 }
 
-/// The same of several interfaces, which see packets in turns.
+/// The same with several interfaces, which receive the packets in turns.
 fn blocks_of(packets: &[Packet], order: Endianness, resolution: u8, interfaces: usize) -> Vec<u8> {
     let mut writer = PcapNgWriter::with_endianness(Vec::new(), order).expect("in memory");
     for _ in 0..interfaces {
@@ -73,7 +73,7 @@ fn every_link_type_byte_order_and_resolution_gives_the_same_figures() {
     for order in [Endianness::Big, Endianness::Little] {
         let found = of_bytes(&blocks(&packets, order, 9)).expect("a capture");
         assert_eq!(figures(&found), expected, "{order:?}");
-        // Times are coarser, round trips nearly the same.
+        // Times are coarser, and round trips nearly the same.
         for resolution in [6, 0x94] {
             let found = figures(&of_bytes(&blocks(&packets, order, resolution)).expect("a capture"));
             assert_eq!((found.0, found.1, found.2), (expected.0, expected.1, expected.2));
@@ -88,7 +88,7 @@ fn a_vlan_tag_a_short_snap_length_and_several_sections_change_nothing() {
     let result = download();
     let original = capture(&result, "a");
     let expected = figures(&of_bytes(original).expect("a capture"));
-    // A tag before the packet, and only 66 bytes of each Ethernet frame kept.
+    // A VLAN tag before the packet, and only 66 bytes of each Ethernet frame captured.
     let tagged: Vec<Packet> = packets(original)
         .into_iter()
         .map(|(at, data, wire)| (at, [&data[..12], &[0x81, 0, 0, 9], &data[12..]].concat(), wire + 4))
@@ -108,7 +108,7 @@ fn a_vlan_tag_a_short_snap_length_and_several_sections_change_nothing() {
     assert_eq!(figures(&found.expect("two parts")[0]), expected);
 }
 
-/// Applies a change to each packet of TCP: from its IPv4 header on, and whether it goes the way of the data.
+/// Applies a change to each TCP packet, given from its IPv4 header on, and whether it travels in the direction of the data.
 fn changed(original: &[Packet], mut change: impl FnMut(&mut [u8], bool)) -> Vec<Packet> {
     let mut packets = original.to_vec();
     for (_, data, _) in &mut packets {
@@ -130,7 +130,7 @@ fn numbers_that_wrap_change_nothing() {
     let expected = figures(&of_bytes(&blocks(&original, Endianness::Little, 9)).expect("a capture"));
     let first = original.iter().find(|(_, data, _)| data[14 + 12..14 + 16] == [10, 71, 0, 1]).expect("data");
     let sequence = u32::from_be_bytes(first.1[38..42].try_into().expect("four bytes"));
-    // The stream of 3 MB wraps after its first.
+    // The sequence numbers of the 3 MB stream wrap after the first MB.
     let shift = 0u32.wrapping_sub(1_000_000).wrapping_sub(sequence);
     let wrapped = changed(&original, |ip, is_data| {
         if is_data {
@@ -160,7 +160,7 @@ fn numbers_that_wrap_change_nothing() {
 fn packets_that_overtake_are_late_and_not_sent_again() {
     let flow = "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"3 MB\"\n";
     let result = simulated("rate = \"10 Mbit/s\"\ndelay = \"40 ms\"", flow);
-    // Every fiftieth packet comes behind the two after it, at the second's time; what else is between them is left out.
+    // Every fiftieth packet is moved behind the next two, with the time of the second; packets between them are left out.
     let (mut packets, mut held, mut number, mut swapped) = (Vec::new(), None, 0, 0);
     for packet in self::packets(capture(&result, "b")) {
         let is_data = packet.2 > 1500;
@@ -265,7 +265,7 @@ fn a_packet_captured_at_two_devices_of_a_host_counts_once() {
     assert_eq!(Some(found.captured.connections.duplicated_packets[0]), result.tables.flows.sent_packets[0]);
 }
 
-/// A packet of IPv4 in an Ethernet frame: source's last bytes and port, flags, payload that is not kept.
+/// An IPv4 packet in an Ethernet frame: last bytes and port of the source, flags, payload that is not captured.
 fn segment(host: u32, port: u16, flags: u8, payload: u16) -> Vec<u8> {
     let mut frame = vec![2; 12];
     frame.extend([8, 0, 0x45, 0]);
@@ -300,7 +300,7 @@ fn very_many_connections_take_bounded_room_and_the_largest_are_measured() {
     assert!(found.pushed_out >= 65_536, "{}", found.pushed_out);
     let sizes = &found.tables.flows.sent_packets;
     assert_eq!(sizes.len(), 100);
-    // Those with data are 200; the hundred with most of it are kept.
+    // There are 200 connections with data; the hundred with the most data are kept.
     let kept: Vec<u64> = found.captured.connections.segment_bytes.iter().map(|bytes| u64::from(*bytes)).collect();
     assert!(kept.iter().all(|bytes| *bytes >= 1100), "{kept:?}");
     assert_eq!(found.other_payload_bytes, (1000..1100).sum::<u64>());

@@ -1,4 +1,4 @@
-//! Captures on paths that are shorter than hosts are quick: their side, their round trips, and their time sequence.
+//! Captures on paths with delays below the reaction times of hosts: side, round trips, and time sequence.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{capture, of_bytes, of_files, simulated, simulated_behind, Folder};
 use perigee_analyze::{analyze, Analysis, Options, Part, Source};
 use perigee_sim::RunResult;
 
-/// A download over a path of 0.1 ms whose queue holds some 16 ms.
+/// A download over a path of 0.1 ms with a queue of some 16 ms.
 fn queued(size: &str, hosts: &str) -> RunResult {
     let flow = format!("{hosts}\n[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"{size}\"\n");
     simulated_behind("20 us", "rate = \"20 Mbit/s\"\ndelay = \"30 us\"\nqueue = \"40 kB\"", &flow)

@@ -1,4 +1,4 @@
-//! Captures of simulated runs, of which everything is known.
+//! Captures of simulated runs, compared with the tables of the simulator.
 
 mod common;
 
@@ -80,7 +80,7 @@ fn at_the_receiver_every_loss_is_a_gap_and_what_fills_it_was_sent_again() {
         let (flows, seen) = (&found.tables.flows, &found.captured.connections);
         let again = flows.retransmitted_packets[0].expect("counted");
         let truth = result.tables.flows.retransmitted_packets[0].expect("counted");
-        // A sending again that is itself lost leaves no trace here, nor does one of the very last data.
+        // Lost retransmissions leave no trace here, and neither do those of the last data.
         let is_many = setup.0.contains("5 %\"") && !setup.0.contains("0.5 %");
         assert!(again <= truth && (is_many || near(again as f64, truth as f64, 0.02)), "{setup:?}: {again} of {truth}");
         // New data and a sending again within one tick of the sender's clock, and the new data first: without numbers of
@@ -94,7 +94,7 @@ fn at_the_receiver_every_loss_is_a_gap_and_what_fills_it_was_sent_again() {
 
 #[test]
 fn at_the_receiver_round_trips_come_from_the_echoes_of_its_clock() {
-    // Where acknowledgements are hardly ever delayed; the sender's own samples hold that delay, those here do not.
+    // Only where acknowledgements are hardly delayed: the sender's samples include that delay, those of the capture do not.
     for setup in [RUNS[1], RUNS[4]] {
         let result = run(setup);
         let found = of_bytes(capture(&result, "b")).expect("a capture");

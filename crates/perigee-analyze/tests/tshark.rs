@@ -1,4 +1,4 @@
-//! Beside tshark, where it is installed.
+//! Comparison with tshark, where it is installed.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use common::{capture, of_files, simulated, Folder};
 
-/// Packets of a capture that a filter of tshark shows.
+/// The number of packets of a capture that match a display filter of tshark.
 fn shown(file: &Path, filter: &str) -> u64 {
     let output = Command::new("tshark")
         .args(["-T", "fields", "-e", "frame.number", "-Y", filter, "-r"])

@@ -1,4 +1,4 @@
-//! The compilers at hand make both objects of a file, and an author's mistake is shown at its place.
+//! The installed compilers build both objects of a file, and report an author's mistake with its line.
 
 use std::path::{Path, PathBuf};
 

@@ -17,13 +17,13 @@ use std::process::Command;
 
 use perigee_study::{Overrides, Study};
 
-/// Instructions by segment, and the compiler of the figure: others give other figures.
+/// Instructions per segment, and the version of the compiler, on which the figure depends.
 const RECORDED: (u64, &str) = (3_795, "rustc 1.95.0");
 /// Sizes of the two downloads, MB.
 const SIZES: [u64; 2] = [20, 40];
 /// Payload of a packet of 1500 bytes with timestamps.
 const SEGMENT_BYTES: u64 = 1448;
-/// Says to a run under valgrind how much it downloads, MB.
+/// The variable with the size of the download under valgrind, MB.
 const SIZE: &str = "PERIGEE_COUNTED_MB";
 
 #[test]

@@ -124,7 +124,7 @@ fn the_first_round_trips_have_the_acknowledgements_of_the_kernel() {
     }
 }
 
-/// What one draw may hide: the recording's figures among those of the seeds.
+/// Figures that one draw may hide: those of the recording beside their range over the seeds.
 fn spreads(truth: &Trace, runs: &[Trace]) -> String {
     type Figure<'a> = (&'a str, &'a dyn Fn(&Trace) -> f64);
     let figures: [Figure<'_>; 3] = [

@@ -1,4 +1,4 @@
-//! Experiments of a study: their points, what is laid over what, and which are carried out.
+//! Experiments of a study: their points, the order of overlays, and the selection of those to run.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What a study becomes: points, rounds, links laid over profiles, settings.
+//! The plan of a study: points, rounds, links laid over profiles, settings.
 
 mod common;
 

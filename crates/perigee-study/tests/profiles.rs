@@ -1,4 +1,4 @@
-//! The profiles in the repository read without error, and behave as what they were made from.
+//! The profiles in the repository are read without error, and behave as their sources say.
 
 #![allow(clippy::disallowed_methods, reason = "profiles are files")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
@@ -18,7 +18,7 @@ fn read(name: &str) -> Profile {
     profile::parse(&text, name, &mut |_| Err("the test has no recordings".into())).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// A round trip of a packet of `bytes` that enters the uplink at `now`; `None` where it is lost.
+/// The round trip of a packet of `bytes` that enters the uplink at `now`; `None` if it is lost.
 fn ping(up: &mut Link<()>, down: &mut Link<()>, now: Time, bytes: u32) -> Option<Time> {
     let Transit::Delivered(there) = up.transit(now, bytes, 0, &mut Ecn::NotCapable) else { return None };
     let Transit::Delivered(back) = down.transit(there, bytes, 0, &mut Ecn::NotCapable) else { return None };
@@ -135,14 +135,14 @@ fn the_round_trip_of_meo_o3b_is_between_those_straight_below_and_at_the_horizon(
     assert_eq!([&profile.down, &profile.up].map(|link| link.queue.bytes), [Some(Bytes::new(14_000_000)); 2]);
 }
 
-/// A packet into a link that keeps it.
+/// Offers a packet to a link that keeps it.
 fn offer(link: &mut Link<Time>, now: Time, bytes: u32) {
     let packet = Packet { bytes, flow: 0, ecn: Ecn::NotCapable, token: now };
-    // Whether it is refused is in the counters.
+    // The counters show whether it is refused.
     let _ = link.offer(now, packet);
 }
 
-/// How long each packet took that the link has delivered by `now`.
+/// The delay of each packet delivered by `now`.
 fn taken(link: &mut Link<Time>, now: Time) -> Vec<Time> {
     let exits = std::iter::from_fn(|| link.poll(now));
     let delivered = exits.filter_map(|exit| match exit {

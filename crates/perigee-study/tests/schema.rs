@@ -1,4 +1,4 @@
-//! What is generated is what is there, and the studies and pages of the repository read.
+//! The generated files are up to date, and the studies and pages of the repository are read without error.
 
 #![allow(clippy::disallowed_methods, reason = "the generated files are compared")]
 
@@ -27,7 +27,7 @@ const STALE: &str = "run `cargo run -p perigee-study --bin schema -- schema docs
 
 #[test]
 fn the_schemas_on_file_are_those_of_the_code() {
-    // Not `assert_eq`, which would print both of them.
+    // Not `assert_eq`, which would print both files.
     assert!(read("schema/study.json") == schema::study_json(), "study.json is stale; {STALE}");
     assert!(read("schema/profile.json") == schema::profile_json(), "profile.json is stale; {STALE}");
     assert!(read("schema/results.json") == schema::results_json(), "results.json is stale; {STALE}");

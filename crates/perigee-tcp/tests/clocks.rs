@@ -1,4 +1,4 @@
-//! A transfer is the same whenever it begins and wherever its sequence numbers wrap, with every algorithm.
+//! Every algorithm gives the same transfer at any start of the clock and with any wrap of sequence numbers.
 
 #[allow(dead_code, reason = "used by other tests that include this file")]
 mod common;

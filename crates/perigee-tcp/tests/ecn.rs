@@ -8,7 +8,7 @@ use perigee_units::Time;
 
 const BYTES: u64 = 600_000;
 
-/// A transfer by two ends that know marks, `prepared` before it begins.
+/// A transfer between two ends with ECN, after `prepared` has changed it.
 fn transfer(prepared: impl FnOnce(&mut Transfer)) -> Transfer {
     let config = Config { ecn: true, ..Config::default() };
     let mut transfer = Transfer::new(&Path { queue_bytes: 10_000_000, ..Path::default() }, &config, "reno");
@@ -22,7 +22,7 @@ fn transfer(prepared: impl FnOnce(&mut Transfer)) -> Transfer {
     transfer
 }
 
-/// Segments with data: of each, whether it had been sent before.
+/// Segments with data, each with whether it is a retransmission.
 fn data(transfer: &Transfer) -> Vec<(Segment, bool)> {
     let mut highest: Option<u32> = None;
     let with_data = transfer.data.iter().filter(|segment| segment.len > 0);

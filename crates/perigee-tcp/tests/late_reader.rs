@@ -1,4 +1,4 @@
-//! An application that reads when it wants to: the window closes, the sender probes, reading opens it again.
+//! An application that reads late: the window closes, the sender probes, and reading opens it again.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn what_is_not_read_closes_the_window_and_the_sender_probes_until_it_is() {
     let stuck = transfer.receiver.unread();
     assert!((1..=BUFFER).contains(&stuck), "{stuck} B in a buffer of {BUFFER} B");
     assert_eq!(transfer.receiver.received(), stuck);
-    // The first probe has carried what was left of the window, less than a segment.
+    // The first probe carried the rest of the window, less than a segment.
     assert_eq!(transfer.answers.last().map(|answer| answer.window), Some(0));
     let last = transfer.data.iter().rev().find(|segment| segment.len > 0).expect("data were sent");
     assert!(last.len < 1448, "{} B", last.len);
@@ -47,7 +47,7 @@ fn what_is_not_read_closes_the_window_and_the_sender_probes_until_it_is() {
 
 #[test]
 fn a_probe_with_data_is_measured_as_the_segment_it_is() {
-    // Paced, so that its departure is the pacing's.
+    // Paced, so that pacing sets its departure.
     let paced = Config { pacing: true, ..config() };
     let mut transfer = Transfer::new(&Path::default(), &paced, "reno");
     transfer.receiver.read_on_demand();

@@ -1,4 +1,4 @@
-//! How long a connection goes on without an answer, and how it ends then; against what Linux does.
+//! How long a connection retransmits without an answer, and how it ends, compared with Linux.
 
 use perigee_cc::Selected;
 use perigee_tcp::{Config, Endpoint, Failure, Flags, Segment};
@@ -16,7 +16,7 @@ fn sent(end: &mut Endpoint, now: Time) -> Vec<Segment> {
     std::iter::from_fn(|| end.poll_transmit(now)).collect()
 }
 
-/// Hands over everything that is to be sent, both ways, until neither end has anything.
+/// Exchanges segments in both directions until neither end has any to send.
 fn exchange(a: &mut Endpoint, b: &mut Endpoint, now: Time) {
     loop {
         let (from_a, from_b) = (sent(a, now), sent(b, now));
@@ -32,7 +32,7 @@ fn exchange(a: &mut Endpoint, b: &mut Endpoint, now: Time) {
     }
 }
 
-/// The instants at which an end sends into the void, and the one at which its timers are done.
+/// The instants of transmissions without an answer, and the instant at which no timer is left.
 fn alone(end: &mut Endpoint) -> (Vec<f64>, f64) {
     let (mut instants, mut last) = (Vec::new(), 0.0);
     while let Some(now) = end.next_timer() {

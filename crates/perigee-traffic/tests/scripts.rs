@@ -1,4 +1,4 @@
-//! Scripts alone, played over a connection that is nothing but a delay.
+//! Scripts played over a connection that only delays.
 
 use perigee_results::{Amount, FlowId, Frames, Measured, Tables, Talk};
 use perigee_traffic::{
@@ -16,14 +16,14 @@ type Step = (u64, End, Action);
 struct Host {
     facts: Facts,
     written: u64,
-    /// What was written at the other end and when it arrives: bytes so far, and whether that is all.
+    /// Data written at the other end: arrival, bytes so far, and whether the stream ends there.
     arriving: Vec<(Time, u64, bool)>,
     waits_until: Option<Time>,
     is_done: bool,
 }
 
-/// Plays a script from `start` on, each byte a delay after it was written, and asks `questions` times where once would do.
-/// Answers with the steps and, where the flow completes, when.
+/// Plays a script from `start` on; each byte arrives `delay` after it was written; each question is asked `questions` times.
+/// Returns the steps, and the completion of the flow if there is one.
 fn play(script: &mut Script, start: Time, delay: Time, questions: u32) -> (Vec<Step>, Option<Time>) {
     let mut hosts = [Host::default(), Host::default()];
     let (mut steps, mut completed, mut now) = (Vec::new(), None, start);
@@ -52,7 +52,7 @@ fn play(script: &mut Script, start: Time, delay: Time, questions: u32) -> (Vec<S
     }
 }
 
-/// One end does all that it can do now.
+/// Carries out all actions that are possible at one end now.
 fn act(
     script: &mut Script,
     end: End,
@@ -88,7 +88,7 @@ fn act(
                 for _ in 1..questions {
                     assert_eq!(script.next(end, host.facts), action, "asked too early, the answer is the same");
                 }
-                // What an end waits for is noted once.
+                // Each wait of an end is recorded once.
                 if steps.iter().rev().find(|(_, at, _)| *at == end).is_none_or(|(_, _, last)| *last != action) {
                     steps.push((now.as_millis(), end, action));
                 }
@@ -120,7 +120,7 @@ fn script(app: &App, start: Time) -> Script {
     Script::new(app, start, random())
 }
 
-/// No kind here draws from it.
+/// Unused by the kinds of these tests.
 fn random() -> Stream {
     Stream::new(1, "flow/f/traffic")
 }
@@ -261,7 +261,7 @@ fn an_exchange_begins_with_the_first_byte_that_is_seen_of_its_request_and_not_be
     assert!(!script.delivered(MS(7), 999));
     assert!(!script.delivered(MS(8), 1_000));
     assert_eq!(exchanges(&script), [(3.0, 400, 1_000, Some(5.0))]);
-    // A response that is delivered twice over ends nothing else.
+    // A response delivered twice completes nothing else.
     assert!(!script.delivered(MS(9), 5_000));
     assert_eq!(exchanges(&script).len(), 1);
 }

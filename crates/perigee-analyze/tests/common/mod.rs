@@ -1,4 +1,4 @@
-//! Captures that the simulator writes, and files that are gone when a test is.
+//! Captures written by the simulator, and files removed at the end of a test.
 
 #![allow(dead_code, reason = "each test program uses some of these")]
 
@@ -11,7 +11,7 @@ use perigee_analyze::{analyze, Analysis, AnalyzeError, Options, Part, Source};
 use perigee_sim::RunResult;
 use perigee_study::{Overrides, Study};
 
-/// A folder of a test's own.
+/// A private folder of a test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -37,12 +37,12 @@ impl Drop for Folder {
     }
 }
 
-/// Carries out a study: sender `a`, router `r`, receiver `b`, all of which capture; the bottleneck is from `r` to `b`.
+/// Runs a study with sender `a`, router `r` and receiver `b`, each with a capture; the bottleneck is from `r` to `b`.
 pub(crate) fn simulated(bottleneck: &str, rest: &str) -> RunResult {
     simulated_behind("1 ms", bottleneck, rest)
 }
 
-/// The same with that delay between `a` and `r`.
+/// The same with this delay between `a` and `r`.
 pub(crate) fn simulated_behind(access: &str, bottleneck: &str, rest: &str) -> RunResult {
     let text = format!(
         r#"
@@ -73,7 +73,7 @@ pub(crate) fn capture<'a>(result: &'a RunResult, node: &str) -> &'a [u8] {
     &result.captures.iter().find(|capture| &*capture.node == node).expect("every node captures").pcapng
 }
 
-/// Analyses files, each a capture.
+/// Analyses captures in files.
 pub(crate) fn of_files(files: &[&Path]) -> Result<Vec<Analysis>, AnalyzeError> {
     let source = |path: &&Path| Source {
         name: path.file_name().expect("a file").to_string_lossy().into(),
@@ -83,14 +83,14 @@ pub(crate) fn of_files(files: &[&Path]) -> Result<Vec<Analysis>, AnalyzeError> {
     analyze(&sources, "test", &Options::default(), &mut |_| ControlFlow::Continue(()))
 }
 
-/// Analyses a capture that is in memory.
+/// Analyses a capture in memory.
 pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Analysis, AnalyzeError> {
     let source = Source { name: "capture".into(), parts: vec![Part::Bytes(bytes.into())] };
     let found = analyze(&[source], "test", &Options::default(), &mut |_| ControlFlow::Continue(()));
     found.map(|mut all| all.remove(0))
 }
 
-/// The packets of a capture by the simulator: nanoseconds, kept bytes, length on the wire.
+/// The packets of a capture by the simulator: time in ns, captured bytes, length on the wire.
 pub(crate) fn packets(pcapng: &[u8]) -> Vec<(u64, Vec<u8>, u32)> {
     let mut reader = PcapNgReader::new(pcapng).expect("a pcapng file");
     let mut packets = Vec::new();
@@ -128,7 +128,7 @@ pub(crate) fn classic(pcapng: &[u8], link: u32, is_big: bool, unit_ns: u64) -> V
     file
 }
 
-/// Where the records of a classic file in little-endian begin.
+/// The offsets of the records of a classic file in little-endian.
 pub(crate) fn records(classic: &[u8]) -> Vec<usize> {
     let (mut at, mut starts) = (24, Vec::new());
     while let Some(kept) = classic.get(at + 8..at + 12) {

@@ -1,4 +1,4 @@
-//! The machine that tests share, one at a time, and connections over its loopback.
+//! Exclusive access to the kernel for one test at a time, and connections over loopback.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -12,7 +12,7 @@ use rustix::fs::{flock, FlockOperation};
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 
-/// The right to change the machine, and the duty to leave it as it was.
+/// A lock on the state of the kernel; the state is restored when it is dropped.
 pub(crate) struct Machine {
     _alone: MutexGuard<'static, ()>,
     _alone_among_processes: File,
@@ -21,7 +21,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// `None`, with a line that says why, where nothing can be loaded.
+    /// `None`, after a line with the reason, where nothing can be loaded.
     pub(crate) fn take() -> Option<Self> {
         static ALONE: Mutex<()> = Mutex::new(());
         if let Err(missing) = perigee_bpf::requirements::check() {
@@ -33,13 +33,13 @@ impl Machine {
             return None;
         }
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        // The Python tests take it too: it is there, and nobody has to make it.
+        // The Python tests lock this file too: it always exists.
         let file = File::open("/sys/kernel/btf").expect("it is there where algorithms can be loaded");
         flock(&file, FlockOperation::LockExclusive).expect("it can be locked");
         Some(Self { _alone: alone, _alone_among_processes: file, had_bpf_fs: has_bpf_fs(), loaded: Vec::new() })
     }
 
-    /// Loads under a name that nobody else has.
+    /// Loads under a unique name.
     pub(crate) fn load(&mut self, algorithm: &str, settings: &[(&str, &str)], suffix: &str) -> Loaded {
         self.load_as(algorithm, settings, suffix, false)
     }
@@ -54,7 +54,7 @@ impl Machine {
         self.load_program(&program, &own_name(suffix), make_default)
     }
 
-    /// Loads under this name, which ends with the test.
+    /// Loads under this name, until the end of the test.
     pub(crate) fn load_program(&mut self, program: &Program, name: &str, make_default: bool) -> Loaded {
         self.loaded.push(name.to_owned());
         load(program, Options { name: Some(name), make_default }).unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -72,7 +72,7 @@ impl Drop for Machine {
     }
 }
 
-/// At most fifteen characters, and of this process.
+/// A name of this process, of at most fifteen characters.
 pub(crate) fn own_name(suffix: &str) -> String {
     format!("t{}{suffix}", std::process::id())
 }
@@ -90,7 +90,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// One that has the default.
+    /// A connection with the default congestion control.
     pub(crate) fn plain() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has ports");
         let sender = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
@@ -98,21 +98,21 @@ impl Connection {
         Self { sender, receiver, bytes: 0 }
     }
 
-    /// One that asks for a congestion control of this name.
+    /// A connection with the congestion control of this name.
     pub(crate) fn new(cc: &str) -> Self {
         let connection = Self::plain();
         set_tcp_congestion(&connection.sender, cc).unwrap_or_else(|error| panic!("{cc}: {error}"));
         connection
     }
 
-    /// The congestion control that the kernel says it has.
+    /// The congestion control as the kernel reports it.
     pub(crate) fn cc(&self) -> String {
         tcp_congestion(&self.sender).expect("it is a TCP socket")
     }
 
-    /// Sends so many bytes and compares each that arrives with what was sent.
+    /// Sends so many bytes, and compares the received with the sent ones.
     pub(crate) fn transfer(&mut self, mut bytes: usize) {
-        // Less than any buffer holds, so that one thread can do both.
+        // Less than the smallest buffer, so that one thread can send and receive.
         let mut arrived = [0; 16 << 10];
         while bytes > 0 {
             let part = bytes.min(arrived.len());
@@ -125,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// Sends as fast as it goes until told to stop.
+    /// Sends as fast as possible until it is stopped.
     pub(crate) fn flood(mut self, stop: &AtomicBool) {
         let mut receiver = self.receiver;
         let drain = std::thread::spawn(move || {
@@ -141,7 +141,7 @@ impl Connection {
     }
 }
 
-/// A named network namespace with its loopback up; removed in the end.
+/// A named network namespace with loopback up; removed when it is dropped.
 pub(crate) struct Namespace(pub(crate) String);
 
 impl Namespace {
@@ -153,7 +153,7 @@ impl Namespace {
         namespace
     }
 
-    /// Does something inside.
+    /// Runs a function in the namespace.
     pub(crate) fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let file = File::open(format!("/run/netns/{}", self.0)).expect("it was made");
         std::thread::scope(|scope| {

@@ -1,13 +1,13 @@
-//! What the kernel gives to a BPF congestion control: its helpers and functions, on a socket in the object's layout.
+//! The kernel's side of a BPF congestion control: helpers and functions, on a socket in the object's layout.
 
 use std::cell::Cell;
 
 use crate::layout::Layout;
 use crate::machine::Helper;
 
-/// Jiffies per second, as natively.
+/// Jiffies per second, as in the native build.
 pub(crate) const HZ: u32 = 1000;
-/// The only map there is. Its address means nothing.
+/// The only map. Its address is arbitrary.
 pub(crate) const STORAGE_MAP: u64 = 0x5700_0000;
 
 const GET_RANDOM: u32 = 7;
@@ -15,7 +15,7 @@ const STORAGE_GET: u32 = 107;
 const JIFFIES: u32 = 118;
 const FIRST_FUNCTION: u32 = 1000;
 
-/// Helpers by the kernel's number; functions behind them.
+/// Helpers by the kernel's number, then functions.
 pub(crate) const HELPERS: [(u32, Helper); 8] = [
     (GET_RANDOM, |_, _, _, _, _| u64::from(random())),
     (STORAGE_GET, |map, _, _, _, _| if map == STORAGE_MAP { STORAGE.get() } else { 0 }),
@@ -27,7 +27,7 @@ pub(crate) const HELPERS: [(u32, Helper); 8] = [
     (FIRST_FUNCTION + 4, |tp, _, _, _, _| u64::from(View(tp).get("snd_cwnd").max(View(tp).get("prior_cwnd")))),
 ];
 
-/// The number of a function of the kernel's.
+/// The number of a kernel function.
 pub(crate) fn kernel_function(name: &str) -> Option<u32> {
     let names =
         ["tcp_slow_start", "tcp_cong_avoid_ai", "tcp_reno_cong_avoid", "tcp_reno_ssthresh", "tcp_reno_undo_cwnd"];
@@ -37,7 +37,7 @@ pub(crate) fn kernel_function(name: &str) -> Option<u32> {
 thread_local! {
     /// Address of the socket's storage.
     pub(crate) static STORAGE: Cell<u64> = const { Cell::new(0) };
-    /// State of the random numbers: those of the native host, so that both builds draw the same.
+    /// State of the random numbers, as in the native host, so that both builds draw the same.
     pub(crate) static RANDOM: Cell<u64> = const { Cell::new(1) };
     /// The clock.
     pub(crate) static NOW_US: Cell<u64> = const { Cell::new(0) };

@@ -31,7 +31,7 @@ macro_rules! fields {
     };
 }
 
-/// Name, native offset, size, and where the BPF side has it. A bit-field has no address: it lies before its neighbour.
+/// Name, native offset, size, and offset on the BPF side. A bit-field has no address: it precedes its neighbour.
 fn table() -> Vec<(&'static str, usize, usize, String)> {
     macro_rules! plain {
         ($($field:ident: $kind:ty),* $(,)?) => {
@@ -98,7 +98,7 @@ impl Layout {
         }
     }
 
-    /// The fields that differ, as text; empty where none does.
+    /// The fields that differ, as text; empty if none does.
     pub(crate) fn differences(&self, native: &TcpSock, bpf: &[u8]) -> String {
         let native = bytes_of(native);
         let mut text = String::new();
@@ -111,7 +111,7 @@ impl Layout {
         text
     }
 
-    /// Where the BPF side has a field.
+    /// The offset of a field on the BPF side.
     pub(crate) fn offset(&self, name: &str) -> usize {
         self.fields.iter().find(|field| field.name == name).expect("a field").bpf
     }

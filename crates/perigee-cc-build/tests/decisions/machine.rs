@@ -9,15 +9,15 @@ use std::ops::Range;
 pub(crate) const INSN: usize = 8;
 /// Stack of one function.
 const FRAME: usize = 512;
-/// Calls on top of each other, as in the kernel.
+/// Nested calls, as in the kernel.
 const DEPTH: usize = 8;
-/// No callback is near as long: an endless loop ends here.
+/// Instructions after which a loop counts as endless; callbacks take far fewer.
 const MOST_STEPS: u64 = 10_000_000;
 
-/// What a program calls by number, with five arguments.
+/// A function that programs call by number, with five arguments.
 pub(crate) type Helper = fn(u64, u64, u64, u64, u64) -> u64;
 
-/// Code with the memory it may touch.
+/// Code and the memory that it may access.
 pub(crate) struct Machine {
     code: Vec<Insn>,
     helpers: Vec<(u32, Helper)>,
@@ -33,7 +33,7 @@ struct Insn {
     imm: i32,
 }
 
-/// Where a call returns to: the instruction, and registers 6 to 9.
+/// The state that a call restores on return: the instruction, and registers 6 to 9.
 type Return = (usize, [u64; 4]);
 
 impl Machine {
@@ -116,7 +116,7 @@ impl Machine {
                     let (a, b) = if class == 5 {
                         (r[insn.dst], operand)
                     } else {
-                        // Sign-extended, so that both orders of 32-bit numbers are those of 64-bit ones.
+                        // Sign-extended, so that signed and unsigned 32-bit comparisons equal those of 64 bits.
                         (i64::from(r[insn.dst] as i32) as u64, i64::from(operand as i32) as u64)
                     };
                     if compare(insn.opcode >> 4, a, b).ok_or_else(|| wrong("no such jump"))? {

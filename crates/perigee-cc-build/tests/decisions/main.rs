@@ -1,4 +1,4 @@
-//! Every algorithm decides alike natively and as BPF.
+//! Every algorithm makes the same decisions natively and as BPF.
 //!
 //! Flows run in the simulator over paths that bring out what algorithms do: slow start, overflow, random loss, outages
 //! with timeouts and undo, idle times. At each call of a callback the very object that a kernel would load is executed
@@ -24,7 +24,7 @@ use perigee_cc::{algorithms, find, Algorithm, Selected};
 use perigee_cc_build::{kernel_object, BuildError};
 use perigee_study::{Overrides, Study, Traffic};
 
-/// A name, the way of the data, and the flow.
+/// A name, the links in the direction of the data, and the flow.
 const PATHS: [(&str, &str, &str); 4] = [
     ("geo", r#"rate = "20 Mbit/s", delay = "300 ms", queue = "800 kB""#, r#"size = "40 MB""#),
     ("lossy", r#"rate = "20 Mbit/s", delay = "20 ms", queue = "150 kB", loss = "1 %""#, r#"size = "10 MB""#),
@@ -39,7 +39,7 @@ const PATHS: [(&str, &str, &str); 4] = [
         "kind = \"request\"\nrequest = \"200 B\"\nresponse = \"500 kB\"\nthink = \"3 s\"\nrepeat = 8",
     ),
 ];
-/// Fewer than any algorithm is called on any path: fewer would be no comparison.
+/// The least number of calls on any path, below which the comparison says nothing.
 const FEWEST_CALLS: u64 = 500;
 
 #[test]

@@ -1,4 +1,4 @@
-//! An algorithm whose every callback runs twice, natively and as BPF, on the same socket.
+//! Runs each callback of an algorithm twice, natively and as BPF, on the same socket.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,16 +26,16 @@ struct Twin {
     seen: Seen,
 }
 
-/// What the two builds did.
+/// The result of the comparison of both builds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// Calls made of both.
+    /// The number of calls of both builds.
     pub(crate) calls: u64,
-    /// The first call after which they differed.
+    /// The first call with different results.
     pub(crate) difference: Option<String>,
 }
 
-/// Gives the algorithm whose calls this thread compares from now on.
+/// Returns an algorithm; this thread compares its calls from now on.
 pub(crate) fn pair(
     algorithm: &'static Algorithm,
     values: &[u64],
@@ -56,7 +56,7 @@ pub(crate) fn pair(
     unsafe { algorithm.with_ops(watched(&native)) }
 }
 
-/// What this thread's pair did.
+/// The result of this thread's comparison.
 pub(crate) fn seen() -> Seen {
     TWIN.with_borrow(|twin| twin.as_ref().map(|twin| twin.seen.clone()).unwrap_or_default())
 }
@@ -66,7 +66,7 @@ fn range(words: &[u64]) -> std::ops::Range<u64> {
     range.start as u64..range.end as u64
 }
 
-/// The same slots as the algorithm's own.
+/// The same callbacks as the algorithm's.
 fn watched(own: &Ops) -> Ops {
     Ops {
         init: own.init.map(|_| init as _),

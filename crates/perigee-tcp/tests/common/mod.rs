@@ -37,9 +37,9 @@ pub(crate) struct Transfer {
     pub(crate) receiver: Endpoint,
     pub(crate) now: Time,
     pub(crate) dropped: u64,
-    /// Full segments of the stream to drop, counted from 1; one that stands here twice is dropped twice.
+    /// Full segments of the stream to drop, counted from 1; a segment listed twice is dropped twice.
     pub(crate) drop_data: Vec<u64>,
-    /// Full segments of the stream to mark, if they may be.
+    /// Full segments of the stream to mark, if they are ECN-capable.
     pub(crate) mark_data: Vec<u64>,
     /// All that the sender sent, dropped or not.
     pub(crate) data: Vec<Segment>,
@@ -56,7 +56,7 @@ pub(crate) struct Transfer {
     remainder: u64,
     events: BinaryHeap<Reverse<(Time, u64, usize, usize)>>,
     packets: Vec<Segment>,
-    /// Places of those that were marked.
+    /// Indices of the marked segments.
     marked: BTreeSet<usize>,
     sequence: u64,
     losses: Stream,
@@ -110,7 +110,7 @@ impl Transfer {
         self.flush();
     }
 
-    /// Runs until `until`, or until `done` says so.
+    /// Runs until `until`, or until `done` returns true.
     pub(crate) fn run(&mut self, until: Time, mut done: impl FnMut(&Self) -> bool) {
         while !done(self) {
             let timer = self.sender.next_timer().into_iter().chain(self.receiver.next_timer()).min();
