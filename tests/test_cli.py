@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from conftest import SMALL_STUDY, Perigee
+from conftest import SMALL_STUDY, Perigee, environment
+from perigee.store.results import Results
 
 
 def said(done: subprocess.CompletedProcess[str], code: int) -> str:
@@ -58,6 +60,18 @@ def test_help_shows_defaults_in_words(perigee: Perigee) -> None:
 
 def test_the_version_is_printed(perigee: Perigee) -> None:
     assert perigee("--version").stdout.startswith("perigee ")
+
+
+def test_commands_work_where_their_streams_are_closed(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SMALL_STUDY)
+
+    def closed(*words: str) -> int:
+        command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-m", "perigee", *words]
+        return subprocess.run(command, cwd=tmp_path, env=environment(), check=False, timeout=100).returncode
+
+    assert closed("run", "s.toml", "--out", "out") == 0
+    assert Results(tmp_path / "out").table("flows").height > 0
+    assert closed("run", "no-such-study") == 2
 
 
 def test_a_study_that_is_not_there_is_bad_input(perigee: Perigee) -> None:

@@ -7,6 +7,7 @@ at whatever instant they come.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import NoReturn
@@ -17,6 +18,7 @@ from perigee.interrupts import SIGNALS, handle
 
 def main() -> NoReturn:
     """Run the command line and end the process with its exit code."""
+    open_standard_streams()
     try:
         for number in SIGNALS:
             # What is started in the background of a script ignores SIGINT.
@@ -28,6 +30,15 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         print("error: stopped", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
+
+
+def open_standard_streams() -> None:
+    """Open the null device in the place of standard streams that are closed: the next file would take their numbers."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")
 
 
 if __name__ == "__main__":
