@@ -371,3 +371,14 @@ def test_combinations_that_a_study_leaves_out_have_no_figure(tmp_path: Path) -> 
         made = assemble(Results(out))
     # A flow has no level of its own algorithm as the other's, and the study has no pair of every two.
     assert "sweep" not in [section.name for section in made.sections]
+
+
+def test_of_flows_shorter_than_an_interval_of_a_link_nothing_is_said_about_the_link(tmp_path: Path) -> None:
+    path = tmp_path / "short.toml"
+    short = STUDY.replace('duration = "1500 ms"', 'size = "20 kB"')
+    path.write_text(short + '"links.l.rate" = ["1 Mbit/s", "2 Mbit/s"]\n')
+    carry_out(Job(find_study(str(path)), Simulator(), out=tmp_path / "results"))
+    with styled():
+        names = [one.name for one in assemble(Results(tmp_path / "results")).plots()]
+    assert [name for name in names if "link_utilisation" in name] == []
+    assert "lines" in names

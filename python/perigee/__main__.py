@@ -7,6 +7,7 @@ at whatever instant they come.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -37,8 +38,8 @@ def open_standard_streams() -> None:
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)
     os.close(number)
-    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")
-    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")
+    sys.stdout = sys.stdout or io.TextIOWrapper(io.FileIO(1, "w"), encoding="utf-8")
+    sys.stderr = sys.stderr or io.TextIOWrapper(io.FileIO(2, "w"), encoding="utf-8")
 
 
 if __name__ == "__main__":

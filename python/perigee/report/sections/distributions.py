@@ -136,8 +136,8 @@ def _rtt_samples(context: Context) -> Plot:
             name="rtt-distribution",
             label="Round-trip time (ms)",
             quantity="rtt_ms",
-            caption=f"Cumulative distribution of the round-trip time of {measured.of}, of all flows; the highest 0.1\u00a0% "
-            "lie beyond the right edge.",
+            caption=f"Cumulative distribution of the round-trip time of {measured.of}, of all flows; the highest "
+            "0.1\u00a0% lie beyond the right edge.",
             digits=0,
             unit="ms",
             of=measured.each,
