@@ -6,7 +6,8 @@
 //! with k p', or with a ramp over their own wait where that is more.
 //!
 //! Differences from the appendix
-//! - The scheduler is a weighted round robin by bytes while both queues are busy (section 2.5.1.1 leaves the choice).
+//! - The scheduler, which the appendix leaves open, is the weighted round robin that A.2 recommends, by bytes and while both queues
+//!   are busy. The classic queue's share of 1/16 is the example of A.2 and of section 4.2.2.
 //! - The link's limit refuses arrivals, without an MTU of reserve.
 //!
 //! Units: seconds within the controller; bytes with the link's overhead.
@@ -114,7 +115,8 @@ impl<T> DualPi2<T> {
         if !self.classic.recurs(squared(self.base.probability)) {
             return false;
         }
-        let is_overloaded = coupled(self.spec.coupling, self.base.probability) >= 1.0;
+        // From min(1 / k^2, 1) on, `p_Cmax` of the appendix, marks are no longer enough.
+        let is_overloaded = self.base.probability >= 1.0 || coupled(self.spec.coupling, self.base.probability) >= 1.0;
         if packet.packet.ecn == Ecn::NotCapable || is_overloaded {
             return true;
         }

@@ -85,6 +85,21 @@ fn classic_packets_are_hit_with_the_square_and_others_with_twice_the_base_probab
 }
 
 #[test]
+fn a_coupling_below_one_drops_classic_packets_that_could_be_marked_from_probability_one_on() {
+    // p_Cmax = min(1 / k^2, 1): one for k = 1/2, though the coupled probability is then one half.
+    let fate = |base: f64| {
+        let mut queue = at_probability(base);
+        queue.spec.coupling = 0.5;
+        (0..3).for_each(|i| queue.enqueue(waiting(Time::ZERO, 1000, Ecn::Capable, i)));
+        let (served, dropped) = take(&mut queue, us(100), 3);
+        (served.iter().filter(|(_, marked)| *marked).count(), dropped.len())
+    };
+    // The sum of probabilities has to exceed one: the first of three is not hit.
+    assert_eq!(fate(1.0), (0, 2));
+    assert_eq!(fate(0.999), (2, 0));
+}
+
+#[test]
 fn the_ramp_marks_by_the_wait_of_the_packet_and_a_step_has_no_width() {
     let percent = |wait, spec: &DualPi2Spec| (ramp(us(wait), spec) * 100.0).round() as u32;
     let ramped = |wait| percent(wait, &spec());

@@ -7,6 +7,8 @@
 //! Differences from the RFC
 //! - Flows are hashed by their number with the link's random salt, in place of addresses and ports: two flows share a queue as
 //!   often as there.
+//! - The longest queue drops up to half of its bytes, as in Linux; section 4.1 has half of its packets. At most 64 packets in both.
+//! - A queue without credits gives way, as in Linux; section 4.2 has one with less than none.
 //! - Room is made before the packet that needs it is added, so that it does not count in the choice of the longest queue.
 //! - The largest packet seen stands for the MTU in CoDel.
 //!

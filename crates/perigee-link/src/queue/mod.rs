@@ -112,6 +112,9 @@ impl Admission {
         ecn: &mut Ecn,
     ) -> Option<DropReason> {
         if self.is_full(now, size, backlog, server) {
+            if let ArrivalAqm::Pie(pie) = &mut self.aqm {
+                pie.on_full();
+            }
             return Some(DropReason::QueueFull);
         }
         let drops = match &mut self.aqm {

@@ -8,6 +8,8 @@
 //! Differences from the RFC
 //! - The wait is exact in place of an estimate (section 5.2).
 //! - The controller is always active; it is not switched off while the queue is short (section 5.3, optional).
+//! - The probability decays while no packet waits, as in section 4.2 and appendix A; in appendix B it decays already while
+//!   waits are below half of the target.
 //! - The probability does not depend on the size of the packet (section 4.1, optional). The mean packet has 1500 bytes.
 //!
 //! Units: seconds within the controller; bytes with the link's overhead.
@@ -65,6 +67,12 @@ impl Pie {
             *ecn = Ecn::Marked;
         }
         !marks
+    }
+
+    /// An arrival was refused because the queue is full: the sum of the probabilities begins anew, as after any drop
+    /// (section 5.4, appendix B).
+    pub(super) fn on_full(&mut self) {
+        self.accumulated = 0.0;
     }
 
     /// Makes the updates that are due by `now`, of a server that is busy until `busy`.

@@ -3,7 +3,9 @@
 use perigee_units::{Bytes, Rate, Ratio};
 use proptest::prelude::*;
 
+use super::super::{Admission, AqmSpec, ArrivalAqm, QueueSpec};
 use super::*;
+use crate::packet::DropReason;
 use crate::RateSpec;
 
 fn ms(t: u64) -> Time {
@@ -117,6 +119,29 @@ fn hits_are_spread_by_the_sum_of_the_probabilities() {
     assert!(gaps.iter().all(|gap| *gap <= 171), "{:?}", gaps.iter().max());
     let mean = gaps.iter().map(|gap| f64::from(*gap)).sum::<f64>() / gaps.len() as f64;
     assert!((mean - 36.0).abs() < 0.8, "{mean}");
+}
+
+#[test]
+fn a_drop_of_the_full_queue_begins_the_sum_anew() {
+    let queue = |bytes| {
+        let aqm = AqmSpec::Pie(spec(false));
+        let mut admission =
+            Admission::new(&QueueSpec { bytes: Some(Bytes::new(bytes)), aqm, ..QueueSpec::default() }, false, 5, "pie");
+        let ArrivalAqm::Pie(pie) = &mut admission.aqm else { unreachable!("the queue is PIE's") };
+        (pie.probability, pie.previous, pie.burst_left, pie.accumulated) = (0.01, ms(40), Time::ZERO, 8.495);
+        admission
+    };
+    let server = Server::new(&RateSpec::Constant(Rate::from_mbps(1.0)), Bytes::ZERO, 1, "pie");
+    let mut backlog = Backlog::default();
+    backlog.push(Time::ZERO, ms(100), 9_000);
+    let arrival =
+        |admission: &mut Admission| admission.refuses(Time::ZERO, 1_500, &backlog, &server, &mut Ecn::NotCapable);
+    // With room the sum passes 8.5 and the arrival is dropped. Where the one before was refused for want of room it is 0.01.
+    assert_eq!(arrival(&mut queue(100_000)), Some(DropReason::Aqm));
+    let mut full = queue(10_000);
+    assert_eq!(arrival(&mut full), Some(DropReason::QueueFull));
+    full.bytes = 100_000;
+    assert_eq!(arrival(&mut full), None);
 }
 
 #[test]

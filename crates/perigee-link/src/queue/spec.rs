@@ -164,7 +164,7 @@ pub struct DualPi2Spec {
     pub ramp_from: Time,
     /// From there to the wait at which every one is marked (400 us); zero: a step.
     pub ramp_width: Time,
-    /// Share of the bytes that the classic queue has while both are busy (1/16).
+    /// Share of the bytes that the classic queue has while both are busy (1/16, the example of section 4.2.2 and appendix A.2).
     pub classic_share: Ratio,
 }
 
