@@ -66,6 +66,27 @@ fn with_four_linear_timeouts_it_fails_after_131_s_as_in_linux_since_6_5() {
 }
 
 #[test]
+fn without_timestamps_a_syn_sent_twice_leaves_data_a_timeout_of_3_s() {
+    // RFC 6298, section 5.7: the round trip of the handshake is not known. With timestamps it is: 300 ms.
+    for (timestamps, expected) in [(false, 3.0), (true, 0.9)] {
+        let config = Config { timestamps, tlp: false, ..Config::default() };
+        let (mut client, mut server) = endpoints(&config, &config);
+        sent(&mut client, Time::ZERO);
+        client.on_timer(Time::from_secs(1));
+        let syn = sent(&mut client, Time::from_secs(1));
+        let (there, back) = (Time::from_millis(1_150), Time::from_millis(1_300));
+        server.on_segment(there, &syn[0], false);
+        for answer in sent(&mut server, there) {
+            client.on_segment(back, &answer, false);
+        }
+        client.write(1_000);
+        assert!(!sent(&mut client, back).is_empty());
+        let timeout = client.next_timer().expect("data are out").as_secs_f64() - back.as_secs_f64();
+        assert!((timeout - expected).abs() < 0.002, "{timeout} s, timestamps {timestamps}");
+    }
+}
+
+#[test]
 fn with_an_initial_timeout_of_3_s_a_syn_is_repeated_after_3_s_and_twice_as_long_then() {
     let config = Config { initial_rto: Time::from_secs(3), syn_retries: 2, ..Config::default() };
     let (mut client, mut server) = endpoints(&config, &config);

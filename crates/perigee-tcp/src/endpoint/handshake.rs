@@ -46,6 +46,10 @@ impl Endpoint {
         self.sender.peer_window.end = 1 + u64::from(segment.window);
         let opened = self.state == State::SynSent;
         self.sender.on_ack(segment, true);
+        if self.sender.sk.srtt_us == 0 {
+            self.sender.rtt.on_handshake_without_sample();
+            self.sender.timer.backoff = 0;
+        }
         self.state = State::Established;
         self.sender.established = true;
         self.receiver.on_established(self.sender.now, u64::from(self.sender.settings.option_bytes()), opened);
@@ -53,7 +57,7 @@ impl Endpoint {
         self.sender.counters.begin_data();
         self.sender.pacing.segments = 0;
         self.sender.set_state(CaState::Open);
-        // RFC 6298, section 5.7: a lost SYN costs the initial window.
+        // RFC 5681, section 3.1: a lost SYN costs the initial window.
         self.sender.sk.snd_cwnd = if retransmitted { 1 } else { self.config.initial_window };
         self.sender.sk.snd_cwnd_stamp = self.sender.jiffies();
         self.sender.sk.init();

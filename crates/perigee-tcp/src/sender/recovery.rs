@@ -198,7 +198,7 @@ impl Sender {
         }
     }
 
-    /// An ACK in Loss: F-RTO (RFC 5682, section 3.1, with SACK: section 3) tells a spurious timeout from a real one.
+    /// An ACK in Loss: F-RTO (RFC 5682, section 2.1, with SACK: section 3.1) tells a spurious timeout from a real one.
     fn process_loss(&mut self, duplicates: u32, report: &AckReport) {
         let recovered = self.stream.una >= self.recovery.point;
         if report.advanced && self.try_undo_loss(false, report.echo_ms) {

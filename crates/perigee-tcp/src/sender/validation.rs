@@ -55,7 +55,7 @@ impl Sender {
         self.output.due = true;
     }
 
-    /// RFC 2861, section 2: halve the window for each timeout of silence, down to the initial one.
+    /// RFC 2861, section 3.1: halve the window for each timeout of silence, down to the initial one.
     fn restart_after_idle(&mut self) {
         let rto = self.rto();
         let mut idle = self.now - self.usage.last_sent;

@@ -45,7 +45,7 @@ pub(crate) struct Search {
 }
 
 impl Rack {
-    /// An entry was delivered (RFC 8985, section 6.2, steps 1 and 2).
+    /// An entry was delivered (RFC 8985, section 6.2, step 2; of its two checks of retransmissions the one by time, as in Linux).
     #[inline]
     pub(crate) fn advance(&mut self, sk: &TcpSock, entry: &Entry, now_us: u64) {
         let rtt_us = now_us - entry.sent_us;

@@ -87,7 +87,8 @@ impl Prr {
 
     /// Packets that may leave beyond what is in flight, after so many were delivered: what is in flight shrinks to
     /// ssthresh over one round trip, in proportion to what is delivered; below it, it grows back by what is delivered,
-    /// and by one more where the ACK `grows` it (RFC 6937, section 3).
+    /// and by one more where the ACK `grows` it (RFC 6937, section 3). As in Linux, the window before the reduction stands for the
+    /// data in flight then (`RecoverFS`), and only an ACK that `grows` adds the segment of the slow start bound.
     pub(crate) fn allowance(
         &mut self,
         delivered: u32,
@@ -107,5 +108,37 @@ impl Prr {
         };
         // The fast retransmission itself always leaves.
         allowed.max(i64::from(self.out == 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What leaves after each of so many ACKs of one segment, with so much in flight before them; 20 segments were in flight
+    /// when the reduction to 10 began.
+    fn sent_after(acks: usize, in_flight: u32, grows: bool) -> Vec<i64> {
+        let (mut prr, mut in_flight) = (Prr::default(), in_flight);
+        let mut sent = |_| {
+            in_flight -= 1;
+            let leave = prr.allowance(1, grows, in_flight, 10, 20);
+            prr.on_sent(leave as u32);
+            in_flight += leave as u32;
+            leave
+        };
+        (0..acks).map(&mut sent).collect()
+    }
+
+    #[test]
+    fn one_loss_of_twenty_sends_with_every_second_ack_as_in_the_example_of_rfc_6937() {
+        // Section 3.1: a retransmission at the third ACK, then a new segment at each odd one up to the fifteenth.
+        assert_eq!(sent_after(13, 19, true), [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn fifteen_losses_of_twenty_are_repaired_at_the_rates_of_the_example_of_rfc_6937() {
+        // Section 3.1: in flight are 4 after ACK 17; the slow start bound sends two segments per ACK, the conservative one one.
+        assert_eq!(sent_after(3, 5, true), [2, 2, 2]);
+        assert_eq!(sent_after(3, 5, false), [1, 1, 1]);
     }
 }

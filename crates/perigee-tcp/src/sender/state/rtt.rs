@@ -3,7 +3,8 @@
 use perigee_cc::TcpSock;
 use perigee_units::Time;
 
-/// Variance and timeout; the smoothed time itself lives in the socket, where algorithms read it.
+/// Variance and timeout, the variance as four mean deviations (K of RFC 6298). In place of its least timeout of one second
+/// (section 2.4) the variance has a least value, 200 ms in Linux. The smoothed time itself lives in the socket, where algorithms read it.
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
     rttvar_us: u32,
@@ -41,6 +42,11 @@ impl RttEstimator {
 
     pub(crate) fn rto_min_us(&self) -> u32 {
         self.rto_min_us
+    }
+
+    /// The handshake ended without a sample: data begin with a timeout of three seconds at the least (RFC 6298, section 5.7).
+    pub(crate) fn on_handshake_without_sample(&mut self) {
+        self.rto_us = self.rto_us.max(RTO_WITHOUT_SAMPLE_US).min(self.rto_max_us);
     }
 
     /// Takes the newest delay of an acknowledged segment into the windowed minimum.
@@ -126,6 +132,8 @@ impl WindowedMin {
     }
 }
 
+/// Timeout of data where a SYN was sent again and its round trip is unknown (RFC 6298, section 5.7).
+const RTO_WITHOUT_SAMPLE_US: u64 = 3_000_000;
 /// Linux's `tcp_min_rtt_wlen`.
 const MIN_RTT_WINDOW_MS: u32 = 300_000;
 
@@ -141,6 +149,30 @@ mod tests {
         }
         assert_eq!(sk.srtt_us >> 3, 600_000);
         assert!((800_000..802_000).contains(&rtt.rto_us()), "{}", rtt.rto_us());
+    }
+
+    #[test]
+    fn the_timeout_follows_the_rules_of_rfc_6298_while_round_trips_grow() {
+        // (2.2): SRTT = 600, RTTVAR = 300, RTO = 600 + 4 x 300. (2.3): RTTVAR = 3/4 x 300 + 1/4 x 800 = 425, SRTT = 7/8 x 600 +
+        // 1/8 x 1400 = 700, RTO = 700 + 4 x 425; then RTTVAR = 3/4 x 425 + 1/4 x 900 = 543.75, SRTT = 7/8 x 700 + 1/8 x 1600.
+        let (mut sk, mut rtt) = (TcpSock::new(1448, 10), RttEstimator::new(1_000_000, 200_000, 120_000_000));
+        let timeouts = [600_000, 1_400_000, 1_600_000].map(|sample| {
+            rtt.on_sample(&mut sk, sample, 1, 10);
+            rtt.rto_us()
+        });
+        assert_eq!(timeouts, [1_800_000, 2_400_000, 812_500 + 2_175_000]);
+    }
+
+    #[test]
+    fn a_handshake_without_a_sample_leaves_a_timeout_of_three_seconds_or_more() {
+        for (initial, expected) in [(1_000_000, 3_000_000), (5_000_000, 5_000_000)] {
+            let (mut sk, mut rtt) = (TcpSock::new(1448, 10), RttEstimator::new(initial, 200_000, 120_000_000));
+            rtt.on_handshake_without_sample();
+            assert_eq!(rtt.rto_us(), expected);
+            // The first sample sets it as if there had been no handshake.
+            rtt.on_sample(&mut sk, 600_000, 1, 10);
+            assert_eq!(rtt.rto_us(), 1_800_000);
+        }
     }
 
     #[test]
