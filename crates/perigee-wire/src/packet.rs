@@ -30,7 +30,7 @@ impl IpVersion {
         }
     }
 
-    /// Largest packet that every link has to carry, bytes (RFC 791, section 3.1; RFC 8200, section 5).
+    /// Largest packet that every link has to carry, bytes (RFC 791, section 3.2; RFC 8200, section 5).
     pub const fn least_mtu(self) -> u16 {
         match self {
             Self::V4 => 68,

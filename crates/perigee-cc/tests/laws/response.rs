@@ -36,7 +36,7 @@ fn reno_follows_the_square_root_law() {
     }
 }
 
-/// RFC 3649, section 5: a and b of a window.
+/// RFC 3649, section 7: a and b of a window.
 fn highspeed_formulas(w: f64) -> (f64, f64) {
     let b = (0.1 - 0.5) * (w / 38.0).ln() / (83_000.0_f64 / 38.0).ln() + 0.5;
     (w.powf(0.8) * 2.0 * b / ((2.0 - b) * 12.8), b)
