@@ -79,6 +79,23 @@ packet = "64 B"
 repeat = 20
 """
 
+USERS = """
+name = "users"
+nodes = ["server", "client"]
+[[links]]
+name = "satellite"
+between = ["server", "client"]
+rate = "10 Mbit/s"
+delay = "20 ms"
+[[flows]]
+name = "users"
+kind = "web"
+from = "server"
+to = "client"
+connections_per_s = 20
+duration = "1000 s"
+"""
+
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
@@ -131,6 +148,18 @@ def algorithms(pid: int) -> list[str]:
 def namespaces(pid: int) -> set[str]:
     """The network namespaces that a process holds by descriptors."""
     return {link for link in _links(Path(f"/proc/{pid}/fd").glob("*")) if link.startswith("net:[")}
+
+
+def connections(pid: int) -> int:
+    """TCP sockets in network namespaces that threads of a process are in and it is not."""
+    found, own = 0, set(_links([Path(f"/proc/{pid}/ns/net")]))
+    for path in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            if own and {str((path / "ns/net").readlink())} != own:
+                found += len((path / "net/tcp").read_text().splitlines()) - 1
+        except OSError:
+            continue
+    return found
 
 
 def holders(held: set[str]) -> list[str]:
@@ -212,6 +241,34 @@ def test_a_kill_at_any_moment_leaves_nothing_and_touches_nothing_else(
     assert run(host, "ip -br address show") == before
     os.killpg(bystander.pid, signal.SIGKILL)
     bystander.communicate(timeout=300)
+
+
+def test_ctrl_c_while_users_come_and_go_ends_all_connections_and_leaves_nothing(
+    host: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "users.toml").write_text(USERS)
+    before = run(host, "ip -br address show")
+    emulator = host(f"{PERIGEE} run users.toml --engine emu --out users")
+    while not (sockets := connections(emulator.pid)) and emulator.poll() is None:
+        time.sleep(0.05)
+    if not sockets:
+        _, error = emulator.communicate(timeout=120)
+        pytest.fail(error)
+    held = namespaces(emulator.pid) | set(_links(list(Path(f"/proc/{emulator.pid}/task").glob("*/ns/net"))))
+    held -= set(_links([Path(f"/proc/{emulator.pid}/ns/net")]))
+    emulator.send_signal(signal.SIGINT)
+    _, error = emulator.communicate(timeout=300)
+    assert emulator.returncode == 130, error
+    assert "Traceback" not in error
+    for _ in range(600):
+        left = (holders(held), members(emulator.pid))
+        if not any(left):
+            break
+        time.sleep(0.05)
+    assert not any(left), left
+    assert run(host, "ip -br address show") == before
+    assert not list((tmp_path / "tmp").iterdir())
+    assert not list((tmp_path / "users").glob("*.parquet"))
 
 
 def test_two_emulations_at_once_do_not_disturb_each_other(
