@@ -4,6 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Weak};
 
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice, PipeFlags, SpliceFlags};
@@ -25,7 +26,7 @@ pub(crate) struct Memory {
 /// The sockets of a connection, and what is held between them.
 #[derive(Debug)]
 pub(crate) struct Sockets {
-    ends: [OwnedFd; 2],
+    ends: Arc<[OwnedFd; 2]>,
     /// Of the direction from each side.
     stores: [Store; 2],
     /// Whether the direction from each side is bulk.
@@ -116,11 +117,16 @@ impl Memory {
 
 impl Sockets {
     pub(crate) fn new(client: OwnedFd, server: OwnedFd) -> Self {
-        Self { ends: [client, server], stores: Default::default(), is_bulk: [false; 2] }
+        Self { ends: Arc::new([client, server]), stores: Default::default(), is_bulk: [false; 2] }
     }
 
     pub(crate) fn of(&self, side: Side) -> BorrowedFd<'_> {
         self.ends[side as usize].as_fd()
+    }
+
+    /// The sockets towards client and server, for who looks at them while they are open.
+    pub(crate) fn watched(&self) -> Weak<[OwnedFd; 2]> {
+        Arc::downgrade(&self.ends)
     }
 
     /// Gives back the memory that a connection holds.

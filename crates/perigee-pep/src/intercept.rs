@@ -5,9 +5,9 @@
 //! open already is left alone, and without a listening socket the rule does not match: it passes by the service.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::config::{Config, Ports, Transparent};
@@ -30,22 +30,15 @@ struct Routes {
 impl Interception {
     /// Puts rules in place; those that an earlier service has left are replaced.
     pub(crate) fn new(config: &Config, transparent: &Transparent) -> io::Result<Self> {
-        let routes = Routes { mark: transparent.mark, table: transparent.table };
+        let routes = Routes::of(transparent);
         routes.remove();
         let interception = Self { routes };
-        for line in routes.additions() {
-            execute(&line, None)?;
-        }
-        execute("nft -f -", Some(&ruleset(config, transparent, true)))?;
+        put(config, transparent)?;
         Ok(interception)
     }
 
-    /// Replaces the rules after a change of the configuration.
-    pub(crate) fn update(&mut self, config: &Config, transparent: &Transparent) -> io::Result<()> {
-        let routes = Routes { mark: transparent.mark, table: transparent.table };
-        if routes != self.routes {
-            return Err(io::Error::other("`transparent.mark` and `transparent.table` change with a restart only"));
-        }
+    /// Replaces the rules after a change of the configuration, whose port, mark and table are the same.
+    pub(crate) fn update(config: &Config, transparent: &Transparent) -> io::Result<()> {
         execute("nft -f -", Some(&ruleset(config, transparent, true)))
     }
 
@@ -53,6 +46,14 @@ impl Interception {
     pub(crate) fn drain(config: &Config, transparent: &Transparent) -> io::Result<()> {
         execute("nft -f -", Some(&ruleset(config, transparent, false)))
     }
+}
+
+/// Puts rules and routes in place, in a network namespace that has none of them.
+pub(crate) fn put(config: &Config, transparent: &Transparent) -> io::Result<()> {
+    for line in Routes::of(transparent).additions() {
+        execute(&line, None)?;
+    }
+    execute("nft -f -", Some(&ruleset(config, transparent, true)))
 }
 
 impl Drop for Interception {
@@ -64,6 +65,10 @@ impl Drop for Interception {
 }
 
 impl Routes {
+    fn of(transparent: &Transparent) -> Self {
+        Self { mark: transparent.mark, table: transparent.table }
+    }
+
     fn additions(self) -> Vec<String> {
         let Self { mark, table } = self;
         let each = |version: &str| {
@@ -93,7 +98,7 @@ impl Routes {
 /// What the service does to intercept, as a script for an administrator; `None`: it intercepts nothing.
 pub(crate) fn script(config: &Config) -> Option<String> {
     let transparent = config.transparent.as_ref()?;
-    let routes = Routes { mark: transparent.mark, table: transparent.table }.additions().join("\n");
+    let routes = Routes::of(transparent).additions().join("\n");
     Some(format!("{routes}\nnft -f - <<'END'\n{}END\n", ruleset(config, transparent, true)))
 }
 
@@ -195,8 +200,9 @@ fn versions() -> impl Iterator<Item = &'static str> {
     ["-4", "-6"].into_iter().filter(|version| *version == "-4" || has_ipv6())
 }
 
+/// Whether this network namespace has IPv6: neither is the kernel without it nor has a sysctl disabled it.
 fn has_ipv6() -> bool {
-    Path::new("/proc/net/if_inet6").exists()
+    fs::read_to_string("/proc/sys/net/ipv6/conf/lo/disable_ipv6").is_ok_and(|text| text.trim() == "0")
 }
 
 /// Executes a command line of plain words; an error has what it printed.

@@ -5,11 +5,13 @@
 //! decided without sockets (`relay`); sockets, event loops and the kernel's rules are around it.
 
 mod answers;
+mod carried;
 mod carrier;
 mod clock;
 mod command;
 mod config;
 mod connection;
+mod embedded;
 mod error;
 mod intercept;
 mod leg;
@@ -22,10 +24,13 @@ mod shared;
 mod slab;
 mod stats;
 mod sys;
+mod team;
 mod worker;
 
+pub use carried::Carried;
 pub use command::main;
 pub use config::{Allow, AtLimit, Config, Forward, Leg, Limits, Ports, Request, Rule, Transparent};
+pub use embedded::Embedded;
 pub use error::ServiceError;
 pub use network::Network;
 pub use service::{read, run};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io::Write as _;
-use std::sync::mpsc::{sync_channel, SyncSender};
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -17,17 +17,10 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Starts the thread, which ends after the last `Log`.
-    pub(crate) fn new(stats: Arc<Stats>) -> (Self, JoinHandle<()>) {
-        let (lines, written) = sync_channel::<String>(WAITING);
-        let thread = std::thread::spawn(move || {
-            let error = std::io::stderr();
-            for line in written {
-                // Without a reader there is nobody to tell.
-                let _ = writeln!(error.lock(), "{line}");
-            }
-        });
-        (Self { lines, stats, said: Arc::default() }, thread)
+    /// A log, and its lines.
+    pub(crate) fn new(stats: Arc<Stats>) -> (Self, Receiver<String>) {
+        let (lines, written) = sync_channel(WAITING);
+        (Self { lines, stats, said: Arc::default() }, written)
     }
 
     /// A line; it is counted instead where too many wait.
@@ -44,6 +37,17 @@ impl Log {
             self.line(line);
         }
     }
+}
+
+/// Starts the thread that writes the lines on standard error; it ends after the last [`Log`].
+pub(crate) fn write(lines: Receiver<String>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let error = std::io::stderr();
+        for line in lines {
+            // Without a reader there is nobody to tell.
+            let _ = writeln!(error.lock(), "{line}");
+        }
+    })
 }
 
 /// Lines that may wait to be written.

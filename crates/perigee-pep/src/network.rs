@@ -42,6 +42,14 @@ impl Network {
     }
 }
 
+impl From<IpAddr> for Network {
+    /// The network of one address.
+    fn from(address: IpAddr) -> Self {
+        let address = address.to_canonical();
+        Self { address, prefix: bits(address).1 }
+    }
+}
+
 impl FromStr for Network {
     type Err = String;
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{channel, Sender};
+use std::sync::mpsc::channel;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use perigee_units::Time;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -20,14 +20,14 @@ use crate::answers::{control_socket, serve_metrics, serve_status};
 use crate::clock::monotonic;
 use crate::config::Config;
 use crate::error::ServiceError;
-use crate::intercept::{listening_addresses, Interception};
-use crate::leg::listening;
-use crate::log::Log;
+use crate::intercept::Interception;
+use crate::log::{write, Log};
 use crate::notify::Manager;
 use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::sys::{next_signal, signal_descriptor};
-use crate::worker::{Command, Listener, Worker};
+use crate::team::{addresses, open_listener, Team};
+use crate::worker::Command;
 
 /// Reads a configuration.
 ///
@@ -55,7 +55,8 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     let mut locks = BTreeMap::new();
     lock(&config, &mut locks)?;
     let stats = Arc::new(Stats::default());
-    let (log, writer) = Log::new(stats.clone());
+    let (log, lines) = Log::new(stats.clone());
+    let writer = write(lines);
     if connections < config.limits.connections {
         log.line(format!("limit connections={connections} reason=\"the limit of descriptors (RLIMIT_NOFILE)\""));
     }
@@ -99,6 +100,7 @@ struct Service {
     config: Arc<Config>,
     shared: Arc<Shared>,
     workers: Vec<Team>,
+    #[expect(dead_code, reason = "it removes the rules when it is dropped")]
     interception: Option<Interception>,
     /// A name in the network namespace for each address, which ends with this process.
     locks: BTreeMap<String, UnixListener>,
@@ -106,39 +108,6 @@ struct Service {
     began: Time,
     /// When it ends, whatever is open then.
     deadline: Option<Time>,
-}
-
-/// A worker's thread.
-struct Team {
-    thread: Option<JoinHandle<io::Result<()>>>,
-    commands: Sender<Command>,
-    wake: Arc<OwnedFd>,
-}
-
-impl Team {
-    fn start(shared: &Arc<Shared>, config: &Arc<Config>) -> Result<Self, ServiceError> {
-        let (commands, received) = channel();
-        let listeners = addresses(config).into_iter().map(open_listener).collect::<Result<Vec<_>, _>>()?;
-        let (worker, wake) = Worker::new(shared.clone(), config.clone(), listeners, received)
-            .map_err(ServiceError::system("event loop"))?;
-        let thread = thread::Builder::new().name("pep-worker".to_owned()).spawn(move || worker.run());
-        Ok(Self { thread: Some(thread.map_err(ServiceError::system("thread"))?), commands, wake })
-    }
-
-    fn tell(&self, command: Command) {
-        // A worker that has ended needs no command.
-        let _ = self.commands.send(command);
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
-    }
-
-    /// The result of the thread, once it has ended.
-    fn result(&mut self) -> Option<io::Result<()>> {
-        if !self.thread.as_ref()?.is_finished() {
-            return None;
-        }
-        let panicked = || Err(io::Error::other("a worker panicked"));
-        Some(self.thread.take()?.join().unwrap_or_else(|_| panicked()))
-    }
 }
 
 impl Service {
@@ -177,7 +146,7 @@ impl Service {
                 match worker.result() {
                     Some(Err(error)) => return Err(ServiceError::system("event loop")(error)),
                     Some(Ok(())) => {}
-                    None => is_running |= worker.thread.is_some(),
+                    None => is_running |= worker.is_running(),
                 }
             }
             if !is_running {
@@ -232,8 +201,8 @@ impl Service {
             let new = addresses(&config).into_iter().filter(|address| !old.contains(address));
             added.push(new.map(open_listener).collect::<Result<Vec<_>, _>>()?);
         }
-        if let (Some(interception), Some(transparent)) = (&mut self.interception, &config.transparent) {
-            interception.update(&config, transparent).map_err(ServiceError::system("interception"))?;
+        if let Some(transparent) = &config.transparent {
+            Interception::update(&config, transparent).map_err(ServiceError::system("interception"))?;
         }
         self.shared.allow(connections(&config));
         let (done, answers) = channel();
@@ -254,21 +223,6 @@ impl Service {
             worker.tell(command());
         }
     }
-}
-
-/// Listening addresses, and whether each gets intercepted connections.
-fn addresses(config: &Config) -> Vec<(SocketAddr, bool)> {
-    let forwards = config.forwards.iter().map(|forward| (forward.listen, false));
-    let ports = config.transparent.iter().map(|transparent| transparent.port);
-    let intercepted = ports
-        .flat_map(|port| listening_addresses().into_iter().map(move |address| (SocketAddr::new(address, port), true)));
-    forwards.chain(intercepted).collect()
-}
-
-fn open_listener((address, is_transparent): (SocketAddr, bool)) -> Result<Listener, ServiceError> {
-    let socket =
-        listening(address, is_transparent).map_err(ServiceError::system(&format!("listening at {address}")))?;
-    Ok(Listener { socket, address, is_transparent })
 }
 
 /// Takes the names of listening addresses in this network namespace.

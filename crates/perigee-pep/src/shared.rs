@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::carried::Carried;
 use crate::log::Log;
 use crate::stats::Stats;
 
@@ -16,11 +17,33 @@ pub(crate) struct Shared {
     /// Connections at a time.
     most: AtomicUsize,
     clients: Mutex<HashMap<IpAddr, usize>>,
+    /// The connections, where somebody looks at them.
+    watched: Option<Mutex<Vec<Carried>>>,
 }
 
 impl Shared {
     pub(crate) fn new(stats: Arc<Stats>, log: Log, connections: usize) -> Self {
-        Self { stats, log, most: AtomicUsize::new(connections), clients: Mutex::default() }
+        Self { stats, log, most: AtomicUsize::new(connections), clients: Mutex::default(), watched: None }
+    }
+
+    /// With a list of the connections.
+    pub(crate) fn watched(self) -> Self {
+        Self { watched: Some(Mutex::default()), ..self }
+    }
+
+    /// A connection has begun.
+    pub(crate) fn watch(&self, connection: impl FnOnce() -> Carried) {
+        if let Some(watched) = &self.watched {
+            let mut watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
+            watched.retain(Carried::is_open);
+            watched.push(connection());
+        }
+    }
+
+    /// The connections that are open, where they are listed.
+    pub(crate) fn carried(&self) -> Vec<Carried> {
+        let watched = self.watched.as_ref().map(|watched| watched.lock().unwrap_or_else(PoisonError::into_inner));
+        watched.map_or_else(Vec::new, |watched| watched.iter().filter(|one| one.is_open()).cloned().collect())
     }
 
     /// Connections that there may be at a time.

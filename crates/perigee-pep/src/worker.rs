@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::netdevice::index_to_name;
 use rustix::net::{acceptfrom_with, getsockname, SocketFlags};
 
+use crate::carried::Carried;
 use crate::carrier::Memory;
 use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Request, Rule, Transparent};
@@ -326,7 +327,9 @@ impl Worker {
         let stats = self.shared.stats.rule(&rule.name);
         stats.accepted.add(1);
         stats.open.add(1);
-        let key = self.connections.insert(Connection::new(sockets, addresses, (rule, stats), self.now));
+        let connection = Connection::new(sockets, addresses, (rule, stats), self.now);
+        self.shared.watch(|| Carried::new(addresses, connection.sockets.watched()));
+        let key = self.connections.insert(connection);
         match self.register(key) {
             Ok(()) => self.turn(key),
             Err(error) => self.end(key, &Outcome::aborted(&error.to_string())),

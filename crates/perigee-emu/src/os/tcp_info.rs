@@ -85,6 +85,18 @@ pub(crate) fn limit_segments(socket: &impl AsFd, mss: u16) -> io::Result<()> {
     set(socket, (libc::IPPROTO_TCP, libc::TCP_MAXSEG), i32::from(mss))
 }
 
+/// Payload that was written to a socket and is not acknowledged; none of one without a connection.
+pub(crate) fn unacknowledged(socket: &impl AsFd) -> u64 {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ writes an int to its argument, which lives for the call.
+    let answer = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if answer == 0 {
+        u64::from(bytes.unsigned_abs())
+    } else {
+        0
+    }
+}
+
 /// Sets an option whose value is a plain number.
 fn set<T: Copy>(socket: &impl AsFd, (level, name): (i32, i32), value: T) -> io::Result<()> {
     let size = size_of::<T>() as libc::socklen_t;

@@ -51,7 +51,8 @@ impl Capacity {
     /// Estimates a run on this machine.
     pub fn outlook(&self, run: &Run) -> Outlook {
         let scenario = &*run.scenario;
-        let packet_bits = 8.0 * f64::from(crate::run::hosts::settings(scenario).map_or(1500, |(_, mtu)| mtu));
+        let packet_bits =
+            8.0 * f64::from(crate::run::settings::settings(scenario).map_or(1500, |settings| settings.mtu));
         let peaks: Vec<f64> = scenario.links.iter().map(|link| link.spec.rate.peak_bps()).collect();
         let (mut offered, mut ending) = (vec![0.0; peaks.len()], vec![0.0; peaks.len()]);
         for flow in &scenario.flows {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use perigee_results::{FlowId, FlowRow, Measure, Meter, Outcome, SenderCounts, SenderState, SeriesRow, Tables};
-use perigee_study::Tcp;
+use perigee_results::{FlowId, Measure, Meter, Outcome, SenderCounts, SenderState, SeriesRow, Tables};
+use perigee_study::{FlowSpec, Run, Tcp};
 use perigee_traffic::App;
 use perigee_units::Time;
 use perigee_wire::{ReceiverView, SenderView, Tcp as Segment};
 
 use crate::os::tcp_info::TcpInfo;
+use crate::run::legs::Legs;
 use crate::run::tcp_report::TcpReport;
 
 /// The observer of a connection.
@@ -29,11 +30,19 @@ pub(crate) struct Connection {
     opened: Option<Time>,
     handshake: Option<Time>,
     outcome: Outcome,
+    /// The legs, where proxies split it: then nobody counts packets from end to end.
+    pub(crate) legs: Legs,
 }
 
 impl Connection {
     /// The observer of a flow that begins at `start`.
-    pub(crate) fn new(start: Time, (tcp, app): (&Tcp, &App), measure: &Measure, report: Arc<TcpReport>) -> Self {
+    pub(crate) fn new(
+        start: Time,
+        (tcp, app): (&Tcp, &App),
+        measure: &Measure,
+        report: Arc<TcpReport>,
+        legs: Legs,
+    ) -> Self {
         let ends_at = report.script().ends_at();
         Self {
             meter: Meter::new(start, measure, Some(app.amount())),
@@ -48,6 +57,7 @@ impl Connection {
             opened: None,
             handshake: None,
             outcome: Outcome::TimeLimit,
+            legs,
         }
     }
 
@@ -71,7 +81,8 @@ impl Connection {
             self.handshake = now.checked_sub(opened);
         }
         if !forward {
-            if let Some(round_trip) = self.sender.received(now, segment) {
+            let round_trip = self.sender.received(now, segment);
+            if let Some(round_trip) = round_trip.filter(|_| !self.legs.is_split()) {
                 self.meter.round_trip(round_trip);
             }
             return;
@@ -113,7 +124,7 @@ impl Connection {
             let (at, sent) = (self.meter.next_instant(), self.sent());
             self.meter.record_progress(at, sent);
         }
-        self.ends_at.min(self.meter.next_instant())
+        self.ends_at.min(self.meter.next_instant()).min(self.legs.step(now))
     }
 
     /// Ends the flow.
@@ -121,13 +132,16 @@ impl Connection {
         self.last = self.ask();
         self.sent_by_end = Some(self.sent());
         self.meter.finish(now);
+        self.legs.finish(now);
     }
 
-    /// The row of the series that ends at `now`.
-    pub(crate) fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow> {
+    /// Adds the rows of the series that end at `now`: of the flow, then of its legs.
+    pub(crate) fn write_series(&mut self, now: Time, id: FlowId<'_>, rows: &mut Vec<SeriesRow>) {
         let info = self.last.or_else(|| self.ask()).unwrap_or_default();
-        let state = SenderState { acked_bytes: self.sender.acknowledged(), ..info.state(self.paced) };
-        self.meter.series_row(now, id, self.sent(), state)
+        let state = if self.legs.is_split() { SenderState::default() } else { info.state(self.paced) };
+        let state = SenderState { acked_bytes: self.sender.acknowledged(), ..state };
+        rows.extend(self.meter.series_row(now, id, self.sent(), state));
+        self.legs.write_series(now, id, rows);
     }
 
     /// Progress from 0 to 1.
@@ -135,19 +149,24 @@ impl Connection {
         self.report.script().progress(now, self.meter.received())
     }
 
-    /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends there.
-    pub(crate) fn write(&self, mut row: FlowRow, stop: Time, tables: &mut Tables) {
+    /// Adds the flow and its legs to the tables. A flow that has not ended by `stop` ends there.
+    pub(crate) fn write(&self, run: &Run, spec: &FlowSpec, stop: Time, tables: &mut Tables) {
+        let mut row = run.flow_row("emu", spec);
         self.meter.fill(&mut row, stop, self.sent());
         row.set_outcome(self.outcome);
         row.handshake_ms = self.handshake.map(Time::as_millis_f64);
         let of_syn = self.report.failure.get().and_then(|failure| failure.syn_timeouts);
-        row.rto_count = self.last.map(|info| info.rto_count).or(of_syn);
+        row.rto_count = self.last.map(|info| info.rto_count).or(of_syn).filter(|_| !self.legs.is_split());
         let id = FlowId::of(&row);
         self.report.script().write(id, self.meter.end().unwrap_or(stop), tables);
         self.meter.write_flow(row, tables);
+        self.legs.write(run, spec, self.outcome, stop, tables);
     }
 
     fn sent(&self) -> SenderCounts {
+        if self.legs.is_split() {
+            return SenderCounts::default();
+        }
         let now = SenderCounts::counted(self.sender.packets(), self.sender.retransmitted());
         self.sent_by_end.unwrap_or(now)
     }

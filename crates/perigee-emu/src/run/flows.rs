@@ -16,11 +16,13 @@ use crate::run::access::{AccessLevels, UserAccess};
 use crate::run::connection::Connection;
 use crate::run::controls::Controls;
 use crate::run::datagrams::{headers, DatagramSender, NUMBER};
+use crate::run::legs::{Legs, SenderSocket};
 use crate::run::observers::FlowObserver;
 use crate::run::population::PopulationSockets;
 use crate::run::population_observer::PopulationObserver;
 use crate::run::probes::Probes;
-use crate::run::sockets::{FlowEnd, SocketOptions, SocketPair};
+use crate::run::proxies::Proxies;
+use crate::run::sockets::{FlowEnd, SocketOptions, SocketPair, IP_AND_TCP};
 use crate::run::tcp_application::TcpApplication;
 use crate::run::tcp_report::TcpReport;
 
@@ -51,7 +53,13 @@ pub(crate) struct Flows<'a> {
 }
 
 /// Creates sockets and observers of a run's flows; packets of `mtu` fit the devices.
-pub(crate) fn make<'a>(run: &Run, nodes: &'a [Namespace], mtu: u32, controls: &'a Controls) -> io::Result<Flows<'a>> {
+pub(crate) fn make<'a>(
+    run: &Run,
+    nodes: &'a [Namespace],
+    mtu: u32,
+    controls: &'a Controls,
+    proxies: &Proxies<'_>,
+) -> io::Result<Flows<'a>> {
     let measure = &run.scenario.measure;
     let mut flows = Flows { applications: Vec::new(), observers: Vec::new(), users: Vec::new() };
     make_room(run);
@@ -73,7 +81,8 @@ pub(crate) fn make<'a>(run: &Run, nodes: &'a [Namespace], mtu: u32, controls: &'
             Traffic::Tcp { tcp, app } => {
                 let sockets = SocketPair::new(places, tcp.opened_by == Opener::Sender, options(tcp))?;
                 let report = Arc::new(TcpReport::new(spec.script(app, start, run.seed)));
-                let connection = Connection::new(start, (tcp, app), measure, Arc::clone(&report));
+                let legs = Legs::new(&tcp.legs, senders((number, spec), tcp, &report, proxies), app.amount(), measure);
+                let connection = Connection::new(start, (tcp, app), measure, Arc::clone(&report), legs);
                 (
                     Application::Tcp(TcpApplication { start, sockets, report }),
                     FlowObserver::Connection(Box::new(connection)),
@@ -107,6 +116,13 @@ pub(crate) fn make<'a>(run: &Run, nodes: &'a [Namespace], mtu: u32, controls: &'
         flows.users.push(users);
     }
     Ok(flows)
+}
+
+/// The sockets that send the data of a flow's legs.
+fn senders(flow: (u32, &FlowSpec), tcp: &Tcp, report: &Arc<TcpReport>, proxies: &Proxies<'_>) -> Vec<SenderSocket> {
+    let own = tcp.legs.first().map(|_| SenderSocket::Flow(Arc::clone(report)));
+    let of_proxies = tcp.legs.iter().filter_map(|leg| proxies.sender(flow, leg)).map(SenderSocket::Proxy);
+    own.into_iter().chain(of_proxies).collect()
 }
 
 /// Raises the limit of descriptors for a run's flows, as far as allowed; creating sockets reports a shortage.
@@ -162,7 +178,5 @@ const OTHERS: u64 = 500;
 /// Most flows: each takes descriptors, threads and ports of its own.
 const MOST_FLOWS: usize = 10_000;
 const _: () = assert!(MOST_FLOWS <= Ports::DISTINCT as usize);
-/// Headers without options.
-pub(crate) const IP_AND_TCP: u32 = 40;
 /// Linux's `TCP_MIN_MSS`.
 const LEAST_SEGMENT: u16 = 88;

@@ -4,16 +4,16 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use perigee_study::{FlowSpec, IpVersion, Scenario, Traffic};
-use perigee_tcp::{Config, Kernel, Value, WindowShare, SETTINGS};
+use perigee_study::{IpVersion, Scenario};
+use perigee_tcp::{Config, Kernel, WindowShare, SETTINGS};
 use perigee_units::Bytes;
 use perigee_wire::address;
 
 use crate::os::namespace::Namespace;
 use crate::os::netlink::{await_local, index, Netlink};
 use crate::os::tun::{Tun, QUEUE_PACKETS};
-use crate::run::flows::IP_AND_TCP;
 use crate::run::routes::{device_of, Routes, ADDRESSES};
+use crate::run::settings::{has, tcp_ends};
 
 /// The nodes' namespaces and the devices between them.
 pub(crate) struct Hosts {
@@ -80,56 +80,10 @@ fn device(name: &str, mtu: u32) -> io::Result<Tun> {
     Ok(tun)
 }
 
-/// The settings of each node, from the flows that end there, which must agree; and the MTU. Proxies are refused.
-pub(crate) fn settings(scenario: &Scenario) -> Result<(Vec<Config>, u32), String> {
-    let is_split = |flow: &&FlowSpec| flow.traffic.tcp().is_some_and(|tcp| !tcp.legs.is_empty());
-    if let Some(flow) = scenario.flows.iter().find(is_split) {
-        return Err(format!(
-            "flow `{}` is split by a proxy of [[proxies]], which the emulator does not have yet; run it with --engine sim, or \
-             without: --set proxy.enabled=false",
-            flow.name
-        ));
-    }
-    let mut found: Vec<Option<(&Config, &FlowSpec)>> = vec![None; scenario.nodes.len()];
-    for flow in &scenario.flows {
-        let Some(tcp) = flow.traffic.tcp() else { continue };
-        for (node, config) in [(flow.from, &tcp.from), (flow.to, &tcp.to)] {
-            match found[node as usize] {
-                Some((other, first)) if other != config => {
-                    let name = &scenario.nodes[node as usize];
-                    return Err(format!(
-                        "flows `{}` and `{}` have different TCP settings at `{name}`, which the kernel has per host; \
-                         give them the same, or nodes of their own",
-                        first.name, flow.name
-                    ));
-                }
-                _ => found[node as usize] = Some((config, flow)),
-            }
-        }
-    }
-    let configs: Vec<_> = found.iter().map(|f| f.map_or_else(Config::default, |(config, _)| config.clone())).collect();
-    for (config, name) in configs.iter().zip(&scenario.nodes) {
-        if let Some(what) = impossible(config, has) {
-            return Err(format!("at `{name}`: {what}; run it with --engine sim"));
-        }
-    }
-    let segments = configs.iter().map(|config| u32::from(config.mss) + IP_AND_TCP);
-    let packets = scenario.flows.iter().filter_map(|flow| match &flow.traffic {
-        Traffic::Datagrams(datagrams) => Some(datagrams.largest_packet().as_u64() as u32),
-        Traffic::Tcp { .. } | Traffic::Population { .. } => None,
-    });
-    let least = scenario.flows.iter().map(|flow| u32::from(flow.ip.least_mtu()));
-    let mtu = segments.chain(packets).chain(least).max().unwrap_or(1500);
-    Ok((configs, mtu))
-}
-
 /// The sysctls of the nodes that TCP flows end at, as a run of this scenario has them: written in namespaces of their own,
 /// and read back.
 pub(crate) fn sysctls_of_nodes(scenario: &Scenario, settings: &[Config]) -> io::Result<Vec<HostSysctls>> {
-    let has_tcp = |node: usize| {
-        let ends = scenario.flows.iter().filter(|flow| flow.traffic.tcp().is_some());
-        ends.flat_map(|flow| [flow.from, flow.to]).any(|end| end as usize == node)
-    };
+    let has_tcp = |node: usize| scenario.flows.iter().flat_map(tcp_ends).any(|(end, ..)| end as usize == node);
     let nodes = scenario.nodes.iter().zip(settings).enumerate().filter(|&(node, _)| has_tcp(node));
     let hosts = nodes.map(|(_, (name, config))| {
         let values = Namespace::new()?.enter(|| set(config).map(|()| in_effect()))?;
@@ -148,25 +102,6 @@ fn in_effect() -> Vec<(&'static str, String)> {
         Kernel::Other(_) | Kernel::Nothing => None,
     });
     known.collect()
-}
-
-/// Settings of a configuration that this kernel, with the sysctls that `has` knows, cannot apply.
-fn impossible(config: &Config, has: impl Fn(&str) -> bool) -> Option<String> {
-    config.differences().find_map(|(setting, value)| {
-        let is = match value {
-            Value::Switch(true) => "on",
-            Value::Switch(false) => "off",
-            _ => "set",
-        };
-        let why = match setting.kernel {
-            Kernel::Nothing => "which the kernel cannot".to_owned(),
-            Kernel::Sysctl(sysctl) if !has(sysctl.name) => {
-                format!("and this kernel has no `net.ipv4.{}`", sysctl.name)
-            }
-            Kernel::Sysctl(_) | Kernel::Other(_) => return None,
-        };
-        Some(format!("`{}` is {is}, {why}", setting.name))
-    })
 }
 
 /// Writes a node's sysctls, in its namespace.
@@ -229,10 +164,6 @@ fn measures_share() -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 6)
 }
 
-fn has(key: &str) -> bool {
-    Path::new("/proc/sys/net/ipv4").join(key).exists()
-}
-
 fn write(key: &str, value: &str) -> io::Result<()> {
     let with_key = |error: io::Error| io::Error::new(error.kind(), format!("net.ipv4.{key} = {value}: {error}"));
     fs::write(format!("/proc/sys/net/ipv4/{key}"), value).map_err(with_key)
@@ -243,6 +174,8 @@ const HERE: Bytes = Bytes::new(2304);
 
 #[cfg(test)]
 mod tests {
+    use perigee_tcp::Value;
+
     use super::*;
 
     /// A valid value other than `default`.
@@ -282,18 +215,6 @@ mod tests {
                 assert_eq!(words(&before), words(&sysctl.text(usual)), "{} in a new namespace", setting.name);
             }
         }
-    }
-
-    #[test]
-    fn what_the_kernel_has_no_setting_for_is_refused_by_name() {
-        let refusal = |config: Config, has: bool| impossible(&config, |_| has);
-        assert_eq!(refusal(Config::default(), false), None);
-        let config = Config { prr: false, ..Config::default() };
-        assert_eq!(refusal(config, true).as_deref(), Some("`prr` is off, which the kernel cannot"));
-        let config = Config { syn_linear_timeouts: 4, ..Config::default() };
-        assert_eq!(refusal(config.clone(), true), None);
-        let message = "`syn_linear_timeouts` is set, and this kernel has no `net.ipv4.tcp_syn_linear_timeouts`";
-        assert_eq!(refusal(config, false).as_deref(), Some(message));
     }
 
     #[test]

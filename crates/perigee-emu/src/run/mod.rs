@@ -12,12 +12,15 @@ mod error;
 mod event_log;
 mod flows;
 mod hosts;
+mod legs;
 mod observers;
 mod population;
 mod population_observer;
 mod population_report;
 mod probes;
+mod proxies;
 mod routes;
+mod settings;
 mod sockets;
 mod tcp_application;
 mod tcp_report;
@@ -31,7 +34,7 @@ use std::thread;
 use perigee_bpf::TcpLog;
 use perigee_cc::Selected;
 use perigee_results::{ReleaseRow, Tables};
-use perigee_study::{read_link, Run, Traffic};
+use perigee_study::{read_link, Run};
 use perigee_units::Time;
 
 use crate::exec::ExecError;
@@ -45,9 +48,11 @@ use crate::run::captures::{CaptureFiles, Recorder};
 use crate::run::controls::Controls;
 use crate::run::error::failed;
 use crate::run::flows::{impossible, Flows};
-use crate::run::hosts::{ends, settings, sysctls_of_nodes, Hosts};
+use crate::run::hosts::{ends, sysctls_of_nodes, Hosts};
 use crate::run::observers::RunObserver;
+use crate::run::proxies::Proxies;
 use crate::run::routes::Routes;
+use crate::run::settings::settings;
 use crate::run::sockets::panicked;
 
 pub use error::RunError;
@@ -70,10 +75,11 @@ pub fn run(
     if let Some(what) = impossible(run) {
         return Err(RunError::Impossible(what));
     }
-    let (configs, mtu) = settings(scenario).map_err(RunError::Impossible)?;
+    let settings = settings(scenario).map_err(RunError::Impossible)?;
+    let mtu = settings.mtu;
     let controls = Controls::new(chosen(run))?;
-    let routes = Routes::new(scenario, &configs, run.seed);
-    let hosts = Hosts::new(scenario, &configs, &routes, mtu).map_err(failed("making hosts and links"))?;
+    let routes = Routes::new(scenario, &settings, run.seed);
+    let hosts = Hosts::new(scenario, &settings.configs, &routes, mtu).map_err(failed("making hosts and links"))?;
     let directions = (0..).zip(&scenario.links).map(|(number, link)| {
         let (from, to) = ends(number);
         DirectedLink { from, to, spec: &link.spec, name: &link.name }
@@ -82,14 +88,15 @@ pub fn run(
     driver.prepare(duration::least(run));
     let Hosts { namespaces, devices } = hosts;
     let log = if scenario.measure.events { Some(event_log::start(run, &namespaces)?) } else { None };
+    let mut proxies = Proxies::start(run, &namespaces, mtu, &controls)?;
     let Flows { applications, observers, users } =
-        flows::make(run, &namespaces, mtu, &controls).map_err(failed("making sockets"))?;
+        flows::make(run, &namespaces, mtu, &controls, &proxies).map_err(failed("making sockets"))?;
     // Time starts after everything is created.
     let (origin, since_1970) = (monotonic(), since_1970());
     let clock = RunClock { origin };
     let mut recorder = Recorder::new(scenario, captures, since_1970)?;
     let broken = AtomicBool::new(false);
-    let mut watch = RunObserver::new(run, observers, &broken, progress);
+    let mut watch = RunObserver::new(run, observers, &mut proxies, &broken, progress);
     let stop = AtomicBool::new(false);
     let (driven, carried, followed) = thread::scope(|scope| {
         let following = scope.spawn(|| routes.follow(&namespaces, clock, &stop));
@@ -124,6 +131,9 @@ pub fn run(
     }
     carried.map_err(failed("carrying a flow"))?;
     followed.map_err(failed("changing a route"))?;
+    if let Some(what) = watch.trouble() {
+        return Err(RunError::Impossible(what));
+    }
     let end = (monotonic() - origin).min(scenario.time_limit);
     // As in the simulator, the last interval is completed; nothing more arrives in it.
     let whole = scenario.measure.series.map_or(end, |interval| whole_intervals(end, interval));
@@ -161,7 +171,7 @@ pub fn check(run: &Run) -> Result<(), RunError> {
     if let Some(what) = impossible(run) {
         return Err(RunError::Impossible(what));
     }
-    settings(&run.scenario).map_err(RunError::Impossible)?;
+    let settings = settings(&run.scenario).map_err(RunError::Impossible)?;
     if run.scenario.measure.events {
         TcpLog::check().map_err(RunError::Log)?;
     }
@@ -171,7 +181,8 @@ pub fn check(run: &Run) -> Result<(), RunError> {
         io::ErrorKind::NotFound => RunError::Machine(ExecError::NoTun),
         _ => failed("making a device")(error),
     })?;
-    controls::check(chosen(run))
+    controls::check(chosen(run))?;
+    proxies::check(run, settings.mtu)
 }
 
 /// The sysctls of each node that TCP flows end at, as a run has them, read back from the kernel.
@@ -179,8 +190,8 @@ pub fn check(run: &Run) -> Result<(), RunError> {
 /// # Errors
 /// If the kernel cannot do what the study asks for, or this process may not make namespaces.
 pub fn host_sysctls(run: &Run) -> Result<Vec<HostSysctls>, RunError> {
-    let (configs, _) = settings(&run.scenario).map_err(RunError::Impossible)?;
-    sysctls_of_nodes(&run.scenario, &configs).map_err(failed("reading the settings of namespaces"))
+    let settings = settings(&run.scenario).map_err(RunError::Impossible)?;
+    sysctls_of_nodes(&run.scenario, &settings.configs).map_err(failed("reading the settings of namespaces"))
 }
 
 /// The first end of an interval at or after `at`.
@@ -189,10 +200,10 @@ fn whole_intervals(at: Time, interval: Time) -> Time {
     Time::from_nanos(at.as_nanos().div_ceil(length).saturating_mul(length))
 }
 
-/// The congestion controls of a run's flows.
+/// The congestion controls of a run's flows and of their legs.
 fn chosen(run: &Run) -> impl Iterator<Item = &Selected> {
-    run.scenario.flows.iter().filter_map(|flow| match &flow.traffic {
-        Traffic::Tcp { tcp, .. } | Traffic::Population { tcp, .. } => Some(&tcp.cc),
-        Traffic::Datagrams(_) => None,
+    run.scenario.flows.iter().filter_map(|flow| flow.traffic.tcp()).flat_map(|tcp| {
+        let legs = tcp.legs.iter().flat_map(|leg| [&leg.sender.cc, &leg.receiver.cc]);
+        std::iter::once(&tcp.cc).chain(legs)
     })
 }

@@ -13,6 +13,7 @@ use crate::run::classifier::{Classified, Classifier, Content};
 use crate::run::connection::Connection;
 use crate::run::population_observer::PopulationObserver;
 use crate::run::probes::Probes;
+use crate::run::proxies::Proxies;
 
 /// The observer of a run.
 pub(crate) struct RunObserver<'a> {
@@ -21,6 +22,7 @@ pub(crate) struct RunObserver<'a> {
     classifier: Classifier,
     logs: Vec<LinkLog>,
     pub(crate) tables: Tables,
+    proxies: &'a mut Proxies<'a>,
     next_sample: Time,
     /// A flow failed: the others need not go on.
     broken: &'a AtomicBool,
@@ -50,6 +52,7 @@ impl<'a> RunObserver<'a> {
     pub(crate) fn new(
         run: &'a Run,
         observers: Vec<FlowObserver>,
+        proxies: &'a mut Proxies<'a>,
         broken: &'a AtomicBool,
         progress: &'a mut dyn FnMut(f64) -> ControlFlow<()>,
     ) -> Self {
@@ -64,12 +67,18 @@ impl<'a> RunObserver<'a> {
             classifier: Classifier::new(&run.scenario),
             logs: run.scenario.links.iter().map(|link| LinkLog::new(link.name.clone(), measure.series)).collect(),
             tables: Tables::default(),
+            proxies,
             next_sample,
             broken,
             progress,
             next_progress: Time::ZERO,
             cancelled: false,
         }
+    }
+
+    /// What was not as the study asks for, at a proxy.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.proxies.trouble()
     }
 
     /// Writes the remaining rows; the run ended at `end`.
@@ -91,15 +100,20 @@ impl<'a> RunObserver<'a> {
     }
 
     fn sample(&mut self, now: Time) {
+        let mut rows = Vec::new();
         for flow in &mut self.flows {
             if flow.start >= now || flow.is_written {
                 continue;
             }
             let id = FlowId { run: self.run.index, flow: &flow.spec.name, leg: None };
             flow.is_written = flow.ended();
-            if let Some(row) = flow.series_row(now, id) {
-                self.tables.series.push(row);
-            }
+            flow.write_series(now, id, &mut rows);
+        }
+        for row in rows {
+            self.tables.series.push(row);
+        }
+        if !self.run.scenario.proxies.is_empty() {
+            self.proxies.sample(now, &mut self.tables.proxies);
         }
     }
 
@@ -126,8 +140,11 @@ impl Observer for RunObserver<'_> {
         let path = if forward { &flow.spec.forward } else { &flow.spec.back };
         let first = path.first() == Some(&(direction as u32));
         match (&mut flow.observer, content) {
-            (FlowObserver::Connection(connection), Content::Segment(segment)) if first => {
-                connection.offered(now, forward, &segment);
+            (FlowObserver::Connection(connection), Content::Segment(segment)) => {
+                if first {
+                    connection.offered(now, forward, &segment);
+                }
+                connection.legs.offered(direction as u32, now, forward, &segment);
             }
             (FlowObserver::Population(population), Content::Segment(segment)) if first => {
                 population.offered(now, forward, place, &segment);
@@ -150,8 +167,12 @@ impl Observer for RunObserver<'_> {
         let path = if forward { &flow.spec.forward } else { &flow.spec.back };
         let last = path.last() == Some(&(direction as u32));
         match (&mut flow.observer, content) {
-            (FlowObserver::Connection(connection), Content::Segment(segment)) if last => {
-                connection.released(now, forward, &segment);
+            (FlowObserver::Connection(connection), Content::Segment(segment)) => {
+                // The legs first: the flow may end with this segment, and its legs with it.
+                connection.legs.released(direction as u32, now, forward, &segment);
+                if last {
+                    connection.released(now, forward, &segment);
+                }
             }
             (FlowObserver::Population(population), Content::Segment(segment)) if last => {
                 population.released(now, forward, place, &segment);
@@ -178,6 +199,7 @@ impl Observer for RunObserver<'_> {
         }
         if now >= self.next_progress {
             self.next_progress = now + PROGRESS;
+            self.proxies.look();
             let share = self.share_done(now);
             if (self.progress)(share).is_break() {
                 self.cancelled = true;
@@ -218,11 +240,12 @@ impl Flow<'_> {
         }
     }
 
-    fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow> {
+    /// Adds the rows of the series that end at `now`.
+    fn write_series(&mut self, now: Time, id: FlowId<'_>, rows: &mut Vec<SeriesRow>) {
         match &mut self.observer {
-            FlowObserver::Connection(connection) => connection.series_row(now, id),
-            FlowObserver::Population(population) => population.series_row(now, id),
-            FlowObserver::Probes(probes) => probes.series_row(now, id),
+            FlowObserver::Connection(connection) => connection.write_series(now, id, rows),
+            FlowObserver::Population(population) => rows.extend(population.series_row(now, id)),
+            FlowObserver::Probes(probes) => rows.extend(probes.series_row(now, id)),
         }
     }
 
@@ -247,7 +270,7 @@ impl Flow<'_> {
             return;
         }
         match &self.observer {
-            FlowObserver::Connection(connection) => connection.write(row, end, tables),
+            FlowObserver::Connection(connection) => connection.write(run, self.spec, end, tables),
             FlowObserver::Population(population) => population.write(row, end, tables),
             FlowObserver::Probes(probes) => probes.write(row, end, tables),
         }

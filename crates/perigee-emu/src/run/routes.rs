@@ -10,17 +10,18 @@ use perigee_wire::address;
 use crate::os::clock::RunClock;
 use crate::os::namespace::Namespace;
 use crate::os::netlink::{index, Netlink, Place};
+use crate::run::settings::HostSettings;
 
 /// The routes of a run.
 #[derive(Debug)]
 pub(crate) struct Routes<'a> {
     scenario: &'a Scenario,
-    settings: &'a [Config],
+    settings: &'a HostSettings,
     changes: Vec<RouteChange>,
 }
 
 impl<'a> Routes<'a> {
-    pub(crate) fn new(scenario: &'a Scenario, settings: &'a [Config], seed: u64) -> Self {
+    pub(crate) fn new(scenario: &'a Scenario, settings: &'a HostSettings, seed: u64) -> Self {
         Self { scenario, settings, changes: scenario.route_changes(seed) }
     }
 
@@ -50,7 +51,8 @@ impl<'a> Routes<'a> {
     /// Sets a route for each version of IP that flows have and the link can carry.
     fn set(&self, netlink: &mut Netlink, (node, to, link): (u32, u32, u32), place: Place) -> io::Result<()> {
         let mtu = self.scenario.links[link as usize].mtu.map_or(u32::MAX, u32::from);
-        let initial_window = self.settings[node as usize].initial_window;
+        let usual = self.settings.configs[node as usize].initial_window;
+        let initial_window = self.settings.windows.get(&(node, link)).copied().unwrap_or(usual);
         let window = (initial_window != Config::default().initial_window).then_some(initial_window);
         for (ip, bits) in ADDRESSES {
             if mtu >= u32::from(ip.least_mtu()) && self.scenario.flows.iter().any(|flow| flow.ip == ip) {

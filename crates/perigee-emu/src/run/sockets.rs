@@ -215,3 +215,5 @@ const MOST_READ: usize = 1 << 20;
 pub(crate) const PRIORITY: i32 = 8;
 /// How long a call on a socket blocks before a check whether to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// Headers without options.
+pub(crate) const IP_AND_TCP: u32 = 40;

@@ -1,0 +1,271 @@
+//! The proxies of a run: at each node that has one the service of `perigee-pep`, in a thread in the node's namespace.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use perigee_pep::{
+    Allow, AtLimit, Carried, Config, Embedded, Leg as Settings, Limits, Network, Ports, Rule, Transparent,
+};
+use perigee_results::{Proxies as Rows, ProxyRow};
+use perigee_study::{FlowSpec, Handshake, Leg, LegEnd, Opener, ProxySpec, Run, Scenario};
+use perigee_units::{Bytes, Time};
+use rustix::io::ioctl_fionread;
+
+use crate::os::namespace::Namespace;
+use crate::os::tcp_info::{unacknowledged, TcpInfo};
+use crate::run::controls::Controls;
+use crate::run::error::{failed, RunError};
+use crate::run::sockets::IP_AND_TCP;
+
+/// The services of a run.
+pub(crate) struct Proxies<'a> {
+    run: &'a Run,
+    /// By proxy; `None`: it splits nothing.
+    services: Vec<Option<Arc<Embedded>>>,
+    /// By proxy: the most bytes held so far.
+    most: Vec<u64>,
+}
+
+/// The socket of a proxy that sends the data of a leg.
+pub(crate) struct ProxySocket {
+    service: Arc<Embedded>,
+    source: SocketAddr,
+    destination: SocketAddr,
+    /// Of the connection's two: towards the client 0, towards the server 1.
+    index: usize,
+    /// The connection, once it was found.
+    found: Option<Carried>,
+}
+
+impl<'a> Proxies<'a> {
+    /// Starts the services in the nodes' namespaces; packets of `mtu` fit the devices.
+    pub(crate) fn start(
+        run: &'a Run,
+        namespaces: &[Namespace],
+        mtu: u32,
+        controls: &Controls,
+    ) -> Result<Self, RunError> {
+        let mut services = Vec::new();
+        for (number, proxy) in (0..).zip(&run.scenario.proxies) {
+            let config = configuration(&run.scenario, number, mtu, controls);
+            let namespace = &namespaces[proxy.node as usize];
+            services.push(config.map(|config| embed(proxy, namespace, config)).transpose()?.map(Arc::new));
+        }
+        Ok(Self { run, most: vec![0; services.len()], services })
+    }
+
+    /// The socket that sends the data of a leg, whose sender is the proxy of the leg before.
+    pub(crate) fn sender(&self, flow: (u32, &FlowSpec), before: &Leg) -> Option<ProxySocket> {
+        let service = self.services[before.proxy? as usize].clone()?;
+        let (opener, [source, destination]) = (flow.1.traffic.tcp()?.opened_by, connection(flow)?);
+        let index = usize::from(opener == Opener::Sender);
+        Some(ProxySocket { service, source, destination, index, found: None })
+    }
+
+    /// Looks at what is held.
+    pub(crate) fn look(&mut self) {
+        for (service, most) in self.services.iter().zip(&mut self.most) {
+            *most = (*most).max(service.as_ref().map_or(0, |service| held(service)));
+        }
+    }
+
+    /// The states of the proxies at the end of an interval.
+    pub(crate) fn sample(&mut self, now: Time, rows: &mut Rows) {
+        self.look();
+        for ((spec, service), most) in self.run.scenario.proxies.iter().zip(&self.services).zip(&self.most) {
+            let carried = service.as_ref().map_or_else(Vec::new, |service| service.carried());
+            let unread = carried.iter().filter_map(|one| one.with(|ends| ends.map(unread).iter().sum::<u64>()));
+            rows.push(ProxyRow {
+                run: self.run.index,
+                proxy: spec.name.clone(),
+                t_s: now.as_secs_f64(),
+                connections: carried.len() as u32,
+                unread_bytes: unread.sum(),
+                held_bytes: service.as_ref().map_or(0, |service| held(service)),
+                held_max_bytes: *most,
+            });
+        }
+    }
+
+    /// The first setting that the kernel has refused, or limit that was reached: the run was not what the study asks for.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.run.scenario.proxies.iter().zip(&self.services).find_map(|(spec, service)| {
+            let note = service.as_ref()?.notes().into_iter().next()?;
+            Some(format!("the proxy `{}`: {note}", spec.name))
+        })
+    }
+}
+
+impl ProxySocket {
+    /// The state of the socket; `None` before the connection and after it.
+    pub(crate) fn info(&mut self) -> Option<TcpInfo> {
+        if self.found.as_ref().is_none_or(|found| !found.is_open()) {
+            let ends = (self.source, self.destination);
+            self.found = self.service.carried().into_iter().find(|one| (one.source, one.destination) == ends);
+        }
+        self.found.as_ref()?.with(|sockets| TcpInfo::of(&sockets[self.index]).ok())?
+    }
+}
+
+/// Why the proxies of a run cannot be those of the study.
+pub(crate) fn impossible(scenario: &Scenario) -> Option<String> {
+    for (number, proxy) in (0..).zip(&scenario.proxies) {
+        let mut split = splits(scenario, number).peekable();
+        if split.peek().is_none() {
+            continue;
+        }
+        let name = &proxy.name;
+        if proxy.handshake == Handshake::Connect {
+            return Some(format!(
+                "the proxy `{name}` has `handshake = \"connect-first\"`, and the kernel answers a SYN before the service \
+                 learns of it; use \"accept-first\", or --engine sim"
+            ));
+        }
+        if proxy.buffer < LEAST_BUFFER {
+            return Some(format!(
+                "the proxy `{name}` has a buffer of {}, and the service holds up to {LEAST_BUFFER} beside its sockets; give it \
+                 more, or use --engine sim",
+                proxy.buffer
+            ));
+        }
+        let mut ends = split.flat_map(|(_, _, [before, after])| [&before.receiver, &after.sender]);
+        if ends.any(|end| end.config.pacing) {
+            return Some(format!(
+                "the proxy `{name}` has `pacing`, which the service has not; leave it to the congestion control, or use \
+                 --engine sim"
+            ));
+        }
+    }
+    let is_split = |flow: &&FlowSpec| flow.traffic.tcp().is_some_and(|tcp| !tcp.legs.is_empty());
+    let flow = scenario.flows.iter().find(is_split).filter(|_| scenario.measure.events)?;
+    let name = &flow.name;
+    Some(format!(
+        "`measure.events`: flow `{name}` is split, whose legs are not logged; leave it out, or use --engine sim"
+    ))
+}
+
+/// Starts the services in namespaces of their own, with the rules that a run will have, and ends them.
+pub(crate) fn check(run: &Run, mtu: u32) -> Result<(), RunError> {
+    let controls = Controls::new(std::iter::empty())?;
+    for (number, proxy) in (0..).zip(&run.scenario.proxies) {
+        if let Some(config) = configuration(&run.scenario, number, mtu, &controls) {
+            let namespace = Namespace::new().map_err(failed("making a namespace"))?;
+            embed(proxy, &namespace, config)?;
+        }
+    }
+    Ok(())
+}
+
+fn embed(proxy: &ProxySpec, namespace: &Namespace, config: Config) -> Result<Embedded, RunError> {
+    let started = namespace.enter(|| Embedded::start(config).map_err(io::Error::other));
+    started.map_err(|error| {
+        let name = &proxy.name;
+        RunError::Impossible(format!(
+            "the proxy `{name}`: {error}; install nftables and iproute2 with a kernel that has TPROXY, or use --engine sim"
+        ))
+    })
+}
+
+/// The flows that a proxy splits, with their numbers and the legs before and behind it.
+fn splits(scenario: &Scenario, proxy: u32) -> impl Iterator<Item = (u32, &FlowSpec, [&Leg; 2])> {
+    (0..).zip(&scenario.flows).filter_map(move |(number, flow)| {
+        let legs = &flow.traffic.tcp()?.legs;
+        let at = legs.iter().position(|leg| leg.proxy == Some(proxy))?;
+        Some((number, flow, [&legs[at], legs.get(at + 1)?]))
+    })
+}
+
+/// The addresses and ports of a flow's connection: of the end that opens it, and of the other.
+fn connection((number, flow): (u32, &FlowSpec)) -> Option<[SocketAddr; 2]> {
+    let (from_port, to_port) = flow.ports(number);
+    let from = SocketAddr::new(flow.address(flow.from), from_port);
+    let to = SocketAddr::new(flow.address(flow.to), to_port);
+    Some(match flow.traffic.tcp()?.opened_by {
+        Opener::Receiver => [to, from],
+        Opener::Sender => [from, to],
+    })
+}
+
+/// What a proxy's service has to do: a rule for each flow that it splits. `None`: it splits nothing.
+fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls) -> Option<Config> {
+    let proxy = &scenario.proxies[number as usize];
+    let (mut rules, mut sources, mut destinations, mut ports) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (flow_number, flow, [before, after]) in splits(scenario, number) {
+        let Some([source, destination]) = connection((flow_number, flow)) else { continue };
+        let settings = |end: &LegEnd, leg: &Leg| {
+            let mss = leg.sender.config.mss.min(leg.receiver.config.mss);
+            Settings {
+                name: flow.name.to_string(),
+                congestion: vec![controls.name_of(&end.cc).to_owned()],
+                // The kernel doubles it, and counts its own overhead in it.
+                send_buffer: Some(proxy.buffer.as_u64() / 2),
+                mss: (u32::from(mss) + IP_AND_TCP < mtu).then(|| flow.ip.segment(mss)),
+                ..Settings::default()
+            }
+        };
+        let (sender_side, receiver_side) = (settings(&before.receiver, before), settings(&after.sender, after));
+        let is_download = flow.traffic.tcp().is_some_and(|tcp| tcp.opened_by == Opener::Receiver);
+        let (client, server) = if is_download { (receiver_side, sender_side) } else { (sender_side, receiver_side) };
+        let port = Ports(destination.port(), destination.port());
+        rules.push(Arc::new(Rule {
+            name: flow.name.to_string(),
+            sources: vec![source.ip().into()],
+            destinations: vec![destination.ip().into()],
+            ports: vec![port],
+            client,
+            server,
+            connect_timeout: scenario.time_limit.min(CONNECT_TIMEOUT),
+            ..Rule::default()
+        }));
+        sources.push(Network::from(source.ip()));
+        destinations.push(Network::from(destination.ip()));
+        ports.push(port);
+    }
+    (!rules.is_empty()).then(|| Config {
+        workers: 1,
+        control: None,
+        metrics: None,
+        drain: Time::ZERO,
+        splice: true,
+        limits: Limits {
+            connections: rules.len() + 1,
+            per_client: usize::MAX,
+            held: proxy.memory,
+            at_limit: AtLimit::Wait,
+        },
+        allow: Allow { sources, destinations, local: false },
+        transparent: Some(Transparent {
+            port: PORT,
+            interfaces: Vec::new(),
+            ports,
+            hide_clients: false,
+            mark: MARK,
+            table: TABLE,
+        }),
+        forwards: Vec::new(),
+        rules,
+    })
+}
+
+/// Payload in a receive buffer that was not read.
+fn unread(socket: impl AsFd) -> u64 {
+    ioctl_fionread(socket).unwrap_or(0)
+}
+
+/// Payload that a service has written and the next leg has not acknowledged, and its own buffers in use.
+fn held(service: &Embedded) -> u64 {
+    let carried = service.carried();
+    let waiting = |ends: [BorrowedFd<'_>; 2]| ends.map(|end| unacknowledged(&end)).iter().sum::<u64>();
+    carried.iter().filter_map(|one| one.with(waiting)).sum::<u64>() + service.held()
+}
+
+/// Below it the buffers of the service itself decide, not those of its sockets.
+const LEAST_BUFFER: Bytes = Bytes::new(1_000_000);
+/// The kernel gives up its SYNs earlier.
+const CONNECT_TIMEOUT: Time = Time::from_secs(3600);
+/// The port at which the service listens, the mark of its packets and its routing table: a node's namespace has no others.
+const PORT: u16 = 3129;
+const MARK: u32 = 1;
+const TABLE: u32 = 100;

@@ -1,0 +1,132 @@
+//! Flows that proxies split: the service at a node, beside the simulated proxy.
+
+mod common;
+
+use common::{alone, assert_emulated, can_emulate, plan, simulate, NETWORK};
+use perigee_emu::check;
+use perigee_results::Tables;
+use perigee_study::Run;
+
+/// A download through a proxy at the gateway.
+fn split(proxy: &str, flow: &str) -> Run {
+    plan(&format!(
+        "{NETWORK}[[flows]]\nname = \"download\"\nfrom = \"server\"\nto = \"client\"\n{flow}\n\
+         [[proxies]]\nname = \"pep\"\nnode = \"gateway\"\n{proxy}\n\
+         [proxies.sides.wire]\ncc = \"cubic\"\n[proxies.sides.satellite]\ncc = \"reno\"\ntcp = {{ initial_window = 40 }}\n"
+    ))
+}
+
+/// The flow's rows in order: whole, first leg, second leg.
+fn goodputs(tables: &Tables) -> Vec<(Option<u32>, u64, f64)> {
+    let flows = &tables.flows;
+    let rows = flows.leg.iter().zip(&flows.received_bytes).zip(&flows.goodput_mbps);
+    rows.map(|((leg, bytes), rate)| (*leg, *bytes, *rate)).collect()
+}
+
+#[test]
+fn the_service_at_a_node_splits_a_download_as_the_simulated_proxy_does() {
+    let run = split("", "size = \"4 MB\"\ncc = \"cubic\"");
+    if !can_emulate(&run) {
+        return;
+    }
+    let _alone = alone();
+    let simulated = simulate(&run);
+    assert_emulated(&run, LATEST_US, |emulated| {
+        let (sim, emu) = (goodputs(&simulated), goodputs(emulated));
+        assert_eq!(emu.iter().map(|row| row.0).collect::<Vec<_>>(), [None, Some(1), Some(2)]);
+        assert!(emulated.flows.completed.iter().all(|completed| *completed));
+        for (ours, theirs) in [(sim[0], emu[0]), (sim[2], emu[2])] {
+            assert_eq!(ours.1, theirs.1);
+            assert!((ours.2 / theirs.2 - 1.0).abs() < 0.08, "goodput simulated {ours:?}, emulated {theirs:?}");
+        }
+        assert_eq!(emu[1].1, sim[1].1, "the first leg carries all bytes");
+        let flows = &emulated.flows;
+        assert_eq!(flows.cc.iter().map(|name| &**name).collect::<Vec<_>>(), ["cubic", "cubic", "reno"]);
+        assert_eq!(flows.from_node[2].to_string(), "gateway");
+        assert_eq!((flows.sent_packets[0], flows.rtt_mean_ms[0], flows.rto_count[0]), (None, None, None));
+        let round_trip = flows.rtt_min_ms[2].expect("samples");
+        assert!((200.0..230.0).contains(&round_trip), "{round_trip}");
+        let handshakes = [flows.handshake_ms[0], flows.handshake_ms[2]].map(|time| time.expect("one"));
+        assert!((handshakes[0] - handshakes[1]).abs() < 1e-6, "the client's handshake is that of its leg");
+        let proxies = &emulated.proxies;
+        let most = proxies.held_max_bytes.iter().max().copied().unwrap_or(0);
+        assert!((500_000..4_500_000).contains(&most), "held {most}");
+        assert_eq!(proxies.connections.iter().max(), Some(&1));
+        let windows = emulated.series.leg.iter().zip(&emulated.series.cwnd_packets);
+        let of_proxy = windows.filter(|(leg, _)| **leg == Some(2)).filter_map(|(_, window)| *window).max();
+        assert!(of_proxy.is_some_and(|window| window >= 40), "{of_proxy:?}");
+    });
+}
+
+#[test]
+fn two_proxies_in_a_row_split_an_upload_over_ipv6() {
+    let text = r#"
+name = "two"
+nodes = ["user", "terminal", "gateway", "server"]
+[measure]
+series = "500 ms"
+[[links]]
+name = "lan"
+between = ["user", "terminal"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+[[links]]
+name = "satellite"
+between = ["terminal", "gateway"]
+rate = "20 Mbit/s"
+delay = "50 ms"
+queue = "4 MB"
+[[links]]
+name = "wire"
+between = ["gateway", "server"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+[[flows]]
+name = "upload"
+from = "user"
+to = "server"
+size = "1 MB"
+cc = "cubic"
+ip = "v6"
+opened_by = "sender"
+[[proxies]]
+name = "terminal"
+node = "terminal"
+[proxies.sides.satellite]
+cc = "reno"
+[proxies.sides.lan]
+cc = "cubic"
+[[proxies]]
+name = "gateway"
+node = "gateway"
+[proxies.sides.satellite]
+cc = "reno"
+[proxies.sides.wire]
+cc = "cubic"
+"#;
+    let run = plan(text);
+    if !can_emulate(&run) {
+        return;
+    }
+    let _alone = alone();
+    assert_emulated(&run, LATEST_US, |emulated| {
+        assert_eq!(emulated.flows.leg, [None, Some(1), Some(2), Some(3)]);
+        assert_eq!(emulated.flows.received_bytes, [1_000_000; 4]);
+        assert!(emulated.flows.completed.iter().all(|completed| *completed));
+        let handshake = |row: usize| emulated.flows.handshake_ms[row].expect("one");
+        assert!(handshake(0) < 50.0 && handshake(2) >= 100.0, "{} {}", handshake(0), handshake(2));
+    });
+}
+
+#[test]
+fn what_the_service_cannot_do_is_said_before_the_run() {
+    let said =
+        |proxy: &str| check(&split(proxy, "size = \"1 MB\"\ncc = \"cubic\"")).expect_err("it cannot").to_string();
+    let connect = said("handshake = \"connect-first\"");
+    assert!(connect.contains("the proxy `pep` has `handshake = \"connect-first\"`"), "{connect}");
+    let small = said("buffer = \"100 kB\"");
+    assert!(small.contains("the proxy `pep` has a buffer of 100 kB"), "{small}");
+}
+
+/// A tenth of a goodput's tolerance over 2.5 s.
+const LATEST_US: f64 = 20_000.0;
