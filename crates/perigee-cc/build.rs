@@ -171,7 +171,7 @@ fn sources(folder: &Path) -> Vec<(String, PathBuf)> {
 
 /// The registry: `ALL`, one address per file.
 fn registry(names: &[(String, PathBuf)]) -> String {
-    let mut out = String::from("extern \"C\" {\n");
+    let mut out = String::from("unsafe extern \"C\" {\n");
     for (name, _) in names {
         let _ = writeln!(out, "    static perigee_cc_{name}: RawAlgorithm;");
     }

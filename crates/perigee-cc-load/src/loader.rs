@@ -151,7 +151,8 @@ fn loadable(library: &[u8]) -> Vec<u8> {
 /// A variable of the library that is not constant: runs go at the same time, and must give the same each time.
 fn global(library: &[u8]) -> Option<String> {
     let file = object::File::parse(library).ok()?;
-    let name = file.symbols().find_map(|symbol| {
+
+    file.symbols().find_map(|symbol| {
         let section = file.section_by_index(symbol.section_index()?).ok()?;
         let is_variable = matches!(symbol.kind(), SymbolKind::Data | SymbolKind::Tls) && symbol.size() > 0;
         // Tables of addresses are written once, by the loader, and are constant from then on.
@@ -160,8 +161,7 @@ fn global(library: &[u8]) -> Option<String> {
         let name = symbol.name().ok().filter(|name| is_variable && may_change && !OF_THE_COMPILER.contains(name))?;
         // A static variable of a function has a number after its name.
         Some(name.split('.').next().unwrap_or(name).to_owned())
-    });
-    name
+    })
 }
 
 /// Sections whose content may change.

@@ -136,23 +136,35 @@ fn span(words: &[u64]) -> Range<u64> {
     range.start as u64..range.end as u64
 }
 
+/// # Safety
+///
+/// `bytes` bytes from `address` on can be read.
 unsafe fn load(address: u64, bytes: u64) -> u64 {
     let at = address as *const u8;
-    match bytes {
-        1 => u64::from(at.read()),
-        2 => u64::from(at.cast::<u16>().read_unaligned()),
-        4 => u64::from(at.cast::<u32>().read_unaligned()),
-        _ => at.cast::<u64>().read_unaligned(),
+    // SAFETY: the caller's promise.
+    unsafe {
+        match bytes {
+            1 => u64::from(at.read()),
+            2 => u64::from(at.cast::<u16>().read_unaligned()),
+            4 => u64::from(at.cast::<u32>().read_unaligned()),
+            _ => at.cast::<u64>().read_unaligned(),
+        }
     }
 }
 
+/// # Safety
+///
+/// `bytes` bytes from `address` on can be written.
 unsafe fn store(address: u64, bytes: u64, value: u64) {
     let at = address as *mut u8;
-    match bytes {
-        1 => at.write(value as u8),
-        2 => at.cast::<u16>().write_unaligned(value as u16),
-        4 => at.cast::<u32>().write_unaligned(value as u32),
-        _ => at.cast::<u64>().write_unaligned(value),
+    // SAFETY: the caller's promise.
+    unsafe {
+        match bytes {
+            1 => at.write(value as u8),
+            2 => at.cast::<u16>().write_unaligned(value as u16),
+            4 => at.cast::<u32>().write_unaligned(value as u32),
+            _ => at.cast::<u64>().write_unaligned(value),
+        }
     }
 }
 
