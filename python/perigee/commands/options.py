@@ -15,6 +15,24 @@ import typer
 from perigee.cc.limits import CodeLimits
 from perigee.errors import InputError
 
+Study = Annotated[
+    str, typer.Argument(metavar="STUDY", help="A study: its name in studies/, its folder, or its TOML file.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the study; may be given several times."),
+]
+Reduced = Annotated[bool, typer.Option("--reduced", help="The small size that the study declares for tests.")]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Runs at a time. \\[default: one per core]")
+]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        "--shard", metavar="I/N", help="Only every Nth run from the Ith on; `perigee merge` puts all shards together."
+    ),
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")]
 CcStall = Annotated[
     str,
     typer.Option(

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A study: its name in studies/, its folder, or its TOML file.")
-    ],
+    study: options.Study,
     engine: Annotated[
         str,
         typer.Option(
@@ -36,10 +34,7 @@ def command(
             "live: between real hosts, through their iperf3 servers.",
         ),
     ] = "sim",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the study; may be given several times."),
-    ] = None,
+    settings: options.Settings = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,23 +59,12 @@ def command(
             help="Carry out this one of the study's experiments; may be given several times.",
         ),
     ] = None,
-    reduced: Annotated[
-        bool, typer.Option("--reduced", help="The small size that the study declares for tests.")
-    ] = False,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Runs at a time. \\[default: one per core]")
-    ] = None,
+    reduced: options.Reduced = False,
+    jobs: options.Jobs = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Results folder. \\[default: results/STUDY]")
     ] = None,
-    shard: Annotated[
-        str | None,
-        typer.Option(
-            "--shard",
-            metavar="I/N",
-            help="Only every Nth run from the Ith on; `perigee merge` puts all shards together.",
-        ),
-    ] = None,
+    shard: options.Shard = None,
     until: Annotated[
         list[str] | None,
         typer.Option(
@@ -90,9 +74,7 @@ def command(
             '"2 %" of the throughput, "rtt_mean_ms 1 %" of another column of flows; may be given several times.',
         ),
     ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")
-    ] = False,
+    fresh: options.Fresh = False,
     force: Annotated[
         bool, typer.Option("--force", help="Emulated runs: begin also where this machine is too slow for real time.")
     ] = False,

@@ -15,9 +15,7 @@ from perigee.places import find_study
 
 
 def command(
-    study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A study: its name in studies/, its folder, or its TOML file.")
-    ],
+    study: options.Study,
     over: Annotated[
         list[str],
         typer.Option(
@@ -40,27 +38,15 @@ def command(
         int, typer.Option(metavar="N", min=0, help="Seed of the points; the study's seed is its own.")
     ] = 1,
     engine: Annotated[str, typer.Option(metavar="sim|emu", help="As of `perigee run`.")] = "sim",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the study; may be given several times."),
-    ] = None,
-    reduced: Annotated[
-        bool, typer.Option("--reduced", help="The small size that the study declares for tests.")
-    ] = False,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Runs at a time. \\[default: one per core]")
-    ] = None,
+    settings: options.Settings = None,
+    reduced: options.Reduced = False,
+    jobs: options.Jobs = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FOLDER", help="Results folder. \\[default: results/STUDY-sweep]"),
     ] = None,
-    shard: Annotated[
-        str | None,
-        typer.Option("--shard", metavar="I/N", help="Only every Nth run from the Ith on, as of `perigee run`."),
-    ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")
-    ] = False,
+    shard: options.Shard = None,
+    fresh: options.Fresh = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs.")] = False,
 ) -> None:
     """Carry a study out at many points of ranges of its settings.
