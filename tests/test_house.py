@@ -108,6 +108,56 @@ def test_a_program_for_which_the_machine_was_too_busy_counts_as_it_comes_out_the
     assert suite.broken == {"a": 3}
 
 
+def python_tests(folder: Path, said: str, code: int) -> list[str]:
+    """The command of what looks like pytest, and keeps what it was asked for in a file."""
+    path = folder / "pytest"
+    path.write_text(f'#!/bin/sh\nfor one in "$@"; do echo "$one" >> {folder}/asked; done\necho "{said}"\nexit {code}\n')
+    path.chmod(0o755)
+    return [str(path)]
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_what_failed_beside_other_tests_counts_as_it_comes_out_by_itself(
+    passes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = tool("test")
+    suite = test.Suite()
+    late, program = "tests/test_a.py::test_b[c d]", test.Program("a", str(rust_program(tmp_path, "exit 3")), tmp_path)
+    monkeypatch.setattr(
+        test, "PYTEST", python_tests(tmp_path, f"FAILED {late} - assert 5 < 4\n1 failed, 7 passed in 3.41s", 1)
+    )
+    suite.pytest("Python")
+    assert suite.rust(program)
+    if passes:
+        rust_program(tmp_path, "true")
+        monkeypatch.setattr(test, "PYTEST", python_tests(tmp_path, "1 passed in 0.10s", 0))
+    suite.repeat([program])
+    assert (tmp_path / "asked").read_text() == f"{late}\n"
+    test.report(suite, 1.0)
+    said = capsys.readouterr().out
+    if passes:
+        assert (suite.broken, suite.passed_alone) == ({}, ["a", late])
+        assert said.endswith(f"passed by themselves:\n  a\n  {late}\n9 passed, 0 failed, 0 skipped\n")
+    else:
+        assert (suite.broken, suite.passed_alone) == ({"a": 3, "Python": 1}, [])
+        # The program ended before its test's line.
+        assert said.endswith("a: failed, see above\nPython: failed, see above\n14 passed, 1 failed, 0 skipped\n")
+
+
+def test_many_failures_and_those_of_programs_that_only_compute_are_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = tool("test")
+    suite = test.Suite()
+    assert not suite.rust(test.Program("laws", str(rust_program(tmp_path, "exit 3")), tmp_path, core=True))
+    lines = "".join(f"ERROR tests/test_a.py::test_{number}\n" for number in range(test.FEW + 1))
+    monkeypatch.setattr(test, "PYTEST", python_tests(tmp_path, f"{lines}{test.FEW + 1} errors in 3.41s", 1))
+    suite.pytest("Python")
+    suite.repeat([])
+    assert not (tmp_path / "asked").exists()
+    assert suite.broken == {"laws": 3, "Python": 1}
+
+
 def test_each_program_runs_once_and_what_needs_the_whole_machine_comes_last() -> None:
     test: Any = tool("test")
     kernel, busy, laws = (test.Program(name, name, ROOT, core=name == "laws") for name in (*test.ALONE, "busy", "laws"))

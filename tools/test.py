@@ -8,6 +8,10 @@ link or a timer. After them come, one by one, tests that find what others have i
 all of these leave. Last come tests that need the whole machine: those with pytest's mark `quiet`, and Rust programs
 that said `skipped: this machine is too busy` the first time.
 
+A test that keeps an appointment can fail because of the load that this program makes. What failed beside other tests
+therefore runs once more by itself: that run counts, and the test is named if it passes. A test of the core crates, or
+more than `FEW` failures of Python tests, is not repeated.
+
 A Rust test that cannot run prints a line `skipped: REASON` and returns. Rust counts it as passed; here it is counted
 as skipped. Exits with 1 if anything failed or did not compile, with 130 if it was interrupted.
 """
@@ -38,7 +42,7 @@ BUILD = [*CARGO, "--no-run", "--quiet", "--message-format", "json-render-diagnos
 DOC_TESTS = [*CARGO, "--doc", "--no-fail-fast", "--", "--show-output"]
 # Stable Rust has the times of tests behind a flag of nightly's; RUSTC_BOOTSTRAP lets it be given.
 REPORT = ["--show-output", "-Z", "unstable-options", "--report-time"]
-PYTEST = [sys.executable, "-m", "pytest", "-q", "-rs", "--durations=10", "--durations-min=1"]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-rsfE", "--durations=10", "--durations-min=1"]
 # A worker without tests takes some of another's: a file's tests begin on one worker, and some take a minute each.
 SIDE_BY_SIDE = ["-m", "not alone and not quiet", "--dist", "worksteal", "-n"]
 
@@ -54,6 +58,7 @@ TOO_BUSY = "skipped: this machine is too busy"
 PROGRAMS_AT_ONCE = CORES
 PYTEST_WORKERS = CORES + 4
 SLOWEST = 10
+FEW = 10
 
 RUST_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;")
 RUST_TIME = re.compile(r"^test (.*?)(?: - should panic)? \.\.\. .*<([\d.]+)s>$")
@@ -62,6 +67,7 @@ RUST_SKIP = re.compile(r"^\s*skipped: (.*)")
 RUST_FAILURES = re.compile(r"^failures:$.*", re.MULTILINE | re.DOTALL)
 PYTEST_RESULT = re.compile(r"(\d+) (passed|failed|error|errors|skipped|xfailed|xpassed)\b")
 PYTEST_CLOSING = re.compile(r"^=* ?\d+ (passed|failed|errors?|skipped|deselected|xfailed|xpassed)\b.* in [\d.:]+s")
+PYTEST_FAILURE = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$")
 PYTEST_SKIP = re.compile(r"^SKIPPED \[\d+\] (.*)")
 PYTEST_TIME = re.compile(r"^([\d.]+)s (?:setup|call|teardown) +(\S.*)$")
 
@@ -76,6 +82,8 @@ class Tally:
     reasons: list[str] = dataclasses.field(default_factory=list)
     times: list[tuple[float, str]] = dataclasses.field(default_factory=list)
     """Seconds of a test, and its name."""
+    failures: list[str] = dataclasses.field(default_factory=list)
+    """The failed Python tests, as pytest selects them."""
     test: str | None = None
     """The Rust test whose output is being read, as long as it has not said that it was skipped."""
 
@@ -95,6 +103,8 @@ class Tally:
             self.skipped += 1
             self.reasons.append(f"{self.test}: {found[1]}")
             self.test = None
+        elif found := PYTEST_FAILURE.match(line):
+            self.failures += [found[1]] if found[1] not in self.failures else []
         elif found := PYTEST_SKIP.match(line):
             self.reasons.append(found[1])
         elif found := PYTEST_TIME.match(line):
@@ -129,6 +139,8 @@ class Suite:
         self.tallies: dict[str, Tally] = {}
         self.broken: dict[str, int] = {}
         """The exit code of each part that failed."""
+        self.passed_alone: list[str] = []
+        """Tests, and programs of Rust tests, that failed beside others and passed by themselves."""
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[str]] = set()
         self._interrupted = False
@@ -151,10 +163,28 @@ class Suite:
         ]
 
     def rust(self, program: Program) -> bool:
-        """Run a program of Rust tests. Whether this machine was too busy for one of them."""
+        """Run a program of Rust tests. Whether it should run again, by itself."""
         environment = {**os.environ, "CARGO_MANIFEST_DIR": str(program.folder), "RUSTC_BOOTSTRAP": "1"}
         command = [*(LEFT_OVER if program.core else []), program.path, *REPORT]
-        return TOO_BUSY in self._rust(program.name, command, program.folder, environment)
+        said = self._rust(program.name, command, program.folder, environment)
+        return TOO_BUSY in said or (program.name in self.broken and not program.core)
+
+    def repeat(self, programs: list[Program]) -> None:
+        """Run by themselves these programs of Rust tests, and the Python tests that failed beside others."""
+        for program in programs:
+            failed = program.name in self.broken
+            if not self.rust(program) and failed:
+                self.passed_alone.append(program.name)
+        before = self.tallies.get("Python", Tally())
+        # pytest's exit code 1 says that tests failed; others that it could not go on.
+        if self.broken.get("Python") == 1 and 0 < len(before.failures) <= FEW:
+            self.pytest("Python", *before.failures)
+            after = self.tallies["Python"]
+            self.passed_alone += [name for name in before.failures if name not in after.failures]
+            after.passed += before.passed
+            after.skipped += before.skipped
+            after.times += before.times
+            after.reasons += before.reasons
 
     def doc_tests(self) -> None:
         """Compile and run the examples of Rust's documentation."""
@@ -255,8 +285,7 @@ def run(suite: Suite) -> None:
             for each in (pool, computing):
                 each.shutdown(cancel_futures=True)
             raise
-    for program in again:
-        suite.rust(program)
+    suite.repeat(again)
     suite.pytest("Python, quiet", *marked("quiet"))
 
 
@@ -283,6 +312,8 @@ def report(suite: Suite, seconds: float) -> None:
         print(f"  {length_s:5.1f} s  {test}")
     if reasons := [reason for tally in tallies for reason in tally.reasons]:
         print("Skipped:", *reasons, sep="\n  ")
+    if suite.passed_alone:
+        print("Failed beside other tests, passed by themselves:", *suite.passed_alone, sep="\n  ")
     for name in suite.broken:
         print(f"{name}: failed, see above")
     # A part can fail without a failed test: a test that does not compile, no test found.
