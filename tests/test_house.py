@@ -372,7 +372,20 @@ def test_the_messages_that_troubleshooting_explains_are_those_of_the_program() -
 
 
 PACKAGE = ROOT / "python" / "perigee"
-ROOMS = ("", "cc", "store", "measuring", "analysis", "statistics", "engines", "fitting", "report", "api", "commands")
+ROOMS = (
+    "",
+    "cc",
+    "store",
+    "measuring",
+    "analysis",
+    "statistics",
+    "engines",
+    "fitting",
+    "report",
+    "api",
+    "laboratory",
+    "commands",
+)
 """Each imports itself and those before it only; the first are the modules of `perigee` itself."""
 SLOW = ("matplotlib", "numpy", "polars", "pyarrow", "scipy")
 

@@ -46,7 +46,7 @@ COMMANDS = (
 )  # fmt: skip
 """In the order of the help. Each is a module of this package, with a function `command`, or `app` where it has commands
 of its own."""
-HIDDEN = ("candidates",)
+HIDDEN = ("candidates", "work")
 """Likewise, for programs: in no help."""
 
 

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The queue: entries of studies to be run, in a SQLite database that a crash at any instant leaves whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from perigee.errors import InputError, StorageError
+
+ENGINES = ("sim", "emu", "live")
+STATES = ("waiting", "running", "paused", "stopped", "done", "failed", "daily")
+ENDED = ("stopped", "done", "failed")
+WISHES = ("pause", "stop")
+LONGEST_WAIT_S = 30.0
+"""For the lock of the database."""
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS entries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    study TEXT NOT NULL,
+    text TEXT,
+    engine TEXT NOT NULL,
+    settings TEXT NOT NULL,
+    reduced INTEGER NOT NULL,
+    due REAL NOT NULL,
+    daily TEXT,
+    state TEXT NOT NULL,
+    wish TEXT,
+    owner TEXT NOT NULL,
+    tags TEXT NOT NULL,
+    notes TEXT NOT NULL,
+    results TEXT NOT NULL,
+    began REAL,
+    ended REAL,
+    message TEXT NOT NULL,
+    starts INTEGER NOT NULL,
+    crashes INTEGER NOT NULL,
+    parent INTEGER
+);
+CREATE INDEX IF NOT EXISTS entries_by_state ON entries (state, due, id);
+"""
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A study in the queue.
+
+    Attributes:
+        study: its name.
+        engine: `sim`, `emu` or `live`.
+        due: when it may begin, seconds of Unix time.
+        text: the study file as it was when the entry was made; none: the study that comes with perigee.
+        settings: `KEY=VALUE` overrides.
+        reduced: take the small size that the study declares.
+        daily: at this time of day (`HH:MM`, of this machine) another entry is made of it, every day.
+        state: one of `STATES`; `daily` never runs itself.
+        wish: what was asked of a running entry: `pause` or `stop`.
+        owner: who made it.
+        tags: words to find it by.
+        notes: what the owner says about it.
+        results: name of its results folder, given when it begins first.
+        began: when its process was started last, seconds of Unix time.
+        ended: when it was done, stopped or failed.
+        message: why it failed.
+        starts: how often a process was started for it.
+        crashes: how often in a row its process ended without a word.
+        parent: the daily entry that it was made of.
+        id: its number.
+    """
+
+    study: str
+    engine: str
+    due: float
+    text: str | None = None
+    settings: tuple[str, ...] = ()
+    reduced: bool = False
+    daily: str | None = None
+    state: str = "waiting"
+    wish: str | None = None
+    owner: str = ""
+    tags: tuple[str, ...] = ()
+    notes: str = ""
+    results: str = ""
+    began: float | None = None
+    ended: float | None = None
+    message: str = ""
+    starts: int = 0
+    crashes: int = 0
+    parent: int | None = None
+    id: int = field(default=0)
+
+
+COLUMNS = tuple(one.name for one in fields(Entry))
+
+
+class Queue:
+    """The entries on the disk. Threads may share it.
+
+    Args:
+        path: the database; it is made where it is not there.
+
+    Raises:
+        InputError: the file is no queue of this version.
+        StorageError: it cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.Lock()
+        self._path = path
+        try:
+            self._database = sqlite3.connect(
+                path, timeout=LONGEST_WAIT_S, isolation_level=None, check_same_thread=False
+            )
+            self._database.execute("PRAGMA journal_mode = WAL")
+            # An entry that was accepted is there after a power failure too.
+            self._database.execute("PRAGMA synchronous = FULL")
+            version = self._database.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, VERSION):
+                raise InputError(f"{path}: version {version} of the queue, but this perigee reads version {VERSION}")
+            self._database.executescript(f"BEGIN IMMEDIATE;{SCHEMA}PRAGMA user_version = {VERSION};COMMIT;")
+        except sqlite3.DatabaseError as error:
+            raise _storage_error(path, error) from error
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self._database.close()
+
+    def add(self, entry: Entry) -> int:
+        """Add an entry; return its number when it is safe on the disk.
+
+        Raises:
+            InputError: the engine, the state or the time of day is none.
+            StorageError: the database cannot be written.
+        """
+        if entry.engine not in ENGINES:
+            raise InputError(f"engine {entry.engine}: there is none; the engines are: {', '.join(ENGINES)}")
+        if entry.state not in STATES:
+            raise InputError(f"state {entry.state}: there is none")
+        if entry.daily is not None:
+            next_time_of_day(entry.daily, entry.due)
+        with self._transaction() as database:
+            return _insert(database, entry)
+
+    def get(self, number: int) -> Entry:
+        """Return an entry.
+
+        Raises:
+            InputError: there is none of this number.
+        """
+        found = self._select("WHERE id = ?", number)
+        if not found:
+            raise InputError(f"entry {number}: not in the queue")
+        return found[0]
+
+    def running(self) -> list[Entry]:
+        """Return the entries that were begun and have not ended."""
+        return self._select("WHERE state = 'running' ORDER BY id")
+
+    def next(self, now: float) -> Entry | None:
+        """Return the entry that begins next, if one is due."""
+        found = self._select("WHERE state = 'waiting' AND due <= ? ORDER BY due, id LIMIT 1", now)
+        return found[0] if found else None
+
+    def page(self, states: Sequence[str], first: int = 0, most: int = 100, *, newest: bool = False) -> list[Entry]:
+        """Return a page of the entries in some states, in their order or the newest first."""
+        marks = ", ".join("?" * len(states))
+        order = "ORDER BY id DESC" if newest else "ORDER BY due, id"
+        return self._select(f"WHERE state IN ({marks}) {order} LIMIT ? OFFSET ?", *states, most, first)
+
+    def count(self) -> dict[str, int]:
+        """Return the number of entries in each state that has one."""
+        with self._reading() as database:
+            return dict(database.execute("SELECT state, count(*) FROM entries GROUP BY state"))
+
+    def of_results(self, name: str) -> Entry | None:
+        """Return the entry whose results are in a folder of this name."""
+        found = self._select("WHERE results = ? ORDER BY id DESC LIMIT 1", name)
+        return found[0] if found else None
+
+    def change(self, number: int, states: Sequence[str], **values: Any) -> bool:
+        """Change an entry that is in one of these states; return whether it was.
+
+        Raises:
+            StorageError: the database cannot be written.
+        """
+        marks = ", ".join("?" * len(states))
+        encoded = _encoded(values)
+        names = ", ".join(f"{name} = ?" for name in encoded)
+        with self._transaction() as database:
+            done = database.execute(
+                f"UPDATE entries SET {names} WHERE id = ? AND state IN ({marks})",  # noqa: S608 - columns, not values
+                (*encoded.values(), number, *states),
+            )
+            return done.rowcount == 1
+
+    def remove(self, number: int) -> bool:
+        """Remove an entry that does not run; return whether there was one."""
+        with self._transaction() as database:
+            return database.execute("DELETE FROM entries WHERE id = ? AND state <> 'running'", (number,)).rowcount == 1
+
+    def make_daily(self, now: float) -> list[int]:
+        """Make an entry of each daily one that is due, once however many days were missed; return their numbers."""
+        made = []
+        with self._transaction() as database:
+            due = database.execute(
+                f"SELECT {', '.join(COLUMNS)} FROM entries WHERE state = 'daily' AND due <= ? ORDER BY due, id",  # noqa: S608
+                (now,),
+            ).fetchall()
+            for entry in map(_entry, due):
+                copied = {name: getattr(entry, name) for name in COLUMNS if name not in ("id", "daily")}
+                made.append(_insert(database, Entry(**{**copied, "state": "waiting", "parent": entry.id})))
+                database.execute(
+                    "UPDATE entries SET due = ? WHERE id = ?", (next_time_of_day(entry.daily or "", now), entry.id)
+                )
+        return made
+
+    def _select(self, rest: str, *values: object) -> list[Entry]:
+        with self._reading() as database:
+            found = database.execute(f"SELECT {', '.join(COLUMNS)} FROM entries {rest}", values)  # noqa: S608
+            return [_entry(row) for row in found]
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with self._lock:
+                yield self._database
+        except sqlite3.DatabaseError as error:
+            raise _storage_error(self._path, error) from error
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._reading() as database:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                yield database
+            except BaseException:
+                database.execute("ROLLBACK")
+                raise
+            database.execute("COMMIT")
+
+
+def next_time_of_day(daily: str, after: float) -> float:
+    """Return when it is next this time of day on this machine's clock, as Unix time.
+
+    Raises:
+        InputError: it is no time of day.
+
+    Examples:
+        >>> noon = datetime(2026, 3, 1, 12, 0).timestamp()
+        >>> [datetime.fromtimestamp(next_time_of_day(each, noon)).isoformat() for each in ("11:59", "12:01")]
+        ['2026-03-02T11:59:00', '2026-03-01T12:01:00']
+        >>> next_time_of_day("noon", 0.0)
+        Traceback (most recent call last):
+        ...
+        perigee.errors.InputError: noon: no time of day; write HH:MM, as 03:30
+    """
+    try:
+        at = datetime.strptime(daily, "%H:%M").time()
+    except ValueError:
+        raise InputError(f"{daily}: no time of day; write HH:MM, as 03:30") from None
+    day = datetime.fromtimestamp(after).date()
+    while (due := datetime.combine(day, at).timestamp()) <= after:
+        day += timedelta(days=1)
+    return due
+
+
+def _insert(database: sqlite3.Connection, entry: Entry) -> int:
+    values = _encoded({name: getattr(entry, name) for name in COLUMNS if name != "id"})
+    marks = ", ".join("?" * len(values))
+    done = database.execute(
+        f"INSERT INTO entries ({', '.join(values)}) VALUES ({marks})",  # noqa: S608 - columns, not values
+        tuple(values.values()),
+    )
+    return int(done.lastrowid or 0)
+
+
+def _encoded(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: json.dumps(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def _entry(row: Sequence[Any]) -> Entry:
+    values = dict(zip(COLUMNS, row, strict=True))
+    values["settings"], values["tags"] = tuple(json.loads(values["settings"])), tuple(json.loads(values["tags"]))
+    values["reduced"] = bool(values["reduced"])
+    return Entry(**values)
+
+
+def _storage_error(path: Path, error: sqlite3.DatabaseError) -> StorageError:
+    return StorageError(f"{path}: the queue cannot be read or written: {error}")

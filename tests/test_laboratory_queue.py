@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The laboratory's queue: nothing is lost and nothing is done twice, whatever is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+import laboratory
+from conftest import SMALL_STUDY, environment, next_line, running
+from perigee.errors import InputError, StorageError
+from perigee.laboratory import worker
+from perigee.laboratory.entries import Entry, Queue
+from perigee.laboratory.place import Place
+from perigee.laboratory.scheduler import Scheduler, only_one
+from perigee.store.results import Results
+
+Opened = tuple[Place, Queue, Scheduler]
+SEED = 17
+KILLS = int(os.environ.get("PERIGEE_KILLS", "5"))
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    """A laboratory whose entries take no time."""
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
+    place, queue, scheduler = laboratory.opened(tmp_path)
+    yield place, queue, scheduler
+    scheduler.stop(300)
+    queue.close()
+
+
+def step_until(scheduler: Scheduler, condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 300
+    while not condition():
+        assert time.monotonic() < until
+        scheduler.step()
+        time.sleep(0.01)
+
+
+def finished(place: Place) -> list[str]:
+    return sorted((place.results / "finished").read_text().split())
+
+
+def test_entries_are_carried_out_in_the_order_in_which_they_are_due(opened: Opened) -> None:
+    place, queue, scheduler = opened
+    later, first, second = (
+        queue.add(Entry("c", "sim", 2.0)),
+        queue.add(Entry("a", "sim", 1.0)),
+        queue.add(Entry("b", "sim", 1.0)),
+    )
+    never = queue.add(Entry("d", "sim", time.time() + 1e6))
+    step_until(scheduler, lambda: queue.get(later).state == "done")
+    assert (place.results / "finished").read_text().split() == ["a", "b", "c"]
+    assert [queue.get(number).state for number in (first, second, never)] == ["done", "done", "waiting"]
+    names = {queue.get(number).results for number in (first, second, later)}
+    assert names == {path.name for path in place.results.iterdir() if path.is_dir()}
+
+
+def test_an_entry_that_fails_says_why_and_the_next_one_begins(opened: Opened) -> None:
+    _, queue, scheduler = opened
+    bad, good = queue.add(Entry("failing", "sim", 0.0)), queue.add(Entry("good", "sim", 1.0))
+    step_until(scheduler, lambda: queue.get(good).state == "done")
+    assert (queue.get(bad).state, queue.get(bad).message) == ("failed", "as it was meant to")
+
+
+def test_an_entry_is_paused_resumed_and_stopped(opened: Opened) -> None:
+    place, queue, scheduler = opened
+    # Its process finds the wish as it begins, however quick it is.
+    number = queue.add(Entry("a", "sim", 0.0))
+    folder = place.entry(number)
+    with_halt = Scheduler(place, queue, [sys.executable, "-c", _HALTED, str(Path(laboratory.__file__).parent)])
+    with_halt.step()
+    assert queue.change(number, ["running"], wish="pause")
+    step_until(with_halt, lambda: queue.get(number).state == "paused")
+    assert (folder / "halt").exists()
+    assert not (place.results / "finished").exists()
+    scheduler.step()
+    assert queue.get(number).state == "paused"
+    queue.change(number, ["paused"], state="waiting")
+    with_halt.step()
+    queue.change(number, ["running"], wish="stop")
+    step_until(with_halt, lambda: queue.get(number).state == "stopped")
+    queue.change(number, ["stopped"], state="waiting")
+    step_until(scheduler, lambda: queue.get(number).state == "done")
+    assert (finished(place), queue.get(number).starts) == (["a"], 3)
+
+
+_HALTED = """
+import sys, time
+from pathlib import Path
+path, folder, start = sys.argv[1:]
+sys.path.insert(0, path)
+import laboratory
+from perigee.laboratory import worker
+def carry_out(entry, folder, say):
+    while not (folder / "halt").exists():
+        time.sleep(0.01)
+    return laboratory.pretended(entry, folder, say)
+worker._carry_out = carry_out
+worker.work(Path(folder), int(start))
+"""
+
+
+def test_a_process_that_ends_without_a_word_is_started_again_and_not_for_ever(opened: Opened) -> None:
+    place, queue, _ = opened
+    number = queue.add(Entry("a", "sim", 0.0))
+    crashing = Scheduler(place, queue, [sys.executable, "-c", "import sys; sys.exit('the machine is on fire')"])
+    step_until(crashing, lambda: queue.get(number).state == "failed")
+    assert queue.get(number).message == (
+        "its process ended with code 1, 3 times in a row; it said last: " + "\n".join(["the machine is on fire"] * 3)
+    )
+    assert queue.get(number).starts == 3
+
+
+def test_a_start_that_another_overtook_has_no_effect(tmp_path: Path, opened: Opened) -> None:
+    place, queue, scheduler = opened
+    number = queue.add(Entry("a", "sim", 0.0))
+    step_until(scheduler, lambda: queue.get(number).state == "done")
+    folder = place.entry(number)
+    (folder / "outcome.json").unlink()
+    worker.work(folder, 0)
+    assert not (folder / "outcome.json").exists()
+    assert finished(place) == ["a"]
+    with worker.held(folder) as mine:
+        assert mine
+        worker.work(folder, 1)
+    assert not (folder / "outcome.json").exists()
+    with pytest.raises(InputError, match="no entry of a laboratory"):
+        worker.work(tmp_path, 1)
+
+
+def kill_worker(place: Place, entry: Entry) -> None:
+    """Kill the process of an entry, if it is at work."""
+    noted = place.results / entry.results / "process"
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
+        pid = int(noted.read_text())
+        # Its number may have become another's.
+        if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[3:4] == [str(place.entry(entry.id)).encode()]:
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_killed_at_any_moment_no_entry_is_lost_and_none_is_done_twice(opened: Opened, tmp_path: Path) -> None:
+    place, queue, scheduler = opened
+    numbers = [queue.add(entry) for entry in laboratory.entries(4 + KILLS)]
+    chance = random.Random(SEED)  # noqa: S311 - repeatable
+    program = [sys.executable, laboratory.__file__, str(tmp_path)]
+    for _ in range(KILLS):
+        with running(program, env=environment(), stdout=-1) as process:
+            next_line(process.stdout)
+            time.sleep(chance.uniform(0, 0.25))
+            process.kill()
+        if chance.random() < 0.5 and (entry := next(iter(queue.running()), None)):
+            kill_worker(place, entry)
+    laboratory.step_until_ended(queue, scheduler)
+    assert [queue.get(number).state for number in numbers] == ["done"] * len(numbers), f"seed {SEED}"
+    assert not list(place.results.glob("*/twice"))
+    steps = [path.name for path in place.results.glob("*/step-*")]
+    assert len(steps) == laboratory.STEPS * len(numbers)
+
+
+def test_every_day_at_a_time_an_entry_is_made_and_once_for_the_days_that_were_missed(opened: Opened) -> None:
+    _, queue, _ = opened
+    noon = datetime(2026, 3, 1, 12).timestamp()
+    daily = queue.add(Entry("a", "emu", noon, daily="12:00", state="daily", tags=("base",), settings=("rounds=2",)))
+    assert queue.make_daily(noon - 1) == []
+    (made,) = queue.make_daily(noon + 3 * 86400)
+    assert queue.make_daily(noon + 3 * 86400) == []
+    assert queue.get(made) == replace(queue.get(daily), id=made, parent=daily, state="waiting", daily=None, due=noon)
+    assert queue.get(daily).due == datetime(2026, 3, 5, 12).timestamp()
+
+
+def test_pages_of_the_queue_and_what_is_refused(opened: Opened, tmp_path: Path) -> None:
+    place, queue, _ = opened
+    numbers = [queue.add(Entry("a", "sim", float(due))) for due in (3, 1, 2)]
+    assert [entry.due for entry in queue.page(["waiting"])] == [1, 2, 3]
+    assert [entry.id for entry in queue.page(["waiting"], 1, 1, newest=True)] == [numbers[1]]
+    assert queue.count() == {"waiting": 3}
+    assert queue.remove(numbers[0])
+    assert not queue.remove(numbers[0])
+    queue.change(numbers[1], ["waiting"], state="running")
+    assert not queue.remove(numbers[1])
+    for wrong in (replace(queue.get(numbers[2]), engine="x"), replace(queue.get(numbers[2]), daily="noon")):
+        with pytest.raises(InputError):
+            queue.add(wrong)
+    with only_one(place), pytest.raises(InputError, match="another perigee serves"), only_one(place):
+        pass
+    (tmp_path / "foreign").write_bytes(b"no database" * 1000)
+    with pytest.raises(StorageError, match="cannot be read"):
+        Queue(tmp_path / "foreign")
+    later = sqlite3.connect(tmp_path / "later")
+    later.execute("PRAGMA user_version = 99")
+    later.close()
+    with pytest.raises(InputError, match="version 99"):
+        Queue(tmp_path / "later")
+
+
+def test_the_process_of_an_entry_carries_a_study_out_and_writes_its_report(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.make()
+    queue = Queue(place.queue)
+    number = queue.add(Entry("small", "sim", 0.0, text=SMALL_STUDY, settings=("rounds=2",)))
+    wrong = queue.add(Entry("small", "sim", 1.0, text=SMALL_STUDY, settings=("round=2",)))
+    noted = Scheduler(place, queue, ["true"])
+    noted.step()
+    folder = place.entry(number)
+    (folder / "halt").touch()
+    worker.work(folder, 1)
+    assert worker.read(folder / "outcome.json")["state"] == "halted"
+    noted.step()
+    assert queue.get(number).state == "waiting"
+    noted.step()
+    worker.work(folder, 2)
+    assert worker.read(folder / "outcome.json") == {"start": 2, "state": "done", "message": ""}
+    assert worker.read(folder / "progress.json") == {"done": 2, "total": 2, "left_s": 0.0, "says": ""}
+    results = place.results / queue.get(number).results
+    assert Results(results).table("flows").height == 2
+    assert (results / "report.html").is_file()
+    step_until(noted, lambda: queue.get(wrong).state == "running")
+    worker.work(place.entry(wrong), 1)
+    step_until(noted, lambda: queue.get(wrong).state == "failed")
+    assert "did you mean `rounds`?" in queue.get(wrong).message
+    queue.close()
