@@ -218,9 +218,7 @@ def test_the_process_of_an_entry_carries_a_study_out_and_writes_its_report(tmp_p
     (folder / "halt").touch()
     worker.work(folder, 1)
     assert worker.read(folder / "outcome.json")["state"] == "halted"
-    noted.step()
-    assert queue.get(number).state == "waiting"
-    noted.step()
+    step_until(noted, lambda: queue.get(number).starts == 2)
     worker.work(folder, 2)
     assert worker.read(folder / "outcome.json") == {"start": 2, "state": "done", "message": ""}
     assert worker.read(folder / "progress.json") == {"done": 2, "total": 2, "left_s": 0.0, "says": ""}
@@ -230,5 +228,5 @@ def test_the_process_of_an_entry_carries_a_study_out_and_writes_its_report(tmp_p
     step_until(noted, lambda: queue.get(wrong).state == "running")
     worker.work(place.entry(wrong), 1)
     step_until(noted, lambda: queue.get(wrong).state == "failed")
-    assert "did you mean `rounds`?" in queue.get(wrong).message
+    assert "`round` cannot be set" in queue.get(wrong).message
     queue.close()
