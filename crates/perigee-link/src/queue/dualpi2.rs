@@ -6,8 +6,10 @@
 //! with k p', or with a ramp over their own wait where that is more.
 //!
 //! Differences from the appendix
-//! - The scheduler, which the appendix leaves open, is the weighted round robin that A.2 recommends, by bytes and while both queues
-//!   are busy. The classic queue's share of 1/16 is the example of A.2 and of section 4.2.2.
+//! - The scheduler, which the appendix leaves open, is the weighted round robin that A.2 recommends, with Linux's credit
+//!   (`sch_dualpi2`): bytes count while both queues are busy, and an idle link begins anew with the low-latency queue. The classic
+//!   queue's share of 1/16 is the example of A.2 and of section 4.2.2: at most 15 full packets pass before it.
+//! - The largest packet seen stands for the MTU in that beginning.
 //! - The link's limit refuses arrivals, without an MTU of reserve.
 //!
 //! Units: seconds within the controller; bytes with the link's overhead.
@@ -26,10 +28,21 @@ pub(super) struct DualPi2<T> {
     low_latency: Fifo<T>,
     classic: Fifo<T>,
     base: Controller,
-    /// Bytes x 2^16 of the classic queue's share that it has not had; it is next where this is above zero.
-    credit: i64,
+    /// Bytes x 2^16 of the classic queue's share that it has not had; it is next where this is above zero. `None`: the queues have
+    /// not been busy together since the link was idle.
+    credit: Option<i64>,
     /// The classic queue's share x 2^16.
     share: i64,
+    /// The largest packet seen, bytes.
+    largest: u32,
+}
+
+/// A packet whose turn it is.
+struct Turn<T> {
+    packet: Waiting<T>,
+    is_low_latency: bool,
+    /// The scheduler's credit once the packet is sent, where both queues were busy.
+    credit: Option<i64>,
 }
 
 struct Fifo<T> {
@@ -54,8 +67,9 @@ impl<T> DualPi2<T> {
             low_latency: Fifo::default(),
             classic: Fifo::default(),
             base: Controller { probability: 0.0, previous: Time::ZERO, next_update: spec.update },
-            credit: 0,
-            share: (spec.classic_share.as_f64() * 65_536.0).round() as i64,
+            credit: None,
+            share: (spec.classic_share.as_f64() * ONE as f64).round() as i64,
+            largest: 0,
         }
     }
 
@@ -74,23 +88,22 @@ impl<T> DualPi2<T> {
         }
     }
 
-    /// Takes a packet out of the queue whose turn it is: true, the low-latency queue.
-    fn schedule(&mut self) -> Option<(Waiting<T>, bool)> {
-        let (low, classic) = (self.low_latency.packets.front(), self.classic.packets.front());
-        let (is_low, both) = match (low, classic) {
-            (Some(_), Some(_)) => (self.credit <= 0, true),
-            (low, _) => (low.is_some(), false),
-        };
-        let queue = if is_low { &mut self.low_latency } else { &mut self.classic };
+    /// Takes a packet out of the queue whose turn it is.
+    fn schedule(&mut self, now: Time) -> Option<Turn<T>> {
+        let both = !self.low_latency.packets.is_empty() && !self.classic.packets.is_empty();
+        // As after a classic packet: the low-latency queue has the whole of its share first.
+        let beginning = (2 * self.share - ONE) * i64::from(self.largest);
+        let credit = self.credit.unwrap_or(beginning);
+        let is_low_latency = if both { credit <= 0 } else { self.classic.packets.is_empty() };
+        let queue = if is_low_latency { &mut self.low_latency } else { &mut self.classic };
         let packet = queue.packets.pop_front()?;
-        let bytes = i64::from(packet.size);
-        // Where one queue is empty, the low-latency queue has the first turn once both are busy.
-        self.credit = match (both, is_low) {
-            (false, _) => (self.share - 65_536) * bytes,
-            (true, true) => self.credit + self.share * bytes,
-            (true, false) => self.credit - (65_536 - self.share) * bytes,
-        };
-        Some((packet, is_low))
+        let share = if is_low_latency { self.share } else { self.share - ONE };
+        let credit = both.then(|| credit + share * i64::from(packet.size));
+        if packet.arrived == now && self.low_latency.packets.is_empty() && self.classic.packets.is_empty() {
+            // The packet found the link idle.
+            self.credit = None;
+        }
+        Some(Turn { packet, is_low_latency, credit })
     }
 
     /// Whether a low-latency packet is dropped; it may be marked (appendix A.2). Once the coupled probability is one, marks are
@@ -128,6 +141,7 @@ impl<T> DualPi2<T> {
 impl<T> Discipline<T> for DualPi2<T> {
     fn enqueue(&mut self, packet: Waiting<T>) {
         self.catch_up(packet.arrived);
+        self.largest = self.largest.max(packet.size);
         let is_low_latency = matches!(packet.packet.ecn, Ecn::L4s | Ecn::Marked);
         let queue = if is_low_latency { &mut self.low_latency } else { &mut self.classic };
         queue.packets.push_back(packet);
@@ -136,10 +150,11 @@ impl<T> Discipline<T> for DualPi2<T> {
     fn dequeue(&mut self, now: Time, drop: &mut dyn FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         self.catch_up(now);
         loop {
-            let (mut packet, is_low_latency) = self.schedule()?;
+            let Turn { mut packet, is_low_latency, credit } = self.schedule(now)?;
             let drops =
                 if is_low_latency { self.drops_low_latency(&mut packet, now) } else { self.drops_classic(&mut packet) };
             if !drops {
+                self.credit = credit.or(self.credit);
                 return Some(packet);
             }
             drop(packet);
@@ -199,6 +214,9 @@ fn ramp(wait: Time, spec: &DualPi2Spec) -> f64 {
     }
     over.as_secs_f64() / spec.ramp_width.as_secs_f64()
 }
+
+/// All of the bytes, as a share x 2^16.
+const ONE: i64 = 65_536;
 
 #[cfg(test)]
 #[path = "dualpi2_tests.rs"]

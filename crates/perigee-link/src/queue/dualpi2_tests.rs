@@ -141,6 +141,53 @@ fn while_both_are_busy_the_classic_queue_has_its_share_of_the_bytes_and_the_othe
     assert!(served[0].0 >= 10_000);
 }
 
+/// Whether each of the next packets was classic, as one letter each, all taken out at `now`.
+fn order(queue: &mut DualPi2<usize>, now: Time, count: usize) -> String {
+    take(queue, now, count).0.iter().map(|(token, _)| if *token < 10_000 { 'C' } else { 'L' }).collect()
+}
+
+/// Adds so many classic and so many low-latency packets of 1000 bytes.
+fn fill(queue: &mut DualPi2<usize>, at: Time, classic: usize, low_latency: usize) {
+    (0..classic).for_each(|i| queue.enqueue(waiting(at, 1000, Ecn::NotCapable, i)));
+    (0..low_latency).for_each(|i| queue.enqueue(waiting(at, 1000, Ecn::L4s, 10_000 + i)));
+}
+
+#[test]
+fn a_classic_packet_at_the_head_waits_for_15_full_packets_at_most() {
+    // RFC 9332, section 4.2.2, for a share of 1/16; Linux's `c_protection_init` gives the same at the first contention.
+    let mut queue = at_probability(0.0);
+    fill(&mut queue, Time::ZERO, 3, 100);
+    let fifteen = "L".repeat(15);
+    assert_eq!(order(&mut queue, ms(1), 48), format!("{fifteen}C{fifteen}C{fifteen}C"));
+}
+
+#[test]
+fn the_credit_lasts_while_one_queue_is_busy_and_begins_anew_on_an_idle_link() {
+    // RFC 9332, A.1: it changes only while both queues are busy, and an idle link resets it.
+    let mut queue = at_probability(0.0);
+    fill(&mut queue, Time::ZERO, 2, 10);
+    assert_eq!(order(&mut queue, ms(1), 12), format!("{}CC", "L".repeat(10)));
+    fill(&mut queue, ms(1), 2, 20);
+    assert_eq!(order(&mut queue, ms(2), 6), "LLLLLC", "five of the fifteen are left");
+    let _ = order(&mut queue, ms(3), 100);
+    // Alone, and served on arrival.
+    fill(&mut queue, ms(9), 1, 0);
+    assert_eq!(order(&mut queue, ms(9), 1), "C");
+    fill(&mut queue, ms(9), 1, 20);
+    assert_eq!(order(&mut queue, ms(10), 16), format!("{}C", "L".repeat(15)));
+}
+
+#[test]
+fn packets_that_are_dropped_do_not_count_for_the_shares() {
+    let mut queue = at_probability(1.0);
+    queue.spec.coupling = 0.5;
+    fill(&mut queue, Time::ZERO, 100, 100);
+    // The first classic packet is sent. From its next turn on each is dropped, and the turn goes on to the next.
+    let (served, dropped) = take(&mut queue, Time::ZERO, 32);
+    let classic = served.iter().filter(|(token, _)| *token < 10_000).count();
+    assert_eq!((classic, dropped.len()), (1, 99));
+}
+
 #[test]
 fn the_controller_works_on_the_longer_of_the_two_waits_and_rests_when_idle() {
     let mut queue = DualPi2::new(&spec());
