@@ -6,11 +6,16 @@
  * Variant", 2008. Slow start ends by HyStart: Ha, Rhee: "Taming the elephants: New TCP slow start", 2011.
  *
  * Differences from the RFC (as Linux 6.x):
- *  - the window approaches W_cubic(t + RTT) at most by one packet per two acknowledged, and by at least 5 % per RTT
+ *  - the RTT in W_cubic(t + RTT) is the least one, not the smoothed one; round trips within a second of an epoch's
+ *    beginning do not count for it (4.2)
+ *  - the window grows by (target - cwnd) / cwnd per packet acknowledged, not per ACK (4.4, 4.5); by 5 % per RTT at least
  *    while no loss has shown where the maximum lies
- *  - the friendly window starts at the reduced window and grows by 3 (1 - beta) / (1 + beta) at any size
+ *  - the friendly window grows by 3 (1 - beta) / (1 + beta) at any size, also beyond the window of the last reduction (4.3)
  *  - W_cubic is recomputed when the window changed or 1/32 s passed, at most once per ms
- *  - round trips within a second of an epoch's beginning do not count for the minimum
+ *  - beta reduces the window, not the flight size, and an ECN mark leaves no less than two packets either (4.6)
+ *  - an undone reduction restores the window and the threshold, not the epoch and the maximum (4.9)
+ *  - slow start ends by HyStart, not by HyStart++ (4.10)
+ *  - only idle time is taken out of t, not time in which the application limits the window (5.8)
  * Differences from Linux:
  *  - the cube root is exact (Linux: a table and one Newton step, 0.2 % off on average); its clock ticks at 1 kHz
  *  - |t - K| saturates at 256 s, where Linux overflows a little later

@@ -92,6 +92,38 @@ fn cubic_follows_the_response_function_of_rfc_9438() {
     }
 }
 
+#[test]
+fn the_response_function_gives_the_windows_of_tables_1_2_and_3_of_rfc_9438() {
+    for (p, rtt_s, window) in [
+        (1e-4, 0.1, 187.0),
+        (1e-5, 0.1, 1_054.0),
+        (1e-6, 0.1, 5_926.0),
+        (1e-7, 0.1, 33_325.0),
+        (1e-8, 0.1, 187_400.0),
+        (1e-7, 0.01, 5_926.0),
+        (1e-8, 0.01, 33_325.0),
+    ] {
+        // Whole packets, with the constant in four digits.
+        assert!((cubic_mean(p, rtt_s) - window).abs() < 0.5 + 1e-4 * window, "{} for {window}", cubic_mean(p, rtt_s));
+    }
+    // Table 3: the loss rate, in two digits, that 100 Mbit/s, 1 and 10 Gbit/s need.
+    for (p, window) in [(1.4e-5, 833.3), (6.3e-7, 8_333.3), (2.9e-8, 83_333.3)] {
+        near(cubic_mean(p, 0.1), window, 3.0);
+    }
+}
+
+#[test]
+fn in_the_friendly_region_cubic_has_the_windows_of_reno_in_table_2_of_rfc_9438() {
+    // Reno's 1.2 / sqrt(p), at 10 ms.
+    for (p, window) in [(1e-3, 38.0), (1e-4, 120.0), (1e-5, 379.0)] {
+        near(
+            with_periodic_loss("cubic", &[("fast_convergence", "off")], p, 10_000, window * 4.0 / 3.4, 40),
+            window,
+            6.0,
+        );
+    }
+}
+
 /// Tan et al. 2006: dW/dt = alpha W^k per round trip from (1 - beta) W to W, 1/p packets apart.
 fn compound_mean(p: f64) -> f64 {
     let (alpha, beta, k) = (0.125, 0.5, 0.75);

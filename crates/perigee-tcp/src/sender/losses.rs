@@ -5,6 +5,7 @@ use perigee_cc::CaState;
 use perigee_units::Time;
 
 use super::report::AckReport;
+use super::sack::MAX_REORDERING;
 use super::state::output::Retransmit;
 use super::state::queue::mark;
 use super::state::timer::Timer;
@@ -108,7 +109,7 @@ impl Sender {
 
     // ---- by the number of SACKed segments ----
 
-    /// RFC 6675: lost is what has more than the threshold of `SACKed` segments above it.
+    /// RFC 6675, section 4: a segment is lost once `reordering` (`DupThresh`) segments above it are `SACKed`.
     pub(super) fn mark_head_lost(&mut self, entering: bool) {
         if self.queue.is_empty() {
             return;
@@ -146,24 +147,33 @@ impl Sender {
 
     // ---- without SACK: duplicate ACKs stand for SACKed segments ----
 
-    pub(super) fn add_duplicate_acks(&mut self, duplicates: u32, ecn_echo: bool) {
+    pub(super) fn add_duplicate_acks(&mut self, duplicates: u32) {
         if self.settings.sack || duplicates == 0 {
             return;
         }
-        let most = self.sk.packets_out.saturating_sub(self.sk.lost_out.max(1));
         let prior = self.sk.sacked_out;
-        self.sk.sacked_out = (prior + duplicates).min(most);
-        if !ecn_echo {
-            self.sk.delivered += self.sk.sacked_out - prior.min(self.sk.sacked_out);
-        }
+        self.sk.sacked_out += duplicates;
+        self.limit_duplicate_acks(0);
+        self.sk.delivered += self.sk.sacked_out.saturating_sub(prior);
     }
 
     /// `acked` packets left the queue: the first filled the hole, the others were counted as duplicates before.
     pub(super) fn clean_without_sack(&mut self, acked: u32) {
         self.sk.delivered += acked.saturating_sub(self.sk.sacked_out.min(acked)).max(1);
         self.sk.sacked_out = self.sk.sacked_out.saturating_sub(acked.saturating_sub(1));
-        let most = self.sk.packets_out.saturating_sub(self.sk.lost_out);
-        self.sk.sacked_out = self.sk.sacked_out.min(most);
+        self.limit_duplicate_acks(acked);
+    }
+
+    /// More duplicate ACKs than segments behind the hole, after `acked` left the queue: segments were reordered (Linux's
+    /// `tcp_check_reno_reordering`).
+    fn limit_duplicate_acks(&mut self, acked: u32) {
+        let holes = self.sk.lost_out.max(1).min(self.sk.packets_out);
+        let most = self.sk.packets_out - holes;
+        if self.sk.sacked_out > most {
+            self.sk.sacked_out = most;
+            self.sk.reordering = (self.sk.packets_out + acked).min(MAX_REORDERING);
+            self.rack.reordering_seen = true;
+        }
     }
 
     fn mark_head_lost_without_sack(&mut self, advanced: bool) {

@@ -46,7 +46,7 @@ impl Sender {
         let entering = match self.state() {
             CaState::Recovery => {
                 if !report.advanced {
-                    self.add_duplicate_acks(duplicates, report.ecn_echo);
+                    self.add_duplicate_acks(duplicates);
                 } else if self.try_undo_partial(prior_una, report, &mut may_be_lost) {
                     return;
                 }
@@ -92,7 +92,7 @@ impl Sender {
             if report.advanced {
                 self.sk.sacked_out = 0;
             }
-            self.add_duplicate_acks(duplicates, report.ecn_echo);
+            self.add_duplicate_acks(duplicates);
         }
         if matches!(self.state(), CaState::Open | CaState::Disorder) {
             self.try_undo_by_dsack();
@@ -227,7 +227,7 @@ impl Sender {
         }
         if !self.settings.sack {
             if self.stream.nxt > self.recovery.point && duplicates > 0 {
-                self.add_duplicate_acks(duplicates, report.ecn_echo);
+                self.add_duplicate_acks(duplicates);
             } else if report.advanced {
                 self.sk.sacked_out = 0;
             }

@@ -174,11 +174,11 @@ impl Sender {
         let mss = u64::from(self.sk.mss_cache);
         let distance = (high - low).div_ceil(mss);
         if high - low > u64::from(self.sk.reordering) * mss {
-            self.sk.reordering = distance.min(MAX_REORDERING) as u32;
+            self.sk.reordering = distance.min(u64::from(MAX_REORDERING)) as u32;
         }
         self.rack.reordering_seen = true;
     }
 }
 
 /// Linux's `tcp_max_reordering`.
-const MAX_REORDERING: u64 = 300;
+pub(super) const MAX_REORDERING: u32 = 300;

@@ -1,0 +1,179 @@
+//! Loss recovery step by step: NewReno (RFC 6582) where selective acknowledgements are off, and RFC 6675 where RACK is.
+
+mod common;
+
+use common::{Path, Transfer};
+use perigee_cc::CaState;
+use perigee_tcp::{Config, Info};
+use perigee_units::Time;
+
+const MSS: u64 = 1448;
+
+/// By the number of SACKed segments.
+fn counting() -> Config {
+    Config { rack: false, tlp: false, ack_compression: false, ..Config::default() }
+}
+
+fn newreno() -> Config {
+    Config { sack: false, ..counting() }
+}
+
+/// A transfer of so many segments that loses some of them, and waits for more to send.
+fn begun(config: &Config, segments: u64, drop: &[u64]) -> Transfer {
+    let path = Path { queue_bytes: 10_000_000, ..Path::default() };
+    let mut transfer = Transfer::new(&path, config, "reno");
+    transfer.drop_data = drop.to_vec();
+    transfer.sender.write(segments * MSS);
+    transfer.open();
+    transfer
+}
+
+/// Runs until the sender is as `wanted`, within a minute.
+fn until(transfer: &mut Transfer, wanted: impl Fn(&Info) -> bool) -> Info {
+    transfer.run(Time::from_secs(60), |t| wanted(&t.sender.info()));
+    let info = transfer.sender.info();
+    assert!(wanted(&info), "never: {info:?}");
+    info
+}
+
+/// The states that a sender goes through, with the data acknowledged at the beginning of each, in segments.
+fn states(transfer: &mut Transfer, until_s: u64) -> Vec<(CaState, u64)> {
+    let mut seen = vec![(CaState::Open, 0)];
+    transfer.run(Time::from_secs(until_s), |t| {
+        let info = t.sender.info();
+        if seen.last().is_some_and(|last| last.0 != info.ca_state) {
+            seen.push((info.ca_state, t.sender.acked() / MSS));
+        }
+        false
+    });
+    seen
+}
+
+#[test]
+fn a_segment_is_lost_once_three_above_it_are_sacked() {
+    // RFC 6675, section 4, IsLost: DupThresh discontiguous ranges, or more than (DupThresh - 1) x SMSS bytes.
+    let mut transfer = begun(&counting(), 400, &[60, 62]);
+    let first = until(&mut transfer, |info| info.lost_out > 0);
+    assert_eq!((first.sacked_out, first.lost_out), (3, 1), "61, 63 and 64 lie above 60");
+    let second = until(&mut transfer, |info| info.lost_out > 1);
+    assert_eq!((second.sacked_out, second.lost_out), (4, 2), "63, 64 and 65 lie above 62");
+}
+
+#[test]
+fn each_of_the_first_two_duplicate_acks_lets_a_new_segment_go() {
+    // RFC 6675, section 5, step 3, and RFC 3042: what was SACKed, or counted as a duplicate, is out of the pipe.
+    for config in [counting(), newreno()] {
+        let mut transfer = begun(&config, 400, &[60]);
+        let mut sent = Vec::new();
+        transfer.run(Time::from_secs(60), |t| {
+            let info = t.sender.info();
+            let reported = info.sacked_out as usize;
+            if reported == sent.len() && reported < 3 && info.snd_una == 59 * MSS {
+                sent.push(info.snd_nxt / MSS);
+            }
+            reported == 3
+        });
+        assert_eq!(sent.len(), 3, "none, one and two reported");
+        assert_eq!([sent[1] - sent[0], sent[2] - sent[1]], [1, 1], "{sent:?}");
+        assert_eq!(transfer.sender.info().ca_state, CaState::Recovery);
+    }
+}
+
+#[test]
+fn recovery_halves_the_window_once_and_ends_with_an_ack_of_all_that_was_out() {
+    // RFC 6675, section 5, steps 4.1, 4.2 and A; RFC 6582, section 3.2, steps 2 and 3.
+    for config in [counting(), newreno()] {
+        let mut transfer = begun(&config, 400, &[60, 64, 70]);
+        let entered = until(&mut transfer, |info| info.ca_state == CaState::Recovery);
+        // The point lies before what the third duplicate ACK lets go.
+        let window = entered.ssthresh.expect("reduced") * 2;
+        assert!((60..=130).contains(&window), "{window}");
+        let mut last_in_recovery = 0;
+        transfer.run(Time::from_secs(60), |t| {
+            let info = t.sender.info();
+            assert_eq!(info.ssthresh, entered.ssthresh, "no second reduction");
+            let within = info.ca_state == CaState::Recovery;
+            last_in_recovery = if within { t.sender.acked() } else { last_in_recovery };
+            !within
+        });
+        let ended = transfer.sender.info();
+        assert!(last_in_recovery <= entered.snd_nxt && ended.snd_una >= entered.snd_nxt - MSS, "{entered:?} {ended:?}");
+        assert_eq!((ended.ca_state, ended.cwnd), (CaState::Open, window / 2));
+        assert_eq!((ended.retransmitted_packets, ended.rto_count), (3, 0));
+    }
+}
+
+#[test]
+fn without_sack_each_partial_ack_brings_one_retransmission_and_one_round_trip() {
+    // RFC 6582, section 3.2, step 3.
+    let mut transfer = begun(&newreno(), 400, &[60, 64, 70]);
+    let mut repeated = Vec::new();
+    transfer.run(Time::from_secs(60), |t| {
+        let info = t.sender.info();
+        if info.retransmitted_packets as usize > repeated.len() {
+            repeated.push((t.now, t.sender.acked() / MSS));
+        }
+        repeated.len() == 3
+    });
+    assert_eq!(repeated.iter().map(|at| at.1).collect::<Vec<_>>(), [59, 63, 69]);
+    for pair in repeated.windows(2) {
+        assert!(pair[1].0 - pair[0].0 >= Time::from_millis(100), "{repeated:?}");
+    }
+}
+
+#[test]
+fn without_sack_recovery_is_held_until_data_above_its_point_are_acknowledged() {
+    // RFC 6582, section 3.2: an ACK covers more than `recover` where `ack_number - 1 > recover`.
+    let after_all = |config: &Config| {
+        let mut transfer = begun(config, 100, &[60]);
+        transfer.run(Time::from_secs(5), |_| false);
+        assert_eq!(transfer.sender.acked(), 100 * MSS);
+        let state = transfer.sender.info().ca_state;
+        transfer.sender.write(MSS);
+        transfer.flush();
+        transfer.run(Time::from_secs(10), |_| false);
+        (state, transfer.sender.info().ca_state)
+    };
+    assert_eq!(after_all(&newreno()), (CaState::Recovery, CaState::Open));
+    assert_eq!(after_all(&counting()), (CaState::Open, CaState::Open));
+}
+
+#[test]
+fn after_a_timeout_duplicate_acks_begin_no_recovery_below_the_data_that_was_out() {
+    // RFC 6582, section 4, and RFC 6675, section 5.1: the first retransmission is lost too, so that a timeout repairs it.
+    for config in [counting(), newreno()] {
+        let mut transfer = begun(&config, 400, &[60, 60]);
+        let timeout = until(&mut transfer, |info| info.rto_count > 0);
+        let states = states(&mut transfer, 60);
+        let after = states.iter().skip_while(|state| state.0 != CaState::Loss).nth(1).expect("the loss is repaired");
+        assert_eq!(after.0, CaState::Open, "{states:?}");
+        assert!(after.1 >= timeout.snd_nxt / MSS, "{states:?}, {timeout:?}");
+        assert_eq!(transfer.sender.info().rto_count, 1);
+    }
+}
+
+#[test]
+fn without_sack_duplicate_acks_count_as_delivered_whether_or_not_they_echo_a_mark() {
+    let delivered = |mark: &[u64]| {
+        let mut transfer = begun(&Config { ecn: true, ..newreno() }, 400, &[60]);
+        transfer.mark_data = mark.to_vec();
+        until(&mut transfer, |info| info.snd_una >= 400 * MSS).delivered
+    };
+    assert_eq!(delivered(&[58]), delivered(&[]));
+}
+
+#[test]
+fn without_sack_more_duplicate_acks_than_segments_behind_the_hole_are_reordering() {
+    // Linux's `tcp_check_reno_reordering`: nine segments can cause nine duplicate ACKs.
+    let mut transfer = begun(&newreno(), 10, &(1..=10).collect::<Vec<_>>());
+    let sent = until(&mut transfer, |info| info.packets_out == 10);
+    assert_eq!(sent.reordering, 3);
+    let ack = *transfer.answers.last().expect("the handshake's last ACK");
+    let mut repeat = |count: usize| {
+        (0..count).for_each(|_| transfer.sender.on_segment(transfer.now, &ack, false));
+        transfer.sender.info()
+    };
+    assert_eq!((repeat(9).sacked_out, repeat(0).reordering), (9, 3));
+    let many = repeat(1);
+    assert_eq!((many.sacked_out, many.reordering), (9, 10));
+}
