@@ -1,5 +1,7 @@
 //! The machine's clock.
 
+use std::time::Instant;
+
 use perigee_units::Time;
 use rustix::time::{clock_gettime, ClockId};
 
@@ -7,4 +9,10 @@ use rustix::time::{clock_gettime, ClockId};
 pub(crate) fn monotonic() -> Time {
     let now = clock_gettime(ClockId::Monotonic);
     Time::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+}
+
+/// The same clock, as QUIC takes it.
+#[expect(clippy::disallowed_methods, reason = "the service runs in real time")]
+pub(crate) fn instant() -> Instant {
+    Instant::now()
 }

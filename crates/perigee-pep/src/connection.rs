@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use perigee_units::Time;
+use rustix::event::epoll;
 use rustix::net::sockopt;
 
 use crate::carrier::{Carriage, Memory, Sockets};
@@ -224,13 +225,27 @@ pub(crate) struct Readiness {
     pub(crate) has_failed: bool,
 }
 
+impl Readiness {
+    /// What an event of epoll says.
+    pub(crate) fn of(flags: epoll::EventFlags) -> Self {
+        use epoll::EventFlags as Flags;
+        let has_failed = flags.intersects(Flags::ERR | Flags::HUP);
+        Self {
+            is_readable: has_failed || flags.intersects(Flags::IN | Flags::RDHUP),
+            is_writable: has_failed || flags.contains(Flags::OUT),
+            has_failed,
+        }
+    }
+}
+
 impl Outcome {
     /// The service ends it.
     pub(crate) fn aborted(reason: &str) -> Self {
         Self { end: End::Aborted, reason: reason.to_owned() }
     }
 
-    fn failed(side: Side, kind: io::ErrorKind) -> Self {
+    /// A side has failed.
+    pub(crate) fn failed(side: Side, kind: io::ErrorKind) -> Self {
         Self { end: End::Failed, reason: format!("{} {}", side.name(), in_words(kind)) }
     }
 }

@@ -13,6 +13,7 @@ mod config;
 mod connection;
 mod embedded;
 mod error;
+mod handover;
 mod intercept;
 mod leg;
 mod log;
@@ -25,11 +26,15 @@ mod slab;
 mod stats;
 mod sys;
 mod team;
+mod tunnel;
 mod worker;
 
 pub use carried::Carried;
 pub use command::main;
-pub use config::{Allow, AtLimit, Config, Forward, Leg, Limits, Ports, Request, Rule, Transparent};
+pub use config::{
+    Allow, AtLimit, Config, Forward, Leg, Limits, Ports, Request, Rule, Transparent, Tunnel, TunnelCongestion,
+    TunnelEnd,
+};
 pub use embedded::Embedded;
 pub use error::ServiceError;
 pub use network::Network;

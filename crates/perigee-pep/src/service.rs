@@ -18,8 +18,9 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
 use crate::answers::{control_socket, serve_metrics, serve_status};
 use crate::clock::monotonic;
-use crate::config::Config;
+use crate::config::{Config, Tunnel as Tunnelled};
 use crate::error::ServiceError;
+use crate::handover::Order;
 use crate::intercept::Interception;
 use crate::log::{write, Log};
 use crate::notify::Manager;
@@ -27,6 +28,7 @@ use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::sys::{next_signal, signal_descriptor};
 use crate::team::{addresses, open_listener, Team};
+use crate::tunnel::Tunnel;
 use crate::worker::Command;
 
 /// Reads a configuration.
@@ -66,6 +68,10 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     if let Some(metrics) = &metrics {
         metrics.set_nonblocking(true).map_err(ServiceError::system("service.metrics"))?;
     }
+    let tunnel = Tunnel::start(&shared, &config)?;
+    if let Some(tunnel) = &tunnel {
+        shared.connect_tunnel(tunnel.orders.clone());
+    }
     let workers = (0..config.workers).map(|_| Team::start(&shared, &config)).collect::<Result<Vec<_>, _>>()?;
     let interception = match &config.transparent {
         Some(transparent) => {
@@ -78,6 +84,7 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
         config,
         shared,
         workers,
+        tunnel,
         interception,
         locks,
         manager: Manager::new(),
@@ -100,6 +107,7 @@ struct Service {
     config: Arc<Config>,
     shared: Arc<Shared>,
     workers: Vec<Team>,
+    tunnel: Option<Tunnel>,
     #[expect(dead_code, reason = "it removes the rules when it is dropped")]
     interception: Option<Interception>,
     /// A name in the network namespace for each address, which ends with this process.
@@ -140,6 +148,9 @@ impl Service {
             if self.deadline.is_some_and(|deadline| monotonic() >= deadline) {
                 self.deadline = Some(Time::MAX);
                 self.tell_all(|| Command::Abort);
+                if let Some(tunnel) = &self.tunnel {
+                    tunnel.orders.give(Order::Abort);
+                }
             }
             let mut is_running = false;
             for worker in &mut self.workers {
@@ -148,6 +159,16 @@ impl Service {
                     Some(Ok(())) => {}
                     None => is_running |= worker.is_running(),
                 }
+            }
+            if let Some(tunnel) = &mut self.tunnel {
+                if let Some(Err(error)) = tunnel.result() {
+                    return Err(ServiceError::system("tunnel")(error));
+                }
+                // After the workers, which may still hand clients over.
+                if !is_running && self.deadline.is_some() {
+                    tunnel.orders.give(Order::Drain);
+                }
+                is_running |= tunnel.is_running();
             }
             if !is_running {
                 return Ok(());
@@ -204,7 +225,14 @@ impl Service {
         if let Some(transparent) = &config.transparent {
             Interception::update(&config, transparent).map_err(ServiceError::system("interception"))?;
         }
+        if config.tunnel != self.config.tunnel {
+            let error = io::Error::other("`[tunnel]` changes with a restart only");
+            return Err(ServiceError::system("reload")(error));
+        }
         self.shared.allow(connections(&config));
+        if let Some(tunnel) = &self.tunnel {
+            tunnel.orders.give(Order::Configure(config.clone()));
+        }
         let (done, answers) = channel();
         for (worker, listeners) in self.workers.iter().zip(added) {
             worker.tell(Command::Configure(config.clone(), listeners, done.clone()));
@@ -242,7 +270,8 @@ fn lock(config: &Config, locks: &mut BTreeMap<String, UnixListener>) -> Result<(
 }
 
 fn lock_names(config: &Config) -> Vec<String> {
-    let forwards = config.forwards.iter().map(|forward| format!("{LOCK}{}", forward.listen));
+    let listens = config.tunnel.iter().filter_map(Tunnelled::listens);
+    let forwards = config.forwards.iter().map(|forward| forward.listen).chain(listens).map(|at| format!("{LOCK}{at}"));
     forwards.chain(config.transparent.iter().map(|_| format!("{LOCK}interception"))).collect()
 }
 

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::carried::Carried;
+use crate::handover::{Accepted, Order, Orders};
 use crate::log::Log;
 use crate::stats::Stats;
 
@@ -19,16 +20,38 @@ pub(crate) struct Shared {
     clients: Mutex<HashMap<IpAddr, usize>>,
     /// The connections, where somebody looks at them.
     watched: Option<Mutex<Vec<Carried>>>,
+    /// Where clients go whom the tunnel carries.
+    tunnel: OnceLock<Orders>,
 }
 
 impl Shared {
     pub(crate) fn new(stats: Arc<Stats>, log: Log, connections: usize) -> Self {
-        Self { stats, log, most: AtomicUsize::new(connections), clients: Mutex::default(), watched: None }
+        Self {
+            stats,
+            log,
+            most: AtomicUsize::new(connections),
+            clients: Mutex::default(),
+            watched: None,
+            tunnel: OnceLock::new(),
+        }
     }
 
     /// With a list of the connections.
     pub(crate) fn watched(self) -> Self {
         Self { watched: Some(Mutex::default()), ..self }
+    }
+
+    /// With a tunnel from now on.
+    pub(crate) fn connect_tunnel(&self, orders: Orders) {
+        // There is one tunnel, which the service starts once.
+        let _ = self.tunnel.set(orders);
+    }
+
+    /// Hands a client over to the tunnel. Rules that lead there are refused without one.
+    pub(crate) fn carry(&self, accepted: Accepted) {
+        if let Some(tunnel) = self.tunnel.get() {
+            tunnel.give(Order::Carry(accepted));
+        }
     }
 
     /// A connection has begun.

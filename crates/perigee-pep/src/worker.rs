@@ -18,6 +18,7 @@ use crate::carrier::Memory;
 use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Request, Rule, Transparent};
 use crate::connection::{in_words, Connection, Outcome, Readiness};
+use crate::handover::Accepted;
 use crate::leg::{apply, dial, reset_on_close};
 use crate::relay::{Progress, Side};
 use crate::shared::Shared;
@@ -159,15 +160,9 @@ impl Worker {
     }
 
     fn on_event(&mut self, data: u64, flags: epoll::EventFlags) {
-        use epoll::EventFlags as Flags;
         let (key, is_server) = Key::from_data(data);
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let has_failed = flags.intersects(Flags::ERR | Flags::HUP);
-        let event = Readiness {
-            is_readable: has_failed || flags.intersects(Flags::IN | Flags::RDHUP),
-            is_writable: has_failed || flags.contains(Flags::OUT),
-            has_failed,
-        };
+        let event = Readiness::of(flags);
         let side = if is_server { Side::Server } else { Side::Client };
         match connection.on_event(side, event, self.now) {
             Some(outcome) => self.end(key, &outcome),
@@ -252,7 +247,8 @@ impl Worker {
                 Err("the limit of connections is reached".to_owned())
             };
             match opened {
-                Ok((server, destination, rule)) => self.begin([client, server], [source, destination], rule),
+                Ok((Some(server), destination, rule)) => self.begin([client, server], [source, destination], rule),
+                Ok((None, destination, rule)) => self.shared.carry(Accepted { client, source, destination, rule }),
                 Err(reason) => {
                     self.shared.stats.refused.add(1);
                     self.shared.log.line(format!("refused client={source} listener={address} reason=\"{reason}\""));
@@ -261,14 +257,14 @@ impl Worker {
         }
     }
 
-    /// Dials the server of an accepted connection; the error is why that is not done.
+    /// Dials the server of an accepted connection, unless the tunnel carries it; the error is why that is not done.
     fn open(
         &self,
         client: &OwnedFd,
         source: SocketAddr,
         address: SocketAddr,
         is_transparent: bool,
-    ) -> Result<(OwnedFd, SocketAddr, Arc<Rule>), String> {
+    ) -> Result<(Option<OwnedFd>, SocketAddr, Arc<Rule>), String> {
         let destination = if is_transparent {
             let name = getsockname(client).map_err(|error| error.to_string())?;
             SocketAddr::try_from(name).map_err(|error| error.to_string())?
@@ -286,6 +282,12 @@ impl Worker {
         let transparent = self.config.transparent.as_ref().filter(|_| is_transparent);
         let seen = transparent.filter(|transparent| !transparent.hide_clients).map(|_| source);
         let mut refused = apply(&rule.client, client);
+        if rule.is_tunnelled {
+            for line in refused {
+                self.shared.log.once(line);
+            }
+            return Ok((None, destination, rule));
+        }
         let dialled = dial(&rule.server, seen, destination, transparent.map(Transparent::own_mark));
         let (server, more) = dialled.map_err(|error| {
             self.shared.leave(source.ip());
@@ -295,7 +297,7 @@ impl Worker {
         for line in refused {
             self.shared.log.once(line);
         }
-        Ok((server, destination, rule))
+        Ok((Some(server), destination, rule))
     }
 
     /// Whether the configuration allows the connection, and it does not lead back here.

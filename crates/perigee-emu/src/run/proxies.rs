@@ -245,6 +245,7 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
             table: TABLE,
         }),
         forwards: Vec::new(),
+        tunnel: None,
         rules,
     })
 }

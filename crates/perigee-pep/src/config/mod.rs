@@ -1,6 +1,7 @@
 //! What the configuration says, and what follows for a connection.
 
 mod reader;
+mod tunnel;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -9,6 +10,8 @@ use std::sync::Arc;
 use perigee_units::{Bytes, Time};
 
 use crate::network::{is_local_form, never, Network};
+
+pub use tunnel::{Tunnel, TunnelCongestion, TunnelEnd};
 
 /// A configuration, complete and consistent; [`Config::parse`] reads one.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +34,8 @@ pub struct Config {
     pub transparent: Option<Transparent>,
     /// Listening addresses, each with its server.
     pub forwards: Vec<Forward>,
+    /// The connection to the box at the other end of the satellite link.
+    pub tunnel: Option<Tunnel>,
     /// Settings by connection: the first that matches; the last matches all.
     pub rules: Vec<Arc<Rule>>,
 }
@@ -113,6 +118,8 @@ pub struct Rule {
     pub client: Leg,
     /// The connection to the server.
     pub server: Leg,
+    /// Whether the gateway at the other end of the tunnel dials the server, by its own rules.
+    pub is_tunnelled: bool,
     /// Longest time in which the server has to answer.
     pub connect_timeout: Time,
 }

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use perigee_study::strict::{parse, Content, Node, Read, StrictError, Table};
 use perigee_units::{suggestion, Bytes, Rate, Time};
 
-use super::{Allow, AtLimit, Config, Forward, Leg, Limits, Ports, Rule, Transparent};
+use super::{
+    Allow, AtLimit, Config, Forward, Leg, Limits, Ports, Rule, Transparent, Tunnel, TunnelCongestion, TunnelEnd,
+};
 use crate::network::{is_local_form, never, Network};
 
 impl Config {
@@ -22,6 +25,7 @@ impl Config {
         let transparent = top.table("transparent")?.map(|table| read_transparent(&table)).transpose()?;
         let forwards = tables(&top, "forward")?;
         let forwards = forwards.iter().map(|table| read_forward(table, &allow)).collect::<Result<Vec<_>, _>>()?;
+        let tunnel = top.table("tunnel")?.map(|table| read_tunnel(&table)).transpose()?;
         let legs = read_legs(&top)?;
         let mut rules = Vec::new();
         for table in tables(&top, "rules")? {
@@ -29,6 +33,11 @@ impl Config {
             if rules.iter().any(|other: &Arc<Rule>| other.name == rule.name) || rule.name == OTHER {
                 let message = format!("the name `{}` is taken", rule.name);
                 return Err(table.error("name", message, "give each rule a name of its own"));
+            }
+            if rule.is_tunnelled && !tunnel.as_ref().is_some_and(|tunnel| matches!(tunnel.end, TunnelEnd::Terminal(_)))
+            {
+                let message = "there is no tunnel to a gateway";
+                return Err(table.error("through", message, "add `[tunnel]` with `gateway`"));
             }
             rules.push(Arc::new(rule));
         }
@@ -51,6 +60,7 @@ impl Config {
             allow,
             transparent,
             forwards,
+            tunnel,
             rules,
         };
         let config = match top.table("service")? {
@@ -58,7 +68,8 @@ impl Config {
             None => config,
         };
         top.refuse_unknown()?;
-        if config.transparent.is_none() && config.forwards.is_empty() {
+        let is_gateway = config.tunnel.as_ref().is_some_and(|tunnel| tunnel.listens().is_some());
+        if config.transparent.is_none() && config.forwards.is_empty() && !is_gateway {
             let message = "neither `[transparent]` nor `[[forward]]` is there, so that nothing is proxied";
             return Err(StrictError::new(top.origin, message, "add one of them"));
         }
@@ -163,6 +174,62 @@ fn read_forward(table: &Table<'_>, allow: &Allow) -> Result<Forward, StrictError
     Ok(read)
 }
 
+fn read_tunnel(table: &Table<'_>) -> Result<Tunnel, StrictError> {
+    let path = |key| -> Result<PathBuf, StrictError> {
+        Ok(table.get::<String>(key)?.ok_or_else(|| table.missing(key))?.into())
+    };
+    let end = match (parsed(table, "gateway", ADDRESS)?, parsed(table, "listen", ADDRESS)?) {
+        (Some(gateway), None) => TunnelEnd::Terminal(gateway),
+        (None, Some(listen)) => TunnelEnd::Gateway(listen),
+        (Some(_), Some(_)) => {
+            let message = "`tunnel` has both `gateway` and `listen`";
+            return Err(table.error(
+                "listen",
+                message,
+                "keep `gateway` where the clients are, `listen` at the gateway",
+            ));
+        }
+        (None, None) => {
+            let message = "`[tunnel]` has neither `gateway` nor `listen`";
+            let fix = "add `gateway = \"192.0.2.1:4433\"` where the clients are, `listen` at the gateway";
+            return Err(StrictError::new(table.origin, message, fix));
+        }
+    };
+    let bandwidth: Option<Rate> = table.get("bandwidth")?;
+    let round_trip: Option<Time> = table.get_in("round_trip", Time::from_millis(1)..=Time::from_secs(60))?;
+    match (bandwidth, round_trip) {
+        (Some(_), None) => return Err(table.missing("round_trip")),
+        (None, Some(_)) => return Err(table.missing("bandwidth")),
+        _ => {}
+    }
+    let congestion = match table.get::<String>("congestion")? {
+        None => TunnelCongestion::Cubic,
+        Some(name) => {
+            let named = CONGESTION.iter().find(|(known, _)| *known == name).map(|(_, congestion)| *congestion);
+            named.ok_or_else(|| {
+                let fix = suggestion(&name, CONGESTION.iter().map(|(known, _)| *known));
+                table.error("congestion", format!("`tunnel.congestion` = `{name}` is unknown"), fix)
+            })?
+        }
+    };
+    if congestion == TunnelCongestion::Fixed && bandwidth.is_none() {
+        let message = "`tunnel.congestion` = `fixed` needs to know the path";
+        return Err(table.error("congestion", message, "add `bandwidth` and `round_trip`"));
+    }
+    let read = Tunnel {
+        end,
+        certificate: path("certificate")?,
+        key: path("key")?,
+        peers: path("peers")?,
+        bandwidth,
+        round_trip,
+        congestion,
+        outage_grace: table.get_in("outage_grace", Time::from_secs(1)..=DAY)?.unwrap_or(OUTAGE_GRACE),
+    };
+    table.refuse_unknown()?;
+    Ok(read)
+}
+
 fn read_legs(top: &Table<'_>) -> Result<BTreeMap<String, Leg>, StrictError> {
     let Some(table) = top.table("legs")? else { return Ok(BTreeMap::new()) };
     let names: Vec<&str> = table.names().collect();
@@ -235,6 +302,18 @@ fn read_rule(table: &Table<'_>, legs: &BTreeMap<String, Leg>) -> Result<Rule, St
             table.error(key, format!("there is no leg `{name}`"), fix)
         })
     };
+    let is_tunnelled = match table.get::<String>("through")?.as_deref() {
+        None => false,
+        Some("tunnel") if table.has("server") => {
+            let message = "a connection through the tunnel has no leg to the server here";
+            return Err(table.error("server", message, "remove `server`: the gateway's rules choose its settings"));
+        }
+        Some("tunnel") => true,
+        Some(other) => {
+            let fix = suggestion(other, ["tunnel"].into_iter());
+            return Err(table.error("through", format!("`through` = `{other}` is unknown"), fix));
+        }
+    };
     let read = Rule {
         name: table.get("name")?.ok_or_else(|| table.missing("name"))?,
         sources: networks(table, "sources")?,
@@ -243,7 +322,8 @@ fn read_rule(table: &Table<'_>, legs: &BTreeMap<String, Leg>) -> Result<Rule, St
         interfaces: interfaces(table)?,
         dscp: code_points(table)?,
         client: leg("client")?,
-        server: leg("server")?,
+        server: if is_tunnelled { Leg { name: "tunnel".to_owned(), ..Leg::default() } } else { leg("server")? },
+        is_tunnelled,
         connect_timeout: table
             .get_in("connect_timeout", Time::from_secs(1)..=Time::from_secs(600))?
             .unwrap_or(CONNECT_TIMEOUT),
@@ -340,3 +420,11 @@ const CONNECT_TIMEOUT: Time = Time::from_secs(30);
 const LEAST_BUFFER: u64 = 64 << 10;
 const DEFAULT_LIMITS: Limits =
     Limits { connections: 10_000, per_client: usize::MAX, held: Bytes::new(256 << 20), at_limit: AtLimit::Wait };
+const CONGESTION: [(&str, TunnelCongestion); 4] = [
+    ("fixed", TunnelCongestion::Fixed),
+    ("cubic", TunnelCongestion::Cubic),
+    ("newreno", TunnelCongestion::NewReno),
+    ("bbr", TunnelCongestion::Bbr),
+];
+/// Longer than most showers take the link away.
+const OUTAGE_GRACE: Time = Time::from_secs(60);

@@ -1,4 +1,4 @@
-//! The guide's commands, as they stand there.
+//! The guides' commands, as they stand there.
 
 use std::fs;
 use std::path::Path;
@@ -8,14 +8,29 @@ use crate::world::World;
 
 #[test]
 fn the_commands_of_the_guide_work() {
+    run("deploy-pep.md");
+}
+
+#[test]
+fn the_commands_of_the_guide_to_two_boxes_work() {
+    run("two-boxes.md");
+}
+
+fn run(guide: &str) {
     let Some(world) = World::new() else { return };
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/deploy-pep.md");
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide").join(guide);
     let text = fs::read_to_string(guide).unwrap();
     let (mut script, mut blocks) = (String::new(), 0);
-    for block in text.split("\n```").skip(1).step_by(2) {
+    let parts: Vec<&str> = text.split("\n```").collect();
+    for pair in parts.chunks_exact(2) {
+        let [before, block] = pair else { continue };
         let (language, content) = block.split_once('\n').unwrap();
         match language {
-            "toml" => fs::write(world.folder.path().join("pep.toml"), content).unwrap(),
+            "toml" => {
+                // "Save this as `name.toml`."
+                let name = before.rsplit("Save this as `").next().and_then(|rest| rest.split('`').next()).unwrap();
+                fs::write(world.folder.path().join(name), content).unwrap();
+            }
             "console" => {
                 let commands = content.lines().filter_map(|line| line.strip_prefix("# "));
                 commands.for_each(|line| script.extend([line, "\n"]));

@@ -5,4 +5,5 @@
 mod guide;
 mod operation;
 mod transfers;
+mod tunnel;
 mod world;

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -37,7 +37,7 @@ pub(crate) struct Service {
 }
 
 impl Host {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         thread::spawn(|| {
             // SAFETY: descriptors stay shared; only this short-lived thread changes its network.
             unsafe { unshare_unsafe(UnshareFlags::NEWNET).unwrap() };
@@ -80,7 +80,8 @@ impl Host {
         patient(self.enter(|| TcpStream::connect_timeout(&address, PATIENCE).unwrap()))
     }
 
-    fn path(&self) -> String {
+    /// The namespace, as a path of this process.
+    pub(crate) fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 }
@@ -141,15 +142,19 @@ impl World {
 
     /// As [`World::start`], by a script of the shell.
     pub(crate) fn start_with(&self, script: &str, config: &str) -> Service {
-        let path = self.config(config);
-        let notify = self.folder.path().join("notify");
+        Self::start_at(&self.router, script, &self.config(config))
+    }
+
+    /// The service at a host, by a script of the shell, once it is ready.
+    pub(crate) fn start_at(host: &Host, script: &str, path: &Path) -> Service {
+        let notify = path.with_extension("notify");
         let _ = fs::remove_file(&notify);
         let manager = UnixDatagram::bind(&notify).unwrap();
         manager.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", script, env!("CARGO_BIN_EXE_perigee-pep"), "run"]).arg(path);
         command.env("NOTIFY_SOCKET", &notify).stdin(Stdio::null()).stderr(Stdio::piped());
-        let mut child = self.router.enter(|| command.spawn().unwrap());
+        let mut child = host.enter(|| command.spawn().unwrap());
         let log = Arc::new(Mutex::new(Vec::new()));
         let (lines, error) = (log.clone(), child.stderr.take().unwrap());
         let reader = thread::spawn(move || {

@@ -1,0 +1,64 @@
+//! `[tunnel]`: the connection between the boxes at the two ends of a satellite link.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use perigee_units::{Rate, Time};
+
+/// The connection between the boxes at the two ends of a satellite link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tunnel {
+    /// Which end this box is.
+    pub end: TunnelEnd,
+    /// The certificate of this box, PEM.
+    pub certificate: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
+    /// The certificates of the boxes that it speaks with, PEM.
+    pub peers: PathBuf,
+    /// What the satellite link carries.
+    pub bandwidth: Option<Rate>,
+    /// The round trip between the boxes.
+    pub round_trip: Option<Time>,
+    /// What decides how much is under way.
+    pub congestion: TunnelCongestion,
+    /// How long the other box may be silent before its connections are given up.
+    pub outage_grace: Time,
+}
+
+/// An end of the tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TunnelEnd {
+    /// It has the clients, and connects to the gateway at this address.
+    Terminal(SocketAddr),
+    /// It dials the servers, and terminals connect to it at this address.
+    Gateway(SocketAddr),
+}
+
+/// The congestion control of the tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TunnelCongestion {
+    /// 1.1 times the bandwidth-delay product under way, whatever is lost.
+    Fixed,
+    /// CUBIC, RFC 9438.
+    Cubic,
+    /// NewReno, RFC 9002.
+    NewReno,
+    /// BBR version 1.
+    Bbr,
+}
+
+impl Tunnel {
+    /// The bandwidth-delay product, bytes.
+    pub(crate) fn product(&self) -> Option<u64> {
+        Some(self.bandwidth?.bytes_in(self.round_trip?).as_u64())
+    }
+
+    /// Where the gateway listens, if this box is one.
+    pub(crate) fn listens(&self) -> Option<SocketAddr> {
+        match self.end {
+            TunnelEnd::Terminal(_) => None,
+            TunnelEnd::Gateway(address) => Some(address),
+        }
+    }
+}

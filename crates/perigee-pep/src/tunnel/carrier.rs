@@ -1,0 +1,222 @@
+//! The bytes of a connection between its socket at this box and its stream of the tunnel.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use quinn_proto::{Connection, FinishError, ReadError, StreamId, VarInt, WriteError};
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+
+use super::record::{Failure, Head, HEAD, MOST};
+use crate::relay::{Carrier, Side};
+
+/// The two ends of a connection at this box, and what is held between them.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    /// The client's at the terminal, the server's at the gateway.
+    pub(crate) socket: Arc<OwnedFd>,
+    /// Which of the two the socket is; the stream is the other.
+    pub(crate) side: Side,
+    pub(crate) stream: StreamId,
+    /// What the stream takes next: what was said at the beginning, a record of data, or the last record.
+    outgoing: Bytes,
+    /// Bytes of `outgoing` that are no data.
+    overhead: usize,
+    /// The stream ends after `outgoing`.
+    is_last: bool,
+    /// What has come from the stream and is not read.
+    arrived: Bytes,
+    /// The first byte of a head, where the other one is still to come.
+    half: Option<u8>,
+    /// Bytes of the present record that are still to come, or in `arrived`.
+    left: usize,
+}
+
+/// [`Ends`] with the tunnel; without it the stream has failed.
+pub(crate) struct Carriage<'a> {
+    pub(crate) ends: &'a mut Ends,
+    pub(crate) tunnel: Option<&'a mut Connection>,
+}
+
+impl Ends {
+    /// `first` is what this box says at the beginning of the stream; `arrived` what the other one has said after its own
+    /// beginning.
+    pub(crate) fn new(socket: OwnedFd, side: Side, stream: StreamId, first: Vec<u8>, arrived: Bytes) -> Self {
+        let socket = Arc::new(socket);
+        Self {
+            socket,
+            side,
+            stream,
+            overhead: first.len(),
+            outgoing: first.into(),
+            is_last: false,
+            arrived,
+            half: None,
+            left: 0,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Bytes of data that wait for the stream.
+    fn waiting(&self) -> usize {
+        self.outgoing.len().saturating_sub(self.overhead)
+    }
+}
+
+impl Carriage<'_> {
+    /// Gives the stream what it takes of what waits; true: nothing is left, its end included.
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        let Some(tunnel) = self.tunnel.as_deref_mut() else { return Err(io::ErrorKind::ConnectionReset.into()) };
+        let ends = &mut *self.ends;
+        while !ends.outgoing.is_empty() {
+            match tunnel.send_stream(ends.stream).write_chunks(std::slice::from_mut(&mut ends.outgoing)) {
+                Ok(written) => ends.overhead = ends.overhead.saturating_sub(written.bytes),
+                Err(WriteError::Blocked) => return Ok(false),
+                Err(WriteError::Stopped(code)) => return Err(failure(code)),
+                Err(WriteError::ClosedStream) => return Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+        if std::mem::take(&mut ends.is_last) {
+            match tunnel.send_stream(ends.stream).finish() {
+                Ok(()) | Err(FinishError::ClosedStream) => {}
+                Err(FinishError::Stopped(code)) => return Err(failure(code)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Says last how this direction has ended. What waits goes before it.
+    pub(crate) fn say_last(&mut self, head: Head) -> io::Result<()> {
+        let ends = &mut *self.ends;
+        let mut last = BytesMut::from(&ends.outgoing[..]);
+        last.extend_from_slice(&head.encode());
+        ends.overhead += HEAD;
+        (ends.outgoing, ends.is_last) = (last.freeze(), true);
+        self.flush().map(|_| ())
+    }
+
+    /// Gives up both directions of the stream at once.
+    pub(crate) fn abandon(&mut self, why: Failure) {
+        if let Some(tunnel) = self.tunnel.as_deref_mut() {
+            let code = VarInt::from_u32(u32::from(why.code()));
+            // Either may have ended before.
+            let _ = tunnel.send_stream(self.ends.stream).reset(code);
+            let _ = tunnel.recv_stream(self.ends.stream).stop(code);
+        }
+    }
+
+    /// Asks the other box to send nothing more.
+    pub(crate) fn stop(&mut self, why: Failure) {
+        if let Some(tunnel) = self.tunnel.as_deref_mut() {
+            let _ = tunnel.recv_stream(self.ends.stream).stop(VarInt::from_u32(u32::from(why.code())));
+        }
+    }
+
+    /// Reads from the socket into a record.
+    fn read_socket(&mut self) -> io::Result<Option<usize>> {
+        let mut record = BytesMut::zeroed(HEAD + MOST);
+        let (length, _) = rustix::net::recv(self.ends.socket(), &mut record[HEAD..], RecvFlags::DONTWAIT)?;
+        if length > 0 {
+            record[..HEAD].copy_from_slice(&Head::Data(length).encode());
+            record.truncate(HEAD + length);
+            (self.ends.outgoing, self.ends.overhead) = (record.freeze(), HEAD);
+        }
+        Ok(Some(length))
+    }
+
+    /// Reads from the stream until there are data, or it has ended.
+    fn read_stream(&mut self) -> io::Result<Option<usize>> {
+        loop {
+            while self.ends.left == 0 && !self.ends.arrived.is_empty() {
+                let byte = self.ends.arrived.get_u8();
+                let Some(first) = self.ends.half.take() else {
+                    self.ends.half = Some(byte);
+                    continue;
+                };
+                match Head::decode([first, byte]) {
+                    Head::Data(length) => self.ends.left = length,
+                    Head::End => return Ok(Some(0)),
+                    Head::Failed(failure) => return Err(failure.kind().into()),
+                }
+            }
+            if !self.ends.arrived.is_empty() {
+                return Ok(Some(self.ends.left.min(self.ends.arrived.len())));
+            }
+            let Some(tunnel) = self.tunnel.as_deref_mut() else { return Err(io::ErrorKind::ConnectionReset.into()) };
+            self.ends.arrived = next_chunk(tunnel, self.ends.stream)?;
+        }
+    }
+}
+
+/// The next bytes of a stream, in order. Its end is an error, for records end before it.
+pub(crate) fn next_chunk(tunnel: &mut Connection, stream: StreamId) -> io::Result<Bytes> {
+    let mut receiving = tunnel.recv_stream(stream);
+    let mut chunks = receiving.read(true).map_err(|_| io::Error::from(io::ErrorKind::ConnectionReset))?;
+    let next = chunks.next(usize::MAX);
+    // The caller sends what the tunnel has to say after each turn.
+    let _ = chunks.finalize();
+    match next {
+        Ok(Some(chunk)) => Ok(chunk.bytes),
+        Ok(None) => Err(io::ErrorKind::ConnectionReset.into()),
+        Err(ReadError::Blocked) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(ReadError::Reset(code)) => Err(failure(code)),
+    }
+}
+
+fn failure(code: VarInt) -> io::Error {
+    Failure::of_code(code.into_inner()).kind().into()
+}
+
+impl Carrier for Carriage<'_> {
+    fn receive(&mut self, from: Side, _budget: usize) -> io::Result<Option<usize>> {
+        if from == self.ends.side {
+            self.read_socket()
+        } else {
+            self.read_stream()
+        }
+    }
+
+    fn send(&mut self, from: Side) -> io::Result<usize> {
+        if from == self.ends.side {
+            let before = self.ends.waiting();
+            let is_empty = self.flush()?;
+            let sent = before - self.ends.waiting();
+            return if sent == 0 && !is_empty { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(sent) };
+        }
+        let held = self.held(from);
+        let socket = self.ends.socket.as_fd();
+        let sent = rustix::net::send(socket, &self.ends.arrived[..held], SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+        self.ends.arrived.advance(sent);
+        self.ends.left -= sent;
+        Ok(sent)
+    }
+
+    fn held(&self, from: Side) -> usize {
+        if from == self.ends.side {
+            self.ends.outgoing.len()
+        } else {
+            self.ends.left.min(self.ends.arrived.len())
+        }
+    }
+
+    fn discard(&mut self, from: Side) {
+        if from == self.ends.side {
+            self.ends.outgoing.clear();
+        } else {
+            self.ends.left -= self.held(from);
+            self.ends.arrived.clear();
+        }
+    }
+
+    fn finish(&mut self, to: Side) -> io::Result<()> {
+        if to == self.ends.side {
+            Ok(rustix::net::shutdown(self.ends.socket(), Shutdown::Write)?)
+        } else {
+            self.say_last(Head::End)
+        }
+    }
+}

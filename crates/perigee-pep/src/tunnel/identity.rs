@@ -1,0 +1,176 @@
+//! Who the two boxes are: each has a certificate of its own and knows those of the others, byte for byte.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{verify_tls13_signature, CryptoProvider};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+
+use crate::config::Tunnel;
+use crate::error::ServiceError;
+
+/// The certificate of this box with its key, and those of the boxes that it speaks with.
+pub(crate) struct Identity {
+    own: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+    peers: Arc<Peers>,
+}
+
+/// Accepts the certificates that it knows, whoever has signed them, and no others.
+#[derive(Debug)]
+struct Peers {
+    known: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Identity {
+    /// Reads the files that the configuration names.
+    pub(crate) fn read(tunnel: &Tunnel) -> Result<Self, ServiceError> {
+        let own = certificates(&tunnel.certificate)?.swap_remove(0);
+        let key = PrivateKeyDer::from_pem_file(&tunnel.key).map_err(wrong(&tunnel.key))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        Ok(Self { own, key, peers: Arc::new(Peers { known: certificates(&tunnel.peers)?, provider }) })
+    }
+
+    /// What the gateway answers with.
+    pub(crate) fn server(&self) -> Result<QuicServerConfig, Error> {
+        let builder = rustls::ServerConfig::builder_with_provider(self.peers.provider.clone());
+        let mut config = builder
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(self.peers.clone())
+            .with_single_cert(vec![self.own.clone()], self.key.clone_key())?;
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        QuicServerConfig::try_from(config).map_err(|error| Error::General(error.to_string()))
+    }
+
+    /// What the terminal connects with.
+    pub(crate) fn client(&self) -> Result<QuicClientConfig, Error> {
+        let builder = rustls::ClientConfig::builder_with_provider(self.peers.provider.clone());
+        let mut config = builder
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(self.peers.clone())
+            .with_client_auth_cert(vec![self.own.clone()], self.key.clone_key())?;
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        QuicClientConfig::try_from(config).map_err(|error| Error::General(error.to_string()))
+    }
+}
+
+/// The certificates of a file; at least one.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServiceError> {
+    let read = CertificateDer::pem_file_iter(path).map_err(wrong(path))?;
+    let all = read.collect::<Result<Vec<_>, _>>().map_err(wrong(path))?;
+    if all.is_empty() {
+        return Err(wrong(path)("it has no certificate"));
+    }
+    Ok(all)
+}
+
+fn wrong<E: std::fmt::Display>(path: &Path) -> impl Fn(E) -> ServiceError {
+    let path = path.to_owned();
+    move |error| ServiceError::File { path: path.clone(), error: io::Error::other(error.to_string()) }
+}
+
+impl Peers {
+    fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        if self.known.iter().any(|known| known == certificate) {
+            return Ok(());
+        }
+        Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+    }
+
+    /// Whether the other box holds the key of its certificate.
+    fn check_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+    }
+
+    fn schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl ServerCertVerifier for Peers {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.check(end_entity).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General("QUIC has TLS 1.3 only".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
+
+impl ClientCertVerifier for Peers {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.check(end_entity).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General("QUIC has TLS 1.3 only".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
+
+/// What both boxes speak, as QUIC negotiates it.
+const PROTOCOL: &[u8] = b"perigee-pep/1";

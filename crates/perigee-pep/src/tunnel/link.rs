@@ -1,0 +1,238 @@
+//! The connections of QUIC at this box: their UDP socket, timers and events.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, Event,
+    ServerConfig, Transmit, VarInt,
+};
+use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
+use rustix::net::sockopt;
+
+use super::identity::Identity;
+use super::transport::transport;
+use crate::clock::instant;
+use crate::config::{Config, Tunnel, TunnelEnd};
+use crate::error::ServiceError;
+
+/// The UDP socket of a box with its connections.
+pub(crate) struct Link {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    endpoint: Endpoint,
+    /// What a terminal connects with, and where.
+    dials: Option<(ClientConfig, SocketAddr)>,
+    connections: BTreeMap<ConnectionHandle, Connection>,
+    /// What the socket did not take.
+    unsent: Option<(Transmit, Vec<u8>)>,
+    /// A buffer of datagrams to be sent, between two uses.
+    scratch: Vec<u8>,
+    buffers: Vec<Vec<u8>>,
+    accepts: bool,
+}
+
+impl Link {
+    /// Opens the socket in the network namespace of the calling thread.
+    pub(crate) fn open(config: &Config, tunnel: &Tunnel) -> Result<Self, ServiceError> {
+        let identity = Identity::read(tunnel)?;
+        let system = |error: io::Error| ServiceError::system("tunnel")(error);
+        let wrong = |error: rustls::Error| system(io::Error::other(error));
+        let settings = Arc::new(transport(tunnel, config.limits.held.as_u64(), config.limits.connections));
+        let (local, server, dials) = match tunnel.end {
+            TunnelEnd::Gateway(address) => {
+                let mut server = ServerConfig::with_crypto(Arc::new(identity.server().map_err(wrong)?));
+                server.transport_config(settings);
+                (address, Some(Arc::new(server)), None)
+            }
+            TunnelEnd::Terminal(gateway) => {
+                let mut client = ClientConfig::new(Arc::new(identity.client().map_err(wrong)?));
+                client.transport_config(settings);
+                let any = if gateway.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+                (any.parse().map_err(|error| system(io::Error::other(error)))?, None, Some((client, gateway)))
+            }
+        };
+        let socket = UdpSocket::bind(local).map_err(ServiceError::system(&format!("tunnel: listening at {local}")))?;
+        // Without the right to more, the kernel's own limit applies.
+        let _ = sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BUFFER);
+        let _ = sockopt::set_socket_send_buffer_size_force(&socket, SOCKET_BUFFER);
+        let state = UdpSocketState::new(UdpSockRef::from(&socket)).map_err(system)?;
+        let own = Arc::new(EndpointConfig::default());
+        let size = own.get_max_udp_payload_size() as usize * state.gro_segments();
+        let endpoint = Endpoint::new(own, server, !state.may_fragment(), None);
+        let buffers = vec![vec![0; size]; RECEIVED_AT_ONCE];
+        Ok(Self {
+            socket,
+            state,
+            endpoint,
+            dials,
+            connections: BTreeMap::new(),
+            unsent: None,
+            scratch: Vec::new(),
+            buffers,
+            accepts: true,
+        })
+    }
+
+    pub(crate) fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    pub(crate) fn get_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
+        self.connections.get_mut(&handle)
+    }
+
+    /// Connects to the gateway.
+    pub(crate) fn dial(&mut self) -> io::Result<Option<ConnectionHandle>> {
+        let Some((config, gateway)) = &self.dials else { return Ok(None) };
+        let done = self.endpoint.connect(instant(), config.clone(), *gateway, NAME);
+        let (handle, connection) = done.map_err(io::Error::other)?;
+        self.connections.insert(handle, connection);
+        Ok(Some(handle))
+    }
+
+    /// Accepts no new connections of terminals.
+    pub(crate) fn accept_no_more(&mut self) {
+        self.accepts = false;
+    }
+
+    /// Says goodbye to the other boxes.
+    pub(crate) fn close(&mut self) {
+        for connection in self.connections.values_mut() {
+            connection.close(instant(), VarInt::from_u32(0), Bytes::from_static(b"stopped"));
+        }
+    }
+
+    /// When [`Link::drive`] has to be called at the latest.
+    pub(crate) fn next(&mut self) -> Option<Instant> {
+        self.connections.values_mut().filter_map(Connection::poll_timeout).min()
+    }
+
+    /// Reads what has arrived; true: there may be more.
+    pub(crate) fn receive(&mut self) -> io::Result<bool> {
+        let mut metas = [RecvMeta::default(); RECEIVED_AT_ONCE];
+        let mut slices: Vec<_> = self.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+        let count = match self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut metas) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            // What a router or the other host has said of a datagram that was sent: QUIC finds out itself.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        for (index, meta) in metas.iter().enumerate().take(count) {
+            let mut arrived = BytesMut::from(&self.buffers[index][..meta.len]);
+            while !arrived.is_empty() {
+                let datagram = arrived.split_to(meta.stride.min(arrived.len()));
+                self.on_datagram(meta, datagram);
+            }
+        }
+        Ok(true)
+    }
+
+    fn on_datagram(&mut self, meta: &RecvMeta, datagram: BytesMut) {
+        let (now, mut answer) = (instant(), Vec::new());
+        let ecn = meta.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
+        match self.endpoint.handle(now, meta.addr, meta.dst_ip, ecn, datagram, &mut answer) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                if let Some(connection) = self.connections.get_mut(&handle) {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                let response = if !self.accepts || self.connections.len() >= MOST_CONNECTIONS {
+                    Some(self.endpoint.refuse(incoming, &mut answer))
+                } else {
+                    match self.endpoint.accept(incoming, now, &mut answer, None) {
+                        Ok((handle, connection)) => {
+                            self.connections.insert(handle, connection);
+                            None
+                        }
+                        Err(error) => error.response,
+                    }
+                };
+                if let Some(transmit) = response {
+                    self.send(transmit, answer);
+                }
+            }
+            Some(DatagramEvent::Response(transmit)) => self.send(transmit, answer),
+            None => {}
+        }
+    }
+
+    /// Sends what is due, and tells what has happened to which connection.
+    pub(crate) fn drive(&mut self) -> Vec<(ConnectionHandle, Event)> {
+        let now = instant();
+        let mut events = Vec::new();
+        if let Some((transmit, contents)) = self.unsent.take() {
+            self.send(transmit, contents);
+        }
+        let handles: Vec<_> = self.connections.keys().copied().collect();
+        for handle in handles {
+            // Taken out for the while, since sending needs the rest.
+            let Some(mut connection) = self.connections.remove(&handle) else { continue };
+            if connection.poll_timeout().is_some_and(|at| at <= now) {
+                connection.handle_timeout(now);
+            }
+            loop {
+                while self.unsent.is_none() {
+                    let mut contents = std::mem::take(&mut self.scratch);
+                    contents.clear();
+                    let most = self.state.max_gso_segments();
+                    let Some(transmit) = connection.poll_transmit(now, most, &mut contents) else { break };
+                    self.send(transmit, contents);
+                }
+                let mut has_changed = false;
+                while let Some(event) = connection.poll_endpoint_events() {
+                    if let Some(event) = self.endpoint.handle_event(handle, event) {
+                        connection.handle_event(event);
+                        has_changed = true;
+                    }
+                }
+                while let Some(event) = connection.poll() {
+                    events.push((handle, event));
+                }
+                if !has_changed {
+                    break;
+                }
+            }
+            if !connection.is_drained() {
+                self.connections.insert(handle, connection);
+            }
+        }
+        events
+    }
+
+    /// Sends a datagram, or several of one size; keeps them if the socket is full.
+    fn send(&mut self, transmit: Transmit, contents: Vec<u8>) {
+        let sent = self.state.try_send(
+            UdpSockRef::from(&self.socket),
+            &quinn_udp::Transmit {
+                destination: transmit.destination,
+                ecn: transmit.ecn.and_then(|ecn| quinn_udp::EcnCodepoint::from_bits(ecn as u8)),
+                contents: &contents[..transmit.size],
+                segment_size: transmit.segment_size,
+                src_ip: transmit.src_ip,
+            },
+        );
+        // Any other error is a datagram lost, which QUIC sends again.
+        if sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            self.unsent = Some((transmit, contents));
+        } else {
+            self.scratch = contents;
+        }
+    }
+}
+
+/// What a terminal calls the gateway: its certificate alone says who it is.
+const NAME: &str = "gateway";
+/// Terminals of a gateway.
+const MOST_CONNECTIONS: usize = 1_000;
+/// Bytes of the UDP socket's buffers: a burst of a satellite link's window.
+const SOCKET_BUFFER: usize = 4 << 20;
+/// Datagrams, or trains of them, that are read at a time.
+const RECEIVED_AT_ONCE: usize = 8;

@@ -1,0 +1,509 @@
+//! The tunnel between the boxes at the two ends of a satellite link: one QUIC connection that carries each client's TCP
+//! connection as a stream.
+//!
+//! The terminal has accepted the client; a new stream needs no handshake over the satellite, and a lost packet holds up only the
+//! streams whose bytes it had. The gateway dials the server by its own rules. One thread has all of it, beside the workers.
+
+mod carrier;
+mod identity;
+mod link;
+mod passage;
+mod record;
+mod transport;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::mpsc::{channel, Receiver, TryRecvError};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use bytes::{Bytes, BytesMut};
+use perigee_units::Time;
+use quinn_proto::{ConnectionHandle, Dir, Event, StreamEvent, StreamId, VarInt};
+use rustix::event::{epoll, eventfd, EventfdFlags, Timespec};
+use rustix::io::Errno;
+
+use self::carrier::{next_chunk, Ends};
+use self::link::Link;
+use self::passage::{Parties, Passage};
+use self::record::{Failure, Opening};
+use crate::clock::{instant, monotonic};
+use crate::config::{Config, Request, Transparent};
+use crate::connection::{in_words, Outcome, Readiness};
+use crate::error::ServiceError;
+use crate::handover::{Accepted, Order, Orders};
+use crate::leg::dial;
+use crate::relay::{Progress, Side};
+use crate::shared::Shared;
+use crate::slab::{Key, Slab};
+use crate::sys;
+
+/// The tunnel's thread.
+#[derive(Debug)]
+pub(crate) struct Tunnel {
+    thread: Option<JoinHandle<io::Result<()>>>,
+    pub(crate) orders: Orders,
+}
+
+impl Tunnel {
+    /// Starts the thread, in the network namespace of the calling one. The shared state is [`Tunnel::orders`]' as well.
+    pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>) -> Result<Option<Self>, ServiceError> {
+        let Some(tunnel) = &config.tunnel else { return Ok(None) };
+        let link = Link::open(config, tunnel)?;
+        let (sender, received) = channel();
+        let wake = Arc::new(
+            eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+                .map_err(|error| ServiceError::system("tunnel")(error.into()))?,
+        );
+        let orders = Orders::new(sender, wake.clone());
+        let work =
+            Work::new(shared.clone(), config.clone(), link, received, wake).map_err(ServiceError::system("tunnel"))?;
+        let thread = thread::Builder::new().name("pep-tunnel".to_owned()).spawn(move || work.run());
+        Ok(Some(Self { thread: Some(thread.map_err(ServiceError::system("thread"))?), orders }))
+    }
+
+    /// The result of the thread, once it has ended.
+    pub(crate) fn result(&mut self) -> Option<io::Result<()>> {
+        if !self.thread.as_ref()?.is_finished() {
+            return None;
+        }
+        let panicked = || Err(io::Error::other("the tunnel panicked"));
+        Some(self.thread.take()?.join().unwrap_or_else(|_| panicked()))
+    }
+
+    /// Whether the thread's result was not taken yet.
+    pub(crate) fn is_running(&self) -> bool {
+        self.thread.is_some()
+    }
+}
+
+/// The event loop of the thread.
+struct Work {
+    epoll: OwnedFd,
+    wake: Arc<OwnedFd>,
+    orders: Receiver<Order>,
+    shared: Arc<Shared>,
+    config: Arc<Config>,
+    link: Link,
+    /// Whether the socket of the link may have more.
+    is_readable: bool,
+    /// The terminal's connection to its gateway, and whether its handshake is complete.
+    gateway: Option<(ConnectionHandle, bool)>,
+    /// When the terminal dials again, and the pause after that.
+    redial: (Option<Time>, Time),
+    /// Clients without a stream: the tunnel is down, or has all its streams in use. With the time at which they give up.
+    waiting: VecDeque<(Time, Accepted)>,
+    /// Streams whose opening is not complete, with what has come of it.
+    greetings: HashMap<(ConnectionHandle, StreamId), BytesMut>,
+    passages: Slab<Passage>,
+    streams: BTreeMap<(ConnectionHandle, StreamId), Key>,
+    ready: VecDeque<Key>,
+    timers: BTreeSet<(Time, Key)>,
+    is_draining: bool,
+    now: Time,
+}
+
+impl Work {
+    fn new(
+        shared: Arc<Shared>,
+        config: Arc<Config>,
+        link: Link,
+        orders: Receiver<Order>,
+        wake: Arc<OwnedFd>,
+    ) -> io::Result<Self> {
+        use epoll::EventFlags as Flags;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), Flags::IN)?;
+        epoll::add(&epoll, link.socket(), epoll::EventData::new_u64(LINK), Flags::IN | Flags::OUT | Flags::ET)?;
+        let now = monotonic();
+        Ok(Self {
+            epoll,
+            wake,
+            orders,
+            shared,
+            config,
+            link,
+            is_readable: false,
+            gateway: None,
+            redial: (Some(now), FIRST_PAUSE),
+            waiting: VecDeque::new(),
+            greetings: HashMap::new(),
+            passages: Slab::default(),
+            streams: BTreeMap::new(),
+            ready: VecDeque::new(),
+            timers: BTreeSet::new(),
+            is_draining: false,
+            now,
+        })
+    }
+
+    fn run(mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS);
+        loop {
+            self.wait(&mut events)?;
+            self.now = monotonic();
+            for event in &events {
+                match event.data.u64() {
+                    WAKE => {
+                        let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+                    }
+                    LINK => self.is_readable = true,
+                    data => self.on_socket(data, event.flags),
+                }
+            }
+            for _ in 0..READS {
+                if !self.is_readable {
+                    break;
+                }
+                self.is_readable = self.link.receive()?;
+            }
+            self.dial()?;
+            self.drive();
+            for _ in 0..self.ready.len() {
+                if let Some(key) = self.ready.pop_front() {
+                    self.turn(key);
+                }
+            }
+            self.fire_timers();
+            // What the turns have written.
+            self.drive();
+            if self.obey() {
+                self.link.close();
+                self.drive();
+                return Ok(());
+            }
+        }
+    }
+
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        let own = [self.timers.first().map(|(at, _)| *at), self.redial.0, self.waiting.front().map(|(at, _)| *at)];
+        let own = own.into_iter().flatten().min().map(|at| at - monotonic());
+        let link = self.link.next().map(|at| at.saturating_duration_since(instant()));
+        let link = link.map(|wait| Time::from_nanos(wait.as_nanos() as u64));
+        let timeout = match own.into_iter().chain(link).min() {
+            _ if self.is_readable || !self.ready.is_empty() => Some(Time::ZERO),
+            other => other,
+        };
+        let timeout = timeout
+            .map(|time| Timespec { tv_sec: (time.as_nanos() / NANOS) as i64, tv_nsec: (time.as_nanos() % NANOS) as _ });
+        events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Carries out orders; true: the thread ends.
+    fn obey(&mut self) -> bool {
+        loop {
+            match self.orders.try_recv() {
+                Ok(Order::Carry(accepted)) => {
+                    self.waiting.push_back((self.now + accepted.rule.connect_timeout, accepted));
+                    self.open_streams();
+                }
+                Ok(Order::Configure(config)) => self.config = config,
+                Ok(Order::Drain) => {
+                    self.is_draining = true;
+                    self.link.accept_no_more();
+                }
+                Ok(Order::Abort) | Err(TryRecvError::Disconnected) => {
+                    for key in self.passages.keys() {
+                        self.end(key, &Outcome::aborted("the service was stopped"));
+                    }
+                    for (_, accepted) in std::mem::take(&mut self.waiting) {
+                        self.refuse(&accepted, "the service was stopped");
+                    }
+                    return true;
+                }
+                Err(TryRecvError::Empty) => {
+                    return self.is_draining && self.passages.len() == 0 && self.waiting.is_empty();
+                }
+            }
+        }
+    }
+
+    /// Connects the terminal to its gateway, when it is time.
+    fn dial(&mut self) -> io::Result<()> {
+        if self.redial.0.is_some_and(|at| at <= self.now) {
+            self.redial.0 = None;
+            self.gateway = self.link.dial()?.map(|handle| (handle, false));
+        }
+        Ok(())
+    }
+
+    /// Has the link send and tell what has happened.
+    fn drive(&mut self) {
+        for (handle, event) in self.link.drive() {
+            match event {
+                Event::Connected => self.on_connected(handle),
+                Event::ConnectionLost { reason } => self.on_lost(handle, &reason.to_string()),
+                Event::Stream(event) => self.on_stream(handle, &event),
+                _ => {}
+            }
+        }
+        while self.waiting.front().is_some_and(|(at, _)| *at <= self.now) {
+            if let Some((_, accepted)) = self.waiting.pop_front() {
+                self.refuse(&accepted, "the tunnel is down");
+            }
+        }
+    }
+
+    fn on_connected(&mut self, handle: ConnectionHandle) {
+        let Some(connection) = self.link.get_mut(handle) else { return };
+        let (remote, round_trip) = (connection.remote_address(), connection.rtt());
+        self.shared.log.line(format!("tunnel up peer={remote} rtt_us={}", round_trip.as_micros()));
+        if let Some((gateway, is_up)) = &mut self.gateway {
+            if *gateway == handle {
+                *is_up = true;
+                self.redial.1 = FIRST_PAUSE;
+            }
+        }
+        self.open_streams();
+    }
+
+    fn on_lost(&mut self, handle: ConnectionHandle, reason: &str) {
+        self.shared.log.line(format!("tunnel down reason=\"{reason}\""));
+        if self.gateway.is_some_and(|(gateway, _)| gateway == handle) {
+            self.gateway = None;
+            self.redial = (Some(self.now + self.redial.1), (self.redial.1 * 2).min(LAST_PAUSE));
+        }
+        self.greetings.retain(|(peer, _), _| *peer != handle);
+        let lost: Vec<Key> =
+            self.streams.iter().filter(|((peer, _), _)| *peer == handle).map(|(_, key)| *key).collect();
+        self.streams.retain(|(peer, _), _| *peer != handle);
+        for key in lost {
+            if let Some(passage) = self.passages.get_mut(key) {
+                passage.on_lost();
+            }
+            self.queue(key);
+        }
+    }
+
+    fn on_stream(&mut self, handle: ConnectionHandle, event: &StreamEvent) {
+        let id = match *event {
+            StreamEvent::Opened { .. } => {
+                while let Some(id) = self.link.get_mut(handle).and_then(|peer| peer.streams().accept(Dir::Bi)) {
+                    self.greetings.insert((handle, id), BytesMut::new());
+                    self.greet(handle, id);
+                }
+                return;
+            }
+            StreamEvent::Available { .. } => {
+                self.open_streams();
+                return;
+            }
+            StreamEvent::Readable { id }
+            | StreamEvent::Writable { id }
+            | StreamEvent::Finished { id }
+            | StreamEvent::Stopped { id, .. } => id,
+        };
+        let Some(key) = self.streams.get(&(handle, id)).copied() else {
+            self.greet(handle, id);
+            return;
+        };
+        if let Some(passage) = self.passages.get_mut(key) {
+            match event {
+                StreamEvent::Finished { .. } => passage.on_delivered(),
+                StreamEvent::Stopped { error_code, .. } => {
+                    passage.on_stopped(Failure::of_code(error_code.into_inner()));
+                }
+                _ => passage.on_stream(),
+            }
+        }
+        self.queue(key);
+    }
+
+    fn on_socket(&mut self, data: u64, flags: epoll::EventFlags) {
+        let key = Key::from_data(data).0;
+        let Some(passage) = self.passages.get_mut(key) else { return };
+        passage.on_socket(Readiness::of(flags), self.now);
+        self.queue(key);
+    }
+
+    /// Opens streams for clients that wait.
+    fn open_streams(&mut self) {
+        while let Some((handle, true)) = self.gateway {
+            if self.waiting.is_empty() {
+                return;
+            }
+            let opened = self.link.get_mut(handle).and_then(|peer| peer.streams().open(Dir::Bi));
+            let (Some(stream), Some((_, accepted))) = (opened, self.waiting.pop_front()) else { return };
+            let Accepted { client, source, destination, rule } = accepted;
+            let first = Opening { source, destination }.encode();
+            let ends = Ends::new(client, Side::Client, stream, first, Bytes::new());
+            let stats = self.shared.stats.rule(&rule.name);
+            self.begin(handle, stream, ends, Parties { source, destination, rule, stats });
+        }
+    }
+
+    /// Reads the opening of a stream, and dials the server once it is complete.
+    fn greet(&mut self, handle: ConnectionHandle, id: StreamId) {
+        let Some(mut bytes) = self.greetings.remove(&(handle, id)) else { return };
+        let Some(peer) = self.link.get_mut(handle) else { return };
+        let done = loop {
+            match Opening::decode(&bytes) {
+                Ok(None) => {}
+                Ok(Some((opening, length))) => break Ok((opening, bytes.split_off(length))),
+                Err(reason) => break Err(reason.to_owned()),
+            }
+            match next_chunk(peer, id) {
+                Ok(chunk) => bytes.extend_from_slice(&chunk),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.greetings.insert((handle, id), bytes);
+                    return;
+                }
+                Err(error) => break Err(error.to_string()),
+            }
+        };
+        let remote = peer.remote_address();
+        let refused = match done {
+            Ok((opening, rest)) => match self.serve(handle, id, opening, rest.freeze()) {
+                Ok(()) => return,
+                Err((failure, reason)) => {
+                    let Opening { source, destination } = opening;
+                    (failure, format!("client={source} server={destination} reason=\"{reason}\""))
+                }
+            },
+            Err(reason) => (Failure::Other, format!("reason=\"{reason}\"")),
+        };
+        let (failure, words) = refused;
+        self.shared.stats.refused.add(1);
+        self.shared.log.line(format!("refused terminal={remote} {words}"));
+        if let Some(peer) = self.link.get_mut(handle) {
+            let code = VarInt::from_u32(u32::from(failure.code()));
+            let _ = peer.send_stream(id).reset(code);
+            let _ = peer.recv_stream(id).stop(code);
+        }
+    }
+
+    /// Dials the server of an opening; the error is why that is not done.
+    fn serve(
+        &mut self,
+        handle: ConnectionHandle,
+        stream: StreamId,
+        opening: Opening,
+        arrived: Bytes,
+    ) -> Result<(), (Failure, String)> {
+        let Opening { source, destination } = opening;
+        let refuse = |reason: &str| (Failure::NotServed, reason.to_owned());
+        if self.is_draining {
+            return Err(refuse("the gateway is being stopped"));
+        }
+        let is_own = |address| sys::is_own(address).unwrap_or(true);
+        if let Some(reason) = self.config.allow.refusal(source.ip(), destination.ip(), is_own) {
+            return Err(refuse(reason));
+        }
+        let request = Request { source, destination, interface: None, dscp: 0 };
+        let rule = self.config.rule(&request).cloned().ok_or_else(|| refuse("no rule"))?;
+        if self.shared.stats.open.get() >= self.shared.connections() as u64 {
+            return Err(refuse("the limit of connections is reached"));
+        }
+        if !self.shared.enter(source.ip(), self.config.limits.per_client) {
+            return Err(refuse("the limit of connections of the client is reached"));
+        }
+        let transparent = self.config.transparent.as_ref();
+        let seen = transparent.filter(|transparent| !transparent.hide_clients).map(|_| source);
+        let dialled = dial(&rule.server, seen, destination, transparent.map(Transparent::own_mark));
+        let (server, notes) = dialled.map_err(|error| {
+            self.shared.leave(source.ip());
+            (Failure::of_kind(error.kind()), format!("server {}: {error}", in_words(error.kind())))
+        })?;
+        for line in notes {
+            self.shared.log.once(line);
+        }
+        let ends = Ends::new(server, Side::Server, stream, Vec::new(), arrived);
+        let stats = self.shared.stats.rule(&rule.name);
+        self.begin(handle, stream, ends, Parties { source, destination, rule, stats });
+        Ok(())
+    }
+
+    /// Adds a connection that has its socket and its stream.
+    fn begin(&mut self, handle: ConnectionHandle, stream: StreamId, ends: Ends, parties: Parties) {
+        use epoll::EventFlags as Flags;
+        parties.stats.accepted.add(1);
+        parties.stats.open.add(1);
+        let socket = ends.socket.clone();
+        let key = self.passages.insert(Passage::new(ends, handle, parties, self.now));
+        self.streams.insert((handle, stream), key);
+        let data = epoll::EventData::new_u64(key.with_bit(false));
+        let flags = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
+        match epoll::add(&self.epoll, socket.as_fd(), data, flags) {
+            Ok(()) => self.turn(key),
+            Err(error) => self.end(key, &Outcome::aborted(&error.to_string())),
+        }
+    }
+
+    fn turn(&mut self, key: Key) {
+        let Some(passage) = self.passages.get_mut(key) else { return };
+        passage.is_queued = false;
+        let before = passage.timer;
+        let tunnel = passage.place().and_then(|(peer, _)| self.link.get_mut(peer));
+        let progress = passage.advance(tunnel, BUDGET, self.now);
+        if passage.timer != before {
+            let after = passage.timer;
+            before.map(|at| self.timers.remove(&(at, key)));
+            after.map(|at| self.timers.insert((at, key)));
+        }
+        match progress {
+            Ok(Progress::OutOfBudget) => self.queue(key),
+            Ok(_) => {}
+            Err(outcome) => self.end(key, &outcome),
+        }
+    }
+
+    fn queue(&mut self, key: Key) {
+        if let Some(passage) = self.passages.get_mut(key) {
+            if !std::mem::replace(&mut passage.is_queued, true) {
+                self.ready.push_back(key);
+            }
+        }
+    }
+
+    fn fire_timers(&mut self) {
+        while let Some((_, key)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now) {
+            self.timers.pop_first();
+            if let Some(passage) = self.passages.get_mut(key) {
+                passage.timer = None;
+                self.turn(key);
+            }
+        }
+    }
+
+    fn end(&mut self, key: Key, outcome: &Outcome) {
+        let Some(passage) = self.passages.remove(key) else { return };
+        if let Some(at) = passage.timer {
+            self.timers.remove(&(at, key));
+        }
+        let place = passage.place();
+        place.map(|place| self.streams.remove(&place));
+        let tunnel = place.and_then(|(peer, _)| self.link.get_mut(peer));
+        let round_trip = tunnel.map_or(0, |tunnel| tunnel.rtt().as_micros());
+        self.shared.log.line(passage.line(outcome, round_trip, self.now));
+        passage.stats.ends[outcome.end as usize].add(1);
+        passage.stats.open.subtract(1);
+        self.shared.leave(passage.source.ip());
+    }
+
+    /// Gives up a client that has no stream: its connection is reset.
+    fn refuse(&mut self, accepted: &Accepted, reason: &str) {
+        self.shared.stats.refused.add(1);
+        self.shared.leave(accepted.source.ip());
+        let Accepted { source, destination, .. } = accepted;
+        self.shared.log.line(format!("refused client={source} server={destination} reason=\"{reason}\""));
+    }
+}
+
+/// Data of events of the wake descriptor and of the UDP socket; [`Key`]s have neither.
+const WAKE: u64 = u64::MAX;
+const LINK: u64 = u64::MAX - 1;
+/// Events that are fetched at a time.
+const EVENTS: usize = 256;
+/// Reads of the UDP socket before others have their turn.
+const READS: usize = 16;
+/// Bytes of a direction before others have their turn.
+const BUDGET: usize = 256 << 10;
+/// Pauses between attempts to connect to the gateway: each is twice the one before.
+const FIRST_PAUSE: Time = Time::from_secs(1);
+const LAST_PAUSE: Time = Time::from_secs(30);
+const NANOS: u64 = 1_000_000_000;

@@ -1,0 +1,268 @@
+//! One connection through the tunnel, as one of its two boxes has it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use perigee_units::Time;
+use quinn_proto::{Connection, ConnectionHandle, StreamId};
+use rustix::net::sockopt;
+
+use super::carrier::{Carriage, Ends};
+use super::record::{Failure, Head};
+use crate::config::Rule;
+use crate::connection::{in_words, Outcome, Readiness};
+use crate::leg::close_in_order;
+use crate::relay::{Progress, Relay, Side};
+use crate::stats::{End, RuleStats};
+use crate::sys::{unacknowledged, TcpInfo};
+
+/// A connection with its socket at this box and its stream.
+#[derive(Debug)]
+pub(crate) struct Passage {
+    pub(crate) ends: Ends,
+    /// The connection of QUIC that has the stream, until it is lost: another one may then have its handle.
+    peer: Option<ConnectionHandle>,
+    relay: Relay,
+    phase: Phase,
+    rule: Arc<Rule>,
+    pub(crate) stats: Arc<RuleStats>,
+    pub(crate) source: SocketAddr,
+    destination: SocketAddr,
+    began: Time,
+    connected: Option<Time>,
+    /// Bytes that the counters have, by side.
+    counted: [u64; 2],
+    /// Whether the other box has acknowledged all that the stream was given.
+    is_delivered: bool,
+    pub(crate) timer: Option<Time>,
+    pub(crate) is_queued: bool,
+    interval: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The gateway has dialled the server.
+    Connecting,
+    Open,
+    /// Both directions have ended; what was given to socket and stream is still delivered.
+    Closing,
+    /// The other side has failed; this one is told, after what came before.
+    Failing(Side),
+}
+
+/// Whose connection it is.
+#[derive(Debug)]
+pub(crate) struct Parties {
+    pub(crate) source: SocketAddr,
+    pub(crate) destination: SocketAddr,
+    pub(crate) rule: Arc<Rule>,
+    pub(crate) stats: Arc<RuleStats>,
+}
+
+impl Passage {
+    pub(crate) fn new(ends: Ends, peer: ConnectionHandle, parties: Parties, now: Time) -> Self {
+        let mut relay = Relay::default();
+        relay.on_ready(ends.side.opposite(), true, true);
+        let Parties { source, destination, rule, stats } = parties;
+        // The terminal's client is there already, and its bytes need not wait for the server.
+        let phase = if ends.side == Side::Server { Phase::Connecting } else { Phase::Open };
+        Self {
+            ends,
+            peer: Some(peer),
+            relay,
+            phase,
+            rule,
+            stats,
+            source,
+            destination,
+            began: now,
+            connected: None,
+            counted: [0; 2],
+            is_delivered: false,
+            timer: None,
+            is_queued: false,
+            interval: FIRST_LOOK,
+        }
+    }
+
+    /// An event of the socket.
+    pub(crate) fn on_socket(&mut self, event: Readiness, now: Time) {
+        let side = self.ends.side;
+        self.relay.on_ready(side, event.is_readable, event.is_writable);
+        if event.has_failed && self.phase != Phase::Closing {
+            if let Ok(Err(error)) = sockopt::socket_error(self.ends.socket()) {
+                self.relay.on_failure(side, &error.into());
+            }
+        }
+        if self.phase == Phase::Connecting && event.is_writable && self.relay.failure(side).is_none() {
+            self.phase = Phase::Open;
+            self.connected = Some(now);
+            self.timer = None;
+        }
+    }
+
+    /// The stream has bytes, or takes some.
+    pub(crate) fn on_stream(&mut self) {
+        self.relay.on_ready(self.ends.side.opposite(), true, true);
+    }
+
+    /// The other box takes no more.
+    pub(crate) fn on_stopped(&mut self, why: Failure) {
+        self.relay.on_failure(self.ends.side.opposite(), &why.kind().into());
+    }
+
+    /// The other box has all that the stream was given.
+    pub(crate) fn on_delivered(&mut self) {
+        self.is_delivered = true;
+    }
+
+    /// Where its stream is.
+    pub(crate) fn place(&self) -> Option<(ConnectionHandle, StreamId)> {
+        self.peer.map(|peer| (peer, self.ends.stream))
+    }
+
+    /// The tunnel is gone, and the stream with it.
+    pub(crate) fn on_lost(&mut self) {
+        self.peer = None;
+        self.on_stopped(Failure::TimedOut);
+    }
+
+    /// Its turn. `Err` where it has ended.
+    pub(crate) fn advance(
+        &mut self,
+        tunnel: Option<&mut Connection>,
+        budget: usize,
+        now: Time,
+    ) -> Result<Progress, Outcome> {
+        let mut carriage = Carriage { ends: &mut self.ends, tunnel };
+        let side = carriage.ends.side;
+        match self.phase {
+            Phase::Connecting => {
+                let deadline = self.began + self.rule.connect_timeout;
+                if now >= deadline {
+                    self.relay.on_failure(side, &std::io::ErrorKind::TimedOut.into());
+                }
+                let Some(kind) = self.relay.failure(side) else {
+                    self.timer = Some(deadline);
+                    return Ok(Progress::Waiting);
+                };
+                tell(&mut carriage, Failure::of_kind(kind));
+                self.phase = Phase::Failing(side.opposite());
+            }
+            Phase::Open => {
+                let progress = self.relay.advance(&mut carriage, budget);
+                match progress {
+                    Progress::Complete => {
+                        close_in_order(carriage.ends.socket());
+                        self.phase = Phase::Closing;
+                    }
+                    Progress::Reset(to) => {
+                        if let Some(kind) = self.relay.failure(side).filter(|_| to != side) {
+                            tell(&mut carriage, Failure::of_kind(kind));
+                        }
+                        self.phase = Phase::Failing(to);
+                    }
+                    Progress::Lost => {
+                        let kind = self.relay.failure(side);
+                        carriage.abandon(kind.map_or(Failure::Other, Failure::of_kind));
+                        self.count();
+                        return Err(self.failed(side));
+                    }
+                    _ => {
+                        self.count();
+                        return Ok(progress);
+                    }
+                }
+                self.count();
+            }
+            // A failure shows itself in how the stream ends.
+            Phase::Closing | Phase::Failing(_) => drop(carriage.flush()),
+        }
+        self.settle(now).map(|()| Progress::Waiting)
+    }
+
+    /// One line of the log.
+    pub(crate) fn line(&self, outcome: &Outcome, round_trip_us: u128, now: Time) -> String {
+        let info = TcpInfo::of(self.ends.socket()).unwrap_or_default();
+        self.stats.retransmitted[self.ends.side as usize].add(u64::from(info.retransmitted));
+        let connect =
+            self.connected.map_or(String::from("-"), |at| format!("{:.3}", (at - self.began).as_millis_f64()));
+        let leg = self.ends.side.name();
+        format!(
+            "connection rule={} client={} server={} through=tunnel end={} reason=\"{}\" bytes_up={} bytes_down={} \
+             seconds={:.3} connect_ms={connect} {leg}_rtt_us={} {leg}_retransmitted={} tunnel_rtt_us={round_trip_us}",
+            self.rule.name,
+            self.source,
+            self.destination,
+            outcome.end.name(),
+            outcome.reason,
+            self.relay.passed(Side::Client),
+            self.relay.passed(Side::Server),
+            (now - self.began).as_secs_f64(),
+            info.rtt_us,
+            info.retransmitted,
+        )
+    }
+
+    /// Ends the connection once all is delivered; otherwise asks to be looked at again.
+    fn settle(&mut self, now: Time) -> Result<(), Outcome> {
+        let socket = self.ends.socket();
+        let is_acknowledged = unacknowledged(socket).is_ok_and(|bytes| bytes == 0)
+            || TcpInfo::of(socket).is_ok_and(|info| info.is_closed);
+        let side = self.ends.side;
+        let has_failed = self.relay.failure(side.opposite()).is_some();
+        match self.phase {
+            Phase::Closing if has_failed && !self.is_delivered => return Err(self.failed(side.opposite())),
+            Phase::Closing if is_acknowledged && self.is_delivered => {
+                return Err(match sockopt::socket_error(socket) {
+                    Ok(Err(error)) => Outcome::failed(side, std::io::Error::from(error).kind()),
+                    _ => Outcome { end: End::Complete, reason: "complete".to_owned() },
+                });
+            }
+            Phase::Failing(to) if to == side && is_acknowledged => return Err(self.failed(to.opposite())),
+            Phase::Failing(to) if to != side && (has_failed || self.is_delivered) => return Err(self.failed(side)),
+            _ => {}
+        }
+        self.timer = Some(now + self.interval);
+        self.interval = (self.interval * 2).min(LAST_LOOK);
+        Ok(())
+    }
+
+    /// How it has ended by a failure of a side.
+    fn failed(&self, side: Side) -> Outcome {
+        let kind = self.relay.failure(side).unwrap_or(std::io::ErrorKind::Other);
+        let was_reached = match self.ends.side {
+            Side::Server => self.connected.is_some(),
+            Side::Client => {
+                !matches!(Failure::of_kind(kind), Failure::Refused | Failure::Unreachable | Failure::NotServed)
+            }
+        };
+        if side == Side::Server && !was_reached {
+            return Outcome { end: End::Unreached, reason: format!("server {}", in_words(kind)) };
+        }
+        Outcome::failed(side, kind)
+    }
+
+    fn count(&mut self) {
+        for side in [Side::Client, Side::Server] {
+            let passed = self.relay.passed(side);
+            let counted = &mut self.counted[side as usize];
+            if passed > *counted {
+                self.stats.bytes[side as usize].add(passed - *counted);
+                *counted = passed;
+            }
+        }
+    }
+}
+
+/// Tells the other box of a failure here, and wants nothing more of it.
+fn tell(carriage: &mut Carriage<'_>, why: Failure) {
+    if carriage.say_last(Head::Failed(why)).is_err() {
+        carriage.abandon(why);
+    }
+    carriage.stop(why);
+}
+
+/// Time to the first look at what is unacknowledged; each is twice as late as the one before, up to [`LAST_LOOK`].
+const FIRST_LOOK: Time = Time::from_millis(2);
+const LAST_LOOK: Time = Time::from_secs(1);

@@ -1,0 +1,208 @@
+//! Two boxes and the tunnel between them.
+
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+
+use rustix::process::Signal;
+
+use crate::operation::is_refused;
+use crate::world::{accept, bytes, read_all, reset, Host, Service, World};
+
+/// client - terminal (the router) - gateway - town, where the servers are.
+struct Path {
+    world: World,
+    town: Host,
+    /// How long the boxes wait for each other. A machine of tests may stand still for seconds.
+    grace_s: u32,
+}
+
+impl Path {
+    fn new() -> Option<Self> {
+        let world = World::new()?;
+        if Command::new("openssl").arg("version").output().is_err() {
+            println!("skipped: there is no program openssl");
+            return None;
+        }
+        let town = Host::new();
+        let gateway = &world.server;
+        gateway.execute(&format!("ip link add town0 type veth peer name eth0 netns {}", town.path()));
+        for (host, device, own) in [(gateway, "town0", 1), (&town, "eth0", 2)] {
+            host.execute(&format!("ip address add 10.3.0.{own}/24 dev {device}"));
+            host.execute(&format!("ip link set {device} up"));
+        }
+        town.execute("ip route add default via 10.3.0.1");
+        let path = Self { world, town, grace_s: 50 };
+        for name in ["terminal", "gateway", "stranger"] {
+            let (key, certificate) = (path.file(name, "key"), path.file(name, "pem"));
+            path.world.client.execute(&format!(
+                "openssl req -x509 -newkey ed25519 -nodes -days 2 -subj /CN={name} -keyout {} -out {}",
+                key.display(),
+                certificate.display()
+            ));
+        }
+        Some(path)
+    }
+
+    fn file(&self, name: &str, extension: &str) -> PathBuf {
+        self.world.folder.path().join(format!("{name}.{extension}"))
+    }
+
+    /// A box at a host with the certificate of `name`, which knows that of `peer`.
+    fn start(&self, host: &Host, [name, peer]: [&str; 2], end: &str, more: &str) -> Service {
+        let grace = self.grace_s;
+        let config = self.file(name, "toml");
+        let tunnel = format!(
+            "[tunnel]\n{end}\ncertificate = \"{}\"\nkey = \"{}\"\npeers = \"{}\"\noutage_grace = \"{grace} s\"\n",
+            self.file(name, "pem").display(),
+            self.file(name, "key").display(),
+            self.file(peer, "pem").display()
+        );
+        std::fs::write(&config, format!("{more}\n{tunnel}")).unwrap();
+        World::start_at(host, "exec \"$0\" \"$@\"", &config)
+    }
+
+    fn terminal_as(&self, name: &str) -> Service {
+        let more = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\n\
+             [transparent]\ninterfaces = [\"lan0\"]\n[legs.local]\n\
+             [[rules]]\nname = \"far\"\nclient = \"local\"\nthrough = \"tunnel\"\nconnect_timeout = \"30 s\"\n";
+        self.start(&self.world.router, [name, "gateway"], "gateway = \"10.2.0.2:4433\"", more)
+    }
+
+    fn terminal(&self) -> Service {
+        self.terminal_as("terminal")
+    }
+
+    fn gateway(&self) -> Service {
+        let more = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.2\"]\n";
+        self.start(&self.world.server, ["gateway", "terminal"], "listen = \"10.2.0.2:4433\"", more)
+    }
+}
+
+#[test]
+fn connections_through_the_tunnel_lose_nothing_and_half_closed_ones_have_their_response() {
+    let Some(path) = Path::new() else { return };
+    let (gateway, terminal) = (path.gateway(), path.terminal());
+    let listener = path.town.listen("10.3.0.2:80");
+    thread::scope(|scope| {
+        for seed in 0..20 {
+            let listener = &listener;
+            scope.spawn(move || {
+                let (mut socket, peer) = accept(listener);
+                assert_eq!(peer.ip().to_string(), "10.3.0.1");
+                let (request, end) = read_all(&mut socket);
+                end.unwrap();
+                socket.write_all(&request.iter().rev().copied().collect::<Vec<_>>()).unwrap();
+            });
+            let client = &path.world.client;
+            scope.spawn(move || {
+                let mut socket = client.connect("10.3.0.2:80");
+                let mut sending = socket.try_clone().unwrap();
+                let request = bytes(700_000 * (seed as usize % 3), seed);
+                sending.write_all(&request).unwrap();
+                sending.shutdown(Shutdown::Write).unwrap();
+                let (response, end) = read_all(&mut socket);
+                end.unwrap();
+                assert!(response.iter().rev().eq(&request));
+            });
+        }
+    });
+    terminal.await_line(&["through=tunnel", "end=complete", "bytes_up=1400000 bytes_down=1400000"]);
+    let ended = |log: Vec<String>| log.iter().filter(|line| line.contains("end=complete")).count();
+    assert_eq!((ended(terminal.stop()), ended(gateway.stop())), (20, 20));
+}
+
+#[test]
+fn failures_at_either_end_reach_the_other_as_such() {
+    let Some(path) = Path::new() else { return };
+    let (gateway, terminal) = (path.gateway(), path.terminal());
+    // Nobody listens at that port; nobody may go to that address.
+    assert!(is_refused(&path.world.client, "10.3.0.2:81"));
+    terminal.await_line(&["server=10.3.0.2:81", "end=unreached", "server refused the connection"]);
+    assert!(is_refused(&path.world.client, "10.3.0.3:80"));
+    gateway.await_line(&["refused terminal=", "server=10.3.0.3:80", "destination is not allowed"]);
+    let listener = path.town.listen("10.3.0.2:80");
+    // A reset comes after what was sent before it.
+    let mut socket = path.world.client.connect("10.3.0.2:80");
+    let (mut far, _) = accept(&listener);
+    far.write_all(&bytes(100_000, 1)).unwrap();
+    let mut first = vec![0; 100_000];
+    socket.read_exact(&mut first).unwrap();
+    assert_eq!(first, bytes(100_000, 1));
+    reset(far);
+    assert!(read_all(&mut socket).1.is_err());
+    let mut socket = path.world.client.connect("10.3.0.2:80");
+    let (mut far, _) = accept(&listener);
+    socket.write_all(b"request").unwrap();
+    far.read_exact(&mut [0; 7]).unwrap();
+    reset(socket);
+    assert!(read_all(&mut far).1.is_err());
+    terminal.await_line(&["end=failed", "client reset the connection"]);
+    gateway.await_line(&["end=failed", "client reset the connection"]);
+    terminal.stop();
+    gateway.stop();
+}
+
+#[test]
+fn a_gateway_that_dies_resets_its_streams_and_the_next_one_is_found() {
+    let Some(mut path) = Path::new() else { return };
+    path.grace_s = 4;
+    let (gateway, terminal) = (path.gateway(), path.terminal());
+    let listener = path.town.listen("10.3.0.2:80");
+    let mut socket = path.world.client.connect("10.3.0.2:80");
+    let (mut far, _) = accept(&listener);
+    far.write_all(b"all is well").unwrap();
+    socket.read_exact(&mut [0; 11]).unwrap();
+    gateway.signal(Signal::KILL);
+    gateway.wait();
+    // Neither end takes it for the end of the stream.
+    assert!(read_all(&mut far).1.is_err());
+    assert!(read_all(&mut socket).1.is_err());
+    terminal.await_line(&["tunnel down"]);
+    let again = path.gateway();
+    let mut socket = path.world.client.connect("10.3.0.2:80");
+    let (mut far, _) = accept(&listener);
+    far.write_all(b"again").unwrap();
+    drop(far);
+    assert_eq!(read_all(&mut socket).0, b"again");
+    drop(socket);
+    terminal.stop();
+    again.stop();
+}
+
+#[test]
+fn a_box_with_an_unknown_certificate_is_refused() {
+    let Some(path) = Path::new() else { return };
+    let (gateway, stranger) = (path.gateway(), path.terminal_as("stranger"));
+    gateway.await_line(&["tunnel down", "certificate"]);
+    stranger.await_line(&["tunnel down"]);
+    assert!(!gateway.log().iter().any(|line| line.starts_with("tunnel up")));
+    stranger.stop();
+    gateway.stop();
+}
+
+#[test]
+fn what_is_wrong_with_a_tunnel_is_said() {
+    let Some(path) = Path::new() else { return };
+    let program = env!("CARGO_BIN_EXE_perigee-pep");
+    let config = path.file("wrong", "toml");
+    let allow = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\n";
+    for (text, said) in [
+        ("[tunnel]\nlisten = \"10.2.0.2:4433\"\ngateway = \"10.2.0.2:4433\"\n", "both `gateway` and `listen`"),
+        ("[tunnel]\ncertificate = \"a.pem\"\n", "neither `gateway` nor `listen`"),
+        ("[tunnel]\nlisten = \"10.2.0.2:4433\"\n", "certificate"),
+        (
+            "[tunnel]\nlisten = \"10.2.0.2:4433\"\ncongestion = \"fixed\"\ncertificate = \"a\"\nkey = \"b\"\npeers = \"c\"\n",
+            "add `bandwidth` and `round_trip`",
+        ),
+        ("[transparent]\n[legs.a]\n[[rules]]\nname = \"x\"\nclient = \"a\"\nthrough = \"tunnel\"\n", "no tunnel to a gateway"),
+        ("[transparent]\n[legs.a]\n[[rules]]\nname = \"x\"\nclient = \"a\"\nthrough = \"tunel\"\n", "tunnel"),
+    ] {
+        std::fs::write(&config, format!("{allow}{text}")).unwrap();
+        let output = Command::new(program).arg("check").arg(&config).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains(said), "{text}: {error}");
+    }
+}
