@@ -24,7 +24,7 @@ BENCH_PACKAGES := g++ libns3-dev ns2 time tshark valgrind
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study gallery test torture lint bench bench-long bench-analyze bench-kernel bench-emu clean bench-packages validate validate-ns2 validate-browser wheel
+.PHONY: help setup study gallery test torture lint docs bench bench-long bench-analyze bench-kernel bench-emu clean bench-packages validate validate-ns2 validate-browser wheel
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -55,6 +55,9 @@ lint: .venv/core.made ## formatting, clippy, rustdoc, ruff, mypy, C warnings, fi
 	$(BIN)/python -m mypy.stubtest perigee._core
 	$(BIN)/python tools/lint.py
 	$(BIN)/python tools/architecture.py --check
+
+docs: .venv/docs.made ## documentation site in target/docs, its links checked; opens from the folder (half a minute)
+	$(BIN)/python tools/docs.py
 
 bench: .venv/core.made bench-packages ## speed, memory and instructions per packet, beside ns-2 and ns-3 (ten minutes)
 	$(PYTHON) benches/run.py
@@ -92,6 +95,11 @@ clean: ## everything that was built; results/ stays
 .venv/torture.made: .venv/core.made
 	@tools/packages.sh g++
 	$(BIN)/pip install --quiet --disable-pip-version-check --only-binary :all: 'atheris>=2.3' || true
+	@touch $@
+
+.venv/docs.made: .venv/core.made pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check $$($(BIN)/python -c 'import tomllib; \
+	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])')
 	@touch $@
 
 bench-packages:

@@ -307,6 +307,24 @@ def test_lint_finds_a_link_to_nowhere(tmp_path: Path, monkeypatch: pytest.Monkey
     ]
 
 
+def test_links_to_nothing_and_whatever_the_site_would_fetch_from_another_host_are_found(tmp_path: Path) -> None:
+    docs = tool("docs")
+    first, second = tmp_path / "first.html", tmp_path / "second.html"
+    second.write_text('<h1 id="there">Second</h1>', encoding="utf-8")
+    first.write_text(
+        '<a href="second.html#there">good</a> <a href="https://example.org/">good</a> <img src="data:image/png,">'
+        '<a href="second.html#gone">no place</a> <a href="third.html">no page</a>'
+        '<script src="https://example.org/x.js"></script>',
+        encoding="utf-8",
+    )
+    pages = {file: docs.Page(file.read_text(encoding="utf-8")) for file in (first, second)}
+    assert list(docs.faults(pages)) == [
+        f"{first}: links to second.html#gone, which has no such place",
+        f"{first}: links to third.html, which is not there",
+        f"{first}: loads https://example.org/x.js; a page may load only files of the site",
+    ]
+
+
 def test_lint_finds_a_core_crate_that_could_reach_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lint = tool("lint")
     for name, dependencies in (("units", "rustix = '1'"), ("emu", "rustix = '1'")):

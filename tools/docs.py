@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Builds the documentation site into target/docs, and checks its pages.
+
+`make docs` calls it. Warnings of Sphinx are errors; so are links to pages, files or places on a page that are not
+there, and whatever a page would fetch from another host: the site is read from a folder, without a network.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = ROOT / "target" / "docs"
+LOADS = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source": "src", "video": "src"}
+"""Elements that fetch what an attribute of theirs names."""
+
+
+class Page(HTMLParser):
+    """What a page links to, loads and can be linked at.
+
+    Examples:
+        >>> page = Page('<p id="a"><a href="b.html#c">b</a><script src="https://example.org/x.js"></script></p>')
+        >>> page.anchors, page.links, page.loaded
+        ({'a'}, ['b.html#c'], ['https://example.org/x.js'])
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        given = {name: value for name, value in attrs if value}
+        self.anchors.update(given[name] for name in ("id", "name") if name in given)
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif LOADS.get(tag) in given:
+            self.loaded.append(given[LOADS[tag]])
+
+
+def faults(pages: dict[Path, Page]) -> Iterator[str]:
+    """Return what is wrong with the links of pages, a line each.
+
+    Args:
+        pages: the pages of the site, by their files.
+    """
+    for file, page in pages.items():
+        for link in (*page.links, *page.loaded):
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                if link in page.loaded and parts.scheme != "data":
+                    yield f"{file}: loads {link}; a page may load only files of the site"
+                continue
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            if not target.is_file():
+                yield f"{file}: links to {link}, which is not there"
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+                yield f"{file}: links to {link}, which has no such place"
+
+
+def main() -> int:
+    """Build the site and print where it is, or what is wrong with it."""
+    folders = ["-c", ROOT / "docs/site", "-d", ROOT / "target/doctrees", ROOT, SITE]
+    command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-b", "html", *map(str, folders)]
+    if subprocess.run(command, check=False).returncode:
+        return 1
+    pages = {file: Page(file.read_text(encoding="utf-8")) for file in sorted(SITE.rglob("*.html"))}
+    wrong = list(faults(pages))
+    print("\n".join(wrong) or f"{len(pages)} pages; the first is {SITE / 'README.html'}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
