@@ -24,6 +24,8 @@ pub(crate) fn apply(leg: &Leg, socket: impl AsFd) -> Vec<String> {
     if let Some(idle) = leg.keep_alive {
         let idle = std::time::Duration::from_nanos(idle.as_nanos());
         note("TCP_KEEPIDLE", sockopt::set_tcp_keepidle(socket, idle).map_err(Into::into));
+        // The kernel's own interval is longer than most outage graces.
+        note("TCP_KEEPINTVL", sockopt::set_tcp_keepintvl(socket, idle).map_err(Into::into));
     }
     if let Some(grace) = leg.outage_grace {
         note("TCP_USER_TIMEOUT", sockopt::set_tcp_user_timeout(socket, grace.as_millis() as u32).map_err(Into::into));
@@ -126,3 +128,19 @@ fn set_buffer(bytes: u64, set: impl FnOnce(usize) -> rustix::io::Result<()>) -> 
 
 /// Connections that wait to be accepted; `net.core.somaxconn` may lower it.
 const BACKLOG: i32 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use perigee_units::Time;
+
+    use super::*;
+
+    #[test]
+    fn a_keep_alive_is_also_the_interval_between_its_probes() {
+        let socket = stream_socket("127.0.0.1:1".parse().unwrap()).unwrap();
+        let leg = Leg { keep_alive: Some(Time::from_secs(7)), ..Leg::default() };
+        assert!(apply(&leg, &socket).is_empty());
+        assert_eq!(sockopt::tcp_keepidle(&socket).unwrap().as_secs(), 7);
+        assert_eq!(sockopt::tcp_keepintvl(&socket).unwrap().as_secs(), 7);
+    }
+}
