@@ -24,7 +24,7 @@ BENCH_PACKAGES := g++ libns3-dev ns2 time tshark valgrind
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study gallery test torture lint docs bench bench-long bench-analyze bench-kernel bench-emu clean bench-packages validate validate-ns2 validate-browser wheel
+.PHONY: help setup study gallery test torture lint docs bench bench-long bench-analyze bench-kernel bench-emu bench-pep clean bench-packages validate validate-ns2 validate-browser wheel
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -73,6 +73,11 @@ bench-kernel: .venv/core.made ## what congestion controls cost in the kernel, be
 
 bench-emu: .make/rust ## what an emulated link carries and how late it is, beside veth and tbf, as root (ten minutes)
 	$(PYTHON) benches/emulator.py
+
+bench-pep: .venv/core.made ## the proxy beside HAProxy: speed, memory, and what each loses, as root (three minutes)
+	@tools/packages.sh haproxy || true
+	cargo build --release --quiet -p perigee-pep
+	$(BIN)/python benches/pep.py
 
 validate: .venv/core.made ## the simulator beside this kernel, into docs/models/validation.md (as root; twenty minutes)
 	$(BIN)/python tools/validate.py

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The proxy perigee-pep beside HAProxy and a direct connection: what it carries, delays and needs, and what it loses.
+
+    benches/pep.py [--only figures cases satellite] [--rounds N] [--seconds S] [--cases WORDS] [--kinds direct perigee]
+
+A client, a router with the proxy and a server are network namespaces with cables (veth) between them. HAProxy (Debian:
+haproxy) is in TCP mode, transparent towards both ends, with `splice-auto`; both proxies have one thread. Needs root,
+Perigee in .venv, and `cargo build --release -p perigee-pep`, or the path of that program in PERIGEE_PEP. Prints the
+tables of README.md beside this file and of docs/models/proxy.md. The kernel removes everything with this process,
+however it ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import multiprocessing
+import os
+import platform
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pep_figures as figures
+from emulator import table
+from pep_cases import CASES, Case, run
+from pep_world import DESCRIPTORS, HAPROXY, LIBC, available, running, tie_to
+
+KINDS = {"direct": "direct", "perigee": "perigee-pep", "haproxy": "HAProxy"}
+SECTIONS = ("figures", "cases", "satellite")
+AT_ONCE = 6
+NEW_MOUNTS = 0x00020000
+OWN_FILES = "/dev/shm"  # noqa: S108 - a file system that only this process and those that it starts see
+
+Figures = dict[str, dict[str, float]]
+
+
+def measured(kind: str, asked: argparse.Namespace) -> Figures:
+    """One round of a kind of proxy."""
+    found: Figures = {}
+    seconds: float = asked.seconds
+    with running(kind) as proxy:
+        found["bulk"] = figures.bulk(proxy, seconds)
+        found["idle"] = figures.echoes(proxy, seconds, beside_bulk=False)
+        found["beside"] = figures.echoes(proxy, seconds, beside_bulk=True)
+    with running(kind, core=figures.ONE_CORE) as proxy:
+        found["opened"] = figures.opened_and_closed(proxy, seconds)
+    return found
+
+
+def print_figures(kinds: list[str], asked: argparse.Namespace) -> None:
+    """Measure all kinds in turns, and print the medians of the rounds."""
+    rounds: dict[str, list[Figures]] = {kind: [] for kind in kinds}
+    for _ in range(asked.rounds):
+        for kind in kinds:
+            rounds[kind].append(measured(kind, asked))
+
+    def cell(kind: str, what: str, which: str, form: str) -> str:
+        return format(statistics.median(found[what][which] for found in rounds[kind]), form)
+
+    columns = {
+        "bulk, Gbit/s": ("bulk", "gbps", ".2f"),
+        "CPU s/GB": ("bulk", "cpu_s", ".3f"),
+        "whole machine, s/GB": ("bulk", "machine_s", ".2f"),
+        "echo p50, ms": ("idle", "p50_ms", ".3f"),
+        "p99, ms": ("idle", "p99_ms", ".2f"),
+        "beside bulk p50, ms": ("beside", "p50_ms", ".3f"),
+        "p99, ms ": ("beside", "p99_ms", ".2f"),
+        "opened and closed, 1/s": ("opened", "per_s", ".0f"),
+        "CPU us each": ("opened", "cpu_us", ".0f"),
+    }
+    table(["", *columns], [[KINDS[kind], *(cell(kind, *column) for column in columns.values())] for kind in kinds])
+    print(flush=True)
+    rows = []
+    for kind in kinds:
+        if kind != "direct":
+            with running(kind) as proxy:
+                idle = figures.idle_memory(proxy, asked.idle)
+            with running(kind) as proxy:
+                active = figures.active_memory(proxy, asked.active)
+            both = f"{idle['connections']:.0f}", f"{active['connections']:.0f}"
+            sizes = (
+                f"{idle['before_mb']:.1f}",
+                f"{idle['mb']:.1f}",
+                f"{active['mb']:.1f}",
+                f"{active['machine_mb']:.0f}",
+            )
+            rows.append([KINDS[kind], sizes[0], both[0], sizes[1], both[1], *sizes[2:]])
+    table(
+        ["", "at first, MB", "idle", "with them, MB", "unread downloads", "with them, MB", "the machine's, MB"],
+        rows,
+    )
+
+
+def print_cases(kinds: list[str], asked: argparse.Namespace) -> int:
+    """Carry the cases out, some at a time, and print their table; return how many perigee-pep fails."""
+    chosen = [case for case in CASES if asked.cases in case.name]
+    work = [(case, kind) for case in chosen for kind in kinds]
+    context = multiprocessing.get_context("fork")
+    begin = partial(_begin_worker, os.getpid())
+    with ProcessPoolExecutor(AT_ONCE, mp_context=context, initializer=begin) as pool:
+        results = list(pool.map(_carry_out, ((CASES.index(case), kind) for case, kind in work)))
+    found = dict(zip(((case.name, kind) for case, kind in work), results, strict=True))
+    table(["case", *(KINDS[kind] for kind in kinds)], [_row(case, kinds, found) for case in chosen])
+    counts = [f"{KINDS[kind]} {_passed(kind, found)}" for kind in kinds]
+    print(f"\n{len(chosen)} cases; nothing lost: {', '.join(counts)}", flush=True)
+    return sum(result not in ("yes", "-") for (_, kind), result in found.items() if kind == "perigee")
+
+
+def _begin_worker(parent: int) -> None:
+    tie_to(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _carry_out(which: tuple[int, str]) -> str:
+    return run(CASES[which[0]], which[1])
+
+
+def _row(case: Case, kinds: list[str], found: dict[tuple[str, str], str]) -> list[str]:
+    return [case.name, *(" ".join(found[case.name, kind].split()).replace("|", "/") for kind in kinds)]
+
+
+def _passed(kind: str, found: dict[tuple[str, str], str]) -> str:
+    of_it = [result for (_, each), result in found.items() if each == kind and result != "-"]
+    return f"{of_it.count('yes')} of {len(of_it)}"
+
+
+def print_satellite(asked: argparse.Namespace) -> None:
+    """Print how long a download over an emulated GEO link takes."""
+    found = figures.satellite(Path(OWN_FILES), asked.size)
+    rows = [
+        ["direct", f"{found['direct_s']:.2f}", f"{found['direct_s'] / found['ideal_s']:.2f}"],
+        ["perigee-pep", f"{found['proxied_s']:.2f}", f"{found['proxied_s'] / found['ideal_s']:.2f}"],
+        ["ideal", f"{found['ideal_s']:.2f}", "1.00"],
+    ]
+    table([f"{asked.size} over 600 ms, 20 Mbit/s", "s", "to the ideal"], rows)
+
+
+def _hide_files() -> None:
+    """Have files of this process and of those that it starts vanish with them."""
+    if LIBC.unshare(NEW_MOUNTS):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", OWN_FILES], check=True)
+    os.environ["TMPDIR"] = OWN_FILES
+
+
+def _provenance() -> str:
+    model = next(
+        (line.partition(": ")[2] for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.machine(),
+    )
+    said = (
+        subprocess.run([HAPROXY, "-v"], capture_output=True, text=True, check=True).stdout if HAPROXY else "no HAProxy"
+    )
+    haproxy = " ".join(said.split()[:3])
+    return f"{model}, {os.cpu_count()} cores, Linux {platform.release()}, {haproxy}, load {os.getloadavg()[0]:.1f}"
+
+
+def main() -> int:
+    """Measure and print what is asked for; 1 where perigee-pep loses something."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    add: Any = parser.add_argument
+    add("--only", nargs="+", choices=SECTIONS, default=SECTIONS, metavar="SECTION", help="figures, cases, satellite")
+    add("--kinds", nargs="+", choices=KINDS, default=list(KINDS), metavar="KIND", help="direct, perigee, haproxy")
+    add("--rounds", type=int, default=3, help="of the figures, of which the median is printed")
+    add("--seconds", type=float, default=1.0, help="of each measurement")
+    add("--idle", type=int, default=10000, help="idle connections")
+    add("--active", type=int, default=500, help="downloads that nobody reads")
+    add("--cases", default="", metavar="WORDS", help="only cases with these words in their name")
+    add("--size", default="5 MB", help="of the download over the satellite")
+    asked = parser.parse_args()
+    if os.geteuid() != 0:
+        parser.error("network namespaces take root")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: os._exit(128 + number))
+    _hide_files()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    kinds, reasons = available(asked.kinds)
+    for reason in reasons:
+        print(f"skipped: {reason}")
+    lost = 0
+    print(f"{_provenance()}\n", flush=True)
+    if "figures" in asked.only:
+        print_figures(kinds, asked)
+        print()
+    if "cases" in asked.only:
+        lost = print_cases(kinds, asked)
+        print()
+    if "satellite" in asked.only:
+        print_satellite(asked)
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
