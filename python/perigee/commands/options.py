@@ -32,6 +32,14 @@ Shard = Annotated[
         "--shard", metavar="I/N", help="Only every Nth run from the Ith on; `perigee merge` puts all shards together."
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Simulate on the workers of the Dask scheduler at this address, as tcp://scheduler:8786.",
+    ),
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")]
 CcStall = Annotated[
     str,

@@ -65,6 +65,7 @@ def command(
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Results folder. \\[default: results/STUDY]")
     ] = None,
     shard: options.Shard = None,
+    cluster: options.Cluster = None,
     until: Annotated[
         list[str] | None,
         typer.Option(
@@ -99,6 +100,7 @@ def command(
       perigee run gallery --also flow.cc=./mycc.c
       perigee run ./my-study.toml --jobs 1
       perigee run ./my-study.toml --shard 2/8          the second of eight machines
+      perigee run ./my-study.toml --cluster tcp://scheduler:8786      on the workers of a Dask cluster
       perigee run ./my-study.toml --set rounds=200 --until "2 %"      as many rounds as it takes, up to 200
       perigee run ./my-study.toml --engine live --set live.servers.server=example.org:5201 --dry-run
     """
@@ -110,7 +112,14 @@ def command(
 
     job = Job(
         study=find_study(study),
-        engine=choice.engine(engine, say, force=force, limits=options.code_limits(cc_stall, cc_memory)),
+        engine=choice.engine(
+            engine,
+            say,
+            force=force,
+            limits=options.code_limits(cc_stall, cc_memory),
+            # A list of runs needs no cluster.
+            cluster=None if dry_run else cluster,
+        ),
         settings=options.study_settings(settings, vary, also, experiment),
         reduced=reduced,
         out=out,

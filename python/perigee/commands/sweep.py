@@ -46,6 +46,7 @@ def command(
         typer.Option("--out", "-o", metavar="FOLDER", help="Results folder. \\[default: results/STUDY-sweep]"),
     ] = None,
     shard: options.Shard = None,
+    cluster: options.Cluster = None,
     fresh: options.Fresh = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs.")] = False,
 ) -> None:
@@ -71,7 +72,7 @@ def command(
     points_of_design = settings_of([read_axis(text) for text in over], design, points, design_seed)
     job = Job(
         study=find_study(study),
-        engine=choice.engine(engine, say),
+        engine=choice.engine(engine, say, cluster=None if dry_run else cluster),
         settings=options.study_settings([*(settings or ()), *points_of_design], None, None),
         reduced=reduced,
         out=out,

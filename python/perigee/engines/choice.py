@@ -17,13 +17,15 @@ def engine(
     *,
     force: bool = False,
     limits: CodeLimits = DEFAULT_LIMITS,
+    cluster: str | None = None,
 ) -> Engine:
     """Return the engine called `name`; it says with `say` what happens while it works.
 
     With `force` it begins what this machine is too slow for; `limits` are those of authors' code in simulated runs.
+    With `cluster`, the address of a Dask scheduler, its workers simulate.
 
     Raises:
-        InputError: there is no such engine.
+        InputError: there is no such engine, or it has no use for a cluster.
 
     Examples:
         >>> engine("emu").most_at_once
@@ -32,7 +34,17 @@ def engine(
         Traceback (most recent call last):
         ...
         perigee.errors.InputError: --engine lab: there is no such engine; the engines are: sim, emu, live
+        >>> engine("emu", cluster="tcp://scheduler:8786")
+        Traceback (most recent call last):
+        ...
+        perigee.errors.InputError: --cluster: only simulated runs go to a cluster; leave out --engine emu
     """
+    if cluster is not None:
+        if name != "sim":
+            raise InputError(f"--cluster: only simulated runs go to a cluster; leave out --engine {name}")
+        from perigee.engines.cluster import ClusterSimulator
+
+        return ClusterSimulator(cluster)
     match name:
         case "sim":
             return Simulator(limits)

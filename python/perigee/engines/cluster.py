@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Simulated runs on the workers of a Dask cluster; plan, progress, results and resuming stay on the user's machine."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perigee.engines.contract import Output, Progress
+from perigee.engines.native import NativePlan, Simulator
+from perigee.errors import InputError, RunError
+from perigee.files import printable
+
+if TYPE_CHECKING:
+    from perigee.engines.cluster_worker import Answer
+    from perigee.places import StudyFile
+
+CONNECT_S = 30.0
+"""For how long a scheduler may take to answer."""
+POLL_S = 0.1
+AHEAD = 2
+"""Runs for each thread of the workers that are handed out at a time: one under way and one that follows at once."""
+LEAST, MOST = 16, 512
+"""Runs that are handed out at a time: at least for workers that come later, at the most for the scheduler's memory."""
+
+
+class ClusterSimulator(Simulator):
+    """The simulator on a Dask cluster: the same bytes as on one machine.
+
+    Args:
+        address: that of the scheduler, such as `tcp://scheduler:8786`.
+    """
+
+    def __init__(self, address: str) -> None:
+        super().__init__()
+        self._address = address
+
+    def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> ClusterPlan:
+        """Read a study, see `Engine.plan`, and hand it to the workers.
+
+        Raises:
+            InputError: also where no scheduler answers, it has no worker, or the study has an author's congestion
+                control.
+        """
+        plan = super().plan(study, settings, reduced)
+        assert isinstance(plan, NativePlan), "as Simulator.plan makes it"  # noqa: S101 - for the type
+        if plan.sources:
+            plan.close()
+            raise InputError(
+                f"--cluster: the study has a congestion control of its own ({', '.join(plan.sources)}), which runs on "
+                "this machine only; use --shard to divide it between machines"
+            )
+        client = _connected(self._address)
+        try:
+            from perigee.engines.cluster_files import files_of
+            from perigee.engines.cluster_worker import Request, StudyOnWorker
+
+            self.most_at_once = min(max(AHEAD * _threads(client, self._address), LEAST), MOST)
+            request = Request(
+                name=f"perigee-{uuid.uuid4().hex}",
+                path=printable(study.path),
+                text=study.text,
+                files=files_of(study, settings),
+                settings=tuple(settings),
+                reduced=reduced,
+                build=self.build,
+                digest=plan.runs.digest,
+            )
+            client.register_plugin(StudyOnWorker(request), name=request.name)
+        except BaseException:
+            client.close()
+            raise
+        return ClusterPlan(plan, client, request.name, self._address)
+
+
+class ClusterPlan:
+    """A plan whose runs are carried out by workers.
+
+    Args:
+        plan: the simulator's.
+        client: Dask's.
+        name: the study's on the cluster.
+        address: that of the scheduler.
+    """
+
+    def __init__(self, plan: NativePlan, client: Any, name: str, address: str) -> None:
+        self._client = client
+        self._name = name
+        self._address = address
+        self.study = plan.study
+        self.runs = plan.runs
+        self.setup: Mapping[str, Any] = plan.setup
+        self.rooms = plan.rooms
+        self.warnings = plan.warnings
+        self.sources: Mapping[str, bytes] = plan.sources
+        self.processor_s = plan.processor_s
+        self.remarks = plan.remarks
+
+    def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
+        """Have a worker carry out a run, see `Plan.execute`. A run whose worker dies is given to another one."""
+        from distributed import KilledWorker
+
+        from perigee.engines.cluster_worker import run
+
+        ended = threading.Event()
+        future = self._client.submit(run, self._name, index, key=f"{self._name}-{index}", pure=False)
+        future.add_done_callback(lambda _future: ended.set())
+        try:
+            while not ended.wait(POLL_S):
+                if not progress(0.0):
+                    return None
+            return _output(future.result())
+        except KilledWorker:
+            raise RunError(
+                f"run {index}: each worker that was given it died; their logs say why: they may have too little memory"
+            ) from None
+        except (CancelledError, OSError) as error:
+            raise RunError(
+                f"--cluster {self._address}: the scheduler is gone; runs that are done are kept: repeat the command"
+            ) from error
+        finally:
+            # What nobody waits for any more is neither begun nor kept.
+            future.release()
+
+    def close(self) -> None:
+        """Take the study off the workers, and leave the cluster."""
+        if self._client.status == "running":
+            # The cluster may go at this very moment, and the study with it.
+            with contextlib.suppress(OSError, ValueError, CancelledError):
+                self._client.unregister_worker_plugin(self._name)
+        self._client.close()
+
+
+def _connected(address: str) -> Any:
+    """Return a client of the scheduler at an address."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError(
+            "--cluster: the package `distributed` is missing; install it with: pip install 'perigee[cluster]'"
+        ) from None
+    # What goes wrong is said in one line, at the end.
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        return Client(address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--cluster {address}: no scheduler answers there ({str(error).splitlines()[0]}); write "
+            "--cluster tcp://HOST:8786, with the address that `dask scheduler` has printed"
+        ) from None
+
+
+def _threads(client: Any, address: str) -> int:
+    """Return how many threads the workers of a cluster have together."""
+    threads = sum(int(worker["nthreads"]) for worker in client.scheduler_info(-1)["workers"].values())
+    if not threads:
+        raise InputError(f"--cluster {address}: the scheduler has no worker; start some with `dask worker {address}`")
+    return threads
+
+
+def _output(answer: Answer) -> Output:
+    import pyarrow as pa
+
+    tables = {name: pa.ipc.open_stream(content).read_all() for name, content in answer.tables.items()}
+    return Output(tables, answer.captures, answer.files)
