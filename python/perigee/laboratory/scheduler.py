@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from perigee.errors import InputError
@@ -37,12 +37,20 @@ class Scheduler:
         place: the laboratory.
         queue: its entries.
         program: what is started for an entry, before the entry's folder and the number of the start.
+        begun: called with an entry and the name of its results folder when it begins for the first time.
     """
 
-    def __init__(self, place: Place, queue: Queue, program: Sequence[str] = PROGRAM) -> None:
+    def __init__(
+        self,
+        place: Place,
+        queue: Queue,
+        program: Sequence[str] = PROGRAM,
+        begun: Callable[[Entry, str], None] = lambda _entry, _results: None,
+    ) -> None:
         self._place = place
         self._queue = queue
         self._program = tuple(program)
+        self._begun = begun
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def step(self) -> None:
@@ -134,6 +142,8 @@ class Scheduler:
         )
         if not began:
             return
+        if not entry.results:
+            self._begun(entry, results)
         folder = self._place.entry(entry.id)
         with storage_errors(folder):
             folder.mkdir(exist_ok=True)

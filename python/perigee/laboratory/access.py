@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Who may look at a laboratory, and who may run something: tokens, users with passwords, and sessions of browsers."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerifyMismatchError
+
+from perigee.errors import InputError
+from perigee.files import KIB, MIB, read_bounded, storage_errors, write_atomically
+from perigee.measuring.tokens import SHORTEST, made
+
+ROLES = ("look", "run")
+"""Each may do what those before it may."""
+SESSION_S = 12 * 3600
+"""For so long a browser needs no password."""
+LONGEST_NAME = 64
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who asks.
+
+    Attributes:
+        name: of the user; `token` of who gave a token.
+        role: `look` or `run`.
+        forms: what the forms of this session carry; empty where the request carries the token itself.
+    """
+
+    name: str
+    role: str
+    forms: str = ""
+
+    def may(self, role: str) -> bool:
+        """Whether this person has at least this role.
+
+        Examples:
+            >>> Person("a", "run").may("look"), Person("b", "look").may("run")
+            (True, False)
+        """
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+
+class Access:
+    """The tokens and users of a laboratory.
+
+    Args:
+        folder: the laboratory's own folder, with its key and users.
+        tokens: the role of each token.
+    """
+
+    def __init__(self, folder: Path, tokens: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._tokens = {_digest(token): role for token, role in tokens.items()}
+        self._key = bytes.fromhex(kept_secret(folder / "key", secrets.token_hex(32)))
+        self._hasher = PasswordHasher(memory_cost=32 * KIB)
+        # An unknown name takes as long as a wrong password.
+        self._nobody = self._hasher.hash(secrets.token_hex())
+        # One at a time: each takes 32 MiB.
+        self._hashing = threading.Lock()
+
+    def enter(self, name: str, secret: str) -> Person | None:
+        """Return who has this password; with no name, this token; nobody where it is wrong."""
+        if not name:
+            return self.with_token(secret)
+        user = self.users().get(name)
+        with self._hashing:
+            try:
+                self._hasher.verify(user["hash"] if user else self._nobody, secret)
+            except (VerifyMismatchError, InvalidHashError):
+                return None
+        return Person(name, user["role"]) if user else None
+
+    def with_token(self, token: str) -> Person | None:
+        """Return who has this token."""
+        role = self._tokens.get(_digest(token))
+        return Person("token", role) if role else None
+
+    def session(self, person: Person, secret: str) -> str:
+        """Return the cookie of a session that begins now."""
+        user = self.users().get(person.name)
+        proof = _digest(user["hash"]) if user else _digest(secret)
+        content = json.dumps([person.name, proof, int(time.time()) + SESSION_S]).encode()
+        return f"{base64.urlsafe_b64encode(content).decode()}.{self._sign('session', content)}"
+
+    def of_session(self, cookie: str) -> Person | None:
+        """Return whose session a cookie is; nobody's if it has ended, or the password, token or user is gone."""
+        encoded, _, signature = cookie.partition(".")
+        try:
+            content = base64.urlsafe_b64decode(encoded)
+        except ValueError:
+            return None
+        if not hmac.compare_digest(signature.encode(), self._sign("session", content).encode()):
+            return None
+        name, proof, until = json.loads(content)
+        user = self.users().get(name)
+        role = (user["role"] if _digest(user["hash"]) == proof else None) if user else self._tokens.get(proof)
+        if until < time.time() or role is None:
+            return None
+        return Person(name, role, self._sign("forms", content))
+
+    def users(self) -> dict[str, dict[str, Any]]:
+        """Return the users by name, each with `role` and `hash`."""
+        path = self._folder / "users.json"
+        if not path.is_file():
+            return {}
+        try:
+            found: dict[str, dict[str, Any]] = json.loads(read_bounded(path, MIB, "a list of users"))
+        except ValueError as error:
+            raise InputError(f"{path}: damaged ({error}); remove it and add the users again") from error
+        return found
+
+    def add_user(self, name: str, role: str, password: str) -> None:
+        """Add a user, or give one another role and password.
+
+        Raises:
+            InputError: the name, the role or the password cannot be taken.
+        """
+        if not name.isidentifier() or len(name) > LONGEST_NAME or name == "token":
+            raise InputError(f"{name}: no name of a user; take letters and digits, at most {LONGEST_NAME}")
+        if role not in ROLES:
+            raise InputError(f"role {role}: there is none; the roles are: {', '.join(ROLES)}")
+        if len(password) < SHORTEST:
+            raise InputError(f"the password: {len(password)} letters are too few; take {SHORTEST} or more")
+        users = {**self.users(), name: {"role": role, "hash": self._hasher.hash(password)}}
+        path = self._folder / "users.json"
+        write_atomically(path, json.dumps(users, indent=1).encode())
+        path.chmod(0o600)
+
+    def _sign(self, purpose: str, content: bytes) -> str:
+        return hmac.new(self._key, purpose.encode() + b"\0" + content, hashlib.sha256).hexdigest()
+
+
+def kept_secret(path: Path, otherwise: str | None = None) -> str:
+    """Return the secret in a file that only this user can read; a new one is written where there is none.
+
+    Raises:
+        InputError: the file cannot be read, or others may read it.
+    """
+    if not os.path.lexists(path):
+        with storage_errors(path):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(f"{otherwise or made()}\n")
+    text = read_bounded(path, KIB, "a secret").decode(errors="replace").strip()
+    if path.stat().st_mode & 0o077:
+        raise InputError(f"{path}: other users of this machine can read it; take that right away: chmod 600 {path}")
+    return text
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode(errors="replace")).hexdigest()

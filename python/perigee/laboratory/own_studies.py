@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The studies of a laboratory: those that come with perigee, and the user's own, which the page may change.
+
+A study that the page gives is data of somebody else: it may name profiles and congestion controls that are there, but
+no files, which could be any of this machine, and no C code, which would be executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perigee.core import native
+from perigee.engines.native import native_plan
+from perigee.errors import InputError
+from perigee.files import MIB, read_bounded, write_atomically
+from perigee.laboratory.place import Place
+from perigee.places import StudyFile, data_roots, find_study, studies
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+LARGEST_BYTES = MIB // 2
+PROSE = ("title", "about")
+"""Keys whose texts are for people."""
+RATE = re.compile(r"[\d._]*([eE][-+]?\d+)?([kMG]?bit|[kMG]B)/s")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a study.
+
+    Attributes:
+        message: what, with its fix.
+        line: where, from 1; none: nowhere in the file.
+    """
+
+    message: str
+    line: int | None
+
+
+class Studies:
+    """The studies that can be looked at and run.
+
+    Args:
+        place: the laboratory.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def names(self) -> dict[str, bool]:
+        """Return the names of all studies, and of each whether it is the user's own."""
+        shipped = dict.fromkeys(studies(), False)
+        own = {path.parent.name: True for path in self._place.studies.glob("*/study.toml")}
+        return dict(sorted({**shipped, **own}.items()))
+
+    def get(self, name: str) -> StudyFile:
+        """Return a study by its name.
+
+        Raises:
+            InputError: there is none of that name.
+        """
+        if name not in self.names():
+            raise InputError(f"{name}: no study of that name")
+        own = self._place.studies / name
+        return find_study(str(own) if (own / "study.toml").is_file() else name)
+
+    def is_own(self, name: str) -> bool:
+        """Whether a study is the user's own, which may be changed."""
+        return bool(NAME.fullmatch(name)) and (self._place.studies / name / "study.toml").is_file()
+
+    def given(self, name: str, text: str) -> StudyFile:
+        """Return a study of this text as it is read under a name."""
+        folder = self._place.studies / name
+        return StudyFile(folder / "study.toml", text, tuple(dict.fromkeys((folder, *data_roots()))))
+
+    def save(self, name: str, text: str, before: str | None) -> None:
+        """Write one of the user's own studies.
+
+        Args:
+            name: of the study.
+            text: its file.
+            before: the `stamp` of what was changed; none: the study is a new one.
+
+        Raises:
+            InputError: the name cannot be taken, the study is wrong, or it was changed by somebody else meanwhile.
+            StorageError: it cannot be written.
+        """
+        if not NAME.fullmatch(name):
+            raise InputError(f"{name}: no name of a study; take letters, digits, - and _, at most 64")
+        is_own = self.is_own(name)
+        if before is None and name in self.names():
+            raise InputError(f"{name}: there is a study of that name; take another")
+        if before is not None and not (is_own and stamp(self.get(name).text) == before):
+            raise InputError(f"{name}: was changed by somebody else meanwhile; copy your text, and open it again")
+        if fault := self.fault(name, text):
+            raise InputError(fault.message if fault.line is None else f"line {fault.line}: {fault.message}")
+        folder = self._place.studies / name
+        folder.mkdir(exist_ok=True)
+        write_atomically(folder / "study.toml", text.encode())
+
+    def fault(self, name: str, text: str, settings: Sequence[str] = (), *, reduced: bool = False) -> Fault | None:
+        """Return what is wrong with a study that was given, in the reader's own words; nothing where all is right."""
+        if len(text.encode(errors="replace")) > LARGEST_BYTES:
+            return Fault(f"larger than {LARGEST_BYTES // 1024} KiB, the most that is taken of a study", None)
+        study = self.given(name, text)
+        try:
+            refuse_files(text, settings, study.search)
+            native_plan(study, settings, reduced)
+        except InputError as error:
+            return fault_of(str(error), str(study.path))
+        return None
+
+
+def check_settings(study: StudyFile, engine: str, settings: Sequence[str], *, reduced: bool) -> native.Plan:
+    """Read a study with settings that the page gives; return its plan.
+
+    Raises:
+        InputError: one of them is wrong, or names a file.
+    """
+    refuse_files("", settings, study.search)
+    return native_plan(study, settings, reduced, real=engine == "live")
+
+
+def refuse_files(text: str, settings: Sequence[str], search: Sequence[Path]) -> None:
+    """Refuse a study or settings that name files of this machine.
+
+    Args:
+        text: the study; empty where it came with perigee.
+        settings: `KEY=VALUE` overrides.
+        search: folders in which names of files are looked for.
+
+    Raises:
+        InputError: they do, or the study is no TOML.
+
+    Examples:
+        >>> refuse_files('links = [{ profile = "geo", rate = "5 Mbit/s" }]', ["flow.cc=cubic"], [])
+        >>> refuse_files("", ["flow.cc=./mycc.c"], [])
+        Traceback (most recent call last):
+        ...
+        perigee.errors.InputError: ./mycc.c: names a file, which only the command line may; give a profile or an ...
+    """
+    try:
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"no TOML: {error}") from None
+    content.pop("inputs", None)
+    texts = [*_texts(content), *(setting.partition("=")[2] for setting in settings)]
+    for each in texts:
+        for word in re.split(r"""[\s"'=,\[\]{}]+""", each):
+            if not word or RATE.fullmatch(word):
+                continue
+            if "/" in word or word.endswith(".c") or any((folder / word).is_file() for folder in search):
+                raise InputError(
+                    f"{word}: names a file, which only the command line may", "give a profile or an algorithm by name"
+                )
+
+
+def fault_of(message: str, path: str) -> Fault:
+    """Split an error of the reader into line and message.
+
+    Examples:
+        >>> fault_of("a/study.toml:3: unknown key `rond`", "a/study.toml")
+        Fault(message='unknown key `rond`', line=3)
+        >>> fault_of("--set round=2: `round` cannot be set", "a/study.toml")
+        Fault(message='--set round=2: `round` cannot be set', line=None)
+    """
+    found = re.fullmatch(rf"{re.escape(path)}:(\d+): (.*)", message, re.DOTALL)
+    if of_toml := re.fullmatch(r"(no TOML: .*) \(at line (\d+), column \d+\)", message, re.DOTALL):
+        return Fault(of_toml[1], int(of_toml[2]))
+    return Fault(found[2], int(found[1])) if found else Fault(message, None)
+
+
+def stamp(text: str) -> str:
+    """Return what tells one text from another."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def schema() -> str:
+    """Return the JSON schema of studies, as text."""
+    path = Path(__file__).resolve().parent.parent / "data" / "schema" / "study.json"
+    return read_bounded(path, 16 * MIB, "a schema").decode()
+
+
+def _texts(content: Any, key: str = "") -> Iterator[str]:
+    if isinstance(content, str):
+        if key not in PROSE:
+            yield content
+    elif isinstance(content, dict):
+        for name, value in content.items():
+            yield from _texts(value, name)
+    elif isinstance(content, list):
+        for value in content:
+            yield from _texts(value, key)

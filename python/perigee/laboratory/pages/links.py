@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The pages of links and congestion controls: profiles drawn, algorithms with parameters, and what the kernel has."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from starlette.responses import FileResponse, Response
+
+from perigee import __version__
+from perigee.cc.catalog import algorithms
+from perigee.cc.kernel import status
+from perigee.errors import InputError, PerigeeError
+from perigee.laboratory.pages.visit import Laboratory, Visit
+from perigee.places import ProfileFile, find_profile, profiles
+
+
+def links(visit: Visit) -> Response:
+    """List link profiles and congestion controls."""
+    return visit.page("links.html", profiles=listed(), algorithms=described(), kernel=kernel())
+
+
+def listed() -> list[dict[str, str]]:
+    """Return the profiles, each with `name` and `title`."""
+    return [{"name": name, "title": _said(find_profile(name)).get("title", "")} for name in profiles()]
+
+
+def described() -> list[dict[str, Any]]:
+    """Return the algorithms, each with `name`, `title` and `parameters`."""
+    return [
+        {
+            "name": one.name,
+            "title": one.title,
+            "parameters": [
+                {"name": each.name, "default": each.default, "least": each.min, "most": each.max, "text": each.doc}
+                for each in one.params
+            ],
+        }
+        for one in algorithms()
+    ]
+
+
+def kernel() -> dict[str, Any]:
+    """Return what is loaded in this machine's kernel: `loaded`, `others`, `default`, or `why` it is not known."""
+    try:
+        found = status()
+    except PerigeeError as error:
+        return {"why": str(error), "loaded": [], "others": [], "default": ""}
+    return {"why": "", "loaded": found["loaded"], "others": found["others"], "default": found["default"]}
+
+
+def link(visit: Visit) -> Response:
+    """Show a profile."""
+    found = _profile(visit.path["name"])
+    about = _said(found)
+    said = {key: about.get(key, "") for key in ("title", "source")}
+    return visit.page("link.html", name=visit.path["name"], text=found.text, **said)
+
+
+def drawing(visit: Visit) -> Response:
+    """Return a profile drawn; each is drawn once."""
+    return FileResponse(drawn(visit.laboratory, visit.path["name"]), media_type="image/png")
+
+
+def drawn(laboratory: Laboratory, name: str) -> Path:
+    """Draw a profile where that was not done yet; return the file.
+
+    Raises:
+        InputError: there is no such profile, or it is wrong.
+    """
+    found = _profile(name)
+    key = hashlib.sha256(f"{__version__}\n{found.text}".encode()).hexdigest()[:16]
+    path = laboratory.place.private / "drawn" / f"{name}-{key}.png"
+    if not path.is_file():
+        path.parent.mkdir(exist_ok=True)
+        laboratory.command("profiles", "draw", name, "--out", str(path))
+    return path
+
+
+def _profile(name: str) -> ProfileFile:
+    if name not in profiles():
+        raise InputError(f"{name}: no profile of that name")
+    return find_profile(name)
+
+
+def _said(profile: ProfileFile) -> dict[str, Any]:
+    try:
+        return tomllib.loads(profile.text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}

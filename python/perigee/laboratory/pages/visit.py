@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What pages have in common: the laboratory behind them, who asks for what, and how an answer is made."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import jinja2
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from perigee import __version__
+from perigee.errors import InputError
+from perigee.laboratory.access import Access, Person
+from perigee.laboratory.catalogue import Catalogue
+from perigee.laboratory.entries import Entry, Queue
+from perigee.laboratory.own_studies import Studies
+from perigee.laboratory.place import Place
+
+TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
+COMMAND_S = 1800.0
+"""So long a command may take that a page waits for."""
+
+
+@dataclass
+class Laboratory:
+    """All that pages show and change.
+
+    Attributes:
+        place: its folders.
+        queue: the entries.
+        catalogue: the results.
+        studies: the studies.
+        access: who may do what.
+    """
+
+    place: Place
+    queue: Queue
+    catalogue: Catalogue
+    studies: Studies
+    access: Access
+    _commands: threading.Lock = field(default_factory=threading.Lock)
+
+    def label(self, entry: Entry, results: str) -> None:
+        """Give results the tags and notes of their entry."""
+        if entry.tags or entry.notes:
+            self.catalogue.label(results, entry.tags, entry.notes)
+
+    def command(self, *arguments: str) -> str:
+        """Carry a command of perigee out, one at a time, and return what it printed.
+
+        Raises:
+            InputError: it failed; the message is its error.
+        """
+        with self._commands:
+            done = subprocess.run(  # noqa: S603 - our own program, no shell
+                [sys.executable, "-m", "perigee", *arguments],
+                cwd=self.place.root,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=COMMAND_S,
+            )
+        if done.returncode:
+            said = done.stderr.strip().splitlines() or ["it said nothing"]
+            errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
+            raise InputError((errors or said)[-1])
+        return done.stdout
+
+
+@dataclass
+class Visit:
+    """A request of somebody who may make it.
+
+    Attributes:
+        laboratory: what it is about.
+        person: who asks.
+        path: the variable parts of the address.
+        query: what follows `?`.
+        form: what was filled in.
+    """
+
+    laboratory: Laboratory
+    person: Person
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    form: Mapping[str, list[str]] = field(default_factory=dict)
+
+    def given(self, name: str, otherwise: str = "") -> str:
+        """Return a field of the form, the first of its name."""
+        return self.form.get(name, [otherwise])[0]
+
+    def page(self, template: str, status: int = 200, **content: Any) -> Response:
+        """Return a page."""
+        said = {"visit": self, "person": self.person, "at": at, "said": self.query.get("said", ""), **content}
+        return HTMLResponse(render(template, **said), status)
+
+    def go(self, path: str, said: str = "") -> Response:
+        """Send the browser on to a page, with a sentence to show there."""
+        return RedirectResponse(at(path, said=said), 303)
+
+
+Handler = Callable[[Visit], Response]
+
+
+def render(template: str, **content: Any) -> str:
+    """Return a template filled in."""
+    return _environment().get_template(template).render(**content)
+
+
+def at(path: str = "", **query: object) -> str:
+    """Return the address of a page.
+
+    Examples:
+        >>> at("results/a b", page=2, q=""), at()
+        ('/results/a%20b?page=2', '/')
+    """
+    given = {name: value for name, value in query.items() if value not in ("", None)}
+    return f"/{quote(path)}{'?' if given else ''}{urlencode(given)}"
+
+
+def local_time(unix_s: float | None) -> str:
+    """Write a time as this machine's clock shows it.
+
+    Examples:
+        >>> local_time(datetime(2026, 3, 1, 12, 5).timestamp()), local_time(None)
+        ('2026-03-01 12:05:00', '')
+    """
+    return "" if unix_s is None else f"{datetime.fromtimestamp(unix_s):%Y-%m-%d %H:%M:%S}"
+
+
+def size(count: int) -> str:
+    """Write a number of bytes.
+
+    Examples:
+        >>> size(999), size(12_345_678)
+        ('999 B', '12.3 MB')
+    """
+    value, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def left(seconds: float) -> str:
+    """Write a time that is left.
+
+    Examples:
+        >>> left(3 * 3600 + 125)
+        '3:02:05'
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters.update(local_time=local_time, size=size, left=left)
+    environment.globals.update(version=__version__)
+    return environment

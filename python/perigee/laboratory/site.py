@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The web site of a laboratory: addresses, sessions, roles and forms around the pages."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from perigee.errors import InputError, PerigeeError
+from perigee.laboratory.access import SESSION_S, Person
+from perigee.laboratory.guard import Budget, Guard, Limits
+from perigee.laboratory.pages import links, queue, results, studies
+from perigee.laboratory.pages.visit import Handler, Laboratory, Visit, render
+
+LOG = logging.getLogger("perigee.laboratory")
+
+COOKIE = "perigee-session"
+MOST_FIELDS = 1000
+TRIES_PER_S, TRIES = 1 / 12, 10.0
+"""Passwords and tokens of one address: five a minute on the average, and ten at once."""
+EVENT_EVERY_S = 1.0
+STREAM_S = 600.0
+"""After this time a browser asks again, so that a session that has ended is noticed."""
+MOST_STREAMS = 64
+
+STATIC = Path(__file__).resolve().parent / "static"
+REPORT = Path(__file__).resolve().parent.parent / "report"
+FILES = {
+    "page.css": (REPORT / "page.css", "text/css"),
+    "laboratory.css": (STATIC / "laboratory.css", "text/css"),
+    "icon.svg": (STATIC / "icon.svg", "image/svg+xml"),
+    "laboratory.js": (STATIC / "laboratory.js", "text/javascript"),
+    "editor.js": (STATIC / "editor.js", "text/javascript"),
+}
+"""What pages load, by name: only these files are sent."""
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+GET: dict[str, Handler] = {
+    "/studies": studies.studies,
+    "/studies/{name}": studies.study,
+    "/queue": queue.queue,
+    "/queue/{number}": queue.entry,
+    "/results": results.results,
+    "/results/{name}": results.result,
+    "/results/{name}/report": results.report,
+    "/results/{name}/tables/{file}": results.table,
+    "/results/{name}/{what}.zip": results.archive,
+    "/compared/{key}": results.compared,
+    "/links": links.links,
+    "/links/{name}": links.link,
+    "/links/{name}/drawing.png": links.drawing,
+}
+"""What everybody may look at who may look at anything."""
+GET_TO_RUN: dict[str, Handler] = {
+    "/edit": studies.new,
+    "/edit/{name}": studies.edit,
+    "/completion.json": studies.completion,
+}
+POST: dict[str, Handler] = {
+    "/studies": studies.save,
+    "/check": studies.check,
+    "/studies/{name}/queue": studies.queue,
+    "/queue/{number}/{action}": queue.act,
+    "/results/{name}/labels": results.label,
+    "/results/{name}/report": results.make_report,
+    "/compare": results.compare,
+}
+"""What changes or starts something."""
+
+
+class Site:
+    """The web application.
+
+    Args:
+        laboratory: what is shown.
+        hosts: the names by which it is reached; empty: any.
+        secure: whether it is reached by TLS.
+        limits: what a client may ask for.
+    """
+
+    def __init__(
+        self, laboratory: Laboratory, hosts: frozenset[str], *, secure: bool = False, limits: Limits | None = None
+    ) -> None:
+        self._laboratory = laboratory
+        self._secure = secure
+        self._tries = Budget(TRIES_PER_S, TRIES)
+        self._streams = 0
+        self._graph = queue.LiveGraph(laboratory)
+        routes: list[BaseRoute] = [
+            Route("/", self._home),
+            Route("/enter", self._enter, methods=["GET", "POST"]),
+            Route("/leave", self._leave, methods=["POST"]),
+            Route("/events", self._events),
+            Route("/static/{name}", self._static),
+        ]
+        for role, method, handlers in (("look", "GET", GET), ("run", "GET", GET_TO_RUN), ("run", "POST", POST)):
+            routes += [Route(path, self._page(handler, role), methods=[method]) for path, handler in handlers.items()]
+        inner = Starlette(routes=routes, exception_handlers={404: self._missing, Exception: self._broken})
+        self.app = Guard(inner, hosts, limits or Limits())
+
+    def _person(self, request: Request) -> Person | None:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return self._with_token(request, token)
+        return self._laboratory.access.of_session(request.cookies.get(COOKIE, ""))
+
+    def _with_token(self, request: Request, token: str) -> Person | None:
+        """Return who has a token; wrong ones are counted."""
+        person = self._laboratory.access.with_token(token)
+        if person is None and not self._may_try(request):
+            return None
+        return person
+
+    def _may_try(self, request: Request) -> bool:
+        return self._tries.take(request.client.host if request.client else "?", time.monotonic())
+
+    def _page(self, handler: Handler, role: str) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            person = self._person(request)
+            if person is None:
+                return self._strangers(request)
+            if not person.may(role):
+                return self._refused(request, person, 403, "You may look, and not change anything here.")
+            form: dict[str, list[str]] = {}
+            if request.method == "POST":
+                if not self._is_own_origin(request):
+                    return self._refused(request, person, 403, "This form is of another site.")
+                form = await _form(request)
+                token = form.get("forms", [""])[0]
+                if person.forms and not hmac.compare_digest(token.encode(), person.forms.encode()):
+                    return self._refused(request, person, 403, "This form is too old; go back and load the page again.")
+            visit = Visit(self._laboratory, person, request.path_params, request.query_params, form)
+            try:
+                return await run_in_threadpool(handler, visit)
+            except PerigeeError as error:
+                status = 404 if request.method == "GET" and isinstance(error, InputError) else 422
+                return self._refused(request, person, status, str(error))
+
+        return endpoint
+
+    def _strangers(self, request: Request) -> Response:
+        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse("/enter", 303)
+        LOG.warning("%s %r of %s: no valid token", request.method, request.url.path, _client(request))
+        return PlainTextResponse("a token or a password is needed\n", 401, {"www-authenticate": "Bearer"})
+
+    def _refused(self, request: Request, person: Person, status: int, why: str) -> Response:
+        if status == 403:
+            LOG.warning("%s %r of %s: %s", request.method, request.url.path, _client(request), why)
+        return Visit(self._laboratory, person).page("message.html", status, why=why)
+
+    def _is_own_origin(self, request: Request) -> bool:
+        """Whether a form was sent by a page of this site; programs send no origin."""
+        origin = request.headers.get("origin")
+        if origin is None:
+            return request.headers.get("sec-fetch-site", "same-origin") == "same-origin"
+        return origin == f"{'https' if self._secure else 'http'}://{request.headers.get('host', '')}"
+
+    async def _home(self, _request: Request) -> Response:
+        return RedirectResponse("/queue", 303)
+
+    async def _enter(self, request: Request) -> Response:
+        """Show the page that asks for a token or password, or take one."""
+        access = self._laboratory.access
+        name, secret = "", request.query_params.get("token", "")
+        if request.method == "POST":
+            if not self._is_own_origin(request):
+                return PlainTextResponse("this form is of another site\n", 403)
+            form = await _form(request)
+            name, secret = form.get("name", [""])[0].strip(), form.get("secret", [""])[0]
+        if not secret:
+            return _entrance("")
+        if not self._may_try(request):
+            LOG.warning("too many wrong passwords or tokens of %s", _client(request))
+            return _entrance("Too many tries; wait a minute.", 429)
+        person = await run_in_threadpool(access.enter, name, secret)
+        if person is None:
+            LOG.warning("wrong password or token of %s", _client(request))
+            return _entrance("That is not right.", 401)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(
+            COOKIE, access.session(person, secret), SESSION_S, httponly=True, samesite="strict", secure=self._secure
+        )
+        return answer
+
+    async def _leave(self, request: Request) -> Response:
+        if not self._is_own_origin(request):
+            return PlainTextResponse("this form is of another site\n", 403)
+        answer = RedirectResponse("/enter", 303)
+        answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=self._secure)
+        return answer
+
+    async def _events(self, request: Request) -> Response:
+        """Stream the state of the queue, and the points of the graph of the entry that runs."""
+        if self._person(request) is None:
+            return self._strangers(request)
+        if self._streams >= MOST_STREAMS:
+            return PlainTextResponse("too many pages follow the queue\n", 503)
+        return StreamingResponse(self._stream(), media_type="text/event-stream")
+
+    async def _stream(self) -> AsyncIterator[str]:
+        self._streams += 1
+        try:
+            until = time.monotonic() + STREAM_S
+            before = ""
+            while time.monotonic() < until:
+                state = json.dumps(await run_in_threadpool(self._state))
+                # A comment shows whether somebody is still there.
+                yield f"data: {state}\n\n" if state != before else ": nothing new\n\n"
+                before = state
+                await asyncio.sleep(EVENT_EVERY_S)
+        finally:
+            self._streams -= 1
+
+    def _state(self) -> dict[str, object]:
+        found = queue.state_of(self._laboratory)
+        running = self._laboratory.queue.running()
+        return {**found, "points": self._graph.points(running[0].results) if running else []}
+
+    async def _static(self, request: Request) -> Response:
+        found = FILES.get(request.path_params["name"])
+        if found is None:
+            return PlainTextResponse("no such file\n", 404)
+        return FileResponse(found[0], media_type=found[1], headers={"cache-control": "max-age=60"})
+
+    async def _missing(self, request: Request, _error: Exception) -> Response:
+        person = self._person(request)
+        return (
+            self._strangers(request)
+            if person is None
+            else self._refused(request, person, 404, "There is no such page.")
+        )
+
+    async def _broken(self, request: Request, error: Exception) -> Response:
+        LOG.error("%s %r: %r", request.method, request.url.path, error)
+        return PlainTextResponse("this page is broken; the log of the server says more\n", 500)
+
+
+async def _form(request: Request) -> dict[str, list[str]]:
+    body = (await request.body()).decode(errors="replace")
+    try:
+        return parse_qs(body, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        return {}
+
+
+def _entrance(why: str, status: int = 200) -> Response:
+    return Response(render("enter.html", why=why), status, media_type="text/html")
+
+
+def _client(request: Request) -> str:
+    return request.client.host if request.client else "?"

@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The laboratory's pages, and what they refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import re
+import time
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+pytest.importorskip("starlette", reason="perigee[serve] is not installed")
+pytest.importorskip("httpx", reason="httpx is not installed")
+
+import httpx
+
+import laboratory as pretended
+from conftest import SMALL_STUDY
+from perigee.engines.job import Job
+from perigee.engines.runner import carry_out
+from perigee.errors import InputError
+from perigee.laboratory import server
+from perigee.laboratory.access import SESSION_S, Access, Person
+from perigee.laboratory.guard import Limits
+from perigee.laboratory.pages.visit import Laboratory
+from perigee.laboratory.site import COOKIE, Site
+from perigee.places import find_study
+from synthetic import SyntheticEngine
+
+URL = "http://127.0.0.1:8700"
+PATHS_OUT = """
+/results/..%2foutside /results/../outside /results/%2e%2e /results/link /results/link/report /results/b/captures.zip
+/results/b/report /results/b/tables/manifest.json /results/b/tables/..%2fa.parquet /results/b/study.zip
+/static/..%2f..%2fsite.py /static/site.py /links/..%2f..%2fx /links/..%2fx/drawing.png /studies/..%2f..%2fetc
+/edit/..%2fx /compared/..%2fkey /queue/..%2f1
+""".split()
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Laboratory, dict[str, str]]]:
+    """A laboratory, and the token of each role."""
+    monkeypatch.chdir(tmp_path)
+    found = server.opened(tmp_path)
+    yield found
+    found[0].queue.close()
+    found[0].catalogue.close()
+
+
+@pytest.fixture
+def laboratory(opened: tuple[Laboratory, dict[str, str]]) -> Laboratory:
+    """A laboratory."""
+    return opened[0]
+
+
+class Browser:
+    """Asks the application of a laboratory, without a network; it keeps cookies."""
+
+    def __init__(self, laboratory: Laboratory, limits: Limits | None = None) -> None:
+        hosts = server.Address("127.0.0.1", 8700).hosts
+        self.site = Site(laboratory, hosts, limits=limits)
+        transport = httpx.ASGITransport(self.site.app, client=("127.0.0.1", 40000))
+        self._client = httpx.AsyncClient(transport=transport, base_url=URL)
+        self._loop = asyncio.Runner()
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        """GET a page."""
+        return self._loop.run(self._client.get(path, **options))
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        """POST a page."""
+        return self._loop.run(self._client.post(path, **options))
+
+    def close(self) -> None:
+        """Close it."""
+        self._loop.run(self._client.aclose())
+        self._loop.close()
+
+
+async def parts(count: int, size: int) -> AsyncIterator[bytes]:
+    """A body whose length is not known ahead."""
+    for _ in range(count):
+        yield b"x" * size
+
+
+@pytest.fixture
+def stranger(laboratory: Laboratory) -> Iterator[Browser]:
+    """A browser without a session."""
+    with contextlib.closing(Browser(laboratory)) as client:
+        yield client
+
+
+@pytest.fixture
+def browser(stranger: Browser, opened: tuple[Laboratory, dict[str, str]]) -> Browser:
+    """A browser of somebody who may run studies."""
+    assert stranger.get(f"/enter?token={opened[1]['run']}").headers["location"] == "/"
+    return stranger
+
+
+def forms(browser: Browser) -> str:
+    """What the forms of a session carry."""
+    found = re.search(r'name="forms" value="(\w+)"', browser.get("/studies/gallery").text)
+    assert found
+    return found[1]
+
+
+def submit(browser: Browser, path: str, **fields: Any) -> Any:
+    return browser.post(path, data={"forms": forms(browser), **fields})
+
+
+def made(laboratory: Laboratory, study: Path, name: str, rounds: int = 2) -> Path:
+    """Finished results in the laboratory."""
+    out = laboratory.place.results / name
+    carry_out(Job(find_study(str(study)), SyntheticEngine(rounds), out=out, workers=1))
+    return out
+
+
+def test_every_page_needs_a_token_a_session_or_a_password(
+    stranger: Browser, laboratory: Laboratory, opened: tuple[Laboratory, dict[str, str]]
+) -> None:
+    html = {"accept": "text/html"}
+    for path in ("/studies", "/queue", "/results", "/links", "/edit", "/studies/gallery", "/nowhere"):
+        assert stranger.get(path).status_code == 401
+        assert stranger.get(path, headers=html).headers["location"] == "/enter"
+    assert stranger.post("/studies", data={"name": "a"}).status_code == 401
+    assert stranger.get("/events").status_code == 401
+    assert stranger.get("/queue", headers={"authorization": "Bearer wrong"}).status_code == 401
+    assert stranger.get("/queue", headers={"authorization": f"Bearer {opened[1]['look']}"}).status_code == 200
+    assert stranger.get("/queue", headers={"cookie": f"{COOKIE}=a.b"}).status_code == 401
+    assert stranger.get("/enter?token=wrong").status_code == 401
+    assert stranger.get("/enter").status_code == 200
+    laboratory.access.add_user("ada", "look", "correct horse battery")
+    assert stranger.post("/enter", data={"name": "ada", "secret": "wrong horse battery"}).status_code == 401
+    assert stranger.post("/enter", data={"name": "bob", "secret": "correct horse battery"}).status_code == 401
+    assert stranger.post("/enter", data={"name": "ada", "secret": "correct horse battery"}).status_code == 303
+    page = stranger.get("/queue")
+    assert page.status_code == 200
+    assert "ada, may look" in page.text
+    assert stranger.post("/leave").headers["location"] == "/enter"
+    assert stranger.get("/queue").status_code == 401
+
+
+def test_a_session_ends_with_its_time_its_password_and_its_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = Access(tmp_path, {"t" * 12: "look"})
+    access.add_user("ada", "run", "correct horse battery")
+    ada = access.enter("ada", "correct horse battery")
+    assert ada == Person("ada", "run")
+    cookie = access.session(ada, "correct horse battery")
+    found = access.of_session(cookie)
+    assert found == replace(ada, forms=found.forms if found else "")
+    of_token = access.session(Person("token", "look"), "t" * 12)
+    assert access.of_session(of_token) is not None
+    assert Access(tmp_path, {"another" * 2: "look"}).of_session(of_token) is None
+    content, _, signature = cookie.partition(".")
+    assert access.of_session(f"{content}.{'0' * len(signature)}") is None
+    assert access.of_session("é.ü") is None
+    access.add_user("ada", "run", "another password")
+    assert access.of_session(cookie) is None
+    cookie = access.session(ada, "another password")
+    assert access.of_session(cookie) is not None
+    later = time.time() + SESSION_S + 1
+    monkeypatch.setattr("time.time", lambda: later)
+    assert access.of_session(cookie) is None
+    for path in tmp_path.iterdir():
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_who_may_look_changes_nothing(stranger: Browser, opened: tuple[Laboratory, dict[str, str]]) -> None:
+    look = {"authorization": f"Bearer {opened[1]['look']}"}
+    for path in ("/studies", "/queue", "/results"):
+        assert stranger.get(path, headers=look).status_code == 200
+    assert "<form class" not in stranger.get("/studies/gallery", headers=look).text
+    for path in ("/studies", "/check", "/studies/gallery/queue", "/queue/1/stop", "/results/a/labels", "/compare"):
+        assert stranger.post(path, headers=look).status_code == 403
+    for path in ("/edit", "/edit/gallery", "/completion.json"):
+        assert stranger.get(path, headers=look).status_code == 403
+    assert opened[0].queue.count() == {}
+
+
+def test_forms_of_other_sites_and_without_their_token_are_refused(browser: Browser, laboratory: Laboratory) -> None:
+    good = {"forms": forms(browser), "engine": "sim", "when": "now"}
+    path = "/studies/gallery/queue"
+    for origin in ("http://evil.example", "null", "https://127.0.0.1:8700", "http://127.0.0.1:8701"):
+        assert browser.post(path, data=good, headers={"origin": origin}).status_code == 403
+    assert browser.post(path, data=good, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    assert browser.post(path, data={**good, "forms": "0" * 64}).status_code == 403
+    assert browser.post(path, data={"engine": "sim"}).status_code == 403
+    assert browser.post("/leave", headers={"origin": "http://evil.example"}).status_code == 403
+    assert browser.post("/enter", data={"secret": "x"}, headers={"origin": "http://evil.example"}).status_code == 403
+    assert laboratory.queue.count() == {}
+    assert browser.post(path, data=good, headers={"origin": URL}).status_code == 303
+    assert laboratory.queue.count() == {"waiting": 1}
+
+
+def test_requests_of_the_wrong_host_too_many_too_large_and_too_slow_are_refused(laboratory: Laboratory) -> None:
+    limits = Limits(body_bytes=1000, burst=8, per_s=1e-9)
+    with contextlib.closing(Browser(laboratory, limits)) as client:
+        assert client.get("/enter", headers={"host": "evil.example"}).status_code == 421
+        assert client.post("/enter", data={"secret": "x" * 2000}).status_code == 413
+        assert client.post("/enter", content=parts(4, 500)).status_code == 413
+        assert client.post("/enter", content=b"", headers={"content-length": "-1"}).status_code == 413
+        answers = [client.get("/enter").status_code for _ in range(7)]
+        assert (answers[0], answers[-1]) == (200, 429)
+    with contextlib.closing(Browser(laboratory, Limits(body_s=0.0))) as client:
+        assert client.post("/enter", content=parts(4, 1)).status_code == 408
+
+
+def test_wrong_tokens_are_counted(stranger: Browser) -> None:
+    answers = [stranger.get("/enter?token=wrong").status_code for _ in range(20)]
+    assert answers[0] == 401
+    assert answers[-1] == 429
+
+
+def test_answers_have_a_strict_policy_and_reports_an_origin_of_their_own(
+    browser: Browser, laboratory: Laboratory, study: Path
+) -> None:
+    policy = browser.get("/queue").headers["content-security-policy"]
+    assert "default-src 'none'; script-src 'self'" in policy
+    assert "unsafe" not in policy
+    for path in ("/studies", "/studies/gallery", "/queue", "/results", "/links", "/edit", "/links/geo"):
+        page = browser.get(path)
+        assert page.status_code == 200, page.text
+        assert not re.search(r"<script(?![^>]*\ssrc=)|\son\w+=|\sstyle=|https?://", page.text.partition("<pre")[0]), (
+            path
+        )
+    folder = made(laboratory, study, "a")
+    assert browser.get("/results/a/report").status_code == 404
+    (folder / "report.html").write_text("<h1>report</h1>")
+    report = browser.get("/results/a/report")
+    assert report.headers["content-security-policy"].startswith("sandbox allow-scripts allow-downloads;")
+    assert "allow-same-origin" not in report.headers["content-security-policy"]
+
+
+def test_no_path_leads_out_of_the_folders(
+    browser: Browser, laboratory: Laboratory, tmp_path: Path, study: Path
+) -> None:
+    folder = made(laboratory, study, "a")
+    outside = tmp_path / "outside"
+    folder.rename(outside)
+    (laboratory.place.results / "link").symlink_to(outside)
+    inner = made(laboratory, study, "b")
+    (inner / "captures").symlink_to(outside)
+    (inner / "report.html").symlink_to(outside / "manifest.json")
+    for path in PATHS_OUT:
+        assert browser.get(path).status_code in (404, 405), path
+    assert submit(browser, "/compare", result=["..", "b"]).status_code == 422
+    assert submit(browser, "/studies", name="../evil", text=SMALL_STUDY, before="").status_code == 422
+    assert not (tmp_path / "evil").exists()
+
+
+def test_what_users_write_is_shown_as_text(browser: Browser, laboratory: Laboratory, study: Path) -> None:
+    text = SMALL_STUDY.replace('name = "small"', f'name = "small"\ntitle = "{SCRIPT}"\nabout = "{SCRIPT}"')
+    assert submit(browser, "/studies", name="evil", text=text, before="").status_code == 303
+    made(laboratory, study, "a")
+    assert submit(browser, "/results/a/labels", tags="one, two", notes=SCRIPT).status_code == 303
+    assert submit(browser, "/results/a/labels", tags=SCRIPT, notes="").status_code == 422
+    submit(browser, "/studies/evil/queue", notes=SCRIPT, settings=f"{SCRIPT}=1")
+    assert submit(browser, "/studies/evil/queue", notes=SCRIPT).status_code == 303
+    pages = "/studies /studies/evil /edit/evil /queue /queue/1 /results/a /results/<b>".split()
+    for path in (*pages, f"/results?q={SCRIPT}", f"/queue?said={SCRIPT}"):
+        page = browser.get(path).text
+        assert SCRIPT not in page, path
+        assert "<b>" not in page.partition("<main")[2], path
+        assert "&lt;" in page or path == "/queue", path
+
+
+def test_a_study_is_edited_checked_and_saved(browser: Browser, laboratory: Laboratory, tmp_path: Path) -> None:
+    def check(text: str) -> Any:
+        return submit(browser, "/check", text=text).json()["fault"]
+
+    assert check(SMALL_STUDY) is None
+    assert check(SMALL_STUDY.replace("rate", "rat"))["line"] == 7
+    assert check("a = [1")["message"].startswith("no TOML")
+    assert check("a = \n")["line"] == 1
+    secret = tmp_path / "secret.toml"
+    secret.write_text("password = 1\n")
+    for value in (
+        'profile = "/etc/passwd"',
+        f'profile = "{secret}"',
+        'profile = "../secret"',
+        'profile = "secret.toml"',
+    ):
+        wrong = check(SMALL_STUDY.replace('delay = "1 ms"', value))
+        assert "names a file" in wrong["message"]
+        assert "password" not in str(wrong)
+    assert "names a file" in check(SMALL_STUDY + 'cc = "./evil.c"\n')["message"]
+    assert "names a file" in check(SMALL_STUDY + 'cc = { name = "evil.c" }\n')["message"]
+    assert "larger than" in check("# " + "x" * 600_000)["message"]
+    saved = submit(browser, "/studies", name="mine", text=SMALL_STUDY.replace("\n", "\r\n"), before="")
+    assert saved.headers["location"].startswith("/studies/mine")
+    assert (tmp_path / "studies" / "mine" / "study.toml").read_text() == SMALL_STUDY
+    page = browser.get("/edit/mine").text
+    before = re.search(r'name="before" value="(\w+)"', page)
+    assert before
+    taken = [("mine", SMALL_STUDY, ""), ("mine", SMALL_STUDY, "0"), ("gallery", SMALL_STUDY, ""), ("new", "x = 1", "")]
+    for name, text, stamp in taken:
+        refused = submit(browser, "/studies", name=name, text=text, before=stamp)
+        assert refused.status_code == 422
+        assert text in refused.text.replace("&#34;", '"')
+    assert submit(browser, "/studies", name="mine", text=SMALL_STUDY + "# more\n", before=before[1]).status_code == 303
+    assert "# more" in browser.get("/studies/mine").text
+    assert {one["key"] for one in browser.get("/completion.json").json()["flows"]} > {"from", "to", "cc", "size"}
+
+
+def test_a_form_becomes_an_entry_with_what_was_changed(browser: Browser, laboratory: Laboratory) -> None:
+    fields = {
+        "engine": "sim",
+        "rounds": "2",
+        "vary.flows.beside.count": "0",
+        "settings": "flow.duration=6 s\n\n",
+    }
+    sent = submit(browser, "/studies/gallery/queue", **fields, reduced="1", tags="a, b a", notes=" n ", when="now")
+    assert sent.headers["location"].startswith("/queue/1?said=")
+    entry = laboratory.queue.get(1)
+    assert entry.settings == ("rounds=2", "vary.flows.beside.count=0", "flow.duration=6 s")
+    assert (entry.study, entry.text, entry.reduced, entry.tags, entry.notes) == ("gallery", None, True, ("a", "b"), "n")
+    assert (entry.owner, entry.state) == ("token", "waiting")
+    submit(browser, "/studies/gallery/queue", when="at", at="2031-02-03T04:05")
+    submit(browser, "/studies/gallery/queue", when="daily", daily="03:30")
+    assert [laboratory.queue.get(number).state for number in (2, 3)] == ["waiting", "daily"]
+    experiments = submit(browser, "/studies/caini-2009/queue", experiment=["ping", "spike"])
+    assert experiments.status_code == 303
+    assert laboratory.queue.get(4).settings == ("experiments=ping,spike",)
+    lines = ("flow.duration", "flow.cc=./a.c", "inputs.a=/etc/passwd", 'flow.cc=["../a"]')
+    others = [{"rounds": "0"}, {"engine": "x"}, {"when": "at", "at": "noon"}, {"when": "daily", "daily": "25:00"}]
+    for wrong in (*({"settings": line} for line in lines), *others, {"tags": "<b>"}, {"notes": "x" * 10_001}):
+        refused = submit(browser, "/studies/gallery/queue", **wrong)
+        assert refused.status_code == 422, wrong
+        assert 'role="alert"' in refused.text
+    for page in ("/queue", "/queue/1", "/queue/3"):
+        assert browser.get(page).status_code == 200
+    assert submit(browser, "/queue/1/pause").status_code == 303
+    assert laboratory.queue.get(1).state == "paused"
+    submit(browser, "/queue/1/resume")
+    submit(browser, "/queue/1/stop")
+    submit(browser, "/queue/2/remove")
+    assert laboratory.queue.count() == {"waiting": 1, "stopped": 1, "daily": 1}
+    assert submit(browser, "/queue/1/explode").status_code == 422
+    assert browser.get("/queue/99").status_code == 404
+
+
+def test_results_are_searched_labelled_and_downloaded(browser: Browser, laboratory: Laboratory, study: Path) -> None:
+    folder = made(laboratory, study, "one")
+    made(laboratory, study, "two", rounds=3)
+    (laboratory.place.results / "broken").mkdir()
+    (laboratory.place.results / "broken" / "manifest.json").write_text("{")
+    page = browser.get("/results").text
+    assert all(f'href="/results/{name}"' in page for name in ("one", "two", "broken"))
+    assert "damaged" in page
+    submit(browser, "/results/one/labels", tags="Base, rain", notes="before the storm")
+    assert 'href="/results/one"' in browser.get("/results?q=base+STORM").text
+    assert 'href="/results/two"' not in browser.get("/results?q=base+STORM").text
+    assert 'href="/results/one"' in browser.get("/results?page=0&q=invented").text
+    assert browser.get("/results/broken").status_code == 200
+    flows = pl.read_parquet(folder / "flows.parquet")
+    assert pl.read_parquet(io.BytesIO(browser.get("/results/one/tables/flows.parquet").content)).equals(flows)
+    csv = browser.get("/results/one/tables/flows.csv")
+    assert 'filename="one-flows.csv"' in csv.headers["content-disposition"]
+    assert (
+        pl.read_csv(csv.content, infer_schema_length=None)["goodput_mbps"].to_list() == flows["goodput_mbps"].to_list()
+    )
+    (folder / "captures").mkdir()
+    (folder / "captures" / "run-000000-a.pcapng").write_bytes(b"x" * 1_000_000)
+    archive = zipfile.ZipFile(io.BytesIO(browser.get("/results/one/captures.zip").content))
+    assert archive.testzip() is None
+    assert [(one.filename, one.file_size) for one in archive.infolist()] == [
+        ("one-captures/run-000000-a.pcapng", 1_000_000)
+    ]
+    assert browser.get("/results/one/figures.zip").status_code == 404
+    assert submit(browser, "/compare", result=["one"]).status_code == 422
+
+
+def test_reports_comparisons_and_drawings_are_made_by_commands(
+    browser: Browser, laboratory: Laboratory, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = made(laboratory, study, "one")
+    made(laboratory, study, "two", rounds=3)
+    given: list[tuple[str, ...]] = []
+
+    def command(_laboratory: Laboratory, *arguments: str) -> str:
+        given.append(arguments)
+        if "--out" in arguments:
+            Path(arguments[-1]).write_bytes(b"made")
+        return ""
+
+    monkeypatch.setattr(Laboratory, "command", command)
+    submit(browser, "/results/one/report")
+    submit(browser, "/results/one/report", figures="1")
+    page = submit(browser, "/compare", result=["one", "two"])
+    submit(browser, "/compare", result=["one", "two"])
+    assert browser.get(page.headers["location"]).text == "made"
+    assert browser.get("/links/geo/drawing.png").content == b"made"
+    assert browser.get("/links/geo/drawing.png").content == b"made"
+    words = [arguments[:2] for arguments in given]
+    assert words == [("report", str(folder)), ("report", str(folder)), ("compare", str(folder)), ("profiles", "draw")]
+
+
+def test_a_command_that_fails_says_why(laboratory: Laboratory) -> None:
+    with pytest.raises(InputError, match="no such study file"):
+        laboratory.command("run", "nowhere")
+
+
+def test_the_queue_is_followed_while_it_runs(browser: Browser, laboratory: Laboratory, study: Path) -> None:
+    number = laboratory.queue.add(replace(pretended.entries(1)[0], tags=("t",)))
+    folder = laboratory.place.results / "running"
+    carry_out(Job(find_study(str(study)), SyntheticEngine(1), out=folder, workers=1, part=None))
+    laboratory.queue.change(number, ["waiting"], state="running", results="running", began=0.0)
+    place = laboratory.place.entry(number)
+    place.mkdir()
+    (place / "progress.json").write_text('{"done": 1.5, "total": 4, "left_s": 62.0, "says": "second"}')
+    page = browser.get(f"/queue/{number}").text
+    assert "1 of 4 runs, about 0:01:02 left" in page
+    state: Any = browser.site._state()
+    assert state["running"][0]["done"] == 1.5
+    assert state["count"] == {"running": 1}
+    assert state["points"] == []
