@@ -36,12 +36,26 @@ from perigee.places import find_study
 from synthetic import SyntheticEngine
 
 URL = "http://127.0.0.1:8700"
-PATHS_OUT = """
-/results/..%2foutside /results/../outside /results/%2e%2e /results/link /results/link/report /results/b/captures.zip
-/results/b/report /results/b/tables/manifest.json /results/b/tables/..%2fa.parquet /results/b/study.zip
-/static/..%2f..%2fsite.py /static/site.py /links/..%2f..%2fx /links/..%2fx/drawing.png /studies/..%2f..%2fetc
-/edit/..%2fx /compared/..%2fkey /queue/..%2f1
-""".split()
+PATHS_OUT = [
+    "/results/..%2foutside",
+    "/results/../outside",
+    "/results/%2e%2e",
+    "/results/link",
+    "/results/link/report",
+    "/results/b/captures.zip",
+    "/results/b/report",
+    "/results/b/tables/manifest.json",
+    "/results/b/tables/..%2fa.parquet",
+    "/results/b/study.zip",
+    "/static/..%2f..%2fsite.py",
+    "/static/site.py",
+    "/links/..%2f..%2fx",
+    "/links/..%2fx/drawing.png",
+    "/studies/..%2f..%2fetc",
+    "/edit/..%2fx",
+    "/compared/..%2fkey",
+    "/queue/..%2f1",
+]
 SCRIPT = "<script>alert(1)</script>"
 
 
@@ -266,7 +280,7 @@ def test_what_users_write_is_shown_as_text(browser: Browser, laboratory: Laborat
     assert submit(browser, "/results/a/labels", tags=SCRIPT, notes="").status_code == 422
     submit(browser, "/studies/evil/queue", notes=SCRIPT, settings=f"{SCRIPT}=1")
     assert submit(browser, "/studies/evil/queue", notes=SCRIPT).status_code == 303
-    pages = "/studies /studies/evil /edit/evil /queue /queue/1 /results/a /results/<b>".split()
+    pages = ["/studies", "/studies/evil", "/edit/evil", "/queue", "/queue/1", "/results/a", "/results/<b>"]
     for path in (*pages, f"/results?q={SCRIPT}", f"/queue?said={SCRIPT}"):
         page = browser.get(path).text
         assert SCRIPT not in page, path
