@@ -100,7 +100,7 @@ fn plan(text: &str, settings: &Overrides) -> Vec<Run> {
     study.plan(settings, &mut none).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Compares the captures of each node; says so where this machine cannot emulate.
+/// Compares the captures of each node; prints the reason and returns where this machine cannot emulate.
 fn compare(plan: &Run) {
     let folder = tempfile::tempdir().expect("a folder");
     let files = CaptureFiles { folder: folder.path(), prefix: "" };
@@ -153,24 +153,24 @@ fn ends(packets: &[Vec<u8>]) -> BTreeSet<(IpAddr, IpAddr, &'static str, u16, u16
     packets.iter().map(end).collect()
 }
 
-/// What is compared of a segment that opens a connection.
+/// The fields of a SYN or SYN-ACK that are compared.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Handshake {
     ports: (u16, u16),
     is_answer: bool,
-    /// Of the IP packet.
+    /// Size of the IP packet.
     bytes: u32,
     mss: Option<u16>,
     window_scale: Option<u8>,
-    /// The window as it stands in the header.
+    /// The window field of the header, not scaled.
     window: u16,
     /// The kinds of options in the order of the header, up to the end of the list.
     kinds: Vec<u8>,
-    /// The clock that is echoed is that of a SYN of the other end; of a SYN, it is 0.
+    /// Whether the echoed timestamp is that of the other end's SYN; in a SYN it is 0.
     has_right_echo: bool,
 }
 
-/// The segments with SYN, each once.
+/// The segments with SYN, without duplicates.
 fn handshakes(packets: &[Vec<u8>]) -> BTreeSet<Handshake> {
     let segments = || {
         packets.iter().filter_map(|bytes| {

@@ -6,7 +6,7 @@ use common::{alone, assert_emulated, can_emulate, plan, simulate};
 use perigee_results::Tables;
 use perigee_study::Run;
 
-/// A download over 10 Mbit/s and 52 ms, at which drop-tail's queue of 250 kB would stand at 200 ms.
+/// A download over 10 Mbit/s and 52 ms, where a drop-tail queue of 250 kB would hold 200 ms.
 fn study(ecn: bool) -> Run {
     plan(&format!(
         r#"
@@ -32,8 +32,8 @@ cc = "cubic"
     ))
 }
 
-/// The mean wait after slow start, ms: a byte of backlog takes 0.8 us.
-fn wait_ms(tables: &Tables) -> f64 {
+/// The mean queueing delay after slow start, ms: a byte of backlog takes 0.8 us.
+fn queueing_ms(tables: &Tables) -> f64 {
     let links = &tables.links;
     let rows = links.link.iter().zip(&links.t_s).zip(&links.queue_bytes);
     let late = rows.filter(|((link, t), _)| &***link == "satellite.down" && **t > 3.0);
@@ -46,7 +46,7 @@ fn dropped(tables: &Tables) -> u64 {
 }
 
 fn assert_codel_holds_the_queue(what: &str, ecn: bool, tables: &Tables) {
-    let (wait, goodput) = (wait_ms(tables), tables.flows.goodput_mbps[0]);
+    let (wait, goodput) = (queueing_ms(tables), tables.flows.goodput_mbps[0]);
     assert!((1.0..12.0).contains(&wait), "{what}: a wait of {wait} ms, with a target of 5 ms");
     assert!(goodput > 7.5, "{what}: {goodput} Mbit/s of 10");
     let lost = (dropped(tables), tables.flows.retransmitted_packets[0].expect("counted"));
@@ -71,7 +71,7 @@ fn codel_holds_the_standing_wait_near_its_target_on_the_kernel_as_in_the_simulat
             assert_codel_holds_the_queue("emu", ecn, emulated);
             let (ours, theirs) = (simulated.flows.goodput_mbps[0], emulated.flows.goodput_mbps[0]);
             assert!((ours / theirs - 1.0).abs() < 0.1, "goodput simulated {ours}, emulated {theirs} Mbit/s");
-            let (ours, theirs) = (wait_ms(&simulated), wait_ms(emulated));
+            let (ours, theirs) = (queueing_ms(&simulated), queueing_ms(emulated));
             assert!((ours - theirs).abs() < 3.0, "mean wait simulated {ours}, emulated {theirs} ms");
         });
     }

@@ -36,7 +36,7 @@ fn dropped(tables: &Tables) -> u64 {
     tables.links.dropped_packets.iter().sum()
 }
 
-/// What marks do, whichever engine it is.
+/// The effects of marks, the same on both engines.
 fn assert_marks_reduce_windows_without_loss(engine: &str, tables: &Tables) {
     let flows = &tables.flows;
     assert!(flows.completed[0], "{engine}");

@@ -1,4 +1,4 @@
-//! Programs behind an emulated link. Each test has a host of its own: a namespace that plays this machine.
+//! Programs behind an emulated link. Each test has its own host: a namespace in place of this machine.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
@@ -14,7 +14,7 @@ use perigee_emu::{
 use perigee_link::LinkSpec;
 use perigee_units::{Rate, Time};
 
-/// A host to test in; `None`, having said why, where there can be none.
+/// A host to test in; prints the reason and returns `None` where namespaces cannot be made.
 fn host() -> Option<Namespace> {
     let host = Namespace::new();
     let device = |host: &Namespace| {
@@ -46,7 +46,7 @@ impl ExecObserver for Seen {
     }
 }
 
-/// Lets a program live so many tenths of a second.
+/// Ends a program after this many tenths of a second.
 struct Patience(u32);
 
 impl ExecObserver for Patience {
@@ -63,7 +63,7 @@ fn python(exec: &Exec, program: &str) -> Result<(ExecReport, Reachability), Exec
     Ok((outcome, seen.0.expect("told before the program began")))
 }
 
-/// Sends `bytes` to the one who connects, and answers with the address it came from.
+/// Sends `bytes` to the client that connects, and returns the client's address.
 fn server(listener: TcpListener, bytes: usize) -> JoinHandle<io::Result<IpAddr>> {
     thread::spawn(move || {
         let (mut socket, peer) = listener.accept()?;
@@ -76,7 +76,7 @@ fn server(listener: TcpListener, bytes: usize) -> JoinHandle<io::Result<IpAddr>>
     })
 }
 
-/// A Python program that asks the server and counts what comes.
+/// A Python program that connects to the server and counts the bytes that arrive.
 fn download(address: &str, bytes: usize) -> String {
     format!(
         "import socket, sys\n\
@@ -89,7 +89,7 @@ fn download(address: &str, bytes: usize) -> String {
 }
 
 #[test]
-fn a_download_takes_the_time_that_the_link_asks() {
+fn a_download_takes_as_long_as_the_rate_and_delay_of_the_link_require() {
     let Some(host) = host() else { return };
     let bytes = 5_000_000;
     let work = || {
@@ -102,7 +102,7 @@ fn a_download_takes_the_time_that_the_link_asks() {
     let (outcome, surroundings) = host.enter(work).expect("a run");
     assert!(outcome.status.success(), "{outcome:?}");
     assert_eq!(surroundings.near, Ipv4Addr::new(100, 64, 0, 1));
-    // At 20 Mbit/s 5 MB and headers take 2.07 s, slow start, Python's own start and a busy machine some more.
+    // 5 MB with headers take 2.07 s at 20 Mbit/s; slow start, the start of Python and a busy machine add to that.
     let seconds = outcome.duration.as_secs_f64();
     assert!((2.07..10.0).contains(&seconds), "{seconds} s");
     let (packets, sent) = (outcome.down.counters.delivered_packets, outcome.down.counters.delivered_bytes);
@@ -133,7 +133,7 @@ fn a_program_reaches_what_its_host_reaches() {
     if Command::new("nft").arg("--version").output().is_err() {
         return println!("skipped: nft is not installed");
     }
-    // Somebody else's machine, a wire away from the host; it knows the way to the host only.
+    // Another machine, one wire from the host; it has a route to the host only.
     let far = Namespace::new().expect("a second namespace");
     let end = |host: u8, name: &str, namespace: &Namespace| {
         let addresses = vec![(IpAddr::V4(Ipv4Addr::new(192, 0, 2, host)), 24)];
@@ -167,7 +167,7 @@ fn a_program_reaches_what_its_host_reaches() {
 }
 
 #[test]
-fn the_program_ends_as_it_ends_and_nothing_is_left() {
+fn the_exit_status_is_the_programs_and_nothing_is_left_behind() {
     let Some(host) = host() else { return };
     let work = || {
         let devices = || std::fs::read_to_string("/proc/thread-self/net/dev");
@@ -190,7 +190,7 @@ fn two_links_at_once_do_not_disturb_each_other() {
     let work = || {
         let (one, two) = (TcpListener::bind(("0.0.0.0", 8080))?, TcpListener::bind(("0.0.0.0", 8081))?);
         let (one, two) = (server(one, 500_000), server(two, 500_000));
-        // The near end's address differs: each program asks at its own default route's other side.
+        // The address of the near end differs: each program connects to its own default gateway.
         let ask = |port: u16| download("192.0.2.9", 500_000).replace("8080", &port.to_string());
         let fast = Exec { down: constant(50.0, 5), up: constant(50.0, 5), ..link() };
         let _ = Command::new("ip").args(["address", "add", "192.0.2.9/32", "dev", "lo"]).status()?;
@@ -231,7 +231,7 @@ fn what_a_program_has_sent_arrives_after_its_end() {
         let server = thread::spawn(move || {
             let (mut socket, _) = listener.accept()?;
             socket.set_read_timeout(Some(std::time::Duration::from_secs(10)))?;
-            // Until the connection's end: without it, this is an error.
+            // Reads until the connection is closed: a connection that is reset is an error here.
             io::copy(&mut socket, &mut io::sink())
         });
         let (outcome, _) = python(&link(), &upload(bytes)).map_err(io::Error::other)?;
@@ -241,15 +241,15 @@ fn what_a_program_has_sent_arrives_after_its_end() {
     assert!(outcome.status.success(), "{outcome:?}");
     assert_eq!(received.expect("the connection's end"), bytes as u64);
     assert_eq!(outcome.undelivered, Undelivered::default());
-    // At 20 Mbit/s it takes 0.2 s, and the program does not wait for it.
+    // This takes 0.2 s at 20 Mbit/s; the program exits before.
     assert!(outcome.up.counters.delivered_bytes > bytes as u64, "{outcome:?}");
 }
 
 #[test]
-fn what_does_not_arrive_in_time_is_given_up_and_told() {
+fn data_that_do_not_arrive_in_time_are_given_up_and_reported() {
     let Some(host) = host() else { return };
     let work = || {
-        // Nobody reads: the kernel takes what fits into its buffers.
+        // The server does not read: the kernel accepts what fits into its buffers.
         let _listener = TcpListener::bind(("0.0.0.0", 8080))?;
         let exec = Exec { drain: Time::from_millis(300), ..link() };
         python(&exec, &upload(20_000_000).replace("sendall", "setblocking(False) or s.send")).map_err(io::Error::other)
@@ -261,7 +261,7 @@ fn what_does_not_arrive_in_time_is_given_up_and_told() {
 }
 
 #[test]
-fn processes_that_a_program_leaves_are_ended_and_named() {
+fn processes_that_a_program_leaves_behind_are_ended_and_named() {
     let Some(host) = host() else { return };
     let work = || {
         let program = "setsid sleep 60 & setsid sh -c 'trap \"exit 0\" TERM; sleep 61 & wait' & sleep 0.3";
@@ -273,7 +273,7 @@ fn processes_that_a_program_leaves_are_ended_and_named() {
     assert_eq!(names, ["sh", "sleep", "sleep"]);
     for process in outcome.ended {
         let state = std::fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
-        // One that nobody has waited for has ended.
+        // A zombie has ended already.
         assert!(state.is_empty() || state.contains(") Z "), "{state}");
     }
 }
@@ -289,7 +289,7 @@ impl ExecObserver for Neighbour {
 }
 
 #[test]
-fn nobody_but_the_program_has_its_names_resolved() {
+fn only_the_program_can_use_the_links_name_server() {
     let Some(host) = host() else { return };
     let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let Some(address @ IpAddr::V4(_)) = name_server(&text) else {
@@ -300,7 +300,7 @@ fn nobody_but_the_program_has_its_names_resolved() {
         s.send(bytes([0, 2, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1]))\n\
         sys.exit(s.recv(100)[:3] != bytes([0, 2, 0x81]))";
     let work = || {
-        // The host's name server is this one.
+        // This server is the host's name server.
         let _ = Command::new("ip").args(["address", "add", &format!("{address}/32"), "dev", "lo"]).output()?;
         let server = UdpSocket::bind((address, 53))?;
         server.set_read_timeout(Some(std::time::Duration::from_secs(5)))?;

@@ -43,7 +43,7 @@ packet = "64 B"
 repeat = 20
 "#;
 
-/// Runs a study on both engines, and asserts what `check` asserts of the simulator's tables and the emulator's.
+/// Runs a study on both engines and passes the simulator's and the emulator's tables to `check`.
 fn compare(run: &Run, check: impl Fn(&Tables, &Tables)) {
     if can_emulate(run) {
         let _alone = alone();
@@ -76,7 +76,7 @@ fn over_ipv6(flows: &str) -> String {
     flows.replace("kind =", "ip = \"v6\"\nkind =")
 }
 
-/// The same rows, as far as no chance is involved, and times within 5 %.
+/// The rows agree where nothing is random, and times within 5 %.
 fn assert_alike(run: &Run) {
     compare(run, |simulated, emulated| {
         assert_same_counts(simulated, emulated);
@@ -115,7 +115,7 @@ fn times_that_differ(simulated: &Tables, emulated: &Tables) -> Vec<String> {
     let pages = |tables: &Tables| tables.flows.duration_s[place(tables, "pages")];
     differ.extend(within("pages", 0.05, pages(simulated), pages(emulated)));
     let (sim, emu) = (&simulated.exchanges, &emulated.exchanges);
-    // A ping may meet another's burst or not; that is in their mean.
+    // Single pings are not compared: one may wait behind a burst of another flow in one engine only.
     for row in (0..sim.flow.len()).filter(|row| &*sim.flow[*row] == "pages") {
         let what = format!("{} {}", sim.flow[row], sim.number[row]);
         let length = |cell: Option<f64>| cell.expect("an answer");
@@ -145,7 +145,7 @@ fn nothing_but_a_studys_own_packets_crosses_its_links() {
     }
 }
 
-/// A video whose bit rate no moment decides, and a call.
+/// A video whose choice of bit rate does not depend on timing, and a call.
 const MEDIA: &str = r#"
 [[flows]]
 name = "video"

@@ -1,4 +1,4 @@
-//! A link in the middle whose packets are smaller: the kernel finds out, the simulator knows.
+//! A link with a smaller MTU in the middle: the kernel discovers it, the simulator knows it.
 
 mod common;
 
@@ -56,7 +56,7 @@ ip = "{ip}"
         let emulated = emulate(&run).unwrap_or_else(|error| panic!("{error}"));
         assert!((1290.0..=1300.0).contains(&mean_size(&emulated, "satellite.down")), "{ip}");
         assert!(emulated.flows.completed[0] && emulated.flows.received_bytes == simulated.flows.received_bytes);
-        // What the first window lost of too large packets is sent again, smaller.
+        // The too large packets of the first window are lost and sent again in smaller ones.
         let again = emulated.flows.retransmitted_packets[0].expect("counted");
         assert!((1..=20).contains(&again), "{ip}: {again} sent again");
     }

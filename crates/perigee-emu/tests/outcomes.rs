@@ -1,11 +1,11 @@
-//! How flows end whose connections fail, beside the simulator.
+//! The outcome of flows whose connections fail, on the real kernel and in the simulator.
 
 mod common;
 
 use common::{alone, can_emulate, emulate, plan, simulate};
 use perigee_results::Flows;
 
-/// Two flows over links of their own; the first one's has this loss.
+/// Two flows over separate links; the link of the first has this loss.
 fn study(loss: &str, flow: &str) -> String {
     format!(
         r#"
@@ -65,7 +65,7 @@ fn a_connection_over_a_dead_link_times_out_and_the_other_flow_is_carried() {
 }
 
 #[test]
-fn a_transfer_that_is_cut_in_the_middle_times_out_with_what_it_has_carried() {
+fn a_transfer_that_is_cut_in_the_middle_times_out_and_its_bytes_so_far_are_counted() {
     let cut = "{ kind = \"periodic\", period = \"1 h\", phase = \"2 s\", length = \"50 min\" }";
     let Some([emulated, simulated]) = both(&study(cut, "size = \"10 MB\""), "timed_out") else { return };
     let (there, here) = (emulated.received_bytes[0] as f64, simulated.received_bytes[0] as f64);

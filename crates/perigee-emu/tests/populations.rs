@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use common::{alone, assert_emulated, can_emulate, emulate, plan, simulate, NETWORK};
 use perigee_results::Tables;
 
-/// A probe of the web, its users behind delays of their own, and a call.
+/// A small population of web users, each behind its own access delay, and a call.
 const FLOWS: &str = r#"
 [[flows]]
 name = "probe"
@@ -44,7 +44,7 @@ fn transactions(tables: &Tables, flow: &str) -> BTreeMap<u32, (u64, u64, Option<
     of_flow.map(row).collect()
 }
 
-/// Connections that were opened, and that failed.
+/// Numbers of connections that were opened and of those that failed.
 fn opened(tables: &Tables, flow: &str) -> (u64, u64) {
     let rows = &tables.responses;
     let of_flow = || (0..rows.flow.len()).filter(|row| &*rows.flow[*row] == flow);
@@ -56,7 +56,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// What differs by more than this machine's threads may be late.
+/// The figures that differ by more than late threads of this machine explain.
 fn differences(simulated: &Tables, emulated: &Tables) -> Vec<String> {
     let mut differ = Vec::new();
     for flow in ["probe", "users"] {
@@ -93,7 +93,7 @@ fn populations_open_the_same_connections_for_the_same_bytes_and_take_as_long_as_
         for flow in ["probe", "users"] {
             assert_eq!(opened(emulated, flow), opened(&simulated, flow), "{flow}");
             let (sim, emu) = (transactions(&simulated, flow), transactions(emulated, flow));
-            // Who has come in the first second has long been answered, by a link that is never full.
+            // The link is never full, so that users of the first second have been answered long before the end.
             let early: Vec<_> = sim.iter().filter(|(number, _)| **number < 10).collect();
             assert!(early.len() >= 9, "{flow}: {early:?}");
             for (number, (request, response, _)) in early {
@@ -132,7 +132,7 @@ duration = "4500 ms"
     let _alone = alone();
     let emulated = emulate(&run).unwrap_or_else(|error| panic!("{error}"));
     assert!(emulated.flows.completed[0]);
-    // A SYN and one more, after 1 s, and given up 2 s later.
+    // One SYN, another after 1 s, and the attempt is given up 2 s later.
     let (all, failed) = opened(&emulated, "probe");
     assert_eq!(all, opened(&simulate(&run), "probe").0);
     assert!((1..=2).contains(&failed), "{failed}");
@@ -161,10 +161,10 @@ fn a_browser_loads_the_same_pages_over_as_many_connections_in_about_the_time_of_
                     (emulated.objects[load], emulated.bytes[load], emulated.arrived_objects[load]),
                     (simulated.objects[load], simulated.bytes[load], simulated.objects[load])
                 );
-                // Which connection is free first may differ, and with it whether another one is opened.
+                // Which connection becomes free first may differ, and so may the number of connections.
                 assert!(emulated.connections[load].abs_diff(simulated.connections[load]) <= 3, "{load}");
             }
-            // A request that a server reads sooner or later by some microseconds may wait for a round trip behind others.
+            // Microseconds of difference in reading a request can cost a round trip behind other requests.
             let first = |all: &[Option<f64>]| all[..loads - 1].iter().map(|took| took.expect("a whole load")).collect();
             let took = [&simulated.load_ms, &emulated.load_ms].map(|all| median(first(all)));
             assert!((took[1] / took[0] - 1.0).abs() < 0.12, "{protocol}: medians {took:?} ms");

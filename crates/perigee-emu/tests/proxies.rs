@@ -1,4 +1,4 @@
-//! Flows that proxies split: the service at a node, beside the simulated proxy.
+//! Flows that proxies split: the service at a node compared with the simulated proxy.
 
 mod common;
 
@@ -119,7 +119,7 @@ cc = "cubic"
 }
 
 #[test]
-fn what_the_service_cannot_do_is_said_before_the_run() {
+fn settings_that_the_service_does_not_support_are_refused_before_the_run() {
     let said =
         |proxy: &str| check(&split(proxy, "size = \"1 MB\"\ncc = \"cubic\"")).expect_err("it cannot").to_string();
     let connect = said("handshake = \"connect-first\"");

@@ -1,4 +1,4 @@
-//! What is recorded of a run on the real kernel: captures and the log of its TCP.
+//! Recordings of a run on the real kernel: captures and the event log of TCP.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -41,7 +41,7 @@ cc = "cubic"
     study.plan(&Overrides::default(), &mut none).unwrap_or_else(|error| panic!("{error}")).remove(0)
 }
 
-/// Carries a run out; `None`, said, where this machine cannot.
+/// Emulates a run; prints the reason and returns `None` where this machine cannot.
 fn emulate(plan: &Run, folder: &Path) -> Option<Tables> {
     let files = CaptureFiles { folder, prefix: "run-" };
     let done = check(plan).and_then(|()| run(plan, &files, &mut |_| ControlFlow::Continue(())));
@@ -55,7 +55,7 @@ fn emulate(plan: &Run, folder: &Path) -> Option<Tables> {
     }
 }
 
-/// What tshark says of a file: a line per packet that passes the filter; `None`, said, where there is no tshark.
+/// The fields of each packet of a file that passes tshark's filter; prints a note and returns `None` without tshark.
 fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     if Command::new("tshark").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
         println!("skipped: tshark is not installed");
@@ -100,7 +100,7 @@ fn captures_show_what_the_run_counted_and_tshark_finds_nothing_wrong() {
     assert_eq!(interfaces, [sent.len(), sent.len()], "a router shows a packet on both sides");
     for node in ["server", "router", "client"] {
         let file = folder.path().join(format!("run-{node}.pcapng"));
-        // Linux writes a sum of zero as 0xffff (`skb_checksum_help`), which tshark takes for bad: one packet of 65,536.
+        // Linux writes a checksum of zero as 0xffff (`skb_checksum_help`), which tshark reports as bad: one packet in 65,536.
         let bad =
             "ip.checksum.status == Bad or (tcp.checksum.status == Bad and tcp.checksum != 0xffff) or _ws.malformed";
         let shown = ["frame.len", "tcp.flags.str", "tcp.seq", "tcp.checksum.status", "ip.checksum.status"];
@@ -114,7 +114,7 @@ fn captures_show_what_the_run_counted_and_tshark_finds_nothing_wrong() {
 }
 
 #[test]
-fn the_log_of_events_agrees_with_what_the_links_saw() {
+fn the_event_log_agrees_with_the_counters_of_the_links() {
     let folder = tempfile::tempdir().expect("a folder");
     for opener in ["receiver", "sender"] {
         let plan = plan("events = true", &format!("size = \"3 MB\"\nopened_by = \"{opener}\""));
@@ -131,7 +131,7 @@ fn the_log_of_events_agrees_with_what_the_links_saw() {
         assert!(acks.len() > sent.len() / 4, "{} acknowledgements", acks.len());
         assert!(events.t_s.is_sorted(), "in the order of time");
         let last = *acks.last().expect("one");
-        // The run ends when all has arrived: the last acknowledgements are under way.
+        // The run ends when all data have arrived: the last acknowledgements are still in flight.
         assert!((2_700_000..=3_000_001).contains(&events.sequence[last]), "{}", events.sequence[last]);
         let srtt = events.srtt_ms[last].expect("samples");
         assert!((42.0..400.0).contains(&srtt), "{srtt}");
@@ -158,7 +158,7 @@ fn the_log_of_events_agrees_with_what_the_links_saw() {
 }
 
 #[test]
-fn a_capture_that_cannot_be_written_is_said_before_anything_is_sent() {
+fn a_capture_that_cannot_be_written_fails_before_anything_is_sent() {
     let plan = plan("pcap = [\"client\"]", "size = \"2 MB\"");
     if let Err(error) = check(&plan) {
         return println!("skipped: {error}");

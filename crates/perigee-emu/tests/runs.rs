@@ -58,7 +58,7 @@ fn an_algorithm_that_the_kernel_does_not_have_is_loaded_for_the_run_and_gone_aft
     let known = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("a list");
     compare("bic", &run);
     let ours = format!("e{}_", std::process::id());
-    // The kernel lets go of it a grace period later.
+    // The kernel unregisters it after an RCU grace period.
     let gone = (0..100).any(|_| {
         let gone = !known().contains(&ours);
         if !gone {
@@ -71,7 +71,7 @@ fn an_algorithm_that_the_kernel_does_not_have_is_loaded_for_the_run_and_gone_aft
 }
 
 #[test]
-fn a_flow_of_a_duration_ends_then_and_a_run_can_be_cancelled() {
+fn a_flow_ends_after_its_duration_and_a_run_can_be_cancelled() {
     let run = download("duration = \"2 s\"\ncc = \"cubic\"");
     if !can_emulate(&run) {
         return;
@@ -93,7 +93,7 @@ fn a_flow_of_a_duration_ends_then_and_a_run_can_be_cancelled() {
 }
 
 #[test]
-fn what_the_kernel_cannot_do_is_said_before_the_run() {
+fn settings_that_the_kernel_does_not_support_are_refused_before_the_run() {
     let said = |flow: &str| check(&download(flow)).expect_err("it cannot").to_string();
     let small = said("kind = \"udp\"\nrate = \"1 Mbit/s\"\npacket = \"31 B\"\nduration = \"1 s\"");
     assert!(small.contains("no room for their number; give them 32 B or more"), "{small}");
@@ -104,12 +104,12 @@ fn what_the_kernel_cannot_do_is_said_before_the_run() {
 const LATEST_US: f64 = 1_000.0 * 202.0 * 0.05 / 2.0;
 
 #[test]
-fn links_may_be_called_what_devices_cannot() {
+fn links_may_have_names_that_devices_may_not() {
     let names = ["lo", "all", "default", "satellite-link-1", "satellite-link-2"];
     let link = |(number, name): (usize, &str)| {
         format!(
             "[[links]]\nname = \"{name}\"\nbetween = [\"n{number}\", \"n{}\"]\nrate = \"100 Mbit/s\"\ndelay = \"1 ms\"\n",
-            // The last two begin at one node, which has both devices.
+            // The last two links begin at one node, which therefore has both devices.
             if number == 4 { 3 } else { number + 1 }
         )
     };

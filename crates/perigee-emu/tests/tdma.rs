@@ -6,7 +6,8 @@ use common::{alone, assert_emulated, can_emulate, plan, simulate};
 use perigee_results::Tables;
 use perigee_study::Run;
 
-/// A download through a terminal that has 0.24 Mbit/s for certain and up to 3.12 Mbit/s on demand, 220 ms later.
+/// A download through a terminal with 0.24 Mbit/s guaranteed and up to 3.12 Mbit/s on demand, 220 ms after
+/// a request.
 fn study() -> Run {
     plan(
         r#"
@@ -41,7 +42,7 @@ cc = "cubic"
     )
 }
 
-/// Mean of what was granted, and the most, Mbit/s.
+/// Mean and maximum of the granted rate, Mbit/s.
 fn granted_mbps(tables: &Tables) -> (f64, f64) {
     let links = &tables.links;
     let rates: Vec<f64> = links
@@ -75,5 +76,5 @@ fn a_channel_grants_the_kernel_what_it_grants_the_simulator() {
     });
 }
 
-/// Below half a slot.
+/// Less than half a slot.
 const LATEST_US: f64 = 1_500.0;

@@ -33,7 +33,7 @@ impl Wire for Fake {
         }
         let Some((_, packet)) = self.arrivals.pop_front() else { return Ok(None) };
         buffer[..packet.len()].copy_from_slice(&packet);
-        // The driver asks for the time right after, and gets this.
+        // The driver reads the clock next and gets this time.
         self.taken.push((self.now + Time::from_nanos(40), packet.len()));
         Ok(Some(packet.len()))
     }
@@ -53,7 +53,7 @@ impl Wire for Fake {
     }
 }
 
-/// An IPv4 packet of this size, with an identification of its own.
+/// An IPv4 packet of this size with a distinct identification.
 fn ipv4(size: usize, id: u32) -> Vec<u8> {
     let mut packet = vec![0; size];
     packet[0] = 0x45;
@@ -101,7 +101,7 @@ fn a_clock_that_oversleeps_changes_no_decision_of_the_link() {
             let mut rounds = 0..100;
             driver.run(&mut wire, &mut || rounds.next().is_some()).expect("a wire");
         }
-        // As in the simulator: the same arrivals in order, without a clock.
+        // As in the simulator: the same arrivals in the same order, without a clock.
         let mut link: Link<usize> = Link::new(&spec, 11, "satellite.down");
         for (at, bytes) in &wire.taken {
             let packet = Packet { bytes: *bytes as u32, flow: 0, ecn: Ecn::NotCapable, token: 0 };
@@ -162,7 +162,7 @@ impl Observer for Counting {
 }
 
 #[test]
-fn two_observers_are_told_the_same_of_everything() {
+fn two_observers_get_the_same_calls() {
     let spec = profile::parse(LOSSY, "lossy.toml", &mut |_| Err("no files".into())).expect("a profile").down;
     let mut wire = Fake {
         now: Time::ZERO,
@@ -182,7 +182,7 @@ fn two_observers_are_told_the_same_of_everything() {
 }
 
 #[test]
-fn buffers_are_used_again() {
+fn buffers_are_reused() {
     let mut buffers = Buffers::new(1500);
     let slots: Vec<_> = (0..300).map(|_| buffers.borrow()).collect();
     assert_eq!(slots.iter().collect::<std::collections::BTreeSet<_>>().len(), 300);

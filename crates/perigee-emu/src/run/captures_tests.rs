@@ -1,4 +1,4 @@
-//! Captures of packets that nobody sends.
+//! Captures of made-up packets, without a network.
 
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::blocks::interface_statistics::InterfaceStatisticsOption;
@@ -90,7 +90,7 @@ fn a_router_shows_a_packet_twice_and_a_file_has_its_name_only_when_it_is_whole()
 }
 
 #[test]
-fn what_does_not_fit_into_the_buffer_is_counted_for_its_node_and_interface() {
+fn packets_that_do_not_fit_into_the_buffer_are_counted_for_their_node_and_interface() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = CaptureFiles { folder: folder.path(), prefix: "" };
     let recorder = Recorder::with_room(&scenario("true"), &files, ORIGIN, 0).expect("a disk");
@@ -107,7 +107,7 @@ fn what_does_not_fit_into_the_buffer_is_counted_for_its_node_and_interface() {
 }
 
 #[test]
-fn a_run_that_is_given_up_leaves_no_file() {
+fn an_aborted_run_leaves_no_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = CaptureFiles { folder: folder.path(), prefix: "" };
     let mut recorder = Recorder::new(&scenario("true"), &files, ORIGIN).expect("a disk").expect("captures");
@@ -117,7 +117,7 @@ fn a_run_that_is_given_up_leaves_no_file() {
 }
 
 #[test]
-fn a_disk_that_is_full_is_said_with_the_file() {
+fn a_full_disk_is_reported_with_the_file() {
     let full = OpenOptions::new().write(true).open("/dev/full").expect("this machine has a full disk");
     let writer = CaptureWriter::new(BufWriter::new(full), LinkType::Ip, [], None).expect("nothing is written yet");
     let mut capture = Capture { path: "run-a.pcapng".into(), temporary: None, writer, last: ORIGIN };

@@ -1,4 +1,4 @@
-//! What the tests of studies on the real kernel share.
+//! Networks and helpers for the tests of studies on the real kernel.
 
 #![allow(dead_code, reason = "each of the tests' programs uses some of it")]
 
@@ -11,8 +11,8 @@ use perigee_emu::{check, CaptureFiles};
 use perigee_results::Tables;
 use perigee_study::{Overrides, Run, Study};
 
-/// A wire and a satellite link of 20 Mbit/s and 200 ms, whose queue never overflows: then nothing hangs on which packet
-/// came first, and one run is enough.
+/// A wire and a satellite link of 20 Mbit/s and 200 ms whose queue never overflows: the result does not depend on the order of
+/// packets, and one run is enough.
 pub(crate) const NETWORK: &str = r#"
 name = "two-engines"
 nodes = ["server", "gateway", "client"]
@@ -44,13 +44,13 @@ pub(crate) fn download(flow: &str) -> Run {
     plan(&format!("{NETWORK}[[flows]]\nname = \"download\"\nfrom = \"server\"\nto = \"client\"\n{flow}\n"))
 }
 
-/// Real time is for one run at a time.
+/// Runs in real time take turns.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether this machine emulates; says why not.
+/// Whether this machine can emulate; prints the reason if not.
 pub(crate) fn can_emulate(run: &Run) -> bool {
     match check(run) {
         Ok(()) => true,
@@ -65,7 +65,7 @@ pub(crate) fn emulate(run: &Run) -> Result<Tables, perigee_emu::RunError> {
     perigee_emu::run(run, &no_captures(), &mut |_| ControlFlow::Continue(()))
 }
 
-/// Few studies here ask for any.
+/// For studies without captures.
 pub(crate) fn no_captures() -> CaptureFiles<'static> {
     CaptureFiles { folder: Path::new("/nowhere"), prefix: "" }
 }
@@ -79,11 +79,10 @@ pub(crate) fn latest_us(tables: &Tables) -> f64 {
     tables.releases.late_max_us.iter().fold(0.0, |a: f64, b| a.max(*b))
 }
 
-/// Emulates, and asserts what `check` asserts.
+/// Emulates and passes the tables to `check`.
 ///
-/// Another run decides after a failed one: threads that are woken late change what is measured. The test fails if an
-/// assertion fails in two runs whose packets were all released within `most_us`, us, and is skipped if there were no two
-/// such runs.
+/// A failed run is repeated, since threads that wake late change the measurement. The test fails if `check` fails in two runs
+/// that released every packet within `most_us`, us, of its time, and is skipped if there are no two such runs.
 pub(crate) fn assert_emulated(run: &Run, most_us: f64, check: impl Fn(&Tables)) {
     let mut failed_on_time = false;
     for _ in 0..ATTEMPTS {
