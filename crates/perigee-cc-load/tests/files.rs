@@ -1,4 +1,4 @@
-//! Authors' files: what they are called, what they decide, and what is said of wrong ones.
+//! Authors' files: their names, the decisions of their algorithms, and the errors of wrong files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ fn note() -> &'static ProgressNote {
     Box::leak(Box::default())
 }
 
-/// Whether the same is known of both, but for their names.
+/// Whether both have the same title, parameters and sizes, whatever their names.
 fn alike(one: &Algorithm, other: &Algorithm) -> bool {
     let about = |algorithm: &Algorithm| {
         let sizes = (algorithm.state_bytes(), algorithm.storage_bytes());
@@ -74,13 +74,13 @@ impl Desk {
 }
 
 #[test]
-fn an_authors_algorithm_decides_as_it_is_written_and_set() {
+fn an_authors_algorithm_runs_as_written_with_its_parameters_as_set() {
     let mut desk = Desk::new();
     let path = desk.write("keep.c", KEEP);
     let described = desk.loader.load(&path, "keep.c", &mut || true).unwrap();
     assert_eq!((described.name(), described.title()), ("keep", "Keeps a share of the window"));
     assert!(!described.is_loaded(), "what is only described cannot be called");
-    // These files are ours: they may run in the process of a test.
+    // The test's own files are trusted: they may run in its process.
     let mut confined = Loader::confined(desk.loader.compiled(), note());
     let algorithm = confined.load(&path, "keep.c", &mut || true).unwrap();
     assert!(algorithm.is_loaded() && alike(algorithm, described));
@@ -105,7 +105,7 @@ fn a_file_is_one_algorithm_however_often_it_is_named() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_followed_by_the_path() {
+fn a_name_in_use_is_followed_by_the_path() {
     let mut desk = Desk::new();
     let (one, two) = (desk.write("one.c", KEEP), desk.write("two.c", KEEP));
     let cubic = desk.write("cubic.c", &KEEP.replace("CC_REGISTER(keep", "CC_REGISTER(cubic"));
@@ -116,7 +116,7 @@ fn a_name_that_is_taken_is_followed_by_the_path() {
 }
 
 #[test]
-fn what_it_prints_as_differs_with_its_text_and_with_what_it_includes() {
+fn the_printed_form_changes_with_the_text_and_with_included_files() {
     let desk = Desk::new();
     let path = desk.write("keep.c", &KEEP.replace("\"tcp.h\"", "\"tcp.h\"\n#include \"part.h\""));
     let print = |text: &str| {
@@ -138,7 +138,7 @@ fn a_mistake_is_shown_at_the_authors_line() {
 }
 
 #[test]
-fn a_function_that_is_nowhere_is_named() {
+fn an_undefined_function_is_named() {
     let error =
         Desk::new().error(&KEEP.replace("return tcp_reno_undo_cwnd(sk)", "extern u32 undo(void); return undo()"));
     assert!(error.starts_with("does not compile") && error.contains("undo"), "{error}");
@@ -172,7 +172,7 @@ fn a_file_without_an_algorithm_is_refused() {
 }
 
 #[test]
-fn what_linux_would_refuse_is_refused() {
+fn an_algorithm_that_linux_would_refuse_is_refused() {
     let error = Desk::new().error(&KEEP.replace("\t.cong_avoid = OP(keep_cong_avoid),\n", ""));
     assert_eq!(error, "cannot be run: `keep` has no `cong_avoid or cong_control`; add it to CC_REGISTER");
     let error = Desk::new().error(&KEEP.replace("512, 1, 1023", "512, 1, 511"));
@@ -215,7 +215,7 @@ fn constant_tables_are_no_state() {
 }
 
 #[test]
-fn every_built_in_algorithm_may_be_an_authors() {
+fn every_built_in_algorithm_loads_as_an_authors_file() {
     let mut loader = Loader::new(headers());
     let files = fs::read_dir(headers()).expect("algorithms").map(|entry| entry.expect("an entry").path());
     let mut seen = 0;
@@ -224,7 +224,7 @@ fn every_built_in_algorithm_may_be_an_authors() {
             loader.load(&path, "here", &mut || true).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         assert_eq!(algorithm.name(), format!("{name} (here)"));
-        // What is read out of the library is what the linker made of the same file.
+        // The description read from the library equals that of the built-in algorithm of the same file.
         assert!(alike(algorithm, perigee_cc::find(name).expect("it is built in")), "{name}");
         seen += 1;
     }
@@ -232,7 +232,7 @@ fn every_built_in_algorithm_may_be_an_authors() {
 }
 
 #[test]
-fn a_file_made_with_the_header_of_another_version_is_refused() {
+fn a_file_compiled_with_the_header_of_another_version_is_refused() {
     let mut desk = Desk::new();
     let header = fs::read_to_string(headers().join("tcp.h")).expect("tcp.h is there");
     let at = header.find("#define CC_LAYOUT 0x").expect("tcp.h says its layout") + "#define CC_LAYOUT 0x".len();
@@ -301,7 +301,7 @@ fn a_table_that_points_nowhere_is_refused() {
 }
 
 #[test]
-fn what_is_no_text_that_a_person_wrote_is_not_read() {
+fn files_that_are_no_source_text_are_not_read() {
     let mut desk = Desk::new();
     let long = desk.folder.path().join("long.c");
     fs::File::create(&long).unwrap().set_len(5 << 30).unwrap();
@@ -314,7 +314,7 @@ fn what_is_no_text_that_a_person_wrote_is_not_read() {
 }
 
 #[test]
-fn what_only_the_simulator_has_does_not_compile_for_the_kernel() {
+fn a_field_of_the_simulator_alone_does_not_compile_for_the_kernel() {
     match checked(&KEEP.replace("tcp_sk(sk)->snd_cwnd", "tcp_sk(sk)->rtt_min_us")).kernel {
         ForKernel::Fails(said) => assert!(said.contains("mycc.c:9:") && said.contains("rtt_min_us"), "{said}"),
         ForKernel::Unknown(why) => println!("skipped: {why}"),
@@ -323,7 +323,7 @@ fn what_only_the_simulator_has_does_not_compile_for_the_kernel() {
 }
 
 #[test]
-fn a_field_of_the_simulator_alone_is_warned_of_with_what_both_have() {
+fn a_field_of_the_simulator_alone_gets_a_warning_that_names_the_common_one() {
     let mut desk = Desk::new();
     let path = desk.write("mycc.c", &KEEP.replace("tcp_sk(sk)->snd_cwnd", "tcp_sk(sk)->rtt_min_us"));
     desk.loader.load(&path, "mycc.c", &mut || true).expect("it compiles");
@@ -337,7 +337,7 @@ fn a_field_of_the_simulator_alone_is_warned_of_with_what_both_have() {
 }
 
 #[test]
-fn floating_point_is_warned_of_with_its_line() {
+fn floating_point_gets_a_warning_with_its_line() {
     let mut desk = Desk::new();
     let half = KEEP.replace("(u64)tcp_sk(sk)->snd_cwnd * param(sk, keep) >> 10", "(tcp_sk(sk)->snd_cwnd * 0.5)");
     let path = desk.write("mycc.c", &half);
@@ -347,7 +347,7 @@ fn floating_point_is_warned_of_with_its_line() {
 }
 
 #[test]
-fn an_address_of_a_library_has_its_line_and_those_it_was_inlined_into() {
+fn an_address_resolves_to_its_line_and_the_lines_it_was_inlined_into() {
     let mut desk = Desk::new();
     let path = desk.write("keep.c", KEEP);
     desk.loader.load(&path, "keep.c", &mut || true).expect("it compiles");
@@ -356,13 +356,13 @@ fn an_address_of_a_library_has_its_line_and_those_it_was_inlined_into() {
     let all = (0..library.len() as u64).map(|address| lines_of(&library, address));
     let lines: Vec<_> = all.flatten().filter(|line| line.file == real).collect();
     assert!(lines.iter().any(|line| line.number == 9 && line.function == "keep_ssthresh"), "{lines:?}");
-    // What is inlined from tcp.h is at the author's line too.
+    // A function inlined from tcp.h resolves to the author's line as well.
     assert!(lines.iter().any(|line| line.number == 13 && line.function == "keep_cong_avoid"), "{lines:?}");
     assert_eq!(lines_of(b"no library", 16), []);
 }
 
 #[test]
-fn own_folders_of_processes_that_are_gone_are_removed_and_no_others() {
+fn only_the_users_own_folders_of_ended_processes_are_removed() {
     use std::os::unix::fs::PermissionsExt as _;
     let ours = perigee_cc_load::scratch().expect("a folder");
     assert_eq!(fs::metadata(ours.path()).expect("ours").permissions().mode() & 0o777, 0o700);
@@ -372,9 +372,9 @@ fn own_folders_of_processes_that_are_gone_are_removed_and_no_others() {
     assert_eq!(maker, pid.to_string());
     let other_start = start.parse::<u64>().expect("a number") + 1;
     let named = |kind: &str, rest: String| std::env::temp_dir().join(format!("perigee-{kind}-{rest}-t{pid}"));
-    // Linux gives no process number 0, so that nobody made the first; the second's number is that of a later process.
+    // No process has number 0, so the first folder has no owner; the number of the second has been given to a later process.
     let left = [named("cc", format!("{namespace}-0-1")), named("fit", format!("{namespace}-{pid}-{other_start}"))];
-    // Of another namespace; somebody else's; a symbolic link to a folder; a file.
+    // A folder of another namespace, one of another user, a symbolic link to a folder, and a file.
     let foreign = named("cc", "1-0-1".into());
     let other_users = named("fit", format!("{namespace}-0-2"));
     let link = named("cc", format!("{namespace}-0-3"));
