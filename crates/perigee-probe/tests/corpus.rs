@@ -1,5 +1,5 @@
 //! The fuzz corpus, replayed without a fuzzer: no sequence of datagrams makes a server or a client panic, or a server send
-//! more than came.
+//! more bytes than it has received.
 
 #![allow(clippy::unwrap_used, reason = "a corpus that cannot be read fails the test")]
 

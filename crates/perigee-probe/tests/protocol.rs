@@ -1,4 +1,4 @@
-//! Both sides over a link that loses, delays and overfills, on a clock that is not one; and strangers at the server.
+//! Client and server over a simulated link with loss, delay and a full queue, on a simulated clock; and other hosts at the server.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 const TOKEN: &[u8] = b"correct-horse";
 
-/// One way of a link: a rate, a queue, a delay, and losses that fall as they like.
+/// One direction of a link: a rate, a queue, a delay, and random losses.
 struct Way {
     rate: Rate,
     queue: Time,
@@ -55,7 +55,7 @@ struct World {
     up: Way,
     down: Way,
     now: Time,
-    /// The client is gone from this instant on.
+    /// The client disappears at this instant.
     gone: Time,
     from_server: u64,
     /// Nothing passes the link from one instant to another.
@@ -130,13 +130,13 @@ fn below_the_rate_nothing_is_lost_and_at_twice_the_rate_half_is_and_the_rest_arr
         let above = world.probe(2, TOKEN, &plan(direction, 10.0, 10)).unwrap();
         let report = &above.report;
         let share = report.lost as f64 / above.sent.packets as f64;
-        // The queue of 0.2 s holds what would be lost at first.
+        // At first the queue of 0.2 s takes the excess.
         assert!((0.48..0.5).contains(&share), "{direction:?}: {share}");
         let rate = (report.received - 1) as f64 * 12_000.0 / (report.last_ns - report.first_ns) as f64 * 1e3;
         assert!((rate - 5.0).abs() < 0.02, "{direction:?}: {rate} Mbit/s");
         let grown = report.blocks.iter().map(|block| block.most_us).max().unwrap();
         assert!((195_000..=205_000).contains(&grown), "{direction:?}: {grown} us");
-        // Each loss stands alone: every second packet finds the queue full.
+        // Losses are single packets: every second packet finds the queue full.
         let single = report.runs.iter().find(|&&(length, _)| length == 1).map_or(0, |&(_, count)| count);
         assert!(f64::from(single) > 0.9 * report.lost as f64, "{direction:?}: {:?}", report.runs);
     }
@@ -148,7 +148,7 @@ fn a_path_that_loses_a_fifth_of_everything_is_measured_all_the_same() {
         let mut world = World::new(Way::new(50.0, 300, 0.2, "up"), Way::new(50.0, 300, 0.2, "down"));
         let outcome = world.probe(1, TOKEN, &plan(direction, 2.0, 60)).unwrap();
         let share = outcome.report.lost as f64 / outcome.sent.packets as f64;
-        // Ten thousand packets: four standard deviations.
+        // Four standard deviations of ten thousand packets.
         assert!((share - 0.2).abs() < 0.016, "{direction:?}: {share}");
         assert_eq!(outcome.report.received + outcome.report.lost, outcome.sent.packets);
     }
@@ -160,23 +160,23 @@ fn a_path_that_is_cut_off_for_some_seconds_is_measured_to_the_end() {
     world.cut = (Time::from_secs(5), Time::from_secs(9));
     let outcome = world.probe(1, TOKEN, &plan(Direction::Down, 2.0, 20)).unwrap();
     assert_eq!(outcome.sent.packets, 3333);
-    // Four seconds of 167 packets each, in one run.
+    // Four seconds of 167 packets each are lost, in one run.
     assert_eq!(outcome.report.runs.len(), 1);
     assert!((660..674).contains(&outcome.report.lost), "{}", outcome.report.lost);
 }
 
 #[test]
-fn data_stops_within_seconds_of_a_client_that_is_gone() {
+fn data_stops_within_seconds_after_a_client_has_disappeared() {
     let mut world = World::new(Way::new(50.0, 20, 0.0, "up"), Way::new(50.0, 20, 0.0, "down"));
     world.gone = Time::from_secs(4);
     let outcome = world.probe(1, TOKEN, &plan(Direction::Down, 8.0, 100));
     assert_eq!(outcome, Err(Failure::FellSilent));
-    // Three seconds with the client, less the handshake and the last 0.2 s of silence, and five of patience.
+    // Three seconds with the client, less the handshake and the last 0.2 s without packets, and the timeout of five seconds.
     assert!((7_600_000..8_000_000).contains(&world.from_server), "{}", world.from_server);
 }
 
 #[test]
-fn a_server_says_which_limit_was_in_the_way() {
+fn a_refusal_names_the_limit_that_was_exceeded() {
     let ways = || World::new(Way::new(50.0, 20, 0.0, "up"), Way::new(50.0, 20, 0.0, "down"));
     let refused = |plan: &Plan| match ways().probe(1, TOKEN, plan) {
         Err(Failure::Refused(refusal)) => refusal,
@@ -227,13 +227,13 @@ impl Handshake<'_> {
         }
         match client.outcome() {
             Some(Err(Failure::Refused(refusal))) => Some(*refusal),
-            // Who has another session asks again later; who has begun sends.
+            // A client whose address has another session asks again later; one that has begun sends.
             _ => client.transmit(self.now, &mut question).is_none().then_some(Refusal::AnotherSession),
         }
     }
 }
 
-/// A client of pings at an address, beside a server.
+/// A client that sends pings to the server from an address.
 struct Asker {
     pinger: Pinger,
     from: SocketAddr,
@@ -269,7 +269,7 @@ impl Asker {
 }
 
 #[test]
-fn a_recorded_ping_that_is_sent_again_from_anywhere_is_answered_by_nothing_and_takes_nothing_from_anybody() {
+fn a_recorded_ping_sent_again_from_any_address_has_no_answer_and_uses_up_nobodys_budget() {
     let mut server = Server::new(Token::new(TOKEN), [3; 32], Limits::default());
     let now = Time::from_secs(100);
     let honest = Asker::at(&mut server, now, "192.0.2.1:4000", 7);
@@ -291,7 +291,7 @@ fn a_recorded_ping_that_is_sent_again_from_anywhere_is_answered_by_nothing_and_t
 }
 
 #[test]
-fn a_recorded_hello_or_end_has_few_answers_in_a_second_and_leaves_other_addresses_theirs() {
+fn a_recorded_hello_or_end_has_few_answers_per_second_and_leaves_those_of_other_addresses() {
     let mut server = Server::new(Token::new(TOKEN), [3; 32], Limits::default());
     let (mut question, mut out) = ([0; 2000], vec![0; MOST_BYTES]);
     let length = Pinger::new(7, Token::new(TOKEN)).hello(&mut question);
@@ -303,7 +303,7 @@ fn a_recorded_hello_or_end_has_few_answers_in_a_second_and_leaves_other_addresse
 }
 
 #[test]
-fn a_session_of_pings_is_opened_only_by_an_address_that_receives() {
+fn only_an_address_that_receives_answers_can_open_a_session_of_pings() {
     let mut server = Server::new(Token::new(TOKEN), [3; 32], Limits::default());
     let (now, mut out) = (Time::from_secs(100), [0; 2000]);
     let asker = Asker { pinger: Pinger::new(7, Token::new(TOKEN)), from: "192.0.2.1:4000".parse().unwrap() };
@@ -318,7 +318,7 @@ fn a_session_of_pings_is_opened_only_by_an_address_that_receives() {
 }
 
 #[test]
-fn a_datagram_of_an_older_version_has_no_answer_and_its_sender_is_known() {
+fn a_datagram_of_an_older_version_has_no_answer_and_its_sender_is_reported() {
     let mut server = Server::new(Token::new(TOKEN), [3; 32], Limits::default());
     let from = "192.0.2.1:4000".parse().unwrap();
     for datagram in [&b"PGa1................"[..], b"PGp1H..............................................."] {
@@ -328,10 +328,10 @@ fn a_datagram_of_an_older_version_has_no_answer_and_its_sender_is_known() {
 }
 
 proptest! {
-    /// What comes in is any mix of what clients of right and wrong tokens say, recorded and sent again from other
-    /// addresses, cut, changed, and of noise. An address that does not see its answers proves nothing.
+    /// The input is any mix of the datagrams of clients with right and wrong tokens, recorded and sent again from other
+    /// addresses, cut, changed, and of noise. An address that does not receive answers cannot prove itself.
     #[test]
-    fn who_does_not_receive_is_never_sent_more_than_came_from_there(
+    fn an_address_that_does_not_receive_is_never_sent_more_than_came_from_it(
         events in prop::collection::vec((0u8..7, 0usize..4, any::<u16>(), 0u64..3_000), 1..200),
     ) {
         let mut server = Server::new(Token::new(TOKEN), [3; 32], Limits::default());
@@ -349,7 +349,7 @@ proptest! {
         let victim = |at: usize| SocketAddr::from(([198, 51, 100, at as u8], 4000));
         for (kind, at, number, later_ms) in events {
             now += Time::from_millis(later_ms);
-            // One client follows the protocol; the recorder sees its packets.
+            // One client follows the protocol; an attacker records its packets.
             while let Some(length) = honest.transmit(now, &mut out) {
                 recorded.push(out[..length].to_vec());
                 if let Some(length) = server.receive(now, here, &out[..length], &mut answer) {
@@ -365,13 +365,13 @@ proptest! {
                     let place = usize::from(number) % datagram.len().max(1);
                     datagram.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= 1);
                 }
-                // A client of the right token at the victim's address, that does not hear its answers.
+                // A client with the right token at the victim's address, which does not receive the answers.
                 3 => {
                     let own = plan(Direction::Down, 100.0, 60);
                     let length = Client::new(now, u64::from(number), Token::new(TOKEN), &own).transmit(now, &mut out);
                     datagram = out[..length.unwrap()].to_vec();
                 }
-                // One that gets a challenge at its own address, and sends it back from the victim's.
+                // A client that gets a challenge at its own address and returns it from the victim's.
                 4 => {
                     let own = plan(Direction::Down, 100.0, 60);
                     let mut client = Client::new(now, u64::from(number) + 2, Token::new(TOKEN), &own);
