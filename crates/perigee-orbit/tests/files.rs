@@ -1,4 +1,4 @@
-//! The same satellite in each format, and what is wrong with a file, with its line.
+//! The same satellite in each format, and errors of files with their lines.
 
 use perigee_orbit::{read_elements, Elements, Satellite};
 use proptest::prelude::*;
@@ -67,7 +67,7 @@ fn a_satellite_is_the_same_in_each_format() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_line() {
+fn an_error_of_a_file_names_its_line() {
     let error = |text: &str| read_elements(text.as_bytes()).unwrap_err().to_string();
     assert_eq!(error(""), "line 1: the file has no elements; check that this is the file you meant");
     assert!(error("a,b\n1,2\n").starts_with("line 1: neither two-line elements nor"));
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn a_satellite_never_moves_faster_nor_higher_than_the_search_believes(
+    fn a_satellite_never_moves_faster_or_higher_than_the_search_assumes(
         altitude in 300.0f64..2000.0, inclination in 0.0f64..180.0, anomaly in 0.0f64..360.0, eccentricity in 0.0f64..0.02,
     ) {
         let mut satellite = one(KVN);
@@ -128,7 +128,7 @@ proptest! {
             prop_assert!(rate < bounds.sweep_rad_s, "{rate} rad/s");
             prop_assert!((a[2] / norm(a)).asin().abs() < bounds.northernmost_rad, "{a:?}");
         }
-        // A place above the bound is none.
+        // The propagator returns no position above the bound.
         prop_assert!(places == 100 || altitude * (1.0 - 0.04) < 420.0, "{places} of 100");
     }
 }

@@ -1,4 +1,4 @@
-//! Paths over constellations against plain geometry: each satellite at each instant, without pruning or interpolation.
+//! Paths over constellations compared with plain geometry: each satellite at each instant, without pruning or interpolation.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn spec(shells: &[Shell]) -> PathSpec {
     }
 }
 
-/// Range in km and elevation in degrees of a point that is given in TEME, by turning the point to the Earth instead.
+/// Range in km and elevation in degrees of a point in TEME; the point is rotated into the frame of the Earth.
 fn look(place: Place, satellite: [f64; 3], t: Utc) -> (f64, f64) {
     let (lat, lon) = (place.lat_deg.to_radians(), place.lon_deg.to_radians());
     let theta = perigee_orbit::gmst_rad(t);
@@ -66,7 +66,7 @@ fn the_highest_satellite_that_stays_in_view_of_both_ends_is_chosen_and_the_delay
     let satellites: Vec<Satellite> =
         path.constellation().satellites.iter().map(|elements| Satellite::new(elements).unwrap()).collect();
     let (mut with, mut without) = (0, 0);
-    // One slot in seven of three hours, and some before the begin of the day.
+    // Every seventh slot of three hours, and some before the start of the day.
     for slot in (-64..720).step_by(7) {
         let ends = [path.begin(slot), path.begin(slot + 1)];
         let elevations = |place: Place, i: usize| ends.map(|t| look(place, satellites[i].position(t).unwrap(), t).1);
@@ -110,7 +110,7 @@ fn a_path_over_lasers_reaches_a_gateway_across_the_sea_and_is_no_shorter_than_th
     assert!(routes.len() > 20, "{}", routes.len());
     for route in routes {
         assert!(route.satellites.len() > 3, "{:?}", route.satellites);
-        // 5,950 km on the ground; up and down take 550 km each at the least.
+        // 5,950 km on the ground, and at least 550 km each for the uplink and the downlink.
         let ms = route.delay(Time::from_secs(7)).as_millis_f64();
         assert!((22.0..45.0).contains(&ms), "{ms} ms");
     }
@@ -173,7 +173,7 @@ ISS (ZARYA)
     assert!(month[0].contains("may be 93 km") || month[0].contains("may be 90 km"), "{month:?}");
     let years = on("2023-08-12").unwrap().warnings();
     assert!(years[0].contains("anywhere on their orbits"), "{years:?}");
-    // With a thousand times the drag it comes down within days.
+    // With a thousand times the drag the satellite decays within days.
     let mut falling = read_elements(text.as_bytes()).unwrap();
     falling[0].bstar = 0.05;
     let constellation = Arc::new(Constellation { satellites: falling, shells: Vec::new() });
