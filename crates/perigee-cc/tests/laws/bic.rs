@@ -1,12 +1,13 @@
-//! Laws of BIC: the search for the maximum, from the paper's rules in floats.
+//! Laws of BIC: the search for the maximum, against the paper's rules in floats.
 
 use crate::rounds::Rounds;
 
 const S_MAX: f64 = 16.0;
-/// The search goes a quarter of the way per round trip; next to the maximum a packet takes 20 quarters.
+/// The search covers a quarter of the distance per round trip; next to the maximum a packet takes 20 quarters.
 const SEARCH: f64 = 4.0;
 const SMOOTH: f64 = 20.0 / 4.0;
-/// With one packet per ACK, what Linux counts as packets per ACK: it begins at two, and 31/16 is where whole sixteenths end.
+/// Packets per ACK as Linux counts them when each ACK covers one packet: the average starts at two and stops at 31/16, since it is
+/// kept in whole sixteenths.
 const PACKETS_PER_ACK: f64 = 31.0 / 16.0;
 const BETA: f64 = 819.0 / 1024.0;
 
@@ -52,8 +53,8 @@ fn after_a_loss_it_searches_for_the_maximum_and_then_probes_beyond_it() {
     for w_max in [1_000, 3_000, 10_000u32] {
         let mut path = Rounds::new("bic", &[], 100_000).avoiding(w_max);
         path.lose();
-        // As long as the search lasts: at most S_max per round trip, then by quarters. The distance and the count of ACKs
-        // per packet are whole numbers.
+        // During the search: at most S_max per round trip, then a quarter of the distance. The distance and the ACKs per packet
+        // are whole numbers.
         let linear = f64::from(w_max) * (1.0 - BETA) / S_MAX / PACKETS_PER_ACK;
         follows(&mut path, f64::from(w_max), linear as usize + 10, 4.0 + f64::from(w_max) * 0.002);
         let left = w_max - path.socket.snd_cwnd;
@@ -91,8 +92,8 @@ fn up_to_the_low_window_it_adds_one_packet_per_round_trip() {
 }
 
 #[test]
-fn a_maximum_that_shrinks_is_put_lower_still() {
-    // Losses at 1000 and then at 799: searched for is 799, or 799 (1 + beta) / 2 = 719 with fast convergence.
+fn fast_convergence_lowers_a_shrinking_maximum_further() {
+    // After losses at 1000 and 799 packets the maximum is 799, or 799 (1 + beta) / 2 = 719 with fast convergence.
     for (setting, w_max) in [("on", 799.0 * (1.0 + BETA) / 2.0), ("off", 799.0)] {
         let mut path = Rounds::new("bic", &[("fast_convergence", setting)], 100_000).avoiding(1_000);
         path.lose();
@@ -108,7 +109,7 @@ fn a_timeout_forgets_the_maximum_and_an_undo_gives_the_window_back() {
     path.time_out();
     assert_eq!((path.socket.snd_cwnd, path.socket.snd_ssthresh), (1, 799));
     path.rounds(9);
-    // At the threshold, and growing as without a maximum.
+    // The window is at the threshold and grows as without a maximum.
     let w = path.round();
     assert!(path.round() > w + w / 12, "{w}");
     let mut path = Rounds::new("bic", &[], 100_000).avoiding(1_000);
@@ -121,6 +122,6 @@ fn slow_start_ends_at_the_initial_threshold_where_one_is_set() {
     assert_eq!(Rounds::new("bic", &[], 100_000).socket.snd_ssthresh, perigee_cc::INFINITE_SSTHRESH);
     let mut path = Rounds::new("bic", &[("initial_ssthresh", "100 packets")], 100_000);
     assert_eq!([path.round(), path.round(), path.round()], [20, 40, 80]);
-    // Twenty ACKs to the threshold; sixty at S_max per round trip, in whole ACKs per packet: 100 / 16 x 16 / 31 = 3.
+    // Twenty ACKs reach the threshold; the other sixty add S_max per round trip, in whole ACKs per packet: 100 / 16 x 16 / 31 = 3.
     assert!((118..=121).contains(&path.round()), "{}", path.socket.snd_cwnd);
 }

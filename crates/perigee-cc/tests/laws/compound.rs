@@ -1,4 +1,4 @@
-//! Laws of Compound: growth, retreat, reduction and tuning, computed from the formulas of its draft.
+//! Laws of Compound: growth, decrease, reduction and tuning, from the formulas of its draft.
 
 use crate::near;
 use crate::rounds::Rounds;
@@ -7,7 +7,7 @@ const ALPHA: f64 = 0.125;
 const K: f64 = 0.75;
 const GAMMA: f64 = 30.0;
 
-/// A connection at this window, all of it Reno's, on a path of this round trip without a queue.
+/// A connection at this window, with dwnd zero, on a path of this round trip without a queue.
 fn avoiding(settings: &[(&str, &str)], cwnd: u32, rtt_us: u64) -> Rounds {
     let mut path = Rounds::new("compound", settings, rtt_us);
     path.ack(rtt_us);
@@ -37,14 +37,14 @@ fn below_the_low_window_it_is_reno() {
 }
 
 #[test]
-fn slow_start_doubles_and_knows_no_second_window() {
+fn slow_start_doubles_and_has_no_delay_window() {
     let mut path = Rounds::new("compound", &[], 100_000);
     assert_eq!([path.round(), path.round(), path.round(), path.round()], [20, 40, 80, 160]);
-    // All of the window is Reno's: half of it is what a loss leaves to either.
+    // dwnd is zero: a loss halves the window in either case.
     assert_eq!(path.lose(), 80);
 }
 
-/// A connection with a dwnd, then this much queueing delay for some rounds; returns windows before and after.
+/// The windows of a connection with a dwnd before and after some rounds with this queueing delay.
 fn queue(settings: &[(&str, &str)], delay_us: u64, rounds: u32) -> (f64, f64) {
     let mut path = avoiding(settings, 1_000, 100_000);
     path.rounds(12);
@@ -54,7 +54,7 @@ fn queue(settings: &[(&str, &str)], delay_us: u64, rounds: u32) -> (f64, f64) {
 }
 
 #[test]
-fn from_gamma_packets_in_the_queue_on_the_second_window_gives_way_by_as_many() {
+fn from_gamma_packets_in_the_queue_on_the_delay_window_shrinks_by_as_many() {
     // diff = W (RTT - baseRTT) / RTT: below and above 30 packets.
     let (before, after) = queue(&[], 1_000, 1);
     assert!(before * 1.0 / 101.0 < GAMMA);
@@ -68,23 +68,23 @@ fn from_gamma_packets_in_the_queue_on_the_second_window_gives_way_by_as_many() {
 }
 
 #[test]
-fn the_second_window_ends_at_zero_and_leaves_renos() {
+fn the_delay_window_shrinks_to_zero_and_leaves_renos_window() {
     let mut path = avoiding(&[], 1_000, 100_000);
     path.rounds(12);
     let rounds = 60;
     path.rtt_us = 200_000;
-    // One per round trip is Reno's, from the 1000 it began with.
+    // Reno's window grows by one per round trip from 1000.
     let after = path.rounds(rounds);
     near(f64::from(after), 1_000.0 + 12.0 + f64::from(rounds), 0.3);
 }
 
 #[test]
-fn a_loss_takes_half_of_the_window_and_gives_both_their_parts() {
+fn a_loss_takes_beta_of_the_sum_and_half_of_cwnd() {
     for (beta, kept) in [("50 %", 0.5), ("25 %", 0.75)] {
         let mut path = avoiding(&[("beta", beta)], 2_000, 100_000);
         let before = path.rounds(20);
         near(f64::from(path.lose()), f64::from(before) * kept, 0.1);
-        // cwnd keeps half of its 2020; the rest is dwnd, which a queue takes away.
+        // cwnd keeps half of its 2020 packets; the rest is dwnd, which a queue reduces to zero.
         path.rtt_us = 1_000_000;
         near(f64::from(path.rounds(40)), 2_020.0 / 2.0 + 40.0, 0.5);
     }
@@ -92,19 +92,19 @@ fn a_loss_takes_half_of_the_window_and_gives_both_their_parts() {
 }
 
 #[test]
-fn a_wrong_retransmission_gives_both_windows_back() {
+fn an_undo_restores_both_windows() {
     let mut path = avoiding(&[], 2_000, 100_000);
     let before = path.rounds(20);
     path.lose();
     path.socket.snd_cwnd = path.socket.undo_cwnd();
     assert_eq!(path.socket.snd_cwnd, before);
-    // A queue takes dwnd away again: all of it was there.
+    // A queue reduces dwnd to zero again, which shows that it was restored.
     path.rtt_us = 1_000_000;
     near(f64::from(path.rounds(40)), 2_020.0 + 40.0, 0.3);
 }
 
 #[test]
-fn a_timeout_forgets_the_second_window() {
+fn a_timeout_resets_the_delay_window() {
     let mut path = avoiding(&[], 2_000, 100_000);
     let before = path.rounds(20);
     path.time_out();
@@ -121,14 +121,14 @@ fn a_window_that_is_not_used_up_does_not_grow() {
 }
 
 #[test]
-fn gamma_follows_renos_backlog_if_asked_to() {
+fn gamma_follows_renos_backlog_where_tuning_is_on() {
     // Reno's 200 packets have 200 x 10 / 110 = 18.2 in the queue: gamma = 0.2 x 30 + 0.8 x 3/4 x 18.2 = 16.9 after a loss.
     let tuned = |settings: &[(&str, &str)], delay_us: u64| {
         let mut path = avoiding(settings, 200, 100_000);
         path.rtt_us += delay_us;
         path.rounds(3);
         path.lose();
-        // The delay below which dwnd still grows tells gamma.
+        // gamma is found by the delay below which dwnd still grows.
         let grows = |gamma: f64| {
             let mut path = path.socket.clone();
             let mut probe = Rounds::new("compound", settings, 100_000);
@@ -142,7 +142,7 @@ fn gamma_follows_renos_backlog_if_asked_to() {
     };
     let on = [("tuning", "on")];
     near(tuned(&on, 10_000), 0.2 * GAMMA + 0.8 * 0.75 * 200.0 * 10.0 / 110.0, 10.0);
-    // Within 5 and 30.
+    // gamma stays within 5 and 30.
     near(tuned(&[("tuning", "on"), ("lambda", "100 %")], 1_000), 5.0, 20.0);
     near(tuned(&on, 300_000), GAMMA, 5.0);
     near(tuned(&[], 10_000), GAMMA, 5.0);

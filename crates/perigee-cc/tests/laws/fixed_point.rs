@@ -1,4 +1,4 @@
-//! The arithmetic that algorithms share (`algorithms/fixed_point.h`), held against floats.
+//! The arithmetic that algorithms share (`algorithms/fixed_point.h`), compared with floats.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use libloading::Library;
 use proptest::prelude::*;
 
-/// The functions of the header, compiled as an algorithm is.
+/// The functions of the header, compiled with the flags of an algorithm.
 struct Functions {
     log2: unsafe extern "C" fn(u64) -> u32,
     exp2: unsafe extern "C" fn(u32) -> u64,
@@ -93,8 +93,8 @@ proptest! {
 }
 
 #[test]
-fn utility_rises_with_the_rate_so_that_a_gradient_exists() {
-    // At five percent either way, as probes are, from 0.1 Mbit/s to 100 Gbit/s.
+fn the_utility_of_a_higher_rate_is_higher() {
+    // 5 % above and below the rate, as in probes, from 0.1 Mbit/s to 100 Gbit/s.
     let mut x = 102u64;
     while x < 100_000 << 10 {
         let (down, up) = (power(x * 95 / 100, 900, 10), power(x * 105 / 100, 900, 10));

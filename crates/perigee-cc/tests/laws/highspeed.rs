@@ -7,12 +7,12 @@ fn b(w: f64) -> f64 {
     (0.1 - 0.5) * (w.ln() - 38f64.ln()) / (83_000f64.ln() - 38f64.ln()) + 0.5
 }
 
-/// RFC 3649, section 7: a = w^2 p 2 b / (2 - b) with p = 0.078 / w^1.2; its program for the table has 1 / 12.8 for 0.078.
+/// RFC 3649, section 7: a = w^2 p 2 b / (2 - b) with p = 0.078 / w^1.2; the RFC's program for the table has 1 / 12.8 for 0.078.
 fn a(w: f64) -> f64 {
     w * w * (1.0 / 12.8 / w.powf(1.2)) * 2.0 * b(w) / (2.0 - b(w))
 }
 
-/// RFC 3649, appendix B: a row where a has risen by one since the last.
+/// RFC 3649, appendix B: one row for each whole value of a.
 fn table() -> Vec<u32> {
     let (mut rows, mut last) = (vec![38], 1.0);
     for w in 38..90_000 {
@@ -33,7 +33,7 @@ fn the_window_grows_by_a_and_shrinks_by_b_of_the_table() {
         let mut path = Rounds::new("highspeed", &[], 100_000).avoiding(w);
         path.ack(100_000);
         let given_up = f64::from(w - path.lose()) / f64::from(w);
-        // In 256 parts, and whole packets.
+        // b is in parts of 256, and windows are whole packets.
         let b = b(f64::from(w));
         assert!((b - 1.0 / 256.0 - 1.0 / f64::from(w)..=b).contains(&given_up), "{given_up} of {w}, b is {b}");
         let grown = Rounds::new("highspeed", &[], 100_000).avoiding(w - 2).round() - (w - 2);
@@ -52,7 +52,7 @@ fn between_the_rows_the_window_grows_by_the_next_whole_a() {
 }
 
 #[test]
-fn up_to_38_packets_it_is_reno() {
+fn up_to_38_packets_highspeed_is_reno() {
     for w in [4, 20, 37] {
         let [mut here, mut reno] = ["highspeed", "reno"].map(|name| Rounds::new(name, &[], 100_000).avoiding(w));
         let grown = [&mut here, &mut reno].map(|path| path.rounds((39 - w).min(10)));
@@ -65,7 +65,7 @@ fn up_to_38_packets_it_is_reno() {
 fn slow_start_doubles_to_the_threshold_and_a_loss_in_it_halves() {
     let mut path = Rounds::new("highspeed", &[], 600_000);
     path.socket.snd_ssthresh = 1_000;
-    // The last round has 280 ACKs left at a = 8.
+    // In the last round 280 ACKs are left in avoidance, with a = 8.
     assert_eq!((0..7).map(|_| path.round()).collect::<Vec<_>>(), [20, 40, 80, 160, 320, 640, 1_002]);
     let mut path = Rounds::new("highspeed", &[], 600_000);
     path.rounds(6);
@@ -73,7 +73,7 @@ fn slow_start_doubles_to_the_threshold_and_a_loss_in_it_halves() {
 }
 
 #[test]
-fn a_wrong_reduction_is_undone_and_a_small_window_keeps_two_packets() {
+fn a_spurious_reduction_is_undone_and_a_small_window_keeps_two_packets() {
     let mut path = Rounds::new("highspeed", &[], 100_000).avoiding(5_000);
     path.lose();
     assert_eq!(path.socket.undo_cwnd(), 5_000);

@@ -14,13 +14,13 @@ fn f(delta: f64) -> f64 {
 
 const ONLY_ALPHA: [(&str, &str); 2] = [("rtt_scaling", "off"), ("bandwidth_switch", "off")];
 
-/// Packets per round trip this long after the end of a loss's recovery.
+/// Growth in packets per round trip, this long after recovery from a loss ended.
 fn growth(settings: &[(&str, &str)], rtt_us: u64, cwnd: u32, delta_s: f64) -> f64 {
     let mut path = Rounds::new("htcp", settings, rtt_us).avoiding(cwnd);
     path.rounds(2);
     path.lose();
     path.socket.snd_cwnd = cwnd;
-    // Two rounds before, since alpha is renewed as the window grows.
+    // Two rounds earlier, since alpha is updated as the window grows.
     path.socket.tcp_mstamp += (delta_s * 1e6) as u64 - 2 * rtt_us;
     path.round();
     path.socket.snd_cwnd = cwnd;
@@ -29,10 +29,10 @@ fn growth(settings: &[(&str, &str)], rtt_us: u64, cwnd: u32, delta_s: f64) -> f6
 
 #[test]
 fn growth_accelerates_with_the_time_since_the_last_loss() {
-    // One ACK in each increment does not count: a large window makes that little.
+    // One ACK of each increment is not counted, which is little at a large window.
     for delta in [0.1, 0.9, 2.0, 5.0, 10.0, 30.0] {
         let grown = growth(&ONLY_ALPHA, 10_000, 400_000, delta);
-        // f is a whole number.
+        // The code rounds f to a whole number.
         let error = (grown - f(delta)).abs();
         assert!(error <= 1.0 + 0.005 * f(delta), "{grown} after {delta} s, f is {}", f(delta));
     }
@@ -51,12 +51,12 @@ fn rtt_scaling_makes_growth_proportional_to_the_round_trip_within_a_tenth_and_tw
     for (rtt_us, scale) in
         [(5_000u64, 0.1), (20_000, 0.2), (50_000, 0.5), (100_000, 1.0), (150_000, 1.6), (600_000, 2.0)]
     {
-        // 800 / 150 ms is a whole five eighths: 1.6 for 1.5.
+        // 800 / 150 ms in whole eighths is five: a scale of 1.6 instead of 1.5.
         near(growth(&scaled, rtt_us, 40_000, 10.0), f(10.0) * scale, 10.0);
     }
 }
 
-/// A path whose queue has grown to this round trip, 20 ms at most per round.
+/// A path whose queue has raised the round trip to `max_us`, by 20 ms at most per round.
 fn queued(settings: &[(&str, &str)], cwnd: u32, min_us: u64, max_us: u64) -> Rounds {
     let mut path = Rounds::new("htcp", settings, min_us).avoiding(cwnd);
     path.rounds(3);
@@ -68,7 +68,7 @@ fn queued(settings: &[(&str, &str)], cwnd: u32, min_us: u64, max_us: u64) -> Rou
     path
 }
 
-/// Share kept by the second loss, the first to adapt.
+/// The share that the second loss keeps: beta adapts from it on.
 fn kept_by_second_loss(settings: &[(&str, &str)], min_us: u64, max_us: u64) -> (f64, Rounds) {
     let mut path = queued(settings, 10_000, min_us, max_us);
     near(f64::from(path.lose()), 5_000.0, 0.1);
@@ -79,16 +79,16 @@ fn kept_by_second_loss(settings: &[(&str, &str)], min_us: u64, max_us: u64) -> (
 }
 
 #[test]
-fn a_loss_keeps_the_share_of_the_round_trip_that_is_no_queue_within_a_half_and_four_fifths() {
+fn a_loss_keeps_the_ratio_of_least_to_largest_round_trip_within_a_half_and_four_fifths() {
     for (min_us, max_us) in
         [(100_000, 130_000), (600_000, 900_000), (600_000, 620_000), (40_000, 55_000), (100_000, 300_000)]
     {
         let (kept, _) = kept_by_second_loss(&ONLY_ALPHA, min_us, max_us);
         let share = min_us as f64 / max_us as f64;
-        // In 128 parts, the largest being 102.
+        // In parts of 128, at most 102 of them.
         assert!((kept - share.clamp(0.5, 0.8)).abs() < 1.5 / 128.0, "{kept} at {share}");
     }
-    // Round trips of up to 10 ms say nothing.
+    // Round trips of up to 10 ms leave beta at a half.
     near(kept_by_second_loss(&ONLY_ALPHA, 10_000, 13_000).0, 0.5, 0.1);
 }
 
@@ -106,7 +106,7 @@ fn growth_makes_up_for_a_smaller_reduction() {
 #[test]
 fn a_loss_after_a_change_of_the_throughput_halves() {
     let settings = [("rtt_scaling", "off")];
-    // Three losses at the same throughput, the third adapts; then the throughput changes by this factor.
+    // Three losses at the same throughput, of which the third adapts; then the throughput changes by this factor.
     for (factor, adapts) in [(1.0, true), (0.9, true), (1.1, true), (0.7, false), (1.4, false)] {
         let mut path = queued(&settings, 10_000, 100_000, 130_000);
         for _ in 0..3 {

@@ -7,7 +7,7 @@ use perigee_cc::{pacing, Selected, INFINITE_SSTHRESH};
 
 const COMPLETE: [(&str, &str); 2] = [("estimate", "on"), ("pacing", "on")];
 
-/// The first window's ACKs, one per two packets, spaced by a bottleneck; the last one delayed. The threshold after it.
+/// The threshold after the first window's ACKs, one per two packets, spaced by a bottleneck, the last one delayed.
 fn first_threshold(mbps: f64, rtt_us: u64, delayed_us: u64) -> u32 {
     let mut path = Rounds::new("hybla", &COMPLETE, rtt_us);
     let (packets, begin) = (path.socket.snd_cwnd, path.socket.tcp_mstamp + rtt_us);
@@ -40,14 +40,14 @@ fn the_first_threshold_is_the_bandwidth_delay_product_also_where_the_last_ack_is
 }
 
 #[test]
-fn too_few_packets_are_no_measurement() {
-    // rho of 2: the first window is two packets.
+fn too_few_packets_give_no_estimate() {
+    // With a rho of 2 the first window is two packets.
     assert_eq!(first_threshold(10.0, 50_000, 0), INFINITE_SSTHRESH);
 }
 
 #[test]
 fn the_complete_version_starts_without_a_loss_where_the_plain_one_overruns_the_queue() {
-    // The Skyplex campaign's 1 Mbit/s with 667 packets of queue, and wider paths with one product of queue.
+    // 1 Mbit/s with a queue of 667 packets, as in the Skyplex campaign, and faster paths with a queue of one bandwidth-delay product.
     for (mbps, queue_bytes) in [(1.0, 1_000_500), (10.0, 750_000), (100.0, 7_500_000)] {
         let path = Path::new(mbps, 600, queue_bytes);
         let bdp = mbps * 0.6e6 / 12_000.0;
@@ -56,7 +56,7 @@ fn the_complete_version_starts_without_a_loss_where_the_plain_one_overruns_the_q
             run(&path, &[(&cc, 0.0)], 3.6).remove(0)
         });
         assert_eq!(complete.lost_packets, 0, "{mbps} Mbit/s");
-        // Slow start is over, and what follows adds rho^2 = 576 packets per round trip.
+        // Slow start has ended; avoidance adds rho^2 = 576 packets per round trip.
         let window = f64::from(complete.cwnd[30]);
         assert!(window >= 0.95 * bdp && window < 1.1 * bdp + 2.0 * 576.0, "{window} packets at {mbps} Mbit/s");
         assert_eq!(plain.cwnd.iter().max(), Some(&65_535));
@@ -66,8 +66,8 @@ fn the_complete_version_starts_without_a_loss_where_the_plain_one_overruns_the_q
 
 #[test]
 fn pacing_spreads_a_window_over_its_round_trip() {
-    // The host's rate, 1.2 windows per round trip in avoidance, is used only where the algorithm asks for pacing.
-    // An ACK for every packet would spread the window as the pacing does.
+    // The host's rate, 1.2 windows per round trip in avoidance, applies only where the algorithm requests pacing.
+    // ACKs of every packet would spread the window as pacing does.
     let path = Path { delayed_acks: true, ..Path::new(1_000.0, 600, 50_000_000) };
     let queued = [&[][..], &[("pacing", "on")]].map(|settings| {
         let cc = Selected::parse("hybla", settings).unwrap();

@@ -1,4 +1,4 @@
-//! Laws of the congestion controls: what the formulas of their papers say, computed here from the formulas.
+//! Laws of the congestion controls: their decisions against the formulas of their papers.
 //!
 //! `rounds` calls an algorithm as a host does, ACK by ACK; `path` carries out transfers with the simulator's TCP and links.
 
@@ -21,7 +21,7 @@ mod westwood;
 mod westwood_plus;
 mod windows;
 
-/// Holds `actual` to within `percent` of `expected`.
+/// Asserts that `actual` is within `percent` of `expected`.
 #[track_caller]
 fn near(actual: f64, expected: f64, percent: f64) {
     let error = (actual - expected).abs() / expected.abs().max(1e-9) * 100.0;

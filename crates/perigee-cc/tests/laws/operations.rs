@@ -1,4 +1,4 @@
-//! Whatever a host does to an algorithm: windows stay sane and nothing overflows.
+//! Any sequence of calls: windows stay within bounds and nothing overflows.
 
 use perigee_cc::{algorithms, CaEvent, RateSample, Selected};
 use perigee_cc_load::trial::{Host, Op, Rules, MSS};
@@ -38,7 +38,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    // A failure prints its shortest sequence of events, which is all that is needed to replay it.
+    // A failure prints its shortest sequence of events, which replays it.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn no_sequence_of_events_breaks_a_window(
@@ -48,7 +48,7 @@ proptest! {
     ) {
         for algorithm in algorithms() {
             let mut host = Host::new(&Selected::with_defaults(algorithm), rtt_us, epoch_us);
-            // BBR's window goes down to one packet by losses, and its first rate may be none yet.
+            // Losses can reduce BBR's window to one packet, and before the first sample it has no rate.
             let rules = if algorithm.name() == "bbr" { Rules::Lenient } else { Rules::Strict };
             for op in &ops {
                 let before = host.socket.snd_cwnd;
@@ -65,7 +65,7 @@ const HUGE: u32 = 8_633_000;
 
 #[test]
 fn bbr_models_100_gbit_per_s_times_one_second_without_overflow() {
-    // Long enough without PROBE_RTT, whose window says nothing of the model.
+    // No PROBE_RTT within the test: its window does not follow the model.
     let bbr = Selected::parse("bbr", &[("probe_rtt_interval", "600 s")]).unwrap();
     let mut host = Host::new(&bbr, 1_000_000, 5_000_000);
     for _ in 0..30 {
@@ -90,7 +90,7 @@ fn bbr_models_100_gbit_per_s_times_one_second_without_overflow() {
     let sk = &host.socket;
     let bytes_per_s = f64::from(HUGE) * f64::from(MSS);
     let paced = sk.inet_conn.sk.sk_pacing_rate as f64 / (bytes_per_s * 0.99);
-    // Whatever phase the cycle is in: 3/4 to 5/4.
+    // The gain is 3/4 to 5/4, depending on the phase of the cycle.
     assert!((0.749..=1.251).contains(&paced), "paced at {paced} of the bandwidth");
     let window = f64::from(sk.snd_cwnd) / f64::from(HUGE);
     assert!((1.99..=2.2).contains(&window), "window of {window} bandwidth-delay products");

@@ -1,6 +1,6 @@
 //! A path for tests of algorithms: transfers over one bottleneck, by the simulator's TCP and links.
 //!
-//! Receivers acknowledge every packet, as the papers assume, unless a test asks otherwise; everything else is Linux's default.
+//! Receivers acknowledge every packet, as the papers assume, unless a test sets otherwise; all other settings are Linux's defaults.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -17,11 +17,11 @@ pub(crate) struct Path {
     /// Standard deviation of the delay and time between redraws, us.
     pub(crate) jitter: Option<(f64, u64)>,
     pub(crate) loss: f64,
-    /// At each multiple of the first, us, for the second, us, packets are lost with this probability.
+    /// Period and length of loss episodes, us, and the probability of loss within them.
     pub(crate) bursts: Option<(u64, u64, f64)>,
-    /// From this instant, s, the round trip is longer by this, us.
+    /// An instant, s, from which on the round trip is longer by this, us.
     pub(crate) step: Option<(f64, u64)>,
-    /// From this instant, s, the rate is another, bit/s.
+    /// An instant, s, from which on the rate is this, bit/s.
     pub(crate) rate_step: Option<(f64, u64)>,
     /// Packets that the receiver's window holds; `None`: no limit.
     pub(crate) receive_window: Option<u64>,
@@ -49,7 +49,7 @@ impl Path {
 
     /// The path as a study; the bottleneck's rate and delay are the timeline's, where one of them steps.
     fn study(&self, flows: &[(&Selected, f64)], seconds: f64) -> String {
-        // Half of the buffer is window; the send buffer is no limit.
+        // The receive window is half of the buffer; the send buffer does not limit.
         let buffer = self.receive_window.map_or(MOST_BUFFER, |packets| 2 * packets * MSS);
         let mut text = format!(
             r#"
@@ -152,7 +152,7 @@ fn choice(cc: &Selected) -> String {
     text + " }"
 }
 
-/// What became of one flow.
+/// The result of one flow.
 pub(crate) struct Outcome {
     /// Bytes that had arrived at the end of each 100 ms.
     pub(crate) delivered: Vec<u64>,
@@ -222,5 +222,5 @@ pub(crate) fn run(path: &Path, flows: &[(&Selected, f64)], seconds: f64) -> Vec<
 
 /// Payload of a segment with timestamps.
 pub(crate) const MSS: u64 = 1448;
-/// No limit in any test, bytes.
+/// Larger than any test needs, bytes.
 const MOST_BUFFER: u64 = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! The rate algorithms over a bottleneck, and what holds for all algorithms there.
+//! The rate algorithms over a bottleneck, and properties of all algorithms there.
 
 use crate::path::{run, Outcome, Path};
 use perigee_cc::{algorithms, Selected};
@@ -44,7 +44,7 @@ fn bbr_holds_four_packets_for_200_ms_every_ten_seconds() {
 }
 
 #[test]
-fn bbr_is_deaf_to_random_loss_where_reno_is_not() {
+fn random_loss_slows_reno_and_not_bbr() {
     let lossy = Path { loss: 0.01, ..Path::new(20.0, 100, 250_000) };
     assert!(alone("bbr", &[], &lossy, 60.0).mbps(20.0, 60.0) > 15.0);
     assert!(alone("reno", &[], &lossy, 60.0).mbps(20.0, 60.0) < 4.0);
@@ -52,7 +52,7 @@ fn bbr_is_deaf_to_random_loss_where_reno_is_not() {
 
 #[test]
 fn bbr_settles_at_a_policers_rate() {
-    // Hardly any queue: what is over the rate is lost.
+    // With hardly any queue, packets above the rate are lost.
     let policed = Path::new(20.0, 60, 6_000);
     let outcome = alone("bbr", &[], &policed, 60.0);
     assert!(outcome.mbps(10.0, 60.0) > 0.8 * 20.0, "{}", outcome.mbps(10.0, 60.0));
@@ -77,7 +77,7 @@ fn vivace_ramps_up_in_seconds_over_a_geostationary_path() {
 fn vivace_keeps_the_queue_short_once_it_has_found_the_rate() {
     let outcome = alone("vivace", &[], &geostationary(), 120.0);
     assert!(outcome.mbps(40.0, 120.0) > 0.75 * GOODPUT_MBPS, "{}", outcome.mbps(40.0, 120.0));
-    // The queue holds a second at this rate.
+    // The queue could hold a second of packets at this rate.
     assert!(outcome.rtt_ms(40.0, 120.0) < 750.0, "{}", outcome.rtt_ms(40.0, 120.0));
 }
 

@@ -1,4 +1,4 @@
-//! Response functions: the mean window that a loss rate leaves, against the formulas of the algorithms' sources.
+//! Response functions: the mean window at a loss rate, against the formulas of the algorithms' sources.
 
 use crate::near;
 use crate::path::{run, Path};
@@ -6,7 +6,8 @@ use crate::rounds::Rounds;
 use perigee_cc::Selected;
 use perigee_units::Stream;
 
-/// Mean window where every 1/p-th packet is lost, over as many losses as pass before; the first comes at `begin`.
+/// Mean window over `losses` losses, after as many that are not counted, where every 1/p-th packet is lost; the first loss comes at the
+/// window `begin`.
 fn with_periodic_loss(name: &str, settings: &[(&str, &str)], p: f64, rtt_us: u64, begin: f64, losses: u32) -> f64 {
     let mut path = Rounds::new(name, settings, rtt_us).avoiding(begin as u32);
     path.lose();
@@ -21,7 +22,7 @@ fn with_periodic_loss(name: &str, settings: &[(&str, &str)], p: f64, rtt_us: u64
         if since >= 1.0 / p {
             since -= 1.0 / p;
             lost += 1;
-            path.socket.tcp_mstamp -= rtt_us; // recovery takes its round trip, which `lose` adds
+            path.socket.tcp_mstamp -= rtt_us; // recovery takes one round trip, which `lose` adds
             path.lose();
         }
     }
@@ -42,7 +43,7 @@ fn highspeed_formulas(w: f64) -> (f64, f64) {
     (w.powf(0.8) * 2.0 * b / ((2.0 - b) * 12.8), b)
 }
 
-/// The same by the RFC's table: up to 38 packets Reno, then the next whole a, and b where a is that.
+/// a and b by the RFC's table: Reno's up to 38 packets, then the next whole a, and the b of that row.
 fn highspeed_law(w: f64) -> (f64, f64) {
     let whole = highspeed_formulas(w).0.ceil();
     if w <= 38.0 {
@@ -57,7 +58,7 @@ fn highspeed_law(w: f64) -> (f64, f64) {
 
 #[test]
 fn highspeed_follows_the_response_function_of_rfc_3649() {
-    // W = 0.12 / p^0.835 from 38 packets on. The whole a's exceed it where a is small.
+    // W = 0.12 / p^0.835 from 38 packets on. Rounding a up exceeds it where a is small.
     for (p, above_percent) in [(1e-3_f64, 60.0), (1e-4, 18.0), (1e-5, 7.0), (1e-6, 4.0)] {
         let response = 0.12 / p.powf(0.835);
         let found = with_periodic_loss("highspeed", &[], p, 100_000, 1.3 * response, 8);
@@ -135,7 +136,7 @@ fn compound_mean(p: f64) -> f64 {
 
 #[test]
 fn compound_follows_its_response_function() {
-    // Losses at equal distances leave the same cycle each time; at 1e-7 one is of ten million packets.
+    // Losses at equal distances repeat the same cycle; at 1e-7 a cycle has ten million packets.
     for (p, losses) in [(1e-4, 20), (1e-5, 20), (1e-6, 20), (1e-7, 5)] {
         let mean = compound_mean(p);
         near(with_periodic_loss("compound", &[], p, 100_000, 2.0 * mean, losses), mean, 3.0);
@@ -143,13 +144,13 @@ fn compound_follows_its_response_function() {
 }
 
 /// Mean window of a law under random losses, from the formulas alone: `grow(w_max, begin, t)` is the window t seconds
-/// after a loss at `w_max` that left `begin`; a round trip passes until a loss is repaired.
+/// after a loss at `w_max` that left `begin`; the repair of a loss takes one round trip.
 fn with_random_loss(grow: impl Fn(f64, f64, f64) -> f64, kept: f64, p: f64, rtt_s: f64, losses: u32) -> f64 {
     let mut random = Stream::new(5, "losses");
     let (mut begin, mut w_max) = (1.0 / p.sqrt(), 1.0 / p.sqrt());
     let (mut windows, mut rounds) = (0.0, 0.0);
     for loss in 0..losses {
-        // Geometric: packets until the next loss.
+        // The number of packets until the next loss is geometric.
         let mut packets = (1.0 - random.uniform()).ln() / (1.0 - p).ln() - begin;
         let (mut t, mut w) = (0.0, begin);
         while packets > 0.0 {
@@ -162,14 +163,14 @@ fn with_random_loss(grow: impl Fn(f64, f64, f64) -> f64, kept: f64, p: f64, rtt_
             }
         }
         (w_max, begin) = (w, (w * kept).max(2.0));
-        // The round trip of the recovery.
+        // Recovery takes one round trip.
         windows += begin;
         rounds += 1.0;
     }
     windows / rounds
 }
 
-/// Mean window over a path that never queues and loses at random: of two runs, since one has some 350 losses at 1e-4.
+/// Mean window over a path with random losses and without a queue; the mean of two runs, since one has only some 350 losses at 1e-4.
 fn over_a_path(name: &str, settings: &[(&str, &str)], p: f64, rtt_ms: u64, seconds: f64) -> f64 {
     (1..=2).map(|seed| of_one_run(name, settings, p, rtt_ms, seconds, seed)).sum::<f64>() / 2.0
 }
@@ -185,7 +186,7 @@ fn of_one_run(name: &str, settings: &[(&str, &str)], p: f64, rtt_ms: u64, second
 }
 
 #[test]
-fn random_losses_leave_the_windows_that_the_laws_leave() {
+fn the_mean_window_under_random_losses_is_that_of_the_laws() {
     let rtt = 0.1;
     let cubic = |w_max: f64, begin: f64, t: f64| 0.4 * (t - ((w_max - begin) / 0.4).cbrt()).powi(3) + w_max;
     let compound = |_: f64, begin: f64, t: f64| (begin.powf(0.25) + 0.25 * 0.125 * t / rtt).powi(4);
@@ -196,6 +197,6 @@ fn random_losses_leave_the_windows_that_the_laws_leave() {
     };
     near("reno", &[], 1e-3, with_random_loss(reno, 0.5, 1e-3, rtt, 20_000));
     near("cubic", &plain, 1e-4, with_random_loss(cubic, 0.7, 1e-4, rtt, 20_000));
-    // Above the 41 packets from which on it differs from Reno.
+    // The window is above 41 packets, where Compound differs from Reno.
     near("compound", &[], 1e-4, with_random_loss(compound, 0.5, 1e-4, rtt, 20_000));
 }

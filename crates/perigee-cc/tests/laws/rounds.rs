@@ -1,4 +1,4 @@
-//! A round simulator: one connection, a window of ACKs per round trip, evenly spaced, no losses but those asked for.
+//! A simulator in round trips: one connection, a window of evenly spaced ACKs per round trip, losses only where a test asks.
 
 use perigee_cc::{AckSample, CaEvent, CaState, Selected, Socket};
 

@@ -1,16 +1,16 @@
-//! Laws of SICC: which beta a loss gets, from the thesis's rule written down again here.
+//! Laws of SICC: the beta of each loss, against a second implementation of the thesis's rule.
 
 use crate::path::{run, Path};
 use crate::rounds::Rounds;
 use perigee_cc::Selected;
 use perigee_units::Stream;
 
-/// Share of the window that is kept.
+/// Shares of the window that a loss keeps.
 const PERIODIC: f64 = 1.0;
 const CONGESTION: f64 = 0.7;
 const RANDOM: f64 = 0.9;
 
-/// The rule, in whole seconds: 15 after any earlier event, or at most two, or neither.
+/// The rule, in whole seconds: 15 s after any earlier event, at most two seconds after one, or neither.
 fn beta(earlier_s: &[f64], now_s: f64) -> f64 {
     let ages = || earlier_s.iter().map(|earlier| now_s as u64 - *earlier as u64);
     if ages().any(|age| age == 15) {
@@ -26,7 +26,7 @@ fn connection(settings: &[(&str, &str)]) -> Rounds {
     Rounds::new("sicc", settings, 40_000).avoiding(1000)
 }
 
-/// A loss this long after the connection's start, at 1000 packets: the share of them that is kept.
+/// The share that a loss keeps of 1000 packets, this long after the connection's start.
 fn kept(path: &mut Rounds, begin_us: u64, at_s: f64) -> f64 {
     path.socket.tcp_mstamp = begin_us + (at_s * 1e6).round() as u64;
     path.socket.snd_cwnd = 1000;
@@ -69,7 +69,7 @@ fn any_pattern_of_losses_gets_the_betas_of_the_rule() {
         let mut random = Stream::new(seed, "losses");
         let (mut now, mut at_s, mut expected) = (0.0, Vec::new(), Vec::new());
         for _ in 0..200 {
-            // Microseconds, as the socket's clock.
+            // In microseconds, like the socket's clock.
             now += (random.uniform() * 9e6).round() / 1e6 + 0.05;
             let from = at_s.len().saturating_sub(16);
             expected.push(beta(&at_s[from..], now));
@@ -110,7 +110,7 @@ fn period_and_betas_can_be_set() {
 }
 
 #[test]
-fn neither_window_nor_growth_is_touched_by_a_periodic_loss() {
+fn a_periodic_loss_changes_neither_window_nor_growth() {
     // Two connections lose a packet at 1 s; one of them also 15 s later.
     let windows = |periodic: bool| {
         let mut path = connection(&[]);
@@ -129,7 +129,7 @@ fn neither_window_nor_growth_is_touched_by_a_periodic_loss() {
     assert_eq!(windows(true), windows(false));
 }
 
-/// A run over 200 Mbit/s x 40 ms where every 15 s packets are lost for 0.1 s: share of the rate.
+/// The share of the rate used over 200 Mbit/s x 40 ms, where packets are lost for 0.1 s every 15 s.
 fn over_a_constellation(name: &str, loss: f64) -> f64 {
     let cc = Selected::parse(name, &[]).expect("the test names what there is");
     let path = Path { bursts: Some((15_000_000, 100_000, 0.02)), loss, ..Path::new(200.0, 40, 250_000) };
@@ -137,7 +137,7 @@ fn over_a_constellation(name: &str, loss: f64) -> f64 {
 }
 
 #[test]
-fn periodic_losses_cost_it_little_where_they_cost_cubic_a_tenth_and_more() {
+fn periodic_losses_cost_sicc_little_and_cubic_a_tenth_and_more() {
     let [sicc, cubic] = ["sicc", "cubic"].map(|name| over_a_constellation(name, 0.0));
     println!("periodic losses: sicc {sicc:.3}, cubic {cubic:.3} of the rate");
     assert!(sicc > 0.98 && cubic < 0.9, "{sicc} and {cubic} of the rate");
@@ -148,7 +148,7 @@ fn periodic_losses_cost_it_little_where_they_cost_cubic_a_tenth_and_more() {
 
 #[test]
 fn between_losses_the_window_grows_as_cubics() {
-    // With cubic's beta for every loss nothing else remains of SICC.
+    // With cubic's beta for every loss SICC is cubic.
     let windows = |name: &str, settings: &[(&str, &str)]| {
         let mut path = Rounds::new(name, settings, 60_000);
         let mut seen = Vec::new();
@@ -166,7 +166,7 @@ fn between_losses_the_window_grows_as_cubics() {
 
 #[test]
 fn a_periodic_timeout_keeps_threshold_and_growth_and_another_does_not() {
-    // A random loss at 1 s, a timeout later; the threshold after it, the window 4 s on, and the time then.
+    // A random loss at 1 s and a timeout later: the threshold after the timeout, the window 4 s after it, and that time.
     let after = |at_s: f64| {
         let mut path = connection(&[("hystart", "off")]);
         let begin = path.socket.tcp_mstamp;
@@ -187,14 +187,14 @@ fn a_periodic_timeout_keeps_threshold_and_growth_and_another_does_not() {
     let (low, high) = (w(now - 1.04 - 0.1), w(now - 1.04 + 0.1));
     assert_eq!(threshold, 1000);
     assert!(window > low && window < high, "{window} is not between {low} and {high}");
-    // Without a maximum that is known the window grows by 5 % per round trip instead.
+    // Without a known maximum the window grows by 5 % per round trip instead.
     let (threshold, window, _) = after(18.0);
     assert_eq!(threshold, 900);
     assert!(window > 2.0 * high, "{window}");
 }
 
 #[test]
-fn a_wrong_retransmission_gives_the_window_back() {
+fn an_undo_restores_the_window() {
     let mut path = connection(&[]);
     path.lose();
     assert_eq!(path.socket.undo_cwnd(), 1000);

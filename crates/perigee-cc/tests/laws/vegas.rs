@@ -4,7 +4,7 @@ use crate::path::{run, Path};
 use crate::rounds::Rounds;
 use perigee_cc::{CaEvent, CaState, Selected};
 
-/// A round at the base round trip, so that it is known, and one at another, at the end of which Vegas decides.
+/// The change of the window after a round at the base round trip and one at another, at the end of which Vegas decides.
 fn decide(settings: &[(&str, &str)], cwnd: u32, base_us: u64, rtt_us: u64) -> i64 {
     let mut path = Rounds::new("vegas", settings, base_us).avoiding(cwnd);
     path.round();
@@ -27,10 +27,10 @@ fn the_window_follows_the_backlog_by_one_packet_per_round_trip() {
         (1_000, 600_000, 601_900),
         (1_000, 600_000, 603_100),
         (10, 40_000, 62_000),
-        // 32 bits would not do.
+        // The product needs more than 32 bits.
         (20_000, 1_000_000, 1_800_000),
     ] {
-        // Packets in the queue, relative to the base round trip.
+        // The backlog in packets, relative to the base round trip.
         let backlog = f64::from(cwnd) * (rtt_us as f64 / base_us as f64 - 1.0);
         let expected = if backlog < 2.0 {
             1
@@ -49,10 +49,10 @@ fn the_window_follows_the_backlog_by_one_packet_per_round_trip() {
 fn on_a_fixed_path_the_queue_holds_alpha_to_beta_packets() {
     for (mbps, rtt_ms) in [(10.0, 40), (20.0, 100), (2.0, 600), (50.0, 20)] {
         let path = Path::new(mbps, rtt_ms, 10_000_000);
-        // Long enough for what slow start left in the queue: a packet per round trip leaves it.
+        // Long enough for the queue that slow start left, which shrinks by a packet per round trip.
         let seconds = 2.4 * rtt_ms as f64;
         let outcome = run(&path, &[(&Selected::parse("vegas", &[]).unwrap(), 0.0)], seconds).remove(0);
-        // A packet alone takes its own transmission besides the delay.
+        // The round trip of a single packet has its own transmission besides the delay.
         let transmission_ms = 12.0 / mbps;
         let queue_ms = outcome.rtt_ms(seconds / 2.0, seconds) - rtt_ms as f64 - transmission_ms;
         let backlog = queue_ms / transmission_ms;
@@ -63,7 +63,7 @@ fn on_a_fixed_path_the_queue_holds_alpha_to_beta_packets() {
     }
 }
 
-/// Slow start from this window, with a backlog: window and threshold after the decision.
+/// Window and threshold after a decision in slow start at this round trip.
 fn slow_start_decision(settings: &[(&str, &str)], rtt_us: u64) -> (u32, u32) {
     let mut path = Rounds::new("vegas", settings, 100_000);
     path.round();
@@ -77,7 +77,7 @@ fn slow_start_decision(settings: &[(&str, &str)], rtt_us: u64) -> (u32, u32) {
 
 #[test]
 fn slow_start_ends_where_the_backlog_exceeds_gamma() {
-    // 40 packets at 104 ms: backlog 1.6, in whole packets not above one. At 106 ms: 2.4, of 40 packets 37.7 fit.
+    // 40 packets at 104 ms have a backlog of 1.6, which in whole packets is not above one; at 106 ms 2.4, and 37.7 of 40 packets fit.
     assert_eq!(slow_start_decision(&[], 104_000), (41, perigee_cc::INFINITE_SSTHRESH));
     assert_eq!(slow_start_decision(&[], 106_000), (38, 38));
     assert_eq!(slow_start_decision(&[("gamma", "3")], 106_000), (41, perigee_cc::INFINITE_SSTHRESH));
@@ -126,8 +126,8 @@ fn the_window_follows_the_backlog_whether_or_not_it_was_used_up() {
 }
 
 #[test]
-fn idle_time_forgets_the_base_round_trip() {
-    // The path became longer: without forgetting, 50 ms more would count as a queue.
+fn idle_time_discards_the_base_round_trip() {
+    // The path became longer: with the old base round trip 50 ms would count as a queue.
     let mut path = Rounds::new("vegas", &[], 100_000).avoiding(100);
     path.rounds(3);
     path.rtt_us = 150_000;

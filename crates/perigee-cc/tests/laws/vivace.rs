@@ -1,4 +1,4 @@
-//! Laws of PCC Vivace: what its utility has to lead to, alone and beside another, with and without noise.
+//! Laws of PCC Vivace: the equilibrium of its utility, alone and beside another flow, with and without noise.
 
 use crate::path::{run, Outcome, Path};
 use perigee_cc::Selected;
@@ -37,16 +37,16 @@ fn a_delay_that_changes_while_starting_does_not_end_the_starting_phase() {
         for at in [0.7, 1.3, 1.9, 2.5, 3.1] {
             let path = Path { step: Some((at, 115_000)), ..geostationary() };
             let took = alone(settings, &path, 12.0).time_of(5_000_000);
-            // A false alarm holds the rate for two intervals.
+            // A false alarm keeps the rate for two intervals.
             assert!(took < (rounds + 4.0) * 0.715, "{settings:?}, longer from {at} s on: {took} s for {rounds} rounds");
         }
     }
 }
 
 #[test]
-fn a_receive_window_does_not_keep_a_queue_standing() {
+fn a_receive_window_leaves_no_standing_queue() {
     for settings in [&[][..], &STUDY] {
-        // Half as much again as the path holds.
+        // One and a half times the bandwidth-delay product.
         let path = Path { receive_window: Some(7_200 * 3 / 2), ..geostationary() };
         let outcome = alone(settings, &path, 120.0);
         let rtt = outcome.rtt_ms(60.0, 120.0);
@@ -56,7 +56,7 @@ fn a_receive_window_does_not_keep_a_queue_standing() {
 }
 
 #[test]
-fn noise_hides_no_queue_and_takes_little_of_the_rate() {
+fn noise_hides_no_queue_and_costs_little_of_the_rate() {
     // Noise of sd 17 ms, on a path where a pair of probes changes the round trip by 30 ms. Means of three runs,
     // and of five where a run may have less than 0.7 of the rate.
     let cases = [
@@ -91,7 +91,7 @@ fn a_rate_that_falls_by_half_costs_a_round_trip_of_queue() {
             let path = Path { seed, rate_step: Some((60.0, 40_000_000)), ..Path::new(80.0, 30, 10_000_000) };
             let outcome = alone(settings, &path, 120.0);
             let longest = outcome.rtt_us[600..].iter().max().unwrap() / 1000;
-            // In flight are at most twice rate x 30 ms, at the rate before: 80 / 40 x 60 ms, and probes above it.
+            // At most twice rate x 30 ms is in flight at the rate before: 80 / 40 x 60 ms, and probes above it.
             assert!(longest < 140, "{settings:?}: {longest} ms");
             assert!(outcome.rtt_ms(62.0, 120.0) < 45.0, "{settings:?}: {}", outcome.rtt_ms(62.0, 120.0));
             filled += u32::from(share(&outcome, 40.0, 62.0, 120.0) > 0.85);
@@ -145,7 +145,7 @@ fn a_timeout_halves_the_rate() {
     assert_eq!((begin, halved), (25 * 1448 * 10, 25 * 1448 * 5));
 }
 
-/// The pacing rate over the first one, after this many round trips of 100 ms with 25 packets each.
+/// The pacing rate relative to the first one, after this many round trips of 100 ms with 25 packets each.
 fn rate_after(rounds: u32, app_limited: bool) -> f64 {
     let mut socket = perigee_cc::Socket::new(&vivace(&[]), 1448, 10, 1);
     (socket.tcp_mstamp, socket.srtt_us, socket.rtt_min_us) = (5_000_000, 100_000 << 3, 100_000);
@@ -155,7 +155,7 @@ fn rate_after(rounds: u32, app_limited: bool) -> f64 {
     for _ in 0..rounds * 100 {
         let sk = &mut socket;
         sk.tcp_mstamp += 1_000;
-        // What the rate lets out in 1 ms, acknowledged a round trip later: the path never queues.
+        // The packets of 1 ms at this rate are acknowledged one round trip later: the path never queues.
         let sent = if app_limited { 362 } else { sk.inet_conn.sk.sk_pacing_rate / 1000 };
         sk.bytes_sent += sent;
         sk.snd_nxt = sk.snd_nxt.wrapping_add(sent as u32);

@@ -5,7 +5,7 @@ use crate::path::{run, Path};
 use crate::rounds::Rounds;
 use perigee_cc::{AckSample, Selected, INFINITE_SSTHRESH};
 
-/// A connection whose least round trip is known, after 20 rounds at this window and this round trip.
+/// A connection that has measured its least round trip, after 20 rounds at this window and this round trip.
 fn settled(cwnd: u32, rtt_min_us: u64, rtt_us: u64) -> Rounds {
     let mut path = Rounds::new("westwood", &[("adaptive_start", "off")], rtt_min_us).avoiding(cwnd);
     path.rtt_us = rtt_us;
@@ -17,7 +17,7 @@ fn settled(cwnd: u32, rtt_min_us: u64, rtt_us: u64) -> Rounds {
 }
 
 #[test]
-fn a_random_loss_costs_nothing_and_one_in_a_queue_costs_the_queue() {
+fn a_random_loss_costs_nothing_and_a_loss_by_overflow_costs_the_queue() {
     // Rate W / RTT, thus ssthresh = W RTTmin / RTT.
     for (cwnd, rtt_min_us, rtt_us) in [
         (100u32, 100_000u64, 100_000u64),
@@ -40,7 +40,7 @@ fn a_timeout_keeps_the_share_as_threshold_and_begins_with_one_packet() {
 }
 
 #[test]
-fn a_wrong_retransmission_gives_the_window_back() {
+fn an_undo_restores_the_window() {
     let mut path = settled(1_000, 600_000, 900_000);
     path.lose();
     assert_eq!(path.socket.undo_cwnd(), 1_000);
@@ -53,7 +53,7 @@ fn without_an_estimate_a_loss_halves() {
 }
 
 #[test]
-fn in_avoidance_it_adds_one_packet_per_round_trip() {
+fn avoidance_adds_one_packet_per_round_trip() {
     for (cwnd, rtt_us) in [(20, 10_000), (1_000, 600_000)] {
         let mut path = Rounds::new("westwood", &[("adaptive_start", "off")], rtt_us).avoiding(cwnd);
         let grown = path.rounds(10) - cwnd;
@@ -84,7 +84,7 @@ fn abse(samples: &[f64], t: f64, rtt: f64) -> f64 {
 }
 
 #[test]
-fn the_estimate_follows_a_change_of_the_rate_as_the_filter_says() {
+fn the_estimate_follows_a_change_of_the_rate_as_the_filter_does() {
     // Half of a round trip of 200 ms is queue: T = 100 ms. An ACK per 100 us, then per 400 us.
     for after in [3, 10, 20, 60] {
         let mut path = Rounds::new("westwood", &[("adaptive_start", "off")], 100_000).avoiding(1_000_000);
@@ -115,7 +115,7 @@ fn slow_start_ends_at_the_bandwidth_delay_product_without_a_loss() {
         let seconds = 25.0 * f64::from(rtt_ms) / 1e3;
         let outcome = run(&path, &[(&cc, 0.0)], seconds).remove(0);
         assert_eq!(outcome.lost_packets, 0, "{mbps} Mbit/s, {rtt_ms} ms");
-        // It stops doubling: two round trips after it has passed 95 % of the product it is there.
+        // Doubling stops: two round trips after 95 % of the product the window is at its final size.
         let end = outcome.cwnd.iter().position(|cwnd| f64::from(*cwnd) > 0.95 * bdp).unwrap();
         near(f64::from(outcome.cwnd[end + rtt_ms as usize / 50]), bdp, 4.0);
         let full = mbps * 1448.0 / 1500.0;
@@ -126,8 +126,8 @@ fn slow_start_ends_at_the_bandwidth_delay_product_without_a_loss() {
 }
 
 #[test]
-fn a_first_estimate_that_noise_made_too_low_is_made_good() {
-    // The first window's ACKs spread over jumps of the delay: the first samples are small. 5 MB are 3,450 packets. The
+fn a_first_estimate_that_noise_made_too_low_is_corrected() {
+    // Jumps of the delay spread the first window's ACKs, so that the first samples are small. 5 MB are 3,450 packets. The
     // handshake and each doubling take a round trip; the base round trip is the least of noisy ones.
     let doublings = (3_450.0_f64 / 10.0 + 1.0).log2();
     let took_of = |seed| {
@@ -138,7 +138,7 @@ fn a_first_estimate_that_noise_made_too_low_is_made_good() {
     let mut took: Vec<f64> = (1..=10).map(took_of).collect();
     took.sort_by(f64::total_cmp);
     assert!(took[6] < 0.6 + (doublings + 4.0) * 0.63, "seven of ten: {took:?} s");
-    // A packet per round trip takes the root of twice as many round trips: 50 s.
+    // Growth by a packet per round trip needs sqrt(2 x 3,450) round trips: 50 s.
     let linear = (2.0 * 3_450.0_f64).sqrt() * 0.6;
     assert!(took[9] < linear / 2.0, "{took:?} s of {linear}");
 }

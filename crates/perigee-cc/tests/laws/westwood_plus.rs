@@ -14,7 +14,7 @@ fn at(path: &mut Rounds, cwnd: u32) {
     path.socket.snd_cwnd = cwnd;
 }
 
-/// A connection whose least round trip is known, after rounds at this window and this round trip.
+/// A connection that has measured its least round trip, after rounds at this window and this round trip.
 fn settled(cwnd: u32, rtt_min_us: u64, rtt_us: u64) -> Rounds {
     let mut path = Rounds::new("westwood_plus", &[], rtt_min_us).avoiding(cwnd);
     at(&mut path, cwnd);
@@ -25,7 +25,7 @@ fn settled(cwnd: u32, rtt_min_us: u64, rtt_us: u64) -> Rounds {
 
 #[test]
 fn after_a_loss_the_window_is_the_bandwidth_times_the_least_round_trip() {
-    // Rate W / RTT, thus W RTTmin / RTT: a random loss costs nothing, one in a queue the queue.
+    // The rate is W / RTT, so the window is W RTTmin / RTT: a random loss costs nothing, a loss by overflow the queue.
     for (cwnd, rtt_min_us, rtt_us) in [
         (100u32, 100_000u64, 100_000u64),
         (5_000, 600_000, 600_000),
@@ -34,7 +34,7 @@ fn after_a_loss_the_window_is_the_bandwidth_times_the_least_round_trip() {
         (200, 40_000, 80_000),
     ] {
         let kept = f64::from(settled(cwnd, rtt_min_us, rtt_us).lose());
-        // A sample takes one ACK more than a round trip.
+        // A sample spans one ACK more than a round trip.
         near(kept, f64::from(cwnd) * rtt_min_us as f64 / rtt_us as f64, 2.0);
     }
 }
@@ -44,7 +44,7 @@ fn the_estimate_is_filtered_twice_once_per_round_trip() {
     for after in [1, 5, 10, 20, 40u32] {
         let mut path = settled(1_000, 200_000, 200_000);
         (0..after).for_each(|_| at(&mut path, 300));
-        // The change comes after 101 rounds. A sample is longer than a round trip, in ms: 201.
+        // The change comes after 101 rounds. A sample is longer than a round trip: 201 ms.
         let (change, end) = (101.0 * 200.0, (101.0 + f64::from(after)) * 200.0);
         let (mut stage, mut bandwidth, mut begin) = (1_000.0, 1_000.0, 0.0);
         while begin + 201.0 <= end {
@@ -59,7 +59,7 @@ fn the_estimate_is_filtered_twice_once_per_round_trip() {
 }
 
 #[test]
-fn samples_are_50_ms_apart_at_least() {
+fn samples_are_at_least_50_ms_apart() {
     // At 10 ms a sample spans five round trips: five rounds of 300 packets are one step of the filter, not five.
     let mut path = settled(1_000, 10_000, 10_000);
     (0..6).for_each(|_| at(&mut path, 300));
@@ -73,19 +73,19 @@ fn a_timeout_sets_the_threshold_and_begins_a_new_least_round_trip() {
     path.time_out();
     near(f64::from(path.socket.snd_ssthresh), 1_000.0 * 600.0 / 900.0, 2.0);
     assert_eq!(path.socket.snd_cwnd, 1);
-    // The path is 900 ms long from now on.
+    // The round trip is 900 ms from now on.
     (0..100).for_each(|_| at(&mut path, 1_000));
     near(f64::from(path.lose()), 1_000.0, 2.0);
 }
 
 #[test]
-fn what_duplicate_acks_announced_is_not_counted_again() {
+fn packets_counted_by_duplicate_acks_are_not_counted_again() {
     let rounds_with = |hole: bool| {
         let mut path = settled(100, 100_000, 100_000);
         for _ in 0..100 {
             for i in 1..=100u32 {
                 path.socket.tcp_mstamp += 1_000;
-                // A hole of 20 packets: duplicates, then an ACK for all of them.
+                // Behind a hole of 20 packets: duplicate ACKs, then an ACK of all of them.
                 let moves = if !hole || i <= 80 {
                     1
                 } else if i < 100 {
@@ -103,14 +103,14 @@ fn what_duplicate_acks_announced_is_not_counted_again() {
 }
 
 #[test]
-fn without_an_estimate_two_packets_are_left_and_an_undo_gives_the_window_back() {
+fn without_an_estimate_two_packets_are_left_and_an_undo_restores_the_window() {
     let mut path = Rounds::new("westwood_plus", &[], 100_000).avoiding(50);
     assert_eq!(path.lose(), 2);
     assert_eq!(path.socket.undo_cwnd(), 50);
 }
 
 #[test]
-fn it_grows_as_reno() {
+fn westwood_plus_grows_as_reno() {
     for (cwnd, rtt_us) in [(20, 10_000), (1_000, 600_000)] {
         let grown = Rounds::new("westwood_plus", &[], rtt_us).avoiding(cwnd).rounds(10) - cwnd;
         assert!((9..=10).contains(&grown), "{cwnd} grew by {grown}");
@@ -120,7 +120,7 @@ fn it_grows_as_reno() {
 }
 
 #[test]
-fn random_losses_cost_it_less_than_reno() {
+fn random_losses_cost_westwood_plus_less_than_reno() {
     let path = Path { loss: 0.001, ..Path::new(20.0, 100, 250_000) };
     let rate_of = |name: &str| {
         let outcome = run(&path, &[(&Selected::parse(name, &[]).unwrap(), 0.0)], 120.0).remove(0);

@@ -1,4 +1,4 @@
-//! Laws of the window algorithms: what the papers' formulas say, computed here from the formulas.
+//! Laws of the window algorithms: their windows against the formulas of the papers.
 
 use crate::near;
 use crate::rounds::Rounds;
@@ -10,7 +10,7 @@ fn reno_doubles_each_round_trip_in_slow_start_and_stops_at_the_threshold() {
     let mut path = Rounds::new("reno", &[], 100_000);
     path.socket.snd_ssthresh = 100;
     assert_eq!([path.round(), path.round(), path.round()], [20, 40, 80]);
-    // Twenty to the threshold, the remaining ACKs count for avoidance.
+    // Twenty ACKs reach the threshold; the remaining ones count for avoidance.
     assert_eq!(path.round(), 100);
     assert_eq!(path.round(), 101);
 }
@@ -53,7 +53,7 @@ fn no_window_passes_the_clamp() {
 
 #[test]
 fn after_a_timeout_slow_start_leads_back_to_the_reduced_window() {
-    // CUBIC without HyStart, which takes the dense ACKs of this path for a full one.
+    // CUBIC without HyStart, which would leave slow start on the dense ACKs of this path.
     let without_hystart = [("hystart", "off")];
     for (name, settings, kept) in [
         ("reno", &[][..], 50),
@@ -107,7 +107,7 @@ fn cubic_follows_its_function_before_and_after_the_plateau() {
                 break;
             }
             if t > 2.0 {
-                // The window is where the function was about a round trip ago or will be a round trip ahead.
+                // The window lies between the function one round trip ago and one round trip ahead.
                 let rtt = rtt_us as f64 / 1e6;
                 let (low, high) = (w_cubic(f64::from(w_max), t - rtt), w_cubic(f64::from(w_max), t + rtt));
                 let cwnd = f64::from(cwnd);
@@ -126,7 +126,7 @@ fn cubic_releases_bandwidth_when_the_maximum_shrinks() {
         let mut path = Rounds::new("cubic", &settings, 100_000).avoiding(1000);
         path.lose();
         path.lose();
-        // The second loss came at 700 packets: W_max is 700, or 700 (1 + beta) / 2 = 595 with fast convergence.
+        // The second loss comes at 700 packets: W_max is 700, or 700 (1 + beta) / 2 = 595 with fast convergence.
         let w_max: f64 = if fast == "on" { 595.0 } else { 700.0 };
         let k = ((w_max - 490.0) / C).cbrt();
         path.rounds((k * 10.0).round() as u32);
@@ -149,7 +149,7 @@ fn cubic_is_never_slower_than_the_friendly_window() {
 }
 
 #[test]
-fn an_idle_time_is_no_time_to_grow_in() {
+fn cubic_does_not_grow_over_an_idle_time() {
     let grown_after = |idle_us: u64| {
         let mut path = Rounds::new("cubic", &[], 100_000).avoiding(1000);
         path.lose();
@@ -162,7 +162,7 @@ fn an_idle_time_is_no_time_to_grow_in() {
     assert_eq!(grown_after(0), grown_after(60_000_000));
 }
 
-/// The window at which slow start ended, if it did within the rounds.
+/// The window at which slow start ended, if it ended within the rounds.
 fn hystart_exit(settings: &[(&str, &str)], spread: f64, rtt_at_round: impl Fn(u32) -> u64) -> Option<u32> {
     let mut path = Rounds::new("cubic", settings, 100_000);
     path.spread = spread;
@@ -192,14 +192,14 @@ fn hystart_leaves_slow_start_when_the_round_trip_grew_by_an_eighth_within_4_and_
 fn hystart_leaves_slow_start_when_a_train_of_acks_is_half_a_round_trip_long() {
     let only_train = [("delay", "off")];
     let constant = |_| 100_000;
-    // ACKs within a third of the round trip are short of half of it; within 0.7 of it they are not, once dense (2 ms).
+    // ACKs within a third of the round trip are no train of half of it; within 0.7 of it they are, once they are 2 ms apart.
     assert_eq!(hystart_exit(&only_train, 0.33, constant), None);
     let exit = hystart_exit(&only_train, 0.7, constant);
     assert!(exit.is_some_and(|cwnd| (40..200).contains(&cwnd)), "{exit:?}");
 }
 
 #[test]
-fn hystart_does_not_look_below_its_low_window() {
+fn hystart_does_not_exit_below_its_low_window() {
     let settings = [("low_window", "1000 packets")];
     let exit = hystart_exit(&settings, 0.9, |round| 100_000 + 10_000 * u64::from(round.min(5)));
     assert!(exit.is_some_and(|cwnd| (1000..1100).contains(&cwnd)), "{exit:?}");
@@ -231,16 +231,16 @@ fn hybla_adds_rho_squared_over_the_window_per_ack_in_avoidance() {
             }
             path.round();
         }
-        // Increments are cut to 1/128 packet, here 4.8 to 36 of them.
+        // Increments are rounded down to 1/128 packet; here they are 4.8 to 36 of these.
         let (grown, due) = (f64::from(path.socket.snd_cwnd - begin), expected - f64::from(begin));
         assert!(grown > due * 0.8 && grown <= due + 1.0, "{grown} of {due} at rho {rho}");
     }
 }
 
 #[test]
-fn hybla_rates_grow_alike_at_any_round_trip() {
+fn hyblas_rate_grows_alike_at_any_round_trip() {
     // dB/dt = rho^2 / RTT^2 = 1 / RTT0^2: 1600 packets/s per s, here for 1.2 s from 1600 packets/s. The window
-    // grows within a round trip, which makes its last ACKs count less, and increments are cut to 1/128 packet.
+    // grows within a round trip, so that the last ACKs count less, and increments are rounded down to 1/128 packet.
     let rate_after = |rtt_us: u64| {
         let mut path = Rounds::new("hybla", &[], rtt_us).avoiding((rtt_us / 25_000) as u32 * 40);
         path.rounds((1_200_000 / rtt_us) as u32);
@@ -262,7 +262,7 @@ fn hybla_begins_with_rho_packets_and_ends_at_65535() {
 }
 
 #[test]
-fn hybla_outside_the_open_state_grows_as_reno() {
+fn hybla_grows_as_reno_outside_the_open_state() {
     let mut path = Rounds::new("hybla", &[], 600_000).avoiding(100);
     path.socket.set_state(perigee_cc::CaState::Disorder);
     assert_eq!(path.rounds(1), 101);
