@@ -1,4 +1,4 @@
-//! Adaptive coding and modulation against a timeline by hand; rain against its distribution.
+//! Adaptive coding and modulation against timelines worked out by hand; rain against its distribution.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn signal(points: &[(u64, f64)]) -> Steps<f64> {
     Steps::new(points.iter().map(|(at, db)| (s(*at), *db)), None).expect("the points rise from zero")
 }
 
-/// Instants, s, and the kbit/s and per cent of loss from there on.
+/// The rate, kbit/s, and the loss, per cent, at these instants, s.
 fn followed(acm: &Acm, points: &[(u64, f64)], instants: &[u64]) -> Vec<(u64, u64)> {
     let (rate, loss) = acm.follow(&signal(points));
     let at = |at: &u64| (rate.at(s(*at)).as_bps() / 1000, (loss.at(s(*at)).as_f64() * 100.0) as u64);
@@ -22,8 +22,8 @@ fn followed(acm: &Acm, points: &[(u64, f64)], instants: &[u64]) -> Vec<(u64, u64
 }
 
 #[test]
-fn the_modcod_follows_the_signal_after_the_delay_and_what_is_too_fast_until_then_is_lost() {
-    // 16APSK 3/4 needs 10.21 dB, QPSK 1/2 1 dB. A fade at 10 s, its end at 20 s, a delay of 2 s.
+fn the_modcod_follows_the_signal_after_the_delay_and_packets_are_lost_while_it_is_too_fast() {
+    // 16APSK 3/4 needs 10.21 dB, QPSK 1/2 1 dB. A fade lasts from 10 to 20 s; the delay is 2 s.
     let fade = [(0, 10.5), (10, 1.5), (20, 10.5)];
     let given = followed(&acm(0.0, 0.0, s(2)), &fade, &[0, 9, 10, 11, 12, 19, 20, 21, 22]);
     let (fast, slow) = (2_966, 988);
@@ -47,8 +47,8 @@ fn a_margin_keeps_small_fades_free_of_loss() {
 }
 
 #[test]
-fn a_signal_that_trembles_within_the_hysteresis_changes_the_modcod_once() {
-    // Around the 10.21 dB of 16APSK 3/4.
+fn a_signal_that_varies_within_the_hysteresis_changes_the_modcod_once() {
+    // The signal varies around the 10.21 dB of 16APSK 3/4.
     let trembling: Vec<(u64, f64)> = (0..100).map(|i| (i, if i % 2 == 0 { 10.3 } else { 10.1 })).collect();
     let changes =
         |hysteresis_db: f64| acm(0.0, hysteresis_db, Time::ZERO).follow(&signal(&trembling)).0.iter().count() - 1;
@@ -62,7 +62,7 @@ fn below_the_most_robust_modcod_everything_is_lost() {
 
 #[test]
 fn the_table_is_that_of_the_standard() {
-    // A frame of 64800 coded bits has 64800 / (bits per symbol) symbols behind 90 of its header; 1/2 carries 32208 bits, 9/10 58192.
+    // A frame of 64800 coded bits has 64800 / (bits per symbol) symbols and 90 of header; it carries 32208 bits at 1/2, 58192 at 9/10.
     let efficiency = |bits: f64, per_symbol: f64| (bits - 80.0) / (64_800.0 / per_symbol + 90.0);
     for (name, bits, per_symbol) in
         [("QPSK 1/2", 32_208.0, 2.0), ("8PSK 3/4", 48_408.0, 3.0), ("32APSK 9/10", 58_192.0, 5.0)]
@@ -70,7 +70,7 @@ fn the_table_is_that_of_the_standard() {
         let modcod = DVB_S2.iter().find(|modcod| modcod.name == name).expect("it is in the table");
         assert!((modcod.efficiency - efficiency(bits, per_symbol)).abs() < 1e-6, "{name}: {}", modcod.efficiency);
     }
-    // No MODCOD beats Shannon's bound.
+    // Every MODCOD is below Shannon's bound.
     for Modcod { name, efficiency, threshold_db } in &DVB_S2 {
         let bound = libm::log2(1.0 + libm::pow(10.0, threshold_db / 10.0));
         assert!(*efficiency < bound, "{name}: {efficiency} of {bound}");
@@ -78,7 +78,7 @@ fn the_table_is_that_of_the_standard() {
 }
 
 #[test]
-fn rain_has_its_share_of_the_time_and_its_distribution_and_the_seed_decides() {
+fn rain_has_its_share_of_the_time_and_its_distribution_and_depends_on_the_seed() {
     let rain = Ratio::new(0.1).expect("a share");
     let fade = RainFade { median_db: 0.5, sigma: 1.2, rain, memory: s(20) };
     let values = |seed| -> Vec<f64> {

@@ -8,7 +8,7 @@ use perigee_link::{AqmSpec, CodelSpec, DropReason, Ecn, Exit, Link, LinkSpec, Of
 use perigee_units::{Bytes, Rate, Time};
 use proptest::prelude::*;
 
-/// A link of 8 Mbit/s, so that a byte takes a whole microsecond, without delay: a delivery is a departure.
+/// A link of 8 Mbit/s, a byte per microsecond, without delay: a packet is delivered when it departs.
 fn link(aqm: AqmSpec, limit: Option<u64>) -> Link<usize> {
     let queue = QueueSpec { bytes: limit.map(Bytes::new), aqm, ..QueueSpec::default() };
     Link::new(&LinkSpec { queue, ..LinkSpec::constant(Rate::from_mbps(8.0), Time::ZERO) }, 1, "codel")
@@ -18,10 +18,10 @@ fn codel(target_ms: u64, interval_ms: u64, ecn: bool) -> AqmSpec {
     AqmSpec::Codel(CodelSpec { target: Time::from_millis(target_ms), interval: Time::from_millis(interval_ms), ecn })
 }
 
-/// What became of a packet: its number, the instant, us, and whether it was delivered, marked or dropped.
+/// The fate of a packet: its number, the instant, us, and whether it was delivered, marked or dropped.
 type Fate = (usize, u64, &'static str);
 
-/// The fates of packets that arrive at these microseconds, by the link.
+/// The fates that the link gives to packets that arrive at these microseconds.
 fn fates(aqm: AqmSpec, arrivals: &[(u64, u32)], ecn: Ecn) -> Vec<Fate> {
     let mut link = link(aqm, None);
     for (i, (at, bytes)) in arrivals.iter().enumerate() {
@@ -43,7 +43,7 @@ fn fates(aqm: AqmSpec, arrivals: &[(u64, u32)], ecn: Ecn) -> Vec<Fate> {
     fates
 }
 
-/// A second implementation, after the routines of the RFC and with its names; times in nanoseconds, sizes in bytes.
+/// A second implementation with the routines and names of the RFC; times in nanoseconds, sizes in bytes.
 #[derive(Default)]
 struct Oracle {
     target: u64,
@@ -123,14 +123,14 @@ impl Oracle {
     }
 }
 
-/// The fates of the same packets by the pseudo code, on a server of a byte per microsecond.
+/// The fates that the pseudo code gives to the same packets at a byte per microsecond.
 fn fates_by_the_rfc(target_ms: u64, interval_ms: u64, arrivals: &[(u64, u32)]) -> Vec<Fate> {
     let mut oracle = Oracle { target: target_ms * 1_000_000, interval: interval_ms * 1_000_000, ..Oracle::default() };
     let (mut fates, mut free, mut next) = (Vec::new(), 0, 0);
     while next < arrivals.len() || !oracle.queue.is_empty() {
         let arrival = arrivals.get(next).map_or(u64::MAX, |arrival| arrival.0);
         let decision = if oracle.queue.is_empty() { u64::MAX } else { free };
-        // At one instant the server takes a packet before another arrives.
+        // At the same instant the server takes a packet before another arrives.
         if decision <= arrival {
             let packet = oracle.dequeue(decision * 1000);
             fates.extend(oracle.drops.drain(..).map(|packet| (packet, decision, "dropped")));
@@ -190,8 +190,8 @@ fn instants(fates: &[Fate], what: &str) -> Vec<u64> {
 
 #[test]
 fn drops_under_overload_come_at_intervals_over_the_square_root_of_their_number() {
-    // The packet that is served at k ms has waited k / 2 ms: 5 ms at 10 ms, and 100 ms later the first drop. The law then
-    // says 210, + 100 / sqrt(2) = 280.71, + 100 / sqrt(3) = 338.45, + 50 = 388.45, + 44.72 = 433.17, + 40.82 = 473.99;
+    // The packet that is served at k ms has waited k / 2 ms: 5 ms at 10 ms, and the first drop comes 100 ms later. The next are
+    // due at 210, + 100 / sqrt(2) = 280.71, + 100 / sqrt(3) = 338.45, + 50 = 388.45, + 44.72 = 433.17, + 40.82 = 473.99;
     // the server takes packets at whole milliseconds.
     let fates = fates(codel(5, 100, false), &overload(1_000), Ecn::NotCapable);
     let first: Vec<u64> = instants(&fates, "dropped").into_iter().take(8).collect();
@@ -199,11 +199,11 @@ fn drops_under_overload_come_at_intervals_over_the_square_root_of_their_number()
 }
 
 #[test]
-fn a_queue_below_the_target_and_one_of_a_packet_behind_another_are_left_alone() {
-    // Ten packets at once wait 9 ms at the most, and so for less than an interval.
+fn a_queue_below_the_target_or_of_one_packet_has_no_drops() {
+    // Ten packets that arrive at once wait 9 ms at most, which is less than an interval.
     let burst: Vec<_> = (0..10).map(|_| (0, 1000)).collect();
     assert!(instants(&fates(codel(5, 100, false), &burst, Ecn::NotCapable), "dropped").is_empty());
-    // Each packet waits for a whole one, longer than the target, and one more waits behind it.
+    // Each packet waits for a whole one, which is longer than the target, with one more behind it.
     let steady: Vec<_> = [(0, 1000), (0, 1000)].into_iter().chain((0..2_000).map(|i| (i * 1000 + 1, 1000))).collect();
     assert!(instants(&fates(codel(1, 10, false), &steady, Ecn::NotCapable), "dropped").is_empty());
 }
@@ -227,7 +227,7 @@ fn a_dropping_state_that_follows_soon_resumes_at_the_rate_of_the_last_one() {
 fn packets_that_can_be_marked_are_marked_at_the_same_instants_and_none_is_lost() {
     let marking = |ecn| fates(codel(5, 100, true), &overload(600), ecn);
     let marks = instants(&marking(Ecn::Capable), "marked");
-    // Served at the instant of the decision, a marked packet is delivered a millisecond later.
+    // A marked packet goes into service at the instant of the decision and is delivered a millisecond later.
     assert_eq!(&marks[..4], [111, 211, 282, 340].map(|ms| ms * 1000));
     assert!(instants(&marking(Ecn::Capable), "dropped").is_empty());
     assert!(instants(&marking(Ecn::NotCapable), "marked").is_empty());
@@ -235,7 +235,7 @@ fn packets_that_can_be_marked_are_marked_at_the_same_instants_and_none_is_lost()
 }
 
 #[test]
-fn a_full_queue_refuses_arrivals_before_codel_is_asked() {
+fn a_full_queue_refuses_arrivals_before_codel_sees_them() {
     let mut link = link(codel(5, 100, false), Some(3_000));
     let mut offer = |i| link.offer(Time::ZERO, Packet { bytes: 1000, flow: 0, ecn: Ecn::Capable, token: i });
     assert_eq!([offer(0), offer(1), offer(2)], [Offered::Queued; 3]);

@@ -6,7 +6,7 @@ use perigee_link::{AqmSpec, CodelSpec, DropReason, Ecn, Exit, Link, LinkSpec, Of
 use perigee_units::{Rate, Time};
 use proptest::prelude::*;
 
-/// Controlled delay that never drops, so that only the turns count.
+/// A CoDel that never drops, so that only the turns matter.
 fn patient() -> CodelSpec {
     CodelSpec { target: Time::MAX, interval: Time::from_millis(100), ecn: false }
 }
@@ -15,13 +15,13 @@ fn fq_codel(queues: u32, quantum: u32, codel: CodelSpec) -> AqmSpec {
     AqmSpec::FqCodel { queues, quantum, codel }
 }
 
-/// A link of 8 Mbit/s, so that a byte takes a whole microsecond, without delay: a delivery is a departure.
+/// A link of 8 Mbit/s, a byte per microsecond, without delay: a packet is delivered when it departs.
 fn link(aqm: AqmSpec, packets: Option<u32>) -> Link<usize> {
     let queue = QueueSpec { packets, aqm, ..QueueSpec::default() };
     Link::new(&LinkSpec { queue, ..LinkSpec::constant(Rate::from_mbps(8.0), Time::ZERO) }, 1, "fq")
 }
 
-/// Offers packets of (instant us, flow, bytes); their numbers and what became of each, in the order in which they leave.
+/// Offers packets of (instant us, flow, bytes) and returns their fates in the order in which they leave.
 fn exits(link: &mut Link<usize>, arrivals: &[(u64, u32, u32)]) -> Vec<Exit<usize>> {
     for (i, (at, flow, bytes)) in arrivals.iter().enumerate() {
         let packet = Packet { bytes: *bytes, flow: *flow, ecn: Ecn::NotCapable, token: i };
@@ -41,9 +41,9 @@ fn flows_served(link: &mut Link<usize>, arrivals: &[(u64, u32, u32)]) -> Vec<u32
 
 #[test]
 fn queues_take_turns_by_bytes() {
-    // The first packet is in service at once. Flow 1 has packets of 1000 bytes and flow 2 of 250; a turn is of 1000 bytes. New
-    // queues have theirs first: what flow 1 has sent is taken from its first turn, so flow 2 is next with four packets, and
-    // from then on one packet stands against four.
+    // The first packet enters service at once. Flow 1 has packets of 1000 bytes and flow 2 of 250; a turn is 1000 bytes. New
+    // queues come first: flow 1 has used up its first turn, so flow 2 is next with four packets, and from then on one packet of
+    // flow 1 alternates with four of flow 2.
     let mut arrivals = vec![(0, 1, 1000)];
     arrivals.extend((0..4).map(|_| (0, 1, 1000)));
     arrivals.extend((0..16).map(|_| (0, 2, 250)));
@@ -52,7 +52,7 @@ fn queues_take_turns_by_bytes() {
 }
 
 #[test]
-fn busy_flows_share_the_link_whatever_they_offer() {
+fn busy_flows_have_equal_shares_whatever_they_offer() {
     // Three flows offer 1, 2 and 4 times the rate, with packets of different sizes, over two seconds.
     let mut arrivals: Vec<(u64, u32, u32)> = Vec::new();
     for (flow, bytes, gap) in [(1, 1500, 1500), (2, 400, 200), (3, 1000, 250)] {
@@ -73,7 +73,7 @@ fn busy_flows_share_the_link_whatever_they_offer() {
 
 #[test]
 fn a_sparse_flow_is_served_ahead_of_a_backlog() {
-    // 200 packets wait; one of another flow comes at 2.5 ms, while the third is in service.
+    // 200 packets wait; a packet of another flow arrives at 2.5 ms, while the third is in service.
     let mut arrivals: Vec<_> = (0..200).map(|_| (0, 7, 1000)).collect();
     arrivals.push((2_500, 9, 100));
     let exits = exits(&mut link(fq_codel(1024, 1000, patient()), None), &arrivals);
@@ -86,7 +86,7 @@ fn a_sparse_flow_is_served_ahead_of_a_backlog() {
 
 #[test]
 fn a_flow_of_single_packets_is_not_always_first() {
-    // Flow 2 has a packet of 500 bytes ready each time that one has left: were its queue new each time, flow 1 would starve.
+    // Flow 2 has a packet of 500 bytes ready whenever one has left: if its queue were new each time, flow 1 would starve.
     let mut arrivals: Vec<_> = (0..100).map(|_| (0, 1, 1000)).collect();
     arrivals.extend((0..200).map(|i| (i * 500 + 1, 2, 500)));
     arrivals.sort_unstable();
@@ -97,7 +97,7 @@ fn a_flow_of_single_packets_is_not_always_first() {
 }
 
 #[test]
-fn over_the_limit_half_of_the_longest_queue_goes_at_most_64_packets_from_its_head() {
+fn over_the_limit_half_of_the_longest_queue_is_dropped_from_its_head_but_at_most_64_packets() {
     // One packet is in service, so 99 of flow 1 wait under a limit of 100; ten of flow 2 follow.
     let drops = |limit: u32, flood: usize| -> (Vec<usize>, usize) {
         let mut arrivals: Vec<_> = (0..flood).map(|_| (0, 1, 1000)).collect();
@@ -114,7 +114,7 @@ fn over_the_limit_half_of_the_longest_queue_goes_at_most_64_packets_from_its_hea
         let delivered = exits.len() - dropped.len();
         (dropped, delivered)
     };
-    // 99 wait: 50 go, so that at most half of the bytes are left.
+    // 99 wait: 50 are dropped, so that at most half of the bytes are left.
     assert_eq!(drops(100, 100), ((1..51).collect(), 60));
     // 299 wait: half would be 150.
     assert_eq!(drops(300, 300), ((1..65).collect(), 246));
@@ -133,8 +133,8 @@ fn a_packet_that_never_fits_is_refused() {
 
 #[test]
 fn the_hash_spreads_flows_over_the_queues() {
-    // Each of 64 flows sends two packets at once, after a packet of another flow that is in service. Flows that have a queue of
-    // their own leave one packet per turn; two that share one leave together.
+    // Each of 64 flows sends two packets at once, behind a packet of another flow in service. Flows with separate queues send one
+    // packet per turn; two flows in one queue send theirs together.
     let mut arrivals = vec![(0, 1_000_000, 1000)];
     arrivals.extend((0..2).flat_map(|_| (0..64).map(|flow| (0, 2 * flow, 1000))));
     let turns = |queues| {
@@ -146,13 +146,13 @@ fn the_hash_spreads_flows_over_the_queues() {
     };
     // 64 flows in 1024 queues: 62 distinct queues on average, with a standard deviation of 1.3.
     assert!((58..=64).contains(&turns(1024)), "{}", turns(1024));
-    // In 64 queues: 40.6, with a standard deviation of 2.5; the queues of several flows have further packets of the first 64.
+    // In 64 queues: 40.6, with a standard deviation of 2.5; queues with several flows have further ones of the first 64 packets.
     assert!(turns(64) < 64, "{}", turns(64));
 }
 
 proptest! {
     #[test]
-    fn a_flow_alone_has_the_fate_that_codel_gives_it(
+    fn a_single_flow_is_treated_as_by_codel(
         target_ms in 1u64..20, interval_ms in 1u64..100, gaps in prop::collection::vec((1u64..2_000, 40u32..1501), 1..800),
     ) {
         let codel = CodelSpec { target: Time::from_millis(target_ms), interval: Time::from_millis(interval_ms), ecn: true };

@@ -1,4 +1,4 @@
-//! Laws that hold for every link, whatever it is made of.
+//! Laws of every link, with any combination of processes.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
 
@@ -53,10 +53,10 @@ fn rates() -> impl Strategy<Value = RateSpec> {
     ]
 }
 
-/// Slots of 200 ms, which the short traffic of these tests sees several of.
+/// Slots of 200 ms, several of which the short traffic of these tests meets.
 const SLOTS: SlotClock = SlotClock { period: Time::from_millis(200), phase: Time::ZERO, time_of_day: None };
 
-/// Rates that change at any nanosecond, where those of [`rates`] change at whole milliseconds.
+/// Rates that change at any nanosecond; those of [`rates`] change at whole milliseconds.
 fn slotted_rates() -> impl Strategy<Value = RateSpec> {
     (1u64..40, 0u64..60).prop_map(|(every, length)| {
         let length = LogNormal { median: ms(length), sigma: 0.5, max: ms(80) };
@@ -120,7 +120,7 @@ fn delays() -> impl Strategy<Value = DelaySpec> {
     prop_oneof![(0u64..600).prop_map(|d| DelaySpec::Constant(ms(d))), steps, jitter, slots, orbit]
 }
 
-/// One path for all, so that its slots are computed once. Each slot has one: what is lost without a path depends on the delay.
+/// One path for all tests, so that its slots are computed once. Every slot has a path: losses without one depend on the delay.
 fn path() -> Arc<Path> {
     static PATH: OnceLock<Arc<Path>> = OnceLock::new();
     let make = || {
@@ -175,7 +175,7 @@ fn on_arrival() -> impl Strategy<Value = AqmSpec> {
     prop_oneof![Just(AqmSpec::None), Just(viasat2), (on(), on(), on()).prop_map(red), (0u64..10, on()).prop_map(pie),]
 }
 
-/// Queue management that decides on departure; targets and intervals that the short traffic of these tests gets over.
+/// Queue management that decides on departure, with targets and intervals that the short traffic of these tests exceeds.
 fn on_departure() -> impl Strategy<Value = AqmSpec> {
     let dual = (1u64..20, 1u64..20).prop_map(|(target, update)| {
         AqmSpec::DualPi2(DualPi2Spec { target: ms(target), update: ms(update), ..DualPi2Spec::default() })
@@ -273,7 +273,7 @@ fn packet(i: usize, bytes: u32) -> Packet<usize> {
     Packet { bytes, flow: 0, ecn: Ecn::Capable, token: i }
 }
 
-/// Offers all, polling each `poll_every` packets; what poll told, in its order, and the link.
+/// Offers all packets and polls after every `poll_every`; returns the exits in the order of poll, and the link.
 fn drive(spec: &LinkSpec, packets: &[(Time, u32)], poll_every: usize) -> (Vec<Exit<usize>>, Link<usize>) {
     let mut link = Link::new(spec, 11, "law");
     let mut exits = Vec::new();
@@ -302,7 +302,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn what_is_offered_is_delivered_dropped_or_in_flight(spec in links(), packets in arrivals(), stop in 0u64..400) {
+    fn every_offered_packet_is_delivered_dropped_or_in_flight(spec in links(), packets in arrivals(), stop in 0u64..400) {
         let mut link = Link::new(&spec, 5, "law");
         let (mut delivered, mut dropped) = ([0, 0], [0, 0]);
         let add = |sum: &mut [u64; 2], bytes: u32| *sum = [sum[0] + 1, sum[1] + u64::from(bytes)];
@@ -336,7 +336,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_overtakes_and_nothing_is_early(spec in links(), packets in arrivals()) {
+    fn no_packet_overtakes_another_or_arrives_early(spec in links(), packets in arrivals()) {
         let (exits, _) = drive(&spec, &packets, 1);
         for pair in exits.windows(2) {
             prop_assert!(instant(&pair[0]) <= instant(&pair[1]));
@@ -380,7 +380,7 @@ proptest! {
     fn a_queue_that_could_drop_on_departure_and_does_not_is_a_drop_tail_queue(
         spec in feed_forward_links(), packets in arrivals(),
     ) {
-        // An arrival loads the link at once, a departure only later; and a limit in time needs a known departure.
+        // An arrival loads the link at once, a departure only later; a limit in time needs a known departure.
         let queue = QueueSpec { time: None, aqm: AqmSpec::None, ..spec.queue.clone() };
         let plain = LinkSpec { queue, loaded: None, ..spec };
         let patient = AqmSpec::Codel(CodelSpec { target: Time::MAX, interval: ms(100), ecn: false });
@@ -421,17 +421,17 @@ proptest! {
     }
 
     #[test]
-    fn no_window_carries_more_than_the_rate_and_one_burst(
+    fn no_interval_carries_more_than_the_rate_and_one_burst(
         rate in rates(), burst in 0u64..20_000, queue in prop_oneof![Just(QueueSpec::default()), queues(on_departure())],
         packets in arrivals(), overhead in 0u32..40,
     ) {
-        // Without delay the deliveries are the departures.
+        // Without delay packets are delivered when they depart.
         let plain = LinkSpec::constant(Rate::UNLIMITED, Time::ZERO);
         let spec = LinkSpec { rate, burst: Bytes::new(burst), overhead, queue, ..plain };
         let (exits, link) = drive(&spec, &packets, 1);
         let deliveries = deliveries(&exits);
         let mut capacity = Capacity::new(&link, &spec.rate);
-        // Sent - could is larger at the end of a window than at its beginning by what was sent too much in it.
+        // The growth of sent - could over an interval is what was sent in excess within it.
         let slack = i128::from(burst) * 8_000_000_000;
         let (mut sent, mut least) = (0i128, None);
         for (i, Delivery { at, packet }) in deliveries.iter().enumerate() {
@@ -444,7 +444,7 @@ proptest! {
     }
 
     #[test]
-    fn a_busy_constant_link_ends_exactly_when_its_bytes_say(bps in 1_000u64..40_000_000_000, sizes in prop::collection::vec(28u32..1501, 1..400)) {
+    fn a_busy_constant_link_ends_exactly_after_the_time_of_its_bytes(bps in 1_000u64..40_000_000_000, sizes in prop::collection::vec(28u32..1501, 1..400)) {
         let mut link = Link::<()>::new(&LinkSpec::constant(Rate::from_bps(bps), Time::ZERO), 1, "law");
         let mut sum = 0u128;
         for bytes in sizes {
@@ -475,7 +475,7 @@ proptest! {
     }
 
     #[test]
-    fn a_change_of_one_process_moves_no_other(spec in links(), second in loss(), packets in arrivals()) {
+    fn a_change_of_one_process_changes_no_other(spec in links(), second in loss(), packets in arrivals()) {
         // Without a queue limit every packet is accepted, so that each meets the same processes in the same order.
         let spec = LinkSpec { queue: QueueSpec::default(), ..spec };
         let fates = |spec: &LinkSpec| -> Vec<Transit> {
@@ -483,7 +483,7 @@ proptest! {
             packets.iter().map(|(at, bytes)| link.transit(*at, *bytes, 0, &mut Ecn::NotCapable)).collect()
         };
         let before = fates(&spec);
-        // A packet is lost where any process takes it, and each takes what it takes alone.
+        // A packet is lost where any of the processes loses it, and each loses the same packets as alone.
         let losing = |loss: Vec<LossSpec>| -> Vec<bool> {
             let fates = fates(&LinkSpec { loss, ..spec.clone() });
             fates.iter().map(|fate| *fate == Transit::Dropped(DropReason::Loss)).collect()

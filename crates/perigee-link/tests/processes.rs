@@ -1,4 +1,4 @@
-//! Each process of a link does what its description says.
+//! Each process of a link against its description.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
 
@@ -21,7 +21,7 @@ fn constant(rate: &str, delay: &str) -> LinkSpec {
     LinkSpec::constant(q(rate), q(delay))
 }
 
-/// A recording: values from these ms on.
+/// A recording: values from these instants on, ms.
 fn steps<T: FromStr<Err: Debug> + Copy + PartialEq>(points: &[(u64, &str)], period_ms: Option<u64>) -> Arc<Steps<T>> {
     let points = points.iter().map(|(ms, value)| (Time::from_millis(*ms), q(value)));
     Arc::new(Steps::new(points, period_ms.map(Time::from_millis)).unwrap())
@@ -35,7 +35,7 @@ fn send(link: &mut Link<()>, at: Time, bytes: u32) -> Transit {
     link.transit(at, bytes, 0, &mut Ecn::NotCapable)
 }
 
-/// Instants of delivery, in ms, of packets of 1500 bytes offered at these ms; dropped ones are missing.
+/// Instants of delivery, ms, of packets of 1500 bytes offered at these instants, ms, without those that are dropped.
 fn delivered(link: &mut Link<()>, offered: &[u64]) -> Vec<f64> {
     let at = |t: &u64| match send(link, Time::from_millis(*t), 1500) {
         Transit::Delivered(at) => Some(at.as_millis_f64()),
@@ -44,7 +44,7 @@ fn delivered(link: &mut Link<()>, offered: &[u64]) -> Vec<f64> {
     offered.iter().filter_map(at).collect()
 }
 
-/// Runs of lost packets, as their lengths, when packets of 48 bytes are sent at a fixed interval.
+/// Lengths of the runs of lost packets, where packets of 48 bytes are sent at a fixed interval.
 fn loss_runs(loss: LossSpec, n: u64, every: Time) -> Vec<u64> {
     let mut link = link(&LinkSpec { loss: vec![loss], ..constant("unlimited", "1 ms") });
     let (mut runs, mut run) = (Vec::new(), 0);
@@ -117,13 +117,13 @@ fn a_token_bucket_lets_its_burst_pass_at_once_and_refills() {
     let bucket = LinkSpec { burst: Bytes::new(4500), ..constant("12 Mbit/s", "0 ms") };
     // Three packets of a full bucket, then one per millisecond; two milliseconds of silence give two packets back.
     assert_eq!(delivered(&mut link(&bucket), &[0, 0, 0, 0, 0, 4, 4, 4]), [0.0, 0.0, 0.0, 1.0, 2.0, 4.0, 4.0, 5.0]);
-    // Overhead counts: of 750 bytes more per packet the bucket holds two.
+    // Overhead counts: with 750 bytes more per packet the bucket holds two packets.
     let framed = LinkSpec { overhead: 750, ..bucket };
     assert_eq!(delivered(&mut link(&framed), &[0, 0, 0]), [0.0, 0.0, 1.5]);
 }
 
 #[test]
-fn a_packet_larger_than_the_bucket_passes_when_the_bucket_has_worked_off_the_difference() {
+fn a_packet_larger_than_the_bucket_passes_once_tokens_for_the_difference_have_come() {
     let mut link = link(&LinkSpec { burst: Bytes::new(750), ..constant("12 Mbit/s", "0 ms") });
     assert_eq!(delivered(&mut link, &[0, 0]), [0.5, 1.5]);
 }
@@ -136,7 +136,7 @@ fn a_falling_delay_never_reorders() {
 }
 
 #[test]
-fn a_packet_keeps_its_pace_across_a_change_of_rate() {
+fn traces_of_rate_delay_loss_and_queue_limit_are_followed() {
     let limit = steps(&[(0, "3000 B"), (9, "0 B")], None);
     let mut link = link(&LinkSpec {
         rate: RateSpec::Trace(steps(&[(0, "12 Mbit/s"), (1, "6 Mbit/s"), (9, "12 Mbit/s")], None)),
@@ -153,14 +153,14 @@ fn a_packet_keeps_its_pace_across_a_change_of_rate() {
 }
 
 #[test]
-fn a_recorded_rate_is_waited_for_and_repeats() {
+fn a_packet_waits_for_a_recorded_rate_which_repeats() {
     let rate = RateSpec::Trace(steps(&[(0, "0 bit/s"), (2, "12 Mbit/s"), (3, "24 Mbit/s")], Some(4)));
     let mut link = link(&LinkSpec { rate, ..constant("unlimited", "0 ms") });
     assert_eq!(delivered(&mut link, &[0, 0, 0, 0, 0]), [3.0, 3.5, 4.0, 7.0, 7.5]);
 }
 
 #[test]
-fn the_gateway_drops_a_quarter_of_what_arrives_over_half_of_its_queue() {
+fn the_gateway_drops_a_quarter_of_the_arrivals_over_half_of_its_queue() {
     let aqm = AqmSpec::Viasat2 { threshold: q("50 %"), drop: q("25 %") };
     let queue = QueueSpec { bytes: Some(q("36 MB")), aqm, ..QueueSpec::default() };
     let mut link = link(&LinkSpec { queue, ..constant("144 Mbit/s", "0 ms") });
@@ -196,7 +196,7 @@ fn red_keeps_its_average_between_its_thresholds_and_can_mark() {
         let mut link = red(marks);
         let (mut backlogs, mut marked) = (Vec::new(), 0u64);
         for i in 0..60_000u64 {
-            // A tenth over the rate; where marks take no load away, the rate itself once a queue stands.
+            // A load of 1.1 times the rate, as drops take the excess; with marks, the rate itself once there is a queue.
             let now = Time::from_micros(if marks { 1000 * i - 90 * i.min(2_000) } else { 910 * i });
             let mut ecn = Ecn::Capable;
             link.transit(now, 1500, 0, &mut ecn);
@@ -242,13 +242,13 @@ fn gilbert_elliott_has_its_stationary_loss_and_burst_length() {
 }
 
 #[test]
-fn outages_have_their_length_in_time_whatever_the_traffic() {
+fn the_length_of_outages_is_a_time_whatever_the_traffic() {
     let outages = LossSpec::Outages { gap: q("4 s"), length: q("200 ms"), loss: Ratio::ONE };
     for every in [5, 20] {
         let runs = loss_runs(outages.clone(), 40_000_000 / every, Time::from_millis(every));
         let lost = runs.iter().sum::<u64>() as f64 * every as f64;
         assert_close("share of time", lost / 40_000_000.0, 0.2 / 4.2, 0.06);
-        // A run is seen only where a packet meets the outage, so the runs seen are longer by half an interval or so.
+        // Only outages that a packet meets are seen, so that the runs are longer by about half an interval.
         assert_close("mean length in ms", lost / runs.len() as f64, 200.0, 0.1);
     }
 }
@@ -284,7 +284,7 @@ fn outages_do_not_depend_on_the_traffic() {
 }
 
 #[test]
-fn a_fluctuating_rate_has_its_mean_spread_and_memory_and_a_mood_per_run() {
+fn a_fluctuating_rate_has_its_mean_deviation_memory_and_mood() {
     let spec = |mood| {
         let fluctuation =
             Fluctuation { sd: q("10 Mbit/s"), min: q("20 Mbit/s"), max: q("180 Mbit/s"), ..fluctuation(mood) };
@@ -304,14 +304,14 @@ fn a_fluctuating_rate_has_its_mean_spread_and_memory_and_a_mood_per_run() {
     let moods: Vec<f64> =
         (0..400).map(|seed| Link::<()>::new(&spec, seed, "m")).map(|moody| mean(&rates(&moody, 400))).collect();
     let between = mean(&moods.iter().map(|m| (m - 100.0).powi(2)).collect::<Vec<_>>()).sqrt();
-    // The mean of 40 s with a memory of 1 s has itself a spread of 10 sqrt(2 / 40) = 2.2.
+    // The mean of 40 s with a memory of 1 s has a standard deviation of 10 sqrt(2 / 40) = 2.2.
     assert_close("sd between runs", between, (25.0f64 + 5.0).sqrt(), 0.15);
 }
 
 #[test]
-fn jitter_is_a_function_of_time_that_sparse_and_dense_traffic_see_alike() {
+fn jitter_is_a_function_of_time_for_sparse_and_dense_traffic_alike() {
     let spec = jitter(Jitter { every: q("100 ms"), memory: q("500 ms"), linear: true, ..normal("8 ms") });
-    // The delay never falls as fast as time passes, so that FIFO order holds nothing back.
+    // The delay never falls as fast as time passes, so that FIFO order delays no packet.
     let (mut dense, mut sparse) = (link(&spec), link(&spec));
     for i in 0..200_000u64 {
         let now = Time::from_millis(i);
@@ -349,7 +349,7 @@ fn sparse_packets_see_the_distribution_of_the_jitter() {
 }
 
 #[test]
-fn straight_lines_between_values_have_no_steps() {
+fn a_delay_interpolated_between_values_has_no_steps() {
     let mut link = link(&jitter(Jitter { every: q("100 ms"), linear: true, ..normal("10 ms") }));
     let at = |t: Transit| match t {
         Transit::Delivered(at) => at.as_millis_f64(),
@@ -357,7 +357,7 @@ fn straight_lines_between_values_have_no_steps() {
     };
     let arrivals: Vec<f64> = (0..20_000).map(|i| at(send(&mut link, Time::from_millis(i), 100))).collect();
     let largest = arrivals.windows(2).map(|w| (w[1] - w[0] - 1.0).abs()).fold(0.0, f64::max);
-    // Two values differ by at most some 80 ms, over 100 ms.
+    // Two values, 100 ms apart, differ by at most some 80 ms.
     assert!(largest < 0.8, "a step of {largest} ms");
 }
 
@@ -385,7 +385,7 @@ fn a_loaded_link_adds_its_delay_and_pings_do_not_load_it() {
             Transit::Dropped(reason) => panic!("{reason:?}"),
         })
         .collect();
-    // 500 bytes are allowed per window: the tenth acknowledgement in it is one too many.
+    // A window allows 500 bytes: the tenth acknowledgement in it exceeds them.
     assert_eq!(delays.iter().position(|d| *d == 180), Some(9));
     assert!(delays[9..].iter().all(|d| *d == 180));
     let later = Time::from_secs(3);
@@ -395,14 +395,14 @@ fn a_loaded_link_adds_its_delay_and_pings_do_not_load_it() {
 const SEED: u64 = 20;
 
 #[test]
-fn the_mean_rate_is_that_of_its_parts_and_asking_disturbs_nothing() {
+fn the_mean_rate_is_that_of_its_parts_and_a_query_changes_nothing() {
     let fluctuation =
         Fluctuation { sd: q("20 Mbit/s"), min: q("10 Mbit/s"), max: q("150 Mbit/s"), ..fluctuation("0 bit/s") };
     let spec = LinkSpec { rate: RateSpec::Fluctuating(fluctuation), ..constant("unlimited", "10 ms") };
     let (mut asked, mut silent) = (link(&spec), link(&spec));
     let part = Time::from_millis(100);
     let parts: Vec<f64> = (0..50).map(|i| asked.rate_at(part * i).as_mbps()).collect();
-    // The link is far ahead of the span that is asked for.
+    // The link is far ahead of the span of the query.
     send(&mut asked, Time::from_secs(60), 1500);
     send(&mut silent, Time::from_secs(60), 1500);
     let whole = asked.mean_rate(Time::ZERO, part * 50).as_mbps();

@@ -1,4 +1,4 @@
-//! Laws of bandwidth on demand, and each packet's departure against a second, plain implementation.
+//! Laws of bandwidth on demand, and the departure of each packet against a second, simple implementation.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests build values that are right by construction")]
 
@@ -30,7 +30,7 @@ fn offer(link: &mut Link<usize>, number: usize, (at, flow, bytes): Arrival) -> O
     link.offer(at, Packet { bytes, flow, ecn: Ecn::NotCapable, token: number })
 }
 
-/// What leaves the link by `until`: number, flow, size and instant of each packet.
+/// Number, flow, size and instant of each packet that leaves the link by `until`.
 fn delivered(link: &mut Link<usize>, until: Time) -> Vec<(usize, u32, u32, Time)> {
     let exits = std::iter::from_fn(|| link.poll(until));
     exits
@@ -63,7 +63,7 @@ fn channels() -> impl Strategy<Value = TdmaSpec> {
         let (superframe, multiframes, in_line, carriers, payload) = frame;
         let (terminals, by_flow, fixed, free, background, delay) = demand;
         let slots = in_line * carriers;
-        // The rest of a backlog is never requested by rate alone, and rates come before volumes.
+        // Rate requests alone never ask for the rest of a backlog, and rates are granted before volumes.
         let least = u32::from(requests == Requests::Rate || background > 0);
         let terminals = terminals.min(slots);
         TdmaSpec {
@@ -98,7 +98,7 @@ fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     })
 }
 
-/// A second implementation: slot by slot, all in whole nanoseconds of the channel's own clock.
+/// A second implementation, slot by slot, in whole nanoseconds of the channel's clock.
 struct Oracle<'a> {
     tdma: &'a TdmaSpec,
     arrivals: Vec<Arrival>,
@@ -206,7 +206,7 @@ impl Oracle<'_> {
         (before..before + units[terminal]).any(|unit| unit * step % in_line == place)
     }
 
-    /// Units one by one: to who has least of those who want more, by category.
+    /// Grants units one by one, by category, each to the terminal with the fewest of those that want more.
     fn plan(&self, arrived: &[u64], now: u64) -> Vec<u64> {
         let tdma = self.tdma;
         let (n, number) = (self.queues.len(), self.plans.len());
@@ -276,7 +276,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn each_packet_leaves_when_a_plain_implementation_says(tdma in channels(), arrivals in arrivals()) {
+    fn each_packet_leaves_as_in_a_simple_implementation(tdma in channels(), arrivals in arrivals()) {
         let mut found: Vec<_> = departures(&tdma, &arrivals).into_iter().map(|(packet, _, _, at)| (packet, at)).collect();
         found.sort_unstable();
         prop_assert_eq!(found, Oracle::departures(&tdma, &arrivals));
@@ -307,13 +307,13 @@ proptest! {
             let end = *begin + tdma.superframe;
             let within = found.iter().filter(|(_, _, _, at)| at >= begin && *at < end);
             let bytes: u64 = within.map(|(_, _, bytes, _)| u64::from(*bytes)).sum();
-            // A packet may have been sent in part before.
+            // A part of a packet may have been sent in the super-frame before.
             prop_assert!(bytes <= most + 1500 * u64::from(tdma.terminals), "{bytes} of {most}");
         }
     }
 }
 
-/// Eight terminals of their own flow, one unit each for certain, 40 units of 16 kbit/s.
+/// Eight terminals with one flow and one guaranteed unit each, of 40 units of 16 kbit/s.
 fn shared() -> TdmaSpec {
     TdmaSpec {
         superframe: ms(500),
@@ -331,14 +331,14 @@ fn shared() -> TdmaSpec {
 }
 
 #[test]
-fn the_fixed_part_is_there_whatever_the_others_ask() {
+fn the_guaranteed_units_do_not_depend_on_the_requests_of_others() {
     let tdma = shared();
     let mut arrivals: Vec<_> = (1..8).flat_map(|flow| steady(flow, 1000, Time::ZERO, ms(2), 5_000)).collect();
     arrivals.extend(steady(0, 100, ms(1), ms(90), 100));
     arrivals.sort_by_key(|(at, ..)| *at);
     for (number, flow, _, at) in departures(&tdma, &arrivals) {
         let wait = at - arrivals[number].0;
-        // A slot in each multi-frame of 250 ms; where it lies in it, changes from super-frame to super-frame.
+        // A slot in each multi-frame of 250 ms; its place in it changes from super-frame to super-frame.
         assert!(flow > 0 || wait <= ms(500), "packet {number} waits {wait:?}");
     }
 }
@@ -346,7 +346,7 @@ fn the_fixed_part_is_there_whatever_the_others_ask() {
 #[test]
 fn a_request_is_answered_after_the_allocation_delay() {
     let tdma = TdmaSpec { terminal_of: TerminalOf::Link, ..shared() };
-    // The fixed part carries the first two packets: a window that ends with them asks for nothing.
+    // The guaranteed unit carries the first two packets: a window that ends with them requests nothing.
     for begin in (0..40).map(|i| ms(5_000 + 13 * i)) {
         let mut link = link(&tdma);
         // 200 kbit/s.
@@ -375,7 +375,7 @@ fn traffic_of_a_constant_rate_gets_the_units_that_carry_it() {
 }
 
 #[test]
-fn volume_requests_drain_a_backlog_and_no_unit_more() {
+fn volume_requests_drain_a_backlog_without_a_spare_unit() {
     let tdma = TdmaSpec { terminal_of: TerminalOf::Link, requests: Requests::Volume, ..shared() };
     let mut link = link(&tdma);
     for i in 0..100 {
@@ -383,7 +383,7 @@ fn volume_requests_drain_a_backlog_and_no_unit_more() {
     }
     let found = delivered(&mut link, ms(60_000));
     assert_eq!(found.len(), 100);
-    // 100 kB are 100 units; 33 are the most in a super-frame, and the first answer comes within 1.25 s.
+    // 100 kB are 100 units; a super-frame has at most 33, and the first grant comes within 1.25 s.
     assert!(found.last().unwrap().3 <= ms(10_000 + 1_250 + 3 * 500 + 250), "{:?}", found.last());
     assert_eq!(link.rate_at(ms(15_000)), tdma.unit(), "then there is the fixed part");
 }
@@ -392,7 +392,7 @@ fn volume_requests_drain_a_backlog_and_no_unit_more() {
 fn a_rate_request_that_drains_empties_a_standing_backlog_and_one_that_does_not_keeps_it() {
     let waiting = |drain| {
         let mut link = link(&TdmaSpec { terminal_of: TerminalOf::Link, drain, ..shared() });
-        // 192 kbit/s are 12 units, and 40 kB are there from the beginning.
+        // 192 kbit/s are 12 units, and a backlog of 40 kB exists from the beginning.
         (0..40).for_each(|i| assert_eq!(offer(&mut link, i, (ms(4_000), 0, 1_000)), Offered::Queued));
         for (i, arrival) in steady(0, 240, ms(4_000), ms(10), 2_000).into_iter().enumerate() {
             offer(&mut link, 40 + i, arrival);
@@ -405,7 +405,7 @@ fn a_rate_request_that_drains_empties_a_standing_backlog_and_one_that_does_not_k
 }
 
 #[test]
-fn equals_get_equal_parts() {
+fn equal_terminals_get_equal_parts() {
     let tdma = TdmaSpec { slots: 39, ..shared() };
     let mut arrivals: Vec<_> = (0..8).flat_map(|flow| steady(flow, 500, ms(1), ms(20), 2_000)).collect();
     arrivals.sort_by_key(|(at, ..)| *at);
@@ -417,7 +417,7 @@ fn equals_get_equal_parts() {
     for (_, flow, size, _) in delivered(&mut link, ms(40_000)) {
         bytes[flow as usize] += u64::from(size);
     }
-    // 200 kbit/s each wanted, 78 kbit/s each there; a unit in a super-frame is 1000 bytes.
+    // Each wants 200 kbit/s and there are 78 kbit/s for each; a unit of a super-frame is 1000 bytes.
     let (least, most) = (bytes.iter().min().unwrap(), bytes.iter().max().unwrap());
     assert!(most - least <= 2_500, "{bytes:?}");
     assert!(*least > 380_000, "{bytes:?}");
@@ -437,12 +437,12 @@ fn limits_hold_at_each_terminal() {
 }
 
 #[test]
-fn a_long_silence_changes_nothing_but_the_time() {
+fn after_a_long_silence_only_the_time_differs() {
     let tdma = TdmaSpec { terminal_of: TerminalOf::Link, ..shared() };
     let traffic = |begin: u64| -> Vec<Time> {
         let arrivals = steady(0, 500, ms(begin), ms(20), 50);
         departures(&tdma, &arrivals).into_iter().map(|(_, _, _, at)| at - ms(begin)).collect()
     };
-    // Whole super-frames apart, so that the phase is the same.
+    // The silence is a whole number of super-frames, so that the phase is the same.
     assert_eq!(traffic(5_000), traffic(5_000 + 500 * 100_000));
 }

@@ -22,7 +22,7 @@ fn waiting(arrived: Time, size: u32, ecn: Ecn, token: usize) -> Waiting<usize> {
     Waiting { packet: Packet { bytes: size, flow: 0, ecn, token }, size, arrived }
 }
 
-/// Takes out so many packets at `now`; their numbers, whether they are marked, and the numbers of those dropped.
+/// Takes out this many packets at `now`: the numbers of those served, whether they are marked, and the numbers of those dropped.
 fn take(queue: &mut DualPi2<usize>, now: Time, count: usize) -> (Vec<(usize, bool)>, Vec<usize>) {
     let (mut served, mut dropped) = (Vec::new(), Vec::new());
     for _ in 0..count {
@@ -32,7 +32,7 @@ fn take(queue: &mut DualPi2<usize>, now: Time, count: usize) -> (Vec<(usize, boo
     (served, dropped)
 }
 
-/// A queue that holds its base probability.
+/// A queue with a constant base probability.
 fn at_probability(base: f64) -> DualPi2<usize> {
     let mut queue = DualPi2::new(&spec());
     (queue.base.probability, queue.base.next_update) = (base, Time::MAX);
@@ -78,7 +78,7 @@ fn classic_packets_are_hit_with_the_square_and_others_with_twice_the_base_probab
         assert!(near(share(base, Ecn::Capable), (squared, 0.0)), "{base}: classic with ECN");
         assert!(near(share(base, Ecn::L4s), (coupled, 0.0)), "{base}: low latency");
     }
-    // From a half on the coupled probability is one: all queues drop with the square, what is left of L4S is marked.
+    // From a half on the coupled probability is one: both queues drop with the square, and all other L4S packets are marked.
     let (marks, drops) = share(0.6, Ecn::L4s);
     assert!((drops - 0.36).abs() < 2e-4 && (marks - 0.64).abs() < 2e-4, "{marks} marked, {drops} dropped");
     assert!((share(0.6, Ecn::Capable).1 - 0.36).abs() < 2e-4);
@@ -119,7 +119,7 @@ fn a_low_latency_packet_alone_is_not_marked_whatever_it_has_waited() {
 }
 
 #[test]
-fn ecn_says_which_queue_a_packet_goes_into() {
+fn the_ecn_field_selects_the_queue() {
     let mut queue = DualPi2::new(&spec());
     for (i, ecn) in [Ecn::NotCapable, Ecn::Capable, Ecn::L4s, Ecn::Marked].into_iter().enumerate() {
         queue.enqueue(waiting(Time::ZERO, 1000, ecn, i));

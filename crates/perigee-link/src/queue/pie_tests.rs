@@ -37,7 +37,7 @@ fn assert_close(given: &[f64], expected: &[f64]) {
 
 #[test]
 fn the_probability_under_a_constant_wait_climbs_in_the_steps_of_the_rfc() {
-    // 100 ms over the target: 1/8 x 0.1 = 0.0125 at each update, and 1.25 x 0.115 more at the first. Divided by 2048 below
+    // 100 ms over the target add 1/8 x 0.1 = 0.0125 at each update, and 1.25 x 0.115 more at the first, divided by 2048 below
     // 0.000001, by 128 below 0.0001, by 32 below 0.001, by 8 below 0.01, by 2 below 0.1.
     let expected = [
         0.15625 / 2048.0,
@@ -66,7 +66,7 @@ fn a_step_is_capped_once_the_probability_is_a_tenth() {
     pie.probability = 0.099;
     pie.update(ms(200));
     assert_close(&[pie.probability], &[0.099 + 0.023_125 / 2.0]);
-    // A falling wait lowers it without a cap: 1/8 x 0 - 1.25 x 0.185.
+    // A falling wait lowers the probability without a cap: 1/8 x 0 - 1.25 x 0.185.
     pie.probability = 0.9;
     pie.update(ms(15));
     assert_close(&[pie.probability], &[0.9 - 0.231_25]);
@@ -77,7 +77,7 @@ fn the_probability_of_an_empty_queue_decays_and_ends_at_zero() {
     let mut pie = Pie::new(&spec(false));
     pie.probability = 0.5;
     pie.update(Time::ZERO);
-    // No wait before either: (0.5 - 1/8 x 0.015) x 0.98.
+    // There was no wait at the update before: (0.5 - 1/8 x 0.015) x 0.98.
     assert_close(&[pie.probability], &[(0.5 - 0.001_875) * 0.98]);
     for _ in 0..2_000 {
         pie.update(Time::ZERO);
@@ -86,7 +86,7 @@ fn the_probability_of_an_empty_queue_decays_and_ends_at_zero() {
 }
 
 #[test]
-fn bursts_are_let_through_for_the_allowance_and_again_after_a_quiet_time() {
+fn bursts_pass_during_the_allowance_and_again_after_a_quiet_time() {
     let mut pie = Pie::new(&spec(false));
     let mut allowances = |wait: u64, updates: usize| -> Vec<u64> {
         let update = |_| {
@@ -122,7 +122,7 @@ fn hits_are_spread_by_the_sum_of_the_probabilities() {
 }
 
 #[test]
-fn a_drop_of_the_full_queue_begins_the_sum_anew() {
+fn a_drop_at_a_full_queue_resets_the_sum() {
     let queue = |bytes| {
         let aqm = AqmSpec::Pie(spec(false));
         let mut admission =
@@ -136,7 +136,7 @@ fn a_drop_of_the_full_queue_begins_the_sum_anew() {
     backlog.push(Time::ZERO, ms(100), 9_000);
     let arrival =
         |admission: &mut Admission| admission.refuses(Time::ZERO, 1_500, &backlog, &server, &mut Ecn::NotCapable);
-    // With room the sum passes 8.5 and the arrival is dropped. Where the one before was refused for want of room it is 0.01.
+    // With room the sum exceeds 8.5 and the arrival is dropped; after an arrival that a full queue refused the sum is 0.01.
     assert_eq!(arrival(&mut queue(100_000)), Some(DropReason::Aqm));
     let mut full = queue(10_000);
     assert_eq!(arrival(&mut full), Some(DropReason::QueueFull));
@@ -145,7 +145,7 @@ fn a_drop_of_the_full_queue_begins_the_sum_anew() {
 }
 
 #[test]
-fn short_queues_and_calm_times_have_no_drops() {
+fn short_queues_and_quiet_times_have_no_drops() {
     let (mut pie, mut draws) = (Pie::new(&spec(false)), Stream::new(5, "pie"));
     let mut hits = |probability: f64, wait: u64, backlog: u64| {
         (pie.probability, pie.previous) = (probability, ms(wait));
@@ -176,7 +176,7 @@ fn packets_that_can_be_marked_are_marked_below_a_tenth_and_dropped_above() {
 
 proptest! {
     #[test]
-    fn updates_made_up_for_late_are_those_made_in_time(
+    fn updates_that_are_made_late_equal_those_made_in_time(
         arrivals in prop::collection::vec((0u64..90_000, 0u64..60_000), 1..60),
     ) {
         let (mut late, mut prompt) = (Pie::new(&spec(false)), Pie::new(&spec(false)));
@@ -199,7 +199,7 @@ proptest! {
 }
 
 #[test]
-fn a_long_silence_is_passed_at_once() {
+fn a_long_silence_takes_no_work() {
     let mut pie = Pie::new(&spec(false));
     pie.probability = 1.0;
     pie.catch_up(Time::from_secs(1 << 33), ms(100));

@@ -14,7 +14,7 @@ fn red(min: u32, max: u32, max_probability: f64, weight: f64) -> Red {
 }
 
 #[test]
-fn the_average_after_a_burst_is_the_published_one() {
+fn the_average_after_a_burst_is_that_of_the_paper() {
     // 1993, section VI: with a weight of 0.001, a queue that grows from 0 to 100 packets has an average of 4.88 (cut off there).
     let mut red = red(5, 15, 0.1, 0.001);
     (1..=100).for_each(|backlog| red.observe(f64::from(backlog)));
@@ -22,7 +22,7 @@ fn the_average_after_a_burst_is_the_published_one() {
 }
 
 #[test]
-fn an_idle_time_lowers_the_average_as_the_packets_it_has_room_for() {
+fn an_idle_time_lowers_the_average_as_the_packets_that_it_could_have_carried() {
     let mut red = red(5, 15, 0.1, 0.002);
     red.average = 10.0;
     let mut twin = 10.0;
@@ -33,8 +33,8 @@ fn an_idle_time_lowers_the_average_as_the_packets_it_has_room_for() {
 
 #[test]
 fn the_gaps_between_hits_are_uniform_up_to_one_over_the_probability() {
-    // 1993, section VII, method 2, as its figure 2 counts: uniform on 1..1/p - 1, so 1 / (2 p) on average. Half of the way between
-    // the thresholds, and so half of `max_probability`: 0.02.
+    // 1993, section VII, method 2, counted as in figure 2: uniform on 1..1/p - 1, 1 / (2 p) on average. The average is halfway between
+    // the thresholds, so that p is half of `max_probability`: 0.02.
     let (mut red, mut draws) = (red(10, 30, 0.04, 0.002), Stream::new(7, "red"));
     red.average = 20.0;
     let (mut gaps, mut last) = (Vec::new(), 0u32);
@@ -52,7 +52,7 @@ fn the_gaps_between_hits_are_uniform_up_to_one_over_the_probability() {
 
 #[test]
 fn the_largest_probability_adapts_towards_the_middle_of_the_thresholds() {
-    // In millionths.
+    // The probability, in millionths.
     let mut red = red(100, 200, 0.02, 0.002);
     let mut after = |average: f64, times: usize| {
         red.average = average;
@@ -61,7 +61,7 @@ fn the_largest_probability_adapts_towards_the_middle_of_the_thresholds() {
     };
     // Within 140 to 160 nothing changes.
     assert_eq!([after(140.0, 9), after(160.0, 9)], [20_000, 20_000]);
-    // Above: by a quarter at first, as that is less than 0.01, and later by 0.01.
+    // Above, it rises by a quarter at first, which is less than 0.01, and later by 0.01.
     assert_eq!([after(161.0, 1), after(161.0, 1)], [25_000, 31_250]);
     assert_eq!([after(161.0, 2), after(161.0, 1)], [48_828, 58_828]);
     assert_eq!(after(161.0, 100), 508_828, "no further once it is over a half");

@@ -6,7 +6,7 @@ use crate::{Body, DelaySpec, Ecn, Exit, Link, LinkSpec, LogNormal, Offered, Pack
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A path with slots of 15 s from second 12 on, which has gaps; runs begin at 01:00:05.
+/// A path with gaps and slots of 15 s from second 12 on; runs begin at 01:00:05.
 fn delay() -> OrbitDelay {
     let shell = Shell {
         altitude_km: 550.0,
@@ -56,7 +56,7 @@ fn a_delay_is_that_of_the_path_at_the_instant_of_the_day() {
 }
 
 #[test]
-fn a_handover_keeps_what_is_in_flight_and_its_order_and_without_a_path_packets_are_lost() {
+fn a_handover_keeps_packets_in_flight_and_their_order_and_without_a_path_packets_are_lost() {
     let spec =
         LinkSpec { delay: DelaySpec::Orbit(Arc::new(delay())), ..LinkSpec::constant(Rate::UNLIMITED, Time::ZERO) };
     let mut link: Link<u64> = Link::new(&spec, 1, "a.down");
@@ -84,7 +84,7 @@ fn a_handover_keeps_what_is_in_flight_and_its_order_and_without_a_path_packets_a
 }
 
 #[test]
-fn slots_without_a_path_are_dark_and_counted_and_no_others_are() {
+fn exactly_the_slots_without_a_path_are_dark_and_counted() {
     let (seed, until) = (1, Time::from_secs(1500));
     let spec =
         LinkSpec { delay: DelaySpec::Orbit(Arc::new(delay())), ..LinkSpec::constant(Rate::UNLIMITED, Time::ZERO) };
@@ -95,7 +95,7 @@ fn slots_without_a_path_are_dark_and_counted_and_no_others_are() {
         let t = Time::from_secs(second);
         let is_dark = dark.iter().any(|(from, to)| (*from..*to).contains(&t));
         assert_eq!(alone.at(t).is_none(), is_dark, "{t}");
-        // Runs begin 8 s after a slot does.
+        // Runs begin 8 s after the start of a slot.
         dark_slots += u64::from(is_dark && (second == 0 || (second + 8) % 15 == 0));
     }
     assert!(dark.len() > 2, "{dark:?}");
@@ -103,7 +103,7 @@ fn slots_without_a_path_are_dark_and_counted_and_no_others_are() {
 }
 
 #[test]
-fn jitter_never_makes_a_packet_faster_than_light_and_spikes_are_those_of_both_directions() {
+fn jitter_never_makes_a_packet_faster_than_light_and_both_directions_have_the_same_spikes() {
     let plain = OrbitDelay { extra: Time::ZERO, ..delay() };
     let drawn = |ms| LogNormal { median: Time::from_millis(ms), sigma: 0.3, max: Time::from_millis(300) };
     let (body, every) = (Body::Normal { sd: Time::from_millis(2) }, Time::from_millis(20));

@@ -21,7 +21,7 @@ fn drawn(median_ms: u64, sigma: f64) -> LogNormal {
     LogNormal { median: Time::from_millis(median_ms), sigma, max: Time::from_secs(1) }
 }
 
-/// Everything that a slotted rate can have.
+/// A slotted rate with every part it can have.
 fn rate() -> SlotRate {
     SlotRate {
         clock: clock(None),
@@ -86,7 +86,7 @@ fn slots_begin_at_seconds_12_27_42_and_57_of_each_minute() {
 }
 
 #[test]
-fn the_place_of_a_run_in_the_day_is_drawn_per_seed_and_spread_evenly() {
+fn the_time_of_day_of_a_run_is_drawn_per_seed_and_uniform() {
     let mut by_quarter = [0; 4];
     for seed in 0..4_000 {
         let [first, again] = [0; 2].map(|_| Slots::new(&clock(None), seed));
@@ -97,12 +97,12 @@ fn the_place_of_a_run_in_the_day_is_drawn_per_seed_and_spread_evenly() {
 }
 
 #[test]
-fn both_directions_of_a_link_have_one_name() {
+fn both_directions_of_a_link_share_one_name() {
     assert_eq!(of_both_directions("link/satellite.down"), "link/satellite");
     assert_eq!(of_both_directions("link/up"), "link");
 }
 
-/// Instants of ten minutes, many of them near the begin of a slot, in any order.
+/// Instants of ten minutes in any order, many of them near the start of a slot.
 fn instants() -> impl Strategy<Value = Vec<Time>> {
     let near = (0u64..41, 0u64..400_000_000).prop_map(|(slot, ns)| slot * 15 * SECOND + ns);
     let since = prop_oneof![0..600 * SECOND, near];
@@ -112,7 +112,7 @@ fn instants() -> impl Strategy<Value = Vec<Time>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn a_rate_does_not_depend_on_who_asked_before_and_holds_until_it_says(seed in 0u64..1_000, asked in instants()) {
+    fn a_rate_does_not_depend_on_earlier_queries_and_holds_until_the_returned_instant(seed in 0u64..1_000, asked in instants()) {
         let mut link = SlottedRate::new(&rate(), seed, "link/a.down");
         for at in asked {
             let fresh = |t| SlottedRate::new(&rate(), seed, "link/a.down").segment(t);
@@ -154,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn a_delay_does_not_depend_on_who_asked_before_and_holds_from_and_until(seed in 0u64..1_000, asked in instants()) {
+    fn a_delay_does_not_depend_on_earlier_queries_and_holds_between_the_returned_instants(seed in 0u64..1_000, asked in instants()) {
         let mut link = SlottedDelay::new(&delay(), seed, "link/a.down");
         for at in asked {
             let fresh = |t| SlottedDelay::new(&delay(), seed, "link/a.down").at(t);
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn a_loss_does_not_depend_on_who_asked_before(seed in 0u64..1_000, asked in instants()) {
+    fn a_loss_does_not_depend_on_earlier_queries(seed in 0u64..1_000, asked in instants()) {
         let mut link = SlottedLoss::new(&loss(), seed, "link/a.down/loss/0");
         for at in asked {
             let fresh = SlottedLoss::new(&loss(), seed, "link/a.down/loss/0").loss_at(at);
@@ -187,7 +187,7 @@ fn slots_have_rates_of_their_distribution_and_begin_without_capacity() {
         assert_eq!(zero, Rate::ZERO);
         let outage = (until - slots.instant(slot, 0)).as_nanos();
         outages.push(libm::log(outage as f64 / 1e8));
-        // In a straight line up to the slot's rate, by steps of 20 ms.
+        // A linear rise to the slot's rate, in steps of 20 ms.
         let full = link.segment(slots.instant(slot, 5 * SECOND)).0.as_mbps();
         let middle = link.segment(slots.instant(slot, outage + 120_000_000)).0.as_mbps();
         assert!((0.45..0.55).contains(&(middle / full)), "{middle} of {full}");
@@ -204,7 +204,7 @@ fn slots_have_rates_of_their_distribution_and_begin_without_capacity() {
 }
 
 #[test]
-fn within_a_slot_steps_spread_by_the_ripple_and_hours_and_shaping_leave_their_share() {
+fn the_ripple_is_the_deviation_within_a_slot_and_hours_and_shaping_scale_the_rate() {
     let calm = SlotRate { sd: Rate::ZERO, outage: None, clock: clock(Some(12 * 3600)), ..rate() };
     let mean_of = |link: &mut SlottedRate, from: u64| {
         let steps: Vec<f64> = (0..5_000)
@@ -223,7 +223,7 @@ fn within_a_slot_steps_spread_by_the_ripple_and_hours_and_shaping_leave_their_sh
 }
 
 #[test]
-fn delays_of_slots_spread_as_told_and_spikes_stand_where_they_are_put() {
+fn delays_of_slots_have_their_deviation_and_spikes_their_place() {
     let still = SlotDelay { jitter: None, clock: clock(Some(0)), ..delay() };
     let mut link = SlottedDelay::new(&still, 5, "link/a.up");
     let slots = Slots::new(&still.clock, 5);
@@ -231,7 +231,7 @@ fn delays_of_slots_spread_as_told_and_spikes_stand_where_they_are_put() {
     for slot in 1..4_000u64 {
         let calm = link.at(slots.instant(slot, 5 * SECOND)).as_millis_f64();
         of_slots.push(calm);
-        // 50 ms after the begin, for 80 ms (log-normal); not before that.
+        // From 50 ms after the start of the slot, for 80 ms (log-normal).
         assert!(link.at(slots.instant(slot, 49_999_999)).as_millis_f64() >= calm);
         late += u32::from(link.at(slots.instant(slot, 50_000_000)).as_millis_f64() > calm + 5.0);
         // 60 ms before the next slot begins.
@@ -258,7 +258,7 @@ fn both_directions_have_the_delays_of_the_slots_and_jitters_of_their_own() {
 }
 
 #[test]
-fn losses_are_around_the_begin_of_their_share_of_the_slots_and_nowhere_else() {
+fn losses_fall_around_the_start_of_their_share_of_the_slots_and_nowhere_else() {
     let spec = SlotLoss { clock: clock(Some(0)), ..loss() };
     let mut link = SlottedLoss::new(&spec, 4, "link/a.down/loss/0");
     let slots = Slots::new(&spec.clock, 4);
