@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The laboratory's queue: nothing is lost and nothing is done twice, whatever is killed."""
+"""The laboratory's queue: no entry is lost and none runs twice, whichever process is killed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def finished(place: Place) -> list[str]:
     return sorted((place.results / "finished").read_text().split())
 
 
-def test_entries_are_carried_out_in_the_order_in_which_they_are_due(opened: Opened) -> None:
+def test_entries_run_in_the_order_in_which_they_are_due(opened: Opened) -> None:
     place, queue, scheduler = opened
     later, first, second = (
         queue.add(Entry("c", "sim", 2.0)),
@@ -68,7 +68,7 @@ def test_entries_are_carried_out_in_the_order_in_which_they_are_due(opened: Open
     assert names == {path.name for path in place.results.iterdir() if path.is_dir()}
 
 
-def test_an_entry_that_fails_says_why_and_the_next_one_begins(opened: Opened) -> None:
+def test_an_entry_that_fails_has_its_reason_and_the_next_one_begins(opened: Opened) -> None:
     _, queue, scheduler = opened
     bad, good = queue.add(Entry("failing", "sim", 0.0)), queue.add(Entry("good", "sim", 1.0))
     step_until(scheduler, lambda: queue.get(good).state == "done")
@@ -77,7 +77,7 @@ def test_an_entry_that_fails_says_why_and_the_next_one_begins(opened: Opened) ->
 
 def test_an_entry_is_paused_resumed_and_stopped(opened: Opened) -> None:
     place, queue, scheduler = opened
-    # Its process finds the wish as it begins, however quick it is.
+    # The process of the entry reads the request when it begins, however soon that is.
     number = queue.add(Entry("a", "sim", 0.0))
     folder = place.entry(number)
     with_halt = Scheduler(place, queue, [sys.executable, "-c", _HALTED, str(Path(laboratory.__file__).parent)])
@@ -113,7 +113,7 @@ worker.work(Path(folder), int(start))
 """
 
 
-def test_a_process_that_ends_without_a_word_is_started_again_and_not_for_ever(opened: Opened) -> None:
+def test_a_process_that_ends_without_a_result_is_started_again_a_limited_number_of_times(opened: Opened) -> None:
     place, queue, _ = opened
     number = queue.add(Entry("a", "sim", 0.0))
     crashing = Scheduler(place, queue, [sys.executable, "-c", "import sys; sys.exit('the machine is on fire')"])
@@ -124,7 +124,7 @@ def test_a_process_that_ends_without_a_word_is_started_again_and_not_for_ever(op
     assert queue.get(number).starts == 3
 
 
-def test_a_start_that_another_overtook_has_no_effect(tmp_path: Path, opened: Opened) -> None:
+def test_a_start_that_another_has_overtaken_has_no_effect(tmp_path: Path, opened: Opened) -> None:
     place, queue, scheduler = opened
     number = queue.add(Entry("a", "sim", 0.0))
     step_until(scheduler, lambda: queue.get(number).state == "done")
@@ -142,16 +142,16 @@ def test_a_start_that_another_overtook_has_no_effect(tmp_path: Path, opened: Ope
 
 
 def kill_worker(place: Place, entry: Entry) -> None:
-    """Kill the process of an entry, if it is at work."""
+    """Kill the process of an entry, if it runs."""
     noted = place.results / entry.results / "process"
     with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
         pid = int(noted.read_text())
-        # Its number may have become another's.
+        # Its number may have been given to another process.
         if Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[3:4] == [str(place.entry(entry.id)).encode()]:
             os.kill(pid, signal.SIGKILL)
 
 
-def test_killed_at_any_moment_no_entry_is_lost_and_none_is_done_twice(opened: Opened, tmp_path: Path) -> None:
+def test_no_entry_is_lost_or_runs_twice_if_processes_are_killed_at_any_moment(opened: Opened, tmp_path: Path) -> None:
     place, queue, scheduler = opened
     numbers = [queue.add(entry) for entry in laboratory.entries(4 + KILLS)]
     chance = random.Random(SEED)  # noqa: S311 - repeatable
@@ -170,7 +170,7 @@ def test_killed_at_any_moment_no_entry_is_lost_and_none_is_done_twice(opened: Op
     assert len(steps) == laboratory.STEPS * len(numbers)
 
 
-def test_every_day_at_a_time_an_entry_is_made_and_once_for_the_days_that_were_missed(opened: Opened) -> None:
+def test_a_daily_entry_is_made_at_its_time_and_once_for_all_days_that_were_missed(opened: Opened) -> None:
     _, queue, _ = opened
     noon = datetime(2026, 3, 1, 12).timestamp()
     daily = queue.add(Entry("a", "emu", noon, daily="12:00", state="daily", tags=("base",), settings=("rounds=2",)))
@@ -181,7 +181,7 @@ def test_every_day_at_a_time_an_entry_is_made_and_once_for_the_days_that_were_mi
     assert queue.get(daily).due == datetime(2026, 3, 5, 12).timestamp()
 
 
-def test_pages_of_the_queue_and_what_is_refused(opened: Opened, tmp_path: Path) -> None:
+def test_the_queue_has_its_pages_and_refuses_wrong_requests(opened: Opened, tmp_path: Path) -> None:
     place, queue, _ = opened
     numbers = [queue.add(Entry("a", "sim", float(due))) for due in (3, 1, 2)]
     assert [entry.due for entry in queue.page(["waiting"])] == [1, 2, 3]
@@ -206,7 +206,7 @@ def test_pages_of_the_queue_and_what_is_refused(opened: Opened, tmp_path: Path) 
         Queue(tmp_path / "later")
 
 
-def test_the_process_of_an_entry_carries_a_study_out_and_writes_its_report(tmp_path: Path) -> None:
+def test_the_process_of_an_entry_runs_a_study_and_writes_its_report(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.make()
     queue = Queue(place.queue)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""`perigee run --engine live` with real iperf3, in network namespaces of the tests' own."""
+"""`perigee run --engine live` with real iperf3, in separate network namespaces."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ HERE = ["--engine", "live", "--set", "live.servers.server=127.0.0.1:5201"]
 
 
 class Lab:
-    """A network namespace with iperf3 servers; whatever begins in it ends with the test."""
+    """A network namespace with iperf3 servers; every process started in it ends with the test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -136,7 +136,7 @@ def begun(lab: Lab, run: int, flow: str = "download") -> int:
     return int(json.loads(text)["start"]["timestamp"]["timesecs"])
 
 
-@pytest.mark.quiet  # a rate of half a second is as exact as threads are woken
+@pytest.mark.quiet  # a rate over half a second is as exact as the wake-up of threads
 def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported_and_compared(lab: Lab) -> None:
     if not Path("/dev/net/tun").exists():
         pytest.skip("no /dev/net/tun")
@@ -157,8 +157,8 @@ def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported
     assert found["completed"].all()
     assert found["engine"].unique().to_list() == ["live"]
     assert found["received_bytes"].is_between(12_000_000, 12_100_000).all()
-    # 1448 of 1500 bytes are payload; the first seconds go into slow start. Where the machine stands still for a
-    # moment, the round of then is slower: each algorithm's faster one shows what the link lets through.
+    # 1448 of 1500 bytes are payload; slow start takes the first seconds. A round in which the machine stands still
+    # for a moment is slower: the faster round of each algorithm shows the capacity of the link.
     assert found["goodput_mbps"].max() <= 19.4, found["goodput_mbps"]  # type: ignore[operator]
     assert found["steady_goodput_mbps"].max() <= 20, found["steady_goodput_mbps"]  # type: ignore[operator]
     faster = found.group_by("cc").agg(pl.col("goodput_mbps", "steady_goodput_mbps").max())
@@ -179,7 +179,7 @@ def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported
     simulated = lab.perigee("run", "both.toml")
     assert simulated.returncode == 0, simulated.stderr
     for column, share in (("goodput_mbps", 0.05), ("steady_goodput_mbps", 0.05), ("rtt_mean_ms", 0.1)):
-        # Reno decides little by chance, Cubic whether it leaves slow start early.
+        # Reno depends little on chance, Cubic in whether it leaves slow start early.
         here, there = (
             flows(lab, folder).filter(pl.col("cc") == "reno")[column].to_list()
             for folder in ("results/between", "results/between-live")
@@ -222,7 +222,7 @@ def test_uploads_and_datagrams_and_flows_at_once_each_have_a_server(lab: Lab) ->
     assert begun(lab, 0, "upload") - begun(lab, 0, "download") in (1, 2, 3)
 
 
-def test_packets_are_of_the_version_that_the_study_says(lab: Lab) -> None:
+def test_packets_have_the_ip_version_of_the_study(lab: Lab) -> None:
     lab.serve()
     for version, address in (("v4", "127.0.0.1"), ("v6", "::1")):
         settings = [
@@ -239,7 +239,7 @@ def test_packets_are_of_the_version_that_the_study_says(lab: Lab) -> None:
         assert json.loads(file.read_text())["start"]["connected"][0]["remote_host"] == address
 
 
-def test_a_server_that_is_killed_and_comes_back_costs_no_run(lab: Lab) -> None:
+def test_no_run_is_lost_when_a_server_is_killed_and_started_again(lab: Lab) -> None:
     server = lab.serve()
     (lab.folder / "long.toml").write_text(STUDY.replace('size = "6 MB"', 'duration = "3 s"'))
     running = lab.start([*PERIGEE, "run", "long.toml", *HERE])
@@ -257,7 +257,7 @@ def test_a_server_that_is_killed_and_comes_back_costs_no_run(lab: Lab) -> None:
     assert "run-000001-download-failed-1.json" in raw(lab)
 
 
-def test_a_run_that_keeps_failing_is_kept_with_its_cause_and_the_end_says_so(lab: Lab) -> None:
+def test_a_run_that_keeps_failing_is_kept_with_its_cause_and_named_at_the_end(lab: Lab) -> None:
     server = lab.serve()
     study = STUDY.replace("rounds = 2", "rounds = 3").replace('size = "6 MB"', 'duration = "2 s"')
     (lab.folder / "long.toml").write_text(study)
@@ -279,7 +279,7 @@ def test_a_run_that_keeps_failing_is_kept_with_its_cause_and_the_end_says_so(lab
     assert lab.perigee("report", "results/between-live").returncode == 0
 
 
-def test_a_run_that_is_to_be_tried_again_is_left_for_the_same_command(lab: Lab) -> None:
+def test_a_run_to_be_tried_again_is_left_to_the_same_command(lab: Lab) -> None:
     server = lab.serve()
     (lab.folder / "long.toml").write_text(STUDY.replace('size = "6 MB"', 'duration = "2 s"'))
     command = ["run", "long.toml", *HERE, "--set", "live.retries=0", "--set", "live.failed=again"]
@@ -294,18 +294,18 @@ def test_a_run_that_is_to_be_tried_again_is_left_for_the_same_command(lab: Lab) 
     assert flows(lab)["run"].to_list() == [0, 1]
 
 
-def test_a_server_that_was_never_there_ends_it_with_the_command_to_start_one(lab: Lab) -> None:
+def test_without_a_server_the_study_ends_with_the_command_to_start_one(lab: Lab) -> None:
     done = lab.perigee("run", "between.toml", *HERE, "--set", "live.retries=1")
     assert done.returncode == 1, done.stderr
     assert "trying again in 2 s" in done.stderr
     assert "iperf3 --server --json --port 5201; tried 2 times, and nothing has come through yet" in done.stderr
 
 
-def test_a_server_that_is_busy_is_waited_for(lab: Lab) -> None:
+def test_a_run_waits_for_a_busy_server(lab: Lab) -> None:
     lab.serve()
     other = lab.start(["iperf3", "--client", "127.0.0.1", "--time", "100"])
     at_server = ["ss", "-Htn", "state", "established", "sport = :5201"]
-    # Its control connection, and one of data.
+    # The control connection and one data connection.
     wait_until(lambda: len(lab.run(at_server).stdout.splitlines()) == 2)
     running = lab.start([*PERIGEE, "run", "between.toml", *HERE, "--set", "rounds=1"])
     said = ""
@@ -319,7 +319,7 @@ def test_a_server_that_is_busy_is_waited_for(lab: Lab) -> None:
     assert flows(lab)["completed"].to_list() == [True]
 
 
-def test_an_interrupt_loses_nothing_and_leaves_nothing_and_the_same_command_goes_on(lab: Lab) -> None:
+def test_an_interrupt_loses_no_run_and_leaves_no_process_and_the_same_command_goes_on(lab: Lab) -> None:
     lab.serve()
     (lab.folder / "long.toml").write_text(STUDY.replace('size = "6 MB"', 'duration = "3 s"'))
     running = lab.start([*PERIGEE, "run", "long.toml", *HERE])
@@ -333,7 +333,7 @@ def test_an_interrupt_loses_nothing_and_leaves_nothing_and_the_same_command_goes
     assert "resume with:" in said
     assert clients(lab) == []
     kept = shard.stat().st_mtime_ns
-    # Another host is other work, another schedule is not.
+    # Results of another host are not continued, those of another schedule are.
     other = lab.perigee("run", "long.toml", "--engine", "live", "--set", "live.servers.server=127.0.0.2")
     assert (other.returncode, "holds other results" in other.stderr) == (2, True), other.stderr
     again = lab.perigee("run", "long.toml", *HERE, "--set", "live.pause=1 s")
@@ -377,12 +377,12 @@ def test_runs_begin_on_the_clocks_grid_until_the_time_is_over(lab: Lab) -> None:
     assert "2 runs were left out when the time was over" in done.stderr
     assert flows(lab)["run"].to_list() == [0, 1, 2]
     starts = [begun(lab, run) for run in range(3)]
-    # iperf3 tells whole seconds, and a busy machine may be late by one.
+    # iperf3 reports whole seconds, and a busy machine may be a second late.
     assert all(start % 3 in (0, 1) for start in starts), starts
     assert [later - sooner for sooner, later in pairwise(starts)] == pytest.approx([3, 3], abs=1)
 
 
-def test_the_time_limit_of_a_run_ends_its_flows_with_what_they_have(lab: Lab) -> None:
+def test_the_time_limit_of_a_run_ends_its_flows_with_their_data_so_far(lab: Lab) -> None:
     lab.serve()
     done = lab.perigee(
         "run", "between.toml", *HERE, "--set", "rounds=1", "--set", "time_limit=2 s", "--set", "flow.size=900 GB"
@@ -394,7 +394,7 @@ def test_the_time_limit_of_a_run_ends_its_flows_with_what_they_have(lab: Lab) ->
     assert row["received_bytes"] > 0
 
 
-def test_a_server_without_json_gives_the_throughput_and_says_what_is_missing(lab: Lab) -> None:
+def test_a_server_without_json_gives_the_throughput_and_a_note_of_what_is_missing(lab: Lab) -> None:
     lab.serve(5201, "--forceflush")
     done = lab.perigee("run", "between.toml", *HERE)
     assert done.returncode == 0, done.stderr
@@ -406,7 +406,7 @@ def test_a_server_without_json_gives_the_throughput_and_says_what_is_missing(lab
     assert lab.perigee("report", "results/between-live").returncode == 0
 
 
-def test_an_algorithm_that_the_server_does_not_have_ends_it_with_what_to_load_there(lab: Lab) -> None:
+def test_an_algorithm_that_the_server_lacks_ends_the_study_with_what_to_load_there(lab: Lab) -> None:
     sysctl = Path("/proc/sys/net/ipv4")
     there, allowed = (set((sysctl / f"tcp_{kind}_congestion_control").read_text().split()) for kind in KINDS)
     if not (kept_back := sorted(there - allowed)) or "reno" not in allowed or shutil.which("setpriv") is None:
@@ -435,7 +435,7 @@ def test_a_dry_run_lists_runs_servers_and_data_and_runs_nothing(lab: Lab) -> Non
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the study, for what is refused before anything begins."""
+    """A folder with the study, for errors before anything begins."""
     if shutil.which("iperf3") is None:
         pytest.skip("iperf3 is not installed")
     (tmp_path / "between.toml").write_text(STUDY)
@@ -482,7 +482,7 @@ repeat = 2
         ),
     ],
 )
-def test_what_cannot_be_carried_is_refused_by_name_with_the_setting_that_helps(
+def test_flows_that_iperf3_cannot_carry_are_refused_by_name_with_the_setting_that_helps(
     perigee: Callable[..., CompletedProcess[str]], folder: Path, more: str, settings: list[str], said: str
 ) -> None:
     (folder / "between.toml").write_text(STUDY + more)
@@ -527,7 +527,7 @@ def _next(quantity: str) -> str:
     return f"{int(number) + 1} {unit}"
 
 
-def test_a_study_of_a_recorded_link_asks_for_hosts_and_for_no_recording(
+def test_a_study_of_a_recorded_link_needs_hosts_and_no_recording(
     perigee: Callable[..., CompletedProcess[str]], folder: Path
 ) -> None:
     done = perigee("run", "starlink-replay", "--engine", "live", cwd=folder)

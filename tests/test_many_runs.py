@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a study costs besides its runs grows with their number, and no faster."""
+"""The overhead of a study grows with the number of its runs, and no faster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from perigee.store.shards import merge_shards, shard_path, write_shard
 from synthetic import SyntheticEngine
 
 
-def test_no_more_runs_are_submitted_than_two_of_each_worker(
+def test_at_most_two_runs_per_worker_are_submitted(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at: list[int] = []

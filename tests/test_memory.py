@@ -106,7 +106,7 @@ def study(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_a_run_writes_no_more_rows_than_were_reckoned_and_not_far_fewer(tmp_path: Path) -> None:
+def test_a_run_writes_no_more_rows_than_estimated_and_not_far_fewer(tmp_path: Path) -> None:
     job = Job(find_study(str(study(tmp_path, STUDY))), Simulator(), out=tmp_path / "out")
     plan = Simulator().plan(job.study, (), False)
     reckoned = {part.name: part for part in plan.rooms[0]}  # type: ignore[attr-defined]
@@ -120,7 +120,7 @@ def test_a_run_writes_no_more_rows_than_were_reckoned_and_not_far_fewer(tmp_path
     assert captured <= reckoned["captures"].file <= 10 * captured
 
 
-def test_a_run_that_does_not_fit_is_refused_before_anything_is_laid_out(
+def test_a_run_that_does_not_fit_is_refused_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "available_bytes", lambda: GIB)
@@ -137,7 +137,7 @@ def test_a_run_that_does_not_fit_is_refused_before_anything_is_laid_out(
     (GIB, ("measure.series=1 h", "measure.goodput_bin=1 h"), None),
     (1, ("time_limit=1 min",), None),
 ])  # fmt: skip
-def test_fewer_runs_go_at_a_time_where_not_all_fit(
+def test_fewer_runs_go_at_once_where_not_all_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, settings: tuple[str, ...], said: str | None
 ) -> None:
     monkeypatch.setattr(runner, "available_bytes", lambda: free)
@@ -164,7 +164,7 @@ def machine(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def test_the_memory_that_is_free_is_the_machines_or_what_its_cgroups_leave(tmp_path: Path) -> None:
+def test_free_memory_is_the_machines_or_what_its_cgroups_leave(tmp_path: Path) -> None:
     free = {"proc/meminfo": "MemTotal: 9000 kB\nMemAvailable:    4096 kB\n"}
     assert available_bytes(machine(tmp_path / "none", free)) == 4096 * 1024
     assert available_bytes(tmp_path / "nothing") is None

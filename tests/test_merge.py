@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Shards of a study, carried out apart, are put together as the bytes that one process gives; nothing else is."""
+"""Shards of a study that ran separately merge into the bytes of one process; other folders are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def carried_out(study: Path, out: Path, shard: str | None = None, engine: Synthe
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 20])
-def test_shards_put_together_are_the_bytes_of_one_process(study: Path, tmp_path: Path, count: int) -> None:
+def test_merged_shards_are_the_bytes_of_one_process(study: Path, tmp_path: Path, count: int) -> None:
     whole = carried_out(study, tmp_path / "whole")
     shards = [carried_out(study, tmp_path / str(number), f"{number}/{count}") for number in range(1, count + 1)]
     if count == 1:
@@ -58,14 +58,14 @@ def test_shards_in_one_folder_one_after_the_other_make_a_whole(study: Path, tmp_
     assert bytes_of(out) == bytes_of(whole)
 
 
-def test_a_shard_that_is_missing_or_begun_is_named(study: Path, tmp_path: Path) -> None:
+def test_a_missing_or_unfinished_shard_is_named(study: Path, tmp_path: Path) -> None:
     shards = [carried_out(study, tmp_path / str(number), f"{number}/4") for number in (1, 2, 4)]
     with pytest.raises(InputError, match=r"3 of 12 runs are in none of the folders \(run 2, 6, 10\)"):
         merge(shards, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_run_that_two_folders_have_is_taken_where_it_is_the_same(study: Path, tmp_path: Path) -> None:
+def test_a_run_in_two_folders_is_taken_if_both_are_the_same(study: Path, tmp_path: Path) -> None:
     whole = carried_out(study, tmp_path / "whole")
     # Of 8 and of 4 shards: the second of the four has the second and the sixth of the eight.
     shards = [carried_out(study, tmp_path / f"{n}-of-4", f"{n}/4") for n in (1, 2, 3, 4)]
@@ -79,7 +79,7 @@ def test_a_run_that_two_folders_have_is_taken_where_it_is_the_same(study: Path, 
     assert not (tmp_path / "differing").exists()
 
 
-def test_other_work_and_whole_results_are_refused(study: Path, tmp_path: Path) -> None:
+def test_shards_of_other_studies_and_whole_results_are_refused(study: Path, tmp_path: Path) -> None:
     first = carried_out(study, tmp_path / "1", "1/2")
     other = carried_out(study, tmp_path / "2", "2/2", SyntheticEngine(3, first_seed=7))
     with pytest.raises(InputError, match=r"holds other work than .*changed since"):
@@ -113,7 +113,7 @@ def test_a_damaged_shard_is_named_and_nothing_is_complete(study: Path, tmp_path:
     assert bytes_of(merge(shards, tmp_path / "out").folder) == bytes_of(carried_out(study, tmp_path / "whole"))
 
 
-def test_captures_come_along_and_the_command_says_what_is_next(perigee: Perigee, tmp_path: Path) -> None:
+def test_captures_are_merged_too_and_the_command_names_the_next_step(perigee: Perigee, tmp_path: Path) -> None:
     text = SMALL_STUDY.replace("[[links]]", "[measure]\npcap = true\n[[links]]", 1)
     (tmp_path / "small.toml").write_text(text)
     given = ("small.toml", "--set", "rounds=2")
@@ -133,7 +133,7 @@ def test_captures_come_along_and_the_command_says_what_is_next(perigee: Perigee,
 
 
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2", ""])
-def test_a_shard_that_is_none_is_refused(perigee: Perigee, shard: str) -> None:
+def test_a_malformed_shard_is_refused(perigee: Perigee, shard: str) -> None:
     done = perigee("run", "claypool-2021", "--shard", shard)
     assert done.returncode == 2
     assert f"--shard {shard}: " in done.stderr

@@ -24,7 +24,7 @@ def cells(path: Path) -> list[dict[str, Any]]:
 def shown(value: object) -> str:
     """A value as a notebook shows it: as HTML if it has HTML, otherwise as text."""
     if isinstance(value, Figure):
-        # Polars and matplotlib have HTML of their own; our figures are pictures.
+        # Polars and matplotlib make their own HTML; the project's figures are pictures.
         return "PNG" if value._repr_png_().startswith(b"\x89PNG") else ""  # type: ignore[attr-defined]
     return str(value._repr_html_()) if hasattr(value, "_repr_html_") else repr(value)
 

@@ -80,7 +80,7 @@ def test_the_report_of_older_results_has_the_sections_that_their_tables_allow(ma
     assert then == [name for name in today if name != "pages"] != today
 
 
-def test_older_results_compare_with_those_of_today_in_all_that_both_have(made: tuple[Path, Path]) -> None:
+def test_older_results_compare_with_todays_in_the_columns_of_both(made: tuple[Path, Path]) -> None:
     for order in (made, made[::-1]):
         results = [Results(path) for path in order]
         frame = as_frame(results, compare(*results))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Computed paths over satellites, beside Python's `sgp4` and `skyfield`, and the command `perigee orbit`."""
+"""Computed paths over satellites, compared with Python's `sgp4` and `skyfield`, and the command `perigee orbit`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def ground_in_teme(lat_deg: float, lon_deg: float, alt_m: float, instants: Seque
     return turned(*ground), turned(*(above - ground))
 
 
-def test_places_are_those_of_sgp4_and_ranges_those_of_skyfields_earth_within_a_metre_for_a_day() -> None:
+def test_positions_are_those_of_sgp4_and_ranges_those_of_skyfields_earth_within_a_metre_for_a_day() -> None:
     instants = [MIDNIGHT + minute * 60 * 10**9 for minute in range(0, 24 * 60 + 1, 3)]
     others = others_places(ELEMENTS.read_text(), instants)
     ground, up = ground_in_teme(*PLACE, instants)
@@ -293,7 +293,7 @@ def refused(perigee: Perigee, *arguments: str) -> str:
     ],
     ids=["period", "file", "latitude", "empty", "date", "gateway"],
 )
-def test_a_mistake_is_said_with_its_line_and_fix(
+def test_a_mistake_is_reported_with_its_line_and_fix(
     perigee: Perigee, tmp_path: Path, keys: dict[str, str], says: str
 ) -> None:
     if "gateways" in keys:

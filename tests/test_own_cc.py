@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""An author's own congestion control, from its C file to results, with the command as it is installed."""
+"""An author's own congestion control, from its C file to results, with the installed command."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_host_without_a_compiler_is_told_what_to_install(
     assert "no C compiler is installed (looked for cc, gcc, clang); install the package `gcc`" in done.stderr
 
 
-def test_show_tells_of_an_authors_file(perigee: Perigee, own: Path) -> None:
+def test_show_describes_an_authors_file(perigee: Perigee, own: Path) -> None:
     done = perigee("cc", "show", "./half.c", cwd=own / "cc")
     assert done.returncode == 0, done.stderr
     assert "half: Reno with a settable reduction" in done.stdout
@@ -153,7 +153,7 @@ def test_a_new_algorithms_study_runs_beside_cubic(perigee: Perigee, tmp_path: Pa
     assert {cc for cc, _ in flows(tmp_path / "results")} == {"cubic", "m9"}
 
 
-def test_new_writes_over_nothing_and_takes_no_wrong_name(perigee: Perigee, tmp_path: Path) -> None:
+def test_new_overwrites_no_file_and_refuses_wrong_names(perigee: Perigee, tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     for name, why in {
         "kept": "is there already",
@@ -171,7 +171,7 @@ def test_new_writes_over_nothing_and_takes_no_wrong_name(perigee: Perigee, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
-def test_check_says_what_is_right_and_what_is_not(perigee: Perigee, own: Path) -> None:
+def test_check_reports_what_is_right_and_what_is_wrong(perigee: Perigee, own: Path) -> None:
     done = perigee("cc", "check", "cc/half.c", cwd=own)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:3] == [
@@ -193,7 +193,7 @@ def test_check_says_what_is_right_and_what_is_not(perigee: Perigee, own: Path) -
     assert perigee("cc", "check", "cc/half.c", cwd=own).returncode == 2
 
 
-def test_an_algorithm_named_like_a_built_in_one_is_told_from_it(perigee: Perigee, own: Path) -> None:
+def test_an_algorithm_named_like_a_built_in_one_is_distinguished_from_it(perigee: Perigee, own: Path) -> None:
     for part in [*headers().glob("cubic*"), *headers().glob("*.h")]:
         (shutil.copytree if part.is_dir() else shutil.copy)(part, own / "cc" / part.name)
     done = perigee("run", "own.toml", "--set", 'flow.cc="cc/cubic.c"', "--out", "results", cwd=own)

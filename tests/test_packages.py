@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What is in a source distribution: all that a build needs, and the licences."""
+"""The contents of a source distribution: all that a build needs, and the licences."""
 
 from __future__ import annotations
 

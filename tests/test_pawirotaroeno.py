@@ -46,7 +46,7 @@ def table(report: Report, name: str) -> Table:
     return next(one for one in report.tables() if one.name == name)
 
 
-def test_every_experiment_carries_data_with_each_algorithm_it_names(results: Results) -> None:
+def test_every_experiment_transfers_data_with_each_of_its_algorithms(results: Results) -> None:
     assert results.experiments == EXPERIMENTS
     wanted = {
         "exploration": {"reno", "cubic", "bbr"},
@@ -97,7 +97,7 @@ def test_a_campaign_has_its_transfers_one_after_the_other(results: Results, repo
     assert curve["campaign"].unique(maintain_order=True).to_list() == ["Reno", "Cubic", "BBR"]
 
 
-def test_the_decisions_of_sicc_are_read_from_what_it_kept_of_its_window(report: Report) -> None:
+def test_the_decisions_of_sicc_are_read_from_the_share_of_the_window_that_it_kept(report: Report) -> None:
     found = table(report, "trace-reductions").data
     counts = {(row["group"], row["kept"]): row["times"] for row in found.iter_rows(named=True)}
     assert counts["cubic", "congestion"] > 0

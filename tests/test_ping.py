@@ -81,7 +81,7 @@ def test_losses_in_a_row_are_one_event(tmp_path: Path) -> None:
         read_log(log)
 
 
-def test_who_does_not_know_the_token_gets_nothing(port: int) -> None:
+def test_a_client_without_the_token_gets_no_answer(port: int) -> None:
     assert ping(PingPlan("127.0.0.1", b"wrong-horse", port=port, interval_s=0.02, timeout_s=0.2, count=3)).answered == 0
 
 
@@ -136,7 +136,7 @@ def test_an_answer_is_as_large_as_the_question_and_no_number_has_two(port: int) 
                 asker.ask(question)
 
 
-def test_a_recorded_ping_is_answered_to_nobody_and_takes_nothing_from_the_one_who_sent_it(port: int) -> None:
+def test_a_recorded_ping_has_no_answer_and_uses_up_nothing_of_its_senders_limit(port: int) -> None:
     with Asker(port) as asker, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         asker.open()
         recorded = asker.pinger.ask(0, 20)
@@ -152,12 +152,12 @@ def test_a_recorded_ping_is_answered_to_nobody_and_takes_nothing_from_the_one_wh
             stranger.recv(2000)
 
 
-def test_what_the_server_s_limit_leaves_without_an_answer_is_not_counted_as_lost(
+def test_pings_over_the_server_s_limit_are_not_counted_as_lost(
     perigee: Perigee, port: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "log.csv"
     counted = ping(plan(port, interval_s=0.004, count=250), log)
-    # The burst of 50, and 50 more in the second that it takes.
+    # The burst of 50 answers, and 50 more in the second of the test.
     assert (counted.sent, counted.lost) == (250, 0)
     assert 60 <= counted.answered <= 140
     assert counted.limited == 250 - counted.answered
@@ -166,7 +166,7 @@ def test_what_the_server_s_limit_leaves_without_an_answer_is_not_counted_as_lost
     said = perigee("ping", "--summary", log).stdout
     assert "250 sent, 0 lost (0.000 %) in 0 events" in said
     assert f"{counted.limited} reached the server over its limit" in said
-    # Continued, and analysed, they are what they were.
+    # The counts are the same after the log is continued and when it is analysed.
     again = ping(plan(port, interval_s=0.004, count=1), log)
     assert (again.sent, again.limited - counted.limited) in ((251, 0), (251, 1))
     analysed = analyze([log])
@@ -176,7 +176,7 @@ def test_what_the_server_s_limit_leaves_without_an_answer_is_not_counted_as_lost
     assert analysed.table("exchanges").height == again.answered
 
 
-def test_a_server_that_was_started_anew_answers_the_same_client_again() -> None:
+def test_a_restarted_server_answers_the_same_client_again() -> None:
     chosen: list[int] = []
     counted: list[RoundTrips] = []
 
@@ -206,7 +206,9 @@ def test_one_datagram_does_not_let_a_dictionary_be_tried_at_the_speed_of_a_hash(
     assert hmac.digest(stretched, pinged[:12], "sha256")[:8] == pinged[12:]
 
 
-def test_a_server_without_a_token_makes_one_and_a_file_of_it_is_nobody_else_s(perigee: Perigee, tmp_path: Path) -> None:
+def test_a_server_without_a_token_makes_one_in_a_file_that_only_its_user_can_read(
+    perigee: Perigee, tmp_path: Path
+) -> None:
     chosen = str(free_port())
     command = [sys.executable, "-m", "perigee", "ping", "--serve", "--bind", "127.0.0.1", "--port", chosen]
     environment = {name: value for name, value in os.environ.items() if name != "PERIGEE_TOKEN"}
@@ -229,7 +231,7 @@ def test_a_server_without_a_token_makes_one_and_a_file_of_it_is_nobody_else_s(pe
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_client_of_an_older_version_is_named_where_the_server_runs(tmp_path: Path) -> None:
+def test_the_server_names_a_client_of_an_older_version(tmp_path: Path) -> None:
     chosen = free_port()
     command = [sys.executable, "-m", "perigee", "ping", "--serve", "--bind", "127.0.0.1", "--port", str(chosen)]
     with running([*command, "--token", "correct-horse"], stderr=subprocess.PIPE) as server:

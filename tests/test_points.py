@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What a study varies, as typed columns of its tables."""
+"""The keys that a study varies, as typed columns of its tables."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_tables_have_what_varies_in_columns_with_units(tmp_path: Path) -> None:
     assert (loss.texts, loss.is_number, cc.is_number) == (("0 %", "100 ppm"), True, False)
 
 
-def test_a_study_that_varies_nothing_has_no_columns_more() -> None:
+def test_a_study_that_varies_nothing_has_no_further_columns() -> None:
     flows = pl.DataFrame({"run": [0, 1], "point": ["{}", "{}"]})
     assert points_of(flows).join(flows).equals(flows)
 

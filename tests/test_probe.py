@@ -122,7 +122,7 @@ def test_a_server_that_allows_less_says_how_much(port: int) -> None:
         probe(plan(port, 1, time_s=6.0))
 
 
-def test_nobody_at_the_port_and_a_token_that_is_another_are_told_apart(port: int) -> None:
+def test_a_closed_port_and_a_wrong_token_have_different_errors(port: int) -> None:
     with pytest.raises(RunError, match="nobody answers; start `perigee probe --serve` there"):
         probe(plan(free_port(), 1))
     with pytest.raises(RunError, match="no answer came: is the token the same"):
@@ -130,7 +130,7 @@ def test_nobody_at_the_port_and_a_token_that_is_another_are_told_apart(port: int
 
 
 def step(offered_mbps: float, received_mbps: float, loss: float, **changes: Any) -> Step:
-    """What a probe of 100 s would say."""
+    """The outcome of a probe of 100 s."""
     offered = offered_mbps * 1e6
     per_block = round(0.1 * offered / 12_000)
     sent = per_block * 1000
@@ -157,14 +157,14 @@ def step(offered_mbps: float, received_mbps: float, loss: float, **changes: Any)
     )  # fmt: skip
 
 
-def test_a_lossy_path_is_not_taken_for_a_full_one() -> None:
+def test_a_lossy_path_is_distinguished_from_a_full_one() -> None:
     lossy = [step(1, 0.95, 0.05), step(2, 1.9, 0.05)]
     assert capacity_bps(lossy, "up") is None
     full = [step(1, 0.95, 0.05), step(4, 1.9, 0.525)]
     found = capacity_bps(full, "up")
     assert found is not None
     assert found[0] == pytest.approx(1.9e6, rel=1e-3)
-    # One rate alone: only with a queue.
+    # At a single rate only a queue shows that the path is full.
     assert capacity_bps([step(1, 0.9, 0.1)], "up") is None
     assert capacity_bps([step(4, 1.9, 0.525, mean_us=[300_000] * 1000)], "up") is not None
 
@@ -212,7 +212,7 @@ def test_the_command_takes_the_token_from_a_file_and_finds_what_a_path_carries(
     assert "up" not in done.stdout.split("down: never full")[0]
     assert perigee("probe", "--summary", "a.jsonl").stdout == done.stdout
     assert json.loads((tmp_path / "a.jsonl").read_text().splitlines()[0])["host"] == "127.0.0.1"
-    # The server allows 30 Mbit/s, where a search ends at the latest.
+    # The server allows 30 Mbit/s, at which a search ends.
     found = perigee(*to, "--rate", "8 Mbit/s", "--find")
     assert (found.returncode, "8.000" in found.stdout) == (0, True), found.stderr
     done = perigee(*to, "--rate", "31 Mbit/s", "--find")
@@ -230,7 +230,7 @@ def test_a_search_measures_at_the_rate_that_the_server_allows_and_ends_there(
         asked.append(rate_bps)
         if rate_bps > 30_000_000:
             return json.dumps({"failure": "rate_of_one", "limit": 30_000_000, "said": ""})
-        # What a path that is never full gives.
+        # The result over a path that is never full.
         part = known.offered_bps / rate_bps
         record = json.loads(json.dumps(known.record))
         for side, times in ((record["sent"], ("first_ns", "last_ns")), (record["report"], ("first_ns", "last_ns"))):
@@ -257,7 +257,7 @@ def test_ctrl_c_ends_it_at_once_with_its_exit_code(port: int, tmp_path: Path) ->
 
 
 def behind(link: str, script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script behind a link, on a host of its own that serves at its end."""
+    """Run a script behind a link, on a separate host that runs the server."""
     if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
         pytest.skip("emulated links need root and /dev/net/tun")
     if subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode:  # noqa: S607
@@ -278,7 +278,7 @@ def behind(link: str, script: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_link_s_rate_is_found_within_a_hundredth_and_what_is_over_it_is_lost(
+def test_a_link_s_rate_is_found_within_a_hundredth_and_the_excess_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERIGEE_TEST_FOLDER", str(tmp_path))
@@ -293,7 +293,7 @@ def test_a_link_s_rate_is_found_within_a_hundredth_and_what_is_over_it_is_lost(
         assert low.lost == 0, (direction, low.record)
         assert low.received_bps == pytest.approx(low.sent_bps, rel=0.01)
         assert high.received_bps == pytest.approx(rate, rel=0.01)
-        # The queue takes 67 packets of what would be lost, once.
+        # The queue takes 67 packets of the excess, once.
         lost = 1 - (rate / high.sent_bps) - 67 / high.sent
         assert high.loss == pytest.approx(lost, abs=0.005)
         # The queue's 100 kB, at the link's rate; where the machine stands still for a moment, single blocks have more.

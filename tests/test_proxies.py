@@ -103,7 +103,9 @@ def test_a_split_flow_is_one_flow_with_legs_and_the_report_says_what_the_proxy_c
     assert "with the end that opens first" in page
 
 
-def test_a_switch_that_does_not_vary_is_an_error_with_what_does(perigee: Perigee, study: Path, tmp_path: Path) -> None:
+def test_a_switch_that_does_not_vary_is_an_error_that_names_those_that_do(
+    perigee: Perigee, study: Path, tmp_path: Path
+) -> None:
     assert perigee("run", study, "--out", tmp_path / "out").returncode == 0
     (tmp_path / "out/study/report.toml").write_text('between = "proxy.buffer"\n')
     done = perigee("report", tmp_path / "out")
@@ -137,7 +139,7 @@ def test_the_study_of_a_publication_runs_at_its_reduced_size(perigee: Perigee, t
     assert results.legs("flows").height == 24
 
 
-def test_every_congestion_control_is_in_the_gallery_of_splits_and_is_split_at_its_reduced_size(
+def test_the_gallery_of_splits_has_every_congestion_control_at_its_reduced_size(
     perigee: Perigee, tmp_path: Path
 ) -> None:
     done = perigee("run", ROOT / "studies" / "split-gallery", "--reduced", "--out", tmp_path / "out")

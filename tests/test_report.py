@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The report says what the tables say: numbers, judgements, figures; and reads its settings strictly."""
+"""The numbers, judgements and figures of a report are those of the tables; its settings are read strictly."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from synthetic import SyntheticEngine
 
 
 def of_study(name: str, folder: Path, engine: SyntheticEngine) -> Path:
-    """Results of the synthetic engine that are reported as a study of this repository is."""
+    """Results of the synthetic engine, with the report settings of a study of this repository."""
     study = folder / name
     study.mkdir()
     for companion in ("published.toml", "report.toml"):
         if (source := ROOT / "studies" / name / companion).exists():
             shutil.copy(source, study)
-    # The names of its experiments are all that the report needs of them.
+    # The report needs only the names of the experiments.
     declared = re.findall(r'\[\[experiments\]\]\nname = ".*"', (ROOT / "studies" / name / "study.toml").read_text())
     (study / "study.toml").write_text("\n".join([f'name = "{name}"', *declared]))
     out = folder / "results"
@@ -55,7 +55,7 @@ def viasat(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small(results: Path) -> Path:
-    """Results whose report is of two sections, so that it is soon made."""
+    """Results whose report has two sections only, which is quick."""
     shutil.copy(ROOT / "studies" / "claypool-2021" / "published.toml", results / "study")
     (results / "study" / "report.toml").write_text("sections = ['published', 'power']\n")
     return results
@@ -72,7 +72,7 @@ def table(report: Report, name: str) -> pl.DataFrame:
 
 
 class Page(html.parser.HTMLParser):
-    """What a browser would look for in a page."""
+    """The parts of a page that a browser refers to."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ def test_the_page_is_one_valid_file_that_needs_nothing_else(viasat: Path, tmp_pa
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
     assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
-    # A page names where the publication is, and fetches nothing.
+    # A page links to the publication, and fetches nothing.
     assert {target for target in page.outside if not target.startswith("data:")} == {
         "https://doi.org/10.1007/978-3-030-72582-2_29"
     }
@@ -170,7 +170,7 @@ def test_power_is_mean_throughput_over_mean_delay() -> None:
     assert group_value(flows, METRICS["power"]) == pytest.approx(200)
 
 
-def test_download_times_come_from_milestones_and_else_from_the_series(viasat: Path) -> None:
+def test_download_times_come_from_milestones_or_otherwise_from_the_series(viasat: Path) -> None:
     results = Results(viasat)
     flows = results.table("flows")
     sizes = [5_000_000, 30_000_000]
@@ -194,7 +194,7 @@ def test_the_time_to_a_rate_is_that_of_the_first_interval_with_it(viasat: Path) 
         assert row["time_to_50_mbps_s"] == (own["t_s"][0] if len(own) else None)
 
 
-def test_an_unknown_metric_is_an_error_that_lists_those_there_are() -> None:
+def test_an_unknown_metric_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(InputError, match="`speed` is no metric; there are goodput_mbps"):
         metric("speed")
 
@@ -214,7 +214,7 @@ def test_pairs_and_lone_flows_are_told_apart(tmp_path: Path) -> None:
         assert 0.5 <= row["jain"] <= 1
 
 
-def test_a_study_without_settings_gets_a_report_of_what_there_is(results: Path) -> None:
+def test_a_study_without_settings_gets_a_report_of_its_tables(results: Path) -> None:
     with styled():
         made = assemble(Results(results))
     names = [section.name for section in made.sections]
@@ -294,7 +294,7 @@ def test_the_files_beside_the_studies_of_this_repository_are_right(tmp_path: Pat
     for name in names:
         folder = tmp_path / name
         folder.mkdir()
-        # Variants have the names that people call them.
+        # Variants have readable names.
         senders = re.findall(r'\{ name = "([^"]+)", "flows', (ROOT / "studies" / name / "study.toml").read_text())
         context = Context(Results(of_study(name, folder, SyntheticEngine(1))))
         assert context.settings.title
@@ -334,7 +334,9 @@ def test_two_results_are_laid_over_each_other_on_one_page(results: Path, tmp_pat
     assert "B - A" in page
 
 
-def test_what_a_group_did_over_time_is_the_mean_of_its_flows_between_the_least_and_the_largest(results: Path) -> None:
+def test_the_curve_of_a_group_over_time_is_the_mean_of_its_flows_between_the_least_and_the_largest(
+    results: Path,
+) -> None:
     context = Context(Results(results))
     group = context.groups[0]
     seen = over_time(context, group)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A report claims no more than its data: spreads, tests and pairs, what is shared, what is in use, what failed."""
+"""A report claims no more than its data show: spreads, tests, pairs, shares, link use and failures."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_a_comparison_has_the_level_of_the_first_results_or_of_the_command_line(
         assert "95 % confidence" not in page
 
 
-def test_each_group_is_held_against_the_reference_that_is_otherwise_the_same(tmp_path: Path) -> None:
+def test_each_group_is_compared_with_the_reference_that_is_otherwise_the_same(tmp_path: Path) -> None:
     study = ONE_LINK + flow("f", duration_s=3)
     study += '[vary]\n"flow.cc" = ["cubic", "reno"]\n"links.first.delay" = ["20 ms", "40 ms"]\n'
     report = 'sections = ["tests"]\ntests = ["goodput_mbps"]\nreference = '
@@ -271,7 +271,7 @@ def test_links_are_shown_for_the_groups_whose_flows_take_them(tmp_path: Path) ->
     assert "y, cubic" in queue.caption
 
 
-def test_a_reference_or_link_that_the_results_lack_is_said(tmp_path: Path) -> None:
+def test_a_reference_or_link_that_the_results_lack_is_reported(tmp_path: Path) -> None:
     study = ONE_LINK + flow("f", duration_s=2) + '[vary]\n"flow.cc" = ["cubic", "reno"]\n'
     made = report_of(simulated(study, tmp_path, 'reference = "cubc"\nlink = "frist.down"\n'))
     assert made.notes[:2] == [
@@ -359,13 +359,13 @@ duration = "10 s"
 
 
 @pytest.mark.parametrize("extra", ["", 'overhead = "500 B"', 'loss = "10 %"', 'overhead = "38 B"\nloss = "1 %"'])
-def test_a_saturated_link_is_in_use_wholly(tmp_path: Path, extra: str) -> None:
+def test_a_saturated_link_is_fully_used(tmp_path: Path, extra: str) -> None:
     context = Context(simulated(ONE_LINK + extra + "\n" + UDP, tmp_path))
     used = utilisation(context, "first.down", [(0, 1.0, 9.0)])
     assert used.to_list() == pytest.approx([100], abs=0.3)
 
 
-def test_a_gigabit_wire_that_is_full_is_in_use_wholly(tmp_path: Path) -> None:
+def test_a_full_gigabit_wire_is_fully_used(tmp_path: Path) -> None:
     wire = '[[links]]\nname = "wire"\nbetween = ["a", "b"]\nprofile = "gigabit"\n'
     study = 'name = "claims"\nnodes = ["a", "b"]\n' + wire + UDP.replace("20 Mbit/s", "2 Gbit/s").replace("10 s", "2 s")
     context = Context(simulated(study, tmp_path))
@@ -409,7 +409,7 @@ def test_the_retransmitted_share_is_one_quantity_everywhere(tmp_path: Path) -> N
 
 
 def ending(of_round: dict[int, str], cc: str = "cubic") -> Edit:
-    """Makes flows of an algorithm end otherwise in some rounds."""
+    """Give the flows of an algorithm another outcome in some rounds."""
 
     def edit(row: dict[str, Any]) -> None:
         if row["cc"] == cc and (outcome := of_round.get(row["round"])):
@@ -418,7 +418,7 @@ def ending(of_round: dict[int, str], cc: str = "cubic") -> Edit:
     return edit
 
 
-def test_flows_that_failed_are_told_and_in_no_mean(tmp_path: Path) -> None:
+def test_failed_flows_are_reported_and_in_no_mean(tmp_path: Path) -> None:
     failing = SyntheticEngine(10, edit=ending({2: "timed_out", 5: "timed_out", 7: "timed_out", 8: "time_limit"}))
     results = synthetic(tmp_path / "b", failing)
     made = report_of(results)

@@ -124,7 +124,7 @@ def test_the_script_finds_the_values_of_points_from_the_scales_of_the_axes(log: 
     assert axes["x"]["scale"] == ("log" if log else "linear")
 
 
-def test_what_belongs_to_an_entry_of_a_legend_is_marked() -> None:
+def test_the_parts_of_an_entry_of_a_legend_are_marked() -> None:
     _, page = page_of(line())
     assert scales_of(page)["names"] == ["bbr", "cubic"]
     for entry in "01":
@@ -163,7 +163,7 @@ def report_of(results: Results) -> Report:
         return assemble(results)
 
 
-def test_the_head_has_what_the_study_says_of_itself_and_how_it_was_made(tmp_path: Path) -> None:
+def test_the_head_has_the_studys_description_and_how_the_report_was_made(tmp_path: Path) -> None:
     report = report_of(synthetic(tmp_path, SyntheticEngine(3), report="sections = ['summary']"))
     assert (report.title, report.question) == ("A title", "What is asked.")
     made = dict(report.made)
@@ -214,7 +214,7 @@ def test_groups_that_do_not_differ_significantly_have_no_star(tmp_path: Path) ->
     assert report.answers[0].startswith("No significant difference in throughput between ")
 
 
-def test_of_single_flows_nothing_is_concluded(tmp_path: Path) -> None:
+def test_nothing_is_concluded_from_single_flows(tmp_path: Path) -> None:
     report = report_of(synthetic(tmp_path, SyntheticEngine(1), report="sections = ['summary']"))
     assert report.answers == []
     (summary,) = report.tables()

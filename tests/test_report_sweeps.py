@@ -186,7 +186,7 @@ def test_three_numbers_are_small_multiples(tmp_path: Path) -> None:
     assert lines.data.height == 2 * 3 * 2 * 2
 
 
-def test_values_of_a_setting_are_no_rivals(tmp_path: Path) -> None:
+def test_values_of_a_setting_are_not_compared_as_rivals(tmp_path: Path) -> None:
     varied = '"links.l.delay" = ["20 ms", "10 ms"]\n"links.l.loss" = ["1 %", "0 %", "5 %"]'
     study = STUDY.replace('"flow.cc" = ["cubic", "reno"]', varied)
     path = tmp_path / "study.toml"
@@ -229,7 +229,7 @@ def test_labels_of_uneven_numbers_do_not_touch() -> None:
     assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
 
 
-def test_what_varies_together_is_one_axis(tmp_path: Path) -> None:
+def test_keys_that_vary_together_are_one_axis(tmp_path: Path) -> None:
     linked = [{"links.l.rate": f"{n} Mbit/s", "links.l.queue": f"{10 * n} kB"} for n in (1, 2, 4)]
     inline = ", ".join("{ " + ", ".join(f'"{k}" = "{v}"' for k, v in one.items()) + " }" for one in linked)
     context = Context(swept(tmp_path, f"linked = [{inline}]"))
@@ -275,7 +275,7 @@ def test_every_kind_of_figure_can_be_chosen(two_numbers: Results, kind: str) -> 
             assert not one.data.is_empty()
 
 
-def test_a_choice_says_what_goes_where(two_numbers: Results) -> None:
+def test_a_choice_sets_axis_colours_and_panels(two_numbers: Results) -> None:
     with styled():
         context = Context(two_numbers)
         (made,) = plots_of(context, Choice("lines", ("rtt_mean_ms",), ("delay",), "loss", ("cc",)))
@@ -295,7 +295,9 @@ def test_a_choice_says_what_goes_where(two_numbers: Results) -> None:
         (Choice("boxes", ("exchange_ms",)), "no flow of these results has a value of it"),
     ],
 )
-def test_a_wrong_choice_says_what_there_is(two_numbers: Results, choice: Choice, message: str) -> None:
+def test_a_wrong_choice_is_an_error_that_lists_the_right_ones(
+    two_numbers: Results, choice: Choice, message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         plots_of(Context(two_numbers), choice)
 
@@ -352,7 +354,7 @@ def test_arithmetic_is_that_of_the_columns(two_numbers: Results) -> None:
     "text",
     ["__import__('os')", "a.b(1)", "1 +", "a b", "(a", "a)", "f(a)", "min(a)", "a ** b", "a[0]", "", "1 + 2", 60 * "("],
 )
-def test_what_is_no_arithmetic_is_an_error(text: str) -> None:
+def test_text_that_is_no_arithmetic_is_an_error(text: str) -> None:
     with pytest.raises(InputError):
         parse(text)
 
@@ -369,11 +371,11 @@ def test_combinations_that_a_study_leaves_out_have_no_figure(tmp_path: Path) -> 
     carry_out(Job(find_study(str(tmp_path)), Simulator(), out=out))
     with styled():
         made = assemble(Results(out))
-    # A flow has no level of its own algorithm as the other's, and the study has no pair of every two.
+    # No flow is beside its own algorithm, and not every pair of algorithms is in the study.
     assert "sweep" not in [section.name for section in made.sections]
 
 
-def test_of_flows_shorter_than_an_interval_of_a_link_nothing_is_said_about_the_link(tmp_path: Path) -> None:
+def test_a_link_is_not_measured_by_flows_shorter_than_its_interval(tmp_path: Path) -> None:
     path = tmp_path / "short.toml"
     short = STUDY.replace('duration = "1500 ms"', 'size = "20 kB"')
     path.write_text(short + '"links.l.rate" = ["1 Mbit/s", "2 Mbit/s"]\n')

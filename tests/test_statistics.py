@@ -121,7 +121,7 @@ def test_rounding_is_no_variation() -> None:
         assert math.isnan(estimates.mean_interval(sample)[1])
 
 
-def test_a_variation_of_a_millionth_is_one() -> None:
+def test_a_variation_of_a_millionth_is_no_rounding() -> None:
     assert estimates.spread([1e6, 1e6 + 1]) == pytest.approx(math.sqrt(0.5))
     assert estimates.welch([1e6, 1e6 + 1], [1e6, 1e6 + 3]) is not None
 
@@ -153,7 +153,7 @@ def test_a_single_value_cannot_be_tested() -> None:
 
 
 @given(PAIRS, PAIRS)
-def test_swapping_the_samples_turns_the_sign_and_nothing_else(a: list[float], b: list[float]) -> None:
+def test_swapping_the_samples_changes_the_sign_and_nothing_else(a: list[float], b: list[float]) -> None:
     shorter = min(len(a), len(b))
     for one, other in (
         (estimates.welch(a, b), estimates.welch(b, a)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Designs fill the ranges that they are given as their authors say, and a sweep carries their points out."""
+"""Designs fill their ranges as their authors define, and a sweep runs their points."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_sobol_s_points_fill_all_equal_boxes_alike() -> None:
     assert boxes == set(itertools.product(range(8), range(8)))
 
 
-def test_the_seed_of_a_design_makes_its_points() -> None:
+def test_the_seed_of_a_design_determines_its_points() -> None:
     for design in ("lhs", "sobol"):
         assert points(AXES, design, 8, 3) == points(AXES, design, 8, 3) != points(AXES, design, 8, 4)
 
@@ -72,12 +72,12 @@ def test_a_grid_has_its_levels_at_equal_distances_or_ratios() -> None:
         ("links.l.loss=a..b", "not a range"),
     ],
 )
-def test_a_range_that_is_none_is_refused_with_the_fix(given: str, message: str) -> None:
+def test_a_malformed_range_is_refused_with_the_fix(given: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_axis(given)
 
 
-def test_a_design_that_cannot_be_is_refused() -> None:
+def test_an_impossible_design_is_refused() -> None:
     for axes, design, count, message in (
         (AXES, "sobol", None, "give --points 64"),
         (AXES, "sobol", 100, "give 64 or 128"),

@@ -17,7 +17,7 @@ from perigee.engines.live.timetable import Schedule, Timetable, beginnings
 from perigee.places import find_study
 
 MIDNIGHT = 1_700_006_400.0
-"""A multiple of every time below."""
+"""A multiple of every time used below."""
 
 
 class FakeClock:
@@ -71,7 +71,7 @@ def test_a_run_that_is_over_before_its_slot_does_not_begin_twice_in_it() -> None
     assert [begin(timetable, clock, round_, 0.0) for round_ in range(3)] == [0, 60, 120]
 
 
-def test_a_run_that_takes_longer_than_its_slot_moves_the_next_one_and_it_is_said() -> None:
+def test_a_run_that_takes_longer_than_its_slot_delays_the_next_one_with_a_note() -> None:
     timetable, clock, said = table(Schedule(every_s=60.0), MIDNIGHT)
     assert [begin(timetable, clock, round_, takes) for round_, takes in ((0, 130), (1, 1))] == [0, 180]
     assert said == ["the clock was at a multiple of `live.every` 2 times before the runs until then had ended"]
@@ -115,7 +115,7 @@ def test_a_clock_that_is_set_back_by_a_day_does_not_stop_the_study_for_a_day() -
     assert timetable.wait(10, lambda: True) is False
 
 
-def test_a_clock_that_is_drawn_to_the_right_time_by_little_is_no_step() -> None:
+def test_a_clock_that_is_slewed_to_the_right_time_makes_no_step() -> None:
     timetable, clock, said = table(Schedule(every_s=600.0), MIDNIGHT + 1)
 
     def drift() -> None:
@@ -126,7 +126,7 @@ def test_a_clock_that_is_drawn_to_the_right_time_by_little_is_no_step() -> None:
     assert said == []
 
 
-def test_who_stops_does_not_wait() -> None:
+def test_a_stop_does_not_wait() -> None:
     timetable, clock, _ = table(Schedule(every_s=86_400.0), MIDNIGHT + 1)
     assert timetable.wait(0, lambda: clock.sleeps < 3) is None
     assert clock.sleeps == 3
@@ -139,7 +139,7 @@ def test_a_resumed_study_ends_when_it_would_have() -> None:
     assert timetable.wait(5, lambda: True) is False
 
 
-def test_what_is_left_counts_the_waiting() -> None:
+def test_the_remaining_time_includes_the_waiting() -> None:
     timetable, _, _ = table(Schedule(every_s=900.0), MIDNIGHT + 300)
     assert timetable.left_s([0, 1, 2], 600.0) == 600 + 2 * 900 + 600
     assert timetable.left_s([0, 1, 2], None) is None
@@ -149,7 +149,7 @@ def test_what_is_left_counts_the_waiting() -> None:
     assert pausing.left_s([0, 0], 5.0) == 20
 
 
-def test_what_is_foretold_is_what_happens() -> None:
+def test_the_forecast_of_a_timetable_is_what_happens() -> None:
     schedule = Schedule(pause_s=7.0, every_s=120.0, by_round=True, span_s=1000.0)
     rounds, takes = [0, 0, 1, 1, 2, 2, 3, 3], [50.0, 20.0, 150.0, 20.0, 10.0, 10.0, 10.0, 900.0]
     timetable, clock, _ = table(schedule, MIDNIGHT + 10)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A stop rule does as many rounds as its means need, and what it leaves is a study of so many rounds."""
+"""A stop rule runs as many rounds as its means need, and its results are those of a study of so many rounds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def widest(flows: pl.DataFrame, metric: str = "goodput_mbps") -> float:
     return max(half_width / mean for mean, half_width in parts)
 
 
-def test_every_mean_is_as_narrow_as_asked_and_was_not_at_the_look_before(study: Path, tmp_path: Path) -> None:
+def test_every_mean_is_as_narrow_as_asked_and_was_not_at_the_check_before(study: Path, tmp_path: Path) -> None:
     done(study, tmp_path / "out", "5 %")
     results = Results(tmp_path / "out")
     rounds = results.manifest["rounds"]
@@ -46,26 +46,26 @@ def test_every_mean_is_as_narrow_as_asked_and_was_not_at_the_look_before(study: 
     assert widest(flows) <= 0.05 < widest(flows.filter(pl.col("round") < FIRST_ROUNDS))
 
 
-def test_what_it_leaves_is_a_study_of_so_many_rounds(study: Path, tmp_path: Path) -> None:
+def test_the_results_of_a_rule_are_those_of_a_study_of_so_many_rounds(study: Path, tmp_path: Path) -> None:
     done(study, tmp_path / "out", "5 %")
     rounds = Results(tmp_path / "out").manifest["rounds"]
     done(study, tmp_path / "plain", settings=(f"rounds={rounds}",))
     assert tables(tmp_path / "out") == tables(tmp_path / "plain") != {}
-    # Which the same command and that of so many rounds find there.
+    # The same command, and that of so many rounds, find them complete.
     for again in (done(study, tmp_path / "out", "5 %"), done(study, tmp_path / "out", settings=(f"rounds={rounds}",))):
         assert again.resumed == again.runs == 4 * rounds
     with pytest.raises(InputError, match="holds other results"):
         done(study, tmp_path / "out")
 
 
-def test_the_study_s_rounds_are_the_most_and_the_strictest_rule_counts(study: Path, tmp_path: Path) -> None:
+def test_the_study_s_rounds_are_the_maximum_and_the_strictest_rule_counts(study: Path, tmp_path: Path) -> None:
     assert done(study, tmp_path / "most", "0.01 %").runs == 4 * MOST
     rounds = [done(study, tmp_path / rule, rule).runs for rule in ("5 %", "rtt_mean_ms 3 %")]
     assert done(study, tmp_path / "both", "5 %", "rtt_mean_ms 3 %").runs >= max(rounds)
     assert done(study, tmp_path / "first", "90 %").runs == 4 * FIRST_ROUNDS
 
 
-def test_an_interrupted_one_goes_on(study: Path, tmp_path: Path) -> None:
+def test_an_interrupted_study_goes_on(study: Path, tmp_path: Path) -> None:
     def stop(so_far: float, _total: int, /, outlook: object = None) -> None:
         if so_far >= 6:
             raise KeyboardInterrupt
@@ -78,7 +78,7 @@ def test_an_interrupted_one_goes_on(study: Path, tmp_path: Path) -> None:
     assert tables(tmp_path / "out") == tables(tmp_path / "at-once")
 
 
-def test_a_rule_that_cannot_be_is_refused(study: Path, tmp_path: Path, perigee: Perigee) -> None:
+def test_an_impossible_rule_is_refused(study: Path, tmp_path: Path, perigee: Perigee) -> None:
     with pytest.raises(InputError, match=r"--until nonesuch: no column of numbers .* use one of .*goodput_mbps"):
         done(study, tmp_path / "out", "nonesuch 5 %")
     for rule in ("5", "0 %", "100 %", "goodput 5"):

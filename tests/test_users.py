@@ -127,7 +127,7 @@ def test_page_loads_have_a_table_metrics_and_a_section_of_the_report(perigee: Pe
         ('duration = "0 s"', "duration"),
     ],
 )
-def test_a_browser_that_cannot_be_is_refused_with_its_line(
+def test_wrong_settings_of_a_browser_are_refused_with_their_line(
     perigee: Perigee, tmp_path: Path, key: str, said: str
 ) -> None:
     name = key.partition(" ")[0]
@@ -182,7 +182,7 @@ throughput_of = "download"
 """
 
 
-def test_pings_are_scored_against_what_applications_need(perigee: Perigee, tmp_path: Path) -> None:
+def test_pings_are_scored_against_the_needs_of_applications(perigee: Perigee, tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(PINGS)
     (tmp_path / "report.toml").write_text(NEEDS)
     out = tmp_path / "out"
@@ -212,7 +212,7 @@ def test_pings_are_scored_against_what_applications_need(perigee: Perigee, tmp_p
         ('name = "call"', "", "quality 1 has no `name`"),
     ],
 )
-def test_requirements_that_cannot_be_are_refused_before_the_run(
+def test_wrong_requirements_are_refused_before_the_run(
     perigee: Perigee, tmp_path: Path, old: str, new: str, said: str
 ) -> None:
     (tmp_path / "study.toml").write_text(PINGS)

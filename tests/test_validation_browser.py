@@ -51,7 +51,7 @@ def test_the_page_has_a_row_per_link_and_page_with_the_error_of_the_model(loads:
     assert "| geo | small | 4100 | 4000 to 4200 | 3690 | -10.0 % |" in page
 
 
-def test_without_a_browser_it_says_so_and_writes_nothing(
+def test_without_a_browser_the_tool_says_so_and_writes_nothing(
     loads: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(loads.shutil, "which", lambda _name: None)

@@ -28,7 +28,7 @@ def compare() -> ModuleType:
     return module
 
 
-def test_only_what_came_after_the_warm_up_counts(compare: ModuleType) -> None:
+def test_only_packets_after_the_warm_up_count(compare: ModuleType) -> None:
     lines = [
         "probe 1024 29.9 9000", "probe 1024 30.0 2000", "probe 1024 40.0 3000", "probe 65536 41.0 8000",
         "link 25000000 40000 200", "flow fast.1 1000", "flow fast.4 3000", "flow ftp 10", "flow hftp 500", "cpu 12.5",
@@ -49,7 +49,7 @@ def test_only_what_came_after_the_warm_up_counts(compare: ModuleType) -> None:
     assert found.voice_lost_percent == 50.0, "one of two: what left in the last three seconds may be on its way"
 
 
-def test_the_same_values_come_of_the_simulators_results(compare: ModuleType, perigee: Perigee, tmp_path: Path) -> None:
+def test_the_simulators_results_give_the_same_values(compare: ModuleType, perigee: Perigee, tmp_path: Path) -> None:
     done = perigee("run", FOLDER / "cell.toml", "--reduced", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     found = compare.read_run(Results(tmp_path / "out"), 0, 1.0)
@@ -63,7 +63,7 @@ def test_the_same_values_come_of_the_simulators_results(compare: ModuleType, per
     assert compare.EXPLAINED in page
 
 
-def test_without_ns2_it_says_so_and_writes_nothing(tmp_path: Path) -> None:
+def test_without_ns2_the_tool_says_so_and_writes_nothing(tmp_path: Path) -> None:
     env = environment() | {"PATH": str(tmp_path)}
     page = ROOT / "docs" / "models" / "validation-ns2.md"
     before = page.read_bytes()

@@ -33,7 +33,7 @@ def varied(tmp_path: Path) -> Path:
 
 
 def points(results: Path) -> list[dict[str, object]]:
-    """What each run of a results folder set."""
+    """The settings of each run of a results folder."""
     return [json.loads(text) for text in pl.read_parquet(results / "flows.parquet").sort("run")["point"]]
 
 
@@ -75,12 +75,12 @@ def test_values_are_added_and_an_authors_file_is_relative_to_the_working_directo
         (["--vary", "links.l.loss=1"], "--vary links.l.loss=1: "),
     ],
 )
-def test_what_cannot_vary_is_refused(varied: Path, arguments: list[str], message: str) -> None:
+def test_keys_that_cannot_vary_are_refused(varied: Path, arguments: list[str], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         command_line("run").main(["run", str(varied), *arguments, "--dry-run"], standalone_mode=False)
 
 
-def test_ones_own_algorithm_is_among_the_others_in_the_gallery(perigee: Perigee, tmp_path: Path) -> None:
+def test_an_authors_algorithm_appears_among_the_others_in_the_gallery(perigee: Perigee, tmp_path: Path) -> None:
     source = (headers() / "reno.c").read_text().replace("CC_REGISTER(reno", "CC_REGISTER(mine")
     (tmp_path / "mine.c").write_text(source)
     few = ("--vary", "flows.main.cc=cubic,vegas", "--set", "flow.to=geo-10", "--reduced")

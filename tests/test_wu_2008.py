@@ -37,7 +37,7 @@ def ran(forked: Forked, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_every_flow_of_the_study_is_there_in_every_run(ran: Path) -> None:
+def test_every_run_has_every_flow_of_the_study(ran: Path) -> None:
     flows = Results(ran).table("flows")
     names = ["web", "web-back", "probe", "voice", "ftp", "hftp", *(f"fast.{one}" for one in (1, 2, 3, 4))]
     assert flows["flow"].to_list() == names * 4
