@@ -25,6 +25,8 @@ APART = ("crates/perigee-pep/",)
 """Crates that the package is not built from: programs of their own."""
 LINKED = ("algorithms", "profiles", "schema", "studies")
 """Folders that the package has copies of, below `perigee/data`."""
+PROGRAM = "/scripts/perigee-pep"
+"""How the program's name ends in a wheel that has it."""
 MISTAKES = re.compile(r"(^|/)(target|results|\.venv|__pycache__)/|\.pyc$")
 
 
@@ -80,6 +82,22 @@ def faults(names: Iterable[str], metadata: str, tracked: Iterable[str], *, is_wh
     return found
 
 
+def too_new(program: bytes, wheel: str) -> str | None:
+    """Return what is wrong where a program needs a newer glibc than the name of its wheel says.
+
+    Examples:
+        >>> too_new(b"..GLIBC_2.34..GLIBC_2.9..", "perigee-0.1.0-cp311-cp311-manylinux_2_28_x86_64.whl")
+        'perigee-pep needs glibc 2.34, and the wheel is for 2.28; build it on an older system'
+        >>> too_new(b"..GLIBC_2.34..", "perigee-0.1.0-cp311-cp311-manylinux_2_34_x86_64.whl")
+        >>> too_new(b"..GLIBC_2.34..", "perigee-0.1.0-cp311-cp311-linux_x86_64.whl")
+    """
+    needs = max((int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", program)), default=0)
+    named = re.search(r"manylinux_2_(\d+)", wheel)
+    if named is None or needs <= int(named[1]):
+        return None
+    return f"perigee-pep needs glibc 2.{needs}, and the wheel is for 2.{named[1]}; build it on an older system"
+
+
 def check(package: Path) -> list[str]:
     """Return what is wrong with a package file, a line each."""
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
@@ -90,7 +108,9 @@ def check(package: Path) -> list[str]:
         with zipfile.ZipFile(package) as wheel:
             names = wheel.namelist()
             metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
-            return faults(names, wheel.read(metadata).decode(), own, is_wheel=True)
+            programs = [wheel.read(name) for name in names if name.endswith(PROGRAM)]
+            old = [fault for program in programs if (fault := too_new(program, package.name))]
+            return faults(names, wheel.read(metadata).decode(), own, is_wheel=True) + old
     with tarfile.open(package) as source:
         members = {one.name.partition("/")[2]: one for one in source.getmembers() if one.isfile()}
         content = source.extractfile(members["PKG-INFO"])

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The program `perigee-pep`: where it is, and how a command is handed over to it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from perigee.errors import InputError
+
+PROGRAM = "perigee-pep"
+VARIABLE = "PERIGEE_PEP"
+"""Environment variable with the program's path, where it is somewhere else."""
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def find_program(
+    environment: Mapping[str, str] = os.environ, checkout: Path = CHECKOUT, scripts: Path | None = None
+) -> Path:
+    """Return the program: that of `PERIGEE_PEP`, of this package, of the checkout, or of `PATH`.
+
+    Args:
+        environment: of this process.
+        checkout: the repository, where this is one.
+        scripts: where a wheel's programs are installed.
+
+    Raises:
+        InputError: it is in none of these places.
+
+    Examples:
+        >>> find_program({"PERIGEE_PEP": "/nowhere/perigee-pep"})
+        Traceback (most recent call last):
+        perigee.errors.InputError: /nowhere/perigee-pep: PERIGEE_PEP names no program; give the path of perigee-pep
+    """
+    if named := environment.get(VARIABLE):
+        if not _is_program(Path(named)):
+            raise InputError(f"{named}: {VARIABLE} names no program", f"give the path of {PROGRAM}")
+        return Path(named)
+    installed = scripts or Path(sysconfig.get_path("scripts"))
+    for place in (installed / PROGRAM, checkout / "target/release" / PROGRAM):
+        if _is_program(place):
+            return place
+    if found := shutil.which(PROGRAM, path=environment.get("PATH")):
+        return Path(found)
+    fix = f"in a checkout: cargo build --release -p {PROGRAM}; or name it in {VARIABLE}"
+    raise InputError(f"the program {PROGRAM} is not here", fix)
+
+
+def hand_over(*arguments: str) -> NoReturn:
+    """Become the program, with these arguments; its exit code is the command's.
+
+    Raises:
+        InputError: there is no such program, or it cannot be executed.
+    """
+    program = find_program()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execv(program, [PROGRAM, *arguments])  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        raise InputError(
+            f"{program}: it cannot be executed: {error.strerror}", f"build {PROGRAM} for this host"
+        ) from error
+
+
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""`perigee pep`: what is handed over to the program, and where that is looked for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import environment
+from perigee.engines.proxy import find_program
+from perigee.errors import InputError
+
+
+def _program(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('#!/bin/sh\necho "given: $*"\nexit 7\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_the_program_is_found_in_the_order_of_its_places(tmp_path: Path) -> None:
+    named, packaged = _program(tmp_path / "named"), tmp_path / "scripts"
+    found = [_program(packaged / "perigee-pep"), _program(tmp_path / "checkout/target/release/perigee-pep")]
+    found.append(_program(tmp_path / "path/perigee-pep"))
+    places = {"checkout": tmp_path / "checkout", "scripts": packaged}
+    path = {"PATH": str(tmp_path / "path")}
+    assert find_program({**path, "PERIGEE_PEP": str(named)}, **places) == named
+    for program in found:
+        assert find_program(path, **places) == program
+        program.chmod(0o644)
+    with pytest.raises(InputError, match="cargo build --release -p perigee-pep"):
+        find_program(path, **places)
+
+
+@pytest.mark.parametrize("command", ["run", "check", "rules", "status"])
+def test_commands_are_handed_over_with_their_exit_code(tmp_path: Path, command: str) -> None:
+    env = {**environment(), "PERIGEE_PEP": str(_program(tmp_path / "perigee-pep"))}
+    words = [sys.executable, "-m", "perigee", "pep", command, "a b.toml"]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (7, f"given: {command} a b.toml\n"), done.stderr
+
+
+def test_a_program_that_is_not_there_is_one_line_with_the_fix() -> None:
+    env = {**environment(), "PERIGEE_PEP": os.devnull}
+    words = [sys.executable, "-m", "perigee", "pep", "check", "pep.toml"]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "error: /dev/null: PERIGEE_PEP names no program; give the path of perigee-pep\n"
