@@ -44,6 +44,30 @@ def test_commands_are_handed_over_with_their_exit_code(tmp_path: Path, command: 
     assert (done.returncode, done.stdout) == (7, f"given: {command} a b.toml\n"), done.stderr
 
 
+def test_top_shows_rates_between_two_looks(tmp_path: Path) -> None:
+    program = tmp_path / "perigee-pep"
+    # Each time that it is asked, a megabyte more has come down.
+    program.write_text(
+        f"#!/bin/sh\necho >> {tmp_path}/asked\nn=$(wc -l < {tmp_path}/asked)\n"
+        "echo state running; echo running_s 5; echo open 3\n"
+        "echo rule web open 3 accepted 7 bytes_up 0 bytes_down ${n}000000 complete 4 failed 0 unreached 0 aborted 0\n"
+    )
+    program.chmod(0o755)
+    env = {**environment(), "PERIGEE_PEP": str(program)}
+    words = [sys.executable, "-m", "perigee", "pep", "top", "pep.toml", "--every", "0.1", "--count", "2"]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("running: open 3") == 2
+    rows = [line.split("│")[1:-1] for line in done.stdout.splitlines() if "web" in line]
+    assert len(rows) == 2
+    for rule, open_now, new, up, down, *_ in rows:
+        assert (rule.strip(), open_now.strip(), new.strip(), up.strip()) == ("web", "3", "0.0", "0.000")
+        assert 0 < float(down) <= 80
+    program.write_text('#!/bin/sh\necho "perigee-pep: pep.toml: no service answers" >&2\nexit 1\n')
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: pep.toml: no service answers\n")
+
+
 def test_a_program_that_is_not_there_is_one_line_with_the_fix() -> None:
     env = {**environment(), "PERIGEE_PEP": os.devnull}
     words = [sys.executable, "-m", "perigee", "pep", "check", "pep.toml"]

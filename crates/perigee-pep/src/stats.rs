@@ -203,4 +203,19 @@ mod tests {
             assert!(text.lines().any(|each| each == line), "{line}\n{text}");
         }
     }
+
+    #[test]
+    fn each_metric_of_the_dashboard_is_exported() {
+        let stats = Stats::default();
+        stats.rule("web");
+        let exported = stats.prometheus();
+        let is_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let dashboard = include_str!("../../../packaging/grafana-perigee-pep.json");
+        let names: Vec<&str> =
+            dashboard.split(|letter| !is_of_a_name(letter)).filter(|word| word.starts_with("perigee_pep_")).collect();
+        assert!(names.len() >= 10, "{names:?}");
+        for name in names {
+            assert!(exported.contains(&format!("# TYPE {name} ")), "{name} is not exported");
+        }
+    }
 }

@@ -4,12 +4,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from perigee.commands.application import Application
+from perigee.console import out_console
 from perigee.engines.proxy import hand_over
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from perigee.engines.proxy_state import ProxyState
 
 app = Application(
     "The proxy that splits TCP connections, for satellite links. What is done is the program's, perigee-pep."
@@ -60,3 +66,66 @@ def status(config: Configuration) -> None:
       perigee pep status /etc/perigee/pep.toml
     """
     hand_over("status", str(config))
+
+
+@app.command()
+def top(
+    config: Configuration,
+    every: Annotated[float, typer.Option("--every", metavar="SECONDS", help="Time between two looks.", min=0.1)] = 2.0,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", metavar="N", help="End after so many looks. \\[default: with Ctrl-C]", min=1),
+    ] = None,
+) -> None:
+    """Show what passes through the running service, rule by rule, until Ctrl-C.
+
+    Rates are those since the last look. Where the output is no terminal, each look is a table of its own.
+
+    [bold]Examples[/bold]
+
+      perigee pep top /etc/perigee/pep.toml
+      perigee pep top pep.toml --every 10 --count 6 > minute.txt
+    """
+    import contextlib
+    import time
+
+    from rich.live import Live
+
+    from perigee.engines.proxy_state import read_state
+
+    before = read_state(config)
+    with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as stack:
+        live = stack.enter_context(Live(console=out_console, auto_refresh=False)) if out_console.is_terminal else None
+        looks = 0
+        while count is None or looks < count:
+            time.sleep(every)
+            after = read_state(config)
+            shown = _table(before, after)
+            if live:
+                live.update(shown, refresh=True)
+            else:
+                out_console.print(shown)
+            before = after
+            looks += 1
+
+
+def _table(before: ProxyState, after: ProxyState) -> Table:
+    from rich.table import Table
+
+    from perigee.engines.proxy_state import per_second
+
+    totals = ", ".join(f"{name} {value}" for name, value in after.totals.items() if name != "running_s")
+    table = Table(title=f"{after.state}: {totals}", title_justify="left")
+    table.add_column("rule")
+    for head in ("open", "new/s", "up Mbit/s", "down Mbit/s", "complete/s", "failed/s", "unreached/s", "aborted/s"):
+        table.add_column(head, justify="right")
+
+    def rate(rule: str, name: str, scale: float, form: str) -> str:
+        value = per_second(before, after, rule, name)
+        return "-" if value is None else format(value * scale, form)
+
+    for rule, counters in after.rules.items():
+        ends = [rate(rule, end, 1, ".1f") for end in ("complete", "failed", "unreached", "aborted")]
+        bits = [rate(rule, name, 8e-6, ".3f") for name in ("bytes_up", "bytes_down")]
+        table.add_row(rule, str(counters.get("open", 0)), rate(rule, "accepted", 1, ".1f"), *bits, *ends)
+    return table
