@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import ipaddress
 import logging
 import os
+import socket
 import sqlite3
 import ssl
 import threading
@@ -157,8 +160,6 @@ def serve(folder: Path, address: Address, begun: Callable[[dict[str, str]], None
     site = Site(laboratory, address.hosts, secure=address.certificate is not None)
     config = uvicorn.Config(
         site.app,
-        host=address.bind,
-        port=address.port,
         http=TimedProtocol,
         ws="none",
         lifespan="off",
@@ -176,32 +177,43 @@ def serve(folder: Path, address: Address, begun: Callable[[dict[str, str]], None
     with only_one(laboratory.place):
         scheduler = Beside(Scheduler(laboratory.place, laboratory.queue, begun=laboratory.label))
         try:
-            asyncio.run(
-                _serve(
-                    uvicorn.Server(config),
-                    scheduler,
-                    lambda: begun({role: f"{address.url}enter?token={token}" for role, token in tokens.items()}),
-                )
-            )
+            links = {role: f"{address.url}enter?token={token}" for role, token in tokens.items()}
+            # The server hands the signal on that has ended it.
+            with contextlib.suppress(KeyboardInterrupt), listening(address) as opened_socket:
+                asyncio.run(_serve(uvicorn.Server(config), opened_socket, scheduler, lambda: begun(links)))
         finally:
             scheduler.end()
             laboratory.queue.close()
             laboratory.catalogue.close()
 
 
-async def _serve(server: uvicorn.Server, scheduler: Beside, begun: Callable[[], None]) -> None:
-    serving = asyncio.create_task(server.serve())
+def listening(address: Address) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        InputError: another program listens there, or this machine has no such address.
+    """
+    family = socket.AF_INET6 if ":" in address.bind else socket.AF_INET
+    try:
+        return socket.create_server((address.bind, address.port), family=family, backlog=MOST_CONNECTIONS)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise InputError(
+                f"port {address.port} of {address.bind}: another program listens there", "give another --port"
+            ) from error
+        raise InputError(f"--bind {address.bind}, port {address.port}: {error.strerror}") from error
+
+
+async def _serve(
+    server: uvicorn.Server, opened_socket: socket.socket, scheduler: Beside, begun: Callable[[], None]
+) -> None:
+    serving = asyncio.create_task(server.serve([opened_socket]))
     while not server.started and not serving.done():
         await asyncio.sleep(0.02)
     if server.started:
         scheduler.begin()
         begun()
-    try:
-        await serving
-    except SystemExit:
-        raise InputError(
-            f"port {server.config.port} of {server.config.host}: another program listens there; give another --port"
-        ) from None
+    await serving
 
 
 class Beside:

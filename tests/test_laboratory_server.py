@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The process of `perigee serve`: addresses, slow clients, its end and its next start, and a browser in front of it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="perigee[serve] is not installed")
+
+import uvicorn
+
+from conftest import SMALL_STUDY, Perigee, environment, next_line, running
+from perigee.errors import InputError
+from perigee.laboratory import server
+from perigee.laboratory.access import Access
+from perigee.laboratory.entries import Entry, Queue
+from perigee.laboratory.place import Place
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+    from selenium.webdriver.remote.webelement import WebElement
+
+CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+WAIT_S = 300
+NARROW = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+
+
+def free_port() -> int:
+    with socket.socket() as probing:
+        probing.bind(("127.0.0.1", 0))
+        port: int = probing.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server, and the address that it says."""
+    command = [sys.executable, "-m", "perigee", "serve", str(folder), "--port", str(free_port())]
+    with running(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        address = next_line(process.stdout).strip()
+        assert address, "the server ended"
+        yield process, address
+
+
+def state_of(folder: Path, number: int) -> str:
+    queue = Queue(Place(folder).queue)
+    try:
+        return queue.get(number).state
+    finally:
+        queue.close()
+
+
+def wait_for_state(folder: Path, number: int, *states: str) -> None:
+    until = time.monotonic() + WAIT_S
+    while state_of(folder, number) not in states:
+        assert time.monotonic() < until, state_of(folder, number)
+        time.sleep(0.05)
+
+
+def test_addresses_that_others_reach_need_tls(tmp_path: Path) -> None:
+    assert server.Address("127.0.0.1", 1).hosts == {"127.0.0.1", "localhost", "::1"}
+    assert server.Address("192.0.2.1", 1).hosts == frozenset()
+    assert server.Address("192.0.2.1", 1, ("Lab.example.org",)).hosts == {"192.0.2.1", "lab.example.org"}
+    assert server.Address("::1", 8700).url == "http://[::1]:8700/"
+    server.Address("::1", 8700).check()
+    with pytest.raises(InputError, match="give --certificate and --key"):
+        server.Address("0.0.0.0", 8700).check()  # noqa: S104 - refused
+    with pytest.raises(InputError, match="no address"):
+        server.Address("lab.example.org", 8700).check()
+    (tmp_path / "a.pem").write_text("no certificate")
+    with pytest.raises(InputError, match="not usable"):
+        server.Address("0.0.0.0", 8700, (), tmp_path / "a.pem", tmp_path / "a.pem").check()  # noqa: S104
+
+
+def test_the_command_says_what_it_cannot_do(perigee: Perigee, tmp_path: Path) -> None:
+    for arguments, why in (
+        (["--bind", "0.0.0.0"], "give --certificate and --key"),  # noqa: S104 - refused
+        (["--certificate", "a.pem"], "give both, or none"),
+    ):
+        done = perigee("serve", tmp_path / "lab", *arguments)
+        assert done.returncode == 2, done.stderr
+        assert why in done.stderr
+    server.add_user(tmp_path / "lab", "ada", "look", "correct horse battery")
+    assert Access(Place(tmp_path / "lab").private, {}).users()["ada"]["role"] == "look"
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = perigee("serve", tmp_path / "lab", "--port", taken.getsockname()[1])
+    assert (done.returncode, "another program listens there" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_client_that_takes_its_time_with_a_request_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEAD_S", 0.5)
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    config = uvicorn.Config(app, port=0, http=server.TimedProtocol, ws="none", lifespan="off", log_config=None)
+    serving = uvicorn.Server(config)
+    thread = threading.Thread(target=serving.run)
+    thread.start()
+    try:
+        until = time.monotonic() + WAIT_S
+        while not serving.started:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        address = serving.servers[0].sockets[0].getsockname()
+        # Half a head, at once and after a whole request.
+        for first in (b"", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"):
+            with socket.create_connection(address, timeout=WAIT_S) as client:
+                client.sendall(first)
+                if first:
+                    assert client.recv(4096).startswith(b"HTTP/1.1 204")
+                client.sendall(b"GET / HTTP/1.1\r\nHo")
+                with contextlib.suppress(ConnectionResetError):
+                    assert client.recv(4096) == b""
+    finally:
+        serving.should_exit = True
+        thread.join(WAIT_S)
+    assert not thread.is_alive()
+
+
+def test_an_entry_goes_on_when_the_server_was_ended_or_killed(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.make()
+    queue = Queue(place.queue)
+    first = queue.add(Entry("first", "sim", 0.0, text=SMALL_STUDY, settings=("rounds=3",)))
+    second = queue.add(Entry("second", "sim", 1.0, text=SMALL_STUDY))
+    queue.close()
+    with serving(tmp_path) as (process, _):
+        wait_for_state(tmp_path, first, "running", "done")
+        process.send_signal(signal.SIGKILL)
+    with serving(tmp_path) as (process, _):
+        wait_for_state(tmp_path, second, "running", "done")
+        assert state_of(tmp_path, first) == "done"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT_S) == 0
+        assert state_of(tmp_path, second) in ("waiting", "done")
+    with serving(tmp_path) as (process, _):
+        wait_for_state(tmp_path, second, "done")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_S) == 0
+
+
+@pytest.fixture
+def chrome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chrome]:
+    """Debian's Chromium without a window, 400 px wide."""
+    if importlib.util.find_spec("selenium") is None or not (CHROMIUM.exists() and DRIVER.exists()):
+        pytest.skip("selenium, chromium or chromium-driver is not installed")
+    from selenium.common.exceptions import WebDriverException
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
+    monkeypatch.setenv("SE_OFFLINE", "true")
+    options = ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for argument in ("headless=new", "disable-dev-shm-usage", "disable-gpu", f"user-data-dir={tmp_path / 'chromium'}"):
+        options.add_argument(f"--{argument}")
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")
+    try:
+        browser = Chrome(options, ChromeService(str(DRIVER)))
+    except WebDriverException as error:
+        pytest.skip(f"Chromium does not start here: {error.msg}")
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", NARROW)
+    yield browser
+    browser.quit()
+
+
+def wait_until_there(chrome: Chrome, selector: str, text: str = "") -> WebElement:
+    """Wait for an element with a text on the page that is shown."""
+    from selenium.common.exceptions import StaleElementReferenceException
+    from selenium.webdriver.common.by import By
+
+    until = time.monotonic() + WAIT_S
+    while True:
+        # The page may be replaced at any moment.
+        with contextlib.suppress(StaleElementReferenceException):
+            for found in chrome.find_elements(By.CSS_SELECTOR, selector):
+                if text in found.text:
+                    return found
+        assert time.monotonic() < until, f"no {selector} with {text!r} at {chrome.current_url}"
+        time.sleep(0.1)
+
+
+def press(chrome: Chrome, text: str) -> None:
+    """Reach what has a text with the Tab key alone, and press Enter."""
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    for _ in range(200):
+        ActionChains(chrome).send_keys(Keys.TAB).perform()
+        focused = chrome.switch_to.active_element
+        if focused.tag_name in ("a", "button") and focused.text == text:
+            ActionChains(chrome).send_keys(Keys.ENTER).perform()
+            return
+    raise AssertionError(f"the Tab key reaches no {text!r} at {chrome.current_url}")
+
+
+def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, tmp_path: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    folder = tmp_path / "lab"
+    (folder / "studies" / "small").mkdir(parents=True)
+    (folder / "studies" / "small" / "study.toml").write_text(SMALL_STUDY)
+    with serving(folder) as (process, address):
+        chrome.get(address)
+        wait_until_there(chrome, "h1", "Queue")
+        press(chrome, "Studies")
+        wait_until_there(chrome, "h1", "Studies")
+        press(chrome, "small")
+        wait_until_there(chrome, "h1", "small")
+        press(chrome, "Put it into the queue")
+        wait_until_there(chrome, "h1", "Entry 1")
+        wait_for_state(folder, 1, "done")
+        chrome.refresh()
+        wait_until_there(chrome, "#state", "done")
+        press(chrome, "Its results")
+        wait_until_there(chrome, "h2", "Data")
+        press(chrome, "The report")
+        wait_until_there(chrome, "h2", "How this was made")
+        root, _, _ = address.partition("enter?")
+        results = next(path.name for path in (folder / "results").iterdir())
+        for page in ("queue", "queue/1", "studies", "studies/small", "edit", f"results/{results}", "results", "links"):
+            chrome.get(root + page)
+            wait_until_there(chrome, "h1")
+            wide = chrome.execute_script("return document.documentElement.scrollWidth")
+            assert wide <= NARROW["width"], f"{page}: {wide} px wide"
+        chrome.get(f"{root}edit/small")
+        wait_until_there(chrome, "#fault.right", "accepts")
+        text = wait_until_there(chrome, "#text")
+        chrome.execute_script("arguments[0].focus(); arguments[0].setSelectionRange(0, 0)", text)
+        ActionChains(chrome).send_keys("rond = 3\n").perform()
+        wait_until_there(chrome, "#fault.wrong", "Line 1")
+        logged: Any = chrome
+        said = [entry for entry in logged.get_log("browser") if entry["level"] == "SEVERE"]
+        assert said == []
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_S) == 0
