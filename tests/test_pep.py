@@ -12,6 +12,7 @@ import pytest
 
 from conftest import environment
 from perigee.engines.proxy import find_program
+from perigee.engines.proxy_checks import proxy_checks
 from perigee.errors import InputError
 
 
@@ -66,6 +67,35 @@ def test_top_shows_rates_between_two_looks(tmp_path: Path) -> None:
     program.write_text('#!/bin/sh\necho "perigee-pep: pep.toml: no service answers" >&2\nexit 1\n')
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "error: pep.toml: no service answers\n")
+
+
+def test_the_doctor_holds_a_configuration_against_this_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, config = _program(tmp_path / "perigee-pep"), tmp_path / "pep.toml"
+    program.write_text("#!/bin/sh\n")
+    monkeypatch.setenv("PERIGEE_PEP", str(program))
+    sysctls = tmp_path / "proc/sys/net/ipv4"
+    for name, text in {
+        "ip_forward": "0", "conf/all/rp_filter": "0", "conf/lan0/rp_filter": "1", "tcp_rmem": "4096 131072 6291456",
+        "tcp_wmem": "4096 16384 400000", "tcp_available_congestion_control": "reno cubic",
+    }.items():  # fmt: skip
+        (sysctls / name).parent.mkdir(parents=True, exist_ok=True)
+        (sysctls / name).write_text(f"{text}\n")
+    legs = '[legs.sky]\ncongestion = ["hybla", "cubic"]\nbandwidth = "20 Mbit/s"\nround_trip = "600 ms"\n'
+    config.write_text(f'[transparent]\ninterfaces = ["lan0"]\n{legs}[limits]\nconnections = 1\n')
+    found = {one.name: one for one in proxy_checks(config, tmp_path)}
+    assert found["ip_forward"].fix == "sudo sysctl -w net.ipv4.ip_forward=1"
+    assert found["rp_filter, lan0"].fix == "sudo sysctl -w net.ipv4.conf.lan0.rp_filter=2"
+    assert found["rp_filter, all"].ok
+    assert (found["congestion, sky"].ok, found["congestion, sky"].found) == (False, "cubic is used")
+    assert (found["tcp_rmem, sky"].ok, found["tcp_wmem, sky"].ok) == (True, False)
+    assert found["tcp_wmem, sky"].fix == 'sudo sysctl -w net.ipv4.tcp_wmem="4096 16384 3000000"'
+    assert found["descriptors"].ok
+    assert not any(one.fix for one in found.values() if one.ok)
+    assert all(one.fix for one in found.values() if not one.ok)
+    # What the program refuses is its line.
+    program.write_text('#!/bin/sh\necho "perigee-pep: pep.toml:2: unknown key" >&2\nexit 2\n')
+    with pytest.raises(InputError, match=r"^pep\.toml:2: unknown key$"):
+        proxy_checks(config, tmp_path)
 
 
 def test_a_program_that_is_not_there_is_one_line_with_the_fix() -> None:

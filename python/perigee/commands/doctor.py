@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,7 @@ from perigee.errors import EXIT_RUN_FAILED
 
 if TYPE_CHECKING:
     from perigee.engines.buffers import LinkSize
+    from perigee.engines.host import Check
 
 
 def command(
@@ -36,9 +38,20 @@ def command(
       perigee doctor --link geo      also whether tcp_rmem and tcp_wmem suffice for it
       perigee doctor --json
     """
-    from perigee.engines.host import as_data, checks
+    from perigee.engines.host import checks
 
     found = checks(_size_of(link) if link else None)
+    show(found, as_json=as_json)
+    lacking = [one.name for one in found if one.for_simulator and not one.ok]
+    if lacking:
+        say(f"simulated runs need: {', '.join(lacking)}")
+        raise typer.Exit(EXIT_RUN_FAILED)
+
+
+def show(found: Sequence[Check], *, as_json: bool) -> None:
+    """Print checks, each with its fix where something is missing."""
+    from perigee.engines.host import as_data
+
     if as_json:
         result(json.dumps(as_data(found), indent=2))
     else:
@@ -48,10 +61,6 @@ def command(
             out_console.print(f"{mark}  {one.name:{width}}  {escape(one.found)}", highlight=False, soft_wrap=True)
             if not one.ok:
                 result(f"{'':{width + 11}}needed for {one.needed_for}; {one.fix}")
-    lacking = [one.name for one in found if one.for_simulator and not one.ok]
-    if lacking:
-        say(f"simulated runs need: {', '.join(lacking)}")
-        raise typer.Exit(EXIT_RUN_FAILED)
 
 
 def _size_of(link: str) -> LinkSize:

@@ -11,6 +11,7 @@ import typer
 from perigee.commands.application import Application
 from perigee.console import out_console
 from perigee.engines.proxy import hand_over
+from perigee.errors import EXIT_RUN_FAILED
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -107,6 +108,28 @@ def top(
                 out_console.print(shown)
             before = after
             looks += 1
+
+
+@app.command()
+def doctor(
+    config: Configuration,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON: a list of objects.")] = False,
+) -> None:
+    """Say what this host has of what a configuration needs, what is missing, and how to get it. Nothing is changed.
+
+    Rules and routes are those of the running service, which root sees only. Ends with 1 where something is missing.
+
+    [bold]Example[/bold]
+
+      perigee pep doctor /etc/perigee/pep.toml
+    """
+    from perigee.commands.doctor import show
+    from perigee.engines.proxy_checks import proxy_checks
+
+    found = proxy_checks(config)
+    show(found, as_json=as_json)
+    if not all(one.ok for one in found):
+        raise typer.Exit(EXIT_RUN_FAILED)
 
 
 def _table(before: ProxyState, after: ProxyState) -> Table:
