@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import polars as pl
 import pytest
+from rich.console import Console
 
 from conftest import Perigee
+from perigee.commands.compare import tables
 from perigee.engines.job import Job
 from perigee.engines.native import Simulator
 from perigee.engines.runner import carry_out
@@ -185,3 +188,14 @@ def test_one_folder_is_nothing_to_compare_and_27_are_too_many(made: list[Path], 
     assert "there is nothing to compare it with; give two" in done.stderr.replace("\n", " ")
     with pytest.raises(InputError, match="27 results are too many"):
         letters(27)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_a_narrow_table_goes_without_columns_and_cuts_none(made: list[Path], width: int) -> None:
+    found = read(made[:2])
+    page = io.StringIO()
+    for table in tables(found, compare(*found), width):
+        Console(file=page, width=width).print(table)
+    assert "…" not in page.getvalue()
+    assert max(map(len, page.getvalue().splitlines())) <= width
+    assert ("without p (Wilcoxon)" in page.getvalue()) == (width < 120)

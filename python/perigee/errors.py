@@ -88,9 +88,9 @@ class StorageError(PerigeeError):
         fixes = {
             errno.ENOSPC: "the disk is full; free some space, then give the same command again to resume",
             errno.EDQUOT: "the disk quota is used up; free some space, then give the same command again to resume",
-            errno.EACCES: "no permission to write here; choose another folder with --out",
-            errno.EPERM: "no permission to write here; choose another folder with --out",
-            errno.EROFS: "this file system is read-only; choose another folder with --out",
+            errno.EACCES: "no permission to write here; write to another folder",
+            errno.EPERM: "no permission to write here; write to another folder",
+            errno.EROFS: "this file system is read-only; write to another folder",
         }
         reason = fixes.get(error.errno or 0, f"cannot be written: {error.strerror or error}")
         return cls(f"{path}: {reason}")

@@ -257,10 +257,17 @@ macro_rules! read_integer {
     ($($type:ty),*) => {$(
         impl Read for $type {
             fn read(node: &Node, what: &str) -> Result<Self, StrictError> {
-                let Content::Integer(n) = node.content else {
-                    return Err(wrong_type(node, what, "a whole number without a unit"));
-                };
-                n.try_into().map_err(|_| out_of_range(node, what, &n, &<$type>::MIN, &<$type>::MAX))
+                // TOML has no larger ones.
+                let most = <$type>::MAX.min(i64::MAX as $type);
+                match &node.content {
+                    Content::Integer(n) => {
+                        (*n).try_into().map_err(|_| out_of_range(node, what, n, &<$type>::MIN, &most))
+                    }
+                    Content::Text(text) if is_too_large(text) => {
+                        Err(out_of_range(node, what, text, &<$type>::MIN, &most))
+                    }
+                    _ => Err(wrong_type(node, what, "a whole number without a unit")),
+                }
             }
         }
     )*};
@@ -484,6 +491,12 @@ impl<'t> Lines<'t> {
     }
 }
 
+/// Whether a text is a whole number beyond TOML's, which [`parse_value`] leaves as a text.
+fn is_too_large(text: &str) -> bool {
+    use std::num::IntErrorKind as Kind;
+    text.parse::<i64>().is_err_and(|error| matches!(error.kind(), Kind::PosOverflow | Kind::NegOverflow))
+}
+
 fn wrong_type(node: &Node, what: &str, wanted: &str) -> StrictError {
     StrictError::new(&node.origin, format!("`{what}` is {}", node.kind()), format!("write {wanted}"))
 }
@@ -596,5 +609,19 @@ mod tests {
             let _ = parse(&text, "f");
             let _ = parse_value(&text, &Origin::place("--set"));
         }
+    }
+
+    #[test]
+    fn an_integer_beyond_toml_s_is_out_of_range_and_no_text() {
+        let node = parse_value("99999999999999999999", &Origin::place("--set seed=..."));
+        let error = u64::read(&node, "seed").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "--set seed=...: `seed` = 99999999999999999999 is out of range; use a value from 0 to 9223372036854775807"
+        );
+        assert!(u64::read(&parse_value("12 MB", &Origin::place("x")), "seed")
+            .unwrap_err()
+            .to_string()
+            .contains("string"));
     }
 }

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
+from rich.cells import cell_len
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from perigee.commands import options
@@ -19,6 +21,16 @@ from perigee.numbers import number, probability, signed
 if TYPE_CHECKING:
     from perigee.report.comparison import Difference
     from perigee.store.results import Results
+
+
+SPARED = ("p (Wilcoxon)", "flows", "%", "p")
+"""Columns that a narrow table goes without, the first one first."""
+
+LEAST_OF_TEXT = {"Flows": 8, "Quantity": 18}
+"""Characters of a column below which its words would be cut."""
+
+WIDEST = 1000
+"""More characters than any table has."""
 
 
 def command(
@@ -57,7 +69,7 @@ def command(
 
     found = [Results(folder) for folder in results]
     cells = compare_results(*found, confidence=confidence)
-    for table in tables(found, cells):
+    for table in tables(found, cells, out_console.width):
         out_console.print(table)
     for remark in remarks(found, cells):
         out_console.print(escape(remark), highlight=False, soft_wrap=True)
@@ -70,8 +82,11 @@ def command(
         out_console.print(str(out), soft_wrap=True, markup=False)
 
 
-def tables(results: Sequence[Results], cells: Sequence[Difference]) -> Iterator[Table]:
-    """Yield the tables for people: what differs in how results were made, and the cells that differ."""
+def tables(results: Sequence[Results], cells: Sequence[Difference], width: int) -> Iterator[Table]:
+    """Yield the tables for people: what differs in how results were made, and the cells that differ.
+
+    The columns of `SPARED` go where a table would be wider than `width`, characters, and its title says which.
+    """
     from perigee.report.changes import changes, letters
     from perigee.statistics.estimates import percent
 
@@ -90,27 +105,50 @@ def tables(results: Sequence[Results], cells: Sequence[Difference]) -> Iterator[
     shown = [cell for cell in cells if not cell.is_same]
     if not shown:
         return
-    table = Table(box=box.SIMPLE_HEAD)
-    many = len(results) > 2
-    for heading in ("Flows", "Quantity", *(["Other"] if many else [])):
-        table.add_column(heading)
-    other = "other" if many else "B"
+    for count in range(len(SPARED) + 1):
+        table = of_cells(shown, percent(cells[0].confidence), SPARED[:count], are_many=len(results) > 2)
+        # The columns of texts fold.
+        if Measurement.get(out_console, out_console.options.update(max_width=WIDEST), table).minimum <= width:
+            break
+    yield table
+
+
+def of_cells(shown: Sequence[Difference], confidence: str, spared: Sequence[str], *, are_many: bool) -> Table:
+    """Return the table of cells without some of its columns."""
+    title = f"without {', '.join(spared)}: too narrow; --csv has all" if spared else None
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    other = "other" if are_many else "B"
+    numbers = ["A", other, f"{other} - A", "%"]
     # Where nothing can be tested, the remarks say so once.
-    tested = any(cell.comparison.contrast for cell in shown)
-    of_tests = (f"{percent(cells[0].confidence)} interval", "p", "p (Wilcoxon)") if tested else ()
-    for heading in ("A", other, f"{other} - A", "%", *of_tests, "flows"):
-        table.add_column(heading, justify="right")
+    if any(cell.comparison.contrast for cell in shown):
+        numbers += [f"{confidence} interval", "p", "p (Wilcoxon)"]
+    numbers = [heading for heading in (*numbers, "flows") if heading not in spared]
+    rows: list[list[str]] = []
     last = ("", "")
     for cell in shown:
         digits = cell.digits
-        interval = "-" if cell.half_width != cell.half_width else f"± {number(cell.half_width, digits)}"
-        tests = (interval, cell.comparison.reason or probability(cell.p), probability(cell.p_wilcoxon))
-        named = (cell.groups[0].label if many else cell.label, cell.metric.heading)
-        table.add_row(
-            "" if named[0] == last[0] else escape(named[0]), "" if named == last else named[1],
-            *([cell.other_in_words] if many else []), number(cell.a, digits), number(cell.b, digits),
-            cell.difference_in_words, signed(cell.percent), *(tests if tested else ()), cell.comparison.size,
-            end_section=cell is shown[-1],
-        )  # fmt: skip
+        found = {
+            "A": number(cell.a, digits),
+            other: number(cell.b, digits),
+            f"{other} - A": cell.difference_in_words,
+            "%": signed(cell.percent),
+            f"{confidence} interval": "-"
+            if cell.half_width != cell.half_width
+            else f"± {number(cell.half_width, digits)}",
+            "p": cell.comparison.reason or probability(cell.p),
+            "p (Wilcoxon)": probability(cell.p_wilcoxon),
+            "flows": cell.comparison.size,
+        }
+        named = (cell.groups[0].label if are_many else cell.label, cell.metric.heading)
+        texts = ("" if named[0] == last[0] else escape(named[0]), "" if named == last else named[1])
+        rows.append([*texts, *([cell.other_in_words] if are_many else []), *(found[heading] for heading in numbers)])
         last = named
-    yield table
+    for heading in ("Flows", "Quantity", *(["Other"] if are_many else [])):
+        table.add_column(heading, min_width=LEAST_OF_TEXT.get(heading))
+    for place, heading in enumerate(numbers, start=len(table.columns)):
+        widest = max(cell_len(text) for text in (heading, *(row[place] for row in rows)))
+        table.add_column(heading, justify="right", min_width=widest)
+    for row in rows:
+        table.add_row(*row)
+    table.add_section()
+    return table
