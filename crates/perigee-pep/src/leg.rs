@@ -63,14 +63,32 @@ pub(crate) fn apply(leg: &Leg, socket: impl AsFd) -> Vec<String> {
     refused
 }
 
-/// Begins to connect to a server; `source` is the address that it sees, which need not be this host's.
+/// Sends a socket's packets with a differentiated services code point.
+pub(crate) fn set_dscp(socket: impl AsFd, is_ipv6: bool, dscp: u8) -> io::Result<()> {
+    match (dscp, is_ipv6) {
+        (0, _) => Ok(()),
+        (_, true) => Ok(sockopt::set_ipv6_tclass(socket, u32::from(dscp) << 2)?),
+        (_, false) => Ok(sockopt::set_ip_tos(socket, dscp << 2)?),
+    }
+}
+
+/// Gives an open socket the first congestion control of a leg that the kernel has; whether it has one.
+pub(crate) fn switch_congestion(leg: &Leg, socket: impl AsFd) -> bool {
+    let socket = socket.as_fd();
+    leg.congestion.iter().any(|name| sockopt::set_tcp_congestion(socket, name).is_ok())
+}
+
+/// Begins to connect to a server; `source` is the address that it sees, which need not be this host's, and `dscp` the code point
+/// of the packets.
 pub(crate) fn dial(
     leg: &Leg,
     source: Option<SocketAddr>,
     destination: SocketAddr,
     own_mark: Option<u32>,
+    dscp: u8,
 ) -> io::Result<(OwnedFd, Vec<String>)> {
     let socket = stream_socket(destination)?;
+    set_dscp(&socket, destination.is_ipv6(), dscp)?;
     reset_on_close(&socket);
     if let Some(mark) = own_mark {
         sys::mark(&socket, mark)?;

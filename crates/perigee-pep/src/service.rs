@@ -18,7 +18,7 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
 use crate::answers::{control_socket, serve_metrics, serve_status};
 use crate::clock::monotonic;
-use crate::config::{Config, Tunnel as Tunnelled};
+use crate::config::{AtLimit, Config, Tunnel as Tunnelled};
 use crate::error::ServiceError;
 use crate::handover::Order;
 use crate::intercept::Interception;
@@ -90,6 +90,7 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
         manager: Manager::new(),
         began: monotonic(),
         deadline: None,
+        passes_by: false,
     };
     service.manager.tell("READY=1");
     service.shared.log.line(format!("ready workers={}", service.workers.len()));
@@ -116,6 +117,8 @@ struct Service {
     began: Time,
     /// When it ends, whatever is open then.
     deadline: Option<Time>,
+    /// Whether new connections pass by because of the limit.
+    passes_by: bool,
 }
 
 impl Service {
@@ -152,6 +155,7 @@ impl Service {
                     tunnel.orders.give(Order::Abort);
                 }
             }
+            self.pass_by();
             let mut is_running = false;
             for worker in &mut self.workers {
                 match worker.result() {
@@ -175,6 +179,28 @@ impl Service {
             }
             self.manager.tell("WATCHDOG=1");
         }
+    }
+
+    /// Lets new connections pass by while the limit is reached, where the configuration says so.
+    fn pass_by(&mut self) {
+        let Some(transparent) = &self.config.transparent else { return };
+        if self.config.limits.at_limit != AtLimit::Pass || self.deadline.is_some() {
+            return;
+        }
+        let (open, most) = (self.shared.stats.open.get(), self.shared.connections() as u64);
+        // Below the limit by a tenth, so that it does not change with each connection.
+        let is_full = if self.passes_by { open > most - most.div_ceil(10) } else { open >= most };
+        if is_full == self.passes_by {
+            return;
+        }
+        let put = if is_full { Interception::drain } else { Interception::update };
+        let said = match put(&self.config, transparent) {
+            Ok(()) if is_full => format!("passing connections={open} reason=\"the limit of connections is reached\""),
+            Ok(()) => format!("intercepting connections={open}"),
+            Err(error) => format!("interception: {error}"),
+        };
+        self.shared.log.line(said);
+        self.passes_by = is_full;
     }
 
     fn on_signal(&mut self, signal: i32) {
@@ -224,6 +250,7 @@ impl Service {
         }
         if let Some(transparent) = &config.transparent {
             Interception::update(&config, transparent).map_err(ServiceError::system("interception"))?;
+            self.passes_by = false;
         }
         if config.tunnel != self.config.tunnel {
             let error = io::Error::other("`[tunnel]` changes with a restart only");

@@ -19,7 +19,7 @@ use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Request, Rule, Transparent};
 use crate::connection::{in_words, Connection, Outcome, Readiness};
 use crate::handover::Accepted;
-use crate::leg::{apply, dial, reset_on_close};
+use crate::leg::{apply, dial, reset_on_close, set_dscp, switch_congestion};
 use crate::relay::{Progress, Side};
 use crate::shared::Shared;
 use crate::slab::{Key, Slab};
@@ -223,7 +223,7 @@ impl Worker {
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(listener) = self.listeners.get(index) else { return };
             let has_room = self.shared.stats.open.get() < self.shared.connections() as u64;
-            if !has_room && self.config.limits.at_limit == AtLimit::Wait {
+            if !has_room && self.config.limits.at_limit != AtLimit::Refuse {
                 self.pause("the limit of connections is reached");
                 return;
             }
@@ -273,9 +273,10 @@ impl Worker {
             forward.ok_or("it is no longer configured")?.target
         };
         self.check(source, destination)?;
-        let rule =
-            self.rule(client, source, destination).map_err(|error| format!("its arrival is unknown: {error}"))?;
+        let found = self.rule(client, source, destination);
+        let (rule, dscp) = found.map_err(|error| format!("its arrival is unknown: {error}"))?;
         let rule = rule.ok_or("no rule")?;
+        set_dscp(client, source.is_ipv6(), dscp).map_err(|error| error.to_string())?;
         if !self.shared.enter(source.ip(), self.config.limits.per_client) {
             return Err("the limit of connections of the client is reached".to_owned());
         }
@@ -288,7 +289,7 @@ impl Worker {
             }
             return Ok((None, destination, rule));
         }
-        let dialled = dial(&rule.server, seen, destination, transparent.map(Transparent::own_mark));
+        let dialled = dial(&rule.server, seen, destination, transparent.map(Transparent::own_mark), dscp);
         let (server, more) = dialled.map_err(|error| {
             self.shared.leave(source.ip());
             format!("server {destination} {}: {error}", in_words(error.kind()))
@@ -313,15 +314,18 @@ impl Worker {
         Ok(())
     }
 
-    fn rule(&self, client: &OwnedFd, source: SocketAddr, destination: SocketAddr) -> io::Result<Option<Arc<Rule>>> {
-        let mut arrival = sys::Arrival::default();
-        if self.config.needs_arrival() {
-            arrival = sys::Arrival::of(client, source.is_ipv6())?;
-            sys::stop_reporting_arrival(client, source.is_ipv6())?;
-        }
+    /// The rule of a connection, and the code point of its client.
+    fn rule(
+        &self,
+        client: &OwnedFd,
+        source: SocketAddr,
+        destination: SocketAddr,
+    ) -> io::Result<(Option<Arc<Rule>>, u8)> {
+        let arrival = sys::Arrival::of(client, source.is_ipv6())?;
+        sys::stop_reporting_arrival(client, source.is_ipv6())?;
         let interface = (arrival.interface > 0).then(|| index_to_name(client, arrival.interface).ok()).flatten();
         let request = Request { source, destination, interface: interface.as_deref(), dscp: arrival.dscp };
-        Ok(self.config.rule(&request).cloned())
+        Ok((self.config.rule(&request).cloned(), arrival.dscp))
     }
 
     /// Adds a connection whose server was dialled.
@@ -372,9 +376,7 @@ impl Worker {
     /// Watches all listening sockets.
     fn listen(&self) -> io::Result<()> {
         for (index, listener) in self.listeners.iter().enumerate() {
-            if self.config.needs_arrival() {
-                sys::report_arrival(&listener.socket, listener.address.is_ipv6())?;
-            }
+            sys::report_arrival(&listener.socket, listener.address.is_ipv6())?;
             let data = epoll::EventData::new_u64(LISTENER | index as u64);
             epoll::add(&self.epoll, &listener.socket, data, epoll::EventFlags::IN)?;
         }
@@ -418,7 +420,30 @@ impl Worker {
         self.listeners.extend(added);
         self.memory.allow(share(&config), config.splice);
         self.config = config;
+        for key in self.connections.keys() {
+            self.switch(key);
+        }
         self.listen()
+    }
+
+    /// Gives an open connection the congestion controls that its rule now names.
+    fn switch(&mut self, key: Key) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let Some(rule) = self.config.rules.iter().find(|rule| rule.name == connection.rule.name) else { return };
+        for (side, before, leg) in [
+            (Side::Client, &connection.rule.client, &rule.client),
+            (Side::Server, &connection.rule.server, &rule.server),
+        ] {
+            let is_other = leg.congestion != before.congestion && !leg.congestion.is_empty();
+            if is_other && !switch_congestion(leg, connection.sockets.of(side)) {
+                self.shared.log.once(format!(
+                    "leg {}: no congestion control {}",
+                    leg.name,
+                    leg.congestion.join(" or ")
+                ));
+            }
+        }
+        connection.rule = rule.clone();
     }
 
     /// Accepts what waits already, then listens no more but for intercepted connections whose handshake has begun: the rules

@@ -60,6 +60,8 @@ pub enum AtLimit {
     Wait,
     /// It is reset.
     Refuse,
+    /// New ones are not intercepted until there is room; what had arrived before waits.
+    Pass,
 }
 
 /// Who may use the service, and for which servers.
@@ -168,11 +170,6 @@ impl Config {
     /// The first rule that matches.
     pub fn rule(&self, request: &Request<'_>) -> Option<&Arc<Rule>> {
         self.rules.iter().find(|rule| rule.matches(request))
-    }
-
-    /// Whether any rule asks for interface or code point.
-    pub(crate) fn needs_arrival(&self) -> bool {
-        self.rules.iter().any(|rule| !rule.interfaces.is_empty() || !rule.dscp.is_empty())
     }
 }
 

@@ -101,8 +101,9 @@ fn read_limits(table: &Table<'_>) -> Result<Limits, StrictError> {
     let at_limit = match table.get::<String>("at_limit")?.as_deref() {
         None | Some("wait") => AtLimit::Wait,
         Some("refuse") => AtLimit::Refuse,
+        Some("pass") => AtLimit::Pass,
         Some(other) => {
-            let fix = suggestion(other, ["wait", "refuse"].into_iter());
+            let fix = suggestion(other, ["wait", "refuse", "pass"].into_iter());
             return Err(table.error("at_limit", format!("`limits.at_limit` = `{other}` is unknown"), fix));
         }
     };

@@ -404,7 +404,7 @@ impl Work {
         }
         let transparent = self.config.transparent.as_ref();
         let seen = transparent.filter(|transparent| !transparent.hide_clients).map(|_| source);
-        let dialled = dial(&rule.server, seen, destination, transparent.map(Transparent::own_mark));
+        let dialled = dial(&rule.server, seen, destination, transparent.map(Transparent::own_mark), 0);
         let (server, notes) = dialled.map_err(|error| {
             self.shared.leave(source.ip());
             (Failure::of_kind(error.kind()), format!("server {}: {error}", in_words(error.kind())))

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
+use rustix::net::{sockopt, AddressFamily, SocketType};
 use rustix::process::Signal;
 
 use crate::transfers::TRANSPARENT;
@@ -268,4 +269,81 @@ fn a_malformed_configuration_is_an_error_with_its_line() {
         let place = format!("perigee-pep: {}:2: unknown key `allow.source`; did you mean `sources`?\n", path.display());
         assert_eq!(said, place);
     }
+}
+
+#[test]
+fn at_a_limit_new_connections_pass_by_until_there_is_room() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    let service = world.start(&format!("{TRANSPARENT}[limits]\nconnections = 10\nat_limit = \"pass\"\n"));
+    let mut held: Vec<_> = (0..10).map(|_| connected(&world, &listener)).collect();
+    service.await_line(&["passing", "limit of connections"]);
+    // It needs no service, and is there after the service's end.
+    let (mut beside, mut beside_server) = connected(&world, &listener);
+    held.truncate(8);
+    service.await_line(&["intercepting connections="]);
+    let (client, server) = connected(&world, &listener);
+    drop((client, server, held));
+    service.stop();
+    echo(&mut beside, &mut beside_server);
+}
+
+#[test]
+fn an_open_connection_gets_the_congestion_control_of_the_new_configuration() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    let config = |name: &str| {
+        format!(
+            "{TRANSPARENT}[legs.near]\n[legs.far]\ncongestion = \"{name}\"\n\
+             [[rules]]\nname = \"web\"\nclient = \"near\"\nserver = \"far\"\n"
+        )
+    };
+    let service = world.start(&config("cubic"));
+    let (mut client, mut server) = connected(&world, &listener);
+    let used = || world.router.execute("ss -Htin dst 10.2.0.2");
+    assert!(used().contains("cubic"), "{}", used());
+    world.config(&config("reno"));
+    service.signal(Signal::HUP);
+    service.await_line(&["reloaded"]);
+    assert!(used().contains("reno") && !used().contains("cubic"), "{}", used());
+    echo(&mut client, &mut server);
+    drop((client, server));
+    service.stop();
+}
+
+#[test]
+fn both_legs_have_the_code_point_of_the_client() {
+    let Some(world) = World::new() else { return };
+    // Packets with EF (46) that arrive at each end.
+    let rules = "table inet seen {\n\tchain input {\n\t\ttype filter hook input priority 0;\n\
+                 \t\tip dscp ef counter\n\t\tip6 dscp ef counter\n\t}\n}\n";
+    let file = world.folder.path().join("seen.nft");
+    fs::write(&file, rules).unwrap();
+    for host in [&world.client, &world.server] {
+        host.execute(&format!("nft -f {}", file.display()));
+    }
+    let service = world.start(TRANSPARENT);
+    for (listen, address) in [("0.0.0.0:80", "10.2.0.2:80"), ("[::]:81", "[2001:db8:2::2]:81")] {
+        let listener = world.server.listen(listen);
+        let address: SocketAddr = address.parse().unwrap();
+        let socket = world.client.enter(|| {
+            let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+            let socket = rustix::net::socket(family, SocketType::STREAM, None).unwrap();
+            if address.is_ipv6() {
+                sockopt::set_ipv6_tclass(&socket, 46 << 2).unwrap();
+            } else {
+                sockopt::set_ip_tos(&socket, 46 << 2).unwrap();
+            }
+            rustix::net::connect(&socket, &address).unwrap();
+            socket
+        });
+        let mut client = patient(TcpStream::from(socket));
+        let (mut server, _) = accept(&listener);
+        echo(&mut client, &mut server);
+    }
+    for host in [&world.client, &world.server] {
+        let counted = host.execute("nft list chain inet seen input");
+        assert!(counted.contains("counter") && !counted.contains("packets 0"), "{counted}");
+    }
+    service.stop();
 }
