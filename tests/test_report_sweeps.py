@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -25,6 +26,7 @@ from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.report.answers import answers
 from perigee.report.assemble import assemble
+from perigee.report.charts.cumulative import Curve, draw
 from perigee.report.charts.scales import lay_out
 from perigee.report.choice import FIGURES, plots_of
 from perigee.report.context import Context
@@ -32,7 +34,7 @@ from perigee.report.factors import Level, factor
 from perigee.report.model import Plot, Report
 from perigee.report.paper import numbers
 from perigee.report.settings import Choice
-from perigee.report.style import COLUMN_IN, WIDTH_IN, figure, styled
+from perigee.report.style import COLUMN_IN, WIDTH_IN, Look, figure, styled
 from perigee.report.writer import write_report
 from perigee.statistics.expressions import parse
 from perigee.statistics.metrics import metric, with_metric
@@ -384,3 +386,20 @@ def test_a_link_is_not_measured_by_flows_shorter_than_its_interval(tmp_path: Pat
         names = [one.name for one in assemble(Results(tmp_path / "results")).plots()]
     assert [name for name in names if "link_utilisation" in name] == []
     assert "lines" in names
+
+
+def test_curves_go_on_to_the_end_of_the_axes_and_one_of_zeros_is_not_their_edge() -> None:
+    def drawn(*values: float) -> Axes:
+        axes = Figure().add_subplot()
+        curve = Curve(
+            "a", Look("tab:blue", "-", "o", ""), np.array(values), np.arange(1, len(values) + 1) / len(values)
+        )
+        draw(axes, [curve], 1.0, begins_at_zero=True)
+        return axes
+
+    for axes, most in ((drawn(0.0, 0.0), 0.0), (drawn(0.0, 3.0), 3.0)):
+        (left, right), x = axes.get_xlim(), axes.lines[0].get_xdata()
+        assert left < -0.01 * right
+        assert right > most
+        assert x[-1] == pytest.approx(right)
+        assert axes.lines[0].get_ydata()[-1] == 1.0

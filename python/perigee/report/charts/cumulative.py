@@ -86,19 +86,21 @@ def cumulative_figure(
 
 def draw(axes: Axes, curves: Sequence[Curve], upper_share: float, *, begins_at_zero: bool) -> None:
     """Draw cumulative distributions into axes."""
-    right = 0.0
+    right = max(curve.at(upper_share) for curve in curves)
+    end = right * 1.02 if right else 1.0
     for curve in curves:
         low = 0.0 if begins_at_zero else curve.values[0]
         label = f" {curve.label}" if curve.label.startswith("_") else curve.label
+        # To the end of the axes: a curve of zeros would be their edge otherwise.
+        beyond = [max(end, float(curve.values[-1]))]
         axes.step(
-            np.concatenate([[low], curve.values]), np.concatenate([[0], curve.share]), where="post",
-            color=curve.look.color, ls=curve.look.dash, label=label or None,
+            np.concatenate([[low], curve.values, beyond]), np.concatenate([[0], curve.share, curve.share[-1:]]),
+            where="post", color=curve.look.color, ls=curve.look.dash, label=label or None,
         )  # fmt: skip
-        right = max(right, curve.at(upper_share))
-    axes.set_ylim(0, 1.01)
-    axes.set_xlim(right=right * 1.02 if right else 1.0)
+    axes.set_ylim(0, 1.03)
+    axes.set_xlim(right=end)
     least = 0.0 if begins_at_zero else min(float(curve.values[0]) for curve in curves)
-    axes.set_xlim(left=least - max(0.02 * (right - least), 1e-8))
+    axes.set_xlim(left=least - max(0.02 * (end - least), 1e-8))
 
 
 def data_of(panels: Sequence[CurvePanel], quantity: str) -> pl.DataFrame:
