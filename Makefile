@@ -24,7 +24,7 @@ BENCH_PACKAGES := g++ libns3-dev ns2 time tshark valgrind
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study gallery test torture lint docs bench bench-long bench-analyze bench-kernel bench-emu bench-pep clean bench-packages validate validate-ns2 validate-browser wheel
+.PHONY: help setup study gallery test torture lint docs bench bench-long bench-analyze bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser wheel
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -78,6 +78,10 @@ bench-pep: .venv/core.made ## the proxy beside HAProxy: speed, memory, and what 
 	@tools/packages.sh haproxy || true
 	cargo build --release --quiet -p perigee-pep
 	$(BIN)/python benches/pep.py
+
+soak: .venv/core.made ## half an hour of mixed load for the proxy, as root: memory flat, no socket left (MINUTES=30)
+	cargo build --release --quiet -p perigee-pep
+	$(BIN)/python benches/pep_soak.py --minutes $(MINUTES)
 
 validate: .venv/core.made ## the simulator beside this kernel, into docs/models/validation.md (as root; twenty minutes)
 	$(BIN)/python tools/validate.py

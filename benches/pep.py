@@ -143,7 +143,15 @@ def print_satellite(asked: argparse.Namespace) -> None:
     table([f"{asked.size} over 600 ms, 20 Mbit/s", "s", "to the ideal"], rows)
 
 
-def _hide_files() -> None:
+def end_at_once() -> None:
+    """Have Ctrl-C and SIGTERM end this process, and the kernel what belongs to it."""
+    if os.geteuid() != 0:
+        sys.exit("network namespaces take root")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: os._exit(128 + number))
+
+
+def hide_files() -> None:
     """Have files of this process and of those that it starts vanish with them."""
     if LIBC.unshare(NEW_MOUNTS):
         number = ctypes.get_errno()
@@ -178,11 +186,8 @@ def main() -> int:
     add("--cases", default="", metavar="WORDS", help="only cases with these words in their name")
     add("--size", default="5 MB", help="of the download over the satellite")
     asked = parser.parse_args()
-    if os.geteuid() != 0:
-        parser.error("network namespaces take root")
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: os._exit(128 + number))
-    _hide_files()
+    end_at_once()
+    hide_files()
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     kinds, reasons = available(asked.kinds)
     for reason in reasons:

@@ -231,21 +231,18 @@ def reset_at_once(proxy: Proxy) -> None:
 
 
 def both_reset(proxy: Proxy) -> None:
-    """Both ends reset a hundred connections; the proxy keeps no descriptor of them."""
-    before = 0
-    for number in range(120):
-        if number == 20:
-            # What it keeps for the next connections, it has by now.
-            before = proxy.descriptors()
+    """Both ends reset a hundred connections; the proxy keeps no socket of them."""
+    before = proxy.descriptors("socket")
+    for _ in range(100):
         client, server = pair(proxy)
         client.sendall(SHORT)
         reset(server)
         reset(client)
     for _ in range(200):
-        if proxy.descriptors() <= before:
+        if proxy.descriptors("socket") <= before:
             return
         time.sleep(0.05)
-    raise LostError(f"{proxy.descriptors() - before} descriptors are left")
+    raise LostError(f"{proxy.descriptors('socket') - before} sockets are left")
 
 
 def unreached(proxy: Proxy, how: str, *, as_such: bool = False) -> None:

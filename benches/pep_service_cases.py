@@ -34,7 +34,7 @@ AT_ONCE = 1000
 BYTES_EACH = 16_000
 
 
-def _answers(proxy: Proxy, count: int, at_once: int) -> None:
+def answers(proxy: Proxy, count: int, at_once: int) -> None:
     """Many short connections: a question, a half-close, its answer; a server that answers each."""
     listener = proxy.world.server.listen(SERVER)
 
@@ -180,7 +180,7 @@ def start_after_a_kill(proxy: Proxy) -> None:
 
 def few_descriptors(proxy: Proxy) -> None:
     """More connections at once than the limit of descriptors allows: all are served in the end."""
-    _answers(proxy, 600, 200)
+    answers(proxy, 600, 200)
 
 
 def one_at_a_time(proxy: Proxy) -> None:
@@ -229,9 +229,9 @@ def fuzzed_configuration(proxy: Proxy) -> None:
 
 
 def descriptors_stay(proxy: Proxy) -> None:
-    """After two thousand connections of all kinds of ends the proxy has the descriptors that it began with."""
-    before = proxy.descriptors()
-    _answers(proxy, 1000, 20)
+    """After two thousand connections of all kinds of ends the proxy has the sockets that it began with."""
+    before = proxy.descriptors("socket")
+    answers(proxy, 1000, 20)
     for number in range(200):
         client, server = pair(proxy)
         client.sendall(LONG[: number * 50])
@@ -240,10 +240,10 @@ def descriptors_stay(proxy: Proxy) -> None:
         client.close()
         server.close()
     for _ in range(200):
-        if proxy.descriptors() <= before:
+        if proxy.descriptors("socket") <= before:
             return
         time.sleep(0.05)
-    raise LostError(f"{proxy.descriptors() - before} descriptors are left")
+    raise LostError(f"{proxy.descriptors('socket') - before} sockets are left")
 
 
 PROXIED = ("perigee", "haproxy")
@@ -254,10 +254,10 @@ ONE = {"perigee": {"more": "[limits]\nconnections = 1\n"}, "haproxy": {"maxconn"
 DEADLINE = {"perigee": {"service": 'drain = "1 ms"'}}
 
 CASES: tuple[tuple[str, Callable[[Proxy], None], tuple[str, ...], dict[str, dict[str, str]]], ...] = (
-    (f"{SHORT_CONNECTIONS} short connections, 20 at a time", lambda it: _answers(it, SHORT_CONNECTIONS, 20), ALL, {}),
+    (f"{SHORT_CONNECTIONS} short connections, 20 at a time", lambda it: answers(it, SHORT_CONNECTIONS, 20), ALL, {}),
     (f"{AT_ONCE} connections at once", many_at_once, ALL, {}),
     ("300 connections that end at random", random_ends, ALL, {}),
-    ("no descriptor is left of 1200 connections", descriptors_stay, PROXIED, {}),
+    ("no socket is left of 1200 connections", descriptors_stay, PROXIED, {}),
     ("three reloads amid transfers", reload_under_load, PROXIED, {}),
     ("drain amid a transfer, new ones pass by", drain_under_load, PROXIED, {}),
     ("deadline of a drain: a reset, no end", drain_deadline, OURS, DEADLINE),

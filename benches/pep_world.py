@@ -200,9 +200,13 @@ class Proxy:
         text = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
         return int(text.partition("\nPss:")[2].split()[0]) * 1024 / 1e6
 
-    def descriptors(self) -> int:
-        """Open descriptors of it."""
-        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir())) if self.process else 0
+    def descriptors(self, kind: str) -> int:
+        """Count its open descriptors of a kind: `socket` or `pipe`."""
+        found = 0
+        for path in Path(f"/proc/{self.process.pid}/fd").iterdir() if self.process else ():
+            with contextlib.suppress(FileNotFoundError):
+                found += str(path.readlink()).startswith(f"{kind}:")
+        return found
 
     def log(self) -> str:
         """What it has written so far."""

@@ -43,6 +43,14 @@ def test_the_benchmark_of_the_proxy_prints_its_tables(program: dict[str, str]) -
     assert "4 cases; nothing lost: direct 4 of 4, perigee-pep 4 of 4" in done.stdout
 
 
+def test_a_soak_of_seconds_finds_memory_flat_and_no_socket_left(program: dict[str, str]) -> None:
+    command = [sys.executable, str(ROOT / "benches" / "pep_soak.py"), "--minutes", "0"]
+    done = subprocess.run(command, env=program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "memory is flat, and no socket is left" in done.stdout
+    assert done.stdout.count("\n| ") == 4
+
+
 def test_a_killed_benchmark_leaves_no_process(program: dict[str, str]) -> None:
     command = [*BENCH, "--only", "figures", "--kinds", "perigee", "--seconds", "600"]
     with running(command, env=program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as bench:

@@ -97,7 +97,7 @@ def _legs(legs: dict[str, dict[str, Any]], root: Path) -> Iterator[Check]:
         if wanted:
             first = wanted[0]
             used = next((each for each in wanted if each in available), "the route's or host's")
-            fix = "" if first in available else f"sudo modprobe tcp_{first}, or sudo perigee cc load {first}"
+            fix = "" if first in available else f"sudo modprobe tcp_{first}, or as root perigee cc load {first}"
             yield Check(f"congestion, {name}", not fix, f"{used} is used", f"{first} on leg {name}", fix)
         if "bandwidth" in leg and "round_trip" in leg:
             link = LinkSize(quantity(leg["bandwidth"]), quantity(leg["round_trip"]))
