@@ -90,24 +90,27 @@ class Catalogue:
             found = {}
             with os.scandir(self._folder) as entries:
                 for entry in entries:
-                    if not NAME.fullmatch(entry.name) or not entry.is_dir(follow_symlinks=False):
+                    known = self._known.get(entry.name)
+                    is_named = known is not None or NAME.fullmatch(entry.name)
+                    if not is_named or not entry.is_dir(follow_symlinks=False):
                         continue
                     try:
-                        about = Path(entry.path, "manifest.json").stat()
+                        about = os.stat(f"{entry.path}/manifest.json")  # noqa: PTH116 - thousands of them
                     except OSError:
                         continue
                     stamp = (about.st_mtime_ns, about.st_size)
-                    known = self._known.get(entry.name)
                     summary = known[1] if known and known[0] == stamp else _summary(Path(entry.path))
                     found[entry.name] = (stamp, summary)
             self._known = found
-            every = [_labelled(summary, labels.get(name)) for name, (_, summary) in found.items()]
+            every = [
+                _labelled(summary, labels[name]) if name in labels else summary for name, (_, summary) in found.items()
+            ]
         return sorted(every, key=lambda one: (one.started, one.name), reverse=True)
 
     def search(self, words: str) -> list[Summary]:
         """Return the results that have each of some words in their name, study, settings, tags or notes."""
         wanted = words.casefold().split()
-        return [one for one in self.all() if all(word in one.searched for word in wanted)]
+        return self.all() if not wanted else [one for one in self.all() if all(word in one.searched for word in wanted)]
 
     def path(self, name: str) -> Path:
         """Return the folder of results.

@@ -176,6 +176,9 @@ def serve(folder: Path, address: Address, begun: Callable[[dict[str, str]], None
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     with only_one(laboratory.place):
         scheduler = Beside(Scheduler(laboratory.place, laboratory.queue, begun=laboratory.label))
+        # Thousands of manifests take seconds to read, and are remembered.
+        reading = threading.Thread(target=laboratory.catalogue.all, name="catalogue")
+        reading.start()
         try:
             links = {role: f"{address.url}enter?token={token}" for role, token in tokens.items()}
             # The server hands the signal on that has ended it.
@@ -183,6 +186,7 @@ def serve(folder: Path, address: Address, begun: Callable[[dict[str, str]], None
                 asyncio.run(_serve(uvicorn.Server(config), opened_socket, scheduler, lambda: begun(links)))
         finally:
             scheduler.end()
+            reading.join()
             laboratory.queue.close()
             laboratory.catalogue.close()
 
