@@ -24,7 +24,7 @@ BENCH_PACKAGES := g++ libns3-dev ns2 time tshark valgrind
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study gallery test torture lint docs bench bench-long bench-analyze bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser wheel
+.PHONY: help setup study gallery test torture lint docs bench bench-long bench-analyze bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser wheel deb
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -94,6 +94,9 @@ validate-browser: .venv/core.made ## page loads beside Chromium's, into docs/mod
 
 wheel: .venv/core.made ## source distribution and, built from it, a wheel, in dist/ (CONTRIBUTING names other targets)
 	tools/wheels.sh
+
+deb: wheel ## Debian package with command, proxy, manual pages, completions and units, in dist/
+	$(BIN)/python tools/deb.py --wheel "$$(ls -t dist/perigee-*.whl | head -n 1)" --out dist
 
 clean: ## everything that was built; results/ stays
 	rm -rf target dist .venv .make benches/peers/build fuzz/target
