@@ -20,7 +20,7 @@ fn mistakes_have_their_line_and_their_fix() {
         ("[limits]\nheld = 5", "pep.toml:10: `limits.held`: `5` has no unit; write \"5 MB\""),
         (
             "[limits]\nat_limit = \"reject\"",
-            "pep.toml:10: `limits.at_limit` = `reject` is unknown; use one of wait, refuse",
+            "pep.toml:10: `limits.at_limit` = `reject` is unknown; use one of wait, refuse, pass",
         ),
         (
             "[transparent]\nmark = 0",
