@@ -370,16 +370,17 @@ def test_a_kill_leaves_no_client(lab: Lab) -> None:
 
 def test_runs_begin_on_the_clocks_grid_until_the_time_is_over(lab: Lab) -> None:
     lab.serve()
-    schedule = ["live.every=3 s", "live.for=8 s", "rounds=5", "flow.size=100 kB"]
+    schedule = ["live.every=5 s", "live.for=13 s", "rounds=5", "flow.size=100 kB"]
     done = lab.perigee("run", "between.toml", *HERE, *(part for key in schedule for part in ("--set", key)))
     assert done.returncode == 0, done.stderr
     assert "the time of `live.for` is over" in done.stderr
     assert "2 runs were left out when the time was over" in done.stderr
     assert flows(lab)["run"].to_list() == [0, 1, 2]
     starts = [begun(lab, run) for run in range(3)]
-    # iperf3 reports whole seconds, and a busy machine may be a second late.
-    assert all(start % 3 in (0, 1) for start in starts), starts
-    assert [later - sooner for sooner, later in pairwise(starts)] == pytest.approx([3, 3], abs=1)
+    # iperf3 reports whole seconds of a clock that the kernel sets forward once in 10 ms, so that a run which begins on the
+    # second may have the second before; and a busy machine may be a second late.
+    assert all(start % 5 in (4, 0, 1) for start in starts), starts
+    assert [later - sooner for sooner, later in pairwise(starts)] == pytest.approx([5, 5], abs=2)
 
 
 def test_the_time_limit_of_a_run_ends_its_flows_with_their_data_so_far(lab: Lab) -> None:
