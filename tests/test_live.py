@@ -377,8 +377,8 @@ def test_runs_begin_on_the_clocks_grid_until_the_time_is_over(lab: Lab) -> None:
     assert "2 runs were left out when the time was over" in done.stderr
     assert flows(lab)["run"].to_list() == [0, 1, 2]
     starts = [begun(lab, run) for run in range(3)]
-    # iperf3 reports whole seconds of a clock that the kernel sets forward once in 10 ms, so that a run which begins on the
-    # second may have the second before; and a busy machine may be a second late.
+    # iperf3 reports whole seconds of a clock that the kernel sets forward once in 10 ms, so that a run which begins on
+    # the second may have the second before; and a busy machine may be a second late.
     assert all(start % 5 in (4, 0, 1) for start in starts), starts
     assert [later - sooner for sooner, later in pairwise(starts)] == pytest.approx([5, 5], abs=2)
 
