@@ -63,13 +63,14 @@ pub(crate) fn apply(leg: &Leg, socket: impl AsFd) -> Vec<String> {
     refused
 }
 
-/// Sends a socket's packets with a differentiated services code point.
-pub(crate) fn set_dscp(socket: impl AsFd, is_ipv6: bool, dscp: u8) -> io::Result<()> {
-    match (dscp, is_ipv6) {
+/// Sends a socket's packets with a differentiated services code point. Returns what the kernel has refused, as [`apply`].
+pub(crate) fn set_dscp(leg: &Leg, socket: impl AsFd, is_ipv6: bool, dscp: u8) -> Option<String> {
+    let done = match (dscp, is_ipv6) {
         (0, _) => Ok(()),
-        (_, true) => Ok(sockopt::set_ipv6_tclass(socket, u32::from(dscp) << 2)?),
-        (_, false) => Ok(sockopt::set_ip_tos(socket, dscp << 2)?),
-    }
+        (_, true) => sockopt::set_ipv6_tclass(socket, u32::from(dscp) << 2),
+        (_, false) => sockopt::set_ip_tos(socket, dscp << 2),
+    };
+    done.err().map(|error| format!("leg {}: code point {dscp}: {error}", leg.name))
 }
 
 /// Gives an open socket the first congestion control of a leg that the kernel has; whether it has one.
@@ -88,12 +89,12 @@ pub(crate) fn dial(
     dscp: u8,
 ) -> io::Result<(OwnedFd, Vec<String>)> {
     let socket = stream_socket(destination)?;
-    set_dscp(&socket, destination.is_ipv6(), dscp)?;
     reset_on_close(&socket);
     if let Some(mark) = own_mark {
         sys::mark(&socket, mark)?;
     }
-    let refused = apply(leg, &socket);
+    let mut refused = apply(leg, &socket);
+    refused.extend(set_dscp(leg, &socket, destination.is_ipv6(), dscp));
     if let Some(source) = source {
         sys::make_transparent(&socket, destination.is_ipv6())?;
         // The client may have the same port open towards another server.

@@ -240,6 +240,10 @@ impl Service {
             let error = io::Error::other("`[transparent]`, its port, mark and table change with a restart only");
             return Err(ServiceError::system("reload")(error));
         }
+        if read.tunnel != self.config.tunnel {
+            let error = io::Error::other("`[tunnel]` changes with a restart only");
+            return Err(ServiceError::system("reload")(error));
+        }
         let config = Arc::new(read);
         lock(&config, &mut self.locks)?;
         let old = addresses(&self.config);
@@ -251,10 +255,6 @@ impl Service {
         if let Some(transparent) = &config.transparent {
             Interception::update(&config, transparent).map_err(ServiceError::system("interception"))?;
             self.passes_by = false;
-        }
-        if config.tunnel != self.config.tunnel {
-            let error = io::Error::other("`[tunnel]` changes with a restart only");
-            return Err(ServiceError::system("reload")(error));
         }
         self.shared.allow(connections(&config));
         if let Some(tunnel) = &self.tunnel {

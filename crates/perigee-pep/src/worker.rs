@@ -276,13 +276,13 @@ impl Worker {
         let found = self.rule(client, source, destination);
         let (rule, dscp) = found.map_err(|error| format!("its arrival is unknown: {error}"))?;
         let rule = rule.ok_or("no rule")?;
-        set_dscp(client, source.is_ipv6(), dscp).map_err(|error| error.to_string())?;
         if !self.shared.enter(source.ip(), self.config.limits.per_client) {
             return Err("the limit of connections of the client is reached".to_owned());
         }
         let transparent = self.config.transparent.as_ref().filter(|_| is_transparent);
         let seen = transparent.filter(|transparent| !transparent.hide_clients).map(|_| source);
         let mut refused = apply(&rule.client, client);
+        refused.extend(set_dscp(&rule.client, client, source.is_ipv6(), dscp));
         if rule.is_tunnelled {
             for line in refused {
                 self.shared.log.once(line);

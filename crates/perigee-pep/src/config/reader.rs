@@ -180,7 +180,12 @@ fn read_tunnel(table: &Table<'_>) -> Result<Tunnel, StrictError> {
         Ok(table.get::<String>(key)?.ok_or_else(|| table.missing(key))?.into())
     };
     let end = match (parsed(table, "gateway", ADDRESS)?, parsed(table, "listen", ADDRESS)?) {
-        (Some(gateway), None) => TunnelEnd::Terminal(gateway),
+        (Some(gateway), None) => match never(gateway.ip()) {
+            None => TunnelEnd::Terminal(gateway),
+            Some(reason) => {
+                return Err(table.error("gateway", format!("`{gateway}` is an {reason}"), "name one host"));
+            }
+        },
         (None, Some(listen)) => TunnelEnd::Gateway(listen),
         (Some(_), Some(_)) => {
             let message = "`tunnel` has both `gateway` and `listen`";

@@ -102,10 +102,7 @@ impl Carriage<'_> {
     /// Gives up both directions of the stream at once.
     pub(crate) fn abandon(&mut self, why: Failure) {
         if let Some(tunnel) = self.tunnel.as_deref_mut() {
-            let code = VarInt::from_u32(u32::from(why.code()));
-            // Either may have ended before.
-            let _ = tunnel.send_stream(self.ends.stream).reset(code);
-            let _ = tunnel.recv_stream(self.ends.stream).stop(code);
+            release(tunnel, self.ends.stream, why);
         }
     }
 
@@ -165,6 +162,16 @@ pub(crate) fn next_chunk(tunnel: &mut Connection, stream: StreamId) -> io::Resul
         Err(ReadError::Blocked) => Err(io::ErrorKind::WouldBlock.into()),
         Err(ReadError::Reset(code)) => Err(failure(code)),
     }
+}
+
+/// Gives a stream up for good. QUIC counts it as open, and opens no other in its place, until its end was read and all that was
+/// sent is acknowledged or reset.
+pub(crate) fn release(tunnel: &mut Connection, stream: StreamId, why: Failure) {
+    while next_chunk(tunnel, stream).is_ok() {}
+    let code = VarInt::from_u32(u32::from(why.code()));
+    // What has ended in order is closed already.
+    let _ = tunnel.recv_stream(stream).stop(code);
+    let _ = tunnel.send_stream(stream).reset(code);
 }
 
 fn failure(code: VarInt) -> io::Error {

@@ -112,15 +112,13 @@ impl Link {
         self.connections.values_mut().filter_map(Connection::poll_timeout).min()
     }
 
-    /// Reads what has arrived; true: there may be more.
+    /// Reads what has arrived; true: there may be more. An error is of the network, and what it was about comes again.
     pub(crate) fn receive(&mut self) -> io::Result<bool> {
         let mut metas = [RecvMeta::default(); RECEIVED_AT_ONCE];
         let mut slices: Vec<_> = self.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
         let count = match self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut metas) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            // What a router or the other host has said of a datagram that was sent: QUIC finds out itself.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(true),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
             Err(error) => return Err(error),
         };

@@ -20,11 +20,11 @@ use std::thread::{self, JoinHandle};
 
 use bytes::{Bytes, BytesMut};
 use perigee_units::Time;
-use quinn_proto::{ConnectionHandle, Dir, Event, StreamEvent, StreamId, VarInt};
+use quinn_proto::{ConnectionHandle, Dir, Event, StreamEvent, StreamId};
 use rustix::event::{epoll, eventfd, EventfdFlags, Timespec};
 use rustix::io::Errno;
 
-use self::carrier::{next_chunk, Ends};
+use self::carrier::{next_chunk, release, Ends};
 use self::link::Link;
 use self::passage::{Parties, Passage};
 use self::record::{Failure, Opening};
@@ -156,7 +156,10 @@ impl Work {
                 if !self.is_readable {
                     break;
                 }
-                self.is_readable = self.link.receive()?;
+                self.is_readable = self.link.receive().unwrap_or_else(|error| {
+                    self.shared.log.once(format!("tunnel: {error}"));
+                    false
+                });
             }
             self.dial()?;
             self.drive();
@@ -177,7 +180,7 @@ impl Work {
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
-        let own = [self.timers.first().map(|(at, _)| *at), self.redial.0, self.waiting.front().map(|(at, _)| *at)];
+        let own = [self.timers.first().map(|(at, _)| *at), self.redial.0, self.waiting.iter().map(|(at, _)| *at).min()];
         let own = own.into_iter().flatten().min().map(|at| at - monotonic());
         let link = self.link.next().map(|at| at.saturating_duration_since(instant()));
         let link = link.map(|wait| Time::from_nanos(wait.as_nanos() as u64));
@@ -242,10 +245,12 @@ impl Work {
                 _ => {}
             }
         }
-        while self.waiting.front().is_some_and(|(at, _)| *at <= self.now) {
-            if let Some((_, accepted)) = self.waiting.pop_front() {
-                self.refuse(&accepted, "the tunnel is down");
-            }
+        // Rules have time-outs of their own, so that the first to come need not be the first to give up.
+        let now = self.now;
+        let (late, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|(at, _)| *at <= now);
+        self.waiting = waiting;
+        for (_, accepted) in Vec::from(late) {
+            self.refuse(&accepted, "the tunnel is down");
         }
     }
 
@@ -371,9 +376,7 @@ impl Work {
         self.shared.stats.refused.add(1);
         self.shared.log.line(format!("refused terminal={remote} {words}"));
         if let Some(peer) = self.link.get_mut(handle) {
-            let code = VarInt::from_u32(u32::from(failure.code()));
-            let _ = peer.send_stream(id).reset(code);
-            let _ = peer.recv_stream(id).stop(code);
+            release(peer, id, failure);
         }
     }
 
@@ -478,7 +481,10 @@ impl Work {
         let place = passage.place();
         place.map(|place| self.streams.remove(&place));
         let tunnel = place.and_then(|(peer, _)| self.link.get_mut(peer));
-        let round_trip = tunnel.map_or(0, |tunnel| tunnel.rtt().as_micros());
+        let round_trip = tunnel.map_or(0, |tunnel| {
+            release(tunnel, passage.ends.stream, Failure::Other);
+            tunnel.rtt().as_micros()
+        });
         self.shared.log.line(passage.line(outcome, round_trip, self.now));
         passage.stats.ends[outcome.end as usize].add(1);
         passage.stats.open.subtract(1);

@@ -115,6 +115,34 @@ fn connections_through_the_tunnel_lose_nothing_and_half_closed_ones_have_their_r
 }
 
 #[test]
+fn streams_that_have_ended_make_room_for_others() {
+    let Some(path) = Path::new() else { return };
+    // As many streams at a time as the gateway may have connections.
+    let more = "[limits]\nconnections = 8\n[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.2\"]\n";
+    let gateway = path.start(&path.world.server, ["gateway", "terminal"], "listen = \"10.2.0.2:4433\"", more);
+    let terminal = path.terminal();
+    let listener = path.town.listen("10.3.0.2:80");
+    for turn in 0..40 {
+        let mut socket = path.world.client.connect("10.3.0.2:80");
+        let (mut far, _) = accept(&listener);
+        far.write_all(b"answer").unwrap();
+        socket.read_exact(&mut [0; 6]).unwrap();
+        match turn % 4 {
+            0 => drop(far),
+            1 => drop(socket),
+            2 => reset(far),
+            _ => reset(socket),
+        }
+    }
+    // Nobody listens there.
+    for _ in 0..20 {
+        assert!(is_refused(&path.world.client, "10.3.0.2:81"));
+    }
+    terminal.stop();
+    gateway.stop();
+}
+
+#[test]
 fn failures_at_either_end_reach_the_other_as_such() {
     let Some(path) = Path::new() else { return };
     let (gateway, terminal) = (path.gateway(), path.terminal());
@@ -193,6 +221,7 @@ fn what_is_wrong_with_a_tunnel_is_said() {
         ("[tunnel]\nlisten = \"10.2.0.2:4433\"\ngateway = \"10.2.0.2:4433\"\n", "both `gateway` and `listen`"),
         ("[tunnel]\ncertificate = \"a.pem\"\n", "neither `gateway` nor `listen`"),
         ("[tunnel]\nlisten = \"10.2.0.2:4433\"\n", "certificate"),
+        ("[tunnel]\ngateway = \"0.0.0.0:4433\"\n", "is an unspecified address"),
         (
             "[tunnel]\nlisten = \"10.2.0.2:4433\"\ncongestion = \"fixed\"\ncertificate = \"a\"\nkey = \"b\"\npeers = \"c\"\n",
             "add `bandwidth` and `round_trip`",
