@@ -1,6 +1,5 @@
 //! An event loop: one thread, its listening sockets, and the connections that it has accepted.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -8,11 +7,12 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::sync::Arc;
 
 use perigee_units::Time;
-use rustix::event::{epoll, eventfd, EventfdFlags, Timespec};
+use rustix::event::{epoll, eventfd, EventfdFlags};
 use rustix::io::Errno;
 use rustix::net::netdevice::index_to_name;
 use rustix::net::{acceptfrom_with, getsockname, SocketFlags};
 
+use crate::agenda::{self, Agenda};
 use crate::carried::Carried;
 use crate::carrier::Memory;
 use crate::clock::monotonic;
@@ -58,10 +58,9 @@ pub(crate) struct Worker {
     memory: Memory,
     /// Bytes of memory that the gauge of all workers has.
     gauged: usize,
-    ready: VecDeque<Key>,
+    agenda: Agenda,
     /// Found no memory.
     starved: Vec<Key>,
-    timers: BTreeSet<(Time, Key)>,
     /// When listening goes on, which a limit has stopped.
     paused: Option<Time>,
     is_draining: bool,
@@ -90,9 +89,8 @@ impl Worker {
             connections: Slab::default(),
             memory,
             gauged: 0,
-            ready: VecDeque::new(),
+            agenda: Agenda::default(),
             starved: Vec::new(),
-            timers: BTreeSet::new(),
             paused: None,
             is_draining: false,
             now: monotonic(),
@@ -116,8 +114,8 @@ impl Worker {
                     data => self.on_event(data, event.flags),
                 }
             }
-            for _ in 0..self.ready.len() {
-                if let Some(key) = self.ready.pop_front() {
+            for _ in 0..self.agenda.ready() {
+                if let Some(key) = self.agenda.pop_ready() {
                     if let Some(connection) = self.connections.get_mut(key) {
                         connection.is_queued = false;
                         self.turn(key);
@@ -142,21 +140,14 @@ impl Worker {
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
-        let timers = self.timers.first().map(|(at, _)| *at);
-        let next = timers.into_iter().chain(self.paused).min();
+        let next = self.agenda.first_timer().into_iter().chain(self.paused).min();
         let timeout = match next {
-            _ if !self.ready.is_empty() => Some(Time::ZERO),
+            _ if self.agenda.ready() > 0 => Some(Time::ZERO),
             // Rounded up, so that the timer has passed.
             Some(at) => Some(at - monotonic() + Time::from_micros(999)),
             None => None,
         };
-        let timeout = timeout
-            .map(|time| Timespec { tv_sec: (time.as_nanos() / NANOS) as i64, tv_nsec: (time.as_nanos() % NANOS) as _ });
-        events.clear();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        agenda::wait(&self.epoll, events, timeout)
     }
 
     fn on_event(&mut self, data: u64, flags: epoll::EventFlags) {
@@ -175,11 +166,7 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let before = connection.timer;
         let progress = connection.advance(&mut self.memory, BUDGET, self.now);
-        if connection.timer != before {
-            let after = connection.timer;
-            before.map(|at| self.timers.remove(&(at, key)));
-            after.map(|at| self.timers.insert((at, key)));
-        }
+        self.agenda.move_timer(key, before, connection.timer);
         match progress {
             Ok(Progress::OutOfBudget) => self.queue(key),
             Ok(Progress::OutOfMemory) => self.starved.push(key),
@@ -190,15 +177,12 @@ impl Worker {
 
     fn queue(&mut self, key: Key) {
         if let Some(connection) = self.connections.get_mut(key) {
-            if !std::mem::replace(&mut connection.is_queued, true) {
-                self.ready.push_back(key);
-            }
+            self.agenda.queue(key, &mut connection.is_queued);
         }
     }
 
     fn fire_timers(&mut self) {
-        while let Some((_, key)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now) {
-            self.timers.pop_first();
+        while let Some(key) = self.agenda.pop_due(self.now) {
             if let Some(connection) = self.connections.get_mut(key) {
                 connection.timer = None;
                 self.turn(key);
@@ -208,9 +192,7 @@ impl Worker {
 
     fn end(&mut self, key: Key, outcome: &Outcome) {
         let Some(mut connection) = self.connections.remove(key) else { return };
-        if let Some(at) = connection.timer {
-            self.timers.remove(&(at, key));
-        }
+        self.agenda.move_timer(key, connection.timer, None);
         connection.sockets.release(&mut self.memory);
         self.shared.log.line(connection.line(outcome, self.now));
         connection.stats.ends[outcome.end as usize].add(1);
@@ -489,4 +471,3 @@ const ACCEPTED_AT_ONCE: usize = 64;
 const BUDGET: usize = 512 << 10;
 /// Time without listening at a limit.
 const PAUSE: Time = Time::from_millis(20);
-const NANOS: u64 = 1_000_000_000;

@@ -11,7 +11,7 @@ mod passage;
 mod record;
 mod transport;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
@@ -21,13 +21,13 @@ use std::thread::{self, JoinHandle};
 use bytes::{Bytes, BytesMut};
 use perigee_units::Time;
 use quinn_proto::{ConnectionHandle, Dir, Event, StreamEvent, StreamId};
-use rustix::event::{epoll, eventfd, EventfdFlags, Timespec};
-use rustix::io::Errno;
+use rustix::event::{epoll, eventfd, EventfdFlags};
 
 use self::carrier::{next_chunk, release, Ends};
 use self::link::Link;
 use self::passage::{Parties, Passage};
 use self::record::{Failure, Opening};
+use crate::agenda::{self, Agenda};
 use crate::clock::{instant, monotonic};
 use crate::config::{Config, Request, Transparent};
 use crate::connection::{in_words, Outcome, Readiness};
@@ -98,8 +98,7 @@ struct Work {
     greetings: HashMap<(ConnectionHandle, StreamId), BytesMut>,
     passages: Slab<Passage>,
     streams: BTreeMap<(ConnectionHandle, StreamId), Key>,
-    ready: VecDeque<Key>,
-    timers: BTreeSet<(Time, Key)>,
+    agenda: Agenda,
     is_draining: bool,
     now: Time,
 }
@@ -131,8 +130,7 @@ impl Work {
             greetings: HashMap::new(),
             passages: Slab::default(),
             streams: BTreeMap::new(),
-            ready: VecDeque::new(),
-            timers: BTreeSet::new(),
+            agenda: Agenda::default(),
             is_draining: false,
             now,
         })
@@ -163,8 +161,8 @@ impl Work {
             }
             self.dial()?;
             self.drive();
-            for _ in 0..self.ready.len() {
-                if let Some(key) = self.ready.pop_front() {
+            for _ in 0..self.agenda.ready() {
+                if let Some(key) = self.agenda.pop_ready() {
                     self.turn(key);
                 }
             }
@@ -180,21 +178,15 @@ impl Work {
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
-        let own = [self.timers.first().map(|(at, _)| *at), self.redial.0, self.waiting.iter().map(|(at, _)| *at).min()];
+        let own = [self.agenda.first_timer(), self.redial.0, self.waiting.iter().map(|(at, _)| *at).min()];
         let own = own.into_iter().flatten().min().map(|at| at - monotonic());
         let link = self.link.next().map(|at| at.saturating_duration_since(instant()));
         let link = link.map(|wait| Time::from_nanos(wait.as_nanos() as u64));
         let timeout = match own.into_iter().chain(link).min() {
-            _ if self.is_readable || !self.ready.is_empty() => Some(Time::ZERO),
+            _ if self.is_readable || self.agenda.ready() > 0 => Some(Time::ZERO),
             other => other,
         };
-        let timeout = timeout
-            .map(|time| Timespec { tv_sec: (time.as_nanos() / NANOS) as i64, tv_nsec: (time.as_nanos() % NANOS) as _ });
-        events.clear();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        agenda::wait(&self.epoll, events, timeout)
     }
 
     /// Carries out orders; true: the thread ends.
@@ -443,11 +435,7 @@ impl Work {
         let before = passage.timer;
         let tunnel = passage.place().and_then(|(peer, _)| self.link.get_mut(peer));
         let progress = passage.advance(tunnel, BUDGET, self.now);
-        if passage.timer != before {
-            let after = passage.timer;
-            before.map(|at| self.timers.remove(&(at, key)));
-            after.map(|at| self.timers.insert((at, key)));
-        }
+        self.agenda.move_timer(key, before, passage.timer);
         match progress {
             Ok(Progress::OutOfBudget) => self.queue(key),
             Ok(_) => {}
@@ -457,15 +445,12 @@ impl Work {
 
     fn queue(&mut self, key: Key) {
         if let Some(passage) = self.passages.get_mut(key) {
-            if !std::mem::replace(&mut passage.is_queued, true) {
-                self.ready.push_back(key);
-            }
+            self.agenda.queue(key, &mut passage.is_queued);
         }
     }
 
     fn fire_timers(&mut self) {
-        while let Some((_, key)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now) {
-            self.timers.pop_first();
+        while let Some(key) = self.agenda.pop_due(self.now) {
             if let Some(passage) = self.passages.get_mut(key) {
                 passage.timer = None;
                 self.turn(key);
@@ -475,9 +460,7 @@ impl Work {
 
     fn end(&mut self, key: Key, outcome: &Outcome) {
         let Some(passage) = self.passages.remove(key) else { return };
-        if let Some(at) = passage.timer {
-            self.timers.remove(&(at, key));
-        }
+        self.agenda.move_timer(key, passage.timer, None);
         let place = passage.place();
         place.map(|place| self.streams.remove(&place));
         let tunnel = place.and_then(|(peer, _)| self.link.get_mut(peer));
@@ -512,4 +495,3 @@ const BUDGET: usize = 256 << 10;
 /// Pauses between attempts to connect to the gateway: each is twice the one before.
 const FIRST_PAUSE: Time = Time::from_secs(1);
 const LAST_PAUSE: Time = Time::from_secs(30);
-const NANOS: u64 = 1_000_000_000;
