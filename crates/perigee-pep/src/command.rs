@@ -7,6 +7,7 @@ use crate::answers::ask;
 use crate::error::ServiceError;
 use crate::intercept::script;
 use crate::service::{read, run};
+use crate::tunnel;
 
 /// Carries out a command line without the program's name, and returns the exit code: 2 where the input is wrong, 1 where it
 /// failed.
@@ -23,15 +24,18 @@ pub fn main(arguments: &[OsString]) -> u8 {
             return 0;
         }
         2 if is(0, "run") => run(words[1]),
-        2 if is(0, "check") => read(words[1]).map(|config| {
+        2 if is(0, "check") => read(words[1]).and_then(|config| {
+            tunnel::check(&config)?;
             let count = config.rules.len() - 1;
             println!(
-                "{}: {} forwarded, {}, {count} {}",
+                "{}: {} forwarded, {}{}, {count} {}",
                 words[1].display(),
                 counted(config.forwards.len(), "address", "addresses"),
                 if config.transparent.is_some() { "interception" } else { "no interception" },
+                if config.tunnel.is_some() { ", a tunnel" } else { "" },
                 if count == 1 { "rule" } else { "rules" },
             );
+            Ok(())
         }),
         2 if is(0, "rules") => read(words[1]).map(|config| match script(&config) {
             Some(script) => print!("{script}"),
@@ -48,7 +52,7 @@ pub fn main(arguments: &[OsString]) -> u8 {
         Err(error) => {
             eprintln!("perigee-pep: {error}");
             match error {
-                ServiceError::File { .. } | ServiceError::Config(_) => 2,
+                ServiceError::File { .. } | ServiceError::Pem { .. } | ServiceError::Config(_) => 2,
                 ServiceError::Taken(_) | ServiceError::System { .. } => 1,
             }
         }

@@ -17,6 +17,14 @@ pub enum ServiceError {
         /// What the system says.
         error: io::Error,
     },
+    /// A file of keys or certificates is not what the configuration calls it.
+    #[error("{}: {what}", path.display())]
+    Pem {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong with it, and the fix.
+        what: String,
+    },
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] StrictError),

@@ -1,6 +1,6 @@
 //! Who the two boxes are: each has a certificate of its own and knows those of the others, byte for byte.
 
-use std::io;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,9 +33,15 @@ impl Identity {
     /// Reads the files that the configuration names.
     pub(crate) fn read(tunnel: &Tunnel) -> Result<Self, ServiceError> {
         let own = certificates(&tunnel.certificate)?.swap_remove(0);
-        let key = PrivateKeyDer::from_pem_file(&tunnel.key).map_err(wrong(&tunnel.key))?;
+        let key = PrivateKeyDer::from_pem_slice(&content(&tunnel.key)?)
+            .map_err(|_| wrong(&tunnel.key, "it has no private key; name a PEM file with one".to_owned()))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        Ok(Self { own, key, peers: Arc::new(Peers { known: certificates(&tunnel.peers)?, provider }) })
+        let identity = Self { own, key, peers: Arc::new(Peers { known: certificates(&tunnel.peers)?, provider }) };
+        identity.server().map_err(|error| {
+            let what = format!("it does not belong to {} ({error})", tunnel.certificate.display());
+            wrong(&tunnel.key, format!("{what}; name the key that was made with the certificate"))
+        })?;
+        Ok(identity)
     }
 
     /// What the gateway answers with.
@@ -64,17 +70,20 @@ impl Identity {
 
 /// The certificates of a file; at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServiceError> {
-    let read = CertificateDer::pem_file_iter(path).map_err(wrong(path))?;
-    let all = read.collect::<Result<Vec<_>, _>>().map_err(wrong(path))?;
-    if all.is_empty() {
-        return Err(wrong(path)("it has no certificate"));
+    let bytes = content(path)?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match read {
+        Ok(all) if !all.is_empty() => Ok(all),
+        _ => Err(wrong(path, "it has no certificate; name a PEM file with one".to_owned())),
     }
-    Ok(all)
 }
 
-fn wrong<E: std::fmt::Display>(path: &Path) -> impl Fn(E) -> ServiceError {
-    let path = path.to_owned();
-    move |error| ServiceError::File { path: path.clone(), error: io::Error::other(error.to_string()) }
+fn content(path: &Path) -> Result<Vec<u8>, ServiceError> {
+    fs::read(path).map_err(|error| ServiceError::File { path: path.to_owned(), error })
+}
+
+fn wrong(path: &Path, what: String) -> ServiceError {
+    ServiceError::Pem { path: path.to_owned(), what }
 }
 
 impl Peers {

@@ -24,6 +24,7 @@ use quinn_proto::{ConnectionHandle, Dir, Event, StreamEvent, StreamId};
 use rustix::event::{epoll, eventfd, EventfdFlags};
 
 use self::carrier::{next_chunk, release, Ends};
+use self::identity::Identity;
 use self::link::Link;
 use self::passage::{Parties, Passage};
 use self::record::{Failure, Opening};
@@ -44,6 +45,11 @@ use crate::sys;
 pub(crate) struct Tunnel {
     thread: Option<JoinHandle<io::Result<()>>>,
     pub(crate) orders: Orders,
+}
+
+/// Whether the certificates and the key of a configuration's tunnel are there and belong together.
+pub(crate) fn check(config: &Config) -> Result<(), ServiceError> {
+    config.tunnel.as_ref().map_or(Ok(()), |tunnel| Identity::read(tunnel).map(drop))
 }
 
 impl Tunnel {

@@ -232,6 +232,24 @@ fn what_is_wrong_with_a_tunnel_is_said() {
         std::fs::write(&config, format!("{allow}{text}")).unwrap();
         let output = Command::new(program).arg("check").arg(&config).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && error.contains(said), "{text}: {error}");
+        assert!(output.status.code() == Some(2) && error.contains(said), "{text}: {error}");
+    }
+    let [terminal, gateway] = ["terminal", "gateway"].map(|name| path.file(name, "pem"));
+    let [own, other] = ["terminal", "gateway"].map(|name| path.file(name, "key"));
+    for (certificate, key, peers, said) in [
+        (&path.file("none", "pem"), &own, &gateway, "name a readable file"),
+        (&own, &own, &gateway, "it has no certificate"),
+        (&terminal, &terminal, &gateway, "it has no private key"),
+        (&terminal, &other, &gateway, "name the key that was made with the certificate"),
+        (&terminal, &own, &config, "it has no certificate"),
+        (&terminal, &own, &gateway, ""),
+    ] {
+        let [certificate, key, peers] = [certificate, key, peers].map(|file| file.display());
+        let files = format!("certificate = \"{certificate}\"\nkey = \"{key}\"\npeers = \"{peers}\"\n");
+        std::fs::write(&config, format!("{allow}[tunnel]\nlisten = \"10.2.0.2:4433\"\n{files}")).unwrap();
+        let output = Command::new(program).arg("check").arg(&config).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        let code = if said.is_empty() { 0 } else { 2 };
+        assert!(output.status.code() == Some(code) && error.contains(said), "{files}: {error}");
     }
 }
