@@ -117,7 +117,7 @@ CASES = {
     "viasat2": Case(Download(GB, study="studies/claypool-2021/study.toml", settings=("--run", "1"))),
 }
 
-OTHERS = ("windows", "instructions", "population", "terminals", "users", "split", "study")
+OTHERS = ("windows", "instructions", "population", "terminals", "users", "split", "short", "study")
 
 NS2_CELL = ROOT / "validation/ns2"
 CELL_RATE_BPS = 155_000_000
@@ -366,6 +366,19 @@ def windows(repeats: int | None) -> None:
     print(f"Dearest to cheapest: {max(every) / min(every):.2f}\n")
 
 
+def short() -> None:
+    """A hundred thousand runs of a millisecond, and the report on them: what runs cost besides their packets."""
+    perigee = str(ROOT / ".venv/bin/perigee")
+    with tempfile.TemporaryDirectory() as folder:
+        out = f"{folder}/results"
+        for command in (["run", str(HERE / "short.toml"), "--out", out], ["report", out]):
+            started = time.monotonic()
+            _, usage = cpu_and_output([perigee, *command])
+            cpu_s, wall_s = usage.ru_utime + usage.ru_stime, time.monotonic() - started
+            print(f"perigee {command[0]} (short, 100,000 runs): {cpu_s:.1f} s of CPU time, {wall_s:.1f} s", flush=True)
+    print()
+
+
 def study() -> None:
     """The whole study with its report, on all cores, as `make study` does it."""
     perigee = ROOT / ".venv/bin/perigee"
@@ -433,6 +446,8 @@ def main() -> int:
         terminals(asked.repeats)
     if "users" in chosen:
         users(asked.repeats, with_peers=not asked.no_peers)
+    if "short" in chosen:
+        short()
     if "study" in chosen:
         study()
     return 0

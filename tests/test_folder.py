@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from conftest import ROOT, environment
-from perigee.engines import runner
+from perigee.engines import crew
 from perigee.engines.contract import Output, Progress
 from perigee.engines.job import Job
 from perigee.engines.runner import carry_out
@@ -97,7 +97,7 @@ def test_an_interrupt_is_not_raised_while_locks_of_the_workers_may_be_held(
         left_whole[-1] = True
         return done
 
-    monkeypatch.setattr(runner, "wait", interrupted)
+    monkeypatch.setattr(crew, "wait", interrupted)
     with pytest.raises(InterruptedRunError, match="of 12 runs are kept in"):
         carry_out(job(study, tmp_path / "out", SyntheticEngine(3, pause_s=1.0), workers=2))
     assert left_whole == [True]

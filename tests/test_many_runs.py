@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from conftest import SMALL_STUDY, Perigee
-from perigee.engines import runner
+from perigee.engines import crew
 from perigee.engines.job import Job
 from perigee.engines.runner import carry_out
 from perigee.places import find_study
 from perigee.store import shards
-from perigee.store.shards import merge_shards, shard_path, write_shard
+from perigee.store.shards import merge_shards, shard_name, write_shard
 from synthetic import SyntheticEngine
 
 
@@ -31,7 +31,7 @@ def test_at_most_two_runs_per_worker_are_submitted(
         looked_at.append(len(waiting))
         return wait(waiting, **more)
 
-    monkeypatch.setattr(runner, "wait", watched)
+    monkeypatch.setattr(crew, "wait", watched)
     done = carry_out(Job(find_study(str(study)), SyntheticEngine(10), out=tmp_path / "out", workers=3))
     assert done.runs == 40
     assert max(looked_at) == 6
@@ -54,10 +54,10 @@ def test_tables_are_joined_once_and_cut_into_row_groups_of_one_size(
     begins = [sum(rows[:number]) for number in range(len(rows))]
     for number, (begin, count) in enumerate(zip(begins, rows, strict=True)):
         numbers = pa.array(range(begin, begin + count), pa.uint64())
-        write_shard(shard_path(tmp_path, number), {"numbers": pa.table({"n": numbers})})
-    assert merge_shards([shard_path(tmp_path, number) for number in range(len(rows))], tmp_path) == {
-        "numbers": sum(rows)
-    }
+        write_shard(tmp_path / shard_name(range(number, number + 1)), {"numbers": pa.table({"n": numbers})})
+    assert merge_shards(
+        [tmp_path / shard_name(range(number, number + 1)) for number in range(len(rows))], tmp_path
+    ) == {"numbers": sum(rows)}
     merged = pq.ParquetFile(tmp_path / "numbers.parquet")
     assert merged.read()["n"].to_pylist() == list(range(sum(rows)))
     sizes = [merged.metadata.row_group(group).num_rows for group in range(merged.num_row_groups)]

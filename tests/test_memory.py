@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from perigee.engines import runner
+from perigee.engines.crew import Crew
 from perigee.engines.job import Job
 from perigee.engines.memory import available_bytes
 from perigee.engines.native import Simulator
@@ -143,12 +144,12 @@ def test_fewer_runs_go_at_once_where_not_all_fit(
     monkeypatch.setattr(runner, "available_bytes", lambda: free)
     workers: list[int] = []
 
-    class Idle(runner._Crew):
+    class Idle(Crew):
         def __init__(self, plan: object, folder: object, count: int) -> None:
             workers.append(count)
             raise StopError
 
-    monkeypatch.setattr(runner, "_Crew", Idle)
+    monkeypatch.setattr(runner, "Crew", Idle)
     heard: list[str] = []
     job = Job(find_study(str(study(tmp_path, DEAD))), Simulator(), settings, out=tmp_path / "out", workers=2)
     with pytest.raises(StopError):

@@ -473,6 +473,9 @@ class Plan:
     def run(
         self, index: int, engine: str, captures: str, progress: Callable[[float], bool]
     ) -> tuple[dict[str, _Table], dict[str, bytes]] | None: ...
+    def run_several(
+        self, indices: Sequence[int], for_s: float, progress: Callable[[float], bool]
+    ) -> tuple[int, dict[str, _Table]]: ...
 
 @final
 class Histogram:

@@ -15,6 +15,7 @@ mod orbit;
 mod probe;
 mod quantity;
 mod sample;
+mod several;
 mod signals;
 mod tables;
 
@@ -296,6 +297,26 @@ impl Plan {
             captures.set_item(&*capture.node, PyBytes::new(py, &capture.pcapng))?;
         }
         Ok(Some((to_python(py, columns)?, captures)))
+    }
+
+    /// Simulates runs in the order given until `for_s` has passed, see `several::simulate`: how many of them, and their tables
+    /// as `run` gives them.
+    fn run_several<'py>(
+        &self,
+        py: Python<'py>,
+        indices: Vec<usize>,
+        for_s: f64,
+        progress: &Bound<'py, PyAny>,
+    ) -> PyResult<(usize, Bound<'py, PyDict>)> {
+        let runs = indices.into_iter().map(|index| self.at(index)).collect::<PyResult<Vec<_>>>()?;
+        let longest = std::time::Duration::try_from_secs_f64(for_s).unwrap_or_default();
+        let mut callback = Callback::new(progress.clone().unbind());
+        let (done, columns) = py.detach(|| {
+            let (done, tables) = several::simulate(runs.into_iter(), longest, &mut |runs| callback.progress(runs));
+            (done, columns(&tables))
+        });
+        callback.finish()?;
+        Ok((done, to_python(py, columns)?))
     }
 }
 

@@ -414,6 +414,18 @@ impl Tables {
             releases, gaps,
         ]
     }
+
+    /// Puts all rows of `other` behind those of these tables.
+    pub fn append(&mut self, mut other: Self) {
+        macro_rules! append_each {
+            ($($table:ident)+) => {{
+                // Names them all, so that none is forgotten.
+                let Self { $($table,)+ } = &mut other;
+                $(self.$table.append($table);)+
+            }};
+        }
+        append_each!(flows series links proxies rtt milestones exchanges responses voice videos calls pages events releases gaps);
+    }
 }
 
 /// The tables that only captures have.

@@ -108,6 +108,24 @@ class Closing(Protocol):
 
 
 @runtime_checkable
+class Several(Protocol):
+    """A plan that can do runs one after the other and hand their tables over in one piece: short runs cost less so."""
+
+    def execute_several(self, runs: range, for_s: float, progress: Progress) -> tuple[int, Mapping[str, pa.Table]]:
+        """Do runs in their order until a time has passed; return how many, and their tables.
+
+        Args:
+            runs: which runs.
+            for_s: no run is begun when so many seconds have passed.
+            progress: called with the number of runs done, parts of them counted; returns whether to go on.
+
+        Returns:
+            How many of the runs are done, from the first, and their tables. None is, where the first of them has to be
+            done by `execute`, or `progress` asked to stop.
+        """
+
+
+@runtime_checkable
 class Timed(Protocol):
     """A plan whose runs have their times."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ from perigee.files import printable
 from perigee.places import StudyFile, headers
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from perigee.engines.isolated_runs import OwnRuns
 
 
@@ -148,12 +150,23 @@ class NativePlan:
             raise RunError(f"run {index} ({describe(self.runs[index])}): {error}") from error
         if result is None:
             return None
-        from perigee.store.arrow import arrow_table
-
         tables, captured = result
-        return Output({name: arrow_table(rows, columns) for name, (rows, columns) in tables.items()}, captured)
+        return Output(_arrow_tables(tables), captured)
+
+    def execute_several(self, runs: range, for_s: float, progress: Progress) -> tuple[int, Mapping[str, pa.Table]]:
+        """Simulate runs with the interpreter's lock released, see `Several.execute_several`."""
+        if self._engine != "sim" or self._own:
+            return 0, {}
+        done, tables = self._plan.run_several(runs, for_s, progress)
+        return done, _arrow_tables(tables)
 
     def close(self) -> None:
         """End the processes of authors' code."""
         if self._own:
             self._own.close()
+
+
+def _arrow_tables(tables: Mapping[str, Any]) -> dict[str, pa.Table]:
+    from perigee.store.arrow import arrow_table
+
+    return {name: arrow_table(rows, columns) for name, (rows, columns) in tables.items()}

@@ -6,29 +6,22 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
-from typing import Protocol
 
 from perigee.engines.contract import Closing, Plan, Timed
+from perigee.engines.crew import Crew, Watch
 from perigee.engines.forecast import Forecast
 from perigee.engines.job import Job
 from perigee.engines.memory import Roomy, available_bytes, workers_that_fit
 from perigee.engines.runs import Runs
 from perigee.engines.until import FIRST_ROUNDS, Seen, Until
-from perigee.errors import InputError, InterruptedRunError
+from perigee.errors import InputError
 from perigee.files import printable
-from perigee.interrupts import held_back
 from perigee.store.folder import Identity, ResultsFolder, default_folder
 
-POLL_S = 0.1
-WINDOW = 2
-"""Runs of each worker that are submitted at a time: one under way and one that follows at once."""
 SCHEDULE = {
     f"live.{key}"
     for key in ("pause", "every", "slot", "for", "retries", "backoff", "failed", "timeout", "connect_timeout")
@@ -53,13 +46,6 @@ class Done:
     resumed: int
     warnings: str = ""
     left: int = 0
-
-
-class Watch(Protocol):
-    """Called with the progress."""
-
-    def __call__(self, done: float, total: int, /, outlook: tuple[str, float | None] | None = None) -> None:
-        """The work done so far and all of it, in runs, parts of runs counted; of a plan that knows: its outlook."""
 
 
 def carry_out(
@@ -123,7 +109,7 @@ def _carry_out(plan: Plan, job: Job, watch: Watch, say: Callable[[str], None]) -
         if isinstance(plan, Timed):
             since = datetime.fromisoformat(manifest.content["started"]).timestamp()
             plan.begin(since, resumed=len(missing) < total)
-        crew = _Crew(plan, folder, workers)
+        crew = Crew(plan, folder, workers)
         if job.until:
             rounds = _rounds_needed(plan, job.until, folder, crew, watch)
             ended = _identity(plan, job, rounds)
@@ -160,10 +146,10 @@ def _identity(plan: Plan, job: Job, rounds: int | None = None) -> Identity:
     )
 
 
-def _rounds_needed(plan: Plan, until: Sequence[Until], folder: ResultsFolder, crew: _Crew, watch: Watch) -> int:
+def _rounds_needed(plan: Plan, until: Sequence[Until], folder: ResultsFolder, crew: Crew, watch: Watch) -> int:
     """Do rounds until all stop rules are content, or there are no more; return how many."""
     points, most = len(plan.runs.points), plan.runs.rounds
-    seen = Seen(folder.shard, [one.metric for one in until])
+    seen = Seen(folder.shards, [one.metric for one in until])
     rounds = min(FIRST_ROUNDS, most)
     while True:
         runs = rounds * points
@@ -196,60 +182,3 @@ def _file_name(cc: str) -> str:
     """
     plain = re.sub(r"[^\w.]+", "-", cc).strip("-")
     return plain if plain.endswith(".c") else f"{plain}.c"
-
-
-class _Crew:
-    """Worker threads; the engine releases the interpreter's lock, so they fill the cores."""
-
-    def __init__(self, plan: Plan, folder: ResultsFolder, workers: int) -> None:
-        self._plan = plan
-        self._folder = folder
-        self._workers = workers
-        self._stop = threading.Event()
-        self._share: dict[int, float] = {}
-
-    def do(self, missing: Sequence[int], total: int, watch: Watch) -> None:
-        done = total - len(missing)
-        watch(done, total)
-        with held_back() as answer_interrupts, ThreadPoolExecutor(self._workers, thread_name_prefix="run") as pool:
-            ahead = iter(missing)
-            # A window, not all of them: `wait` looks at each that it is given.
-            waiting: set[Future[None]] = self._submit(pool, islice(ahead, WINDOW * self._workers))
-            try:
-                while waiting:
-                    answer_interrupts()
-                    finished, waiting = wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED)
-                    for future in finished:
-                        future.result()
-                    waiting |= self._submit(pool, islice(ahead, len(finished)))
-                    done += len(finished)
-                    outlook = self._plan.outlook() if isinstance(self._plan, Timed) else None
-                    watch(done + sum(list(self._share.values())), total, outlook=outlook)
-            except BaseException as error:
-                self._stop.set()
-                pool.shutdown(wait=True, cancel_futures=True)
-                if isinstance(error, KeyboardInterrupt):
-                    still = self._folder.missing(len(self._plan.runs))
-                    kept = total - len(set(missing).intersection(still))
-                    raise InterruptedRunError(
-                        f"stopped: {kept} of {total} runs are kept in {self._folder.path}"
-                    ) from None
-                raise
-
-    def _submit(self, pool: ThreadPoolExecutor, indices: Iterable[int]) -> set[Future[None]]:
-        return {pool.submit(self._one, index) for index in indices}
-
-    def _one(self, index: int) -> None:
-        if self._stop.is_set():
-            return
-
-        def progress(share: float) -> bool:
-            self._share[index] = share
-            return not self._stop.is_set()
-
-        try:
-            output = self._plan.execute(index, progress, self._folder.captures)
-            if output is not None:
-                self._folder.keep(index, output.tables, output.captures, output.files)
-        finally:
-            self._share.pop(index, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,14 +93,14 @@ class Seen:
     """The rows of the table `flows` of the runs that are kept so far; each shard is read once.
 
     Args:
-        shard: returns the shard of a run.
+        shards: returns the shard of each run that is kept.
         metrics: the columns that are needed.
     """
 
-    def __init__(self, shard: Callable[[int], Path], metrics: Sequence[str]) -> None:
-        self._shard = shard
+    def __init__(self, shards: Callable[[], Mapping[int, Path]], metrics: Sequence[str]) -> None:
+        self._shards = shards
         self._metrics = list(dict.fromkeys(metrics))
-        self._parts: list[pl.DataFrame] = []
+        self._parts: dict[Path, pl.DataFrame] = {}
 
     def flows(self, runs: int) -> pl.DataFrame:
         """Return the rows of the first runs.
@@ -112,13 +112,16 @@ class Seen:
 
         from perigee.store.shards import read_shard
 
-        for run in range(len(self._parts), runs):
-            table = pl.DataFrame(read_shard(self._shard(run))["flows"])
+        for path in dict.fromkeys(path for run, path in self._shards().items() if run < runs):
+            if path in self._parts:
+                continue
+            table = pl.DataFrame(read_shard(path)["flows"])
             if "leg" in table.columns:
                 table = table.filter(pl.col("leg").is_null())
             for metric in self._metrics:
                 if metric not in table.columns or not table.schema[metric].is_numeric():
                     numbers = ", ".join(name for name in table.columns if name.endswith(("_mbps", "_ms")))
                     raise InputError(f"--until {metric}: no column of numbers of the table flows; use one of {numbers}")
-            self._parts.append(table.select(*GROUP, *self._metrics))
-        return pl.concat(self._parts[:runs])
+            self._parts[path] = table.select("run", *GROUP, *self._metrics)
+        # A shard may have runs of later rounds too, which another run of the command left there.
+        return pl.concat(self._parts.values()).filter(pl.col("run") < runs).sort("run", maintain_order=True)

@@ -240,12 +240,12 @@ class ResultsFolder:
 
     def missing(self, runs: int) -> list[int]:
         """Return the runs that are still to be done, in order."""
-        there = shards.runs_in(self._shards)
+        there = self.shards()
         return [index for index in range(runs) if index not in there]
 
-    def shard(self, index: int) -> Path:
-        """Return where the tables of a run are kept until all runs are there."""
-        return shards.shard_path(self._shards, index)
+    def shards(self) -> dict[int, Path]:
+        """Return where the tables of each run that is done are kept, until all runs are there."""
+        return shards.shards_in(self._shards)
 
     def rounds_of_complete(self) -> int | None:
         """Return the rounds of the results that are there, if they are complete.
@@ -257,6 +257,14 @@ class ResultsFolder:
             return None
         manifest = read_manifest(self.path)
         return int(manifest["rounds"]) if manifest["state"] == "complete" else None
+
+    def keep_several(self, runs: range, tables: Mapping[str, pa.Table]) -> None:
+        """Keep the tables of runs, with their rows in rising order of the runs.
+
+        Raises:
+            StorageError: the disk is full, or the folder cannot be written.
+        """
+        shards.write_shard(self._shards / shards.shard_name(runs), tables)
 
     def keep(
         self,
@@ -276,14 +284,14 @@ class ResultsFolder:
         for name, content in (files or {}).items():
             (self.path / name).parent.mkdir(exist_ok=True)
             write_atomically(self.path / name, content)
-        shards.write_shard(shards.shard_path(self._shards, index), tables)
+        self.keep_several(range(index, index + 1), tables)
 
     def finish(self, manifest: Manifest, kept: Sequence[Path] | None = None, *, ended: Identity | None = None) -> None:
         """Merge the shards into the tables and mark the folder complete.
 
         Args:
             manifest: the folder's.
-            kept: the shards of all runs, in their order, where they are in other folders.
+            kept: the shard of each run, in their order, where they are in other folders.
             ended: the work that was done, where it ended before the work that the folder was begun with.
 
         Raises:
@@ -291,8 +299,10 @@ class ResultsFolder:
             StorageError: the disk is full, or the folder cannot be written.
         """
         runs = ended.runs if ended else manifest.content["runs"]
-        own = [self.shard(index) for index in range(runs)]
-        rows = shards.merge_shards(own if kept is None else kept, self.path)
+        if kept is None:
+            there = self.shards()
+            kept = [there[index] for index in range(runs)]
+        rows = shards.merge_shards(kept, self.path)
         tables = {}
         for name, count in rows.items():
             path = self.path / f"{name}.parquet"

@@ -43,9 +43,6 @@ class _Source:
     path: Path
     manifest: Mapping[str, Any]
 
-    def shard(self, run: int) -> Path:
-        return shards.shard_path(self.path / "shards", run)
-
 
 def merge(folders: Sequence[Path], out: Path | None = None, *, fresh: bool = False) -> Merged:
     """Put the runs of unfinished results folders together: the tables have the bytes that one machine would give.
@@ -100,14 +97,13 @@ def _same_work(sources: Sequence[_Source]) -> Identity:
 
 
 def _shards_of_all_runs(sources: Sequence[_Source], runs: int) -> list[Path]:
-    found: dict[int, _Source] = {}
+    found: dict[int, Path] = {}
     for source in sources:
-        for run in sorted(shards.runs_in(source.path / "shards")):
-            other = found.setdefault(run, source)
-            if other is not source and shards.digest_of(other.shard(run)) != shards.digest_of(source.shard(run)):
-                raise InputError(
-                    f"{source.shard(run)}: run {run} differs from that in {other.path}; leave one of the folders out"
-                )
+        for run, path in sorted(shards.shards_in(source.path / "shards").items()):
+            other = found.setdefault(run, path)
+            if other is not path and not shards.same_run(other, path, run):
+                folder = other.parent.parent
+                raise InputError(f"{path}: run {run} differs from that in {folder}; leave one of the folders out")
     missing = [run for run in range(runs) if run not in found]
     if missing:
         of = "the only run" if runs == 1 else f"{len(missing)} of {runs} runs"
@@ -115,7 +111,7 @@ def _shards_of_all_runs(sources: Sequence[_Source], runs: int) -> list[Path]:
             f"{of} {'are' if len(missing) > 1 else 'is'} in none of the folders (run {ranges(missing)}); "
             "carry out the shards that are missing, and give their folders too"
         )
-    return [found[run].shard(run) for run in range(runs)]
+    return [found[run] for run in range(runs)]
 
 
 def ranges(runs: Iterable[int]) -> str:

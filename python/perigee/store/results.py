@@ -17,7 +17,7 @@ from perigee.files import MIB, read_bounded, sha256_of
 from perigee.places import COMPANIONS
 from perigee.store.manifest import read_manifest
 from perigee.store.points import EXPERIMENT, PREFIX, Points, points_of, without_experiment
-from perigee.store.shards import runs_in
+from perigee.store.shards import shards_in
 
 STUDY_FILE_BYTES = 64 * MIB
 """Largest file in `study/`: the links of a study with many of them, in words, are the longest."""
@@ -56,7 +56,7 @@ class Results:
         self.path = path
         self.manifest: dict[str, Any] = read_manifest(path)
         if self.manifest["state"] != "complete":
-            done = len(runs_in(path / "shards"))
+            done = len(shards_in(path / "shards"))
             raise InputError(
                 f"{path}: not finished ({done} of {self.manifest['runs']} runs); give the same `perigee run` command "
                 "again to go on"

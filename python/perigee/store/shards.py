@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""One run's tables on the disk, each run in a file of its own, until all are there and are merged.
+"""The tables of runs on the disk, in files of one run or of several short ones, until all are there and are merged.
 
 A shard is a line of text (`perigee-shard 1 <sha256 of the rest>`) and then, for each table, its name, its length and
-its Arrow stream. It is written whole or not at all, so a run is either kept or done again.
+its Arrow stream, with the rows of its runs in rising order. It is written whole or not at all, so a run is either kept
+or done again. Its name says which runs it has: `run-000007.shard`, `run-000000-000099.shard`, and, of every eighth
+run, `run-000001-000793-by-8.shard`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import re
 import struct
@@ -26,26 +29,49 @@ HEAD_BYTES = len(MAGIC) + 64 + 1
 LENGTHS = struct.Struct("<HQ")  # bytes of the table's name, bytes of its Arrow stream
 ROW_GROUP_ROWS = 1 << 17
 PARTS = 256
-"""So many runs' tables are copied into one, until a row group is full."""
-SHARD = re.compile(r"run-(\d{6,})\.shard")
+"""So many shards' tables are copied into one, until a row group is full."""
+SHARD = re.compile(r"run-(\d{6,})(?:-(\d{6,})(?:-by-([1-9]\d{0,8}))?)?\.shard")
 
 
-def shard_path(folder: Path, index: int) -> Path:
-    """Return where the shard of run `index` is."""
-    return folder / f"run-{index:06d}.shard"
+def shard_name(runs: range) -> str:
+    """Return the name of the shard of some runs, in rising order.
+
+    Examples:
+        >>> shard_name(range(7, 8)), shard_name(range(0, 100)), shard_name(range(1, 800, 8))
+        ('run-000007.shard', 'run-000000-000099.shard', 'run-000001-000793-by-8.shard')
+    """
+    last = f"-{runs[-1]:06d}" if len(runs) > 1 else ""
+    step = f"-by-{runs.step}" if len(runs) > 1 and runs.step > 1 else ""
+    return f"run-{runs[0]:06d}{last}{step}.shard"
 
 
-def runs_in(folder: Path) -> set[int]:
-    """Return the runs whose shards are in a folder, which is read once; none where there is no such folder."""
+def runs_of(name: str) -> range:
+    """Return the runs of the shard of a name; none where it is no shard's.
+
+    Examples:
+        >>> runs_of("run-000001-000793-by-8.shard")
+        range(1, 794, 8)
+        >>> runs_of("notes.txt")
+        range(0, 0)
+    """
+    found = SHARD.fullmatch(name)
+    if found is None:
+        return range(0)
+    first = int(found[1])
+    return range(first, int(found[2] or first) + 1, int(found[3] or 1))
+
+
+def shards_in(folder: Path) -> dict[int, Path]:
+    """Return the shard of each run that is in a folder, which is read once; none where there is no such folder."""
     if not folder.is_dir():
-        return set()
+        return {}
     with os.scandir(folder) as entries:
-        found = (SHARD.fullmatch(entry.name) for entry in entries)
-        return {int(name[1]) for name in found if name}
+        names = sorted(entry.name for entry in entries)
+    return {run: path for path in map(folder.joinpath, names) for run in runs_of(path.name)}
 
 
 def write_shard(path: Path, tables: Mapping[str, pa.Table]) -> None:
-    """Write the tables of one run, straight to the disk: no copy of them is made in memory.
+    """Write the tables of the runs of a shard, straight to the disk: no copy of them is made in memory.
 
     Raises:
         StorageError: the disk is full, or the folder cannot be written.
@@ -69,7 +95,7 @@ def write_shard(path: Path, tables: Mapping[str, pa.Table]) -> None:
 
 
 def read_shard(path: Path) -> dict[str, pa.Table]:
-    """Read the tables of one run.
+    """Read the tables of the runs of a shard.
 
     Raises:
         InputError: the file is damaged.
@@ -80,7 +106,7 @@ def read_shard(path: Path) -> dict[str, pa.Table]:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     head, body = content[:HEAD_BYTES], memoryview(content)[HEAD_BYTES:]
     if head != MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n":
-        raise InputError(f"{path}: damaged; remove this file, then give the same command again to redo its run")
+        raise InputError(f"{path}: damaged; remove this file, then give the same command again to do its runs again")
     tables = {}
     while body:
         name_bytes, stream_bytes = LENGTHS.unpack_from(body)
@@ -93,30 +119,71 @@ def read_shard(path: Path) -> dict[str, pa.Table]:
     return tables
 
 
-def digest_of(path: Path) -> bytes:
-    """Return the checksum that a shard begins with: shards of equal checksums hold equal tables.
+class ShardReader:
+    """Reads shards run by run: one of which further runs are wanted is read once, and kept until its last run."""
+
+    def __init__(self) -> None:
+        self._open: dict[Path, dict[str, pa.Table]] = {}
+
+    def tables(self, path: Path, runs: range) -> dict[str, pa.Table]:
+        """Return the tables of some successive runs of a shard.
+
+        Args:
+            path: the shard.
+            runs: runs that it has, none of its own left out between them.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        held = runs_of(path.name)
+        if len(runs) == len(held):
+            return read_shard(path)
+        tables = self._open.get(path) or read_shard(path)
+        if runs[-1] == held[-1]:
+            self._open.pop(path, None)
+        else:
+            self._open[path] = tables
+        return {name: _rows_of(table, runs) for name, table in tables.items()}
+
+
+def _rows_of(table: pa.Table, runs: range) -> pa.Table:
+    numbers = table["run"].to_numpy()
+    first, behind = numbers.searchsorted([runs[0], runs[-1] + 1])
+    return table.slice(first, behind - first)
+
+
+def same_run(one: Path, other: Path, run: int) -> bool:
+    """Whether two shards have the same tables of a run.
 
     Raises:
-        InputError: it cannot be read, or is no shard.
+        InputError: a file is damaged.
     """
+    if runs_of(one.name) == runs_of(other.name):
+        return _digest_of(one) == _digest_of(other)
+    tables, others = (ShardReader().tables(path, range(run, run + 1)) for path in (one, other))
+    return tables == others
+
+
+def _digest_of(path: Path) -> bytes:
+    """Return the checksum that a shard begins with: shards of equal checksums hold equal tables."""
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     if len(head) != HEAD_BYTES or not head.startswith(MAGIC):
-        raise InputError(f"{path}: damaged; remove this file, then give the same command again to redo its run")
+        raise InputError(f"{path}: damaged; remove this file, then give the same command again to do its runs again")
     return head[len(MAGIC) :]
 
 
-def merge_shards(shards: Sequence[Path], folder: Path) -> dict[str, int]:
-    """Join the shards, in the order given, into one Parquet file per table.
+def merge_shards(kept: Sequence[Path], folder: Path) -> dict[str, int]:
+    """Join the tables of all runs, in their order, into one Parquet file per table.
 
-    The bytes depend on the tables' content and the Arrow version only: rows come in the shards' order and are cut into
-    row groups of a fixed size, whatever process wrote the shards and when.
+    The bytes depend on the tables' content and the Arrow version only: rows come in the order of the runs and are cut
+    into row groups of a fixed size, whatever process wrote the shards and when, and whichever runs are in one of them.
 
     Args:
-        shards: the shards in run order.
+        kept: the shard of each run, from run 0.
         folder: where `<table>.parquet` is written.
 
     Returns:
@@ -126,12 +193,16 @@ def merge_shards(shards: Sequence[Path], folder: Path) -> dict[str, int]:
         InputError: a shard is damaged.
         StorageError: the disk is full, or the folder cannot be written.
     """
-    names = {name: table.schema for name, table in read_shard(shards[0]).items()}
+    names = {name: table.schema for name, table in read_shard(kept[0]).items()}
+    reader = ShardReader()
     with contextlib.ExitStack() as files:
         writers = {name: files.enter_context(_table_file(folder, name, schema)) for name, schema in names.items()}
-        for path in shards:
-            for name, table in read_shard(path).items():
+        first = 0
+        for path, run_by_run in itertools.groupby(kept):
+            behind = first + sum(1 for _ in run_by_run)
+            for name, table in reader.tables(path, range(first, behind)).items():
                 writers[name].add(table)
+            first = behind
         return {name: writer.close() for name, writer in writers.items()}
 
 
@@ -155,6 +226,8 @@ class _TableWriter:
         self._parts: list[pa.Table] = []
 
     def add(self, table: pa.Table) -> None:
+        if not table.num_rows:
+            return
         self._rows += table.num_rows
         self._parts.append(table)
         self._whole_rows += table.num_rows
@@ -165,7 +238,7 @@ class _TableWriter:
                 waiting = waiting.slice(ROW_GROUP_ROWS)
             self._whole, self._whole_rows = [waiting], waiting.num_rows
         elif len(self._parts) == PARTS:
-            # A run's table has a schema of its own, kilobytes even for one row.
+            # A shard's table has a schema of its own, kilobytes even for one row.
             self._whole.append(pa.concat_tables(self._parts).combine_chunks())
             self._parts = []
 

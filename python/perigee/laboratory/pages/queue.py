@@ -14,7 +14,7 @@ from perigee.errors import InputError
 from perigee.laboratory import worker
 from perigee.laboratory.entries import ENDED, Entry
 from perigee.laboratory.pages.visit import Laboratory, Visit, local_time
-from perigee.store.shards import read_shard, runs_in, shard_path
+from perigee.store.shards import ShardReader, shards_in
 
 PAGE = 100
 MOST_POINTS = 500
@@ -142,19 +142,20 @@ class LiveGraph:
             if self._known[0] != name:
                 self._known = (name, {})
             known = self._known[1]
-            new = sorted(runs_in(folder) - known.keys())[-MOST_POINTS:]
+            there = shards_in(folder)
+            new = sorted(there.keys() - known.keys())[-MOST_POINTS:]
+            reader = ShardReader()
             for run in new[:SHARDS_AT_ONCE]:
-                known[run] = _flows(folder, run)
+                known[run] = _flows(reader, there[run], run)
             shown = sorted(known)[-MOST_POINTS:]
             return [(run, label, value) for run in shown for label, value in known[run]]
 
 
-def _flows(folder: Path, run: int) -> list[tuple[str, float]]:
-    path = shard_path(folder, run)
+def _flows(reader: ShardReader, path: Path, run: int) -> list[tuple[str, float]]:
     try:
         if path.stat().st_size > LARGEST_SHARD:
             return []
-        flows = read_shard(path).get("flows")
+        flows = reader.tables(path, range(run, run + 1)).get("flows")
     except (OSError, InputError):
         # The runs were merged meanwhile.
         return []
