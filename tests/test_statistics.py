@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from perigee.statistics import estimates
+from perigee.statistics.signed_ranks import EXACT_UP_TO, signed_rank_p
 
 VALUES = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 3))
 SAMPLES = st.lists(VALUES, min_size=1, max_size=60)
@@ -96,6 +97,22 @@ def test_wilcoxons_p_is_the_share_of_signs_that_give_a_rank_sum_as_extreme() -> 
     ours = estimates.paired(10 + differences, np.full(6, 10.0))
     assert ours is not None
     assert ours.p_wilcoxon == pytest.approx(extreme)
+
+
+@given(st.lists(st.integers(-60, 60), min_size=1, max_size=13).filter(any))
+def test_wilcoxons_p_is_scipys_with_ties_and_zeros_too(differences: list[int]) -> None:
+    theirs = stats.wilcoxon([one for one in differences if one])
+    assert signed_rank_p(differences) == pytest.approx(theirs.pvalue)
+
+
+@pytest.mark.parametrize("n", [14, 50, 51, 200])
+def test_wilcoxons_p_of_many_differences_is_scipys(n: int) -> None:
+    draws = np.random.default_rng(n).normal(0.3, 1.0, n)
+    assert signed_rank_p(draws) == pytest.approx(stats.wilcoxon(draws).pvalue)
+    in_ties = np.round(draws * 4)[np.round(draws * 4) != 0]
+    method = "approx" if len(in_ties) > EXACT_UP_TO else "auto"
+    slack = 1e-12 if len(in_ties) > EXACT_UP_TO else 0.02
+    assert signed_rank_p(in_ties) == pytest.approx(stats.wilcoxon(in_ties, method=method).pvalue, abs=slack)
 
 
 def test_pairs_find_a_difference_that_the_variation_between_rounds_hides() -> None:

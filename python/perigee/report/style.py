@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -151,11 +151,12 @@ class Drawing(Figure):
     def draw(self, renderer: RendererBase) -> None:
         """Draw the figure; where matplotlib draws it on nothing, to have it laid out before it is saved, lay it out."""
         layout = self.get_layout_engine()
-        if self.canvas.is_saving() and isinstance(layout, ConstrainedLayoutEngine):
-            # While it is saved in earnest, another engine stands in for this one.
-            layout.execute(self)
-        else:
-            super().draw(renderer)
+        with _ticks_kept(self):
+            if self.canvas.is_saving() and isinstance(layout, ConstrainedLayoutEngine):
+                # While it is saved in earnest, another engine stands in for this one.
+                layout.execute(self)
+            else:
+                super().draw(renderer)
 
     def _repr_png_(self) -> bytes:
         content = io.BytesIO()
@@ -167,6 +168,40 @@ class Drawing(Figure):
 def figure(height_in: float, width_in: float = WIDTH_IN) -> Drawing:
     """Return an empty figure, laid out without overlaps."""
     return Drawing(figsize=(width_in, height_in), layout="constrained")
+
+
+@contextmanager
+def _ticks_kept(drawing: Figure) -> Iterator[None]:
+    """Keep the ticks of each axis within the block until its limits, its length or the resolution change.
+
+    matplotlib computes them some eight times per layout: for their own extent, and for those of the label, the title
+    and each spine. That takes a third of the time of a figure.
+    """
+    axes: list[Any] = [axis for one in drawing.axes for axis in (one.xaxis, one.yaxis)]
+    for axis in axes:
+        axis._update_ticks = _Ticks(axis)
+    try:
+        yield
+    finally:
+        for axis in axes:
+            del axis._update_ticks
+
+
+class _Ticks:
+    """The ticks of an axis, as matplotlib's `Axis._update_ticks` returns them; computed where they may have changed."""
+
+    def __init__(self, axis: Any) -> None:
+        self._axis = axis
+        self._compute: Callable[[], list[Any]] = axis._update_ticks
+        self._depend_on: tuple[Any, ...] = ()
+        self._ticks: list[Any] = []
+
+    def __call__(self) -> list[Any]:
+        axis = self._axis
+        depend_on = (*axis.get_view_interval(), *axis.axes.bbox.bounds, axis.get_figure().dpi)
+        if depend_on != self._depend_on:
+            self._ticks, self._depend_on = self._compute(), depend_on
+        return self._ticks
 
 
 def plain_numbers(axis: Axis) -> None:
