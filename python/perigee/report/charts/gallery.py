@@ -145,6 +145,10 @@ def strips(
     letters = 7.0 if is_wide else 6.5
     drawing = figure(0.6 + (0.66 if is_wide else 0.62) * len(rows), width_in)
     panels = drawing.subplots(len(rows), len(quantities), sharex=True, sharey="col", squeeze=False)
+    # Before anything is drawn: a curve in axes without limits makes matplotlib search all that share them.
+    panels[0, 0].set_xlim(0, max(largest(strip.series["t_s"]) for strip in rows))
+    for axes, quantity in zip(panels[0], quantities, strict=True):
+        axes.set_ylim(quantity.low, quantity.high)
     for line, strip in zip(panels, rows, strict=True):
         for axes, quantity in zip(line, quantities, strict=True):
             if behind is not None and strip.series is not behind:
@@ -163,8 +167,6 @@ def strips(
         else:
             line[0].set_title(strip.label, fontsize=7, pad=2)
     for axes, quantity in zip(panels[0], quantities, strict=True):
-        axes.set_ylim(quantity.low, quantity.high)
-        axes.set_xlim(0, max(largest(strip.series["t_s"]) for strip in rows))
         # Below the headings of a column is the first algorithm's name.
         heading = quantity.heading if is_wide else broken(quantity.heading, width_in / 4, 7) + "\n "
         axes.set_title(
