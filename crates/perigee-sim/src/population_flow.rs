@@ -228,6 +228,9 @@ impl<'a> PopulationFlow<'a> {
         world.queue.remove(slot.sources.timers + end as u32);
         if let Some(visit) = slot.visit.as_deref_mut() {
             visit.on_timer(now, end);
+            if end == End::To {
+                self.count(now, number);
+            }
             self.after(now, number, world);
             self.react(now, world);
         }

@@ -140,15 +140,7 @@ impl Split {
             }
             connection.log_acknowledged(now, segment, rtt);
         } else {
-            let (received, arrived, is_whole) = (host.received(), host.arrived(), host.peer_closed());
-            if let Some(meter) = record.meter.as_mut() {
-                if meter.deliver(now, received, arrived) {
-                    meter.record_progress(now, sent(connection.info().as_ref()));
-                }
-            }
-            if is_whole {
-                record.end(now, Some(Outcome::Completed), connection);
-            }
+            record.took(now, connection);
         }
         connection.transmit(now, end, world);
         let Some(relay) = relay else { return true };
@@ -172,6 +164,9 @@ impl Split {
         if !connection.on_timer(now, end) {
             connection.schedule(end, world);
             return false;
+        }
+        if end == End::To {
+            self.records[leg].took(now, connection);
         }
         let Some(relay) = self.relay_at(leg, end) else { return true };
         let connection = leg_mut(first, &mut self.rest, leg);
@@ -338,6 +333,20 @@ impl Split {
 }
 
 impl Record {
+    /// The end of the leg to which the data goes may have taken payload.
+    fn took(&mut self, now: Time, connection: &mut Connection) {
+        let Some(host) = connection.ends[End::To as usize].as_deref() else { return };
+        let (received, arrived, is_whole) = (host.received(), host.arrived(), host.peer_closed());
+        if let Some(meter) = self.meter.as_mut() {
+            if meter.deliver(now, received, arrived) {
+                meter.record_progress(now, sent(connection.info().as_ref()));
+            }
+        }
+        if is_whole {
+            self.end(now, Some(Outcome::Completed), connection);
+        }
+    }
+
     /// The leg has ended, or the flow has.
     fn end(&mut self, now: Time, outcome: Option<Outcome>, connection: &mut Connection) {
         let Some(meter) = self.meter.as_mut().filter(|meter| meter.end().is_none()) else { return };

@@ -174,13 +174,7 @@ impl TcpFlow {
             return;
         }
         // The end is one of the flow's own.
-        let Some(host) = self.host(end) else { return };
-        let (received, arrived) = (host.received(), host.arrived());
-        if end == End::To {
-            self.arrived(now, received, arrived, world);
-        } else if received >= self.awaited[End::From as usize] {
-            self.attend(now, world);
-        }
+        self.took(now, end, world);
         if segment.flags.0 & (Flags::RST | Flags::FIN) != 0 && self.closed(now, end, segment, world) {
             return;
         }
@@ -206,10 +200,23 @@ impl TcpFlow {
             return;
         }
         self.transmit(now, end, world);
+        self.took(now, end, world);
         if self.attentive {
             self.attend(now, world);
         }
         self.schedule(end, world);
+    }
+
+    /// An end of the flow may have taken payload in order.
+    #[inline]
+    fn took(&mut self, now: Time, end: End, world: &mut World) {
+        let Some(host) = self.host(end) else { return };
+        let (received, arrived) = (host.received(), host.arrived());
+        if end == End::To {
+            self.arrived(now, received, arrived, world);
+        } else if received >= self.awaited[End::From as usize] {
+            self.attend(now, world);
+        }
     }
 
     /// The flow has begun, or an instant has come that an application, the meter or a proxy waits for.

@@ -78,8 +78,11 @@ impl Visit {
 
     /// The timer of an end fires; it may be early.
     pub(crate) fn on_timer(&mut self, now: Time, end: End) {
-        if self.connection.on_timer(now, end) && self.attentive {
-            self.attend(now);
+        if self.connection.on_timer(now, end) {
+            let received = self.connection.ends[end as usize].as_deref().map_or(0, Endpoint::received);
+            if self.attentive || received >= self.waits[end as usize].bytes {
+                self.attend(now);
+            }
         }
     }
 

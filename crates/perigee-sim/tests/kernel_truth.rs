@@ -90,7 +90,7 @@ fn every_algorithm_behaves_as_the_kernel_did_on_every_recorded_path() {
         for (name, kernel_name) in ALGORITHMS {
             let file = folder.join(format!("{}_{kernel_name}.csv", scenario.name));
             let truth = Trace::read(&std::fs::read_to_string(&file).expect("a readable trace"));
-            let runs: Vec<Trace> = simulate(scenario, name).iter().map(|run| align(&truth, run)).collect();
+            let runs: Vec<Trace> = simulate(scenario, name, "").iter().map(|run| align(&truth, run)).collect();
             let cell = Cell::compare(scenario, &truth, &runs);
             cell.write(&mut table, scenario.name, name);
             let known = KNOWN_MISSES.iter().find(|(path, algorithm, _)| (*path, *algorithm) == (scenario.name, name));
@@ -116,11 +116,34 @@ fn the_first_round_trips_have_the_acknowledgements_of_the_kernel() {
     // The smoothed round trip counts every ACK, delayed ones as longer round trips. Four rounds of slow start.
     let scenario = &SCENARIOS[1];
     let truth = Trace::read(&std::fs::read_to_string(folder.join("geo1_reno.csv")).expect("a readable trace"));
-    let run = align(&truth, &simulate(scenario, "reno")[0]);
+    let run = align(&truth, &simulate(scenario, "reno", "")[0]);
     for sample in 0..=5 {
         assert_eq!(run.acked_bytes[sample].to_bits(), truth.acked_bytes[sample].to_bits(), "sample {sample}");
         let (here, kernel) = (run.srtt_ms[sample], truth.srtt_ms[sample]);
         assert!((here - kernel).abs() < 0.01, "sample {sample}: {here} ms, recorded {kernel} ms");
+    }
+}
+
+#[test]
+fn with_segmentation_offload_two_figures_agree_better_with_the_kernel() {
+    type Figure = (&'static str, &'static str, fn(&Trace) -> f64);
+    let Some(folder) = recorded_data() else {
+        println!("skipped: no folder `kernel-truth` in PERIGEE_SHARED or ../shared beside the checkout");
+        return;
+    };
+    let scenario = &SCENARIOS[0];
+    let figures: [Figure; 2] =
+        [("westwood_plus", "westwood", Trace::mean_rtt_ms), ("bic", "bic", Trace::throughput_mbps)];
+    for (name, kernel_name, figure) in figures {
+        let file = folder.join(format!("{}_{kernel_name}.csv", scenario.name));
+        let truth = Trace::read(&std::fs::read_to_string(&file).expect("a readable trace"));
+        let error = |hosts: &str| {
+            let run = align(&truth, &simulate(scenario, name, hosts)[0]);
+            (figure(&run) / figure(&truth) - 1.0).abs()
+        };
+        let (without, with) = (error(""), error("segmentation_offload = true"));
+        println!("{name}: {:.2} % without, {:.2} % with", without * 100.0, with * 100.0);
+        assert!(with < 0.002 && with < without / 2.0, "{name}: {without} without, {with} with");
     }
 }
 
@@ -196,7 +219,7 @@ impl Trace {
 }
 
 /// The same samples of the simulation, every hundredth of a second, for each seed.
-fn simulate(scenario: &Scenario, algorithm: &str) -> Vec<Trace> {
+fn simulate(scenario: &Scenario, algorithm: &str, hosts: &str) -> Vec<Trace> {
     let text = format!(
         r#"
 name = "kernel-truth"
@@ -209,6 +232,7 @@ startup = "1 s"
 [hosts]
 rmem = ["4096 B", "131072 B", "60 MB"]
 wmem = ["4096 B", "131072 B", "60 MB"]
+{hosts}
 [[links]]
 name = "access"
 between = ["sender", "router"]

@@ -140,7 +140,7 @@ mod tests {
             Domain::Switch => other("true".into(), "false".into()),
             Domain::Count { min, max } => other(max.to_string(), min.to_string()),
             // Within both `rto_min` and `rto_max` as they are by default.
-            Domain::Duration { .. } => "201 ms".into(),
+            Domain::Duration { max, .. } => format!("{} ms", max.as_millis().min(201)),
             Domain::Size { max, .. } => max.to_string(),
             Domain::Sizes => "[\"5 kB\", \"6 kB\", \"7 kB\"]".into(),
             Domain::Choice(words) => other(words[0].into(), words[1].into()),

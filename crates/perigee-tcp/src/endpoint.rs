@@ -1,12 +1,14 @@
 //! One end of a connection: its two halves put together, and what leaves next.
 
 mod handshake;
+mod offload;
 #[cfg(test)]
 mod progress_tests;
 
 use perigee_cc::{Selected, Socket};
 use perigee_units::{nearest_position, Stream, Time};
 
+use crate::gathered::Gathered;
 use crate::info::Info;
 use crate::receiver::{window_scale, Receiver};
 use crate::segment::{Flags, Segment};
@@ -56,6 +58,8 @@ pub struct Endpoint {
     ecn_echo: bool,
     /// The reset that answers a segment of no known connection.
     reset: Option<Segment>,
+    /// With receive offload: what has arrived and waits to be taken as one segment.
+    gathered: Option<Box<Gathered>>,
     /// Algorithm and seed of a listening endpoint, to listen again after a failed handshake.
     listener: Option<Box<(Selected, u64)>>,
 }
@@ -121,6 +125,7 @@ impl Endpoint {
             last_peer_window: 0,
             ecn_echo: false,
             reset: None,
+            gathered: (config.receive_offload > Time::ZERO).then(|| Box::new(Gathered::new(config.receive_offload))),
             listener: None,
         }
     }
@@ -255,12 +260,22 @@ impl Endpoint {
     #[inline]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool) {
         self.sender.set_now(now);
+        if self.gathered.is_some() {
+            return self.gather(segment, ce);
+        }
+        self.take(segment, ce, segment.len);
+    }
+
+    /// Takes a segment; `unit` is the payload of the largest packet that it came in.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
+    fn take(&mut self, segment: &Segment, ce: bool, unit: u16) {
         if segment.flags.has(Flags::RST) {
             self.on_reset(segment);
             return;
         }
         if self.state == State::Established {
-            return self.on_established_segment(segment, ce);
+            return self.on_established_segment(segment, ce, unit);
         }
         self.on_early_segment(segment, ce);
     }
@@ -273,13 +288,16 @@ impl Endpoint {
             State::Listen if segment.flags.has(Flags::SYN) => self.on_syn(segment),
             State::Listen | State::Failed(_) => self.refuse(segment),
             State::SynSent => self.on_syn_ack(segment),
-            State::SynReceived | State::Established => self.on_established_segment(segment, ce),
+            State::SynReceived | State::Established => self.on_established_segment(segment, ce, segment.len),
         }
     }
 
     /// Call at [`Endpoint::next_timer`]; earlier is harmless.
     pub fn on_timer(&mut self, now: Time) {
         self.sender.set_now(now);
+        if now >= self.gathered_until() {
+            self.take_gathered();
+        }
         if now >= self.receiver.ack_deadline() {
             self.receiver.on_timer(now);
         }
@@ -298,8 +316,14 @@ impl Endpoint {
     #[inline]
     pub fn next_timer(&self) -> Option<Time> {
         let sender = self.sender.timer.armed.deadline().min(self.sender.pacing_deadline());
-        let at = sender.min(self.receiver.ack_deadline());
+        let at = sender.min(self.receiver.ack_deadline()).min(self.gathered_until());
         (at != Time::MAX && self.failure().is_none()).then_some(at)
+    }
+
+    /// When segments that wait for others are taken at the latest.
+    #[inline]
+    fn gathered_until(&self) -> Time {
+        self.gathered.as_deref().map_or(Time::MAX, |gathered| gathered.until)
     }
 
     /// Whether anything may have to leave: [`Endpoint::poll_transmit`] says what.
@@ -430,7 +454,7 @@ impl Endpoint {
 
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment, by drivers of connections and of legs")]
-    fn on_established_segment(&mut self, segment: &Segment, ce: bool) {
+    fn on_established_segment(&mut self, segment: &Segment, ce: bool, unit: u16) {
         if segment.flags.has(Flags::SYN) {
             // The peer has not received our part of the handshake.
             self.receiver.force_ack();
@@ -464,7 +488,7 @@ impl Endpoint {
             let now = self.sender.now;
             let age = segment.timestamps.then(|| self.sender.timestamp_ms().wrapping_sub(segment.tsecr));
             let age_us = age.filter(|ms| *ms < i32::MAX as u32 / 1000).map(|ms| ms * 1000);
-            self.receiver.on_data(now, start, segment, age_us);
+            self.receiver.on_data(now, start, (segment, unit), age_us);
         }
     }
 

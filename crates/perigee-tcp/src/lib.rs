@@ -3,6 +3,7 @@
 //! The endpoint behaves as today's Linux does. It owns no clock, no random numbers and no payload: streams are counted.
 
 mod endpoint;
+mod gathered;
 mod info;
 mod receiver;
 mod segment;

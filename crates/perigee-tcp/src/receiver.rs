@@ -136,9 +136,15 @@ impl Receiver {
         self.window.advertise(self.stream.next(), self.held_bytes(), scale)
     }
 
-    /// Takes a segment's payload, which begins at `start`, and its FIN; `echo_age_us` is the age of the timestamp that it
-    /// echoes, if it echoes one.
-    pub(crate) fn on_data(&mut self, now: Time, start: u64, segment: &Segment, echo_age_us: Option<u32>) {
+    /// Takes a segment's payload, which begins at `start` and came in packets of at most `unit` bytes, and its FIN; `echo_age_us` is the
+    /// age of the timestamp that it echoes, if it echoes one.
+    pub(crate) fn on_data(
+        &mut self,
+        now: Time,
+        start: u64,
+        (segment, unit): (&Segment, u16),
+        echo_age_us: Option<u32>,
+    ) {
         self.is_advertised = false;
         let has_fin = segment.flags.has(Flags::FIN);
         let mut end = start + u64::from(segment.len);
@@ -147,8 +153,8 @@ impl Receiver {
         } else if segment.len == 0 {
             return;
         }
-        self.acks.on_data(now, segment.len, self.window.size());
-        self.window.on_segment(segment, echo_age_us);
+        self.acks.on_data(now, unit, self.window.size());
+        self.window.on_segment(unit, segment.tsecr, echo_age_us);
         end += u64::from(has_fin);
         if end <= self.stream.next() {
             self.stream.reports.note_duplicate(start, end);
@@ -165,7 +171,7 @@ impl Receiver {
             self.unread += self.stream.next() - before - u64::from(self.fin_received());
         }
         let (next, held) = (self.stream.next(), self.held_bytes());
-        if self.window.grow(now, next, held, self.stream.newest()) {
+        if self.window.grow(now, next, (held, u64::from(segment.len)), self.stream.newest()) {
             self.acks.stay_quick();
         }
         let unacknowledged = next - self.window.acknowledged();

@@ -16,6 +16,7 @@ mod report;
 mod sack;
 mod state;
 mod timer;
+mod trains;
 mod undo;
 mod validation;
 

@@ -273,7 +273,7 @@ fn both_ends_may_send_at_once() {
 }
 
 fn any_config() -> impl Strategy<Value = Config> {
-    (any::<[bool; 12]>(), 1u32..20).prop_map(|(on, initial_window)| Config {
+    (any::<[bool; 13]>(), 1u32..20, 0u64..1000).prop_map(|(on, initial_window, gathered_us)| Config {
         sack: on[0],
         dsack: on[1],
         rack: on[2],
@@ -286,6 +286,9 @@ fn any_config() -> impl Strategy<Value = Config> {
         ack_compression: on[9],
         pacing: on[10],
         slow_start_after_idle: on[11],
+        segmentation_offload: on[12],
+        // A half of them without.
+        receive_offload: Time::from_micros(gathered_us.saturating_sub(500)),
         initial_window,
         ..Config::default()
     })

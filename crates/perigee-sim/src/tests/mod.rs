@@ -5,6 +5,7 @@ mod determinism;
 mod flows;
 mod laws;
 mod media;
+mod offload;
 mod outcomes;
 mod pages;
 mod populations;

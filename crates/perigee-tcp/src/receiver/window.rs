@@ -2,7 +2,6 @@
 
 use perigee_units::{Bytes, Time};
 
-use crate::segment::Segment;
 use crate::settings::{measured_share, Config, WindowShare, SHARE_SHIFT};
 
 /// The window to advertise. Its right edge never moves back.
@@ -201,26 +200,33 @@ impl ReceiveWindow {
         self.round.space = self.round.space.min(self.clamp);
     }
 
-    /// The round-trip time as a receiver of bulk data sees it: the age of a newly echoed timestamp.
+    /// The round-trip time as a receiver of bulk data sees it: the age of a newly echoed timestamp, of a segment with so much
+    /// `payload`.
     #[inline]
-    pub(super) fn on_segment(&mut self, segment: &Segment, echo_age_us: Option<u32>) {
-        if self.unmeasured && u64::from(segment.len) + OPTION_BYTES >= self.mss {
-            self.measure_share(u64::from(segment.len));
+    pub(super) fn on_segment(&mut self, payload: u16, echo: u32, echo_age_us: Option<u32>) {
+        if self.unmeasured && u64::from(payload) + OPTION_BYTES >= self.mss {
+            self.measure_share(u64::from(payload));
         }
         let Some(age) = echo_age_us else { return };
-        if segment.tsecr == self.last_echo || u64::from(segment.len) + OPTION_BYTES < self.mss {
+        if echo == self.last_echo || u64::from(payload) + OPTION_BYTES < self.mss {
             return;
         }
-        self.last_echo = segment.tsecr;
+        self.last_echo = echo;
         let sample = u64::from(age.max(1000));
         // A smaller sample counts at once, larger ones little by little.
         let first_or_least = self.rtt_us == 0 || sample < self.rtt_us;
         self.rtt_us = if first_or_least { sample } else { self.rtt_us - (self.rtt_us >> 3) + (sample >> 3) };
     }
 
-    /// Each segment opens the window by two; returns whether this one did.
+    /// Each segment opens the window by two, or by twice its own payload where several came as one; returns whether this one did.
     #[inline]
-    pub(super) fn grow(&mut self, now: Time, next: u64, held_bytes: u64, newest: Option<u64>) -> bool {
+    pub(super) fn grow(
+        &mut self,
+        now: Time,
+        next: u64,
+        (held_bytes, payload): (u64, u64),
+        newest: Option<u64>,
+    ) -> bool {
         // Behind a gap the buffer makes room for what waits there (since 6.16).
         let modern = self.sharing == WindowShare::Measured;
         let behind_gap = newest.filter(|_| modern).map_or(0, |newest| newest.saturating_sub(next));
@@ -238,7 +244,7 @@ impl ReceiveWindow {
         }
         let most = self.clamp.min(self.window_of(self.buffer.saturating_sub(held)));
         let room = if self.threshold > self.growth_ends { 0 } else { most.saturating_sub(self.threshold) };
-        self.threshold += room.min(2 * self.mss);
+        self.threshold += room.min(2 * self.mss.max(payload));
         if behind_gap > 0 && self.autotuning {
             self.enlarge(u128::from(2 * self.round.space + behind_gap));
         }

@@ -265,7 +265,7 @@ impl Sender {
     /// The pacing rate follows the window where something reads it.
     #[inline]
     pub(super) fn follow_cwnd(&mut self) {
-        if self.sk.in_slow_start() || self.is_paced() {
+        if self.sk.in_slow_start() || self.is_paced() || self.settings.segmentation_offload {
             self.update_pacing_rate();
         }
     }

@@ -274,7 +274,8 @@ impl Sender {
         if is_probe_due && sent == 0 {
             self.schedule_probe(true);
         }
-        let window_full = self.sk.packets_in_flight() >= self.sk.snd_cwnd;
+        let held_back = std::mem::take(&mut self.output.window_limited);
+        let window_full = held_back || self.sk.packets_in_flight() >= self.sk.snd_cwnd;
         if sent > 0 || window_full {
             self.validate_window(window_full);
         }

@@ -15,11 +15,14 @@ impl Sender {
     /// Whether a segment may leave now; starts a burst of at most `room` segments where one is due.
     #[inline]
     pub(super) fn pacing_allows(&mut self, room: u32) -> bool {
-        if !self.is_paced() || self.pacing.burst > 0 {
+        if !(self.is_paced() || self.settings.segmentation_offload) || self.pacing.burst > 0 {
             return true;
         }
-        if self.sk.tcp_wstamp_ns > self.sk.tcp_clock_cache {
+        if self.is_paced() && self.sk.tcp_wstamp_ns > self.sk.tcp_clock_cache {
             self.pacing.blocked = true;
+            return false;
+        }
+        if self.settings.segmentation_offload && self.waits_for_train(room) {
             return false;
         }
         self.begin_burst(room);
@@ -31,22 +34,22 @@ impl Sender {
     /// (since Linux 4.20).
     fn begin_burst(&mut self, room: u32) {
         let mss = u64::from(self.sk.mss_cache);
-        let sock = &self.sk.inet_conn.sk;
-        let rate = sock.sk_pacing_rate;
-        let largest = u64::from(sock.sk_gso_max_size) - 1 - MAX_TCP_HEADER;
-        let autosize = (rate >> sock.sk_pacing_shift).min(largest) / mss;
-        let least = self.sk.min_tso_segs().unwrap_or(MIN_TSO_SEGMENTS);
+        let rate = self.sk.inet_conn.sk.sk_pacing_rate;
         let waiting = self.stream.unsent().div_ceil(mss).max(1);
         let half_window = u64::from((self.sk.snd_cwnd / 2).max(1));
         let accepted = (self.send_limit().saturating_sub(self.stream.nxt) / mss).max(1);
         let most = half_window.min(u64::from(room.max(1))).min(waiting).min(accepted);
-        let segments = autosize.max(u64::from(least)).min(most);
+        let segments = self.train_size().min(most);
         self.pacing.burst = segments as u32;
         let (prior, now) = (self.sk.tcp_wstamp_ns, self.sk.tcp_clock_cache);
         self.sk.tcp_wstamp_ns = prior.max(now);
         self.pacing.departure_ns = self.sk.tcp_wstamp_ns;
         // The first ten segments are not paced.
-        if rate == 0 || rate == perigee_cc::UNLIMITED_PACING || self.pacing.segments < UNPACED_SEGMENTS {
+        if !self.is_paced()
+            || rate == 0
+            || rate == perigee_cc::UNLIMITED_PACING
+            || self.pacing.segments < UNPACED_SEGMENTS
+        {
             return;
         }
         let gap_ns = scaled(segments * mss, 1_000_000_000, rate);
@@ -114,11 +117,7 @@ fn scaled(value: u64, factor: u64, divisor: u64) -> u64 {
     u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
-/// Linux's `tcp_min_tso_segs`.
-const MIN_TSO_SEGMENTS: u32 = 2;
 const UNPACED_SEGMENTS: u64 = 10;
-/// Room Linux keeps for headers of one large segment, bytes.
-const MAX_TCP_HEADER: u64 = 320;
 
 #[cfg(test)]
 mod tests {

@@ -64,6 +64,15 @@ settings! {
         report "slow start after idle", kernel sysctl("tcp_slow_start_after_idle");
     /// Pace every flow at its window's rate, as below Linux's fq queue; algorithms that need pacing always have it.
     pacing: bool = false, report "pacing of all flows", kernel Kernel::Other("`SO_MAX_PACING_RATE`");
+    /// Segmentation offload (TSO, GSO): hand down segments in trains of about a millisecond at the pacing rate, of at least two and at
+    /// most half the window, and wait for acknowledgements to let a whole train out where the last one has just left
+    /// (`tcp_tso_autosize`, `tcp_tso_should_defer`). Linux always does so. A train leaves at one instant, as single packets.
+    segmentation_offload: bool = false,
+        report "segmentation offload", kernel Kernel::Other("always on: TCP sizes its trains for every device");
+    /// Receive offload (GRO): how long the network card waits after a segment for further ones of its connection, which TCP then takes,
+    /// and acknowledges, as one; 0: each by itself.
+    receive_offload: Time = (0 ms) in (0 ms) to (1 ms),
+        report "receive offload", kernel Kernel::Nothing;
     /// Retransmission timeout before the first round trip is measured, that of a SYN and a SYN-ACK: 1 s (RFC 6298), 3 s in Linux before 3.1.
     initial_rto: Time = (1 s) in (1 ms) to (120 s),
         report "first retransmission timeout", kernel Kernel::Nothing;

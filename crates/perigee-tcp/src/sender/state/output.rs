@@ -10,6 +10,8 @@ pub(crate) struct PendingOutput {
     pub(crate) forced: Option<u64>,
     /// A probe of the peer's window.
     pub(crate) window_probe: bool,
+    /// The congestion window held back a train in this turn.
+    pub(crate) window_limited: bool,
     /// New segments sent in this turn.
     pub(crate) sent: u32,
 }

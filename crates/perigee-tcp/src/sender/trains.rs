@@ -1,0 +1,63 @@
+//! Trains: what Linux hands down as one large segment, how large it is, and when TCP waits for more of it.
+
+use perigee_cc::CaState;
+
+use super::Sender;
+
+impl Sender {
+    /// Segments of a train: about a millisecond at the pacing rate (`tcp_tso_autosize`). With segmentation offload, short round
+    /// trips have larger ones: the largest train, halved for each 512 us of the least round trip (since Linux 5.18).
+    pub(super) fn train_size(&mut self) -> u64 {
+        let sock = &self.sk.inet_conn.sk;
+        let whole = u64::from(sock.sk_gso_max_size);
+        let mut bytes = sock.sk_pacing_rate >> sock.sk_pacing_shift;
+        if self.settings.segmentation_offload {
+            bytes = bytes.saturating_add(whole.checked_shr(self.sk.rtt_min_us >> RTT_SHIFT).unwrap_or(0));
+        }
+        let least = self.sk.min_tso_segs().unwrap_or(MIN_SEGMENTS);
+        (bytes.min(whole - 1 - MAX_TCP_HEADER) / u64::from(self.sk.mss_cache)).max(u64::from(least))
+    }
+
+    /// Whether new data, for which the congestion window has `room` segments, wait for acknowledgements to let more of them out
+    /// as one train (`tcp_tso_should_defer`). They do not where the last train left more than a millisecond ago, where a whole
+    /// one can leave, or a third of the window, or all that waits, and where the next acknowledgement is half a round trip away.
+    pub(super) fn waits_for_train(&mut self, room: u32) -> bool {
+        let whole = self.train_size();
+        let (sk, mss) = (&*self.sk, u64::from(self.sk.mss_cache));
+        let waiting = self.stream.unsent().min(u64::from(sk.inet_conn.sk.sk_gso_max_size) - 1);
+        if waiting <= mss || matches!(self.state(), CaState::Recovery | CaState::Loss) {
+            return false;
+        }
+        if sk.tcp_clock_cache > sk.tcp_wstamp_ns + LAST_TRAIN_NS {
+            return false;
+        }
+        let by_peer = self.send_limit().saturating_sub(self.stream.nxt);
+        let by_window = u64::from(room) * mss;
+        let limit = by_peer.min(by_window);
+        let third =
+            (u64::from(sk.snd_cwnd) * mss).min(self.peer_window.end.saturating_sub(self.stream.una)) / WINDOW_PARTS;
+        if limit >= whole * mss || limit >= third || (self.stream.unsent() > waiting && limit >= waiting) {
+            return false;
+        }
+        let Some(head) = self.queue.head() else { return false };
+        let age_us = sk.tcp_mstamp.saturating_sub(head.sent_us);
+        if age_us < u64::from(sk.srtt_us >> 4) {
+            return false;
+        }
+        let is_limited = limit <= waiting;
+        self.output.window_limited |= is_limited && by_window < by_peer;
+        // What ends the stream waits for the windows only.
+        is_limited || !self.stream.fin_queued
+    }
+}
+
+/// Linux's `tcp_min_tso_segs`.
+const MIN_SEGMENTS: u32 = 2;
+/// Linux's `tcp_tso_rtt_log`.
+const RTT_SHIFT: u32 = 9;
+/// Room Linux keeps for headers of one large segment, bytes.
+const MAX_TCP_HEADER: u64 = 320;
+/// Longest time since the last train for which a further one is waited for, ns.
+const LAST_TRAIN_NS: u64 = 1_000_000;
+/// Linux's `tcp_tso_win_divisor`.
+const WINDOW_PARTS: u64 = 3;
