@@ -1,7 +1,7 @@
 //! A study as a tree of values, and the key paths that change it: those of `--set`, `[vary]` and `[reduced]`.
 
 use crate::strict::{Content, Node, StrictError};
-use perigee_units::suggestion;
+use perigee_units::{is_near, suggestion};
 
 use crate::flows::FLOW;
 use crate::hosts::TCP;
@@ -60,6 +60,9 @@ impl Document {
             let fix = format!("use up to {DEEPEST}");
             return bad(format!("`{}` has {} parts", clip(path), segments.len()), fix);
         }
+        if let Some(meant) = self.meant(&segments) {
+            return bad(format!("`{}` cannot be set", clip(path)), format!("did you mean `{}`?", clip(&meant)));
+        }
         match segments[..] {
             ["flow", ref rest @ ..] if !rest.is_empty() => {
                 Ok(self.names_in("flows").iter().map(|name| join("flows", name, rest)).collect())
@@ -92,6 +95,36 @@ impl Document {
                 bad(format!("`{}` is no key path", clip(path)), fix)
             }
             _ => bad(format!("`{}` cannot be set", clip(path)), format!("use one of {PATHS}")),
+        }
+    }
+
+    /// The key path that was meant where a name is at the wrong place: `flow.NAME.cc`, `NAME.cc`, `host.rmem`.
+    fn meant(&self, segments: &[&str]) -> Option<String> {
+        let named = |table: &str, name: &str, rest: &[&str]| {
+            let names = self.names_in(table);
+            let meant = names.iter().find(|known| *known == name);
+            let meant = meant.or_else(|| names.iter().find(|known| is_near(name, known)))?;
+            Some(format!("{table}.{meant}.{}", rest.join(".")))
+        };
+        match *segments {
+            // What follows is a key of every flow, or of every proxy; a flow may be called as one of them.
+            [every @ ("flow" | "proxy"), name, ref rest @ ..] if !rest.is_empty() => {
+                let (table, section) = if every == "flow" { ("flows", &FLOW) } else { ("proxies", &PROXY) };
+                let is_key = match section.find(name).map(|key| key.kind) {
+                    Some(kind) => matches!(kind, Kind::Cc | Kind::Inputs | Kind::Table(_)),
+                    None => section.names().any(|key| is_near(name, key)),
+                };
+                if is_key {
+                    return None;
+                }
+                named(table, name, rest)
+            }
+            ["host", ref rest @ ..] if !rest.is_empty() => Some(format!("hosts.{}", rest.join("."))),
+            [first, ..] if STARTS.contains(&first) => None,
+            [name, ref rest @ ..] if !rest.is_empty() => {
+                ["flows", "links", "proxies"].into_iter().find_map(|table| named(table, name, rest))
+            }
+            _ => None,
         }
     }
 
@@ -246,6 +279,24 @@ fn default_of(section: &Section, key: &str, like: &Node) -> Option<Node> {
 
 /// Most parts of a key path: tables nest no deeper.
 const DEEPEST: usize = 12;
+
+/// How key paths begin.
+const STARTS: [&str; 14] = [
+    "seed",
+    "rounds",
+    "time_limit",
+    "flow",
+    "flows",
+    "link",
+    "links",
+    "proxy",
+    "proxies",
+    "route",
+    "hosts",
+    "measure",
+    "live",
+    "inputs",
+];
 
 /// The key paths there are.
 pub(crate) const PATHS: &str = "seed, rounds, time_limit, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, \

@@ -130,6 +130,17 @@ fn settings_are_refused_with_the_setting_as_their_place() {
         "--set nodes=a: `nodes` cannot be set; use one of seed, rounds, time_limit, flow.KEY (every flow), \
          flows.NAME.KEY, links.NAME.KEY, proxy.KEY (every proxy), proxies.NAME.KEY, proxies.NAME.sides.LINK.KEY, route.KEY (every route that holds at times), hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME"
     );
+    for (written, meant) in [
+        ("flow.download.cc=cubic", "flows.download.cc"),
+        ("flow.downlod.size=1 MB", "flows.download.size"),
+        ("flow.download.cc.alpha=1", "flows.download.cc.alpha"),
+        ("download.size=1 MB", "flows.download.size"),
+        ("air.down.loss=1 %", "links.air.down.loss"),
+        ("host.rmem=1 MB", "hosts.rmem"),
+    ] {
+        let key = written.split_once('=').expect("a setting").0;
+        assert_eq!(refused(written), format!("--set {written}: `{key}` cannot be set; did you mean `{meant}`?"));
+    }
     assert_eq!(
         refused("flow.size.x=1 MB"),
         "--set flow.size.x=1 MB: `flows.download.size.x` goes too deep: `size` is one value; set `size` itself"
