@@ -203,7 +203,7 @@ def test_values_of_a_setting_are_not_compared_as_rivals(tmp_path: Path) -> None:
     assert said[0].startswith("Throughput from l delay = 10 ms to 20 ms: ")
     for loss in (0, 1, 5):
         ends = f"l loss = {loss} %: {means[10, loss]:.1f} to {means[20, loss]:.1f} Mbit/s"
-        assert ends in said[0] or f"l loss = {loss} %: the same, {means[10, loss]:.1f} Mbit/s" in said[0]
+        assert ends in said[0] or f"l loss = {loss} %: {means[10, loss]:.1f} Mbit/s at both" in said[0]
     assert not any(word in " ".join(said) for word in ("highest", "lowest", "Highest", "Lowest", "best"))
     with styled():
         legends = {text.get_text() for plot in assemble(results).plots() for text in _legend_texts(plot.figure)}
@@ -262,8 +262,8 @@ def test_requests_beside_a_download_come_first_and_by_what_varies(tmp_path: Path
     assert set(colours(first.figure)) == {"cubic", "reno"}
     exchanges = next(one for one in made.tables() if one.name == "exchanges")
     assert sorted(row[0].text for row in exchanges.rows) == [
-        "f cc = cubic, l queue = 20 kB", "f cc = cubic, l queue = 5 kB",
-        "f cc = reno, l queue = 20 kB", "f cc = reno, l queue = 5 kB",
+        "f by cubic, l queue = 20 kB", "f by cubic, l queue = 5 kB",
+        "f by reno, l queue = 20 kB", "f by reno, l queue = 5 kB",
     ]  # fmt: skip
 
 

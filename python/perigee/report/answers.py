@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """What the figures say, in sentences: which algorithm is best, by how much, and whether the difference is significant.
 
-Algorithms are compared where all else is the same. Without several of them, it is said what a quantity is at the ends
-of what varies first: a loss rate is a condition, and no rival of another. Nothing is said where nothing can be
-concluded: of single flows, and of groups that differ in more than one thing.
+The key that `report.toml` names as `between` is compared; without one, algorithms are, where all else is the same.
+Without several of them, it is said what a quantity is at the ends of what varies first: a loss rate is a condition, and
+no rival of another. Nothing is said where nothing can be concluded: of single flows, and of groups that differ in more
+than one thing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from itertools import groupby
 import polars as pl
 
 from perigee.numbers import decimals, number
-from perigee.report.context import Context, Group, in_words
+from perigee.report.context import Context, Group
+from perigee.report.factors import capital
 from perigee.report.ranking import ALGORITHM, FLOW, Question, Ranking, Rival, comparable, rankings
 from perigee.statistics.estimates import percent
 from perigee.statistics.metrics import Metric
@@ -76,7 +78,9 @@ def _requests(context: Context) -> list[Group]:
 
 
 def _factor(context: Context, groups: Sequence[Group]) -> str:
-    """Return what is compared: algorithms, or without several the first key that varies."""
+    """Return what is compared: the key of `between`, else algorithms, or without several the first key that varies."""
+    if context.settings.between and comparable(context, groups, context.settings.between):
+        return context.settings.between
     return ALGORITHM if comparable(context, groups) else _first_that_varies(context)
 
 
@@ -128,7 +132,11 @@ def _of_metric(context: Context, found: Sequence[Ranking]) -> str:
         )
     superlative = f"{_superlative(metric).capitalize()} {ASKED[metric.name]}"
     if len(found) <= MOST_SETTINGS:
-        return f"{superlative}: " + "; ".join(f"{_where(context, one)}{_clause(context, one)}" for one in found) + "."
+        return (
+            f"{superlative}: "
+            + "; ".join(f"{_where(context, one, found)}{_clause(context, one)}" for one in found)
+            + "."
+        )
     clear = Counter(_name(context, one.factor, one.first) for one in found if one.is_clear)
     counts = [f"{name} in {count}" for name, count in clear.most_common()]
     if open_ones := len(found) - clear.total():
@@ -138,33 +146,39 @@ def _of_metric(context: Context, found: Sequence[Ranking]) -> str:
 
 def _of_setting(context: Context, found: Sequence[Ranking]) -> str:
     """Return the sentence of a quantity at values of a setting."""
-    noun, factor = ASKED[found[0].metric.name], found[0].factor
+    noun, factor = capital(ASKED[found[0].metric.name]), found[0].factor
     first = _name(context, factor, found[0].first)
-    ends = {tuple(str(rival.group.factors[factor]) for rival in one.rivals) for one in found}
-    if len(found) <= MOST_SETTINGS and len(ends) == 1 and len(found[0].rivals) == 1:
-        clauses = [f"{_where(context, one)}{_between(one)}" for one in found]
-        return f"{_capital(noun)} from {first} to {ends.pop()[0]}: {'; '.join(clauses)}."
+    ends = {str(rival.group.factors[factor]): rival.group for one in found for rival in one.rivals}
+    if len(found) <= MOST_SETTINGS and len(ends) == 1:
+        ((last, group),) = ends.items()
+        is_number = any(column.key == factor and column.is_number for column in context.results.points.columns)
+        joint = "to" if is_number else "and"
+        clauses = [f"{_where(context, one, found)}{_between(one, joint)}" for one in found]
+        values = f"from {first} to {last}" if is_number else f"{first} and {_name(context, factor, group)}"
+        return f"{noun} {values}: {'; '.join(clauses)}."
     if len(found) <= MOST_SETTINGS:
-        clauses = [f"{_where(context, one)}{_at_values(context, one)}" for one in found]
-        return f"{_capital(noun)}: {'; '.join(clauses)}."
+        clauses = [f"{_where(context, one, found)}{_at_values(context, one)}" for one in found]
+        return f"{noun}: {'; '.join(clauses)}."
     counts: dict[str, Counter[str]] = {}
     for one in found:
         for rival in one.rivals:
             judged = f"{_more_or_less(one, rival)}{_judged(rival)}" if _differs(one, rival) else "the same"
-            counts.setdefault(str(rival.group.factors[factor]), Counter())[judged] += 1
+            counts.setdefault(_name(context, factor, rival.group), Counter())[judged] += 1
     said = [
-        f"with {value} {', '.join(f'{words} in {count}' for words, count in of.most_common())}"
+        f"{value} {', '.join(f'{words} in {count}' for words, count in of.most_common())}"
         for value, of in counts.items()
     ]
-    return f"{_capital(noun)} in {len(found)} settings, against {first}: {'; '.join(said)}."
+    return f"{noun} in {len(found)} settings, against {first}: {'; '.join(said)}."
 
 
-def _between(one: Ranking) -> str:
-    """Return a quantity at both values of a setting, and how they differ."""
+def _between(one: Ranking, joint: str) -> str:
+    """Return a quantity at both values of a setting with a word between them, and how they differ."""
     rival, digits, unit = one.rivals[0], one.metric.digits, one.metric.unit
     if not _differs(one, rival):
-        return f"the same, {number(one.mean, digits)} {unit}"
-    ends = f"{number(one.mean, digits)} to {number(rival.mean, digits)} {unit}"
+        return f"{number(one.mean, digits)} {unit} at both"
+    if number(one.mean, digits) == number(rival.mean, digits) and not rival.is_significant:
+        return f"{number(one.mean, digits)} {unit} at both, no significant difference"
+    ends = f"{number(one.mean, digits)} {joint} {number(rival.mean, digits)} {unit}"
     return f"{ends}, {_amount(one, rival, one.mean)} {_more_or_less(one, rival)}{_judged(rival)}"
 
 
@@ -172,13 +186,13 @@ def _at_values(context: Context, one: Ranking) -> str:
     """Return a quantity at the first value of a setting, and how it differs at others."""
     value = f"{number(one.mean, one.metric.digits)} {one.metric.unit}"
     others = [
-        f"with {rival.group.factors[one.factor]} {_amount(one, rival, one.mean)} {_more_or_less(one, rival)}"
+        f"{_name(context, one.factor, rival.group)} {_amount(one, rival, one.mean)} {_more_or_less(one, rival)}"
         f"{_judged(rival)}"
         if _differs(one, rival)
-        else f"with {rival.group.factors[one.factor]} the same"
+        else f"{_name(context, one.factor, rival.group)} the same"
         for rival in one.rivals
     ]
-    return f"{value} with {_name(context, one.factor, one.first)}, {', '.join(others)}"
+    return f"{value} {_name(context, one.factor, one.first)}, {', '.join(others)}"
 
 
 def _differs(one: Ranking, rival: Rival) -> bool:
@@ -254,23 +268,21 @@ def _name(context: Context, factor: str, group: Group) -> str:
     """Return what tells a group from those that it is compared with."""
     if factor == ALGORITHM:
         return context.label(group.cc) if group.cc else group.label
-    return f"{in_words(factor)} = {group.factors[factor]}"
+    return context.said(factor, group.factors[factor])
 
 
-def _where(context: Context, one: Ranking) -> str:
-    """Return the settings that the groups of a ranking have in common, where settings vary."""
+def _where(context: Context, one: Ranking, found: Sequence[Ranking]) -> str:
+    """Return the settings that the groups of a ranking, one of those found, have in common, where settings vary."""
     flows = len({group.factors[FLOW] for group in context.groups}) > 1
     words = [one.first.factors[FLOW]] if flows and not one.first.factors.keys() - {one.factor, ALGORITHM, FLOW} else []
+    if one.factor != ALGORITHM and len({other.first.factors[ALGORITHM] for other in found}) > 1:
+        words.append(context.algorithm(one.first.rows.row(0, named=True)))
     words += [
-        f"{in_words(key)} = {value}"
+        context.said(key, value)
         for key, value in one.first.factors.items()
         if key not in (one.factor, ALGORITHM, FLOW) and len(context.varied.get(key, ())) != 1
     ]
     return f"{', '.join(words)}: " if words else ""
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _superlative(metric: Metric) -> str:

@@ -13,7 +13,18 @@ import polars as pl
 
 from perigee.errors import InputError
 from perigee.report.charts.sample import Sample
-from perigee.report.factors import ALGORITHM, FLOW, Factor, Level, factor, independent, of_design, of_group
+from perigee.report.factors import (
+    ALGORITHM,
+    FLOW,
+    Factor,
+    Level,
+    factor,
+    in_words,
+    independent,
+    of_design,
+    of_group,
+    phrase,
+)
 from perigee.report.names import distinct
 from perigee.report.network import Meeting, Network
 from perigee.report.panels import Panel, few, hue_of, panels
@@ -187,14 +198,16 @@ class Context:
 
     def _grouped(self, rows: pl.DataFrame, *, in_full: bool = False) -> list[Group]:
         parts = rows.partition_by("group", maintain_order=True)
-        names = _names([part.row(0, named=True) for part in parts], in_full=in_full)
+        rows_of = [part.row(0, named=True) for part in parts]
+        names = _names(rows_of, in_full=in_full)
+        labels = dict(zip(names, self._labels(rows_of, names, in_full=in_full), strict=True))
         order = {name: place for place, name in enumerate(self.settings.order)}
         ordered = sorted(zip(names, parts, strict=True), key=lambda one: order.get(one[0], len(order)))
         plain = [
             Group(
                 number=int(part["group"][0]),
                 name=name,
-                label=self.label(name),
+                label=labels[name],
                 cc=str(part["cc"][0]),
                 factors=_factors(part.row(0, named=True)),
                 rows=part.sort("run", "flow"),
@@ -203,6 +216,22 @@ class Context:
             for name, part in ordered
         ]
         return self._with_looks(plain)
+
+    def _labels(self, rows: Sequence[Mapping[str, Any]], names: Sequence[str], *, in_full: bool) -> list[str]:
+        """Return what people call groups: as `labels` has their names, else in the words of what tells them apart."""
+        has_flow, has_algorithm = _parts_of_names(rows, in_full=in_full)
+        labels = []
+        for row, name in zip(rows, names, strict=True):
+            words = [self.label(str(row["flow"]))] if has_flow or not row["cc"] else []
+            varied = [
+                self.label(as_text(value)) if key == FILE else self.said(key, of_group(key, as_text(value)))
+                for key, value in _varied(row)
+            ]
+            if row["cc"] and (has_algorithm or not varied):
+                words.append(self.algorithm(row))
+            is_plain = name in self.settings.labels or name == row["cc"]
+            labels.append(self.label(name) if is_plain else ", ".join([*words, *varied]))
+        return distinct(labels, lambda label, copy: f"{label} ({copy})")
 
     def _with_looks(self, groups: Sequence[Group]) -> list[Group]:
         levelled = [replace(group, levels=self._levels(group)) for group in groups]
@@ -265,6 +294,9 @@ class Context:
                 if len(levels) < 2:
                     continue
                 one = factor(column.name, column.key, levels, column.unit)
+                plain = [of_group(column.key, text) for text in column.texts]
+                words = {self.label(text): self.phrase(column.key, text) for text in plain}
+                one = replace(one, phrases=words)
                 if column.key in self._of_variants:
                     # A variant's name says all.
                     one = replace(one, word="", sets_cc=column.key in self._of_cc)
@@ -362,6 +394,15 @@ class Context:
     def label(self, name: str) -> str:
         """Return what people call a group, an algorithm or a node."""
         return self.settings.labels.get(name, name)
+
+    def said(self, key: str, text: str) -> str:
+        """Return a value of what varies in words: as `labels` has `KEY = VALUE`, else as its key suggests."""
+        label = self.label(text)
+        return self.phrase(key, text) or f"{in_words(key)} = {label}"
+
+    def phrase(self, key: str, text: str) -> str:
+        """Return the words for a value where there are better ones than key and value; else nothing."""
+        return self.settings.labels.get(f"{key} = {text}") or phrase(key, self.label(text))
 
     def look_of(self, row: Mapping[str, Any]) -> Look:
         """Return how a flow is drawn: as every flow of its algorithm; without one, as its group."""
@@ -490,31 +531,24 @@ def _names(rows: Sequence[Mapping[str, Any]], *, in_full: bool) -> list[str]:
     algorithms = [str(row["cc"]) for row in rows]
     if not in_full and all(algorithms) and len(set(algorithms)) == len(rows):
         return algorithms
-    many = in_full or len({row["flow"] for row in rows}) > 1
-    # One algorithm, the same in all, tells nothing apart.
-    is_one = not in_full and len({(row["cc"], row["cc_params"]) for row in rows}) == 1 and len(rows) > 1
+    has_flow, has_algorithm = _parts_of_names(rows, in_full=in_full)
     names: list[str] = []
     for row in rows:
         varied = [
             as_text(value) if key == FILE else f"{in_words(key)} = {as_text(value)}" for key, value in _varied(row)
         ]
-        words = [str(row["flow"])] if many or not row["cc"] else []
-        if row["cc"] and not (is_one and varied):
+        words = [str(row["flow"])] if has_flow or not row["cc"] else []
+        if row["cc"] and (has_algorithm or not varied):
             set_values = {} if row["cc_params"] in ("", "{}") else json.loads(row["cc_params"])
             words += [str(row["cc"]), *(f"{key} = {as_text(value)}" for key, value in set_values.items())]
         names.append(", ".join([*words, *varied]))
     return distinct(names, lambda name, copy: f"{name} ({copy})")
 
 
-def in_words(key: str) -> str:
-    """Return a key path of a study as words.
-
-    Examples:
-        >>> in_words("links.satellite.queue"), in_words("flow.size"), in_words("flows.download.cc")
-        ('satellite queue', 'size', 'download cc')
-    """
-    parts = key.split(".")
-    return " ".join(parts[1:] if parts[0] in ("flow", "flows", "link", "links", "hosts") and len(parts) > 1 else parts)
+def _parts_of_names(rows: Sequence[Mapping[str, Any]], *, in_full: bool) -> tuple[bool, bool]:
+    """Return whether groups are told apart by their flows, and whether by their algorithms."""
+    several = {(row["cc"], row["cc_params"]) for row in rows}
+    return in_full or len({row["flow"] for row in rows}) > 1, in_full or len(several) > 1 or len(rows) == 1
 
 
 def _in_full(value: Any) -> str:

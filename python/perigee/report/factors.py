@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 ALGORITHM = "cc"
@@ -23,6 +23,12 @@ _UNITS = {
     "Mbit/s": ((1e4, "Gbit/s"),),
 }
 """By unit: from which largest value another is used, and that."""
+
+_TABLES = ("flow", "flows", "link", "links", "hosts")
+"""How key paths begin whose beginning says nothing to a reader."""
+
+_PREPOSITIONS = {"cc": "by", "to": "to", "from": "from"}
+"""Keys whose values are said with another word."""
 
 _FACTORS = {"GB": 1e9, "MB": 1e6, "kB": 1e3, "s": 1e3, "Gbit/s": 1e3}
 
@@ -52,6 +58,7 @@ class Factor:
         unit: of the numbers of the levels; empty for words and plain numbers.
         levels: its values, numbers in rising order, words in the order of the study.
         sets_cc: whether they are variants that set congestion controls.
+        phrases: of levels that are not said by `word` and text, the words, by text.
     """
 
     name: str
@@ -61,6 +68,7 @@ class Factor:
     unit: str
     levels: tuple[Level, ...]
     sets_cc: bool = False
+    phrases: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
 
     @property
     def is_number(self) -> bool:
@@ -89,7 +97,7 @@ class Factor:
             >>> Factor("point.loss", "links.sat.loss", "Loss of sat", "sat loss", "%", ()).said("0.1 %")
             'sat loss 0.1 %'
         """
-        return f"{self.word} {text}" if self.word else text
+        return self.phrases.get(text) or (f"{self.word} {text}" if self.word else text)
 
     def in_legend(self, text: str) -> str:
         """Return a level as a legend has it: with what varies, which the name of an algorithm does not need.
@@ -196,6 +204,43 @@ def _rise_together(one: Factor, other: Factor, cells: Sequence[Mapping[str, str]
     return along in (sorted(along), sorted(along, reverse=True))
 
 
+def phrase(key: str, text: str) -> str:
+    """Return a value of a key path in words, where there are better ones than the key's and the value's; else nothing.
+
+    Examples:
+        >>> phrase("proxy.enabled", "false"), phrase("proxies.gateway.enabled", "true"), phrase("hosts.sack", "false")
+        ('without proxy', 'with proxy gateway', 'sack off')
+        >>> phrase("flows.download.cc", "cubic"), phrase("flow.to", "home"), phrase("links.sat.loss", "1 %")
+        ('download by cubic', 'to home', '')
+    """
+    parts = key.replace("_", " ").split(".")
+    parts = parts[1:] if parts[0] in _TABLES and len(parts) > 1 else parts
+    if text in ("true", "false") and parts[-1] == "enabled" and len(parts) > 1:
+        what = f"proxy {parts[-2]}" if key.startswith("proxies.") else " ".join(parts[:-1])
+        return f"{'with' if text == 'true' else 'without'} {what}"
+    if text in ("true", "false"):
+        return f"{' '.join(parts)} {'on' if text == 'true' else 'off'}"
+    if parts[-1] in _PREPOSITIONS:
+        return " ".join([*parts[:-1], _PREPOSITIONS[parts[-1]], text])
+    return ""
+
+
+def in_words(key: str) -> str:
+    """Return a key path of a study as words.
+
+    Examples:
+        >>> in_words("links.satellite.queue"), in_words("flow.size"), in_words("flows.web.start_jitter")
+        ('satellite queue', 'size', 'web start jitter')
+    """
+    parts = key.replace("_", " ").split(".")
+    return " ".join(parts[1:] if parts[0] in _TABLES and len(parts) > 1 else parts)
+
+
+def capital(text: str) -> str:
+    """Return a text with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
+
+
 def _words(key: str) -> tuple[str, str]:
     """Return what a key path is called on an axis, and before a value."""
     if key in (ALGORITHM, FLOW):
@@ -208,12 +253,7 @@ def _words(key: str) -> tuple[str, str]:
         return f"Profile of {parts[1]}", ""
     if parts[0] == "links" and len(parts) > 3 and parts[2] in ("down", "up"):
         process = " ".join(parts[3:])
-        return f"{_capital(process)} of {parts[1]}.{parts[2]}", f"{parts[1]} {parts[2]} {process}"
+        return f"{capital(process)} of {parts[1]}.{parts[2]}", f"{parts[1]} {parts[2]} {process}"
     if parts[0] in ("links", "flows") and len(parts) == 3:
-        return f"{_capital(last)} of {parts[1]}", f"{parts[1]} {last}"
-    words = " ".join(parts[1:] if parts[0] in ("flow", "flows", "link", "links", "hosts") and len(parts) > 1 else parts)
-    return _capital(words), words
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+        return f"{capital(last)} of {parts[1]}", f"{parts[1]} {last}"
+    return capital(in_words(key)), in_words(key)

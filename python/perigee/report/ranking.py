@@ -52,7 +52,7 @@ class Ranking:
     """Groups that differ in one factor only.
 
     Algorithms are ordered by the metric. Values of a setting are conditions, of which none wins: they keep their order,
-    and of numbers only the lowest and the highest are compared.
+    and of numbers only the lowest and the highest are compared; of the key of `between`, the first with the second.
 
     Attributes:
         factor: what they differ in, a key of `Group.factors`.
@@ -173,5 +173,8 @@ def _ordered(
                        if one.key == factor and one.is_number), [])  # fmt: skip
         number_of = {text: float(value) for value, text in levels}
         in_order = sorted(means, key=lambda pair: number_of.get(pair[0].factors[factor], 0.0))
+        if factor == context.settings.between:
+            # What is shown is the first value minus the second.
+            return in_order[::-1]
         return [in_order[0], in_order[-1]] if number_of else in_order
     return sorted(means, key=lambda pair: -pair[1] if metric.higher_is_better else pair[1])

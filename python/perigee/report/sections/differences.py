@@ -8,6 +8,7 @@ import polars as pl
 from perigee.errors import InputError
 from perigee.numbers import decimals, number, probability, signed
 from perigee.report.context import Context, Group
+from perigee.report.factors import capital
 from perigee.report.model import Cell, Section, Table
 from perigee.statistics.estimates import at_level, effect_word, glass_delta, spread
 from perigee.statistics.metrics import Metric
@@ -43,11 +44,10 @@ def section(context: Context) -> Section | None:
         deviation = spread(apart) if apart is not None else None
         delta = glass_delta(found.first, found.second)
         digits = decimals(metric.digits, found.difference, deviation)
-        name = _without(group, key)
         rows.append(
             [
                 Cell(metric.heading),
-                Cell(context.label(name)),
+                Cell(_without(group, key, context)),
                 Cell(number(float(found.second.mean()), digits)),
                 Cell(number(float(found.first.mean()), digits)),
                 Cell(signed(found.difference, digits) + (f" ± {number(deviation, digits)}" if deviation else "")),
@@ -56,24 +56,25 @@ def section(context: Context) -> Section | None:
             ]
         )
         data.append(
-            {"quantity": metric.name, "unit": metric.unit, "group": name, "mean_second": float(found.second.mean()),
-             "mean_first": float(found.first.mean()), "difference": found.difference, "sd": deviation,
+            {"quantity": metric.name, "unit": metric.unit, "group": _without(group, key),
+             "mean_second": float(found.second.mean()), "mean_first": float(found.first.mean()),
+             "difference": found.difference, "sd": deviation,
              "glass_delta": delta,
              at_level("half_width", context.settings.confidence): found.contrast.half_width if found.contrast else None,
              "p_holm": p, "p_wilcoxon_holm": ranks, "rounds": len(found.first)}
         )  # fmt: skip
-    first, second = (f"{key} = {value}" for value in values)
+    first, second = (context.said(key, value) for value in values)
     table = Table(
         name="differences",
         caption=f"{first} minus {second}: means, difference ± standard deviation over rounds, and Glass's Δ, the "
-        f"difference over the standard deviation with {second} (0.2 small, 0.5 medium, 0.8 large)",
+        f"difference over the standard deviation of the second (0.2 small, 0.5 medium, 0.8 large)",
         head=["Quantity", "", second, first, "difference", "Glass's Δ", "p"],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None),
         notes=[method(comparisons, "in this table")],
         words=(1,),
     )
-    return Section("differences", f"What {key} changes", [table])
+    return Section("differences", f"{capital(first)} and {second}", [table])
 
 
 def _compare(context: Context, one: Group, other: Group, metric: Metric) -> Comparison | None:
@@ -90,7 +91,10 @@ def _pairs(context: Context, key: str, values: list[str]) -> list[tuple[Group, G
     return [(group, others[_without(group, key)]) for group in ours if _without(group, key) in others]
 
 
-def _without(group: Group, key: str) -> str:
-    """Return what a group is called apart from the key: its algorithm, and what else it differs in."""
-    rest = [f"{name} = {value}" for name, value in group.factors.items() if name not in (key, "cc", "flow")]
-    return ", ".join([group.cc or group.factors.get("flow", ""), *rest])
+def _without(group: Group, key: str, context: Context | None = None) -> str:
+    """Return what a group is called apart from the key, as in data; with a context in its words."""
+    rest = {name: value for name, value in group.factors.items() if name not in (key, "cc", "flow")}
+    if context is None:
+        return ", ".join([group.cc or group.factors.get("flow", ""), *(f"{name} = {rest[name]}" for name in rest)])
+    own = context.algorithm(group.rows.row(0, named=True)) if group.cc else group.factors.get("flow", "")
+    return ", ".join([own, *(context.said(name, value) for name, value in rest.items())])

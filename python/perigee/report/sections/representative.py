@@ -174,9 +174,7 @@ def _plot(title: str, flows: Sequence[Shown], tops: Mapping[str, float]) -> Plot
     said = [f"{one.label} {mean} (run {one.run})" for one, mean in zip(flows, means, strict=True)]
     caption = f"{of}{'; '.join(said)}." + (f" Queue: of {', '.join(links)}." if links and "queue_mb" in tops else "")
     alt = "; ".join(
-        f"{one.label} over time: {mean}, mean round-trip time {number(one.row['rtt_mean_ms'], 0)} ms, "
-        f"{one.row['retransmitted_packets']} packets retransmitted"
-        for one, mean in zip(flows, means, strict=True)
+        f"{one.label} over time: {', '.join([mean, *_known(one.row)])}" for one, mean in zip(flows, means, strict=True)
     )
     data = pl.concat(
         [
@@ -189,6 +187,13 @@ def _plot(title: str, flows: Sequence[Shown], tops: Mapping[str, float]) -> Plot
     )  # fmt: skip
     name = "-".join(word for word in ("representative", title, flows[0].label if len(flows) == 1 else "") if word)
     return Plot.of(name, caption, of + alt, lambda width_in: _figure(flows, tops, width_in), data=data)
+
+
+def _known(row: Mapping[str, Any]) -> list[str]:
+    """Return the round trip and the retransmissions of a flow in words, each where it is known."""
+    words = [] if row["rtt_mean_ms"] is None else [f"mean round-trip time {number(row['rtt_mean_ms'], 0)} ms"]
+    resent = row["retransmitted_packets"]
+    return words if resent is None else [*words, f"{number(resent, 0)} packets retransmitted"]
 
 
 def _figure(flows: Sequence[Shown], tops: Mapping[str, float], width_in: float) -> Figure:

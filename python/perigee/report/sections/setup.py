@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import polars as pl
 
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Listing, Section, Table
+from perigee.store.points import as_text
 
 
 def section(context: Context) -> Section | None:
@@ -46,10 +48,20 @@ def _varied(varied: Mapping[str, Sequence[str]]) -> Table:
         name="setup-varied",
         caption="What varies",
         head=["", "values"],
-        rows=[[Cell(key), Cell("; ".join(values))] for key, values in varied.items()],
+        rows=[[Cell(key), Cell("; ".join(map(_plain, values)))] for key, values in varied.items()],
         data=pl.DataFrame([{"key": key, "value": value} for key, values in varied.items() for value in values]),
         words=(1,),
     )
+
+
+def _plain(value: str) -> str:
+    """Return a value of what varies; of an algorithm with parameters, name and parameters.
+
+    Examples:
+        >>> _plain('{"name": "bbr", "extra_acked": false}'), _plain("0.3 MB")
+        ('bbr, extra_acked = false', '0.3 MB')
+    """
+    return as_text(json.loads(value)) if value.startswith("{") else value
 
 
 def _properties(kind: str, caption: str, things: list[dict[str, Any]]) -> Table:

@@ -9,7 +9,7 @@ from functools import partial
 
 import polars as pl
 
-from perigee.numbers import decimals, number
+from perigee.numbers import number
 from perigee.report.charts.heat import caption as caption_of_map
 from perigee.report.charts.heat import heat
 from perigee.report.charts.lines import lines
@@ -57,7 +57,9 @@ def _of_design(context: Context, groups: Sequence[Group], design: Sequence[Facto
             f"{_caption(metrics, x, data, sample.confidence)} Each mark is a point of the design; {others} differ too."
         )
         drawn = partial(lines, sample, metrics, x, hue, (None, None), joined=False)
-        made.append(Plot.of(f"design-{x.name.removeprefix('point.')}", text, _alt(data, x, hue), drawn, data=data))
+        made.append(
+            Plot.of(f"design-{x.name.removeprefix('point.')}", text, _alt(data, metrics, x, hue), drawn, data=data)
+        )
     return Section("sweep", "Over the points of the design", made)
 
 
@@ -127,7 +129,7 @@ def line_plots(sample: Sample, metrics: Sequence[Metric], place: Roles, levels: 
         yield Plot.of(
             f"{name}{suffix}",
             _caption(together, x, data, own.confidence) + (f" Here:{where.removeprefix(',')}." if where else ""),
-            _alt(data, x, place.hue),
+            _alt(data, together, x, place.hue),
             partial(lines, own, together, x, place.hue, (columns, rows)),
             data=data,
         )
@@ -152,7 +154,7 @@ def map_plot(
     return Plot.of(
         f"map-{metric.name} {where}",
         f"{caption_of_map(metric, axes)} {where}".strip(),
-        _alt(data, axes[0], panel),
+        _alt(data, [metric], axes[0], panel),
         lambda width_in: heat(sample, metric, axes, panel, width_in),
         data=data,
     )
@@ -170,17 +172,22 @@ def _caption(metrics: Sequence[Metric], x: Factor, data: pl.DataFrame, confidenc
     return text
 
 
-def _alt(data: pl.DataFrame, x: Factor, hue: Factor | None) -> str:
+def _alt(data: pl.DataFrame, metrics: Sequence[Metric], x: Factor, hue: Factor | None) -> str:
     """Return in words what each line does between its ends."""
     order = {text: place for place, text in enumerate(texts(x))}
     words = []
-    for (quantity,), part in data.partition_by(["quantity"], as_dict=True, maintain_order=True).items():
-        keys = part.partition_by([hue.name], as_dict=True, maintain_order=True) if hue else {("all",): part}
+    for metric in metrics:
+        part = data.filter(pl.col("quantity") == metric.name)
+        keys = part.partition_by([hue.name], as_dict=True, maintain_order=True) if hue else {("",): part}
         for (name,), own in keys.items():
             at = own.sort(own[x.name].replace_strict(order, return_dtype=pl.Int64))
             low, high = at.row(0, named=True), at.row(-1, named=True)
-            ends = [f"{number(row['mean'], decimals(1, row['mean']))} at {row[x.name]}" for row in (low, high)]
-            words.append(f"{quantity}, {name}: {' to '.join(ends)}")
+            ends = [
+                f"{number(row['mean'], metric.digits)} {metric.unit}".rstrip() + f" at {row[x.name]}"
+                for row in (low, high)
+            ]
+            of = f", {hue.in_legend(name)}" if hue else ""
+            words.append(f"{metric.title}{of}: {' to '.join(ends)}")
     return "; ".join(words)
 
 
