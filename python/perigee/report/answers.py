@@ -22,7 +22,6 @@ from perigee.report.factors import capital
 from perigee.report.ranking import ALGORITHM, FLOW, Question, Ranking, Rival, comparable, rankings
 from perigee.statistics.estimates import percent
 from perigee.statistics.metrics import Metric
-from perigee.statistics.pairing import is_one_sample
 
 RESPONSE = Metric("response_ms", "Mean response time", "ms", 0, False)
 """Of a flow of requests: from a request to the last byte of its response, mean over its requests."""
@@ -46,7 +45,7 @@ def answers(context: Context) -> list[str]:
     sentences = [_of_metric(context, list(of)) for _, of in groupby(known, key=lambda one: one.metric)]
     if not sentences:
         return []
-    if is_one_sample(context.rows):
+    if context.is_one_sample:
         return [*sentences, "Nothing in this study is random: all rounds gave the same, and there is nothing to test."]
     return [*sentences, _method(found, context.settings.confidence)]
 
@@ -97,7 +96,7 @@ def _first_that_varies(context: Context) -> str:
 
 def _can_be_said(context: Context, one: Ranking) -> bool:
     """Whether there is a test, or nothing random that asks for one."""
-    return is_one_sample(context.rows) or all(rival.is_tested or _is_constant(rival) for rival in one.rivals)
+    return context.is_one_sample or all(rival.is_tested or _is_constant(rival) for rival in one.rivals)
 
 
 def _is_constant(rival: Rival) -> bool:

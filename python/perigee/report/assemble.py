@@ -16,7 +16,6 @@ from perigee.report.model import Chapter, Fact, Report, Section
 from perigee.report.provenance import citations, made
 from perigee.report.sections.published import facts as published_facts
 from perigee.report.settings import Choice, confidence_level
-from perigee.statistics.pairing import is_one_sample
 from perigee.store.outcomes import INCOMPLETE, has_failed
 from perigee.store.results import Results
 
@@ -99,7 +98,7 @@ def _sections(context: Context, figures: Sequence[Choice]) -> list[Section]:
 def notes(context: Context) -> list[str]:
     """Return what is to be known of all numbers of a report."""
     missing = _missing(context)
-    if not is_one_sample(context.rows):
+    if not context.is_one_sample:
         return missing
     rounds = context.rows["round"].n_unique()
     return [

@@ -32,6 +32,7 @@ from perigee.report.settings import Published, ReportSettings, published, report
 from perigee.report.style import Look, look
 from perigee.statistics.estimates import most_typical
 from perigee.statistics.metrics import Metric, group_value, metric, numeric, with_metric
+from perigee.statistics.pairing import is_one_sample
 from perigee.store.manifest import ENGINES
 from perigee.store.outcomes import STOPPED, has_failed
 from perigee.store.points import Value, as_text, named, own_keys, variants_of
@@ -120,6 +121,11 @@ class Context:
         identity = ["run", "flow"] if self.results.is_analysis else ["point", "flow", "cc"]
         numbers = rows.select(identity).unique(maintain_order=True).with_row_index("group")
         return rows.join(numbers, on=identity, how="left", maintain_order="left")
+
+    @functools.cached_property
+    def is_one_sample(self) -> bool:
+        """Whether all rounds gave the same results, as `pairing.is_one_sample` says."""
+        return is_one_sample(self.rows)
 
     @functools.cached_property
     def varied(self) -> dict[str, list[str]]:
