@@ -104,3 +104,15 @@ def test_a_sweep_s_points_are_columns_of_its_results(perigee: Perigee, tmp_path:
     shown = perigee(*given, "--design", "lhs", "--points", "3", "--dry-run")
     assert shown.returncode == 0, shown.stderr
     assert perigee("report", "results/small-sweep").returncode == 0
+
+
+def test_a_mistake_in_a_key_or_value_is_said_of_the_option_that_has_it(perigee: Perigee) -> None:
+    for over, said in (
+        ("links.satellite.down.los=0..1 %:3", "did you mean `loss`?"),
+        ("links.satellite.down.loss=-1..1 %:3", "is negative"),
+        ("satellite.down.loss=0..1 %:3", "did you mean `links.satellite.down.loss`?"),
+    ):
+        refused = perigee("sweep", "claypool-2021", "--over", over, "--dry-run")
+        assert refused.returncode == 2
+        assert refused.stderr.startswith(f"error: --over {over.split('=')[0]}=")
+        assert said in refused.stderr

@@ -11,6 +11,7 @@ import typer
 from perigee.commands import options
 from perigee.commands.run import do
 from perigee.console import say
+from perigee.errors import InputError
 from perigee.places import find_study
 
 
@@ -61,8 +62,7 @@ def command(
 
       perigee sweep claypool-2021 --over links.satellite.down.loss="log 0.001 %..1 %:7" --reduced
       perigee sweep ./my-study.toml --over links.sat.delay="10..300 ms:6" --over hosts.initial_window=10,40
-      perigee sweep ./my-study.toml --design sobol --points 64 --over links.sat.delay="10..300 ms"
-        --over links.sat.rate="5..100 Mbit/s"
+      perigee sweep ./my.toml --design lhs --points 64 --over links.sat.delay="9..300 ms" --over links.sat.loss="0..1 %"
     """
     from perigee.api.designs import read_axis, settings_of
     from perigee.engines import choice
@@ -81,4 +81,10 @@ def command(
         part=Part.read(shard) if shard is not None else None,
         suffix="-sweep",
     )
-    do(job, dry_run=dry_run)
+    try:
+        do(job, dry_run=dry_run)
+    except InputError as error:
+        # The points are values that vary; the option that has them is another one here.
+        if not str(error).startswith("--vary "):
+            raise
+        raise InputError(f"--over {str(error).removeprefix('--vary ')}") from error
