@@ -81,7 +81,8 @@ def test_the_doctor_holds_a_configuration_against_this_host(tmp_path: Path, monk
         (sysctls / name).parent.mkdir(parents=True, exist_ok=True)
         (sysctls / name).write_text(f"{text}\n")
     legs = '[legs.sky]\ncongestion = ["hybla", "cubic"]\nbandwidth = "20 Mbit/s"\nround_trip = "600 ms"\n'
-    config.write_text(f'[transparent]\ninterfaces = ["lan0"]\n{legs}[limits]\nconnections = 1\n')
+    rules = '[[rules]]\nname = "sky"\nconnect_first = true\n'
+    config.write_text(f'[transparent]\ninterfaces = ["lan0"]\n{legs}{rules}[limits]\nconnections = 1\n')
     found = {one.name: one for one in proxy_checks(config, tmp_path)}
     assert found["ip_forward"].fix == "sudo sysctl -w net.ipv4.ip_forward=1"
     assert found["rp_filter, lan0"].fix == "sudo sysctl -w net.ipv4.conf.lan0.rp_filter=2"
@@ -90,6 +91,10 @@ def test_the_doctor_holds_a_configuration_against_this_host(tmp_path: Path, monk
     assert (found["tcp_rmem, sky"].ok, found["tcp_wmem, sky"].ok) == (True, False)
     assert found["tcp_wmem, sky"].fix == 'sudo sysctl -w net.ipv4.tcp_wmem="4096 16384 3000000"'
     assert found["descriptors"].ok
+    assert found["connect_first"].fix == "sudo modprobe tun, or give the container /dev/net/tun"
+    (tmp_path / "dev/net").mkdir(parents=True)
+    (tmp_path / "dev/net/tun").touch()
+    assert next(one for one in proxy_checks(config, tmp_path) if one.name == "connect_first").ok
     assert not any(one.fix for one in found.values() if one.ok)
     assert all(one.fix for one in found.values() if not one.ok)
     # What the program refuses is its line.

@@ -86,6 +86,13 @@ impl Connection {
         }
     }
 
+    /// The server has answered before the client's handshake.
+    pub(crate) fn on_answered(&mut self, began: Time, connected: Time) {
+        self.phase = Phase::Open;
+        self.began = began;
+        self.connected = Some(connected);
+    }
+
     /// An event of a socket, or a look at what is left to do.
     pub(crate) fn on_event(&mut self, side: Side, event: Readiness, now: Time) -> Option<Outcome> {
         self.relay.on_ready(side, event.is_readable, event.is_writable);

@@ -1,9 +1,11 @@
-//! What the service and its workers tell the tunnel's thread.
+//! What threads of the service hand over to each other.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use perigee_units::Time;
 
 use crate::config::{Config, Rule};
 
@@ -26,6 +28,17 @@ pub(crate) struct Accepted {
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
     pub(crate) rule: Arc<Rule>,
+}
+
+/// A server that has answered, for a client whose handshake begins.
+#[derive(Debug)]
+pub(crate) struct Dialled {
+    pub(crate) server: OwnedFd,
+    pub(crate) rule: Arc<Rule>,
+    /// Code point of the client's SYN.
+    pub(crate) dscp: u8,
+    /// When it was dialled, and when it answered.
+    pub(crate) times: [Time; 2],
 }
 
 /// Gives orders to the tunnel's thread, from any other.

@@ -7,10 +7,10 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::{Command, Stdio};
 
-use crate::config::{Config, Ports, Transparent};
+use crate::config::{Config, Ports, Rule, Transparent};
 use crate::network::Network;
 use crate::sys::with_default_signals;
 
@@ -25,6 +25,8 @@ pub(crate) struct Interception {
 struct Routes {
     mark: u32,
     table: u32,
+    hold_mark: u32,
+    hold_table: u32,
 }
 
 impl Interception {
@@ -39,6 +41,15 @@ impl Interception {
 
     /// Replaces the rules after a change of the configuration, whose port, mark and table are the same.
     pub(crate) fn update(config: &Config, transparent: &Transparent) -> io::Result<()> {
+        if config.connects_first() {
+            for line in Routes::of(transparent).hold_additions() {
+                match execute(&line, None) {
+                    // The rule of an earlier configuration.
+                    Err(error) if error.to_string().contains("File exists") => {}
+                    done => done?,
+                }
+            }
+        }
         execute("nft -f -", Some(&ruleset(config, transparent, true)))
     }
 
@@ -50,8 +61,10 @@ impl Interception {
 
 /// Puts rules and routes in place, in a network namespace that has none of them.
 pub(crate) fn put(config: &Config, transparent: &Transparent) -> io::Result<()> {
-    for line in Routes::of(transparent).additions() {
-        execute(&line, None)?;
+    let routes = Routes::of(transparent);
+    let held = if config.connects_first() { routes.hold_additions() } else { Vec::new() };
+    for line in routes.additions().iter().chain(&held) {
+        execute(line, None)?;
     }
     execute("nft -f -", Some(&ruleset(config, transparent, true)))
 }
@@ -66,11 +79,16 @@ impl Drop for Interception {
 
 impl Routes {
     fn of(transparent: &Transparent) -> Self {
-        Self { mark: transparent.mark, table: transparent.table }
+        Self {
+            mark: transparent.mark,
+            table: transparent.table,
+            hold_mark: transparent.hold_mark(),
+            hold_table: transparent.hold_table(),
+        }
     }
 
     fn additions(self) -> Vec<String> {
-        let Self { mark, table } = self;
+        let Self { mark, table, .. } = self;
         let each = |version: &str| {
             [
                 format!("ip {version} rule add priority {table} fwmark {mark} lookup {table}"),
@@ -80,9 +98,21 @@ impl Routes {
         versions().flat_map(each).collect()
     }
 
+    /// Those of packets that wait for the server.
+    fn hold_additions(self) -> Vec<String> {
+        let Self { hold_mark, hold_table, .. } = self;
+        let each = |version: &str| {
+            [
+                format!("ip {version} rule add priority {hold_table} fwmark {hold_mark} lookup {hold_table}"),
+                format!("ip {version} route replace default dev {DEVICE} table {hold_table}"),
+            ]
+        };
+        versions().flat_map(each).collect()
+    }
+
     fn remove(self) {
-        let table = self.table;
-        for version in versions() {
+        let each = |version| [self.table, self.hold_table].map(|table| (version, table));
+        for (version, table) in versions().flat_map(each) {
             // Each deletes one rule, and fails when none is left.
             for _ in 0..MOST_RULES {
                 let rule = format!("ip {version} rule delete priority {table} lookup {table}");
@@ -98,7 +128,9 @@ impl Routes {
 /// What the service does to intercept, as a script for an administrator; `None`: it intercepts nothing.
 pub(crate) fn script(config: &Config) -> Option<String> {
     let transparent = config.transparent.as_ref()?;
-    let routes = Routes::of(transparent).additions().join("\n");
+    let routes = Routes::of(transparent);
+    let held = if config.connects_first() { routes.hold_additions() } else { Vec::new() };
+    let routes = [routes.additions(), held].concat().join("\n");
     Some(format!("{routes}\nnft -f - <<'END'\n{}END\n", ruleset(config, transparent, true)))
 }
 
@@ -115,31 +147,76 @@ fn ruleset(config: &Config, transparent: &Transparent, with_new: bool) -> String
         "table inet {TABLE}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n\tchain prerouting {{\n\
          \t\ttype filter hook prerouting priority mangle; policy accept;\n\
          \t\tmeta mark {own} return comment \"sent by the service\"\n\
-         \t\tmeta l4proto tcp socket transparent 1 meta mark set {mark} accept comment \"open\"\n"
+         \t\tmeta l4proto {{ tcp, icmp, icmpv6 }} socket transparent 1 meta mark set {mark} accept comment \"open\"\n"
     );
+    let families: Vec<(IpAddr, String)> = listening_addresses()
+        .into_iter()
+        .map(|address| {
+            let at = SocketAddr::new(address, transparent.port);
+            let version = if address.is_ipv6() { "ip6" } else { "ip" };
+            (address, format!("meta l4proto tcp tproxy {version} to {at} meta mark set {mark} accept"))
+        })
+        .collect();
+    out.push_str("\t\ttcp flags & (fin | syn | rst | ack) != syn return\n");
+    if config.connects_first() {
+        for (address, tproxy) in &families {
+            let _ = writeln!(
+                out,
+                "\t\tmeta nfproto {} iifname \"{DEVICE}\" {tproxy} comment \"answered\"",
+                family(*address)
+            );
+        }
+    }
     if with_new {
         out.push_str("\t\tfib daddr type { local, broadcast, multicast, anycast } return\n");
-        let _ = writeln!(out, "\t\ttcp flags & (fin | syn | rst | ack) != syn return");
-        for address in listening_addresses() {
+        for (address, tproxy) in &families {
             let is_ipv6 = address.is_ipv6();
-            let (version, to) = if is_ipv6 { ("ip6", format!("[{address}]")) } else { ("ip", address.to_string()) };
+            let version = if is_ipv6 { "ip6" } else { "ip" };
             let sources = set(&format!("{version} saddr"), &config.allow.sources, is_ipv6);
             let destinations = set(&format!("{version} daddr"), &config.allow.destinations, is_ipv6);
             // None of this version is allowed.
             let (Some(sources), Some(destinations)) = (sources, destinations) else { continue };
-            let interfaces = names(&transparent.interfaces);
-            let ports = port_set(&transparent.ports);
-            let family = if is_ipv6 { "ipv6" } else { "ipv4" };
-            let port = transparent.port;
-            let _ = writeln!(
-                out,
-                "\t\tmeta nfproto {family} {interfaces}{sources}{destinations}{ports}meta l4proto tcp \
-                 tproxy {version} to {to}:{port} meta mark set {mark} accept"
-            );
+            let (interfaces, ports) = (names(&transparent.interfaces), port_set(&transparent.ports));
+            let all = format!("meta nfproto {} {interfaces}{sources}{destinations}{ports}", family(*address));
+            let hold = format!("meta l4proto tcp meta mark set {} accept", transparent.hold_mark());
+            // Rules in their order, as far as there is one whose clients wait.
+            let last = config.rules.iter().rposition(|rule| rule.connects_first);
+            for rule in config.rules.iter().take(last.map_or(0, |last| last + 1)) {
+                if let Some(own) = matches(rule, is_ipv6) {
+                    let verdict = if rule.connects_first { &hold } else { tproxy };
+                    let _ = writeln!(out, "\t\t{all}{own}{verdict} comment \"rule {}\"", rule.name);
+                }
+            }
+            let _ = writeln!(out, "\t\t{all}{tproxy}");
         }
     }
     out.push_str("\t}\n}\n");
     out
+}
+
+/// Its name to nftables.
+fn family(address: IpAddr) -> &'static str {
+    if address.is_ipv6() {
+        "ipv6"
+    } else {
+        "ipv4"
+    }
+}
+
+/// What a rule matches of one version; `None`: nothing.
+fn matches(rule: &Rule, is_ipv6: bool) -> Option<String> {
+    let version = if is_ipv6 { "ip6" } else { "ip" };
+    let networks = |what: &str, networks: &[Network]| {
+        if networks.is_empty() {
+            Some(String::new())
+        } else {
+            set(&format!("{version} {what}"), networks, is_ipv6)
+        }
+    };
+    let (sources, destinations) = (networks("saddr", &rule.sources)?, networks("daddr", &rule.destinations)?);
+    let points: Vec<String> = rule.dscp.iter().map(u8::to_string).collect();
+    let dscp = if points.is_empty() { String::new() } else { format!("{version} dscp {{ {} }} ", points.join(", ")) };
+    Some(format!("{}{sources}{destinations}{}{dscp}", names(&rule.interfaces), port_set(&rule.ports)))
 }
 
 /// A match of networks of one version, nothing where all match, `None` where none does.
@@ -206,7 +283,7 @@ fn has_ipv6() -> bool {
 }
 
 /// Executes a command line of plain words; an error has what it printed.
-fn execute(line: &str, input: Option<&str>) -> io::Result<()> {
+pub(crate) fn execute(line: &str, input: Option<&str>) -> io::Result<()> {
     let mut words = line.split_whitespace();
     let program = words.next().unwrap_or_default();
     let mut command = Command::new(program);
@@ -224,6 +301,8 @@ fn execute(line: &str, input: Option<&str>) -> io::Result<()> {
     Err(io::Error::other(format!("`{line}`: {}", said.lines().next().unwrap_or("it failed"))))
 }
 
+/// The TUN device that SYNs wait behind.
+pub(crate) const DEVICE: &str = "perigee_pep";
 /// The table of nftables.
 const TABLE: &str = "perigee_pep";
 /// More equal rules than earlier services could have left.
@@ -248,5 +327,32 @@ mod tests {
         assert!(rules.contains("meta mark 6 return"));
         let drained = ruleset(&config, config.transparent.as_ref().unwrap(), false);
         assert!(!drained.contains("tproxy") && drained.contains("socket transparent 1"));
+    }
+
+    #[test]
+    fn clients_of_some_rules_wait_and_the_order_of_the_rules_decides() {
+        let text = "[allow]\nsources = [\"10.0.0.0/8\"]\ndestinations = [\"0.0.0.0/0\"]\n[transparent]\nmark = 5\nport = 3000\n\
+                    [legs.a]\n[[rules]]\nname = \"ssh\"\nports = [22]\ninterfaces = [\"lan0\"]\nclient = \"a\"\nserver = \"a\"\n\
+                    [[rules]]\nname = \"voice\"\ndscp = [46]\nconnect_first = true\nclient = \"a\"\nserver = \"a\"\n";
+        let config = Config::parse(text, "pep.toml", 1).unwrap();
+        let transparent = config.transparent.as_ref().unwrap();
+        let rules = ruleset(&config, transparent, true);
+        let of_rules: Vec<&str> = rules.lines().filter(|line| line.contains("comment \"rule")).collect();
+        let all = "\t\tmeta nfproto ipv4 ip saddr { 10.0.0.0/8 } ";
+        assert_eq!(
+            of_rules,
+            [
+                format!(
+                    "{all}iifname {{ \"lan0\" }} tcp dport {{ 22 }} meta l4proto tcp tproxy ip to 127.0.0.1:3000 \
+                     meta mark set 5 accept comment \"rule ssh\""
+                ),
+                format!("{all}ip dscp {{ 46 }} meta l4proto tcp meta mark set 7 accept comment \"rule voice\""),
+            ]
+        );
+        // What has been answered is accepted, whatever new connections do.
+        assert!(ruleset(&config, transparent, false).contains("iifname \"perigee_pep\" meta l4proto tcp tproxy"));
+        let without = config.clone().accepting_first();
+        assert!(!ruleset(&without, transparent, true).contains("perigee_pep\" meta"));
+        assert!(script(&config).unwrap().contains("default dev perigee_pep table 7066"));
     }
 }

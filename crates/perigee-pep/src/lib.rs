@@ -15,6 +15,7 @@ mod connection;
 mod embedded;
 mod error;
 mod handover;
+mod hold;
 mod intercept;
 mod leg;
 mod log;

@@ -21,6 +21,7 @@ use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Tunnel as Tunnelled};
 use crate::error::ServiceError;
 use crate::handover::Order;
+use crate::hold::Hold;
 use crate::intercept::Interception;
 use crate::log::{write, Log};
 use crate::notify::Manager;
@@ -73,6 +74,7 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
         shared.connect_tunnel(tunnel.orders.clone());
     }
     let workers = (0..config.workers).map(|_| Team::start(&shared, &config)).collect::<Result<Vec<_>, _>>()?;
+    let (config, hold) = Hold::start(&shared, config);
     let interception = match &config.transparent {
         Some(transparent) => {
             Some(Interception::new(&config, transparent).map_err(ServiceError::system("interception"))?)
@@ -85,6 +87,7 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
         shared,
         workers,
         tunnel,
+        hold,
         interception,
         locks,
         manager: Manager::new(),
@@ -109,6 +112,8 @@ struct Service {
     shared: Arc<Shared>,
     workers: Vec<Team>,
     tunnel: Option<Tunnel>,
+    /// Clients whose handshake waits for their server, where a rule has that.
+    hold: Option<Hold>,
     #[expect(dead_code, reason = "it removes the rules when it is dropped")]
     interception: Option<Interception>,
     /// A name in the network namespace for each address, which ends with this process.
@@ -219,6 +224,8 @@ impl Service {
             return;
         }
         self.manager.tell("STOPPING=1");
+        // Their next SYN passes by.
+        self.hold = None;
         self.deadline = Some(monotonic() + self.config.drain);
         if let Some(transparent) = &self.config.transparent {
             if let Err(error) = Interception::drain(&self.config, transparent) {
@@ -244,7 +251,7 @@ impl Service {
             let error = io::Error::other("`[tunnel]` changes with a restart only");
             return Err(ServiceError::system("reload")(error));
         }
-        let config = Arc::new(read);
+        let mut config = Arc::new(read);
         lock(&config, &mut self.locks)?;
         let old = addresses(&self.config);
         let mut added = Vec::new();
@@ -252,9 +259,17 @@ impl Service {
             let new = addresses(&config).into_iter().filter(|address| !old.contains(address));
             added.push(new.map(open_listener).collect::<Result<Vec<_>, _>>()?);
         }
+        let mut started = None;
+        if self.hold.is_none() {
+            (config, started) = Hold::start(&self.shared, config);
+        }
         if let Some(transparent) = &config.transparent {
             Interception::update(&config, transparent).map_err(ServiceError::system("interception"))?;
             self.passes_by = false;
+        }
+        self.hold = started.or(self.hold.take());
+        if let Some(hold) = &self.hold {
+            hold.configure(config.clone());
         }
         self.shared.allow(connections(&config));
         if let Some(tunnel) = &self.tunnel {

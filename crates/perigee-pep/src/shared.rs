@@ -1,12 +1,12 @@
 //! What all workers of a service share.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::carried::Carried;
-use crate::handover::{Accepted, Order, Orders};
+use crate::handover::{Accepted, Dialled, Order, Orders};
 use crate::log::Log;
 use crate::stats::Stats;
 
@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     watched: Option<Mutex<Vec<Carried>>>,
     /// Where clients go whom the tunnel carries.
     tunnel: OnceLock<Orders>,
+    /// Servers that have answered before their clients' handshakes, by client and server.
+    dialled: Mutex<HashMap<[SocketAddr; 2], Dialled>>,
 }
 
 impl Shared {
@@ -33,6 +35,7 @@ impl Shared {
             clients: Mutex::default(),
             watched: None,
             tunnel: OnceLock::new(),
+            dialled: Mutex::default(),
         }
     }
 
@@ -52,6 +55,21 @@ impl Shared {
         if let Some(tunnel) = self.tunnel.get() {
             tunnel.give(Order::Carry(accepted));
         }
+    }
+
+    /// Keeps a server that has answered for the worker that accepts its client.
+    pub(crate) fn keep_dialled(&self, ends: [SocketAddr; 2], dialled: Dialled) {
+        self.dialled.lock().unwrap_or_else(PoisonError::into_inner).insert(ends, dialled);
+    }
+
+    /// Whether a server that has answered for a client was not taken yet.
+    pub(crate) fn has_dialled(&self, ends: [SocketAddr; 2]) -> bool {
+        self.dialled.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&ends)
+    }
+
+    /// Takes the server that has answered for a client, if there is one.
+    pub(crate) fn take_dialled(&self, ends: [SocketAddr; 2]) -> Option<Dialled> {
+        self.dialled.lock().unwrap_or_else(PoisonError::into_inner).remove(&ends)
     }
 
     /// A connection has begun.
@@ -77,6 +95,11 @@ impl Shared {
     /// Changes [`Shared::connections`].
     pub(crate) fn allow(&self, connections: usize) {
         self.most.store(connections, Ordering::Relaxed);
+    }
+
+    /// Whether a client has `most` connections already.
+    pub(crate) fn is_full(&self, client: IpAddr, most: usize) -> bool {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).get(&client).is_some_and(|count| *count >= most)
     }
 
     /// Counts a connection, unless the client has `most` already.

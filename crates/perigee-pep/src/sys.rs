@@ -154,6 +154,21 @@ pub(crate) fn signal_descriptor(signals: &[libc::c_int]) -> io::Result<OwnedFd> 
     }
 }
 
+/// A TUN device of this thread's network namespace, without offloads; it ends with the file. Needs `CAP_NET_ADMIN`.
+pub(crate) fn tun(name: &str) -> io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut open = std::fs::OpenOptions::new();
+    let file = open.read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open("/dev/net/tun")?;
+    // `struct ifreq` is larger than name and flags; the kernel reads and writes all 40 bytes of it.
+    let mut request = [0u8; size_of::<libc::ifreq>()];
+    request[..name.len()].copy_from_slice(name.as_bytes());
+    let flags = (libc::IFF_TUN | libc::IFF_NO_PI) as u16;
+    request[libc::IFNAMSIZ..libc::IFNAMSIZ + 2].copy_from_slice(&flags.to_ne_bytes());
+    // SAFETY: TUNSETIFF reads and writes a `struct ifreq`, whose size the request has; it lives for the call.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, request.as_mut_ptr()) })?;
+    Ok(file)
+}
+
 /// The next signal of a [`signal_descriptor`], if one has arrived.
 pub(crate) fn next_signal(descriptor: impl AsFd) -> Option<libc::c_int> {
     // A `signalfd_siginfo`, which begins with the number.

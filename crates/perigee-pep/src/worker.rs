@@ -18,7 +18,7 @@ use crate::carrier::Memory;
 use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Request, Rule, Transparent};
 use crate::connection::{in_words, Connection, Outcome, Readiness};
-use crate::handover::Accepted;
+use crate::handover::{Accepted, Dialled};
 use crate::leg::{apply, dial, reset_on_close, set_dscp, switch_congestion};
 use crate::relay::{Progress, Side};
 use crate::shared::Shared;
@@ -224,12 +224,21 @@ impl Worker {
             reset_on_close(&client);
             let (address, is_transparent) = (listener.address, listener.is_transparent);
             let opened = if has_room {
-                self.open(&client, source, address, is_transparent)
+                match self.take_dialled(&client, source, is_transparent) {
+                    Ok(Some((dialled, destination))) => {
+                        self.begin_dialled(client, dialled, [source, destination]);
+                        continue;
+                    }
+                    Ok(None) => self.open(&client, source, address, is_transparent),
+                    Err(error) => Err(error.to_string()),
+                }
             } else {
                 Err("the limit of connections is reached".to_owned())
             };
             match opened {
-                Ok((Some(server), destination, rule)) => self.begin([client, server], [source, destination], rule),
+                Ok((Some(server), destination, rule)) => {
+                    self.begin([client, server], [source, destination], rule, None);
+                }
                 Ok((None, destination, rule)) => self.shared.carry(Accepted { client, source, destination, rule }),
                 Err(reason) => {
                     self.shared.stats.refused.add(1);
@@ -237,6 +246,38 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// The server that has answered before this client's handshake, and its address.
+    fn take_dialled(
+        &self,
+        client: &OwnedFd,
+        source: SocketAddr,
+        is_transparent: bool,
+    ) -> io::Result<Option<(Dialled, SocketAddr)>> {
+        if !is_transparent || !self.config.connects_first() {
+            return Ok(None);
+        }
+        let destination = SocketAddr::try_from(getsockname(client)?)?;
+        Ok(self.shared.take_dialled([source, destination]).map(|dialled| (dialled, destination)))
+    }
+
+    /// Adds a connection whose server has answered already.
+    fn begin_dialled(&mut self, client: OwnedFd, dialled: Dialled, addresses: [SocketAddr; 2]) {
+        let Dialled { server, rule, dscp, times } = dialled;
+        let [source, destination] = addresses;
+        let _ = sys::stop_reporting_arrival(&client, source.is_ipv6());
+        if !self.shared.enter(source.ip(), self.config.limits.per_client) {
+            self.shared.stats.refused.add(1);
+            let reason = "the limit of connections of the client is reached";
+            self.shared.log.line(format!("refused client={source} server={destination} reason=\"{reason}\""));
+            return;
+        }
+        let refused = apply(&rule.client, &client);
+        for line in refused.into_iter().chain(set_dscp(&rule.client, &client, source.is_ipv6(), dscp)) {
+            self.shared.log.once(line);
+        }
+        self.begin([client, server], addresses, rule, Some(times));
     }
 
     /// Dials the server of an accepted connection, unless the tunnel carries it; the error is why that is not done.
@@ -310,12 +351,21 @@ impl Worker {
         Ok((self.config.rule(&request).cloned(), arrival.dscp))
     }
 
-    /// Adds a connection whose server was dialled.
-    fn begin(&mut self, sockets: [OwnedFd; 2], addresses: [SocketAddr; 2], rule: Arc<Rule>) {
+    /// Adds a connection whose server was dialled; `answered` has when it was, and when the server has answered, if it has.
+    fn begin(
+        &mut self,
+        sockets: [OwnedFd; 2],
+        addresses: [SocketAddr; 2],
+        rule: Arc<Rule>,
+        answered: Option<[Time; 2]>,
+    ) {
         let stats = self.shared.stats.rule(&rule.name);
         stats.accepted.add(1);
         stats.open.add(1);
-        let connection = Connection::new(sockets, addresses, (rule, stats), self.now);
+        let mut connection = Connection::new(sockets, addresses, (rule, stats), self.now);
+        if let Some([began, connected]) = answered {
+            connection.on_answered(began, connected);
+        }
         self.shared.watch(|| Carried::new(addresses, connection.sockets.watched()));
         let key = self.connections.insert(connection);
         match self.register(key) {

@@ -257,6 +257,26 @@ impl Packet {
     }
 }
 
+/// The ICMP message that tells the sender of a packet that its destination cannot be reached (RFC 792; RFC 4443, section 3.1):
+/// its host, or its whole network. Over IPv6 its checksum, which covers the addresses, is 0.
+pub fn unreachable(original: &[u8], is_network: bool) -> Vec<u8> {
+    let is_ipv6 = original.first().is_some_and(|first| first >> 4 == 6);
+    // Type, and the codes of a network without route and of a host that does not answer.
+    let (kind, code) = match (is_ipv6, is_network) {
+        (false, true) => (3, 0),
+        (false, false) => (3, 1),
+        (true, true) => (1, 0),
+        (true, false) => (1, 3),
+    };
+    let mut message = vec![kind, code, 0, 0, 0, 0, 0, 0];
+    message.extend(original.iter().take(QUOTED_BYTES));
+    if !is_ipv6 {
+        let checksum = Sum16BitWords::new().add_slice(&message).ones_complement();
+        message[2..4].copy_from_slice(&checksum.to_ne_bytes());
+    }
+    message
+}
+
 /// The header of an ICMP echo with a payload of zeros. Over IPv6 its checksum, which covers the addresses, is 0.
 pub fn echo_header(ip: IpVersion, is_reply: bool, identifier: u16, sequence: u16) -> [u8; 8] {
     let echo = IcmpEchoHeader { id: identifier, seq: sequence };
@@ -321,6 +341,8 @@ fn v6(address: IpAddr) -> Ipv6Addr {
     }
 }
 
+/// Of a packet, quoted by an error message: with the headers it is no larger than every link carries (RFC 1812, section 4.3.2.3).
+const QUOTED_BYTES: usize = 548;
 /// Linux's.
 const HOP_LIMIT: u8 = 64;
 

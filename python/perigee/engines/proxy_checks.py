@@ -50,6 +50,7 @@ def proxy_checks(config: Path, root: Path = Path("/")) -> list[Check]:
     return [
         Check("program", True, str(program), "the service"),
         *_interception(content.get("transparent"), config, root),
+        *_connect_first(content.get("rules", []), root),
         *_legs(content.get("legs", {}), root),
         _descriptors(content.get("limits", {}).get("connections", CONNECTIONS)),
     ]
@@ -86,6 +87,16 @@ def _interception(transparent: dict[str, Any] | None, config: Path, root: Path) 
         elif value == STRICT:
             fix = f"sudo sysctl -w {key}=2"
         yield Check(f"rp_filter, {interface}", not fix, value or "not there", INTERCEPTION, fix)
+
+
+def _connect_first(rules: list[dict[str, Any]], root: Path) -> Iterator[Check]:
+    names = [str(rule["name"]) for rule in rules if rule.get("connect_first")]
+    if not names:
+        return
+    device = root / "dev/net/tun"
+    fix = "" if device.exists() else "sudo modprobe tun, or give the container /dev/net/tun"
+    found = f"{device} is there" if not fix else f"no {device}: clients are accepted first"
+    yield Check("connect_first", not fix, found, f"rule {', '.join(names)}", fix)
 
 
 def _legs(legs: dict[str, dict[str, Any]], root: Path) -> Iterator[Check]:

@@ -86,9 +86,10 @@ pub struct Transparent {
     pub ports: Vec<Ports>,
     /// Whether servers see this host's address instead of the client's.
     pub hide_clients: bool,
-    /// Firewall mark of packets that are delivered to the service; the next number marks those that it sends.
+    /// Firewall mark of packets that are delivered to the service; the next number marks those that it sends, the one after it
+    /// those that wait for the server.
     pub mark: u32,
-    /// Routing table, and priority of the rule that leads to it.
+    /// Routing table, and priority of the rule that leads to it; the next number is that of packets that wait for the server.
     pub table: u32,
 }
 
@@ -122,6 +123,8 @@ pub struct Rule {
     pub server: Leg,
     /// Whether the gateway at the other end of the tunnel dials the server, by its own rules.
     pub is_tunnelled: bool,
+    /// Whether an intercepted client's handshake waits for that with the server, so that the client sees its failure.
+    pub connects_first: bool,
     /// Longest time in which the server has to answer.
     pub connect_timeout: Time,
 }
@@ -170,6 +173,17 @@ impl Config {
     /// The first rule that matches.
     pub fn rule(&self, request: &Request<'_>) -> Option<&Arc<Rule>> {
         self.rules.iter().find(|rule| rule.matches(request))
+    }
+
+    /// Whether a rule has clients wait for their server.
+    pub(crate) fn connects_first(&self) -> bool {
+        self.rules.iter().any(|rule| rule.connects_first)
+    }
+
+    /// The same with the handshakes of clients first in all rules.
+    pub(crate) fn accepting_first(self) -> Self {
+        let rules = self.rules.iter().map(|rule| Arc::new(Rule { connects_first: false, ..(**rule).clone() }));
+        Self { rules: rules.collect(), ..self }
     }
 }
 
@@ -221,6 +235,16 @@ impl Transparent {
     /// Firewall mark of packets that the service sends to servers.
     pub(crate) fn own_mark(&self) -> u32 {
         self.mark + 1
+    }
+
+    /// Firewall mark of packets that wait for the server.
+    pub(crate) fn hold_mark(&self) -> u32 {
+        self.mark + 2
+    }
+
+    /// Routing table of packets that wait for the server, and priority of the rule that leads to it.
+    pub(crate) fn hold_table(&self) -> u32 {
+        self.table + 1
     }
 }
 

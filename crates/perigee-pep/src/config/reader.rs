@@ -39,6 +39,10 @@ impl Config {
                 let message = "there is no tunnel to a gateway";
                 return Err(table.error("through", message, "add `[tunnel]` with `gateway`"));
             }
+            if rule.connects_first && transparent.is_none() {
+                let message = "only intercepted clients can wait for their server";
+                return Err(table.error("connect_first", message, "add `[transparent]`, or remove `connect_first`"));
+            }
             rules.push(Arc::new(rule));
         }
         let leg = || Leg { name: OTHER.to_owned(), ..Leg::default() };
@@ -145,11 +149,14 @@ fn read_transparent(table: &Table<'_>) -> Result<Transparent, StrictError> {
         interfaces: interfaces(table)?,
         ports: ports(table)?,
         hide_clients: table.get("hide_clients")?.unwrap_or(false),
-        mark: table.get_in("mark", 1..=u32::MAX - 1)?.unwrap_or(0x0070_6570),
-        table: table.get_in("table", 1..=u32::MAX)?.unwrap_or(7065),
+        mark: table.get_in("mark", 1..=u32::MAX - 2)?.unwrap_or(0x0070_6570),
+        table: table.get_in("table", 1..=u32::MAX - 1)?.unwrap_or(7065),
     };
-    if (253..=255).contains(&read.table) {
-        let message = format!("`transparent.table` = {} is one of the kernel's own routing tables", read.table);
+    if (252..=255).contains(&read.table) {
+        let message = format!(
+            "`transparent.table` = {}, or the next number, is one of the kernel's own routing tables",
+            read.table
+        );
         return Err(table.error("table", message, "use another number"));
     }
     table.refuse_unknown()?;
@@ -330,6 +337,7 @@ fn read_rule(table: &Table<'_>, legs: &BTreeMap<String, Leg>) -> Result<Rule, St
         client: leg("client")?,
         server: if is_tunnelled { Leg { name: "tunnel".to_owned(), ..Leg::default() } } else { leg("server")? },
         is_tunnelled,
+        connects_first: table.get("connect_first")?.unwrap_or(false),
         connect_timeout: table
             .get_in("connect_timeout", Time::from_secs(1)..=Time::from_secs(600))?
             .unwrap_or(CONNECT_TIMEOUT),
@@ -337,6 +345,14 @@ fn read_rule(table: &Table<'_>, legs: &BTreeMap<String, Leg>) -> Result<Rule, St
     if !is_name(&read.name) {
         let message = format!("`{}` is not a name", read.name);
         return Err(table.error("name", message, "use letters, digits, `-` and `_`"));
+    }
+    if read.connects_first && is_tunnelled {
+        let message = "a client of the tunnel does not wait for its server";
+        return Err(table.error("connect_first", message, "remove `connect_first` or `through`"));
+    }
+    if read.connects_first && !read.interfaces.is_empty() {
+        let message = "the interface of a client that waits for its server is not known";
+        return Err(table.error("connect_first", message, "name its networks in `sources` instead of `interfaces`"));
     }
     table.refuse_unknown()?;
     Ok(read)

@@ -24,7 +24,7 @@ fn mistakes_have_their_line_and_their_fix() {
         ),
         (
             "[transparent]\nmark = 0",
-            "pep.toml:10: `transparent.mark` = 0 is out of range; use a value from 1 to 4294967294",
+            "pep.toml:10: `transparent.mark` = 0 is out of range; use a value from 1 to 4294967293",
         ),
         (
             "[transparent]\ninterfaces = [\"lan0; flush ruleset\"]",
@@ -37,6 +37,17 @@ fn mistakes_have_their_line_and_their_fix() {
         (
             "[legs.sky]\nbandwidth = \"20 Mbit/s\"",
             "pep.toml:9: `legs.sky.round_trip` is missing; add `round_trip = ...` here",
+        ),
+        (
+            "[legs.a]\n[[rules]]\nname = \"a\"\nclient = \"a\"\nserver = \"a\"\nconnect_first = true",
+            "pep.toml:14: only intercepted clients can wait for their server; add `[transparent]`, or remove \
+             `connect_first`",
+        ),
+        (
+            "[transparent]\n[legs.a]\n[[rules]]\nname = \"a\"\nclient = \"a\"\nserver = \"a\"\nconnect_first = true\n\
+             interfaces = [\"lan0\"]",
+            "pep.toml:15: the interface of a client that waits for its server is not known; name its networks in \
+             `sources` instead of `interfaces`",
         ),
         (
             "[[forward]]\nlisten = \"10.0.0.1:81\"\ntarget = \"127.0.0.1:80\"",

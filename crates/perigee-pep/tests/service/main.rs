@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod guide;
+mod hold;
 mod operation;
 mod transfers;
 mod tunnel;

@@ -9,6 +9,7 @@ use std::process::Command;
 use rustix::net::{sockopt, AddressFamily, SocketType};
 use rustix::process::Signal;
 
+use crate::hold::FIRST;
 use crate::transfers::TRANSPARENT;
 use crate::world::{accept, bytes, patient, read_all, Host, World};
 
@@ -247,13 +248,14 @@ fn the_capabilities_of_the_unit_suffice() {
     let held = names.replace("CAP_", ",+").replace(' ', "").to_lowercase();
     let confined = format!("setpriv --bounding-set=-all{held} --inh-caps=-all{held} --no-new-privs");
     let listener = world.server.listen("0.0.0.0:80");
-    let config = format!("{TRANSPARENT}[[forward]]\nlisten = \"10.1.0.1:80\"\ntarget = \"10.2.0.2:80\"\n");
+    let config = format!("{TRANSPARENT}[[forward]]\nlisten = \"10.1.0.1:80\"\ntarget = \"10.2.0.2:80\"\n{FIRST}");
     let service = world.start_with(&format!("exec {confined} \"$0\" \"$@\""), &config);
     drop(connected(&world, &listener));
     let mut forwarded = world.client.connect("10.1.0.1:80");
     echo(&mut forwarded, &mut accept(&listener).0);
     drop(forwarded);
-    service.stop();
+    let log = service.stop();
+    assert!(!log.iter().any(|line| line.contains("not possible")), "{log:#?}");
     assert_eq!(interception(&world), (false, 0));
 }
 

@@ -1,0 +1,168 @@
+//! Clients whose handshake waits for their server see what it does.
+
+use std::io::{ErrorKind, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::net::{recv, socket_with, AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType};
+use rustix::process::Signal;
+
+use crate::transfers::TRANSPARENT;
+use crate::world::{accept, bytes, read_all, Host, World};
+
+/// A rule whose clients wait.
+pub(crate) const FIRST: &str =
+    "[legs.any]\n[[rules]]\nname = \"first\"\nclient = \"any\"\nserver = \"any\"\nconnect_first = true\n\
+                     connect_timeout = \"1 s\"\n";
+
+/// How an attempt to connect fails.
+fn failure(host: &Host, address: &str) -> ErrorKind {
+    let address: SocketAddr = address.parse().unwrap();
+    host.enter(|| TcpStream::connect_timeout(&address, Duration::from_secs(3))).unwrap_err().kind()
+}
+
+/// All packets of a host from now on, without link headers.
+fn capture(host: &Host) -> OwnedFd {
+    host.enter(|| {
+        let all = Protocol::from_raw(std::num::NonZeroU32::new(u32::from(3u16.to_be())).unwrap());
+        socket_with(AddressFamily::PACKET, SocketType::DGRAM, SocketFlags::NONBLOCK, Some(all)).unwrap()
+    })
+}
+
+/// The TCP headers of the SYNs from a client's address, without their checksums.
+fn syns(capture: &OwnedFd, client: &str) -> Vec<Vec<u8>> {
+    let client: std::net::IpAddr = client.parse().unwrap();
+    let mut found = Vec::new();
+    let mut buffer = [0; 2048];
+    while let Ok((length, _)) = recv(capture, &mut buffer, RecvFlags::empty()) {
+        let packet = &buffer[..length];
+        let (header, source): (usize, &[u8]) = match packet.first().map_or(0, |first| first >> 4) {
+            4 => (20, &packet[12..16]),
+            6 => (40, &packet[8..24]),
+            _ => continue,
+        };
+        let protocol = if header == 20 { packet[9] } else { packet[6] };
+        let is_from_client = match client {
+            std::net::IpAddr::V4(client) => source == client.octets(),
+            std::net::IpAddr::V6(client) => source == client.octets(),
+        };
+        let is_syn = protocol == 6 && packet[header + 13] & 0x17 == 2;
+        if is_from_client && is_syn {
+            let mut tcp = packet[header..].to_vec();
+            tcp[16..18].fill(0);
+            found.push(tcp);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_client_that_waits_sees_refusal_unreachable_server_and_silence() {
+    let Some(world) = World::new() else { return };
+    world.router.execute("ip route add unreachable 10.3.0.0/16");
+    world.router.execute("ip route add 10.2.9.0/24 via 10.2.0.2");
+    world.server.execute("ip route add unreachable 10.2.9.0/24");
+    world.server.enter(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap());
+    world.server.execute("nft add table inet silent");
+    world.server.execute("nft add chain inet silent input { type filter hook input priority 0 ; }");
+    world.server.execute("nft add rule inet silent input tcp dport 83 drop");
+    let expected = |world: &World| {
+        [
+            ("10.2.0.2:81", "refused the connection"),
+            ("[2001:db8:2::2]:81", "refused the connection"),
+            // By the router itself; by a router behind it.
+            ("10.3.0.1:80", "is unreachable"),
+            ("10.2.9.1:80", "is unreachable"),
+            ("10.2.0.2:83", "did not answer within 1 s"),
+            ("[2001:db8:2::2]:83", "did not answer within 1 s"),
+        ]
+        .map(|(address, reason)| (address, reason, failure(&world.client, address)))
+    };
+    // Without the service the client sees the same.
+    let direct = expected(&world);
+    assert_eq!(direct[0].2, ErrorKind::ConnectionRefused);
+    assert_eq!(direct[2].2, ErrorKind::HostUnreachable);
+    assert_eq!(direct[4].2, ErrorKind::TimedOut);
+    let service = world.start(&format!("{TRANSPARENT}{FIRST}"));
+    assert_eq!(expected(&world), direct);
+    for (address, reason, _) in direct {
+        service.await_line(&["connection rule=first", &format!("server={address}"), "end=unreached", reason]);
+    }
+    assert!(world.ask("rules").contains("dev perigee_pep"));
+    service.stop();
+    assert!(!world.router.execute("ip link").contains("perigee_pep"));
+    for version in ["-4", "-6"] {
+        assert!(!world.router.execute(&format!("ip {version} rule list")).contains("lookup 706"));
+    }
+}
+
+#[test]
+fn an_unreachable_server_over_ipv6_is_told_by_icmp() {
+    let Some(world) = World::new() else { return };
+    world.router.execute("ip -6 route add unreachable 2001:db8:3::/48");
+    let config = TRANSPARENT.replace("\"2001:db8:2::/48\"", "\"2001:db8::/32\"");
+    let direct = failure(&world.client, "[2001:db8:3::1]:80");
+    let service = world.start(&format!("{config}{FIRST}"));
+    assert_eq!(failure(&world.client, "[2001:db8:3::1]:80"), direct);
+    assert_eq!(direct, ErrorKind::NetworkUnreachable);
+    service.await_line(&["[2001:db8:3::1]:80", "end=unreached", "is unreachable"]);
+    service.stop();
+}
+
+#[test]
+fn one_syn_opens_both_legs_and_reaches_the_listening_socket_as_it_was() {
+    let Some(world) = World::new() else { return };
+    let versions = [("0.0.0.0:80", "10.2.0.2:80", "10.1.0.2"), ("[::]:81", "[2001:db8:2::2]:81", "2001:db8:1::2")];
+    let versions = versions.map(|(listen, connect, client)| (world.server.listen(listen), connect, client));
+    for (listener, connect, _) in &versions {
+        // Until its link-local addresses are its own, a host asks for no neighbour (RFC 4862): not a second of the service.
+        drop((world.client.connect(connect), accept(listener)));
+    }
+    let service = world.start(&format!("{TRANSPARENT}{FIRST}"));
+    for (listener, connect, client_address) in &versions {
+        let (capture, at_client) = (capture(&world.router), capture(&world.client));
+        let mut client = world.client.connect(connect);
+        let (mut server, peer) = accept(listener);
+        assert_eq!(peer.ip(), client.local_addr().unwrap().ip());
+        let question = bytes(100_000, 1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                client.write_all(&question).and_then(|()| client.shutdown(std::net::Shutdown::Write)).unwrap();
+            });
+            assert!(read_all(&mut server).0 == question);
+        });
+        drop((client, server));
+        service.await_line(&["connection rule=first", client_address, "end=complete", "bytes_up=100000"]);
+        let own = syns(&at_client, client_address);
+        assert_eq!(own.len(), 1, "the client had to send its SYN again");
+        // At lan0, into the device, out of it; the service's own towards the server differs.
+        let same = syns(&capture, client_address).into_iter().filter(|syn| *syn == own[0]).count();
+        assert_eq!(same, 3, "at lan0 and both ways through the device");
+    }
+    service.stop();
+}
+
+#[test]
+fn after_a_crash_waiting_clients_pass_by_and_a_reload_begins_and_ends_it() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    let service = world.start(TRANSPARENT);
+    // Not yet: a reset after the handshake.
+    assert!(world.client.enter(|| TcpStream::connect("10.2.0.2:81")).is_ok());
+    world.config(&format!("{TRANSPARENT}{FIRST}"));
+    service.signal(Signal::HUP);
+    service.await_line(&["reloaded"]);
+    assert_eq!(failure(&world.client, "10.2.0.2:81"), ErrorKind::ConnectionRefused);
+    service.signal(Signal::KILL);
+    service.wait();
+    let client = world.client.connect("10.2.0.2:80");
+    assert_eq!(accept(&listener).1, client.local_addr().unwrap());
+    // Without the device clients are accepted first, and the log says why.
+    world.router.execute("ip tuntap add dev perigee_pep mode tap");
+    let service = world.start(&format!("{TRANSPARENT}{FIRST}"));
+    service.await_line(&["connect_first is not possible", "/dev/net/tun"]);
+    drop((world.client.connect("10.2.0.2:80"), accept(&listener)));
+    service.await_line(&["connection rule=first"]);
+    service.stop();
+}
