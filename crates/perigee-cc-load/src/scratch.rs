@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_who_made_it_and_other_names_say_nothing() {
+    fn a_name_holds_the_process_that_made_it() {
         let ours = scratch_prefix("cc").expect("a name");
         let (namespace, pid) = (pid_namespace(), std::process::id());
         let maker = maker_in(&format!("{ours}x1y2z3"), &namespace).expect("ours");

@@ -118,7 +118,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_value_of_an_interval_does_not_depend_on_who_asked_before(asked in prop::collection::vec(0u64..20_000, 1..40)) {
+        fn the_value_of_an_interval_does_not_depend_on_earlier_queries(asked in prop::collection::vec(0u64..20_000, 1..40)) {
             let mut w = wander(50);
             for interval in asked {
                 prop_assert_eq!(w.value(interval).to_bits(), wander(50).value(interval).to_bits());

@@ -410,7 +410,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_who_knows_the_token_asks_makes_the_server_panic(
+        fn no_request_with_the_token_makes_the_server_panic(
             down in any::<bool>(),
             packet in any::<u16>(),
             headers in prop_oneof![Just(28u8), Just(48), any::<u8>()],

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_know_the_token_gets_no_answer() {
+    fn a_client_without_the_token_gets_no_answer() {
         assert!(matches!(measure(Direction::Down, b"wrong"), Err(ProbeError::Cancelled)));
     }
 

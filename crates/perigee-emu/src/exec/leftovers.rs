@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_names_its_maker_who_is_alive() {
+    fn a_mark_names_a_process_that_is_alive() {
         let (name, value) = mark().expect("a mark");
         let environment = format!("A=b\0{name}={value}\0C=d\0");
         let owner = owner_in(environment.as_bytes()).expect("an owner");

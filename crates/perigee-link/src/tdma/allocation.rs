@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_less_than_a_fair_share_gets_it_and_the_others_share_the_rest() {
+    fn a_request_below_the_fair_share_is_granted_and_the_others_share_the_rest() {
         assert_eq!(
             granted(&[(1, 0), (9, 0), (5, 0)], 0, 48, false, 10, 0),
             [1, 5, 4],
