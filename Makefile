@@ -24,7 +24,7 @@ BENCH_PACKAGES := g++ libns3-dev ns2 time tshark valgrind
 CORE := $(shell find crates -name '*.rs' -path '*/src/*') $(wildcard crates/*/Cargo.toml crates/*/build.rs crates/*/bpf/*.c \
         algorithms/*.c algorithms/*.h algorithms/*/*.h profiles/*) Cargo.toml Cargo.lock
 
-.PHONY: help setup study gallery test torture lint docs bench bench-long bench-analyze bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser wheel deb
+.PHONY: help setup study gallery test torture lint docs bench bench-long bench-analyze bench-graphs bench-kernel bench-emu bench-pep soak clean bench-packages validate validate-ns2 validate-browser wheel deb
 
 help: ## this menu
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -67,6 +67,10 @@ bench-long: .venv/core.made bench-packages ## as bench, with the 1 GB download t
 
 bench-analyze: .venv/core.made bench-packages ## speed of perigee analyze on a large capture, beside tshark (five minutes)
 	$(PYTHON) benches/analyze.py
+
+bench-graphs: .venv/core.made ## graphs of 10 million samples in Chromium: first drawn, and zoomed (a minute)
+	@tools/packages.sh chromium chromium-driver
+	$(BIN)/python benches/graphs.py
 
 bench-kernel: .venv/core.made ## what congestion controls cost in the kernel, beside its own, as root (five minutes)
 	$(PYTHON) benches/kernel.py

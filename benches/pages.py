@@ -16,6 +16,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -28,7 +29,7 @@ from perigee.store.manifest import FOLDER_FORMAT, FOLDER_VERSION, write_manifest
 PAGES = ("queue", "results", "results?q=study-77", "results/study-77", "studies", "links")
 ROUNDS = 50
 TABLE = {"rows": 1, "bytes": 1, "sha256": "0" * 64}
-MANIFEST = {
+MANIFEST: dict[str, Any] = {
     "format": FOLDER_FORMAT,
     "version": FOLDER_VERSION,
     "state": "complete",

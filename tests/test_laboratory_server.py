@@ -196,6 +196,16 @@ def wait_until_there(chrome: Chrome, selector: str, text: str = "") -> WebElemen
         time.sleep(0.1)
 
 
+def wait_until_other(chrome: Chrome, selector: str, before: str) -> None:
+    """Wait until an element has another text than before."""
+    from selenium.webdriver.common.by import By
+
+    until = time.monotonic() + WAIT_S
+    while chrome.find_element(By.CSS_SELECTOR, selector).text == before:
+        assert time.monotonic() < until, f"{selector} stays {before!r}"
+        time.sleep(0.1)
+
+
 def press(chrome: Chrome, text: str) -> None:
     """Reach what has a text with the Tab key alone, and press Enter."""
     from selenium.webdriver.common.action_chains import ActionChains
@@ -234,7 +244,16 @@ def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, t
         wait_until_there(chrome, "h2", "How this was made")
         root, _, _ = address.partition("enter?")
         results = next(path.name for path in (folder / "results").iterdir())
-        for page in ("queue", "queue/1", "studies", "studies/small", "edit", f"results/{results}", "results", "links"):
+        chrome.get(f"{root}results/{results}/graphs")
+        wait_until_there(chrome, "#window", "samples")
+        before = chrome.find_element("id", "window").text
+        chrome.execute_script("document.getElementById('graph').focus()")
+        ActionChains(chrome).send_keys("+").perform()
+        wait_until_other(chrome, "#window", before)
+        ActionChains(chrome).send_keys("0").perform()
+        wait_until_there(chrome, "#window", before)
+        own = ("queue", "queue/1", "studies", "studies/small", "edit", "results", "links")
+        for page in (*own, f"results/{results}", f"results/{results}/graphs"):
             chrome.get(root + page)
             wait_until_there(chrome, "h1")
             wide = chrome.execute_script("return document.documentElement.scrollWidth")

@@ -394,6 +394,33 @@ def test_results_are_searched_labelled_and_downloaded(browser: Browser, laborato
     assert submit(browser, "/compare", result=["one"]).status_code == 422
 
 
+def test_a_graph_over_time_has_a_page_its_data_and_a_figure(
+    browser: Browser, laboratory: Laboratory, study: Path
+) -> None:
+    folder = made(laboratory, study, "one")
+    assert "Graphs over time" in browser.get("/results/one").text
+    page = browser.get("/results/one/graphs")
+    what = re.search(r"<option selected>([\w.]+)</option>", page.text)
+    assert what is not None
+    assert f"graph.svg?what={what[1]}&amp;run=0" in page.text
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    data = browser.get(f"/results/one/graph.bin?what={what[1]}&run=0&columns=10")
+    assert (data.status_code, data.headers["content-type"]) == (200, "application/octet-stream")
+    figure = browser.get(f"/results/one/graph.svg?what={what[1]}&run=0")
+    assert (figure.status_code, figure.headers["content-type"]) == (200, "image/svg+xml")
+    assert "<script" not in figure.text
+    for wrong in ("columns=0", "columns=5000", "from=2&to=1", "from=nan", "to=x", "run=-1", "run=x"):
+        address = f"/results/one/graph.bin?what={what[1]}&{wrong}"
+        assert browser.get(address).status_code == 404, wrong
+    for wrong in ("what=flows.run", "what=../one.x", "what=series", f"what={SCRIPT}"):
+        assert browser.get(f"/results/one/graph.bin?{wrong}").status_code == 404, wrong
+        assert browser.get(f"/results/one/graphs?{wrong}").status_code == 404, wrong
+    table = folder / f"{what[1].partition('.')[0]}.parquet"
+    table.unlink()
+    table.symlink_to("/etc/passwd")
+    assert browser.get(f"/results/one/graph.bin?what={what[1]}").status_code == 404
+
+
 def test_reports_comparisons_and_drawings_are_made_by_commands(
     browser: Browser, laboratory: Laboratory, study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias, final
 
+from typing_extensions import Buffer
+
 from perigee.analysis.observations import FlowDescription, Observation
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "ProgramReport",
     "ResultPart",
     "RunOutlook",
+    "Trace",
     "Trial",
     "Undelivered",
     "Unloaded",
@@ -432,6 +435,15 @@ class Noted:
     def event(self) -> int | None: ...
     @property
     def fault(self) -> tuple[int, list[int]] | None: ...
+
+@final
+class Trace:
+    def __new__(cls) -> Trace: ...
+    @property
+    def span_s(self) -> tuple[float, float] | None: ...
+    def __len__(self) -> int: ...
+    def add(self, times_s: Buffer, values: Buffer) -> None: ...
+    def envelope(self, from_s: float, to_s: float, columns: int) -> bytes: ...
 
 @final
 class Trial:

@@ -18,6 +18,7 @@ mod sample;
 mod several;
 mod signals;
 mod tables;
+mod trace;
 
 use std::path::{Path, PathBuf};
 
@@ -378,6 +379,8 @@ mod _core {
     use super::sample::sample_profile;
     #[pymodule_export]
     use super::signals::end_at_second_signal;
+    #[pymodule_export]
+    use super::trace::Trace;
     #[pymodule_export]
     use super::{tcp_sysctls, Outlook, Plan, ResultPart, RunOutlook};
 }

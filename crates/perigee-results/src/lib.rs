@@ -20,6 +20,7 @@ mod responses;
 mod room;
 mod table;
 mod tables;
+mod trace;
 mod voice;
 
 pub use arrow::{columns, ArrowColumn, Buffers};
@@ -42,4 +43,5 @@ pub use tables::{
     ReleaseRow, Releases, ResponseRow, Responses, Rtt, RttRow, SegmentRow, Segments, Series, SeriesRow, Tables,
     VideoRow, Videos, Voice, VoiceRow,
 };
+pub use trace::Trace;
 pub use voice::{Talk, VoiceMeter};

@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 from perigee.errors import InputError, PerigeeError
 from perigee.laboratory.access import SESSION_S, Person
 from perigee.laboratory.guard import Budget, Guard, Limits
-from perigee.laboratory.pages import links, queue, results, studies
+from perigee.laboratory.pages import graphs, links, queue, results, studies
 from perigee.laboratory.pages.visit import Handler, Laboratory, Visit, render
 
 LOG = logging.getLogger("perigee.laboratory")
@@ -43,6 +43,9 @@ FILES = {
     "icon.svg": (STATIC / "icon.svg", "image/svg+xml"),
     "laboratory.js": (STATIC / "laboratory.js", "text/javascript"),
     "editor.js": (STATIC / "editor.js", "text/javascript"),
+    "graph.js": (STATIC / "graph.js", "text/javascript"),
+    "uPlot.esm.js": (STATIC / "uplot" / "uPlot.esm.js", "text/javascript"),
+    "uPlot.min.css": (STATIC / "uplot" / "uPlot.min.css", "text/css"),
 }
 """What pages load, by name: only these files are sent."""
 
@@ -57,6 +60,9 @@ GET: dict[str, Handler] = {
     "/results/{name}": results.result,
     "/results/{name}/report": results.report,
     "/results/{name}/tables/{file}": results.table,
+    "/results/{name}/graphs": graphs.graphs,
+    "/results/{name}/graph.bin": graphs.data,
+    "/results/{name}/graph.svg": graphs.figure,
     "/results/{name}/{what}.zip": results.archive,
     "/compared/{key}": results.compared,
     "/links": links.links,

@@ -26,6 +26,7 @@ SANDBOX = (
 )
 """Of reports: their script runs, but in an origin of its own, from which it reaches nothing of the laboratory."""
 OF_REPORT = {"content-security-policy": SANDBOX, "x-frame-options": "SAMEORIGIN"}
+OVER_TIME = frozenset({"series", "links", "proxies", "events", "segments"})
 FIGURES = "report-files"
 CHUNK = 1 << 18
 
@@ -49,7 +50,7 @@ def result(visit: Visit) -> Response:
     return visit.page(
         "result.html", summary=summary, content=content, entry=visit.laboratory.queue.of_results(name),
         has_report=(folder / "report.html").is_file(), has_figures=(folder / FIGURES).is_dir(),
-        has_captures=(folder / "captures").is_dir(),
+        has_captures=(folder / "captures").is_dir(), has_graphs=any(map(has_times, content.get("tables", []))),
     )  # fmt: skip
 
 
@@ -67,6 +68,11 @@ def described(folder: Path) -> dict[str, Any]:
     ]
     tables = [{"name": name, **about} for name, about in sorted(manifest["tables"].items())]
     return {"facts": facts, "tables": tables}
+
+
+def has_times(table: dict[str, Any]) -> bool:
+    """Whether a table has rows over time."""
+    return table["name"] in OVER_TIME and table["rows"] > 0
 
 
 def label(visit: Visit) -> Response:

@@ -22,6 +22,7 @@ from perigee.errors import InputError
 from perigee.laboratory.access import Access, Person
 from perigee.laboratory.catalogue import Catalogue
 from perigee.laboratory.entries import Entry, Queue
+from perigee.laboratory.graphs import Graphs
 from perigee.laboratory.own_studies import Studies
 from perigee.laboratory.place import Place
 
@@ -40,6 +41,7 @@ class Laboratory:
         catalogue: the results.
         studies: the studies.
         access: who may do what.
+        graphs: the graphs over time that were asked for last.
     """
 
     place: Place
@@ -47,6 +49,7 @@ class Laboratory:
     catalogue: Catalogue
     studies: Studies
     access: Access
+    graphs: Graphs = field(default_factory=Graphs)
     _commands: threading.Lock = field(default_factory=threading.Lock)
 
     def label(self, entry: Entry, results: str) -> None:
