@@ -47,7 +47,8 @@ def test_the_server_sends_the_bytes_of_the_page_on_connections_that_stay(loads: 
 
 def test_the_page_has_a_row_per_link_and_page_with_the_error_of_the_model(loads: ModuleType) -> None:
     cells = [loads.Cell("geo", "small", [4000.0, 4200.0, 4100.0], 3690.0)]
-    page = loads.written(cells)
+    page = loads.written(cells, "Chromium 140")
+    assert ": Chromium 140, Linux" in page
     assert "| geo | small | 4100 | 4000 to 4200 | 3690 | -10.0 % |" in page
 
 

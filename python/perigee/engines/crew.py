@@ -41,8 +41,8 @@ class Stretches:
 
     Examples:
         >>> left = Stretches([0, 1, 2, 3, 9, 17, 25])
-        >>> left.take(3), left.take(3), left.take(3), len(left)
-        (range(0, 3), range(3, 4), range(9, 26, 8), 0)
+        >>> list(left.take(3)), list(left.take(3)), list(left.take(3)), len(left)
+        ([0, 1, 2], [3], [9, 17, 25], 0)
     """
 
     def __init__(self, runs: Iterable[int]) -> None:
