@@ -8,7 +8,7 @@ use perigee_units::Time;
 use crate::delay::{Delay, LoadedDelay};
 use crate::loss::Loss;
 use crate::spec::LinkSpec;
-use crate::DelaySpec;
+use crate::{DelaySpec, LossSpec};
 
 /// What is behind the server: loss, then delay.
 pub(crate) struct Air {
@@ -25,7 +25,9 @@ pub(crate) struct Air {
 impl Air {
     pub(crate) fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
         let constant = match spec.delay {
-            DelaySpec::Constant(delay) if spec.loss.is_empty() && spec.loaded.is_none() => Some(delay),
+            DelaySpec::Constant(delay) if spec.loss.iter().all(LossSpec::is_nothing) && spec.loaded.is_none() => {
+                Some(delay)
+            }
             _ => None,
         };
         Self {
@@ -89,7 +91,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Body, Jitter, LossSpec, Tail, TailShape};
+    use crate::{Body, Jitter, Tail, TailShape};
 
     /// A short jitter with a tail, and losses of three kinds.
     fn restless() -> LinkSpec {
@@ -115,6 +117,15 @@ mod tests {
             ],
             ..LinkSpec::constant(Rate::from_mbps(10.0), Time::ZERO)
         }
+    }
+
+    #[test]
+    fn losses_of_nothing_are_not_asked_for() {
+        let loss = |share| LossSpec::Bernoulli(Ratio::new(share).unwrap());
+        let link =
+            |loss| LinkSpec { loss: vec![loss], ..LinkSpec::constant(Rate::from_mbps(10.0), Time::from_millis(1)) };
+        assert_eq!(Air::new(&link(loss(0.0)), 1, "link").constant, Some(Time::from_millis(1)));
+        assert_eq!(Air::new(&link(loss(0.001)), 1, "link").constant, None);
     }
 
     proptest! {

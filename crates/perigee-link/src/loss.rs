@@ -58,6 +58,13 @@ pub enum LossSpec {
     Trace(Arc<Steps<Ratio>>),
 }
 
+impl LossSpec {
+    /// Whether it is the loss of no packet at all, as a study has it that varies a loss from 0 on.
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self, Self::Bernoulli(loss) | Self::Trains { loss, .. } if loss.as_f64() == 0.0)
+    }
+}
+
 encode_enum!(LossSpec {
     Bernoulli(loss),
     Trains { loss, packets },
