@@ -174,7 +174,7 @@ def test_downloads_over_a_link_have_its_rate_and_its_round_trip_and_are_reported
     series = pl.read_parquet(lab.folder / "results/between-live/series.parquet")
     total = series.group_by("run").agg(pl.col("acked_bytes").max()).sort("run")
     assert total["acked_bytes"].to_list() == found["received_bytes"].to_list()
-    # A report that comes late has bytes of the interval after it, which then lacks them.
+    # Where the machine stands still for a moment, what was due by then arrives in the interval after it.
     of_two = series.select(pl.col("goodput_mbps").rolling_mean(2).over("run")).to_series()
     assert of_two.max() < 24, series["goodput_mbps"]  # type: ignore[operator]
     assert raw(lab) == [f"run-{run:06d}-download.json" for run in range(2 * len(names))]

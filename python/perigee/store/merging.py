@@ -98,10 +98,11 @@ def _same_work(sources: Sequence[_Source]) -> Identity:
 
 def _shards_of_all_runs(sources: Sequence[_Source], runs: int) -> list[Path]:
     found: dict[int, Path] = {}
+    reader = shards.ShardReader()
     for source in sources:
         for run, path in sorted(shards.shards_in(source.path / "shards").items()):
             other = found.setdefault(run, path)
-            if other is not path and not shards.same_run(other, path, run):
+            if other is not path and not shards.same_run(reader, other, path, run):
                 folder = other.parent.parent
                 raise InputError(f"{path}: run {run} differs from that in {folder}; leave one of the folders out")
     missing = [run for run in range(runs) if run not in found]

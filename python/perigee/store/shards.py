@@ -32,6 +32,9 @@ PARTS = 256
 """So many shards' tables are copied into one, until a row group is full."""
 SHARD = re.compile(r"run-(\d{6,})(?:-(\d{6,})(?:-by-([1-9]\d{0,8}))?)?\.shard")
 
+MOST_RUNS = 1 << 16
+"""More runs than a shard has: a name that says so is no shard's."""
+
 
 def shard_name(runs: range) -> str:
     """Return the name of the shard of some runs, in rising order.
@@ -51,14 +54,15 @@ def runs_of(name: str) -> range:
     Examples:
         >>> runs_of("run-000001-000793-by-8.shard")
         range(1, 794, 8)
-        >>> runs_of("notes.txt")
-        range(0, 0)
+        >>> runs_of("notes.txt"), runs_of("run-000000-999999999999.shard")
+        (range(0, 0), range(0, 0))
     """
     found = SHARD.fullmatch(name)
     if found is None:
         return range(0)
     first = int(found[1])
-    return range(first, int(found[2] or first) + 1, int(found[3] or 1))
+    runs = range(first, int(found[2] or first) + 1, int(found[3] or 1))
+    return runs if runs.stop - runs.start <= MOST_RUNS * runs.step else range(0)
 
 
 def shards_in(folder: Path) -> dict[int, Path]:
@@ -152,15 +156,15 @@ def _rows_of(table: pa.Table, runs: range) -> pa.Table:
     return table.slice(first, behind - first)
 
 
-def same_run(one: Path, other: Path, run: int) -> bool:
-    """Whether two shards have the same tables of a run.
+def same_run(reader: ShardReader, one: Path, other: Path, run: int) -> bool:
+    """Whether two shards have the same tables of a run; `reader` reads those of several runs.
 
     Raises:
         InputError: a file is damaged.
     """
     if runs_of(one.name) == runs_of(other.name):
         return _digest_of(one) == _digest_of(other)
-    tables, others = (ShardReader().tables(path, range(run, run + 1)) for path in (one, other))
+    tables, others = (reader.tables(path, range(run, run + 1)) for path in (one, other))
     return tables == others
 
 
