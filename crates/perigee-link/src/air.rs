@@ -12,8 +12,6 @@ use crate::{DelaySpec, LossSpec};
 
 /// What is behind the server: loss, then delay.
 pub(crate) struct Air {
-    /// The delay, where nothing else happens there.
-    pub(crate) constant: Option<Time>,
     /// Until this instant nothing is lost, and the delay is this, load aside.
     calm: (Time, Time),
     loss: Vec<Loss>,
@@ -24,20 +22,23 @@ pub(crate) struct Air {
 
 impl Air {
     pub(crate) fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
-        let constant = match spec.delay {
-            DelaySpec::Constant(delay) if spec.loss.iter().all(LossSpec::is_nothing) && spec.loaded.is_none() => {
-                Some(delay)
-            }
-            _ => None,
+        let nothing_is_lost = spec.loss.iter().all(LossSpec::is_nothing);
+        let calm = match spec.delay {
+            DelaySpec::Constant(delay) if nothing_is_lost => (Time::MAX, delay),
+            _ => (Time::ZERO, Time::ZERO),
         };
         Self {
-            constant,
-            calm: (Time::ZERO, Time::ZERO),
+            calm,
             loss: Loss::all(&spec.loss, seed, name),
             delay: Delay::new(&spec.delay, seed, name),
             loaded: spec.loaded.as_ref().map(|l| LoadedDelay::new(l, seed, name)),
             last_delivery: Time::ZERO,
         }
+    }
+
+    /// Whether the delay grows with the load.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.loaded.is_some()
     }
 
     /// Computes what a computed path needs until an instant.
@@ -62,6 +63,18 @@ impl Air {
         let mut delay = if departure < until { calm_delay } else { self.carry_anew(departure)? };
         if let Some(loaded) = &mut self.loaded {
             delay += loaded.at(departure);
+        }
+        self.last_delivery = self.last_delivery.max(departure + delay);
+        Some(self.last_delivery)
+    }
+
+    /// [`Air::carry`] where the delay does not grow with the load, while it is calm; `None`: it is not, and nothing has happened.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    pub(crate) fn carry_calmly(&mut self, departure: Time) -> Option<Time> {
+        let (until, delay) = self.calm;
+        if departure >= until {
+            return None;
         }
         self.last_delivery = self.last_delivery.max(departure + delay);
         Some(self.last_delivery)
@@ -124,8 +137,8 @@ mod tests {
         let loss = |share| LossSpec::Bernoulli(Ratio::new(share).unwrap());
         let link =
             |loss| LinkSpec { loss: vec![loss], ..LinkSpec::constant(Rate::from_mbps(10.0), Time::from_millis(1)) };
-        assert_eq!(Air::new(&link(loss(0.0)), 1, "link").constant, Some(Time::from_millis(1)));
-        assert_eq!(Air::new(&link(loss(0.001)), 1, "link").constant, None);
+        assert_eq!(Air::new(&link(loss(0.0)), 1, "link").calm, (Time::MAX, Time::from_millis(1)));
+        assert_eq!(Air::new(&link(loss(0.001)), 1, "link").calm.0, Time::ZERO);
     }
 
     proptest! {

@@ -7,10 +7,10 @@ use crate::packet::DropReason;
 pub struct Counters {
     /// Packets offered.
     pub offered_packets: u64,
-    /// Bytes offered.
-    pub offered_bytes: u64,
     /// Packets that will be delivered or have been; those that wait for a decision are not yet among them.
     pub delivered_packets: u64,
+    /// Bytes offered.
+    pub offered_bytes: u64,
     /// Bytes of those.
     pub delivered_bytes: u64,
     /// Packets dropped, by reason in the order of [`DropReason::ALL`].

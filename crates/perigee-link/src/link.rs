@@ -34,8 +34,6 @@ use crate::{QueueSpec, RateSpec};
 /// ```
 pub struct Link<T> {
     overhead: u32,
-    /// The backlog alone decides on an arrival, and the server's clock tells when all that arrived has left.
-    has_plain_queue: bool,
     now: Time,
     backlog: Backlog,
     admission: Admission,
@@ -125,14 +123,15 @@ impl<T: Copy + Send + 'static> Link<T> {
         let keeper = kept.map(|packets| Keeper { packets, dropped: VecDeque::new() });
         let admission = Admission::new(limits, keeper.is_some(), seed, &name);
         let server = Server::new(&spec.rate, spec.burst, seed, &name);
+        let air = Air::new(spec, seed, &name);
+        let is_plain = keeper.is_none() && admission.goes_by_backlog() && !server.has_bucket() && !air.is_loaded();
         Self {
             overhead: spec.overhead,
-            has_plain_queue: keeper.is_none() && admission.goes_by_backlog() && !server.has_bucket(),
             now: Time::ZERO,
-            backlog: Backlog::default(),
+            backlog: if is_plain { admission.backlog() } else { Backlog::default() },
             admission,
             server,
-            air: Air::new(spec, seed, &name),
+            air,
             in_flight: VecDeque::new(),
             keeper,
             counters: Counters::default(),
@@ -190,16 +189,43 @@ impl<T: Copy> Link<T> {
     }
 
     /// The same decision and change of state as [`Link::offer`] for a packet that the driver of a feed-forward link keeps.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
     pub fn transit(&mut self, now: Time, bytes: u32, _flow: u32, ecn: &mut Ecn) -> Transit {
         debug_assert!(self.is_feed_forward(), "a link that decides on departure keeps its packets");
         self.now = self.now.max(now);
-        if self.has_plain_queue {
-            self.transit_plainly(self.now, bytes, ecn)
-        } else {
-            self.transit_watched(self.now, bytes, ecn)
+        let now = self.now;
+        let size = match self.admit(now, bytes, ecn) {
+            Ok(size) => size,
+            Err(reason) => return Transit::Dropped(self.dropped(reason, bytes)),
+        };
+        let departure = self.server.serve(now, size);
+        self.backlog.push(now, departure, size);
+        self.leave(departure, bytes)
+    }
+
+    /// [`Link::transit`] of a packet that arrives no earlier than the last one, in the case that nearly all packets are in: of one of
+    /// the last two sizes, at a rate that stays, where the backlog alone decides and surely has room. `None`: nothing has
+    /// happened to it, and `transit` tells.
+    ///
+    /// What has left is counted off the backlog only where it could matter, and all at once when the server has become idle.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
+    pub fn pass(&mut self, now: Time, bytes: u32) -> Option<Transit> {
+        let size = bytes.wrapping_add(self.overhead);
+        if !self.backlog.surely_has_room(size) {
+            return None;
         }
+        if self.server.begin_anew(now) {
+            self.backlog.clear();
+        }
+        let departure = self.server.serve_alike(size)?;
+        if departure > now {
+            self.backlog.add(departure, size);
+        }
+        if let Some(at) = self.air.carry_calmly(departure) {
+            self.counters.count_delivery(bytes);
+            return Some(Transit::Delivered(at));
+        }
+        Some(self.leave(departure, bytes))
     }
 
     /// Bytes that wait or are being sent at `now` (overhead counted), which must not go back behind the last call.
@@ -251,48 +277,9 @@ impl<T: Copy> Link<T> {
         }
     }
 
-    /// [`Link::transit`] through a plain queue. What has left is counted off only where it could matter, and all at once when the
-    /// server has become idle.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
-    fn transit_plainly(&mut self, now: Time, bytes: u32, ecn: &mut Ecn) -> Transit {
-        let size = bytes.saturating_add(self.overhead);
-        if self.air.constant.is_none() {
-            self.air.arrival(now, size);
-        }
-        if self.server.begin_anew(now) {
-            self.backlog.clear();
-        }
-        if !self.admission.surely_accepts(size, &self.backlog) {
-            if let Some(reason) = self.refuses(now, size, ecn) {
-                return Transit::Dropped(self.dropped(reason, bytes));
-            }
-        }
-        let departure = self.server.serve_at_rate(size);
-        self.backlog.push(now, departure, size);
-        self.leave(departure, bytes)
-    }
-
-    /// [`Link::transit`] through any other queue.
-    #[inline(never)]
-    fn transit_watched(&mut self, now: Time, bytes: u32, ecn: &mut Ecn) -> Transit {
-        let size = match self.admit(now, bytes, ecn) {
-            Ok(size) => size,
-            Err(reason) => return Transit::Dropped(self.dropped(reason, bytes)),
-        };
-        let departure = self.server.serve(now, size);
-        self.backlog.push(now, departure, size);
-        self.leave(departure, bytes)
-    }
-
     /// What becomes of a packet that leaves the server at `departure`.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
+    #[inline(never)]
     fn leave(&mut self, departure: Time, bytes: u32) -> Transit {
-        if let Some(delay) = self.air.constant {
-            self.counters.count_delivery(bytes);
-            return Transit::Delivered(departure + delay);
-        }
         match self.air.carry(departure) {
             Some(at) => {
                 self.counters.count_delivery(bytes);
@@ -303,7 +290,6 @@ impl<T: Copy> Link<T> {
     }
 
     /// Why an arrival is refused, if it is, once what has left by `now` is counted off.
-    #[inline(never)]
     fn refuses(&mut self, now: Time, size: u32, ecn: &mut Ecn) -> Option<DropReason> {
         self.backlog.release(now);
         self.admission.refuses(now, size, &self.backlog, &self.server, ecn)

@@ -124,8 +124,8 @@ struct Bucket {
 
 /// An instant up to which work is done, and the work of the started nanosecond that is still to do.
 ///
-/// Nearly all packets of a direction are alike, and most begin and end under the same rate; so the clock remembers the
-/// rate it last worked at, and what the packet size it saw last comes to at that rate.
+/// Nearly all packets of a direction are of one size or of two (data and acknowledgements), and most begin and end under the same
+/// rate; so the clock remembers the rate it last worked at, and what the two sizes it saw last come to.
 #[derive(Clone, Copy, Default)]
 struct Clock {
     at: Time,
@@ -134,9 +134,18 @@ struct Clock {
     cursor: Cursor,
     /// The rate in bit/s; 0 where there is no limit.
     rate: u64,
-    /// A packet whose service begins before this instant, in nanoseconds, ends under the same rate.
-    short_until: u64,
+    /// The last size.
+    alike: Alike,
+    /// The size before it.
+    other: Alike,
+}
+
+/// What a packet size comes to at a rate.
+#[derive(Clone, Copy, Default)]
+struct Alike {
     size: u32,
+    /// A packet whose service begins before this instant, in nanoseconds, begins and ends under that rate.
+    short_until: u64,
     quotient: u64,
     /// The rate less the remainder.
     short_of_rate: u64,
@@ -154,6 +163,33 @@ struct Fluctuating {
     /// Mean of this run in bit/s, mood included.
     mean: f64,
     wander: Wander,
+}
+
+impl Clock {
+    /// Moves on by a packet of a size that is remembered, if it is one and ends under the same rate; whether it is.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    fn advance_alike(&mut self, size: u32) -> bool {
+        let at = self.at.as_nanos();
+        if (size != self.alike.size || at >= self.alike.short_until) && !self.recalls(size) {
+            return false;
+        }
+        // The rest and the remainder are both below the rate, so one subtraction replaces the division.
+        let (rest, is_below) = self.rest.overflowing_sub(self.alike.short_of_rate);
+        self.rest = if is_below { rest.wrapping_add(self.rate) } else { rest };
+        self.at = Time::from_nanos(at + self.alike.quotient + u64::from(!is_below));
+        true
+    }
+
+    /// Makes the size before the last one the last one, if it is this; whether it is.
+    #[inline(never)]
+    fn recalls(&mut self, size: u32) -> bool {
+        let is_it = size == self.other.size && self.at.as_nanos() < self.other.short_until;
+        if is_it {
+            std::mem::swap(&mut self.alike, &mut self.other);
+        }
+        is_it
+    }
 }
 
 impl Server {
@@ -180,13 +216,12 @@ impl Server {
         is_idle
     }
 
-    /// Accepts a packet of `size` bytes (at most 2^31), behind those before it; the instant at which it leaves a server without
-    /// a bucket.
+    /// Accepts a packet of `size` bytes behind those before it, if that is one of the last two sizes and the rate stays; the
+    /// instant at which it leaves a server without a bucket.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn serve_at_rate(&mut self, size: u32) -> Time {
-        self.source.advance(&mut self.busy, size);
-        self.busy.at
+    pub(crate) fn serve_alike(&mut self, size: u32) -> Option<Time> {
+        self.busy.advance_alike(size).then_some(self.busy.at)
     }
 
     /// Accepts a packet of `size` bytes (at most 2^31) at `now`; the instant at which it leaves.
@@ -197,7 +232,8 @@ impl Server {
                 bucket.ahead = self.busy;
             }
         }
-        let at_rate = self.serve_at_rate(size);
+        self.source.advance(&mut self.busy, size);
+        let at_rate = self.busy.at;
         let Some(bucket) = &mut self.bucket else { return at_rate };
         if bucket.free == 0 {
             self.source.advance(&mut bucket.ahead, size);
@@ -294,26 +330,22 @@ impl Source {
     }
 
     /// Moves the clock on by a packet.
-    #[inline]
     fn advance(&mut self, clock: &mut Clock, size: u32) {
-        let at = clock.at.as_nanos();
-        if size == clock.size && at < clock.short_until {
-            // The rest and the remainder are both below the rate, so one subtraction replaces the division.
-            let (rest, is_below) = clock.rest.overflowing_sub(clock.short_of_rate);
-            clock.rest = if is_below { rest.wrapping_add(clock.rate) } else { rest };
-            clock.at = Time::from_nanos(at + clock.quotient + u64::from(!is_below));
-            return;
+        if !clock.advance_alike(size) {
+            self.advance_by_division(clock, size);
         }
-        self.advance_by_division(clock, size);
     }
 
     #[cold]
     fn advance_by_division(&mut self, clock: &mut Clock, size: u32) {
         let until = self.work_off(clock, work(size));
         if let Some(quotient) = work(size).checked_div(clock.rate) {
-            (clock.size, clock.quotient) = (size, quotient);
-            clock.short_of_rate = clock.rate - work(size) % clock.rate;
-            clock.short_until = until.as_nanos().saturating_sub(quotient);
+            let short_of_rate = clock.rate - work(size) % clock.rate;
+            let alike = Alike { size, short_until: until.as_nanos().saturating_sub(quotient), quotient, short_of_rate };
+            let before = std::mem::replace(&mut clock.alike, alike);
+            if before.size != size {
+                clock.other = before;
+            }
         }
     }
 
@@ -323,8 +355,6 @@ impl Source {
         clock.rest = 0;
         loop {
             let (rate, until) = self.segment(&mut clock.cursor, clock.at);
-            // What was remembered is of another rate (for no size it is right at any); an unlimited one has no short way.
-            (clock.size, clock.quotient, clock.short_until) = (0, 0, 0);
             clock.rate = if rate == Rate::UNLIMITED { 0 } else { rate.as_bps() };
             if rate == Rate::UNLIMITED {
                 return until;

@@ -412,6 +412,24 @@ proptest! {
     }
 
     #[test]
+    fn pass_decides_as_transit_does_or_not_at_all(
+        spec in feed_forward_links(), packets in arrivals(), alike in 1usize..20, unread in 1usize..50,
+    ) {
+        let (mut quick, mut general) = (Link::<()>::new(&spec, 3, "law"), Link::<()>::new(&spec, 3, "law"));
+        for (i, (at, _)) in packets.iter().enumerate() {
+            // Sizes change now and then only, as those of a direction's packets do.
+            let (bytes, mut ecn, mut same) = (packets[i / alike].1, Ecn::Capable, Ecn::Capable);
+            let passed = quick.pass(*at, bytes).unwrap_or_else(|| quick.transit(*at, bytes, 0, &mut ecn));
+            prop_assert_eq!(passed, general.transit(*at, bytes, 0, &mut same));
+            prop_assert_eq!(ecn, same);
+            if i % unread == 0 {
+                prop_assert_eq!(quick.queue_bytes(*at), general.queue_bytes(*at));
+            }
+        }
+        prop_assert_eq!(quick.counters(), general.counters());
+    }
+
+    #[test]
     fn the_backlog_stays_within_its_limits(spec in links(), packets in arrivals()) {
         let mut link = Link::new(&spec, 5, "law");
         for (i, (at, bytes)) in packets.iter().enumerate() {

@@ -92,6 +92,23 @@ fn assert_close(what: &str, value: f64, wanted: f64, share: f64) {
 }
 
 #[test]
+fn packets_of_one_size_pass_a_link_that_is_plain_or_calm() {
+    let outages = LossSpec::Outages { gap: q("1 h"), length: q("1 ms"), loss: Ratio::new(1.0).unwrap() };
+    let plain = constant("12 Mbit/s", "300 ms");
+    for (spec, passes) in [
+        (plain.clone(), true),
+        (LinkSpec { loss: vec![outages], ..plain.clone() }, true),
+        (LinkSpec { burst: q("3 kB"), ..plain.clone() }, false),
+        (LinkSpec { queue: QueueSpec { time: Some(q("1 s")), ..QueueSpec::default() }, ..plain }, false),
+    ] {
+        let mut link = link(&spec);
+        send(&mut link, Time::ZERO, 1500);
+        let passed = (1..10).filter(|n| link.pass(Time::from_millis(*n), 1500).is_some()).count();
+        assert_eq!(passed, if passes { 9 } else { 0 }, "{spec:?}");
+    }
+}
+
+#[test]
 fn packets_leave_one_after_the_other() {
     let mut link = link(&constant("12 Mbit/s", "10 ms"));
     assert_eq!(delivered(&mut link, &[0, 0, 0, 10]), [11.0, 12.0, 13.0, 21.0]);

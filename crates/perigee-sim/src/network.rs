@@ -18,7 +18,7 @@ use crate::calendar::Calendar;
 use crate::captures::Captures;
 use crate::packet::{NetPacket, Payload};
 use crate::queue::EventQueue;
-use crate::routes::{Routes, AHEAD, ARRIVED};
+use crate::routes::{Routes, ARRIVED, BY_WAY, LATER};
 
 /// How the network carries packets; the results are the same in every way.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +48,8 @@ pub(crate) struct Network {
 struct Hop {
     link: Link<Payload>,
     feed_forward: bool,
+    /// The next link of all packets, as [`Routes::after`] gives it, or [`BY_WAY`].
+    next: u32,
     /// Packets that will be delivered, of a feed-forward link.
     calendar: Calendar,
     log: LinkLog,
@@ -78,13 +80,17 @@ impl Network {
     pub(crate) fn new(scenario: &Scenario, seed: u64, carriage: Carriage) -> Self {
         let links = &scenario.links;
         let captures = Captures::new(scenario, carriage.capture_payload);
-        let hops: Vec<Hop> = links.iter().map(|link| Hop::new(link, seed, scenario.measure.series, carriage)).collect();
+        let mut hops: Vec<Hop> =
+            links.iter().map(|link| Hop::new(link, seed, scenario.measure.series, carriage)).collect();
         let mut routes = Routes::new(scenario, seed);
         // A capture wants each node's packets in the order of time.
         if carriage.cut_through && captures.is_none() {
             let feeders = single_feeders(links.len(), scenario.ways().flatten());
             let is_ahead = |feeder: Option<u32>| feeder.is_some_and(|feeder| hops[feeder as usize].feed_forward);
             routes.allow_ahead(|link| hops[link as usize].feed_forward && is_ahead(feeders[link as usize]));
+        }
+        for (hop, next) in hops.iter_mut().zip(routes.after_each(scenario.ways().flatten(), links.len())) {
+            hop.next = next;
         }
         Self { hops, routes, captures }
     }
@@ -145,10 +151,11 @@ impl Network {
         if let Some(captures) = &mut self.captures {
             captures.inbound(now, link, packet);
         }
-        match self.routes.after(self.routes.row(packet.way), link) {
+        let next = if hop.next == BY_WAY { self.routes.after(packet.way, link) } else { hop.next };
+        match next {
             ARRIVED => Arrival::AtItsEnd,
             // A link that is asked ahead of time leaves no event at the one before it.
-            next => Arrival::Forwarded(self.forward(now, next, packet, queue)),
+            next => Arrival::Forwarded(self.forward(now, next & !LATER, packet, queue)),
         }
     }
 
@@ -169,34 +176,30 @@ impl Network {
     }
 
     fn forward(&mut self, mut now: Time, mut link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Fate {
-        let row = self.routes.row(packet.way);
         // With captures no link is asked ahead of time: there is one round of the loop.
         if self.captures.is_some() {
             self.capture_outbound(now, link, packet);
         }
-        loop {
-            let hop = &mut self.hops[link as usize];
-            if hop.log.is_behind(now) {
-                hop.catch_up(now);
-            }
-            if !hop.feed_forward {
-                return hop.keep(now, link, packet, queue);
-            }
-            let at = match hop.link.transit(now, u32::from(packet.bytes), packet.way, &mut packet.ecn) {
-                Transit::Delivered(at) => at,
-                Transit::Dropped(_) => return Fate::Gone(now),
+        let mut ahead = link as usize;
+        while let Some(hop) = self.hops.get_mut(ahead) {
+            link = ahead as u32;
+            now = match hop.pass(now, packet.bytes) {
+                Some(Transit::Delivered(at)) => at,
+                Some(Transit::Dropped(_)) => return Fate::Gone(now),
+                None => match hop.transit(now, link, packet, queue) {
+                    Ok(at) => at,
+                    Err(fate) => return fate,
+                },
             };
-            let next = self.routes.after(row, link);
-            if next & AHEAD != 0 {
-                (now, link) = (at, next & !AHEAD);
-                continue;
-            }
-            if hop.calendar.next().is_none() {
-                queue.set(link, at);
-            }
-            hop.calendar.push(at, packet);
-            return Fate::OnItsWay;
+            ahead = if hop.next == BY_WAY { self.routes.after(packet.way, link) } else { hop.next } as usize;
         }
+        // The next link, if any, is asked when the packet gets there.
+        let hop = &mut self.hops[link as usize];
+        if hop.calendar.next().is_none() {
+            queue.set(link, now);
+        }
+        hop.calendar.push(now, packet);
+        Fate::OnItsWay
     }
 }
 
@@ -205,7 +208,31 @@ impl Hop {
         let model = Link::new(&link.spec, seed, &link.name);
         let feed_forward = model.is_feed_forward() && !carriage.links_keep_packets;
         let log = LinkLog::new(link.name.clone(), interval);
-        Self { link: model, feed_forward, calendar: Calendar::new(), log }
+        Self { link: model, feed_forward, next: BY_WAY, calendar: Calendar::new(), log }
+    }
+
+    /// What becomes of a packet that arrives at `now`, in the case that nearly all are in; `None`: nothing has happened to it, and
+    /// [`Hop::transit`] tells.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet at each link")]
+    fn pass(&mut self, now: Time, bytes: u16) -> Option<Transit> {
+        if !self.feed_forward || self.log.is_behind(now) {
+            return None;
+        }
+        self.link.pass(now, u32::from(bytes))
+    }
+
+    /// What becomes of any packet that arrives at `now`: when it is delivered, or what else is known of it.
+    #[inline(never)]
+    fn transit(&mut self, now: Time, link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Result<Time, Fate> {
+        self.log.advance(now, |from, to| read_link(&mut self.link, from, to));
+        if !self.feed_forward {
+            return Err(self.keep(now, link, packet, queue));
+        }
+        match self.link.transit(now, u32::from(packet.bytes), packet.way, &mut packet.ecn) {
+            Transit::Delivered(at) => Ok(at),
+            Transit::Dropped(_) => Err(Fate::Gone(now)),
+        }
     }
 
     /// The packet that leaves a link that keeps its packets itself.
@@ -214,12 +241,6 @@ impl Hop {
         let exit = self.link.poll(now);
         schedule(link, self.link.next_event(), queue);
         exit
-    }
-
-    /// Closes the intervals of the log that end before `now`.
-    #[cold]
-    fn catch_up(&mut self, now: Time) {
-        self.log.advance(now, |from, to| read_link(&mut self.link, from, to));
     }
 
     /// Gives a packet to a link that keeps its packets itself.

@@ -5,8 +5,10 @@ use perigee_units::Time;
 
 /// In the place of a next link: the way ends here.
 pub(crate) const ARRIVED: u32 = u32::MAX >> 1;
-/// With a next link: it may be asked ahead of time.
-pub(crate) const AHEAD: u32 = 1 << 31;
+/// With a next link: it is asked when the packet gets there. Without it, it is asked ahead of time.
+pub(crate) const LATER: u32 = 1 << 31;
+/// In the place of a next link: it depends on the way, or on the instant.
+pub(crate) const BY_WAY: u32 = u32::MAX;
 
 /// Which link a packet takes first, and which after each other. A way is a connection times two, plus one for the way back.
 pub(crate) struct Routes {
@@ -14,7 +16,7 @@ pub(crate) struct Routes {
     first: Vec<u32>,
     /// Where the row of each way begins in `next`.
     row: Vec<u32>,
-    /// By row and link: the link after it, with [`AHEAD`] where that may be asked ahead of time, or [`ARRIVED`]. Ways
+    /// By row and link: the link after it, with [`LATER`] where that must not be asked ahead of time, or [`ARRIVED`]. Ways
     /// over the same links share a row.
     next: Vec<u32>,
     changing: Option<Box<Changing>>,
@@ -53,7 +55,7 @@ impl Routes {
             let begin = known.unwrap_or_else(|| {
                 rows.push((next.len(), to, stop));
                 let after = |node| if node == stop { None } else { scenario.next_hop(node, to) };
-                next.extend(scenario.links.iter().map(|link| after(link.to).unwrap_or(ARRIVED)));
+                next.extend(scenario.links.iter().map(|link| after(link.to).map_or(ARRIVED, |next| next | LATER)));
                 next.len() - scenario.links.len()
             });
             row.push(begin as u32);
@@ -68,8 +70,8 @@ impl Routes {
     /// Lets the next link be asked ahead of time where `allows` says so of it; routes that change have none.
     pub(crate) fn allow_ahead(&mut self, allows: impl Fn(u32) -> bool) {
         if self.changing.is_none() {
-            for link in self.next.iter_mut().filter(|link| **link != ARRIVED && allows(**link)) {
-                *link |= AHEAD;
+            for link in self.next.iter_mut().filter(|link| **link != ARRIVED && allows(**link & !LATER)) {
+                *link &= !LATER;
             }
         }
     }
@@ -93,16 +95,23 @@ impl Routes {
         self.first[way as usize]
     }
 
-    /// The row of a way, for [`Routes::after`].
+    /// The link that a packet takes after a link, or [`ARRIVED`].
     #[inline]
-    pub(crate) fn row(&self, way: u32) -> usize {
-        self.row[way as usize] as usize
+    pub(crate) fn after(&self, way: u32, link: u32) -> u32 {
+        self.next[self.row[way as usize] as usize + link as usize]
     }
 
-    /// The link after a link, or [`ARRIVED`].
-    #[inline]
-    pub(crate) fn after(&self, row: usize, link: u32) -> u32 {
-        self.next[row + link as usize]
+    /// By link: what [`Routes::after`] gives for all packets of these paths, the ways in their order; [`BY_WAY`] where they differ, or
+    /// where routes change.
+    pub(crate) fn after_each<'a>(&self, paths: impl Iterator<Item = &'a Vec<u32>>, links: usize) -> Vec<u32> {
+        let mut all = vec![None; links];
+        for (way, path) in (0..).zip(paths) {
+            for link in path {
+                let (after, seen) = (self.after(way, *link), &mut all[*link as usize]);
+                *seen = Some(if seen.is_none_or(|before| before == after) { after } else { BY_WAY });
+            }
+        }
+        all.into_iter().map(|after| after.filter(|_| self.changing.is_none()).unwrap_or(BY_WAY)).collect()
     }
 
     /// When routes change next.
@@ -121,7 +130,7 @@ impl Routes {
             for (begin, ..) in rows.iter().filter(|(_, of, stop)| *of == to && *stop != node) {
                 let next = &mut self.next[*begin..][..enters.len()];
                 for (next, _) in next.iter_mut().zip(enters.iter()).filter(|(_, enters)| **enters == node) {
-                    *next = link;
+                    *next = link | LATER;
                 }
             }
         }
@@ -137,7 +146,7 @@ fn rows_of_paths<'a>(links: usize, paths: impl Iterator<Item = &'a Vec<u32>>) ->
             let begin = next.len();
             next.resize(begin + links, ARRIVED);
             for pair in path.windows(2) {
-                next[begin + pair[0] as usize] = pair[1];
+                next[begin + pair[0] as usize] = pair[1] | LATER;
             }
             begin as u32
         })
@@ -154,6 +163,6 @@ mod tests {
         let paths = [vec![0, 1], vec![2], vec![0, 1]];
         let (row, next) = rows_of_paths(3, paths.iter());
         assert_eq!(row, [0, 3, 0]);
-        assert_eq!(next, [1, ARRIVED, ARRIVED, ARRIVED, ARRIVED, ARRIVED]);
+        assert_eq!(next, [1 | LATER, ARRIVED, ARRIVED, ARRIVED, ARRIVED, ARRIVED]);
     }
 }

@@ -17,9 +17,35 @@ pub(crate) struct Backlog {
     /// Of both.
     bytes: u64,
     last: Time,
+    /// Up to so many bytes and packets, arrivals are surely accepted.
+    sure: (u64, usize),
+    /// Up to so many packets they are, and have a place in the ring.
+    sure_places: usize,
 }
 
 impl Backlog {
+    /// That of a link that surely accepts arrivals up to so many bytes and packets.
+    pub(super) fn surely_up_to(bytes: u64, packets: usize) -> Self {
+        Self { sure: (bytes, packets), ..Self::default() }
+    }
+
+    /// Whether an arrival of `size` bytes is surely accepted, and has a place in the ring.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    pub(crate) fn surely_has_room(&self, size: u32) -> bool {
+        self.entered - self.left < self.sure_places && self.bytes + u64::from(size) <= self.sure.0
+    }
+
+    /// Adds a packet that has a place in the ring.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    pub(crate) fn add(&mut self, departure: Time, size: u32) {
+        self.bytes += u64::from(size);
+        let mask = self.ring.len() - 1;
+        self.ring[self.entered & mask] = (departure, size);
+        self.entered += 1;
+    }
+
     /// Forgets what has left by `now`.
     #[inline]
     pub(crate) fn release(&mut self, now: Time) {
@@ -48,10 +74,7 @@ impl Backlog {
             if self.entered - self.left == self.ring.len() {
                 self.make_room(now);
             }
-            self.bytes += u64::from(size);
-            let mask = self.ring.len() - 1;
-            self.ring[self.entered & mask] = (departure, size);
-            self.entered += 1;
+            self.add(departure, size);
         }
     }
 
@@ -64,6 +87,7 @@ impl Backlog {
             self.ring.rotate_left(if old == 0 { 0 } else { self.left & (old - 1) });
             self.ring.resize((2 * old).max(FIRST_SIZE), (Time::ZERO, 0));
             (self.left, self.entered) = (0, kept);
+            self.sure_places = self.sure.1.min(self.ring.len());
         }
     }
 

@@ -88,12 +88,9 @@ impl Admission {
         self.time.is_none() && self.over_time.is_none() && by_bytes
     }
 
-    /// Whether an arrival of `size` bytes is accepted without a draw, where the backlog is all that decides; it may be less than
-    /// `backlog` counts.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn surely_accepts(&self, size: u32, backlog: &Backlog) -> bool {
-        backlog.bytes() + u64::from(size) <= self.sure_bytes && backlog.packets() < self.packets
+    /// An empty backlog that knows up to where arrivals are accepted without a draw, where the backlog is all that decides.
+    pub(crate) fn backlog(&self) -> Backlog {
+        Backlog::surely_up_to(self.sure_bytes, self.packets)
     }
 
     /// Whether an arrival of `size` bytes fits into the sizes of the queue.
