@@ -27,6 +27,7 @@ from perigee.places import find_study
 from perigee.report.answers import answers
 from perigee.report.assemble import assemble
 from perigee.report.charts.cumulative import Curve, draw
+from perigee.report.charts.grid import grid
 from perigee.report.charts.scales import lay_out
 from perigee.report.choice import FIGURES, plots_of
 from perigee.report.context import Context
@@ -170,6 +171,23 @@ def test_no_panel_is_empty_and_no_legend_or_label_is_cut(report: Report) -> None
                 box = legend.get_window_extent()
                 assert box.x0 >= -1, one.name
                 assert box.x1 <= drawing.bbox.width + 1, one.name
+
+
+@pytest.mark.parametrize("width_in", [WIDTH_IN, COLUMN_IN])
+def test_titles_of_panels_do_not_touch_and_keep_numbers_with_their_units(width_in: float) -> None:
+    titles = [f"satellite down loss {loss} %, initial window 40" for loss in ("1", "0.1", "0.01")]
+    with styled():
+        drawing = grid(width_in, 1, titles, {(0, column) for column in range(3)})
+        for axes in drawing.panels.values():
+            axes.plot([0, 1])
+        drawing.figure.canvas.draw()
+        shown = [axes.title if axes.title.get_text() else axes._left_title for axes in drawing.panels.values()]  # type: ignore[attr-defined]
+        boxes = sorted((title.get_window_extent() for title in shown), key=lambda box: (-box.y0, box.x0))
+        edge = drawing.figure.bbox.x1
+    assert all(one.x1 < other.x0 or other.y1 < one.y0 for one, other in pairwise(boxes))
+    assert all(box.x1 <= edge for box in boxes)
+    if width_in == WIDTH_IN:
+        assert all(f"{loss} %,\n" in title.get_text() for loss, title in zip(("1", "0.1", "0.01"), shown, strict=True))
 
 
 def test_three_numbers_are_small_multiples(tmp_path: Path) -> None:

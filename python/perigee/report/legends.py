@@ -19,6 +19,9 @@ from perigee.report.style import figure
 
 POINTS_PER_IN = 72.0
 
+_FINE = 16
+"""Pixels by point in which letters are measured."""
+
 _EDGE = 0.97
 """Share of a figure's width that a legend may take."""
 
@@ -60,20 +63,38 @@ def rows_of_legend(labels: Sequence[str], width_in: float) -> int:
     return entries * max(lines)
 
 
-def broken(text: str, width_in: float, size: float) -> str:
-    r"""Return a text with line breaks, so that no line is wider than `width_in` in letters of that size (points).
+def broken(text: str, width_in: float, size: float, weight: str = "normal") -> str:
+    r"""Return a text with line breaks, no line of it wider than `width_in` in letters of that size (points).
+
+    Breaks after commas come first: a number stays with its unit.
 
     Examples:
         >>> broken("short", 1.0, 9), broken("a rather long text of many words", 1.0, 9)
         ('short', 'a rather long\ntext of many\nwords')
+        >>> broken("loss 0.1 %, window 10", 0.9, 9)
+        'loss 0.1 %,\nwindow 10'
     """
     room = width_in * POINTS_PER_IN
-    if width_of(text, size) <= room:
+
+    def fits(line: str) -> bool:
+        return width_of(line, size, weight) <= room
+
+    if fits(text):
         return text
+    *before, last = text.split(", ")
+    parts = [*(f"{part}," for part in before), last]
+    if all(map(fits, parts)):
+        lines = parts[:1]
+        for part in parts[1:]:
+            if fits(f"{lines[-1]} {part}"):
+                lines[-1] += f" {part}"
+            else:
+                lines.append(part)
+        return "\n".join(lines)
     letters = max(4, len(text))
     while letters > 4:
         lines = textwrap.wrap(text, letters) or [text]
-        if all(width_of(line, size) <= room for line in lines):
+        if all(map(fits, lines)):
             return "\n".join(lines)
         letters = letters * 9 // 10
     return "\n".join(textwrap.wrap(text, letters))
@@ -90,15 +111,24 @@ def size_of(parameter: str) -> float:
     return float(FontProperties(size=settings[parameter]).get_size_in_points())
 
 
+def broken_title(text: str, width_in: float) -> str:
+    """Return `broken` for the title of axes, in the size and the weight of the style."""
+    settings: Any = mpl.rcParams
+    return broken(text, width_in, size_of("axes.titlesize"), str(settings["axes.titleweight"]))
+
+
 @functools.lru_cache(maxsize=4096)
-def width_of(text: str, size: float) -> float:
-    """Return the width of a line of text in letters of that size, both in points.
+def width_of(text: str, size: float, weight: str = "normal") -> float:
+    """Return the width of a line of text in letters of that size and weight, both in points.
 
     Examples:
         >>> width_of("wide", 9) < width_of("wider", 9) < width_of("wider", 18)
         True
+        >>> width_of("wide", 9) < width_of("wide", 9, "bold")
+        True
     """
-    font = get_font(findfont(FontProperties(family=["DejaVu Sans"])))
-    font.set_size(size, POINTS_PER_IN)
+    font = get_font(findfont(FontProperties(family=["DejaVu Sans"], weight=weight)))
+    # Letters of many pixels: those of few have whole pixels, and are up to a tenth too wide.
+    font.set_size(size, _FINE * POINTS_PER_IN)
     font.set_text(text.replace("\n", " "), 0.0)
-    return float(font.get_width_height()[0]) / 64
+    return float(font.get_width_height()[0]) / 64 / _FINE

@@ -58,7 +58,7 @@ def draw_link(samples: pl.DataFrame, title: str = "") -> Drawing:
     grid["spread"].set_xlim(low, high)
     if samples["lost"].any():
         grid["delay"].set_title("marks: lost packets", fontsize=8, fontweight="normal", loc="right")
-    grid["rate"].set_title(broken(title, 0.85 * WIDTH_IN, TITLE_SIZE), fontsize=TITLE_SIZE)
+    grid["rate"].set_title(broken(title, 0.85 * WIDTH_IN, TITLE_SIZE, "bold"), fontsize=TITLE_SIZE)
     legend_of(drawing, *grid["rate"].get_legend_handles_labels())
     return drawing
 

@@ -16,7 +16,7 @@ from perigee.report.changes import Change, changes, letters
 from perigee.report.comparison import Difference, as_frame, pairs, remarks
 from perigee.report.context import Context, Group
 from perigee.report.html import write
-from perigee.report.legends import broken, legend_above, size_of
+from perigee.report.legends import broken_title, legend_above
 from perigee.report.model import Block, Cell, Fact, Plot, Report, Section, Table, Text
 from perigee.report.provenance import citations, made
 from perigee.report.sections.representative import rtt_of
@@ -163,8 +163,7 @@ def _figure(
 ) -> Figure:
     """Draw A in grey, and what is held against it in the colour of the algorithm."""
     shown = [(name, label) for name, label in ROWS if any(part[name].count() for part in parts.values())]
-    size = size_of("axes.titlesize")
-    heading = broken(title, 0.7 * width_in, size)
+    heading = broken_title(title, 0.7 * width_in)
     height = (1.25 if width_in == WIDTH_IN else 1.0) * len(shown) + 0.6
     drawing = figure(height + LINE_IN * heading.count("\n"), width_in)
     axes = drawing.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
@@ -181,7 +180,7 @@ def _figure(
                 lw=0, rasterized=dense, label=f"_{name}",
             )  # fmt: skip
             axis.set_ylabel(label)
-    axes[0].set_title(heading, fontsize=size)
+    axes[0].set_title(heading)
     for axis in axes:
         axis.set_ylim(bottom=0)
     axes[-1].set_xlim(left=0)

@@ -175,7 +175,7 @@ def strips(
     for axes in panels[-1]:
         axes.set_xlabel("Time (s)", fontsize=8 if is_wide else 7)
     drawing.suptitle(
-        broken(title, 0.95 * width_in, 10), fontsize=10 if is_wide else 8, fontweight="bold", x=0.01, ha="left"
+        broken(title, 0.95 * width_in, 10, "bold"), fontsize=10 if is_wide else 8, fontweight="bold", x=0.01, ha="left"
     )
     return drawing
 

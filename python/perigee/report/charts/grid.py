@@ -11,7 +11,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from perigee.report.legends import broken, legend_of, rows_of_legend, size_of
+from perigee.report.legends import broken, broken_title, legend_of, rows_of_legend, size_of
 from perigee.report.style import figure
 
 Place = tuple[int, int]
@@ -118,8 +118,7 @@ def grid(
             part = columns[begin : begin + in_a_line]
             lines.append([(column if slots else place, (row, column)) for place, column in enumerate(part)])
     top = LINE_IN * rows_of_legend(labels, width_in)
-    size = size_of("axes.titlesize")
-    texts = [broken(title, 0.85 * width_in / in_a_line, size) for title in titles]
+    texts = [broken_title(title, 0.85 * width_in / in_a_line) for title in titles]
     tallest = max((text.count("\n") + 1 for text in texts if text), default=0)
     titled = {line for line in range(len(lines)) if slots is None or line == 0}
     height = height_in * len(lines) + top + LINE_IN * (2 + tallest * len(titled))
@@ -139,7 +138,7 @@ def grid(
                 axes.tick_params(labelleft=False)
             has_title = number in titled or (place[0] > 0 and (place[0] - 1, place[1]) not in there)
             if has_title and texts[place[1]]:
-                axes.set_title(texts[place[1]], fontsize=size)
+                axes.set_title(texts[place[1]])
             last[slot] = place
         first.append(line[0][1])
     lowest = set(last.values())

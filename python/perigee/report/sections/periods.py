@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from perigee.numbers import number
 from perigee.report.context import Context, Group
-from perigee.report.legends import broken, size_of
+from perigee.report.legends import broken_title
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.style import INK, WIDTH_IN, figure
 from perigee.statistics.periodicity import CHANCE, Periodicity, periodicity
@@ -83,7 +83,7 @@ def _figure(group: Group, one: Periodicity, width_in: float) -> Figure:
     axes.axhline(one.bound, color=INK, lw=0.8, ls=(0, (4, 3)))
     if one.period_s is not None:
         axes.axvline(one.period_s, color=INK, lw=0.8, ls=(0, (1, 2)))
-    axes.set_title(broken(group.label, 0.7 * width_in, size_of("axes.titlesize")))
+    axes.set_title(broken_title(group.label, 0.7 * width_in))
     axes.set_xlabel("Lag (s)")
     axes.set_ylabel("Correlation")
     axes.set_ylim(min(-0.2, float(both.min()) * 1.1), 1.0)

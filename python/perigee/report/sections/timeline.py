@@ -14,7 +14,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from perigee.numbers import number
 from perigee.report.context import Context, Group
-from perigee.report.legends import broken, legend_above, size_of
+from perigee.report.legends import broken_title, legend_above
 from perigee.report.model import Block, Cell, Plot, Section, Table, Text
 from perigee.report.sections.representative import line, rtt_of
 from perigee.report.style import FAINT, WIDTH_IN, figure, plain_numbers
@@ -127,8 +127,7 @@ def _figure(drawn: _Drawn, scale: tuple[float, float], width_in: float) -> Figur
         capacity_area(rate, drawn.capacity, drawn.start_s, f"capacity of {drawn.link}")
     line(rate, drawn.series["t_s"], drawn.series["goodput_mbps"], drawn.group.look, label="throughput")
     line(delay, drawn.series["t_s"], drawn.series["rtt_ms"], drawn.group.look)
-    size = size_of("axes.titlesize")
-    rate.set_title(broken(drawn.group.label, 0.7 * width_in, size), fontsize=size)
+    rate.set_title(broken_title(drawn.group.label, 0.7 * width_in))
     rate.set_ylabel("Throughput\n(Mbit/s)")
     rate.set_ylim(bottom=0)
     legend_above(drawing, rate)
