@@ -11,91 +11,40 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 import platform
 import re
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-OURS = TARGET / "release/examples/download"
-NS3 = HERE / "peers/build/ns3-download"
-
-MB = 1_000_000
-GB = 1000 * MB
-
-
-@dataclasses.dataclass(frozen=True)
-class Download:
-    """One download over the path; the arguments of every program."""
-
-    size: int
-    cc: str = "cubic"
-    loss: float = 0.0
-    buffer: int = 60 * MB
-    settings: tuple[str, ...] = ()
-    """Further settings of ours: where the peer's congestion control differs without them, or no peer takes part."""
-    study: str = ""
-    """A study of ours in place of download.toml, taken as it is."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """What a program said, and the most memory it held."""
-
-    segments: int
-    retransmitted: int | None
-    wall_s: float
-    peak_mib: float
-    sent: int = 0
-    connections: int = 0
-    """Of populations."""
-    simulated_s: float = 0.0
-    cpu_s: float = 0.0
-    """Of the whole process, reading the study included."""
-
-    @property
-    def speed(self) -> float:
-        """Segments delivered per second of wall clock."""
-        return self.segments / self.wall_s
-
-
-def ours(download: Download) -> list[str]:
-    """Our command line."""
-    if download.study:
-        return [str(OURS), str(ROOT / download.study), *download.settings]
-    settings = [
-        f"flow.size={download.size} B",
-        f"flow.cc={download.cc}",
-        f"links.satellite.down.loss={download.loss * 100:g} %",
-        f"hosts.cwnd_clamp={download.buffer // PAYLOAD}",
-    ]
-    return [str(OURS), str(HERE / "download.toml"), *settings, *download.settings]
-
-
-def ns2(download: Download) -> list[str]:
-    """The command line of ns-2."""
-    numbers = [download.size, download.loss, download.buffer]
-    return ["ns", str(HERE / "peers/ns2.tcl"), download.cc, *map(str, numbers)]
-
-
-def ns3(download: Download) -> list[str]:
-    """The command line of ns-3."""
-    cc = {"bbr": "TcpBbr", "cubic": "TcpCubic", "hybla": "TcpHybla", "reno": "TcpLinuxReno"}[download.cc]
-    return [str(NS3), f"--cc={cc}", f"--size={download.size}", f"--loss={download.loss}"]
-
-
-PEERS: dict[str, Callable[[Download], list[str]]] = {"ns-2": ns2, "ns-3": ns3}
+from instructions import instructions
+from programs import (
+    GB,
+    HERE,
+    MB,
+    NS3,
+    OURS,
+    PEERS,
+    ROOT,
+    WINDOW_LOSSES,
+    WINDOWS,
+    Download,
+    Outcome,
+    counted,
+    counter,
+    cpu_and_output,
+    ours,
+    run,
+    table,
+    three_digits,
+    window,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,83 +82,6 @@ LEGS = ("first", "second", "third")
 
 CONNECTIONS = 2_000
 
-WINDOWS = (10, 100, 1_000, 10_000, 100_000)
-WINDOW_LOSSES = (0.0, 0.01)
-WINDOW_SEGMENTS = 1_000_000
-PACKET_BITS = 1500 * 8
-PAYLOAD = 1448
-ROUND_TRIP_S = 0.6
-
-
-def window(packets: int, loss: float) -> Download:
-    """A download whose path holds so many packets: its rate is window / round trip; its queue holds as many again."""
-    rate = round(packets * PACKET_BITS / ROUND_TRIP_S)
-    queue = max(packets, 10) * 1500
-    return Download(
-        # At least twenty round trips, so that the window is there most of the time.
-        size=max(WINDOW_SEGMENTS, 20 * packets) * PAYLOAD,
-        cc="bbr",
-        loss=loss,
-        buffer=4 * max(packets, 100) * 1500,
-        settings=(
-            f"links.satellite.rate={rate} bit/s",
-            f"links.satellite.queue={queue} B",
-            "links.internet.rate=10 Gbit/s",
-            "links.home.rate=10 Gbit/s",
-            # Their rows come with simulated time, not with packets: a small window would pay for them.
-            "measure.series=off",
-        ),
-    )
-
-
-def cpu_and_output(command: list[str], cwd: Path = ROOT) -> tuple[str, resource.struct_rusage]:
-    """Run a program to its end; return its output and what it used. Raises RuntimeError where it failed."""
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        process = subprocess.Popen(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        if process.returncode:
-            raise RuntimeError(f"{' '.join(command)}: exit code {process.returncode}\n{err.read().strip()[-2000:]}")
-        return out.read(), usage
-
-
-def run(command: list[str]) -> Outcome:
-    """Run a program to its end and read its line of JSON. Raises RuntimeError where it failed or printed none."""
-    printed, usage = cpu_and_output(command)
-    lines = [line for line in printed.splitlines() if line.startswith("{")]
-    if not lines:
-        raise RuntimeError(f"{' '.join(command)}: no line of JSON")
-    said = json.loads(lines[0])
-    return Outcome(
-        said["segments"],
-        said.get("retransmitted"),
-        said["wall_s"],
-        usage.ru_maxrss / 1024,
-        said.get("sent", 0),
-        said.get("connections", 0),
-        said.get("simulated_s", 0.0),
-        usage.ru_utime + usage.ru_stime,
-    )
-
-
-def counted(command: list[str]) -> int:
-    """Instructions of a program by callgrind."""
-    with tempfile.TemporaryDirectory() as folder:
-        under = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", *command]
-        done = subprocess.run(under, capture_output=True, text=True, check=True, cwd=ROOT)
-    found = re.search(r"Collected : (\d+)", done.stderr)
-    if not found:
-        raise RuntimeError(f"{' '.join(under)}: callgrind counted nothing\n{done.stderr.strip()[-2000:]}")
-    return int(found[1])
-
-
-def instructions(download: Download, fewer: Download) -> float:
-    """Instructions per segment: the difference of two sizes, so that start-up is not counted."""
-    more, less = (counted(ours(which)) for which in (download, fewer))
-    return (more - less) / ((download.size - fewer.size) / PAYLOAD)
-
 
 def population(repeats: int | None) -> None:
     """What a population of short connections costs: instructions and wall time, by data segment and by connection."""
@@ -220,12 +92,12 @@ def population(repeats: int | None) -> None:
         f"Population (60 s, {all_of_them.connections:,} connections, {all_of_them.sent:,} data segments): "
         f"{wall:.2f} s, {wall * 1e6 / all_of_them.connections:.1f} us by connection, {all_of_them.peak_mib:.0f} MiB"
     )
-    if shutil.which("valgrind"):
+    if counter():
         executed = counted(command)
         by_segment, by_connection = executed / all_of_them.sent, executed / all_of_them.connections
         print(f"Instructions: {by_segment:,.0f} by data segment, {by_connection:,.0f} by connection\n")
     else:
-        print("Instructions are not counted: valgrind is not installed\n")
+        print("Instructions are not counted: neither perf nor valgrind can\n")
 
 
 def terminals(repeats: int | None) -> None:
@@ -292,31 +164,6 @@ def split() -> None:
         )
         kib = (all_of_them.peak_mib - one.peak_mib) * 1024 / CONNECTIONS
         print(f"Memory of a connection, {CONNECTIONS} at once, proxy.enabled = {enabled}: {kib:.0f} KiB\n")
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """Print a Markdown table with its columns aligned; all but the first to the right."""
-    lines = [list(head), *map(list, rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-
-    def show(line: list[str]) -> str:
-        cells = [
-            cell.ljust(w) if not column else cell.rjust(w)
-            for column, (cell, w) in enumerate(zip(line, widths, strict=True))
-        ]
-        return f"| {' | '.join(cells)} |"
-
-    print(show(lines[0]))
-    print("|" + "|".join("-" * (w + 1) + ("-" if not column else ":") for column, w in enumerate(widths)) + "|")
-    for line in lines[1:]:
-        print(show(line))
-    print(flush=True)
-
-
-def three_digits(value: float) -> str:
-    """Three significant digits, thousands separated."""
-    rounded = float(f"{value:.3g}")
-    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"
 
 
 def again(outcome: Outcome) -> str:
@@ -423,6 +270,8 @@ def main() -> int:
     ]
     cases = {name: CASES[name] for name in chosen if name in CASES}
     peers = {peer for case in cases.values() for peer in case.peers} if not asked.no_peers else set()
+    if "instructions" in chosen and not asked.no_peers:
+        peers |= set(PEERS)
     build(with_ns3="ns-3" in peers)
 
     print(f"{processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n", flush=True)
@@ -430,16 +279,13 @@ def main() -> int:
         compare(cases, asked.repeats, with_peers=not asked.no_peers)
     if "windows" in chosen:
         windows(asked.repeats)
-    if {"instructions", "split"} & set(chosen) and not shutil.which("valgrind"):
-        print("instructions: valgrind is not installed")
+    if {"instructions", "split"} & set(chosen) and not counter():
+        print("instructions: neither perf nor valgrind can count them here")
         return 1
     if "split" in chosen:
         split()
     if "instructions" in chosen:
-        for name in ("clean", "overflow"):
-            full = dataclasses.replace(CASES[name].download, size=200 * MB)
-            part = dataclasses.replace(full, size=100 * MB)
-            print(f"Instructions per segment ({name}, 100 MB to 200 MB): {instructions(full, part):.0f}\n")
+        instructions(with_peers=not asked.no_peers)
     if "population" in chosen:
         population(asked.repeats)
     if "terminals" in chosen:

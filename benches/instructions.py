@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Instructions per delivered segment, its acknowledgement included, of ours and of the peers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from programs import (
+    HERE,
+    MB,
+    OURS,
+    PAYLOAD,
+    PEERS,
+    WINDOWS,
+    Download,
+    counted,
+    counter,
+    ours,
+    run,
+    table,
+    three_digits,
+    window,
+)
+
+Command = Callable[[int], list[str]]
+"""The command of a program for a size in bytes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Path:
+    """A path whose instructions are counted for two sizes: their difference has no start-up in it."""
+
+    less: int
+    """Bytes of the smaller download; the larger one has twice as many."""
+    ours: Command
+    peer: str = ""
+    theirs: Command | None = None
+    peer_less: int = 0
+    """The smaller size of the peer, where ours would take it hours."""
+
+
+def told(program: Callable[[Download], list[str]], download: Download) -> Command:
+    """How a program is told of a download of any size."""
+    return lambda size: program(dataclasses.replace(download, size=size))
+
+
+def over(download: Download, less: int, peer: str = "", peer_less: int = 0) -> Path:
+    """A download over the path of the benchmarks."""
+    theirs = told(PEERS[peer], download) if peer else None
+    return Path(less, told(ours, download), peer, theirs, peer_less or less)
+
+
+def many(size: int) -> list[str]:
+    """Ten thousand downloads at once, of so many bytes together."""
+    return [str(OURS), str(HERE / "many.toml"), f"flows.download.size={size // 10_000} B"]
+
+
+CLEAN = Download(0, buffer=40 * MB)
+ON_DEPARTURE = 'links.satellite.down.queue.aqm={kind="codel", target="1 h", interval="1 h"}'
+"""A queue that decides on each departure, and drops nothing."""
+
+PATHS = {
+    "clean": over(CLEAN, 100 * MB, "ns-2"),
+    "overflow": over(Download(0, settings=("flow.cc.hystart=false",)), 100 * MB, "ns-2"),
+    "0.1 % lost": over(Download(0, loss=0.001), 50 * MB, "ns-2"),
+    "bbr": over(Download(0, cc="bbr"), 50 * MB, "ns-3", 5 * MB),
+    "queue that decides on departure": over(dataclasses.replace(CLEAN, settings=(ON_DEPARTURE,)), 50 * MB),
+    "10,000 flows, 20 packets each": Path(1000 * MB, many),
+    **{
+        f"window of {packets:,}, {loss:.0%} lost": over(window(packets, loss), max(20 * MB, 10 * packets * PAYLOAD))
+        for loss in (0.0, 0.01)
+        for packets in WINDOWS
+    },
+}
+
+
+def by_segment(command: Command, less: int) -> float:
+    """Instructions by delivered segment, between one size and twice that."""
+    sizes = (less, 2 * less)
+    executed = [counted(command(size)) for size in sizes]
+    segments = [run(command(size)).segments for size in sizes]
+    return (executed[1] - executed[0]) / (segments[1] - segments[0])
+
+
+def instructions(with_peers: bool) -> None:
+    """Counts all paths and prints the table."""
+    print(f"Instructions per delivered segment, counted by {counter()}:\n", flush=True)
+    rows = []
+    for name, path in PATHS.items():
+        own = by_segment(path.ours, path.less)
+        row = [name, f"{path.less // MB} MB to {2 * path.less // MB} MB", f"{own:,.0f}", "", "", ""]
+        if with_peers and path.theirs:
+            theirs = by_segment(path.theirs, path.peer_less)
+            sizes = f"{path.peer_less // MB} MB to {2 * path.peer_less // MB} MB"
+            row[3:] = [f"{path.peer}, {sizes}", f"{theirs:,.0f}", three_digits(theirs / own)]
+        rows.append(row)
+    table(("path", "download", "Perigee", "peer", "its own", "times ours"), rows)
