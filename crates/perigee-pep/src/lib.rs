@@ -11,6 +11,7 @@ mod carrier;
 mod clock;
 mod command;
 mod config;
+mod confinement;
 mod connection;
 mod embedded;
 mod error;

@@ -19,6 +19,7 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use crate::answers::{control_socket, serve_metrics, serve_status};
 use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Tunnel as Tunnelled};
+use crate::confinement::{confine, Confinement};
 use crate::error::ServiceError;
 use crate::handover::Order;
 use crate::hold::Hold;
@@ -29,7 +30,7 @@ use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::sys::{next_signal, signal_descriptor};
 use crate::team::{addresses, open_listener, Team};
-use crate::tunnel::Tunnel;
+use crate::tunnel::{Link, Tunnel};
 use crate::worker::Command;
 
 /// Reads a configuration.
@@ -59,17 +60,22 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     lock(&config, &mut locks)?;
     let stats = Arc::new(Stats::default());
     let (log, lines) = Log::new(stats.clone());
+    let control = config.control.clone().map(|path| control_socket(&path)).transpose()?;
+    // With the keys of this box, whose files are not read again.
+    let link = config.tunnel.as_ref().map(|tunnel| Link::open(&config, tunnel)).transpose()?;
+    // Before any thread starts, as with signals.
+    let confinement = confine(&config, path);
     let writer = write(lines);
+    log.line(confinement.report.clone());
     if connections < config.limits.connections {
         log.line(format!("limit connections={connections} reason=\"the limit of descriptors (RLIMIT_NOFILE)\""));
     }
     let shared = Arc::new(Shared::new(stats, log, connections));
-    let control = config.control.clone().map(|path| control_socket(&path)).transpose()?;
     let metrics = config.metrics.map(TcpListener::bind).transpose().map_err(ServiceError::system("service.metrics"))?;
     if let Some(metrics) = &metrics {
         metrics.set_nonblocking(true).map_err(ServiceError::system("service.metrics"))?;
     }
-    let tunnel = Tunnel::start(&shared, &config)?;
+    let tunnel = link.map(|link| Tunnel::start(&shared, &config, link)).transpose()?;
     if let Some(tunnel) = &tunnel {
         shared.connect_tunnel(tunnel.orders.clone());
     }
@@ -90,6 +96,7 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
         hold,
         interception,
         locks,
+        confinement,
         manager: Manager::new(),
         began: monotonic(),
         deadline: None,
@@ -118,6 +125,8 @@ struct Service {
     interception: Option<Interception>,
     /// A name in the network namespace for each address, which ends with this process.
     locks: BTreeMap<String, UnixListener>,
+    #[expect(dead_code, reason = "it is held as long as the service runs")]
+    confinement: Confinement,
     manager: Manager,
     began: Time,
     /// When it ends, whatever is open then.
@@ -239,7 +248,7 @@ impl Service {
     /// Reads the configuration again; where anything of it is refused, the old one stays.
     fn reload(&mut self) -> Result<(), ServiceError> {
         let mut read = read(&self.path)?;
-        // Threads and the sockets of the service itself are those of the start.
+        // Threads, confinement and the sockets of the service itself are those of the start.
         read.workers = self.workers.len();
         if read.transparent.as_ref().map(|one| (one.port, one.mark, one.table))
             != self.config.transparent.as_ref().map(|one| (one.port, one.mark, one.table))

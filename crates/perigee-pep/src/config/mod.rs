@@ -26,6 +26,8 @@ pub struct Config {
     pub drain: Time,
     /// Whether bulk data are spliced instead of copied.
     pub splice: bool,
+    /// Whether capabilities, files and system calls are given up that the service does not need.
+    pub confine: bool,
     /// What the service may use at most.
     pub limits: Limits,
     /// Who may use it, and for which servers.

@@ -60,6 +60,7 @@ impl Config {
             metrics: None,
             drain: Time::from_secs(30),
             splice: true,
+            confine: true,
             limits,
             allow,
             transparent,
@@ -88,6 +89,7 @@ fn read_service(table: &Table<'_>, config: Config) -> Result<Config, StrictError
         metrics: parsed(table, "metrics", ADDRESS)?,
         drain: table.get_in("drain", Time::ZERO..=DAY)?.unwrap_or(config.drain),
         splice: table.get("splice")?.unwrap_or(config.splice),
+        confine: table.get("confine")?.unwrap_or(config.confine),
         ..config
     };
     let remote = read.metrics.is_some_and(|at| !at.ip().is_loopback());

@@ -25,7 +25,7 @@ use rustix::event::{epoll, eventfd, EventfdFlags};
 
 use self::carrier::{next_chunk, release, Ends};
 use self::identity::Identity;
-use self::link::Link;
+pub(crate) use self::link::Link;
 use self::passage::{Parties, Passage};
 use self::record::{Failure, Opening};
 use crate::agenda::{self, Agenda};
@@ -54,9 +54,7 @@ pub(crate) fn check(config: &Config) -> Result<(), ServiceError> {
 
 impl Tunnel {
     /// Starts the thread, in the network namespace of the calling one. The shared state is [`Tunnel::orders`]' as well.
-    pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>) -> Result<Option<Self>, ServiceError> {
-        let Some(tunnel) = &config.tunnel else { return Ok(None) };
-        let link = Link::open(config, tunnel)?;
+    pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>, link: Link) -> Result<Self, ServiceError> {
         let (sender, received) = channel();
         let wake = Arc::new(
             eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
@@ -66,7 +64,7 @@ impl Tunnel {
         let work =
             Work::new(shared.clone(), config.clone(), link, received, wake).map_err(ServiceError::system("tunnel"))?;
         let thread = thread::Builder::new().name("pep-tunnel".to_owned()).spawn(move || work.run());
-        Ok(Some(Self { thread: Some(thread.map_err(ServiceError::system("thread"))?), orders }))
+        Ok(Self { thread: Some(thread.map_err(ServiceError::system("thread"))?), orders })
     }
 
     /// The result of the thread, once it has ended.

@@ -1,0 +1,330 @@
+//! Confinement of the service once it has its sockets and keys: capabilities, files (Landlock) and system calls (seccomp).
+//!
+//! It is applied to one thread before that starts others, so that all threads and the programs that they execute (`nft` and
+//! `ip`) have it.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    path_beneath_rules, Access as _, AccessFs, BitFlags, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
+    RulesetError, RulesetStatus, Scope, ABI,
+};
+use rustix::thread::{capabilities, remove_capability_from_bounding_set, set_capabilities, CapabilitySet};
+use seccompiler::{
+    apply_filter, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+
+use crate::config::Config;
+
+/// What keeps the confinement as it is; the service holds it.
+#[derive(Debug)]
+pub(crate) struct Confinement {
+    #[expect(dead_code, reason = "the kernel may forget an inode of /proc that nobody has open, and with it the rule")]
+    pinned: Option<File>,
+    /// What was applied, for the log.
+    pub(crate) report: String,
+}
+
+/// Confines the calling thread and those that it starts from now on. `file` is the configuration, which is read again on reload.
+pub(crate) fn confine(config: &Config, file: &Path) -> Confinement {
+    if !config.confine {
+        return Confinement { pinned: None, report: "confinement off reason=\"service.confine = false\"".to_owned() };
+    }
+    let pinned = File::open(SYSCTLS).ok();
+    // Seccomp is the last: its filter lacks the calls of the others.
+    let done = [
+        ("capabilities", drop_capabilities().map_err(|error| error.to_string())),
+        ("landlock", restrict_files(config, file)),
+        ("seccomp", restrict_calls(config)),
+    ];
+    let words = done.map(|(what, done)| match done {
+        Ok(()) => format!("{what}=yes"),
+        Err(reason) => format!("{what}=\"no: {reason}\""),
+    });
+    Confinement { pinned, report: format!("confinement {}", words.join(" ")) }
+}
+
+/// Gives up all capabilities but those of [`KEPT`]; it has fewer where it was started with fewer.
+fn drop_capabilities() -> io::Result<()> {
+    for one in CapabilitySet::all().difference(KEPT).iter() {
+        // Without CAP_SETPCAP the bounding set stays; nor can what a child is given by it exceed what an administrator has chosen.
+        let _ = remove_capability_from_bounding_set(one);
+    }
+    let mut sets = capabilities(None)?;
+    sets.effective &= KEPT;
+    sets.permitted &= KEPT;
+    sets.inheritable &= KEPT;
+    Ok(set_capabilities(None, sets)?)
+}
+
+/// Leaves the files that the service still opens.
+fn restrict_files(config: &Config, file: &Path) -> Result<(), String> {
+    let status = ruleset(config, file).map_err(|error| error.to_string())?;
+    match status {
+        RulesetStatus::FullyEnforced => Ok(()),
+        RulesetStatus::PartiallyEnforced => Err("only in part, the kernel's version is old".to_owned()),
+        RulesetStatus::NotEnforced => Err("the kernel has none".to_owned()),
+    }
+}
+
+fn ruleset(config: &Config, file: &Path) -> Result<RulesetStatus, RulesetError> {
+    let folder = |path: &Path| match path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let read: BitFlags<AccessFs> = AccessFs::ReadFile.into();
+    // Its folder: an editor replaces the file.
+    let mut rules = vec![(vec![folder(file), SYSCTLS.into()], read)];
+    if let Some(control) = &config.control {
+        // The socket is removed in the end.
+        rules.push((vec![folder(control)], AccessFs::RemoveFile.into()));
+    }
+    if config.transparent.is_some() {
+        rules.push((vec!["/dev/null".into()], read | AccessFs::WriteFile));
+        rules.push((vec!["/dev/net/tun".into()], read | AccessFs::WriteFile | AccessFs::IoctlDev));
+        rules.push((LIBRARIES.map(PathBuf::from).to_vec(), read | AccessFs::ReadDir));
+        let programs = PROGRAMS.iter().filter_map(|name| program(name));
+        rules.push((programs.chain(LOADERS.map(PathBuf::from)).collect(), read | AccessFs::Execute));
+    }
+    let mut created = Ruleset::default().handle_access(AccessFs::from_all(ABI::V5))?.scope(Scope::Signal)?.create()?;
+    for (paths, access) in rules {
+        // Paths that are not there are left out.
+        created = created.add_rules(path_beneath_rules(paths, access))?;
+    }
+    Ok(created.restrict_self()?.ruleset)
+}
+
+/// Where a program is, as `PATH` says.
+fn program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+/// Leaves the system calls of [`CALLS`]. Others fail as on a kernel without them, for which C libraries have a second way.
+fn restrict_calls(config: &Config) -> Result<(), String> {
+    let arch = env::consts::ARCH.try_into().map_err(|_| format!("not on {}", env::consts::ARCH))?;
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        CALLS.iter().chain(ARCH_CALLS).map(|call| (*call, Vec::new())).collect();
+    if config.transparent.is_some() {
+        rules.extend(CHILD_CALLS.iter().map(|call| (*call, Vec::new())));
+    }
+    let families = FAMILIES.map(|family| {
+        let is_family = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, family as u64);
+        is_family.and_then(|is_family| SeccompRule::new(vec![is_family]))
+    });
+    let families = families.into_iter().collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    rules.insert(libc::SYS_socket, families);
+    let filter = SeccompFilter::new(rules, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow, arch);
+    let program: BpfProgram = filter.and_then(TryInto::try_into).map_err(|error| error.to_string())?;
+    apply_filter(&program).map_err(|error| format!("{error}"))
+}
+
+/// Firewall, routes and transparent sockets; low ports; ICMP; files of other owners, as far as Landlock lets it: the
+/// configuration and the control socket.
+const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
+    .union(CapabilitySet::NET_RAW)
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::DAC_OVERRIDE);
+/// Whether there is IPv6, and the filters of the reverse path.
+const SYSCTLS: &str = "/proc/sys/net";
+/// What the service executes.
+const PROGRAMS: [&str; 2] = ["nft", "ip"];
+/// What these need to start and to name things.
+const LIBRARIES: [&str; 9] = [
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.preload",
+    "/etc/iproute2",
+    "/usr/share/iproute2",
+];
+/// Interpreters of dynamic programs.
+const LOADERS: [&str; 6] = [
+    "/lib64/ld-linux-x86-64.so.2",
+    "/lib/ld-linux-aarch64.so.1",
+    "/lib/ld-linux-riscv64-lp64d.so.1",
+    "/lib/ld-musl-x86_64.so.1",
+    "/lib/ld-musl-aarch64.so.1",
+    "/lib/ld-musl-riscv64.so.1",
+];
+/// Of sockets.
+const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// Calls of the service, its allocator and its threads.
+const CALLS: &[i64] = &[
+    // Sockets.
+    libc::SYS_accept4,
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_listen,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmmsg,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+    libc::SYS_socketpair,
+    // Descriptors.
+    libc::SYS_close,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_eventfd2,
+    libc::SYS_fcntl,
+    libc::SYS_ioctl,
+    libc::SYS_lseek,
+    libc::SYS_pipe2,
+    libc::SYS_ppoll,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_splice,
+    libc::SYS_write,
+    libc::SYS_writev,
+    // Files, which Landlock restricts.
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_statx,
+    libc::SYS_unlinkat,
+    // Memory.
+    libc::SYS_brk,
+    libc::SYS_madvise,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    // Threads and signals.
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_prctl,
+    libc::SYS_prlimit64,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_sigaltstack,
+    libc::SYS_tgkill,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+    // Time and randomness.
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_getrandom,
+    libc::SYS_nanosleep,
+];
+/// What the C library of x86-64 uses instead of some of those.
+#[cfg(target_arch = "x86_64")]
+const ARCH_CALLS: &[i64] = &[
+    libc::SYS_access,
+    libc::SYS_arch_prctl,
+    libc::SYS_dup2,
+    libc::SYS_epoll_wait,
+    libc::SYS_fork,
+    libc::SYS_open,
+    libc::SYS_pipe,
+    libc::SYS_poll,
+    libc::SYS_readlink,
+    libc::SYS_select,
+    libc::SYS_stat,
+    libc::SYS_unlink,
+    libc::SYS_vfork,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const ARCH_CALLS: &[i64] = &[];
+/// Calls of the programs that the service executes, and for executing them.
+const CHILD_CALLS: &[i64] = &[
+    libc::SYS_capget,
+    libc::SYS_capset,
+    libc::SYS_execve,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_getegid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getppid,
+    libc::SYS_getuid,
+    libc::SYS_pread64,
+    libc::SYS_pselect6,
+    libc::SYS_readlinkat,
+    libc::SYS_set_tid_address,
+    libc::SYS_sysinfo,
+    libc::SYS_uname,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::net::UdpSocket;
+    use std::process::{Command, Stdio};
+    use std::thread;
+
+    fn config(more: &str) -> Config {
+        let text = format!("[allow]\nsources = [\"10.0.0.0/8\"]\ndestinations = [\"10.0.0.0/8\"]\n{more}");
+        Config::parse(&text, "pep.toml", 1).unwrap()
+    }
+
+    #[test]
+    fn a_confined_thread_opens_executes_and_calls_what_the_service_needs_only() {
+        for (more, executes) in
+            [("[transparent]\n", true), ("[[forward]]\nlisten = \"10.0.0.1:80\"\ntarget = \"10.0.0.2:80\"\n", false)]
+        {
+            let config = config(more);
+            let folder = tempfile::tempdir().unwrap();
+            let own = folder.path().join("pep.toml");
+            fs::write(&own, "text").unwrap();
+            let confined = thread::spawn(move || {
+                let confinement = confine(&config, &own);
+                if confinement.report != "confinement capabilities=yes landlock=yes seccomp=yes" {
+                    println!("skipped: {}", confinement.report);
+                    return;
+                }
+                assert_eq!(fs::read_to_string(&own).unwrap(), "text");
+                assert!(fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok());
+                assert!(UdpSocket::bind("127.0.0.1:0").is_ok());
+                let refused = |done: io::Result<()>| done.unwrap_err().raw_os_error().unwrap();
+                assert_eq!(refused(File::open("/etc/passwd").map(drop)), libc::EACCES);
+                assert_eq!(refused(fs::write(own.with_extension("new"), "")), libc::EACCES);
+                let run = |name: &str| Command::new(name).arg("-V").stdin(Stdio::piped()).output().map(drop);
+                if executes && program("ip").is_some() {
+                    run("ip").unwrap();
+                    assert_eq!(refused(run("ls")), libc::EACCES);
+                } else {
+                    assert_eq!(refused(run("ls")), libc::ENOSYS);
+                }
+                let packets =
+                    rustix::net::socket(rustix::net::AddressFamily::PACKET, rustix::net::SocketType::RAW, None);
+                assert_eq!(packets.unwrap_err().raw_os_error(), libc::ENOSYS);
+                assert_eq!(rustix::process::chroot("/").unwrap_err().raw_os_error(), libc::ENOSYS);
+            });
+            confined.join().unwrap();
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What the running service may no longer do.
+
+use std::fs;
+use std::os::unix::fs::{symlink, PermissionsExt as _};
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::transfers::TRANSPARENT;
+use crate::world::{Service, World};
+
+/// Whether a service, of which the kernel's confinement is as `confine` says, executes at a reload a program `nft` that was put
+/// before the right one in `PATH` after its start; `None` where there is nothing to try it with.
+fn executes_another_program(confine: bool) -> Option<bool> {
+    let world = World::new()?;
+    let folder = world.folder.path().display().to_string();
+    let script = format!("mkdir {folder}/first && PATH={folder}/first:$PATH exec \"$0\" \"$@\"");
+    let text = TRANSPARENT.replace("workers = 2", &format!("workers = 2\nconfine = {confine}"));
+    let service = world.start_with(&script, &text);
+    if confine && !is_confined(&service) {
+        return None;
+    }
+    let (planted, trace) = (format!("{folder}/first/nft"), format!("{folder}/trace"));
+    fs::write(&planted, format!("#!/bin/sh\ntouch {trace}\ncat > /dev/null\n")).unwrap();
+    fs::set_permissions(&planted, fs::Permissions::from_mode(0o700)).unwrap();
+    service.signal(Signal::HUP);
+    service.await_line(&["reloaded"]);
+    fs::remove_file(&planted).unwrap();
+    let log = service.stop();
+    assert!(confine || log.iter().any(|line| line.starts_with("confinement off")), "{log:#?}");
+    Some(Path::new(&trace).exists())
+}
+
+/// Whether the kernel has all of the confinement; the reason is printed where it has not.
+fn is_confined(service: &Service) -> bool {
+    let line = service.await_line(&["confinement "]);
+    let confined = line == "confinement capabilities=yes landlock=yes seccomp=yes";
+    if !confined {
+        println!("skipped: {line}");
+    }
+    confined
+}
+
+#[test]
+fn a_confined_service_executes_the_programs_of_its_start_only() {
+    for confine in [true, false] {
+        let Some(executed) = executes_another_program(confine) else { continue };
+        assert_eq!(executed, !confine);
+    }
+}
+
+#[test]
+fn a_confined_service_reads_its_configuration_again_and_no_file_elsewhere() {
+    let Some(world) = World::new() else { return };
+    let elsewhere = tempfile::tempdir().unwrap();
+    let other = elsewhere.path().join("other.toml");
+    fs::write(&other, TRANSPARENT).unwrap();
+    let service = world.start(TRANSPARENT);
+    if !is_confined(&service) {
+        return;
+    }
+    let own = world.folder.path().join("pep.toml");
+    fs::remove_file(&own).unwrap();
+    symlink(&other, &own).unwrap();
+    service.signal(Signal::HUP);
+    service.await_line(&["the old configuration stays", "Permission denied"]);
+    // As an editor replaces it.
+    let new = own.with_extension("new");
+    fs::write(&new, TRANSPARENT).unwrap();
+    fs::rename(&new, &own).unwrap();
+    service.signal(Signal::HUP);
+    service.await_line(&["reloaded"]);
+    service.stop();
+}
+
+#[test]
+fn all_threads_of_the_service_are_confined() {
+    let Some(world) = World::new() else { return };
+    let first = format!("{TRANSPARENT}[legs.any]\n[[rules]]\nname = \"all\"\nclient = \"any\"\nserver = \"any\"\nconnect_first = true\n");
+    let service = world.start(&first);
+    if is_confined(&service) {
+        let threads = fs::read_dir(format!("/proc/{}/task", service.id())).unwrap();
+        let all: Vec<String> =
+            threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).unwrap()).collect();
+        // Two workers, the log, the waiting clients, and the first.
+        assert_eq!(all.len(), 5);
+        for status in all {
+            for line in ["NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000003402", "CapBnd:\t0000000000003402"] {
+                assert!(status.lines().any(|each| each == line), "{line}\n{status}");
+            }
+        }
+    }
+    service.stop();
+}
