@@ -8,8 +8,10 @@ import os
 import re
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from perigee.errors import InputError, StorageError
@@ -20,6 +22,8 @@ NAME = re.compile(r"[\w+][\w+.,=@-]{0,199}", re.ASCII)
 LONGEST_NOTES = 10_000
 MOST_TAGS = 20
 TAG = re.compile(r"[\w+.-]{1,40}")
+LOOKED_THROUGH_S = 2.0
+"""How long a folder that is complete may have changed before it is seen."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,32 @@ class Summary:
     tags: tuple[str, ...] = ()
     notes: str = ""
 
-    @property
+    @cached_property
     def searched(self) -> str:
         """All its words, in small letters."""
         words = (self.name, self.study, self.engine, self.state, *self.settings, *self.tags, self.notes)
         return " ".join(words).casefold()
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a folder: the stamp of its manifest, and what that says; nothing where it has none yet."""
+
+    stamp: tuple[int, int] | None
+    summary: Summary | None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.summary is not None and self.summary.state == "complete"
+
+
+@dataclass
+class _Seen:
+    """When the folder of folders was written, when it was looked through, and the version of the labels."""
+
+    written: int = -1
+    looked_through: float = 0.0
+    labels: tuple[int, ...] = ()
 
 
 class Catalogue:
@@ -68,7 +93,10 @@ class Catalogue:
     def __init__(self, folder: Path, labels: Path) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[tuple[int, int], Summary]] = {}
+        self._known: dict[str, _Known] = {}
+        self._labels: dict[str, tuple[str, str]] = {}
+        self._listed: list[Summary] = []
+        self._seen = _Seen()
         try:
             self._database = sqlite3.connect(labels, timeout=30.0, isolation_level=None, check_same_thread=False)
             self._database.execute("PRAGMA journal_mode = WAL")
@@ -84,28 +112,64 @@ class Catalogue:
             self._database.close()
 
     def all(self) -> list[Summary]:
-        """Return all results, the newest first. Only manifests that have changed since are read."""
+        """Return all results, the newest first.
+
+        Only manifests that have changed since are read. Which have is asked each time of folders that are not complete,
+        and of all where one has come or gone, and every `LOOKED_THROUGH_S`.
+        """
         with self._lock:
-            labels = {name: (tags, notes) for name, tags, notes in self._database.execute("SELECT * FROM labels")}
-            found = {}
-            with os.scandir(self._folder) as entries:
-                for entry in entries:
-                    known = self._known.get(entry.name)
-                    is_named = known is not None or NAME.fullmatch(entry.name)
-                    if not is_named or not entry.is_dir(follow_symlinks=False):
-                        continue
-                    try:
-                        about = os.stat(f"{entry.path}/manifest.json")  # noqa: PTH116 - thousands of them
-                    except OSError:
-                        continue
-                    stamp = (about.st_mtime_ns, about.st_size)
-                    summary = known[1] if known and known[0] == stamp else _summary(Path(entry.path))
-                    found[entry.name] = (stamp, summary)
-            self._known = found
-            every = [
-                _labelled(summary, labels[name]) if name in labels else summary for name, (_, summary) in found.items()
-            ]
-        return sorted(every, key=lambda one: (one.started, one.name), reverse=True)
+            changed = self._look()
+            if self._labels_changed() or changed:
+                every = [
+                    _labelled(known.summary, self._labels[name]) if name in self._labels else known.summary
+                    for name, known in self._known.items()
+                    if known.summary is not None
+                ]
+                self._listed = sorted(every, key=lambda one: (one.started, one.name), reverse=True)
+            return list(self._listed)
+
+    def _look(self) -> bool:
+        """Bring what is known of the folders up to date; whether it changed."""
+        now, written = time.monotonic(), self._folder.stat().st_mtime_ns
+        if written == self._seen.written and now < self._seen.looked_through + LOOKED_THROUGH_S:
+            not_complete = [name for name, known in self._known.items() if not known.is_complete]
+            return bool([name for name in not_complete if self._look_at(name)])
+        self._seen.written, self._seen.looked_through = written, now
+        with os.scandir(self._folder) as entries:
+            there = {
+                entry.name
+                for entry in entries
+                if (entry.name in self._known or NAME.fullmatch(entry.name)) and entry.is_dir(follow_symlinks=False)
+            }
+        gone = self._known.keys() - there
+        for name in gone:
+            del self._known[name]
+        changed = [name for name in there if self._look_at(name)]
+        return bool(gone or changed)
+
+    def _look_at(self, name: str) -> bool:
+        """Read the manifest of a folder where it has changed; whether it has."""
+        path, known = f"{self._folder}/{name}", self._known.get(name)
+        try:
+            about = os.stat(f"{path}/manifest.json")  # noqa: PTH116 - thousands of them
+        except OSError:
+            self._known[name] = _Known(None, None)
+            return known is not None and known.summary is not None
+        stamp = (about.st_mtime_ns, about.st_size)
+        if known is not None and known.stamp == stamp:
+            return False
+        self._known[name] = _Known(stamp, _summary(Path(path)))
+        return True
+
+    def _labels_changed(self) -> bool:
+        """Read tags and notes where somebody has written some since; whether that is so."""
+        # What other connections wrote, and what this one did.
+        version = (*self._database.execute("PRAGMA data_version").fetchone(), self._database.total_changes)
+        if version == self._seen.labels:
+            return False
+        self._seen.labels = version
+        self._labels = {name: (tags, notes) for name, tags, notes in self._database.execute("SELECT * FROM labels")}
+        return True
 
     def search(self, words: str) -> list[Summary]:
         """Return the results that have each of some words in their name, study, settings, tags or notes."""
@@ -166,7 +230,7 @@ def check_labels(tags: tuple[str, ...], notes: str) -> None:
 def _labelled(summary: Summary, labels: tuple[str, str] | None) -> Summary:
     if labels is None:
         return summary
-    return Summary(**{**vars(summary), "tags": tuple(json.loads(labels[0])), "notes": labels[1]})
+    return replace(summary, tags=tuple(json.loads(labels[0])), notes=labels[1])
 
 
 def _summary(path: Path) -> Summary:
