@@ -52,6 +52,8 @@ def test_top_shows_rates_between_two_looks(tmp_path: Path) -> None:
         f"#!/bin/sh\necho >> {tmp_path}/asked\nn=$(wc -l < {tmp_path}/asked)\n"
         "echo state running; echo running_s 5; echo open 3\n"
         "echo rule web open 3 accepted 7 bytes_up 0 bytes_down ${n}000000 complete 4 failed 0 unreached 0 aborted 0\n"
+        "echo leg web client sent_bytes ${n}000000 retransmitted 0 round_trips 0 round_trips_us 0\n"
+        "echo leg web server sent_bytes 0 retransmitted 2 round_trips $n round_trips_us ${n}600000\n"
     )
     program.chmod(0o755)
     env = {**environment(), "PERIGEE_PEP": str(program)}
@@ -60,10 +62,16 @@ def test_top_shows_rates_between_two_looks(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("running: open 3") == 2
     rows = [line.split("│")[1:-1] for line in done.stdout.splitlines() if "web" in line]
-    assert len(rows) == 2
-    for rule, open_now, new, up, down, *_ in rows:
+    by_leg, by_rule = ([row for row in rows if (len(row) == 5) is is_leg] for is_leg in (True, False))
+    assert (len(by_rule), len(by_leg)) == (2, 4)
+    for rule, open_now, new, up, down, *_ in by_rule:
         assert (rule.strip(), open_now.strip(), new.strip(), up.strip()) == ("web", "3", "0.0", "0.000")
         assert 0 < float(down) <= 80
+    for _, leg, sent, round_trip, again in by_leg:
+        # Each look has one more round trip, and a second more of them.
+        expected = {"client": "-", "server": "1000.0"}[leg.strip()]
+        assert (round_trip.strip(), again.strip()) == (expected, "0.0")
+        assert (float(sent) > 0) is (leg.strip() == "client")
     program.write_text('#!/bin/sh\necho "perigee-pep: pep.toml: no service answers" >&2\nexit 1\n')
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "error: pep.toml: no service answers\n")

@@ -1,19 +1,17 @@
 //! One connection through the proxy.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use perigee_units::Time;
 use rustix::event::epoll;
 use rustix::net::sockopt;
 
+use crate::account::{in_words, Account, Outcome};
 use crate::carrier::{Carriage, Memory, Sockets};
-use crate::config::Rule;
 use crate::leg::close_in_order;
 use crate::relay::{Progress, Relay, Side};
-use crate::stats::{End, RuleStats};
+use crate::stats::End;
 use crate::sys::{unacknowledged, TcpInfo};
 
 /// Both legs and what passes between them. Until both streams have ended, the close of a socket resets its leg: neither an
@@ -23,14 +21,7 @@ pub(crate) struct Connection {
     pub(crate) sockets: Sockets,
     pub(crate) relay: Relay,
     pub(crate) phase: Phase,
-    pub(crate) rule: Arc<Rule>,
-    pub(crate) stats: Arc<RuleStats>,
-    pub(crate) source: SocketAddr,
-    pub(crate) destination: SocketAddr,
-    pub(crate) began: Time,
-    connected: Option<Time>,
-    /// Bytes that the counters have, by side.
-    counted: [u64; 2],
+    pub(crate) account: Account,
     /// When it is to be looked at without an event.
     pub(crate) timer: Option<Time>,
     /// Whether it waits for its next turn.
@@ -53,33 +44,13 @@ pub(crate) enum Phase {
     Resetting(Side),
 }
 
-/// How a connection ends, in the log's words.
-#[derive(Clone, Debug)]
-pub(crate) struct Outcome {
-    pub(crate) end: End,
-    pub(crate) reason: String,
-}
-
 impl Connection {
-    pub(crate) fn new(
-        sockets: [OwnedFd; 2],
-        addresses: [SocketAddr; 2],
-        (rule, stats): (Arc<Rule>, Arc<RuleStats>),
-        now: Time,
-    ) -> Self {
-        let [client, server] = sockets;
-        let [source, destination] = addresses;
+    pub(crate) fn new([client, server]: [OwnedFd; 2], account: Account) -> Self {
         Self {
             sockets: Sockets::new(client, server),
             relay: Relay::default(),
             phase: Phase::Connecting,
-            rule,
-            stats,
-            source,
-            destination,
-            began: now,
-            connected: None,
-            counted: [0; 2],
+            account,
             timer: None,
             is_queued: false,
             interval: FIRST_LOOK,
@@ -89,8 +60,8 @@ impl Connection {
     /// The server has answered before the client's handshake.
     pub(crate) fn on_answered(&mut self, began: Time, connected: Time) {
         self.phase = Phase::Open;
-        self.began = began;
-        self.connected = Some(connected);
+        self.account.began = began;
+        self.account.connected = Some(connected);
     }
 
     /// An event of a socket, or a look at what is left to do.
@@ -112,7 +83,7 @@ impl Connection {
         }
         if side == Side::Server && event.is_writable {
             self.phase = Phase::Open;
-            self.connected = Some(now);
+            self.account.connected = Some(now);
             self.timer = None;
         }
         None
@@ -125,7 +96,10 @@ impl Connection {
             Phase::Open => {
                 let mut carriage = Carriage { sockets: &mut self.sockets, memory };
                 let progress = self.relay.advance(&mut carriage, budget);
-                self.count();
+                self.account.count(&self.relay);
+                if self.account.is_due(now) {
+                    self.sample();
+                }
                 match progress {
                     Progress::Complete => {
                         for side in [Side::Client, Side::Server] {
@@ -147,40 +121,33 @@ impl Connection {
         }
     }
 
-    /// One line of the log.
-    pub(crate) fn line(&self, outcome: &Outcome, now: Time) -> String {
-        let info = |side| TcpInfo::of(self.sockets.of(side)).unwrap_or_default();
-        let (client, server) = (info(Side::Client), info(Side::Server));
-        for (counter, info) in self.stats.retransmitted.iter().zip([client, server]) {
-            counter.add(u64::from(info.retransmitted));
-        }
-        let connect =
-            self.connected.map_or(String::from("-"), |at| format!("{:.3}", (at - self.began).as_millis_f64()));
-        format!(
-            "connection rule={} client={} server={} end={} reason=\"{}\" bytes_up={} bytes_down={} seconds={:.3} \
-             connect_ms={connect} client_rtt_us={} client_retransmitted={} server_rtt_us={} server_retransmitted={}",
-            self.rule.name,
-            self.source,
-            self.destination,
-            outcome.end.name(),
-            outcome.reason,
-            self.relay.passed(Side::Client),
-            self.relay.passed(Side::Server),
-            (now - self.began).as_secs_f64(),
-            client.rtt_us,
-            client.retransmitted,
-            server.rtt_us,
-            server.retransmitted,
-        )
+    /// Its end; the line of the log.
+    pub(crate) fn close(&mut self, outcome: &Outcome, now: Time) -> String {
+        self.account.count(&self.relay);
+        let [client, server] = self.sample();
+        let legs = format!(
+            " client_rtt_us={} client_retransmitted={} server_rtt_us={} server_retransmitted={}",
+            client.rtt_us, client.retransmitted, server.rtt_us, server.retransmitted,
+        );
+        self.account.close(outcome, "", &legs, now)
+    }
+
+    /// Counts what the kernel says of the legs.
+    fn sample(&mut self) -> [TcpInfo; 2] {
+        [Side::Client, Side::Server].map(|side| {
+            let info = TcpInfo::of(self.sockets.of(side)).unwrap_or_default();
+            self.account.sample(side, info.rtt_us, info.retransmitted);
+            info
+        })
     }
 
     fn await_server(&mut self, now: Time) -> Result<(), Outcome> {
-        let deadline = self.began + self.rule.connect_timeout;
+        let deadline = self.account.began + self.account.rule.connect_timeout;
         if now < deadline {
             self.timer = Some(deadline);
             return Ok(());
         }
-        let reason = format!("server did not answer within {}", self.rule.connect_timeout);
+        let reason = format!("server did not answer within {}", self.account.rule.connect_timeout);
         Err(Outcome { end: End::Unreached, reason })
     }
 
@@ -211,17 +178,6 @@ impl Connection {
     fn failed(&self, side: Side) -> Outcome {
         Outcome::failed(side, self.relay.failure(side).unwrap_or(io::ErrorKind::Other))
     }
-
-    fn count(&mut self) {
-        for side in [Side::Client, Side::Server] {
-            let passed = self.relay.passed(side);
-            let counted = &mut self.counted[side as usize];
-            if passed > *counted {
-                self.stats.bytes[side as usize].add(passed - *counted);
-                *counted = passed;
-            }
-        }
-    }
 }
 
 /// What an event says of a socket.
@@ -242,29 +198,6 @@ impl Readiness {
             is_writable: has_failed || flags.contains(Flags::OUT),
             has_failed,
         }
-    }
-}
-
-impl Outcome {
-    /// The service ends it.
-    pub(crate) fn aborted(reason: &str) -> Self {
-        Self { end: End::Aborted, reason: reason.to_owned() }
-    }
-
-    /// A side has failed.
-    pub(crate) fn failed(side: Side, kind: io::ErrorKind) -> Self {
-        Self { end: End::Failed, reason: format!("{} {}", side.name(), in_words(kind)) }
-    }
-}
-
-/// What has happened to a connection, in words.
-pub(crate) fn in_words(kind: io::ErrorKind) -> &'static str {
-    match kind {
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => "reset the connection",
-        io::ErrorKind::ConnectionRefused => "refused the connection",
-        io::ErrorKind::TimedOut => "timed out",
-        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "is unreachable",
-        _ => "failed",
     }
 }
 

@@ -19,10 +19,11 @@ use perigee_wire::{unreachable, Packet, Tcp, Transport};
 use rustix::event::{epoll, eventfd, EventfdFlags};
 use rustix::net::{ipproto, sendto, socket_with, sockopt, AddressFamily, SendFlags, SocketFlags, SocketType};
 
+use crate::account::{in_words, Account, Outcome};
 use crate::agenda::{self, Agenda};
 use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Request, Rule, Transparent};
-use crate::connection::{in_words, Readiness};
+use crate::connection::Readiness;
 use crate::handover::Dialled;
 use crate::intercept::{execute, DEVICE};
 use crate::leg::dial;
@@ -345,16 +346,9 @@ impl Work {
 
     fn log(&self, waiting: &Waiting, reason: &str) {
         let stats = self.shared.stats.rule(&waiting.rule.name);
-        stats.accepted.add(1);
-        stats.ends[End::Unreached as usize].add(1);
-        let [source, destination] = waiting.ends;
-        self.shared.log.line(format!(
-            "connection rule={} client={source} server={destination} end={} reason=\"{reason}\" bytes_up=0 bytes_down=0 \
-             seconds={:.3} connect_ms=-",
-            waiting.rule.name,
-            End::Unreached.name(),
-            (monotonic() - waiting.began).as_secs_f64(),
-        ));
+        let account = Account::open(waiting.ends, waiting.rule.clone(), stats, waiting.began);
+        let outcome = Outcome { end: End::Unreached, reason: reason.to_owned() };
+        self.shared.log.line(account.close(&outcome, "", "", monotonic()));
     }
 
     /// Gives the kernel a packet as received from the device.

@@ -4,6 +4,7 @@
 //! [`Config`] says which connections, [`run`] is the service, and [`main`] its command line. What passes between two legs is
 //! decided without sockets (`relay`); sockets, event loops and the kernel's rules are around it.
 
+mod account;
 mod agenda;
 mod answers;
 mod carried;

@@ -1,7 +1,7 @@
 //! Counters of the service, and how `status` and Prometheus show them.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,10 +30,20 @@ pub(crate) struct RuleStats {
     pub(crate) open: Gauge,
     /// Bytes from clients to servers, and from servers to clients.
     pub(crate) bytes: [Counter; 2],
-    /// Segments that were sent again, to clients and to servers.
-    pub(crate) retransmitted: [Counter; 2],
+    /// To clients and to servers.
+    pub(crate) legs: [LegStats; 2],
     /// Ends, by [`End`].
     pub(crate) ends: [Counter; End::ALL.len()],
+}
+
+/// Of one side's sockets.
+#[derive(Debug, Default)]
+pub(crate) struct LegStats {
+    /// Segments that were sent again.
+    pub(crate) retransmitted: Counter,
+    /// Smoothed round trips that were read, and their sum.
+    pub(crate) round_trips: Counter,
+    pub(crate) round_trips_us: Counter,
 }
 
 /// How a connection has ended.
@@ -125,6 +135,17 @@ impl Stats {
                 let _ = write!(out, " {} {}", end.name(), rule.ends[end as usize].get());
             }
             out.push('\n');
+            for (at, leg) in LEGS.into_iter().enumerate() {
+                let of = &rule.legs[at];
+                let _ = writeln!(
+                    out,
+                    "leg {name} {leg} sent_bytes {} retransmitted {} round_trips {} round_trips_us {}",
+                    rule.bytes[1 - at].get(),
+                    of.retransmitted.get(),
+                    of.round_trips.get(),
+                    of.round_trips_us.get(),
+                );
+            }
         });
         out
     }
@@ -132,38 +153,58 @@ impl Stats {
     /// In the text format of Prometheus.
     pub(crate) fn prometheus(&self) -> String {
         let mut out = String::new();
-        let mut family = |name: &str, kind: &str, help: &str, rows: &[(String, u64)]| {
-            let _ = writeln!(out, "# HELP perigee_pep_{name} {help}\n# TYPE perigee_pep_{name} {kind}");
-            for (labels, value) in rows {
-                let _ = writeln!(out, "perigee_pep_{name}{labels} {value}");
-            }
-        };
         let one = |value| vec![(String::new(), value)];
-        family("connections", "gauge", "Open connections.", &one(self.open.get()));
-        family("held_bytes", "gauge", "Memory for bytes between sockets.", &one(self.held.get()));
-        family("refused_total", "counter", "Connections refused before a rule applied.", &one(self.refused.get()));
-        family("paused_total", "counter", "Times at which a limit stopped listening.", &one(self.paused.get()));
-        family("unlogged_total", "counter", "Lines that the log had no room for.", &one(self.unlogged.get()));
+        family(&mut out, "connections", "gauge", "Open connections.", &one(self.open.get()));
+        family(&mut out, "held_bytes", "gauge", "Memory for bytes between sockets.", &one(self.held.get()));
+        family(
+            &mut out,
+            "refused_total",
+            "counter",
+            "Connections refused before a rule applied.",
+            &one(self.refused.get()),
+        );
+        family(
+            &mut out,
+            "paused_total",
+            "counter",
+            "Times at which a limit stopped listening.",
+            &one(self.paused.get()),
+        );
+        family(&mut out, "unlogged_total", "counter", "Lines that the log had no room for.", &one(self.unlogged.get()));
         let mut accepted = Vec::new();
         let mut open = Vec::new();
         let (mut bytes, mut retransmitted, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        let mut round_trips = Vec::new();
         self.each(|name, rule| {
             accepted.push((format!("{{rule=\"{name}\"}}"), rule.accepted.get()));
             open.push((format!("{{rule=\"{name}\"}}"), rule.open.get()));
-            for (at, (direction, leg)) in [("up", "client"), ("down", "server")].into_iter().enumerate() {
-                bytes.push((format!("{{rule=\"{name}\",direction=\"{direction}\"}}"), rule.bytes[at].get()));
-                retransmitted.push((format!("{{rule=\"{name}\",leg=\"{leg}\"}}"), rule.retransmitted[at].get()));
+            for (at, leg) in LEGS.into_iter().enumerate() {
+                // What is sent to a client has come from the server.
+                let (direction, sent) = (["down", "up"][at], rule.bytes[1 - at].get());
+                bytes.push((format!("{{rule=\"{name}\",direction=\"{direction}\",leg=\"{leg}\"}}"), sent));
+                let (labels, of) = (format!("{{rule=\"{name}\",leg=\"{leg}\"}}"), &rule.legs[at]);
+                retransmitted.push((labels.clone(), of.retransmitted.get()));
+                round_trips.push((format!("_sum{labels}"), of.round_trips_us.get() as f64 / 1e6));
+                round_trips.push((format!("_count{labels}"), of.round_trips.get() as f64));
             }
             for end in End::ALL {
                 let labels = format!("{{rule=\"{name}\",end=\"{}\"}}", end.name());
                 ends.push((labels, rule.ends[end as usize].get()));
             }
         });
-        family("rule_accepted_total", "counter", "Accepted connections.", &accepted);
-        family("rule_connections", "gauge", "Open connections of a rule.", &open);
-        family("rule_bytes_total", "counter", "Bytes passed on, up from clients, down to them.", &bytes);
-        family("rule_retransmitted_total", "counter", "Segments sent again, of ended connections.", &retransmitted);
-        family("rule_ended_total", "counter", "Ended connections.", &ends);
+        family(&mut out, "rule_accepted_total", "counter", "Accepted connections.", &accepted);
+        family(&mut out, "rule_connections", "gauge", "Open connections of a rule.", &open);
+        family(
+            &mut out,
+            "rule_bytes_total",
+            "counter",
+            "Bytes passed on, up from clients, down to them, and the leg that they are sent to.",
+            &bytes,
+        );
+        family(&mut out, "rule_retransmitted_total", "counter", "Segments sent again.", &retransmitted);
+        let help = "Smoothed round trips, read each second while bytes pass and at the end.";
+        family(&mut out, "rule_round_trip_seconds", "summary", help, &round_trips);
+        family(&mut out, "rule_ended_total", "counter", "Ended connections.", &ends);
         out
     }
 
@@ -173,6 +214,17 @@ impl Stats {
         }
     }
 }
+
+/// Writes a metric: labels and value of each row.
+fn family<V: Display>(out: &mut String, name: &str, kind: &str, help: &str, rows: &[(String, V)]) {
+    let _ = writeln!(out, "# HELP perigee_pep_{name} {help}\n# TYPE perigee_pep_{name} {kind}");
+    for (labels, value) in rows {
+        let _ = writeln!(out, "perigee_pep_{name}{labels} {value}");
+    }
+}
+
+/// Names of [`RuleStats::legs`].
+const LEGS: [&str; 2] = ["client", "server"];
 
 #[cfg(test)]
 mod tests {
@@ -187,17 +239,24 @@ mod tests {
         rule.accepted.add(2);
         rule.bytes[1].add(1000);
         rule.ends[End::Failed as usize].add(1);
+        rule.legs[1].round_trips.add(2);
+        rule.legs[1].round_trips_us.add(1_200_000);
         assert!(Arc::ptr_eq(&rule, &stats.rule("web")));
         assert_eq!(
             stats.status(Time::from_secs(5), "running"),
             "state running\nrunning_s 5\nopen 2\nheld_bytes 0\nrefused 0\npaused 0\nunlogged 0\n\
-             rule web open 0 accepted 2 bytes_up 0 bytes_down 1000 complete 0 failed 1 unreached 0 aborted 0\n"
+             rule web open 0 accepted 2 bytes_up 0 bytes_down 1000 complete 0 failed 1 unreached 0 aborted 0\n\
+             leg web client sent_bytes 1000 retransmitted 0 round_trips 0 round_trips_us 0\n\
+             leg web server sent_bytes 0 retransmitted 0 round_trips 2 round_trips_us 1200000\n"
         );
         let text = stats.prometheus();
         for line in [
             "# TYPE perigee_pep_connections gauge",
             "perigee_pep_connections 2",
-            "perigee_pep_rule_bytes_total{rule=\"web\",direction=\"down\"} 1000",
+            "perigee_pep_rule_bytes_total{rule=\"web\",direction=\"down\",leg=\"client\"} 1000",
+            "# TYPE perigee_pep_rule_round_trip_seconds summary",
+            "perigee_pep_rule_round_trip_seconds_sum{rule=\"web\",leg=\"server\"} 1.2",
+            "perigee_pep_rule_round_trip_seconds_count{rule=\"web\",leg=\"server\"} 2",
             "perigee_pep_rule_ended_total{rule=\"web\",end=\"failed\"} 1",
         ] {
             assert!(text.lines().any(|each| each == line), "{line}\n{text}");
@@ -205,17 +264,22 @@ mod tests {
     }
 
     #[test]
-    fn each_metric_of_the_dashboard_is_exported() {
+    fn each_metric_of_the_dashboard_and_the_alerts_is_exported() {
         let stats = Stats::default();
         stats.rule("web");
         let exported = stats.prometheus();
         let is_of_a_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let dashboard = include_str!("../../../packaging/grafana-perigee-pep.json");
-        let names: Vec<&str> =
-            dashboard.split(|letter| !is_of_a_name(letter)).filter(|word| word.starts_with("perigee_pep_")).collect();
-        assert!(names.len() >= 10, "{names:?}");
-        for name in names {
-            assert!(exported.contains(&format!("# TYPE {name} ")), "{name} is not exported");
+        let alerts = include_str!("../../../packaging/prometheus-perigee-pep.yml");
+        for (file, least) in [(dashboard, 10), (alerts, 7)] {
+            let words = file.split(|letter| !is_of_a_name(letter));
+            let names: Vec<&str> = words.filter(|word| word.starts_with("perigee_pep_")).collect();
+            assert!(names.len() >= least, "{names:?}");
+            for name in names {
+                // A summary has a sum and a count.
+                let family = name.trim_end_matches("_sum").trim_end_matches("_count");
+                assert!(exported.contains(&format!("# TYPE {family} ")), "{name} is not exported");
+            }
         }
     }
 }

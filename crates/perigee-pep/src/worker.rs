@@ -12,12 +12,13 @@ use rustix::io::Errno;
 use rustix::net::netdevice::index_to_name;
 use rustix::net::{acceptfrom_with, getsockname, SocketFlags};
 
+use crate::account::{in_words, Account, Outcome};
 use crate::agenda::{self, Agenda};
 use crate::carried::Carried;
 use crate::carrier::Memory;
 use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Request, Rule, Transparent};
-use crate::connection::{in_words, Connection, Outcome, Readiness};
+use crate::connection::{Connection, Readiness};
 use crate::handover::{Accepted, Dialled};
 use crate::leg::{apply, dial, reset_on_close, set_dscp, switch_congestion};
 use crate::relay::{Progress, Side};
@@ -194,10 +195,8 @@ impl Worker {
         let Some(mut connection) = self.connections.remove(key) else { return };
         self.agenda.move_timer(key, connection.timer, None);
         connection.sockets.release(&mut self.memory);
-        self.shared.log.line(connection.line(outcome, self.now));
-        connection.stats.ends[outcome.end as usize].add(1);
-        connection.stats.open.subtract(1);
-        self.shared.leave(connection.source.ip());
+        self.shared.log.line(connection.close(outcome, self.now));
+        self.shared.leave(connection.account.source.ip());
     }
 
     /// Accepts connections that wait at a listening socket.
@@ -360,9 +359,7 @@ impl Worker {
         answered: Option<[Time; 2]>,
     ) {
         let stats = self.shared.stats.rule(&rule.name);
-        stats.accepted.add(1);
-        stats.open.add(1);
-        let mut connection = Connection::new(sockets, addresses, (rule, stats), self.now);
+        let mut connection = Connection::new(sockets, Account::open(addresses, rule, stats, self.now));
         if let Some([began, connected]) = answered {
             connection.on_answered(began, connected);
         }
@@ -461,10 +458,12 @@ impl Worker {
     /// Gives an open connection the congestion controls that its rule now names.
     fn switch(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let Some(rule) = self.config.rules.iter().find(|rule| rule.name == connection.rule.name) else { return };
+        let Some(rule) = self.config.rules.iter().find(|rule| rule.name == connection.account.rule.name) else {
+            return;
+        };
         for (side, before, leg) in [
-            (Side::Client, &connection.rule.client, &rule.client),
-            (Side::Server, &connection.rule.server, &rule.server),
+            (Side::Client, &connection.account.rule.client, &rule.client),
+            (Side::Server, &connection.account.rule.server, &rule.server),
         ] {
             let is_other = leg.congestion != before.congestion && !leg.congestion.is_empty();
             if is_other && !switch_congestion(leg, connection.sockets.of(side)) {
@@ -475,7 +474,7 @@ impl Worker {
                 ));
             }
         }
-        connection.rule = rule.clone();
+        connection.account.rule = rule.clone();
     }
 
     /// Accepts what waits already, then listens no more but for intercepted connections whose handshake has begun: the rules

@@ -14,7 +14,7 @@ from perigee.engines.proxy import hand_over
 from perigee.errors import EXIT_RUN_FAILED
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
     from perigee.engines.proxy_state import ProxyState
 
@@ -78,9 +78,10 @@ def top(
         typer.Option("--count", metavar="N", help="End after so many looks. \\[default: with Ctrl-C]", min=1),
     ] = None,
 ) -> None:
-    """Show what passes through the running service, rule by rule, until Ctrl-C.
+    """Show what passes through the running service, by rule and by leg, until Ctrl-C.
 
-    Rates are those since the last look. Where the output is no terminal, each look is a table of its own.
+    Rates, and the mean round trip, are those since the last look. Where the output is no terminal, each look has
+    tables of its own.
 
     [bold]Examples[/bold]
 
@@ -101,7 +102,7 @@ def top(
         while count is None or looks < count:
             time.sleep(every)
             after = read_state(config)
-            shown = _table(before, after)
+            shown = _tables(before, after)
             if live:
                 live.update(shown, refresh=True)
             else:
@@ -132,10 +133,11 @@ def doctor(
         raise typer.Exit(EXIT_RUN_FAILED)
 
 
-def _table(before: ProxyState, after: ProxyState) -> Table:
+def _tables(before: ProxyState, after: ProxyState) -> Group:
+    from rich.console import Group
     from rich.table import Table
 
-    from perigee.engines.proxy_state import per_second
+    from perigee.engines.proxy_state import per_second, round_trip_ms
 
     totals = ", ".join(f"{name} {value}" for name, value in after.totals.items() if name != "running_s")
     table = Table(title=f"{after.state}: {totals}", title_justify="left")
@@ -143,12 +145,23 @@ def _table(before: ProxyState, after: ProxyState) -> Table:
     for head in ("open", "new/s", "up Mbit/s", "down Mbit/s", "complete/s", "failed/s", "unreached/s", "aborted/s"):
         table.add_column(head, justify="right")
 
-    def rate(rule: str, name: str, scale: float, form: str) -> str:
-        value = per_second(before, after, rule, name)
-        return "-" if value is None else format(value * scale, form)
+    def shown(value: float | None, form: str) -> str:
+        return "-" if value is None else format(value, form)
+
+    def rate(rule: str, name: str, scale: float, form: str, leg: str = "") -> str:
+        value = per_second(before, after, rule, name, leg)
+        return shown(None if value is None else value * scale, form)
 
     for rule, counters in after.rules.items():
         ends = [rate(rule, end, 1, ".1f") for end in ("complete", "failed", "unreached", "aborted")]
         bits = [rate(rule, name, 8e-6, ".3f") for name in ("bytes_up", "bytes_down")]
         table.add_row(rule, str(counters.get("open", 0)), rate(rule, "accepted", 1, ".1f"), *bits, *ends)
-    return table
+    legs = Table()
+    legs.add_column("rule")
+    legs.add_column("leg")
+    for head in ("sent Mbit/s", "round trip ms", "sent again/s"):
+        legs.add_column(head, justify="right")
+    for rule, leg in after.legs:
+        sent, again = rate(rule, "sent_bytes", 8e-6, ".3f", leg), rate(rule, "retransmitted", 1, ".1f", leg)
+        legs.add_row(rule, leg, sent, shown(round_trip_ms(before, after, rule, leg), ".1f"), again)
+    return Group(table, legs)

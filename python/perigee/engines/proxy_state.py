@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from perigee.engines.proxy import find_program
@@ -23,12 +23,15 @@ class ProxyState:
         state: `running` or `draining`, in the service's word.
         totals: counters of the whole service by name: `open`, `held_bytes`, `refused`, `paused`.
         rules: counters of each rule by name: `open`, `accepted`, `bytes_up`, `bytes_down`, `complete`, `failed`.
+        legs: counters of each rule's legs, by rule and `client` or `server`: `sent_bytes`, `retransmitted`,
+            `round_trips` (how many were read) and `round_trips_us` (their sum).
     """
 
     at_s: float
     state: str
     totals: dict[str, int] = field(default_factory=dict)
     rules: dict[str, dict[str, int]] = field(default_factory=dict)
+    legs: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
 
 def parsed(text: str, at_s: float) -> ProxyState:
@@ -45,26 +48,27 @@ def parsed(text: str, at_s: float) -> ProxyState:
         Traceback (most recent call last):
         perigee.errors.RunError: perigee-pep status printed `hello world`; install the program of this version
     """
+    read = ProxyState(at_s, "")
     state = ""
-    totals: dict[str, int] = {}
-    rules: dict[str, dict[str, int]] = {}
     for line in text.splitlines():
         try:
-            state = _read(line.split(), totals, rules) or state
+            state = _read(line.split(), read) or state
         except ValueError:
             raise RunError(f"perigee-pep status printed `{line}`; install the program of this version") from None
-    return ProxyState(at_s, state, totals, rules)
+    return replace(read, state=state)
 
 
-def _read(words: list[str], totals: dict[str, int], rules: dict[str, dict[str, int]]) -> str:
+def _read(words: list[str], into: ProxyState) -> str:
     """Read a line into the counters; return the state where it has that, otherwise nothing."""
     match words:
         case ["state", state]:
             return state
         case ["rule", name, *rest]:
-            rules[name] = dict(zip(rest[::2], map(int, rest[1::2]), strict=True))
+            into.rules[name] = dict(zip(rest[::2], map(int, rest[1::2]), strict=True))
+        case ["leg", rule, side, *rest]:
+            into.legs[rule, side] = dict(zip(rest[::2], map(int, rest[1::2]), strict=True))
         case [name, value]:
-            totals[name] = int(value)
+            into.totals[name] = int(value)
         case _:
             raise ValueError(words)
     return ""
@@ -85,8 +89,8 @@ def read_state(config: Path) -> ProxyState:
     return parsed(done.stdout, time.monotonic())
 
 
-def per_second(before: ProxyState, after: ProxyState, rule: str, name: str) -> float | None:
-    """Return the growth of a rule's counter between two states per second; nothing where the service began anew.
+def per_second(before: ProxyState, after: ProxyState, rule: str, name: str, leg: str = "") -> float | None:
+    """Return the growth per second of a counter of a rule or leg; nothing where the service began anew.
 
     Examples:
         >>> first = ProxyState(1.0, "running", {}, {"web": {"accepted": 10}})
@@ -94,6 +98,20 @@ def per_second(before: ProxyState, after: ProxyState, rule: str, name: str) -> f
         >>> per_second(first, later, "web", "accepted"), per_second(later, first, "web", "accepted")
         (2.5, None)
     """
-    growth = after.rules[rule].get(name, 0) - before.rules.get(rule, {}).get(name, 0)
+    old, new = (state.legs.get((rule, leg), {}) if leg else state.rules.get(rule, {}) for state in (before, after))
+    growth = new.get(name, 0) - old.get(name, 0)
     seconds = after.at_s - before.at_s
     return growth / seconds if growth >= 0 and seconds > 0 else None
+
+
+def round_trip_ms(before: ProxyState, after: ProxyState, rule: str, leg: str) -> float | None:
+    """Return the mean of the round trips of a leg that were read between two states; nothing where none was.
+
+    Examples:
+        >>> first = ProxyState(1.0, "running", legs={("web", "server"): {"round_trips": 1, "round_trips_us": 500}})
+        >>> later = ProxyState(3.0, "running", legs={("web", "server"): {"round_trips": 3, "round_trips_us": 8500}})
+        >>> round_trip_ms(first, later, "web", "server"), round_trip_ms(later, later, "web", "server")
+        (4.0, None)
+    """
+    read, us = (per_second(before, after, rule, name, leg) for name in ("round_trips", "round_trips_us"))
+    return us / read / 1e3 if read and us is not None else None

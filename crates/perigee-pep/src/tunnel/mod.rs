@@ -26,12 +26,13 @@ use rustix::event::{epoll, eventfd, EventfdFlags};
 use self::carrier::{next_chunk, release, Ends};
 use self::identity::Identity;
 pub(crate) use self::link::Link;
-use self::passage::{Parties, Passage};
+use self::passage::Passage;
 use self::record::{Failure, Opening};
+use crate::account::{in_words, Account, Outcome};
 use crate::agenda::{self, Agenda};
 use crate::clock::{instant, monotonic};
 use crate::config::{Config, Request, Transparent};
-use crate::connection::{in_words, Outcome, Readiness};
+use crate::connection::Readiness;
 use crate::error::ServiceError;
 use crate::handover::{Accepted, Order, Orders};
 use crate::leg::dial;
@@ -334,7 +335,7 @@ impl Work {
             let first = Opening { source, destination }.encode();
             let ends = Ends::new(client, Side::Client, stream, first, Bytes::new());
             let stats = self.shared.stats.rule(&rule.name);
-            self.begin(handle, stream, ends, Parties { source, destination, rule, stats });
+            self.begin(handle, stream, ends, Account::open([source, destination], rule, stats, self.now));
         }
     }
 
@@ -413,17 +414,15 @@ impl Work {
         }
         let ends = Ends::new(server, Side::Server, stream, Vec::new(), arrived);
         let stats = self.shared.stats.rule(&rule.name);
-        self.begin(handle, stream, ends, Parties { source, destination, rule, stats });
+        self.begin(handle, stream, ends, Account::open([source, destination], rule, stats, self.now));
         Ok(())
     }
 
     /// Adds a connection that has its socket and its stream.
-    fn begin(&mut self, handle: ConnectionHandle, stream: StreamId, ends: Ends, parties: Parties) {
+    fn begin(&mut self, handle: ConnectionHandle, stream: StreamId, ends: Ends, account: Account) {
         use epoll::EventFlags as Flags;
-        parties.stats.accepted.add(1);
-        parties.stats.open.add(1);
         let socket = ends.socket.clone();
-        let key = self.passages.insert(Passage::new(ends, handle, parties, self.now));
+        let key = self.passages.insert(Passage::new(ends, handle, account));
         self.streams.insert((handle, stream), key);
         let data = epoll::EventData::new_u64(key.with_bit(false));
         let flags = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
@@ -463,19 +462,17 @@ impl Work {
     }
 
     fn end(&mut self, key: Key, outcome: &Outcome) {
-        let Some(passage) = self.passages.remove(key) else { return };
+        let Some(mut passage) = self.passages.remove(key) else { return };
         self.agenda.move_timer(key, passage.timer, None);
         let place = passage.place();
         place.map(|place| self.streams.remove(&place));
         let tunnel = place.and_then(|(peer, _)| self.link.get_mut(peer));
-        let round_trip = tunnel.map_or(0, |tunnel| {
+        let line = passage.close(outcome, tunnel.as_deref(), self.now);
+        self.shared.log.line(line);
+        if let Some(tunnel) = tunnel {
             release(tunnel, passage.ends.stream, Failure::Other);
-            tunnel.rtt().as_micros()
-        });
-        self.shared.log.line(passage.line(outcome, round_trip, self.now));
-        passage.stats.ends[outcome.end as usize].add(1);
-        passage.stats.open.subtract(1);
-        self.shared.leave(passage.source.ip());
+        }
+        self.shared.leave(passage.account.source.ip());
     }
 
     /// Gives up a client that has no stream: its connection is reset.

@@ -1,19 +1,16 @@
 //! One connection through the tunnel, as one of its two boxes has it.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-
 use perigee_units::Time;
 use quinn_proto::{Connection, ConnectionHandle, StreamId};
 use rustix::net::sockopt;
 
 use super::carrier::{Carriage, Ends};
 use super::record::{Failure, Head};
-use crate::config::Rule;
-use crate::connection::{in_words, Outcome, Readiness};
+use crate::account::{in_words, Account, Outcome};
+use crate::connection::Readiness;
 use crate::leg::close_in_order;
 use crate::relay::{Progress, Relay, Side};
-use crate::stats::{End, RuleStats};
+use crate::stats::End;
 use crate::sys::{unacknowledged, TcpInfo};
 
 /// A connection with its socket at this box and its stream.
@@ -24,14 +21,7 @@ pub(crate) struct Passage {
     peer: Option<ConnectionHandle>,
     relay: Relay,
     phase: Phase,
-    rule: Arc<Rule>,
-    pub(crate) stats: Arc<RuleStats>,
-    pub(crate) source: SocketAddr,
-    destination: SocketAddr,
-    began: Time,
-    connected: Option<Time>,
-    /// Bytes that the counters have, by side.
-    counted: [u64; 2],
+    pub(crate) account: Account,
     /// Whether the other box has acknowledged all that the stream was given.
     is_delivered: bool,
     pub(crate) timer: Option<Time>,
@@ -50,20 +40,10 @@ enum Phase {
     Failing(Side),
 }
 
-/// Whose connection it is.
-#[derive(Debug)]
-pub(crate) struct Parties {
-    pub(crate) source: SocketAddr,
-    pub(crate) destination: SocketAddr,
-    pub(crate) rule: Arc<Rule>,
-    pub(crate) stats: Arc<RuleStats>,
-}
-
 impl Passage {
-    pub(crate) fn new(ends: Ends, peer: ConnectionHandle, parties: Parties, now: Time) -> Self {
+    pub(crate) fn new(ends: Ends, peer: ConnectionHandle, account: Account) -> Self {
         let mut relay = Relay::default();
         relay.on_ready(ends.side.opposite(), true, true);
-        let Parties { source, destination, rule, stats } = parties;
         // The terminal's client is there already, and its bytes need not wait for the server.
         let phase = if ends.side == Side::Server { Phase::Connecting } else { Phase::Open };
         Self {
@@ -71,13 +51,7 @@ impl Passage {
             peer: Some(peer),
             relay,
             phase,
-            rule,
-            stats,
-            source,
-            destination,
-            began: now,
-            connected: None,
-            counted: [0; 2],
+            account,
             is_delivered: false,
             timer: None,
             is_queued: false,
@@ -96,7 +70,7 @@ impl Passage {
         }
         if self.phase == Phase::Connecting && event.is_writable && self.relay.failure(side).is_none() {
             self.phase = Phase::Open;
-            self.connected = Some(now);
+            self.account.connected = Some(now);
             self.timer = None;
         }
     }
@@ -134,11 +108,14 @@ impl Passage {
         budget: usize,
         now: Time,
     ) -> Result<Progress, Outcome> {
+        if self.account.is_due(now) {
+            self.sample(tunnel.as_deref());
+        }
         let mut carriage = Carriage { ends: &mut self.ends, tunnel };
         let side = carriage.ends.side;
         match self.phase {
             Phase::Connecting => {
-                let deadline = self.began + self.rule.connect_timeout;
+                let deadline = self.account.began + self.account.rule.connect_timeout;
                 if now >= deadline {
                     self.relay.on_failure(side, &std::io::ErrorKind::TimedOut.into());
                 }
@@ -165,15 +142,15 @@ impl Passage {
                     Progress::Lost => {
                         let kind = self.relay.failure(side);
                         carriage.abandon(kind.map_or(Failure::Other, Failure::of_kind));
-                        self.count();
+                        self.account.count(&self.relay);
                         return Err(self.failed(side));
                     }
                     _ => {
-                        self.count();
+                        self.account.count(&self.relay);
                         return Ok(progress);
                     }
                 }
-                self.count();
+                self.account.count(&self.relay);
             }
             // A failure shows itself in how the stream ends.
             Phase::Closing | Phase::Failing(_) => drop(carriage.flush()),
@@ -181,27 +158,25 @@ impl Passage {
         self.settle(now).map(|()| Progress::Waiting)
     }
 
-    /// One line of the log.
-    pub(crate) fn line(&self, outcome: &Outcome, round_trip_us: u128, now: Time) -> String {
-        let info = TcpInfo::of(self.ends.socket()).unwrap_or_default();
-        self.stats.retransmitted[self.ends.side as usize].add(u64::from(info.retransmitted));
-        let connect =
-            self.connected.map_or(String::from("-"), |at| format!("{:.3}", (at - self.began).as_millis_f64()));
+    /// Its end; the line of the log.
+    pub(crate) fn close(&mut self, outcome: &Outcome, tunnel: Option<&Connection>, now: Time) -> String {
+        self.account.count(&self.relay);
+        let (info, round_trip_us) = self.sample(tunnel);
         let leg = self.ends.side.name();
-        format!(
-            "connection rule={} client={} server={} through=tunnel end={} reason=\"{}\" bytes_up={} bytes_down={} \
-             seconds={:.3} connect_ms={connect} {leg}_rtt_us={} {leg}_retransmitted={} tunnel_rtt_us={round_trip_us}",
-            self.rule.name,
-            self.source,
-            self.destination,
-            outcome.end.name(),
-            outcome.reason,
-            self.relay.passed(Side::Client),
-            self.relay.passed(Side::Server),
-            (now - self.began).as_secs_f64(),
-            info.rtt_us,
-            info.retransmitted,
-        )
+        let legs = format!(
+            " {leg}_rtt_us={} {leg}_retransmitted={} tunnel_rtt_us={round_trip_us}",
+            info.rtt_us, info.retransmitted,
+        );
+        self.account.close(outcome, " through=tunnel", &legs, now)
+    }
+
+    /// Counts what the kernel says of the socket, and the round trip of the tunnel, which is the other leg.
+    fn sample(&mut self, tunnel: Option<&Connection>) -> (TcpInfo, u32) {
+        let info = TcpInfo::of(self.ends.socket()).unwrap_or_default();
+        let round_trip_us = tunnel.map_or(0, |tunnel| tunnel.rtt().as_micros() as u32);
+        self.account.sample(self.ends.side, info.rtt_us, info.retransmitted);
+        self.account.sample(self.ends.side.opposite(), round_trip_us, 0);
+        (info, round_trip_us)
     }
 
     /// Ends the connection once all is delivered; otherwise asks to be looked at again.
@@ -232,7 +207,7 @@ impl Passage {
     fn failed(&self, side: Side) -> Outcome {
         let kind = self.relay.failure(side).unwrap_or(std::io::ErrorKind::Other);
         let was_reached = match self.ends.side {
-            Side::Server => self.connected.is_some(),
+            Side::Server => self.account.connected.is_some(),
             Side::Client => {
                 !matches!(Failure::of_kind(kind), Failure::Refused | Failure::Unreachable | Failure::NotServed)
             }
@@ -241,17 +216,6 @@ impl Passage {
             return Outcome { end: End::Unreached, reason: format!("server {}", in_words(kind)) };
         }
         Outcome::failed(side, kind)
-    }
-
-    fn count(&mut self) {
-        for side in [Side::Client, Side::Server] {
-            let passed = self.relay.passed(side);
-            let counted = &mut self.counted[side as usize];
-            if passed > *counted {
-                self.stats.bytes[side as usize].add(passed - *counted);
-                *counted = passed;
-            }
-        }
     }
 }
 

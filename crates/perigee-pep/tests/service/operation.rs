@@ -221,7 +221,16 @@ fn status_and_metrics_show_what_happens() {
     metrics.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let text = String::from_utf8(read_all(&mut metrics).0).unwrap();
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
-    assert!(text.contains("\nperigee_pep_rule_bytes_total{rule=\"other\",direction=\"up\"} 64\n"), "{text}");
+    assert!(
+        text.contains("\nperigee_pep_rule_bytes_total{rule=\"other\",direction=\"up\",leg=\"server\"} 64\n"),
+        "{text}"
+    );
+    // The connection is open, and its legs were looked at.
+    for leg in ["client", "server"] {
+        let name = format!("perigee_pep_rule_round_trip_seconds_count{{rule=\"other\",leg=\"{leg}\"}} ");
+        let count = text.lines().find_map(|line| line.strip_prefix(&name)).unwrap();
+        assert!(count.parse::<u64>().unwrap() >= 1, "{text}");
+    }
     // A second one in the same namespace does not start, and changes nothing.
     let path = world.folder.path().join("pep.toml");
     let mut second = Command::new(env!("CARGO_BIN_EXE_perigee-pep"));

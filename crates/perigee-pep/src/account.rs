@@ -1,0 +1,150 @@
+//! What is counted and logged of one connection, whatever carries it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use perigee_units::Time;
+
+use crate::config::Rule;
+use crate::relay::{Relay, Side};
+use crate::stats::{End, RuleStats};
+
+/// Whose connection it is, by which rule, and what the counters of that have of it.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) rule: Arc<Rule>,
+    pub(crate) source: SocketAddr,
+    pub(crate) destination: SocketAddr,
+    pub(crate) began: Time,
+    /// When the server had answered.
+    pub(crate) connected: Option<Time>,
+    stats: Arc<RuleStats>,
+    /// Bytes that the counters have, by the side that they come from.
+    passed: [u64; 2],
+    /// Segments sent again that the counters have, by leg.
+    retransmitted: [u32; 2],
+    /// When the legs are looked at next.
+    due: Time,
+}
+
+/// How a connection ends, in the log's words.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) end: End,
+    pub(crate) reason: String,
+}
+
+impl Account {
+    /// Counts a connection that begins.
+    pub(crate) fn open(
+        [source, destination]: [SocketAddr; 2],
+        rule: Arc<Rule>,
+        stats: Arc<RuleStats>,
+        began: Time,
+    ) -> Self {
+        stats.accepted.add(1);
+        stats.open.add(1);
+        let (passed, retransmitted) = ([0; 2], [0; 2]);
+        Self { rule, source, destination, began, connected: None, stats, passed, retransmitted, due: began }
+    }
+
+    /// Counts what has passed; at the end that may be less than before it was reset.
+    pub(crate) fn count(&mut self, relay: &Relay) {
+        for side in [Side::Client, Side::Server] {
+            let (passed, counted) = (relay.passed(side), &mut self.passed[side as usize]);
+            if passed > *counted {
+                self.stats.bytes[side as usize].add(passed - *counted);
+                *counted = passed;
+            }
+        }
+    }
+
+    /// Whether the legs are to be looked at: a second after the last time.
+    pub(crate) fn is_due(&mut self, now: Time) -> bool {
+        let is_due = now >= self.due;
+        if is_due {
+            self.due = now + INTERVAL;
+        }
+        is_due
+    }
+
+    /// Counts what a leg tells: its smoothed round trip, 0 where it has none yet, and all segments that it has sent again.
+    pub(crate) fn sample(&mut self, side: Side, round_trip_us: u32, retransmitted: u32) {
+        let leg = &self.stats.legs[side as usize];
+        if round_trip_us > 0 {
+            leg.round_trips.add(1);
+            leg.round_trips_us.add(u64::from(round_trip_us));
+        }
+        let counted = &mut self.retransmitted[side as usize];
+        leg.retransmitted.add(u64::from(retransmitted.saturating_sub(*counted)));
+        *counted = retransmitted.max(*counted);
+    }
+
+    /// Counts its end; the line of the log. `through` and `legs` are further fields, each after a space.
+    pub(crate) fn close(&self, outcome: &Outcome, through: &str, legs: &str, now: Time) -> String {
+        self.stats.ends[outcome.end as usize].add(1);
+        self.stats.open.subtract(1);
+        let connect =
+            self.connected.map_or(String::from("-"), |at| format!("{:.3}", (at - self.began).as_millis_f64()));
+        format!(
+            "connection rule={} client={} server={}{through} end={} reason=\"{}\" bytes_up={} bytes_down={} seconds={:.3} \
+             connect_ms={connect}{legs}",
+            self.rule.name,
+            self.source,
+            self.destination,
+            outcome.end.name(),
+            outcome.reason,
+            self.passed[Side::Client as usize],
+            self.passed[Side::Server as usize],
+            (now - self.began).as_secs_f64(),
+        )
+    }
+}
+
+impl Outcome {
+    /// The service ends it.
+    pub(crate) fn aborted(reason: &str) -> Self {
+        Self { end: End::Aborted, reason: reason.to_owned() }
+    }
+
+    /// A side has failed.
+    pub(crate) fn failed(side: Side, kind: io::ErrorKind) -> Self {
+        Self { end: End::Failed, reason: format!("{} {}", side.name(), in_words(kind)) }
+    }
+}
+
+/// What has happened to a connection, in words.
+pub(crate) fn in_words(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => "reset the connection",
+        io::ErrorKind::ConnectionRefused => "refused the connection",
+        io::ErrorKind::TimedOut => "timed out",
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "is unreachable",
+        _ => "failed",
+    }
+}
+
+/// Time between two looks at the legs of a connection whose bytes pass.
+const INTERVAL: Time = Time::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Stats;
+
+    #[test]
+    fn a_leg_is_counted_as_it_was_last_seen() {
+        let stats = Stats::default().rule("web");
+        let ends = ["10.0.0.1:5".parse().unwrap(), "10.0.0.2:80".parse().unwrap()];
+        let mut account = Account::open(ends, Arc::default(), stats.clone(), Time::from_secs(1));
+        assert!(account.is_due(Time::from_secs(1)) && !account.is_due(Time::from_millis(1999)));
+        account.sample(Side::Server, 0, 0);
+        account.sample(Side::Server, 600_000, 3);
+        account.sample(Side::Server, 700_000, 5);
+        let [client, server] = &stats.legs;
+        assert_eq!((client.round_trips.get(), client.retransmitted.get()), (0, 0));
+        let counted = (server.round_trips.get(), server.round_trips_us.get(), server.retransmitted.get());
+        assert_eq!(counted, (2, 1_300_000, 5));
+    }
+}
