@@ -88,6 +88,8 @@ def test_the_doctor_holds_a_configuration_against_this_host(tmp_path: Path, monk
     }.items():  # fmt: skip
         (sysctls / name).parent.mkdir(parents=True, exist_ok=True)
         (sysctls / name).write_text(f"{text}\n")
+    (tmp_path / "proc/self").mkdir()
+    (tmp_path / "proc/self/status").write_text("CapInh:\t0000000000000000\nCapEff:\t0000000000001400\n")
     legs = '[legs.sky]\ncongestion = ["hybla", "cubic"]\nbandwidth = "20 Mbit/s"\nround_trip = "600 ms"\n'
     rules = '[[rules]]\nname = "sky"\nconnect_first = true\n'
     config.write_text(f'[transparent]\ninterfaces = ["lan0"]\n{legs}{rules}[limits]\nconnections = 1\n')
@@ -100,6 +102,8 @@ def test_the_doctor_holds_a_configuration_against_this_host(tmp_path: Path, monk
     assert found["tcp_wmem, sky"].fix == 'sudo sysctl -w net.ipv4.tcp_wmem="4096 16384 3000000"'
     assert found["descriptors"].ok
     assert found["connect_first"].fix == "sudo modprobe tun, or give the container /dev/net/tun"
+    assert (found["CAP_NET_ADMIN"].ok, found["CAP_NET_RAW"].ok) == (True, False)
+    assert found["CAP_NET_RAW"].fix == "start the service as root, or with AmbientCapabilities=CAP_NET_RAW in the unit"
     (tmp_path / "dev/net").mkdir(parents=True)
     (tmp_path / "dev/net/tun").touch()
     assert next(one for one in proxy_checks(config, tmp_path) if one.name == "connect_first").ok

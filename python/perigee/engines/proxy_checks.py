@@ -21,6 +21,8 @@ CONNECTIONS = 10_000
 """Defaults of `transparent.table` and `limits.connections`."""
 PATIENCE_S = 30
 INTERCEPTION = "interception"
+CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13}
+"""Rights that the TUN device and messages of ICMP need, with their bits (capabilities(7))."""
 STRICT = "1"
 """`rp_filter` that drops packets whose way back is another one."""
 
@@ -96,7 +98,14 @@ def _connect_first(rules: list[dict[str, Any]], root: Path) -> Iterator[Check]:
     device = root / "dev/net/tun"
     fix = "" if device.exists() else "sudo modprobe tun, or give the container /dev/net/tun"
     found = f"{device} is there" if not fix else f"no {device}: clients are accepted first"
-    yield Check("connect_first", not fix, found, f"rule {', '.join(names)}", fix)
+    needed_for = f"rule {', '.join(names)}"
+    yield Check("connect_first", not fix, found, needed_for, fix)
+    status = _read(root / "proc/self/status") or ""
+    held = next((int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:")), 0)
+    for name, bit in CAPABILITIES.items():
+        there = bool(held >> bit & 1)
+        fix = "" if there else f"start the service as root, or with AmbientCapabilities={name} in the unit"
+        yield Check(name, there, "this process has it" if there else "this process lacks it", needed_for, fix)
 
 
 def _legs(legs: dict[str, dict[str, Any]], root: Path) -> Iterator[Check]:

@@ -31,9 +31,11 @@ impl Path {
         gateway.execute(&format!("ip link add town0 type veth peer name eth0 netns {}", town.path()));
         for (host, device, own) in [(gateway, "town0", 1), (&town, "eth0", 2)] {
             host.execute(&format!("ip address add 10.3.0.{own}/24 dev {device}"));
+            host.execute(&format!("ip address add 2001:db8:3::{own}/64 dev {device} nodad"));
             host.execute(&format!("ip link set {device} up"));
         }
         town.execute("ip route add default via 10.3.0.1");
+        town.execute("ip -6 route add default via 2001:db8:3::1");
         let path = Self { world, town, grace_s: 50 };
         for name in ["terminal", "gateway", "stranger"] {
             let (key, certificate) = (path.file(name, "key"), path.file(name, "pem"));
@@ -112,6 +114,45 @@ fn connections_through_the_tunnel_lose_nothing_and_half_closed_ones_have_their_r
     terminal.await_line(&["through=tunnel", "end=complete", "bytes_up=1400000 bytes_down=1400000"]);
     let ended = |log: Vec<String>| log.iter().filter(|line| line.contains("end=complete")).count();
     assert_eq!((ended(terminal.stop()), ended(gateway.stop())), (20, 20));
+}
+
+#[test]
+fn ipv6_is_carried_and_may_carry_the_tunnel() {
+    let Some(path) = Path::new() else { return };
+    let listeners = [path.town.listen("10.3.0.2:80"), path.town.listen("[2001:db8:3::2]:80")];
+    let allow = "[allow]\nsources = [\"10.1.0.0/16\", \"2001:db8:1::/48\"]\n\
+                 destinations = [\"10.3.0.0/16\", \"2001:db8:3::/48\"]\n";
+    let rules = "[transparent]\ninterfaces = [\"lan0\"]\n[legs.local]\n\
+                 [[rules]]\nname = \"far\"\nclient = \"local\"\nthrough = \"tunnel\"\nconnect_timeout = \"30 s\"\n";
+    for gateway in ["10.2.0.2:4433", "[2001:db8:2::2]:4433"] {
+        let names = ["gateway", "terminal"];
+        let far = path.start(&path.world.server, names, &format!("listen = \"{gateway}\""), allow);
+        let near = format!("gateway = \"{gateway}\"");
+        let near = path.start(&path.world.router, ["terminal", "gateway"], &near, &format!("{allow}{rules}"));
+        for (listener, own) in listeners.iter().zip(["10.3.0.1", "2001:db8:3::1"]) {
+            let mut socket = path.world.client.connect(&listener.local_addr().unwrap().to_string());
+            let (mut server, peer) = accept(listener);
+            assert_eq!(peer.ip().to_string(), own);
+            let sent = bytes(300_000, 9);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let (request, end) = read_all(&mut server);
+                    end.unwrap();
+                    server.write_all(&request).unwrap();
+                    server.shutdown(Shutdown::Write).unwrap();
+                });
+                socket.write_all(&sent).unwrap();
+                socket.shutdown(Shutdown::Write).unwrap();
+                let (response, end) = read_all(&mut socket);
+                end.unwrap();
+                assert!(response == sent);
+            });
+        }
+        assert!(is_refused(&path.world.client, "[2001:db8:3::2]:81"));
+        near.await_line(&["server=[2001:db8:3::2]:81", "end=unreached", "server refused the connection"]);
+        near.stop();
+        far.stop();
+    }
 }
 
 #[test]
