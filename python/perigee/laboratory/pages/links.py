@@ -25,7 +25,7 @@ def links(visit: Visit) -> Response:
 
 def listed() -> list[dict[str, str]]:
     """Return the profiles, each with `name` and `title`."""
-    return [{"name": name, "title": _said(find_profile(name)).get("title", "")} for name in profiles()]
+    return [{"name": name, "title": said(find_profile(name))["title"]} for name in profiles()]
 
 
 def described() -> list[dict[str, Any]]:
@@ -55,9 +55,13 @@ def kernel() -> dict[str, Any]:
 def link(visit: Visit) -> Response:
     """Show a profile."""
     found = _profile(visit.path["name"])
-    about = _said(found)
-    said = {key: about.get(key, "") for key in ("title", "source")}
-    return visit.page("link.html", name=visit.path["name"], text=found.text, **said)
+    return visit.page("link.html", name=visit.path["name"], text=found.text, drawn=True, about=said(found))
+
+
+def said(profile: ProfileFile) -> dict[str, str]:
+    """Return what a profile says of itself: `title` and `source`."""
+    about = _content(profile)
+    return {key: str(about.get(key, "")) for key in ("title", "source")}
 
 
 def drawing(visit: Visit) -> Response:
@@ -86,7 +90,7 @@ def _profile(name: str) -> ProfileFile:
     return find_profile(name)
 
 
-def _said(profile: ProfileFile) -> dict[str, Any]:
+def _content(profile: ProfileFile) -> dict[str, Any]:
     try:
         return tomllib.loads(profile.text)
     except (tomllib.TOMLDecodeError, RecursionError):

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The command `perigee publish`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from perigee.console import result, say
+from perigee.errors import InputError
+
+
+def command(
+    site: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the site; one that is there is replaced.")],
+    folder: Annotated[
+        Path, typer.Option("--from", metavar="FOLDER", help="The working folder, with results/ and studies/.")
+    ] = Path(),
+) -> None:
+    """Write the results of a working folder as a static site, which needs no server.
+
+    The pages are those of `perigee serve` that may be looked at: results with their reports, tables, figures and
+    captures, tags and notes, studies, links and algorithms. They open from the folder, and any web server can send
+    them. Results that are not complete are left out, and so are the queue and graphs over time. What has no report yet
+    has its tables only.
+
+    [bold]Examples[/bold]
+
+      perigee publish site                     results/ of this folder; then open site/index.html
+      perigee publish public --from /srv/lab
+    """
+    try:
+        from perigee.laboratory.publish import publish
+    except ModuleNotFoundError as error:
+        raise InputError(f"the pages need {error.name}; install it with pip install 'perigee[serve]'") from error
+
+    done = publish(folder, site)
+    for names, why in (
+        (done.left_out, "not complete, left out"),
+        (done.without_report, "without a report; make it with perigee report"),
+    ):
+        if names:
+            shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+            say(f"{why}: {shown}")
+    result(str(site / "index.html"))

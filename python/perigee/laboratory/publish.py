@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A laboratory as a static site: its results, studies and links as pages that need no server."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from perigee.engines.sampling import sample_profile
+from perigee.errors import InputError
+from perigee.files import storage_errors
+from perigee.laboratory.catalogue import Catalogue, Summary
+from perigee.laboratory.own_studies import Studies
+from perigee.laboratory.pages import links, studies
+from perigee.laboratory.pages.results import FIGURES, described, zipped
+from perigee.laboratory.pages.visit import render
+from perigee.laboratory.place import Place
+from perigee.laboratory.site import FILES
+from perigee.places import ProfileFile, find_profile
+from perigee.report.link_figure import draw_link
+from perigee.report.style import styled
+
+MARK = ".perigee-site"
+"""A file of each site, by which one is known."""
+STYLES = ("page.css", "laboratory.css", "icon.svg")
+DRAWN_S, STEP_S = 60.0, 0.1
+"""What the drawing of a link shows, as `perigee profiles draw` does."""
+
+
+@dataclass
+class Published:
+    """What a site has.
+
+    Attributes:
+        results: how many results folders.
+        without_report: those that have no report, which were published with their tables only.
+        left_out: those that are not complete.
+    """
+
+    results: int = 0
+    without_report: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def publish(root: Path, out: Path, progress: Callable[[str], None] = lambda _name: None) -> Published:
+    """Write a site of a working folder: whole, or not at all. One that is there already is replaced.
+
+    Args:
+        root: the working folder, with `results/` and `studies/`; it is only read.
+        out: the folder of the site.
+        progress: called with the name of each results folder.
+
+    Raises:
+        InputError: there are no results, or `out` is something else than a site.
+        StorageError: the site cannot be written.
+    """
+    place = Place(root)
+    if not place.results.is_dir():
+        raise InputError(f"{root}: has no folder results/; name the folder in which `perigee run` was called")
+    if out.is_symlink() or (out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir()))):
+        raise InputError(f"{out}: is there already, and is no site of `perigee publish`; name a new folder")
+    if out.resolve().is_relative_to(place.results.resolve()):
+        raise InputError(f"{out}: lies in the results; name a folder elsewhere")
+    with storage_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        try:
+            made.chmod(0o755)
+            done = _Writer(made).write(place, progress)
+            _put(made, out)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    return done
+
+
+def _put(made: Path, out: Path) -> None:
+    """Move a new site into its place; the old one is gone then."""
+    if not out.exists():
+        made.rename(out)
+        return
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as aside:
+        out.rename(Path(aside) / "old")
+        try:
+            made.rename(out)
+        except OSError:
+            (Path(aside) / "old").rename(out)
+            raise
+
+
+class _Writer:
+    """Writes the pages of a site into a folder.
+
+    Args:
+        folder: an empty one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, place: Place, progress: Callable[[str], None]) -> Published:
+        """Write all pages; return what they have."""
+        (self._folder / MARK).touch()
+        for name in STYLES:
+            self._copy(FILES[name][0], f"static/{name}")
+        self._studies(Studies(place))
+        self._links()
+        done = Published()
+        labels = place.private / "labels.sqlite"
+        catalogue = Catalogue(place.results, labels if labels.is_file() else Path(":memory:"))
+        with contextlib.closing(catalogue):
+            every = catalogue.all()
+            complete = [summary for summary in every if summary.state == "complete"]
+            done.left_out = [summary.name for summary in every if summary.state != "complete"]
+            for summary in complete:
+                progress(summary.name)
+                if not self._result(summary, catalogue.path(summary.name)):
+                    done.without_report.append(summary.name)
+        self._page("results", "results.html", results=complete, words="", count=len(complete), number=0, last=0)
+        shutil.copyfile(self._folder / "results.html", self._folder / "index.html")
+        done.results = len(complete)
+        return done
+
+    def _studies(self, own: Studies) -> None:
+        self._page("studies", "studies.html", studies=studies.listed(own))
+        for name in own.names():
+            with contextlib.suppress(InputError):
+                said = studies.described(own, name, own.get(name))
+                self._page(f"studies/{name}", "study.html", error="", **said)
+
+    def _links(self) -> None:
+        self._page("links", "links.html", profiles=links.listed(), algorithms=links.described(), kernel={})
+        for profile in links.listed():
+            name, found = profile["name"], find_profile(profile["name"])
+            drawn = self._drawing(found, f"links/{name}/drawing.png")
+            self._page(f"links/{name}", "link.html", name=name, text=found.text, drawn=drawn, about=links.said(found))
+
+    def _drawing(self, profile: ProfileFile, target: str) -> bool:
+        """Draw a profile; whether it can be: one that replays a recording of its user's cannot."""
+        try:
+            samples = sample_profile(profile, DRAWN_S, STEP_S)
+        except InputError:
+            return False
+        with styled():
+            draw_link(samples, links.said(profile)["title"]).savefig(self._place(target), format="png")
+        return True
+
+    def _result(self, summary: Summary, folder: Path) -> bool:
+        """Write the page of results with all that it links to; whether they have a report."""
+        here, content = f"results/{summary.name}", described(folder)
+        report = folder / "report.html"
+        if has_report := _is_file(report):
+            self._copy(report, f"{here}/report.html")
+        for table in content["tables"]:
+            self._copy(folder / f"{table['name']}.parquet", f"{here}/tables/{table['name']}.parquet")
+        archives = {"figures": folder / FIGURES, "captures": folder / "captures"}
+        has = {
+            what: self._archive(below, f"{summary.name}-{what}", f"{here}/{what}.zip")
+            for what, below in archives.items()
+        }
+        self._page(
+            here, "result.html", summary=summary, content=content, entry=None, has_report=has_report,
+            has_figures=has["figures"], has_captures=has["captures"], has_graphs=False,
+        )  # fmt: skip
+        return has_report
+
+    def _archive(self, below: Path, name: str, target: str) -> bool:
+        if below.is_symlink() or not below.is_dir():
+            return False
+        files = sorted(path for path in below.rglob("*") if _is_file(path))
+        with self._place(target).open("wb") as file:
+            file.writelines(zipped([(f"{name}/{path.relative_to(below)}", path) for path in files]))
+        return True
+
+    def _page(self, path: str, template: str, **content: Any) -> None:
+        """Write a page, whose links lead to the other files of the site."""
+        up = "../" * path.count("/")
+        text = render(template, person=None, visit=None, said="", at=lambda to="": up + quote(file_of(to)), **content)
+        self._place(file_of(path)).write_text(text, encoding="utf-8")
+
+    def _copy(self, source: Path, target: str) -> None:
+        shutil.copyfile(source, self._place(target))
+
+    def _place(self, target: str) -> Path:
+        path = self._folder / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+def file_of(path: str) -> str:
+    """Return the file of a site that an address of the laboratory is.
+
+    Examples:
+        >>> file_of("results"), file_of("results/a.zip"), file_of("results/a/report"), file_of("results/a/captures.zip")
+        ('results.html', 'results/a.zip.html', 'results/a/report.html', 'results/a/captures.zip')
+    """
+    first, *rest = path.split("/")
+    is_file = first == "static" or (len(rest) > 1 and rest[-1] != "report")
+    return path if is_file else f"{path}.html"
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()

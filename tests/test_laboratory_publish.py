@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A published site: every link leads to a file of it, and it is there whole or as it was before."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+pytest.importorskip("starlette", reason="perigee[serve] is not installed")
+
+from perigee.commands.publish import command
+from perigee.engines.job import Job
+from perigee.engines.runner import carry_out
+from perigee.errors import InputError
+from perigee.laboratory import publish as publishing
+from perigee.laboratory.catalogue import Catalogue
+from perigee.laboratory.pages import links
+from perigee.laboratory.place import Place
+from perigee.laboratory.publish import publish
+from perigee.places import find_study
+from synthetic import SyntheticEngine
+
+PROFILES = ("geo", "starlink-replay")
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with two results, a study of one's own, and tags; two links are drawn in place of all."""
+    monkeypatch.setattr(links, "profiles", lambda: PROFILES)
+    place = Place(tmp_path / "lab")
+    place.make()
+    study = place.studies / "mine" / "study.toml"
+    study.parent.mkdir()
+    study.write_text('name = "mine"\ntitle = "<script>alert(1)</script>"\n')
+    carry_out(Job(find_study(str(study)), SyntheticEngine(1), out=place.results / "one.zip", workers=1))
+    shutil.copytree(place.results / "one.zip", place.results / "other")
+    (place.results / "other" / "report.html").write_text("<!doctype html><title>report</title>")
+    (place.results / "other" / "captures").mkdir()
+    (place.results / "other" / "captures" / "a.pcap").write_bytes(b"packets")
+    catalogue = Catalogue(place.results, place.private / "labels.sqlite")
+    catalogue.label("other", ["geo"], "as <agreed>")
+    catalogue.close()
+    return place.root
+
+
+def test_every_link_of_every_page_leads_to_a_file(root: Path, tmp_path: Path) -> None:
+    done = publish(root, tmp_path / "site")
+    assert (done.results, done.without_report, done.left_out) == (2, ["one.zip"], [])
+    pages = sorted((tmp_path / "site").rglob("*.html"))
+    assert {"index.html", "results.html", "links.html", "studies.html", "mine.html"} <= {page.name for page in pages}
+    followed = set()
+    for page in pages:
+        text = page.read_text()
+        for address in re.findall(r'(?:href|src)="([^"#]+)"', text):
+            target = page.parent / unquote(html.unescape(address))
+            assert target.is_file(), (page, address)
+            followed.add(target.resolve())
+        assert "<form" not in text
+        assert "<script" not in text
+    assert (tmp_path / "site/results/other/captures.zip").resolve() in followed
+    assert (tmp_path / "site/results/one.zip/tables/flows.parquet").resolve() in followed
+    assert (tmp_path / "site/links/geo/drawing.png").resolve() in followed
+    assert "as &lt;agreed&gt;" in (tmp_path / "site/results/other.html").read_text()
+
+
+def test_a_site_is_replaced_whole(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "site"
+    publish(root, site)
+    shutil.rmtree(root / "results" / "other")
+    with monkeypatch.context() as failing:
+        failing.setattr(publishing, "described", lambda _folder: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            publish(root, site)
+    assert (site / "results/other.html").is_file(), "the old one stays"
+    publish(root, site)
+    assert not (site / "results/other.html").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lab", "site"]
+
+
+def test_nothing_else_is_written_over(root: Path, tmp_path: Path) -> None:
+    other = tmp_path / "mine"
+    other.mkdir()
+    (other / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="is no site of `perigee publish`"):
+        publish(root, other)
+    with pytest.raises(InputError, match="lies in the results"):
+        publish(root, root / "results" / "site")
+    with pytest.raises(InputError, match="has no folder results/"):
+        publish(other, tmp_path / "site")
+    assert [path.name for path in other.iterdir()] == ["thesis.tex"]
+    assert not (tmp_path / "site").exists()
+
+
+def test_the_command_says_what_it_left_out(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "results" / "broken").mkdir()
+    (root / "results" / "broken" / "manifest.json").write_text("{")
+    command(tmp_path / "site", root)
+    said = capsys.readouterr()
+    assert said.out == f"{tmp_path / 'site' / 'index.html'}\n"
+    assert "not complete, left out: broken" in said.err
+    assert "without a report; make it with perigee report: one.zip" in said.err
