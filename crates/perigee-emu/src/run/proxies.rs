@@ -225,6 +225,8 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
     }
     (!rules.is_empty()).then(|| Config {
         workers: 1,
+        // The process has more to do than the service.
+        confine: false,
         control: None,
         metrics: None,
         drain: Time::ZERO,
