@@ -40,6 +40,7 @@ __all__ = [
     "algorithm_of",
     "algorithms",
     "analyze_captures",
+    "authority",
     "cc_load",
     "cc_status",
     "cc_unload",
@@ -60,6 +61,7 @@ __all__ = [
     "run_behind",
     "sample_profile",
     "scratch_prefix",
+    "signed",
     "suggestion",
     "tcp_sysctls",
     "trial_events",
@@ -307,12 +309,17 @@ class Outlook:
     @property
     def runs(self) -> list[RunOutlook]: ...
 
+def authority(name: str) -> tuple[str, str]: ...
+def signed(issuer: str, issuer_key: str, name: str, host: str | None, until: int) -> tuple[str, str]: ...
+
 @final
 class LiveSettings:
     @property
     def here(self) -> str | None: ...
     @property
     def servers(self) -> dict[str, tuple[str, int]]: ...
+    @property
+    def agents(self) -> dict[str, tuple[str, str | None]]: ...
     @property
     def cc_names(self) -> dict[str, str]: ...
     @property
@@ -349,7 +356,7 @@ class LiveRun:
     @property
     def events(self) -> bool: ...
     @property
-    def pcap(self) -> bool: ...
+    def pcap(self) -> list[str]: ...
     @property
     def routes_change(self) -> bool: ...
     @property

@@ -3,6 +3,7 @@
 mod callback;
 mod captures;
 mod catalog;
+mod certificates;
 mod confined;
 mod emulate;
 mod errors;
@@ -383,4 +384,6 @@ mod _core {
     use super::trace::Trace;
     #[pymodule_export]
     use super::{tcp_sysctls, Outlook, Plan, ResultPart, RunOutlook};
+    #[pymodule_export]
+    use crate::certificates::{authority, signed};
 }

@@ -11,11 +11,13 @@ use pyo3::prelude::*;
 
 use crate::observe::Measure;
 
-/// `[live]` of a study, see `perigee_study::Live`; `servers` has of other nodes the host and the port.
+/// `[live]` of a study, see `perigee_study::Live`; `servers` has of other nodes the host and the port, `agents` the name and the
+/// address.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 pub(crate) struct LiveSettings {
     here: Option<String>,
     servers: BTreeMap<String, (String, u16)>,
+    agents: BTreeMap<String, (String, Option<String>)>,
     cc_names: BTreeMap<String, String>,
     own_tcp: bool,
     bind: Option<String>,
@@ -33,9 +35,14 @@ pub(crate) struct LiveSettings {
 impl From<&Live> for LiveSettings {
     fn from(live: &Live) -> Self {
         let servers = live.servers.iter().map(|(node, host, port)| (node.clone(), (host.clone(), *port)));
+        let agents = live
+            .agents
+            .iter()
+            .map(|(node, name, address)| (node.clone(), (name.clone(), address.map(|address| address.to_string()))));
         Self {
             here: live.here.clone(),
             servers: servers.collect(),
+            agents: agents.collect(),
             cc_names: live.cc_names.iter().cloned().collect(),
             own_tcp: live.own_tcp,
             bind: live.bind.clone(),
@@ -52,14 +59,14 @@ impl From<&Live> for LiveSettings {
     }
 }
 
-/// A run for other programs. `events` and `pcap` say whether the study asks for them.
+/// A run for other programs. `events` says whether the study asks for them, `pcap` has the nodes that capture their packets.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 pub(crate) struct LiveRun {
     point: String,
     time_limit_ns: u64,
     measure: Measure,
     events: bool,
-    pcap: bool,
+    pcap: Vec<String>,
     split_flows: Vec<String>,
     routes_change: bool,
     flows: Vec<LiveFlow>,
@@ -73,7 +80,7 @@ impl From<&Run> for LiveRun {
             time_limit_ns: scenario.time_limit.as_nanos(),
             measure: Measure(measure.clone()),
             events: measure.events,
-            pcap: !measure.pcap.is_empty(),
+            pcap: measure.pcap.iter().map(|node| scenario.nodes[*node as usize].to_string()).collect(),
             split_flows: split(&scenario.flows),
             routes_change: !scenario.reroutes.is_empty(),
             flows: scenario.flows.iter().map(|flow| LiveFlow::new(flow, run)).collect(),

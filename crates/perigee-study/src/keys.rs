@@ -149,6 +149,7 @@ pub(crate) static LIVE: Section = Section {
     keys: &[
         key("here", Kind::Name, "", "The node that this host is. Without it: the one node with flows that has no server."),
         key("servers", Kind::Inputs, "", "The iperf3 servers of the other nodes: `NODE = \"HOST:PORT\"`, port 5201 where none is said. Flows that go on at the same time take this port and the next ones."),
+        key("agents", Kind::Inputs, "", "The agents of a laboratory that are nodes: `NODE = \"AGENT\"`, or `\"AGENT@ADDRESS\"` where the host of the agent has several addresses. Flows between agents need no server."),
         key("cc_names", Kind::Inputs, "", "What a congestion control is called on the host that sends, where the study has another name or sets parameters: `bbr = \"bbr415\"`."),
         key("tcp", Kind::Word(&["study", "hosts"]), "study", "`study`: a TCP setting of the study that cannot be carried to the hosts is an error. `hosts`: what the hosts have is taken."),
         key("bind", Kind::Text, "", "Address or device of this host to measure from."),
@@ -305,6 +306,7 @@ mod tests {
             let value = match key.name {
                 "here" => "a".into(),
                 "servers" => "{ b = \"host\" }".into(),
+                "agents" => "{ a = \"first\" }".into(),
                 "cc_names" => "{ bbr = \"other\" }".into(),
                 _ => another(key).unwrap(),
             };

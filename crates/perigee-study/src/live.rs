@@ -1,5 +1,7 @@
 //! `[live]`: which real hosts stand for the nodes of a study, and when its runs begin.
 
+use std::net::IpAddr;
+
 use crate::strict::{Content, Node, StrictError};
 use perigee_units::{suggestion, Time};
 
@@ -13,6 +15,8 @@ pub struct Live {
     pub here: Option<String>,
     /// Of other nodes, the servers: node, host, port.
     pub servers: Vec<(String, String, u16)>,
+    /// Of nodes, the agents that measure there: node, agent, address of its host.
+    pub agents: Vec<(String, String, Option<IpAddr>)>,
     /// What congestion controls are called on the sending host: the study's name, and the host's.
     pub cc_names: Vec<(String, String)>,
     /// The hosts' own TCP settings are taken for the study's.
@@ -51,10 +55,7 @@ pub(crate) fn live(root: &Node) -> Result<Live, StrictError> {
     }
     let mut servers = Vec::new();
     for (node, value) in named(&table, "servers")? {
-        if !nodes.contains(&&*node) {
-            let message = format!("`live.servers`: there is no node `{}`", clip(&node));
-            return Err(StrictError::new(&value.origin, message, suggestion(&node, nodes.into_iter())));
-        }
+        node_of("servers", &node, value, &nodes)?;
         let address = text_of(value).unwrap_or_default();
         let Some((host, port)) = server(address) else {
             let message = format!("`live.servers.{node}`: `{}` is no host and port", clip(address));
@@ -66,10 +67,29 @@ pub(crate) fn live(root: &Node) -> Result<Live, StrictError> {
         };
         servers.push((node, host, port));
     }
+    let mut agents: Vec<(String, String, Option<IpAddr>)> = Vec::new();
+    for (node, value) in named(&table, "agents")? {
+        node_of("agents", &node, value, &nodes)?;
+        let text = text_of(value).unwrap_or_default();
+        let refused = |why: &str, fix: &str| {
+            Err(StrictError::new(&value.origin, format!("`live.agents.{node}`: `{}` {why}", clip(text)), fix))
+        };
+        let Some((name, address)) = agent(text) else {
+            return refused("is no agent", "write \"AGENT\" or \"AGENT@ADDRESS\", with an address of that host");
+        };
+        if servers.iter().any(|(other, ..)| *other == node) {
+            return refused("stands beside a server of the node", "leave one of the two out");
+        }
+        if agents.iter().any(|(_, other, _)| *other == name) {
+            return refused("is another node already", "give each node an agent of its own");
+        }
+        agents.push((node, name, address));
+    }
     let text = |(name, node): (String, &Node)| (name, text_of(node).unwrap_or_default().to_owned());
     Ok(Live {
         here,
         servers,
+        agents,
         cc_names: named(&table, "cc_names")?.into_iter().map(text).collect(),
         own_tcp: table.get::<String>("tcp")? == "hosts",
         bind: table.table.get("bind")?,
@@ -103,6 +123,26 @@ fn named<'a>(table: &Reader<'a>, key: &str) -> Result<Vec<(String, &'a Node)>, S
     entries.map(read).collect()
 }
 
+/// Refuses the name of a node that the study does not have.
+fn node_of(key: &str, node: &str, value: &Node, nodes: &[&str]) -> Result<(), StrictError> {
+    if nodes.contains(&node) {
+        return Ok(());
+    }
+    let message = format!("`live.{key}`: there is no node `{}`", clip(node));
+    Err(StrictError::new(&value.origin, message, suggestion(node, nodes.iter().copied())))
+}
+
+/// Name and address of `AGENT` or `AGENT@ADDRESS`.
+fn agent(text: &str) -> Option<(String, Option<IpAddr>)> {
+    let (name, address) = match text.split_once('@') {
+        Some((name, address)) => (name, Some(address.parse().ok()?)),
+        None => (text, None),
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let is_name = name.len() <= 64 && name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(plain);
+    is_name.then(|| (name.to_owned(), address))
+}
+
 /// Host and port of `HOST`, `HOST:PORT`, `[ADDRESS]` or `[ADDRESS]:PORT`; an IPv6 address alone has no port.
 fn server(text: &str) -> Option<(String, u16)> {
     let (host, port) = match text.strip_prefix('[') {
@@ -126,7 +166,18 @@ const PORT: u16 = 5201;
 
 #[cfg(test)]
 mod tests {
-    use super::server;
+    use super::{agent, server};
+
+    #[test]
+    fn an_agent_is_a_name_and_where_it_is_said_an_address() {
+        let read = |text: &str| agent(text).map(|(name, address)| (name, address.map(|found| found.to_string())));
+        assert_eq!(read("moon-1"), Some(("moon-1".into(), None)));
+        assert_eq!(read("moon@10.0.0.2"), Some(("moon".into(), Some("10.0.0.2".into()))));
+        assert_eq!(read("moon@2001:db8::1"), Some(("moon".into(), Some("2001:db8::1".into()))));
+        for text in ["", "@10.0.0.2", "moon@", "moon@example.org", "-x", "a b", "../a"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn a_server_is_a_host_with_a_port_or_the_usual_one() {

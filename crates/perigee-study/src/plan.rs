@@ -444,7 +444,7 @@ fn setting(path: &str, text: &str) -> Node {
 fn given(path: &str, text: &str, origin: &Origin) -> Node {
     let mut node = value(text, origin);
     // The path of a file or the name of a host may look like a number.
-    if ["inputs.", "live.servers.", "live.cc_names."].iter().any(|table| path.starts_with(table))
+    if ["inputs.", "live.servers.", "live.agents.", "live.cc_names."].iter().any(|table| path.starts_with(table))
         && !matches!(node.content, Content::Text(_))
     {
         node.content = Content::Text(text.to_owned());
