@@ -66,7 +66,7 @@ def test_the_sysctls_of_this_host_are_read_and_those_it_lacks_left_out(tmp_path:
     (tmp_path / "tcp_sack").write_text("1\n")
     own = of_this_host(tmp_path)
     assert own == {"tcp_rmem": "4096\t131072\t33554432\n", "tcp_sack": "1\n"}
-    here, there = of_real_hosts("client", ["server"], own)
+    here, there = of_real_hosts({"client": own}, ["server"])
     assert [name.partition(":")[0] for name, _ in here["properties"]] == ["tcp_rmem", "tcp_sack"]
     assert here["properties"][0][1] == "4096 B, 128 KiB, 32 MiB"
     assert {text for _, text in there["properties"]} == {UNKNOWN}

@@ -42,7 +42,7 @@ def live_listing(plan: Plan, now: float) -> tuple[Table, str]:
             continue
         run, begin, details = plan.runs[index], begins[index], plan.details(index)
         flows = [
-            f"{flow.name}: {_what(flow)} {_way(flow, plan)}, {command.server}"
+            f"{flow.name}: {_what(flow)} {'from' if command.job.reverse else 'to'} the server, {command.server}"
             for flow, command in zip(details.flows, plan.commands(details), strict=True)
         ]
         if begin is None:
@@ -101,7 +101,3 @@ def _what(flow: LiveFlow) -> str:
     how = f"UDP at {flow.rate_bps / 1e6:g} Mbit/s" if flow.kind == "udp" else str(flow.cc)
     start = f", from {flow.start_ns / 1e9:g} s on" if flow.start_ns else ""
     return f"{how}, {amount}{start}"
-
-
-def _way(flow: LiveFlow, plan: LivePlan) -> str:
-    return "from the server" if flow.to_node == plan.hosts.here else "to the server"

@@ -52,21 +52,23 @@ def of_namespaces(
     ]
 
 
-def of_real_hosts(here: str, others: Iterable[str], own: Mapping[str, str]) -> list[dict[str, Any]]:
+def of_real_hosts(known: Mapping[str, Mapping[str, str]], others: Iterable[str]) -> list[dict[str, Any]]:
     """Return the hosts of a study between real ones for its report: those that cannot be asked are unknown.
 
     Args:
-        here: the node that this host is.
+        known: sysctls of nodes: of this host, and of those that have agents.
         others: the other nodes.
-        own: this host's sysctls.
 
     Examples:
-        >>> hosts = of_real_hosts("client", ["server"], {"tcp_sack": "1"})
+        >>> hosts = of_real_hosts({"client": {"tcp_sack": "1"}}, ["server"])
         >>> [(host["name"], host["properties"]) for host in hosts]
         [('client', [('tcp_sack: SACK', '1')]), ('server', [('tcp_sack: SACK', 'unknown')])]
     """
-    mine = described(here, {name: in_words(name, text) for name, text in own.items()})
-    return [mine, *(described(node, dict.fromkeys(own, UNKNOWN)) for node in others)]
+    names = dict.fromkeys(name for own in known.values() for name in own)
+    return [
+        *(described(node, {name: in_words(name, own[name]) for name in own}) for node, own in known.items()),
+        *(described(node, dict.fromkeys(names, UNKNOWN)) for node in others),
+    ]
 
 
 def described(node: str, texts: Mapping[str, str]) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from perigee.analysis.observations import FlowDescription, Observation
 from perigee.core import core_fingerprint, native
 from perigee.engines.contract import Output, Progress, describe
 from perigee.engines.host_settings import of_real_hosts, of_this_host
-from perigee.engines.live.client import Command, TroubleError, carry
-from perigee.engines.live.plan import Hosts, check, commands
+from perigee.engines.live.client import Command, TroubleError, captured, carry
+from perigee.engines.live.plan import Agent, Hosts, captures, check, commands
+from perigee.engines.live.remote import LOST, AgentError, Agents
 from perigee.engines.live.timetable import Clock, RealClock, Say, Schedule, Timetable, beginnings, time_of_day
 from perigee.engines.native import NativePlan, native_plan
 from perigee.engines.runs import Runs
@@ -50,8 +51,6 @@ class Live:
 
     def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> LivePlan:
         """Read a study and lay out its runs, see `Engine.plan`; what cannot be carried is an error."""
-        if shutil.which("iperf3") is None:
-            raise InputError("--engine live: iperf3 is not installed; install the package iperf3 (apt install iperf3)")
         core_plan = native_plan(study, settings, reduced, real=True)
         return LivePlan(core_plan, self._say, self._clock)
 
@@ -69,16 +68,30 @@ class LivePlan(NativePlan):
         super().__init__(plan, "live")
         settings = plan.live()
         self.distinct = [self.details(index) for index in range(len(self.runs.points))]
-        self.hosts = Hosts.of(settings, self.distinct)
+        self._agents = Agents()
+        self.hosts = Hosts.of(settings, self.distinct, _agents(settings, self._agents))
+        if self.hosts.here and shutil.which("iperf3") is None:
+            raise InputError("--engine live: iperf3 is not installed; install the package iperf3 (apt install iperf3)")
         check(self.distinct, self.hosts)
         # Results of other hosts are other results.
-        hosts = {key: value for key, value in asdict(self.hosts).items() if key != "connect_timeout_s"}
+        hosts = {key: value for key, value in asdict(self.hosts).items() if key not in ("connect_timeout_s", "agents")}
+        if self.hosts.agents:
+            hosts["agents"] = {node: f"{one.name}@{one.address}" for node, one in self.hosts.agents.items()}
         points = [{**point, "hosts": hosts} for point in self.runs.points]
         self.runs = Runs(points, self.runs.rounds, self.runs.seed_of)
         self._expected_of_point_s = [self._expected_s(details) for details in self.distinct]
-        self.setup = {**self.setup, "links": [_path(node, server) for node, server in self.hosts.servers.items()]}
-        self.setup["hosts"] = of_real_hosts(self.hosts.here, self.hosts.servers, of_this_host())
-        self.setup["kernel"] = platform.release()
+        agents = self.hosts.agents
+        paths = [(node, f"to the server {host}, port {port}") for node, (host, port) in self.hosts.servers.items()]
+        paths += [(node, f"to the agent {one.name}, {one.address}") for node, one in agents.items()]
+        self.setup = {
+            **self.setup,
+            "links": [{"name": node, "properties": [["a real path", to]]} for node, to in paths],
+        }
+        own = {self.hosts.here: of_this_host()} if self.hosts.here else {}
+        known = {**own, **{node: one.offer["settings"] for node, one in agents.items()}}
+        self.setup["hosts"] = of_real_hosts(known, self.hosts.servers)
+        kernels = [platform.release()] if own else []
+        self.setup["kernel"] = ", ".join(dict.fromkeys([*kernels, *(one.offer["kernel"] for one in agents.values())]))
         self.schedule = _schedule(settings)
         self._retries = settings.retries
         self._backoff_s = settings.backoff_ns / 1e9
@@ -147,18 +160,24 @@ class LivePlan(NativePlan):
                 self._say("the time of `live.for` is over; what is left of the study is left out")
             return Output(observations.tables([]), files={_raw(index, "left-out"): b"{}\n"})
         try:
-            return self._attempts(index, run, details, progress)
+            return self._attempts(index, run, details, progress, captures)
         finally:
             self._timetable.ended()
 
-    def _attempts(self, index: int, run: Mapping[str, Any], details: LiveRun, progress: Progress) -> Output | None:
+    def close(self) -> None:
+        """See `Closing.close`: agents end what they still do."""
+        self._agents.close()
+
+    def _attempts(
+        self, index: int, run: Mapping[str, Any], details: LiveRun, progress: Progress, folder: Path
+    ) -> Output | None:
         failures: list[dict[str, Any]] = []
         files: dict[str, bytes] = {}
         flows = self.commands(details)
         while True:
             began, begun_wall = self._clock.steady(), self._clock.wall()
             try:
-                outputs = carry(flows, details.time_limit_ns / 1e9, self._timeout_s, self._watch(details, progress))
+                outputs = self._carried(index, details, flows, progress, folder)
                 if outputs is None:
                     return None
                 tables = self._measure(index, run, details, outputs)
@@ -187,6 +206,27 @@ class LivePlan(NativePlan):
             self._worked.update(flow.cc for flow in details.flows)
             files |= {_raw(index, flow): output for flow, output in outputs.items()}
             return Output(tables, files=files)
+
+    def _carried(
+        self, index: int, details: LiveRun, flows: Sequence[Command], progress: Progress, folder: Path
+    ) -> dict[str, bytes] | None:
+        """Carry the flows of a run, with captures where its nodes have some, see `carry`."""
+        jobs = {folder / f"run-{index:06d}-{node}.pcap": job for node, job in captures(details, self.hosts).items()}
+        watch = self._watch(details, progress)
+        try:
+            with captured(jobs, self._agents):
+                return carry(flows, details.time_limit_ns / 1e9, self._timeout_s, watch, self._agents)
+        except TroubleError as trouble:
+            command = next(one for one in flows if one.flow == trouble.flow)
+            lost = self._agents.lost((command.agent, command.listener))
+            if lost is None:
+                raise
+            text = f"agent `{lost}`: {LOST}; {trouble.text}"
+            raise TroubleError(trouble.flow, text, lasting=False, outputs=trouble.outputs) from trouble
+        except AgentError as error:
+            of_agent = (one.flow for one in flows if error.agent in (one.agent, one.listener))
+            flow = next(of_agent, flows[0].flow)
+            raise TroubleError(flow, str(error), lasting=False, outputs={}) from error
 
     def _check_worth(self, tries: int, where: str, lacks: bool) -> None:
         """Say that a run is given up, or raise where the study had better not go on.
@@ -315,8 +355,13 @@ def _schedule(settings: LiveSettings) -> Schedule:
     return Schedule(settings.pause_ns / 1e9, seconds(settings.every_ns), settings.by_round, seconds(settings.span_ns))
 
 
-def _path(node: str, server: tuple[str, int]) -> dict[str, Any]:
-    return {"name": node, "properties": [["a real path", f"to the server {server[0]}, port {server[1]}"]]}
+def _agents(settings: LiveSettings, agents: Agents) -> dict[str, Agent]:
+    """Return the agents that a study names, by node."""
+    wanted = settings.agents
+    if not wanted:
+        return {}
+    offers = agents.offers([name for name, _ in wanted.values()])
+    return {node: Agent.of(node, name, address, offers[name]) for node, (name, address) in wanted.items()}
 
 
 def _raw(index: int, what: str) -> str:
