@@ -22,6 +22,7 @@ EXPECTED = {
     "opt/perigee/bin/python3",
     "opt/perigee/pyvenv.cfg",
     "usr/bin/perigee",
+    "usr/lib/systemd/system/perigee-agent.service",
     "usr/lib/systemd/system/perigee-cc@.service",
     "usr/lib/systemd/system/perigee-pep.service",
     "usr/sbin/perigee-pep",

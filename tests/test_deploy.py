@@ -18,7 +18,7 @@ from perigee.cc.kernel import status
 
 PAGE = ROOT / "docs" / "guide" / "deploy-congestion-control.md"
 LOADER = "perigee-cc@.service"
-UNITS = [LOADER, "perigee-pep.service"]
+UNITS = [LOADER, "perigee-pep.service", "perigee-agent.service"]
 # ```console TOOL: only where there is such a tool.
 BLOCK = re.compile(r"^```(console|py|c)(?: (\w+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Names of congestion controls that an emulated study loads.

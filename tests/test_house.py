@@ -398,6 +398,7 @@ ROOMS = (
     "analysis",
     "statistics",
     "engines",
+    "agents",
     "fitting",
     "report",
     "api",

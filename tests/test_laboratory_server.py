@@ -252,7 +252,7 @@ def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, t
         wait_until_other(chrome, "#window", before)
         ActionChains(chrome).send_keys("0").perform()
         wait_until_there(chrome, "#window", before)
-        own = ("queue", "queue/1", "studies", "studies/small", "edit", "results", "links")
+        own = ("queue", "queue/1", "studies", "studies/small", "edit", "results", "links", "agents")
         for page in (*own, f"results/{results}", f"results/{results}/graphs"):
             chrome.get(root + page)
             wait_until_there(chrome, "h1")

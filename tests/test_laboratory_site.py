@@ -141,7 +141,7 @@ def test_every_page_needs_a_token_a_session_or_a_password(
     stranger: Browser, laboratory: Laboratory, opened: tuple[Laboratory, dict[str, str]]
 ) -> None:
     html = {"accept": "text/html"}
-    for path in ("/studies", "/queue", "/results", "/links", "/edit", "/studies/gallery", "/nowhere"):
+    for path in ("/studies", "/queue", "/results", "/links", "/agents", "/edit", "/studies/gallery", "/nowhere"):
         assert stranger.get(path).status_code == 401
         assert stranger.get(path, headers=html).headers["location"] == "/enter"
     assert stranger.post("/studies", data={"name": "a"}).status_code == 401
@@ -241,7 +241,7 @@ def test_answers_have_a_strict_policy_and_reports_an_origin_of_their_own(
     policy = browser.get("/queue").headers["content-security-policy"]
     assert "default-src 'none'; script-src 'self'" in policy
     assert "unsafe" not in policy
-    for path in ("/studies", "/studies/gallery", "/queue", "/results", "/links", "/edit", "/links/geo"):
+    for path in ("/studies", "/studies/gallery", "/queue", "/results", "/links", "/agents", "/edit", "/links/geo"):
         page = browser.get(path)
         assert page.status_code == 200, page.text
         assert not re.search(r"<script(?![^>]*\ssrc=)|\son\w+=|\sstyle=|https?://", page.text.partition("<pre")[0]), (

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = "/usr/bin/python3"
 HOME = "opt/perigee"
 COMMANDS = ("perigee", "perigee-pep")
-UNITS = ("perigee-cc@.service", "perigee-pep.service")
+UNITS = ("perigee-agent.service", "perigee-cc@.service", "perigee-pep.service")
 MOVED = {
     "share/man/man1": "usr/share/man/man1",
     "share/bash-completion/completions": "usr/share/bash-completion/completions",
@@ -59,7 +59,7 @@ if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then systemctl daemon-relo
 #!/bin/sh
 set -e
 if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ] && [ "$1" = remove ]; then
-    systemctl disable --now perigee-pep.service
+    systemctl disable --now perigee-agent.service perigee-pep.service
     systemctl stop 'perigee-cc@*.service'
 fi
 # What Python has compiled when root started it.

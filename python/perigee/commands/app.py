@@ -39,13 +39,14 @@ EXAMPLES = """
   perigee pep check pep.toml                a configuration of the proxy
   perigee serve                             all of this as a web page
   perigee publish site                      results as pages without a server
+  perigee agent run moon.agent              a host that carries flows for it
 
 Exit codes: 0 done, 1 the run failed, 2 the input was wrong, 130 interrupted (resumable).
 """
 
 COMMANDS = (
     "run", "report", "compare", "sweep", "merge", "studies", "profiles", "orbit", "new", "cc", "analyze", "ping",
-    "probe", "fit", "exec", "emu", "pep", "serve", "publish", "doctor", "completion", "man",
+    "probe", "fit", "exec", "emu", "pep", "serve", "publish", "agent", "doctor", "completion", "man",
 )  # fmt: skip
 """In the order of the help. Each is a module of this package, with a function `command`, or `app` where it has commands
 of its own."""

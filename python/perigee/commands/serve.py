@@ -29,6 +29,9 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="For TLS: the certificate and its chain, in PEM.")
     ] = None,
     key: Annotated[Path | None, typer.Option(metavar="FILE", help="For TLS: the certificate's key, in PEM.")] = None,
+    agents: Annotated[
+        str | None, typer.Option(metavar="ADDRESS:PORT", help="Where to listen for agents, which carry live studies.")
+    ] = None,
     look_token: Annotated[
         bool, typer.Option("--look-token", help="Also say the address with a token for who may only look.")
     ] = False,
@@ -49,9 +52,11 @@ def command(
       perigee serve                                   this folder, at http://127.0.0.1:8700/
       perigee serve /srv/lab --port 8080
       perigee serve /srv/lab --add-user ada --role look
+      perigee serve /srv/lab --agents 0.0.0.0:8701    agents of `perigee agent invite` may connect
       perigee serve /srv/lab --bind 0.0.0.0 --name lab.example.org --certificate lab.pem --key lab.key
     """
     try:
+        from perigee.agents.certificates import endpoint
         from perigee.laboratory import server
     except ModuleNotFoundError as error:
         raise InputError(f"the web page needs {error.name}; install it with pip install 'perigee[serve]'") from error
@@ -63,6 +68,7 @@ def command(
     if (certificate is None) != (key is None):
         raise InputError("--certificate and --key: give both, or none")
     address = server.Address(bind, port, tuple(name or ()), certificate, key)
+    at = endpoint("--agents", agents) if agents is not None else None
 
     def begun(links: dict[str, str]) -> None:
         result(links["run"])
@@ -72,7 +78,7 @@ def command(
 
     if os.geteuid() != 0:
         say("note: without root, entries with the engine emu fail")
-    server.serve(folder, address, begun)
+    server.serve(folder, address, begun, at)
 
 
 def _password(name: str) -> str:

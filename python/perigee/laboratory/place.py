@@ -43,6 +43,11 @@ class Place:
         """The database of the queue."""
         return self.private / "queue.sqlite"
 
+    @property
+    def agents(self) -> Path:
+        """Certificates of the laboratory and its agents."""
+        return self.private / "agents"
+
     def entry(self, number: int) -> Path:
         """The folder through which the laboratory and the process of an entry speak."""
         return self.private / "entries" / str(number)

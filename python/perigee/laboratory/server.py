@@ -24,6 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from perigee.errors import InputError, PerigeeError
 from perigee.laboratory.access import Access, kept_secret
+from perigee.laboratory.agents import Hub
 from perigee.laboratory.catalogue import Catalogue
 from perigee.laboratory.entries import Queue
 from perigee.laboratory.own_studies import Studies
@@ -141,13 +142,16 @@ def opened(folder: Path) -> tuple[Laboratory, dict[str, str]]:
     return laboratory, tokens
 
 
-def serve(folder: Path, address: Address, begun: Callable[[dict[str, str]], None]) -> None:
+def serve(
+    folder: Path, address: Address, begun: Callable[[dict[str, str]], None], agents: tuple[str, int] | None = None
+) -> None:
     """Serve a laboratory until Ctrl-C or a termination.
 
     Args:
         folder: its working folder, which becomes that of this process.
         address: where.
         begun: called once it answers, with the address of each role.
+        agents: host and port at which agents connect; none: nowhere.
 
     Raises:
         InputError: the address or the folder cannot be used.
@@ -157,6 +161,8 @@ def serve(folder: Path, address: Address, begun: Callable[[dict[str, str]], None
     laboratory, tokens = opened(folder)
     # Studies and profiles are found by name as in commands that are given there.
     os.chdir(laboratory.place.root)
+    hub = Hub(laboratory.place.agents) if agents else None
+    laboratory.hub = hub
     site = Site(laboratory, address.hosts, secure=address.certificate is not None)
     config = uvicorn.Config(
         site.app,
@@ -183,7 +189,8 @@ def serve(folder: Path, address: Address, begun: Callable[[dict[str, str]], None
             links = {role: f"{address.url}enter?token={token}" for role, token in tokens.items()}
             # The server hands the signal on that has ended it.
             with contextlib.suppress(KeyboardInterrupt), listening(address) as opened_socket:
-                asyncio.run(_serve(uvicorn.Server(config), opened_socket, scheduler, lambda: begun(links)))
+                taking = hub.listening(*agents) if hub and agents else contextlib.nullcontext()
+                asyncio.run(_serve(uvicorn.Server(config), opened_socket, scheduler, lambda: begun(links), taking))
         finally:
             scheduler.end()
             reading.join()
@@ -209,15 +216,20 @@ def listening(address: Address) -> socket.socket:
 
 
 async def _serve(
-    server: uvicorn.Server, opened_socket: socket.socket, scheduler: Beside, begun: Callable[[], None]
+    server: uvicorn.Server,
+    opened_socket: socket.socket,
+    scheduler: Beside,
+    begun: Callable[[], None],
+    agents: contextlib.AbstractAsyncContextManager[None],
 ) -> None:
-    serving = asyncio.create_task(server.serve([opened_socket]))
-    while not server.started and not serving.done():
-        await asyncio.sleep(0.02)
-    if server.started:
-        scheduler.begin()
-        begun()
-    await serving
+    async with agents:
+        serving = asyncio.create_task(server.serve([opened_socket]))
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.02)
+        if server.started:
+            scheduler.begin()
+            begun()
+        await serving
 
 
 class Beside:

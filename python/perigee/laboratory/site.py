@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 from perigee.errors import InputError, PerigeeError
 from perigee.laboratory.access import SESSION_S, Person
 from perigee.laboratory.guard import Budget, Guard, Limits
-from perigee.laboratory.pages import graphs, links, queue, results, studies
+from perigee.laboratory.pages import agents, graphs, links, queue, results, studies
 from perigee.laboratory.pages.visit import Handler, Laboratory, Visit, render
 
 LOG = logging.getLogger("perigee.laboratory")
@@ -65,6 +65,7 @@ GET: dict[str, Handler] = {
     "/results/{name}/graph.svg": graphs.figure,
     "/results/{name}/{what}.zip": results.archive,
     "/compared/{key}": results.compared,
+    "/agents": agents.agents,
     "/links": links.links,
     "/links/{name}": links.link,
     "/links/{name}/drawing.png": links.drawing,

@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from perigee import __version__
 from perigee.errors import InputError
 from perigee.laboratory.access import Access, Person
+from perigee.laboratory.agents import Hub
 from perigee.laboratory.catalogue import Catalogue
 from perigee.laboratory.entries import Entry, Queue
 from perigee.laboratory.graphs import Graphs
@@ -42,6 +43,7 @@ class Laboratory:
         studies: the studies.
         access: who may do what.
         graphs: the graphs over time that were asked for last.
+        hub: the agents, where they may connect.
     """
 
     place: Place
@@ -50,6 +52,7 @@ class Laboratory:
     studies: Studies
     access: Access
     graphs: Graphs = field(default_factory=Graphs)
+    hub: Hub | None = None
     _commands: threading.Lock = field(default_factory=threading.Lock)
 
     def label(self, entry: Entry, results: str) -> None:

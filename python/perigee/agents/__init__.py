@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Agents of a laboratory: processes on other hosts that carry flows of live studies and capture their packets."""
