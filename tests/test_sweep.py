@@ -85,6 +85,8 @@ def test_an_impossible_design_is_refused() -> None:
         (AXES, "grid", None, "a grid needs the number of values"),
         ([AXES[0], AXES[0]], "lhs", 4, "given twice"),
         (AXES, "random", 4, "the designs are: grid, lhs, sobol"),
+        ([read_axis("flow.count=1..2:4")], "grid", None, r"of 4 values .* write flow.count=1.0..2.0:4 for fractions"),
+        ([read_axis("flow.x=1.0..1.000001:4")], "grid", None, "of 4 values .* to 6 digits; write fewer values"),
     ):
         with pytest.raises(InputError, match=message):
             settings_of(axes, design, count)

@@ -38,6 +38,7 @@ class Axis:
         unit: of both; empty for plain numbers.
         log: whether equal ratios are equally far apart, instead of equal differences.
         levels: into how many values a grid divides the range; none: not said.
+        is_whole: whether the values of a range are whole numbers, as both its ends are written.
     """
 
     key: str
@@ -47,6 +48,7 @@ class Axis:
     unit: str = ""
     log: bool = False
     levels: int | None = None
+    is_whole: bool = False
 
     def at(self, share: float) -> Any:
         """Return the value at a share of the way, 0 to 1: text with its unit, a number, or one of the list.
@@ -63,14 +65,17 @@ class Axis:
             value = self.low + share * (self.high - self.low)
         if self.unit:
             return f"{_plain(value)} {self.unit}"
-        is_whole = self.low == int(self.low) and self.high == int(self.high)
-        return round(value) if is_whole else float(_plain(value))
+        return round(value) if self.is_whole else float(_plain(value))
 
     def all_levels(self) -> list[Any]:
         """Return the values of a grid.
 
         Raises:
-            InputError: a range does not say how many.
+            InputError: a range does not say how many, or some of its values are the same.
+
+        Examples:
+            >>> read_axis("links.sat.queue.bdp=1.0..2.0:3").all_levels()
+            [1.0, 1.5, 2.0]
         """
         if self.values:
             return list(self.values)
@@ -79,7 +84,15 @@ class Axis:
                 f"--over {self.key}: a grid needs the number of values; write {self.key}=A..B:5 for five of them, "
                 "or give --design sobol"
             )
-        return [self.at(level / (self.levels - 1)) for level in range(self.levels)]
+        levels = [self.at(level / (self.levels - 1)) for level in range(self.levels)]
+        if len(set(levels)) < len(levels):
+            log, low, high = "log " if self.log else "", _plain(self.low), _plain(self.high)
+            found = f"--over {self.key}: of {len(levels)} values from {low} to {high}, some are the same"
+            if self.is_whole:
+                fractions = f"{self.key}={log}{low}.0..{high}.0:{self.levels}"
+                raise InputError(f"{found} as whole numbers; write {fractions} for fractions, or fewer values")
+            raise InputError(f"{found} to {DIGITS} digits; write fewer values")
+        return levels
 
 
 def read_axis(text: str) -> Axis:
@@ -114,7 +127,8 @@ def read_axis(text: str) -> Axis:
     unit = (unit or first_unit or "").strip()
     if first_unit and first_unit.strip() != unit:
         raise InputError(f"--over {text}: {first_unit.strip()} and {unit} are two units; write both in one")
-    axis = Axis(key, (), float(low), float(high), unit, bool(log), int(levels) if levels else None)
+    is_whole = not unit and "." not in low + high
+    axis = Axis(key, (), float(low), float(high), unit, bool(log), int(levels) if levels else None, is_whole)
     if axis.low >= axis.high:
         raise InputError(f"--over {text}: the range is empty; write the smaller value first")
     if axis.log and axis.low <= 0:

@@ -21,8 +21,8 @@ def command(
         list[str],
         typer.Option(
             metavar="KEY=VALUES",
-            help="Values V1,V2, a range A..B, or log A..B for equal ratios; A..B:5 is five values of a grid. May be "
-            "given several times.",
+            help="Values V1,V2, a range A..B, or log A..B for equal ratios; A..B:5 is five values of a grid; "
+            "1..5 has whole numbers, 1.0..5.0 fractions too. May be given several times.",
         ),
     ],
     design: Annotated[
