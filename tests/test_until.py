@@ -84,6 +84,9 @@ def test_an_interrupted_study_goes_on(study: Path, tmp_path: Path) -> None:
 def test_an_impossible_rule_is_refused(study: Path, tmp_path: Path, perigee: Perigee) -> None:
     with pytest.raises(InputError, match=r"--until nonesuch: no column of numbers .* use one of .*goodput_mbps"):
         done(study, tmp_path / "out", "nonesuch 5 %")
+    refused = perigee("run", "claypool-2021", "--until", "goodput_mbp 2 %", "--out", str(tmp_path / "none"))
+    assert (refused.returncode, refused.stderr.count("did you mean `goodput_mbps`?")) == (2, 1)
+    assert not (tmp_path / "none").exists()
     for rule in ("5", "0 %", "100 %", "goodput 5"):
         refused = perigee("run", "claypool-2021", "--until", rule)
         assert refused.returncode == 2

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perigee.errors import InputError
+from perigee.names import suggestion
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,7 +43,7 @@ class Until:
         """Read what `--until` is given: a share, or a column and a share.
 
         Raises:
-            InputError: it is neither.
+            InputError: it is neither, or there is no such column of numbers.
 
         Examples:
             >>> Until.read("2 %"), Until.read("rtt_mean_ms 0.5%")
@@ -58,7 +59,10 @@ class Until:
         share = float(found[2]) / 100
         if not 0 < share < 1:
             raise InputError(f"--until {text}: the share must lie between 0 % and 100 %")
-        return cls(share, found[1] or METRIC)
+        metric = found[1] or METRIC
+        if metric not in (known := _columns()):
+            raise _no_column(metric, known)
+        return cls(share, metric)
 
     def needed(self, flows: pl.DataFrame, rounds: int) -> int:
         """Return how many rounds seem to be needed; no more than there are, where these are enough.
@@ -119,9 +123,29 @@ class Seen:
             if "leg" in table.columns:
                 table = table.filter(pl.col("leg").is_null())
             for metric in self._metrics:
-                if metric not in table.columns or not table.schema[metric].is_numeric():
-                    numbers = ", ".join(name for name in table.columns if name.endswith(("_mbps", "_ms")))
-                    raise InputError(f"--until {metric}: no column of numbers of the table flows; use one of {numbers}")
+                if metric not in (known := _numbers(table)):
+                    raise _no_column(metric, known)
             self._parts[path] = table.select("run", *GROUP, *self._metrics)
         # A shard may have runs of later rounds too, which another run of the command left there.
         return pl.concat(self._parts.values()).filter(pl.col("run") < runs).sort("run", maintain_order=True)
+
+
+def _columns() -> list[str]:
+    """Return the columns of numbers that a run's table `flows` has."""
+    import polars as pl
+
+    from perigee.core import native
+    from perigee.store.arrow import arrow_table
+
+    return _numbers(pl.DataFrame(arrow_table(*native.observed([])["flows"])))
+
+
+def _numbers(flows: pl.DataFrame) -> list[str]:
+    return [name for name, kind in flows.schema.items() if kind.is_numeric()]
+
+
+def _no_column(metric: str, known: Sequence[str]) -> InputError:
+    fix = suggestion(metric, known)
+    if not fix.startswith("did you mean"):
+        fix = f"use one of {', '.join(name for name in known if name.endswith(('_mbps', '_ms')))}"
+    return InputError(f"--until {metric}: no column of numbers of the table flows; {fix}")
