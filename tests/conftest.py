@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gc
+import importlib.util
 import os
 import queue
 import socket
@@ -14,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, AnyStr
+from typing import IO, TYPE_CHECKING, Any, AnyStr
 
 import pytest
 from hypothesis import settings
@@ -29,6 +30,9 @@ from perigee.measuring.server import Limits, serve
 from perigee.places import find_study
 from synthetic import SyntheticEngine
 
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
 # The objects of a report are many, and none is garbage: with Python's own number collections are a sixth of its time.
 gc.set_threshold(OBJECTS_PER_COLLECTION)
 
@@ -37,6 +41,8 @@ settings.load_profile("here")
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL = Path("/sys/kernel/btf")
+CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+NARROW = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
 Perigee = Callable[..., subprocess.CompletedProcess[str]]
 SMALL_STUDY = """
 name = "small"
@@ -102,6 +108,31 @@ def perigee(tmp_path: Path, forked: Forked) -> Perigee:
         )
 
     return start
+
+
+@pytest.fixture
+def chrome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chrome]:
+    """Debian's Chromium without a window, as wide as a telephone."""
+    if importlib.util.find_spec("selenium") is None or not (CHROMIUM.exists() and DRIVER.exists()):
+        pytest.skip("selenium, chromium or chromium-driver is not installed")
+    from selenium.common.exceptions import WebDriverException
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
+    monkeypatch.setenv("SE_OFFLINE", "true")
+    options = ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for argument in ("headless=new", "disable-dev-shm-usage", "disable-gpu", f"user-data-dir={tmp_path / 'chromium'}"):
+        options.add_argument(f"--{argument}")
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")
+    try:
+        browser = Chrome(options, ChromeService(str(DRIVER)))
+    except WebDriverException as error:
+        pytest.skip(f"Chromium does not start here: {error.msg}")
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", NARROW)
+    yield browser
+    browser.quit()
 
 
 def environment() -> dict[str, str]:

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-import os
 import signal
 import socket
 import subprocess
@@ -22,7 +20,7 @@ pytest.importorskip("uvicorn", reason="perigee[serve] is not installed")
 
 import uvicorn
 
-from conftest import SMALL_STUDY, Perigee, environment, next_line, running
+from conftest import NARROW, SMALL_STUDY, Perigee, environment, next_line, running
 from perigee.errors import InputError
 from perigee.laboratory import server
 from perigee.laboratory.access import Access
@@ -33,9 +31,7 @@ if TYPE_CHECKING:
     from selenium.webdriver import Chrome
     from selenium.webdriver.remote.webelement import WebElement
 
-CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 WAIT_S = 300
-NARROW = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
 
 
 def free_port() -> int:
@@ -153,31 +149,6 @@ def test_an_entry_goes_on_when_the_server_was_ended_or_killed(tmp_path: Path) ->
         wait_for_state(tmp_path, second, "done")
         process.send_signal(signal.SIGINT)
         assert process.wait(WAIT_S) == 0
-
-
-@pytest.fixture
-def chrome(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Chrome]:
-    """Debian's Chromium without a window, 400 px wide."""
-    if importlib.util.find_spec("selenium") is None or not (CHROMIUM.exists() and DRIVER.exists()):
-        pytest.skip("selenium, chromium or chromium-driver is not installed")
-    from selenium.common.exceptions import WebDriverException
-    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
-
-    monkeypatch.setenv("SE_OFFLINE", "true")
-    options = ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for argument in ("headless=new", "disable-dev-shm-usage", "disable-gpu", f"user-data-dir={tmp_path / 'chromium'}"):
-        options.add_argument(f"--{argument}")
-    if os.geteuid() == 0:
-        options.add_argument("--no-sandbox")
-    try:
-        browser = Chrome(options, ChromeService(str(DRIVER)))
-    except WebDriverException as error:
-        pytest.skip(f"Chromium does not start here: {error.msg}")
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", NARROW)
-    yield browser
-    browser.quit()
 
 
 def wait_until_there(chrome: Chrome, selector: str, text: str = "") -> WebElement:

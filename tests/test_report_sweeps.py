@@ -110,6 +110,32 @@ def test_a_report_of_many_groups_has_every_figure(report: Report, two_numbers: R
     assert "Shown are 6 of 8 combinations of what varies" in plot(report, "queue").caption
 
 
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_no_title_of_a_panel_reaches_into_another_or_out_of_the_figure(*, is_shared: bool) -> None:
+    titles = [f"terminal, satellite delay {delay} ms, satellite loss 0.1 %" for delay in (10, 106.667, 203.333)]
+    with styled():
+        drawn = grid(WIDTH_IN, 1, titles, [(0, column) for column in range(3)], share_y=is_shared)
+        drawn.label("Time (s)", ["Throughput (Mbit/s)"])
+        drawn.figure.canvas.draw()
+        boxes = [axes._left_title.get_window_extent() for axes in drawn.panels.values()]  # type: ignore[attr-defined]
+    assert boxes[2].x1 <= drawn.figure.bbox.width
+    assert not any(one.overlaps(other) for one, other in pairwise(boxes))
+
+
+def test_more_algorithms_than_colours_are_all_drawn_and_look_different(tmp_path: Path) -> None:
+    variants = ", ".join(f'{{ name = "cubic", beta = "{share} %" }}' for share in range(60, 76))
+    study = STUDY.replace('["cubic", "reno"]', f"[{variants}]").replace("1500 ms", "500 ms").replace("rounds = 2", "")
+    (tmp_path / "study.toml").write_text(study)
+    carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator(), out=tmp_path / "results", workers=1))
+    with styled():
+        made = assemble(Results(tmp_path / "results"))
+    for name in ("tradeoff", "throughput-boxes", "rtt-distribution"):
+        (legend,) = plot(made, name).figure.legends
+        lines = legend.get_lines()
+        seen = {(one.get_color(), one.get_marker(), repr(one._dash_pattern)) for one in lines}  # type: ignore[attr-defined]
+        assert len(seen) == 16, name
+
+
 def test_the_number_that_varies_most_is_the_axis_and_the_other_the_panels(report: Report) -> None:
     lines = plot(report, "lines")
     panels = lines.figure.axes
@@ -218,7 +244,7 @@ def test_values_of_a_setting_are_not_compared_as_rivals(tmp_path: Path) -> None:
         (delay, loss): float(part["goodput_mbps"].mean())  # type: ignore[arg-type]
         for (delay, loss), part in results.points.join(results.table("flows")).group_by("point.delay", "point.loss")
     }
-    assert said[0].startswith("Throughput from l delay = 10 ms to 20 ms: ")
+    assert said[0].startswith("Throughput from l delay = 10 ms to 20 ms, l loss = ")
     for loss in (0, 1, 5):
         ends = f"l loss = {loss} %: {means[10, loss]:.1f} to {means[20, loss]:.1f} Mbit/s"
         assert ends in said[0] or f"l loss = {loss} %: {means[10, loss]:.1f} Mbit/s at both" in said[0]

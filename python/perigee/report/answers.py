@@ -131,11 +131,7 @@ def _of_metric(context: Context, found: Sequence[Ranking]) -> str:
         )
     superlative = f"{_superlative(metric).capitalize()} {ASKED[metric.name]}"
     if len(found) <= MOST_SETTINGS:
-        return (
-            f"{superlative}: "
-            + "; ".join(f"{_where(context, one, found)}{_clause(context, one)}" for one in found)
-            + "."
-        )
+        return _by_setting(superlative, [(_where(context, one, found), _clause(context, one)) for one in found])
     clear = Counter(_name(context, one.factor, one.first) for one in found if one.is_clear)
     counts = [f"{name} in {count}" for name, count in clear.most_common()]
     if open_ones := len(found) - clear.total():
@@ -152,12 +148,10 @@ def _of_setting(context: Context, found: Sequence[Ranking]) -> str:
         ((last, group),) = ends.items()
         is_number = any(column.key == factor and column.is_number for column in context.results.points.columns)
         joint = "to" if is_number else "and"
-        clauses = [f"{_where(context, one, found)}{_between(one, joint)}" for one in found]
         values = f"from {first} to {last}" if is_number else f"{first} and {_name(context, factor, group)}"
-        return f"{noun} {values}: {'; '.join(clauses)}."
+        return _by_setting(f"{noun} {values}", [(_where(context, one, found), _between(one, joint)) for one in found])
     if len(found) <= MOST_SETTINGS:
-        clauses = [f"{_where(context, one, found)}{_at_values(context, one)}" for one in found]
-        return f"{noun}: {'; '.join(clauses)}."
+        return _by_setting(noun, [(_where(context, one, found), _at_values(context, one)) for one in found])
     counts: dict[str, Counter[str]] = {}
     for one in found:
         for rival in one.rivals:
@@ -168,6 +162,19 @@ def _of_setting(context: Context, found: Sequence[Ranking]) -> str:
         for value, of in counts.items()
     ]
     return f"{noun} in {len(found)} settings, against {first}: {'; '.join(said)}."
+
+
+def _by_setting(subject: str, said: Sequence[tuple[str, str]]) -> str:
+    """Return a sentence of what is said at each setting; the settings are empty where nothing else varies.
+
+    Examples:
+        >>> _by_setting("Highest throughput", [("loss 0 %", "cubic alone"), ("loss 1 %", "bbr alone")])
+        'Highest throughput, loss 0 %: cubic alone; loss 1 %: bbr alone.'
+        >>> _by_setting("Throughput", [("", "9 Mbit/s at both")])
+        'Throughput: 9 Mbit/s at both.'
+    """
+    clauses = [f"{where}: {text}" if where else text for where, text in said]
+    return f"{subject}{', ' if said[0][0] else ': '}{'; '.join(clauses)}."
 
 
 def _between(one: Ranking, joint: str) -> str:
@@ -281,7 +288,7 @@ def _where(context: Context, one: Ranking, found: Sequence[Ranking]) -> str:
         for key, value in one.first.factors.items()
         if key not in (one.factor, ALGORITHM, FLOW) and len(context.varied.get(key, ())) != 1
     ]
-    return f"{', '.join(words)}: " if words else ""
+    return ", ".join(words)
 
 
 def _superlative(metric: Metric) -> str:

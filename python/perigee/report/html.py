@@ -17,6 +17,7 @@ from markupsafe import Markup
 from perigee.files import write_atomically
 from perigee.report import svg
 from perigee.report.csv_text import csv_text
+from perigee.report.legends import with_units
 from perigee.report.model import Listing, Plot, Report, Table, Text
 
 LARGEST_DATA_BYTES = 200_000
@@ -43,6 +44,7 @@ def render(report: Report) -> str:
     )
     kinds = {"table": Table, "plot": Plot, "text": Text, "listing": Listing}
     environment.tests.update({name: lambda block, kind=kind: isinstance(block, kind) for name, kind in kinds.items()})
+    environment.filters["with_units"] = with_units
     style, stretch, page = (
         files("perigee.report").joinpath(name).read_text("utf-8") for name in ("page.css", "stretch.js", "page.js")
     )

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import functools
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -27,6 +28,9 @@ _EDGE = 0.97
 
 _LETTERS_OF_A_GAP = 5.0
 """What a legend adds to each entry beside handle and text, in letter sizes: the gaps between these and columns."""
+
+_BEFORE_A_UNIT = re.compile(r"(?<=\d) (?=(?:%|ppm|BDP|[num]?s|min|h|packets|[kMGT]?bit/s|[kMGT]i?B|B)(?![\w/]))")
+"""The space between a number and its unit."""
 
 
 def legend_above(owner: Figure, axes: Axes) -> None:
@@ -66,19 +70,25 @@ def rows_of_legend(labels: Sequence[str], width_in: float) -> int:
 def broken(text: str, width_in: float, size: float, weight: str = "normal") -> str:
     r"""Return a text with line breaks, no line of it wider than `width_in` in letters of that size (points).
 
-    Breaks after commas come first: a number stays with its unit.
+    Its own line breaks stay. Breaks after commas come first, and a number stays with its unit.
 
     Examples:
         >>> broken("short", 1.0, 9), broken("a rather long text of many words", 1.0, 9)
         ('short', 'a rather long\ntext of many\nwords')
         >>> broken("loss 0.1 %, window 10", 0.9, 9)
         'loss 0.1 %,\nwindow 10'
+        >>> broken("Throughput (Mbit/s)\nloss of the satellite 10 %", 1.5, 9)
+        'Throughput (Mbit/s)\nloss of the satellite\n10\xa0%'
     """
     room = width_in * POINTS_PER_IN
 
     def fits(line: str) -> bool:
         return width_of(line, size, weight) <= room
 
+    return "\n".join(_wrapped(line, fits) for line in text.split("\n"))
+
+
+def _wrapped(text: str, fits: Callable[[str], bool]) -> str:
     if fits(text):
         return text
     *before, last = text.split(", ")
@@ -91,13 +101,24 @@ def broken(text: str, width_in: float, size: float, weight: str = "normal") -> s
             else:
                 lines.append(part)
         return "\n".join(lines)
-    letters = max(4, len(text))
+    whole = with_units(text)
+    letters = max(4, len(whole))
     while letters > 4:
-        lines = textwrap.wrap(text, letters) or [text]
+        lines = textwrap.wrap(whole, letters) or [whole]
         if all(map(fits, lines)):
             return "\n".join(lines)
         letters = letters * 9 // 10
-    return "\n".join(textwrap.wrap(text, letters))
+    return "\n".join(textwrap.wrap(whole, letters))
+
+
+def with_units(text: str) -> str:
+    r"""Return a text in which no line ends between a number and its unit.
+
+    Examples:
+        >>> with_units("delay = 10 ms, loss 0.1 %, 3 and 4")
+        'delay = 10\xa0ms, loss 0.1\xa0%, 3 and 4'
+    """
+    return _BEFORE_A_UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
 def size_of(parameter: str) -> float:

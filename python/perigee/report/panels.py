@@ -12,8 +12,8 @@ from perigee.report.factors import Factor
 if TYPE_CHECKING:
     from perigee.report.context import Group
 
-MOST_HUES = 14
-"""With more curves than this nothing can be told apart in a panel."""
+FEW_HUES = 7
+"""What is no algorithm has colours where it has no more values than this."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def roles(factors: Sequence[Factor]) -> Roles:
     x = max(numbers, key=lambda one: len(one.levels), default=None)
     rest = [one for one in factors if one not in (hue, x)]
     if hue is None:
-        few = [one for one in rest if len(one.levels) <= MOST_HUES // 2]
+        few = [one for one in rest if len(one.levels) <= FEW_HUES]
         hue = next((one for one in few if not one.is_number), None) or next(iter(few), None)
         rest = [one for one in rest if one is not hue]
     # Words first: they make the columns.
@@ -73,7 +73,7 @@ def roles(factors: Sequence[Factor]) -> Roles:
 def hue_of(factors: Sequence[Factor]) -> Factor | None:
     """Return what is told apart by colour where no factor has an x axis: as in `roles`, else the number varied."""
     found = roles(factors)
-    if found.hue is None and found.x is not None and len(found.x.levels) <= MOST_HUES // 2:
+    if found.hue is None and found.x is not None and len(found.x.levels) <= FEW_HUES:
         return found.x
     return found.hue
 
@@ -97,7 +97,7 @@ def panels(groups: Sequence[Group], factors: Sequence[Factor], hue: Factor | Non
         texts = [group.levels.get(hue.key, group.label) if hue else "" for group in own]
         if hue is not None:
             texts = [hue.in_legend(text) for text in texts]
-        made.append(Panel(", ".join(titles), own[:MOST_HUES], texts[:MOST_HUES], levels))
+        made.append(Panel(", ".join(titles), own, texts, levels))
     return made
 
 

@@ -58,9 +58,15 @@ _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++")
 def look(number: int) -> Look:
     """Return how the group of that number is drawn.
 
+    From the 15th group on the colours begin anew, with other dashes, markers and hatches: lines stay distinct up to 70
+    groups, points up to 98, boxes up to 42.
+
     Examples:
-        >>> len({look(n).color for n in range(14)}), len({(look(n).color, look(n).marker) for n in range(40)})
-        (14, 40)
+        >>> looks = [look(n) for n in range(98)]
+        >>> len({one.color for one in looks}), len({(one.color, one.marker) for one in looks})
+        (14, 98)
+        >>> len({(one.color, one.dash) for one in looks[:70]}), len({(one.color, one.hatch) for one in looks[:42]})
+        (70, 42)
     """
     again = number // len(_COLORS)
     return Look(

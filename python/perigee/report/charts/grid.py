@@ -23,6 +23,9 @@ NARROWEST_IN = 1.38
 SIDE_BY_SIDE_IN = 3.2
 """Width of the panels of rows that have one each."""
 
+SHARED_SCALE, OWN_SCALE = 0.84, 0.72
+"""Shares of the width for each panel that are the panel's: one vertical scale on the left, or one each."""
+
 LINE_IN = 0.17
 """Height of a line of text."""
 
@@ -118,7 +121,8 @@ def grid(
             part = columns[begin : begin + in_a_line]
             lines.append([(column if slots else place, (row, column)) for place, column in enumerate(part)])
     top = LINE_IN * rows_of_legend(labels, width_in)
-    texts = [broken_title(title, 0.85 * width_in / in_a_line) for title in titles]
+    room = (SHARED_SCALE if share_y else OWN_SCALE) * width_in / in_a_line
+    texts = [broken_title(title, room) for title in titles]
     tallest = max((text.count("\n") + 1 for text in texts if text), default=0)
     titled = {line for line in range(len(lines)) if slots is None or line == 0}
     height = height_in * len(lines) + top + LINE_IN * (2 + tallest * len(titled))

@@ -41,11 +41,15 @@ def scale_of(numbers: Sequence[float]) -> str:
         ('linear', 'log', 'symlog', 'linear', 'linear')
         >>> scale_of([10, 20, 50, 100, 150]), scale_of([50, 100, 200, 400])
         ('log', 'linear')
+        >>> scale_of([10, 106, 203, 300]), scale_of([0, 100, 200, 300, 400]), scale_of([10, 100, 300])
+        ('linear', 'linear', 'log')
     """
     positive = sorted(number for number in numbers if number > 0)
     if min(numbers) < 0 or not positive:
         return "linear"
     if positive[-1] < LOG_FROM * positive[0] and not _is_crowded(positive):
+        return "linear"
+    if len(positive) > 2 and _nearest(numbers) > _nearest([math.log(number) for number in positive]):
         return "linear"
     return "log" if len(positive) == len(numbers) else "symlog"
 
@@ -54,9 +58,13 @@ def _is_crowded(positive: Sequence[float]) -> bool:
     """Whether numbers that span a decade or more stand more evenly on a logarithmic scale by far."""
     if len(positive) < 3 or positive[-1] < CROWDED_FROM * positive[0]:
         return False
-    nearest = min(b - a for a, b in pairwise(positive)) / (positive[-1] - positive[0])
-    in_logs = min(math.log(b / a) for a, b in pairwise(positive)) / math.log(positive[-1] / positive[0])
-    return nearest < in_logs / 2
+    return _nearest(positive) < _nearest([math.log(number) for number in positive]) / 2
+
+
+def _nearest(numbers: Sequence[float]) -> float:
+    """Return the least distance of rising numbers, as a share of that of their ends."""
+    ordered = sorted(numbers)
+    return min(b - a for a, b in pairwise(ordered)) / (ordered[-1] - ordered[0])
 
 
 def lay_out(axes: Axes, x: Factor, width_in: float) -> None:
