@@ -21,16 +21,22 @@ pytest.importorskip("uvicorn", reason="perigee[serve] is not installed")
 import uvicorn
 
 from conftest import NARROW, SMALL_STUDY, Perigee, environment, next_line, running
+from perigee.engines.job import Job
+from perigee.engines.native import Simulator
+from perigee.engines.runner import carry_out
 from perigee.errors import InputError
 from perigee.laboratory import server
 from perigee.laboratory.access import Access
 from perigee.laboratory.entries import Entry, Queue
 from perigee.laboratory.place import Place
+from perigee.places import find_study
+from perigee.report.writer import write_report
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
     from selenium.webdriver.remote.webelement import WebElement
 
+AXE = Path(__file__).resolve().parent / "axe-core" / "axe.min.js"
 WAIT_S = 300
 
 
@@ -189,6 +195,44 @@ def press(chrome: Chrome, text: str) -> None:
             ActionChains(chrome).send_keys(Keys.ENTER).perform()
             return
     raise AssertionError(f"the Tab key reaches no {text!r} at {chrome.current_url}")
+
+
+def violations(chrome: Chrome) -> list[str]:
+    """What axe-core finds wrong with the page that is shown."""
+    # A content policy lets no script in but by the debugger.
+    chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})
+    run = """
+        const done = arguments[0];
+        axe.run(document, {resultTypes: ["violations"]}).then(
+            (found) => done(found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 200)}`)));
+    """
+    found: list[str] = chrome.execute_async_script(run)
+    return found
+
+
+def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    study = folder / "studies" / "small" / "study.toml"
+    study.parent.mkdir(parents=True)
+    study.write_text(SMALL_STUDY)
+    small = folder / "results" / "small"
+    carry_out(Job(find_study(str(study)), Simulator(), out=small, workers=1))
+    write_report(small)
+    chrome.set_script_timeout(WAIT_S)
+    with serving(folder) as (_, address):
+        chrome.get(address)
+        root, _, _ = address.partition("enter?")
+        pages = ("queue", "studies", "studies/small", "edit", "results", "links", "links/geo")
+        of_results = ("results/small", "results/small/graphs", "results/small/report")
+        for width, scheme in ((400, "light"), (1300, "dark")):
+            size = {**NARROW, "width": width, "mobile": width == NARROW["width"]}
+            chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+            for page in (*pages, *of_results):
+                chrome.get(root + page)
+                wait_until_there(chrome, "h1")
+                assert violations(chrome) == [], f"{page}, {width} px, {scheme}"
 
 
 def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, tmp_path: Path) -> None:

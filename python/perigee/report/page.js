@@ -45,7 +45,7 @@
     };
     heads.forEach((head, column) => {
       const words = head.textContent;
-      const press = button(words || "name", `Sort by ${words || "name"}`, () => {
+      const press = button(words, `Sort by ${words}`, () => {
         const falling = head.getAttribute("aria-sort") === "ascending";
         heads.forEach((other) => other.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", falling ? "descending" : "ascending");
