@@ -222,7 +222,7 @@ def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, 
     with serving(folder) as (_, address):
         chrome.get(address)
         root, _, _ = address.partition("enter?")
-        pages = ("queue", "studies", "studies/small", "edit", "results", "links", "links/geo")
+        pages = ("queue", "studies", "studies/small", "edit", "results", "links", "links/geo", "agents")
         of_results = ("results/small", "results/small/graphs", "results/small/report")
         for width, scheme in ((400, "light"), (1300, "dark")):
             size = {**NARROW, "width": width, "mobile": width == NARROW["width"]}
