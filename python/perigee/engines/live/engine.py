@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 import shutil
@@ -69,10 +70,15 @@ class LivePlan(NativePlan):
         settings = plan.live()
         self.distinct = [self.details(index) for index in range(len(self.runs.points))]
         self._agents = Agents()
-        self.hosts = Hosts.of(settings, self.distinct, _agents(settings, self._agents))
-        if self.hosts.here and shutil.which("iperf3") is None:
-            raise InputError("--engine live: iperf3 is not installed; install the package iperf3 (apt install iperf3)")
-        check(self.distinct, self.hosts)
+        with contextlib.ExitStack() as refused:
+            refused.callback(self.close)
+            self.hosts = Hosts.of(settings, self.distinct, _agents(settings, self._agents))
+            if self.hosts.here and shutil.which("iperf3") is None:
+                raise InputError(
+                    "--engine live: iperf3 is not installed; install the package iperf3 (apt install iperf3)"
+                )
+            check(self.distinct, self.hosts)
+            refused.pop_all()
         # Results of other hosts are other results.
         hosts = {key: value for key, value in asdict(self.hosts).items() if key not in ("connect_timeout_s", "agents")}
         if self.hosts.agents:
