@@ -32,7 +32,7 @@ include_patterns = [
     "schema/*.md",
     "validation/**.md",
 ]
-exclude_patterns = ["**/target/**", "**/corpus/**", "benches/peers/build/**"]
+exclude_patterns = ["**/target/**", "**/corpus/**", "benches/peers/build/**", "tests/axe-core/**"]
 myst_heading_anchors = 6
 suppress_warnings = ["myst.header"]  # READMEs begin with the level that fits their place in the repository
 
