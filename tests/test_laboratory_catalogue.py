@@ -14,36 +14,19 @@ import pytest
 
 from perigee.laboratory import catalogue
 from perigee.laboratory.catalogue import Catalogue
-from perigee.store.manifest import FOLDER_FORMAT, FOLDER_VERSION, write_manifest
+from perigee.store.manifest import read_manifest, write_manifest
 
 
 def write(folder: Path, **changed: Any) -> None:
+    """A results folder with a manifest like that of finished results, but for what is changed."""
     folder.mkdir(exist_ok=True)
-    manifest = {
-        "format": FOLDER_FORMAT,
-        "version": FOLDER_VERSION,
-        "state": "complete",
-        "study": "gallery",
-        "engine": "sim",
-        "study_hash": "0" * 64,
-        "settings": [],
-        "reduced": False,
-        "runs": 12,
-        "rounds": 3,
-        "first_seed": 1,
-        "build": "test",
-        "versions": {"perigee": "0", "python": "0", "pyarrow": "0"},
-        "host": {"system": "Linux", "machine": "x86_64", "cores": 2},
-        "study_files": {"study.toml": "0" * 64, "setup.json": "0" * 64},
-        "started": "2026-01-01T00:00:00+00:00",
-        "finished": "2026-01-01T00:00:00+00:00",
-        "tables": {"flows": {"rows": 1, "bytes": 1, "sha256": "0" * 64}},
-    }
-    write_manifest(folder / "manifest.json", {**manifest, **changed})
+    manifest = read_manifest(folder.parent.parent / "finished")
+    write_manifest(folder / "manifest.json", {**manifest, "started": "2026-01-01T00:00:00+00:00", **changed})
 
 
 @pytest.fixture
-def shown(tmp_path: Path) -> Catalogue:
+def shown(results: Path, tmp_path: Path) -> Catalogue:
+    results.rename(tmp_path / "finished")
     (tmp_path / "results").mkdir()
     write(tmp_path / "results/first", state="running")
     write(tmp_path / "results/second", started="2026-01-02T00:00:00+00:00")
