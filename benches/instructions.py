@@ -12,6 +12,7 @@ from programs import (
     OURS,
     PAYLOAD,
     PEERS,
+    WINDOW_LOSSES,
     WINDOWS,
     Download,
     counted,
@@ -69,7 +70,7 @@ PATHS = {
     "10,000 flows, 20 packets each": Path(1000 * MB, many),
     **{
         f"window of {packets:,}, {loss:.0%} lost": over(window(packets, loss), max(20 * MB, 10 * packets * PAYLOAD))
-        for loss in (0.0, 0.01)
+        for loss in WINDOW_LOSSES
         for packets in WINDOWS
     },
 }

@@ -20,12 +20,12 @@ ROOT = HERE.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 OURS = TARGET / "release/examples/download"
 NS3 = HERE / "peers/build/ns3-download"
+PERF = ("perf", "stat", "-x", ",", "-e", "instructions:u")
 
 MB = 1_000_000
 GB = 1000 * MB
-
-
 PAYLOAD = 1448
+"""Of a packet of 1500 bytes with timestamps."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,9 +159,6 @@ def counter() -> str | None:
         if re.search(r"^\d+,", tried.stderr, re.MULTILINE):
             return "perf"
     return "callgrind" if shutil.which("valgrind") else None
-
-
-PERF = ("perf", "stat", "-x", ",", "-e", "instructions:u")
 
 
 def counted(command: list[str]) -> int:

@@ -82,6 +82,28 @@ def test_a_site_is_replaced_whole(root: Path, tmp_path: Path, monkeypatch: pytes
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lab", "site"]
 
 
+def test_what_a_killed_command_left_is_removed(root: Path, tmp_path: Path) -> None:
+    begun, aside, other = (tmp_path / f".site.{name}" for name in ("begun", "aside", "mine"))
+    for folder in (begun, aside / "old", other):
+        folder.mkdir(parents=True)
+    (begun / publishing.MARK).touch()
+    (aside / "old" / publishing.MARK).touch()
+    publish(root, tmp_path / "site")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".site.mine", "lab", "site"]
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_table_that_is_gone_or_leads_elsewhere_is_not_published(root: Path, tmp_path: Path, is_link: bool) -> None:
+    table = root / "results" / "other" / "flows.parquet"
+    table.unlink()
+    if is_link:
+        (tmp_path / "secret").write_text("secret")
+        table.symlink_to(tmp_path / "secret")
+    with pytest.raises(InputError, match=r"other/flows\.parquet: is gone; run the study again"):
+        publish(root, tmp_path / "site")
+    assert not (tmp_path / "site").exists()
+
+
 def test_nothing_else_is_written_over(root: Path, tmp_path: Path) -> None:
     other = tmp_path / "mine"
     other.mkdir()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -74,6 +75,7 @@ def publish(root: Path, out: Path, progress: Callable[[str], None] = lambda _nam
             made.chmod(0o755)
             done = _Writer(made).write(place, progress)
             _put(made, out)
+            _sweep(out)
         finally:
             shutil.rmtree(made, ignore_errors=True)
     return done
@@ -91,6 +93,13 @@ def _put(made: Path, out: Path) -> None:
         except OSError:
             (Path(aside) / "old").rename(out)
             raise
+
+
+def _sweep(out: Path) -> None:
+    """Remove what was left beside a site by a command that was killed."""
+    for left in out.parent.glob(f".{glob.escape(out.name)}.*"):
+        if any((each / MARK).is_file() for each in (left, left / "old")):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 class _Writer:
@@ -157,7 +166,10 @@ class _Writer:
         if has_report := _is_file(report):
             self._copy(report, f"{here}/report.html")
         for table in content["tables"]:
-            self._copy(folder / f"{table['name']}.parquet", f"{here}/tables/{table['name']}.parquet")
+            file = folder / f"{table['name']}.parquet"
+            if not _is_file(file):
+                raise InputError(f"{file}: is gone; run the study again, or move {folder.name} out of results/")
+            self._copy(file, f"{here}/tables/{file.name}")
         archives = {"figures": folder / FIGURES, "captures": folder / "captures"}
         has = {
             what: self._archive(below, f"{summary.name}-{what}", f"{here}/{what}.zip")
