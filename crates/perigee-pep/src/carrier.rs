@@ -85,12 +85,12 @@ impl Memory {
         Some(self.buffers.pop().unwrap_or_else(|| vec![0; BUFFER]))
     }
 
-    /// A pipe; none without memory, or where the system has no descriptors for it.
+    /// A pipe; none without memory, or where the system has none to give.
     fn pipe(&mut self) -> Option<Pipe> {
         if self.used + PIPE > self.limit {
             return None;
         }
-        let pipe = self.pipes.pop().or_else(|| Pipe::new().ok())?;
+        let pipe = self.pipes.pop().or_else(Pipe::new)?;
         self.used += pipe.size;
         Some(pipe)
     }
@@ -222,11 +222,12 @@ impl Carrier for Carriage<'_> {
 }
 
 impl Pipe {
-    fn new() -> io::Result<Self> {
-        let (read, write) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;
-        // Without CAP_SYS_RESOURCE the kernel limits the pipes of a user: a smaller one does too.
-        let size = fcntl_setpipe_size(&write, PIPE).or_else(|_| fcntl_getpipe_size(&write))?;
-        Ok(Self { read, write, size })
+    /// A pipe that carries at least as much at a time as a buffer; none where the system has no descriptors for one. Past a user's
+    /// limit of pipes, which holds without `CAP_SYS_RESOURCE`, the kernel gives one of two pages: copying carries more.
+    fn new() -> Option<Self> {
+        let (read, write) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).ok()?;
+        let size = fcntl_setpipe_size(&write, PIPE).or_else(|_| fcntl_getpipe_size(&write)).ok()?;
+        (size >= BUFFER).then_some(Self { read, write, size })
     }
 }
 
@@ -245,6 +246,33 @@ mod tests {
     use super::*;
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
+
+    use rustix::thread::{capabilities, set_capabilities, CapabilitySet};
+
+    #[test]
+    fn past_a_user_s_limit_of_pipes_bytes_are_copied() {
+        // Capabilities are those of a thread.
+        let unprivileged = std::thread::spawn(|| {
+            let mut sets = capabilities(None).unwrap();
+            sets.effective &= !(CapabilitySet::SYS_RESOURCE | CapabilitySet::SYS_ADMIN);
+            set_capabilities(None, sets).unwrap();
+            let mut others = Vec::new();
+            while let Ok(pipe) = pipe_with(PipeFlags::CLOEXEC) {
+                if fcntl_setpipe_size(&pipe.1, 1 << 20).is_err() {
+                    break;
+                }
+                others.push(pipe);
+                if others.len() == 200 {
+                    println!("skipped: this host sets no limit of pipes for a user, or a high one");
+                    return;
+                }
+            }
+            let last: Vec<Pipe> = std::iter::from_fn(Pipe::new).take(64).collect();
+            assert!(last.len() < 64, "the limit holds");
+            assert_eq!(carry(vec![7; 4_000_000], &mut Memory::new(1 << 20, true)), BUFFER);
+        });
+        unprivileged.join().unwrap();
+    }
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
