@@ -17,14 +17,33 @@ impl Trace {
         Self::default()
     }
 
-    /// Adds samples: two buffers of equally many doubles.
+    /// Adds samples to several traces: `codes` has the place in `traces` of each sample, or a negative number for one that is left
+    /// out; `times_s` and `values` are equally long.
+    #[staticmethod]
     #[allow(clippy::needless_pass_by_value, reason = "buffers from Python arrive as owned ones")]
-    fn add(&mut self, py: Python<'_>, times_s: PyBuffer<f64>, values: PyBuffer<f64>) -> PyResult<()> {
-        let (times, values) = (times_s.to_vec(py)?, values.to_vec(py)?);
-        if times.len() != values.len() {
-            return Err(PyValueError::new_err(format!("{} times and {} values", times.len(), values.len())));
+    fn add(
+        py: Python<'_>,
+        mut traces: Vec<PyRefMut<'_, Self>>,
+        codes: PyBuffer<i32>,
+        times_s: PyBuffer<f64>,
+        values: PyBuffer<f64>,
+    ) -> PyResult<()> {
+        let (Some(codes), Some(times), Some(values)) = (codes.as_slice(py), times_s.as_slice(py), values.as_slice(py))
+        else {
+            return Err(PyValueError::new_err("a buffer has gaps"));
+        };
+        if codes.len() != times.len() || times.len() != values.len() {
+            let lengths = format!("{} codes, {} times and {} values", codes.len(), times.len(), values.len());
+            return Err(PyValueError::new_err(lengths));
         }
-        self.0.extend(times.into_iter().zip(values));
+        for (place, trace) in (0..).zip(&mut traces) {
+            let samples = codes.iter().zip(times).zip(values);
+            trace.0.extend(
+                samples
+                    .filter(|((code, _), _)| code.get() == place)
+                    .map(|((_, time_s), value)| (time_s.get(), value.get())),
+            );
+        }
         Ok(())
     }
 

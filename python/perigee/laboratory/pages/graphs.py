@@ -18,6 +18,8 @@ from perigee.store.manifest import read_manifest
 FIRST = ("series.goodput_mbps", "segments.sequence")
 """What is drawn where nothing was chosen: the first of these that there is."""
 STATIC_COLUMNS = 800
+READ_S = 0.1
+"""A table is read for so long before what is there is sent; the script asks again for the rest."""
 
 
 def graphs(visit: Visit) -> Response:
@@ -47,8 +49,8 @@ def drawable(folder: Path, tables: dict[str, object]) -> list[str]:
 
 
 def data(visit: Visit) -> Response:
-    """Return the envelopes of a graph, see `Graph.packed`."""
-    graph = _graph(visit)
+    """Return the envelopes of a graph, see `Graph.packed`; of a long table, of what is read so far."""
+    graph = _graph(visit, READ_S)
     first, last = graph.span_s
     from_s, to_s = _number(visit, "from", first), _number(visit, "to", last)
     columns = _number(visit, "columns", STATIC_COLUMNS)
@@ -73,9 +75,9 @@ def drawn(graph: Graph, title: str) -> bytes:
     for name, envelope in graph.envelopes(from_s, to_s, STATIC_COLUMNS).items():
         values = np.frombuffer(envelope).reshape(2, STATIC_COLUMNS).T.ravel()
         there = ~np.isnan(values)
-        axes.plot(times[there], values[there], "." if graph.dotted else "-", markersize=2, linewidth=0.9, label=name)
+        axes.plot(times[there], values[there], "." if graph.is_dotted else "-", markersize=2, linewidth=0.9, label=name)
     axes.set(xlabel="Time (s)", title=title)
-    if graph.traces:
+    if graph.names:
         axes.legend(fontsize="small")
     file = io.BytesIO()
     picture.savefig(file, format="svg")
@@ -90,13 +92,13 @@ def run_of(visit: Visit) -> int:
     return int(text)
 
 
-def _graph(visit: Visit) -> Graph:
+def _graph(visit: Visit, for_s: float = math.inf) -> Graph:
     folder = visit.laboratory.catalogue.path(visit.path["name"])
     table, _, column = visit.query.get("what", "").partition(".")
     path = folder / f"{table}.parquet"
     if table not in read_manifest(folder).get("tables", {}) or path.is_symlink():
         raise InputError(f"{table[:80]}: no such table")
-    return visit.laboratory.graphs.get(path, run_of(visit), column)
+    return visit.laboratory.graphs.get(path, run_of(visit), column, for_s)
 
 
 def _number(visit: Visit, name: str, otherwise: float) -> float:

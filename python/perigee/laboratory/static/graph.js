@@ -12,6 +12,7 @@ const said = document.getElementById("window");
 
 let graph = null;
 let plot = null;
+let drawn = [];
 let wanted = null;
 let busy = false;
 
@@ -76,10 +77,19 @@ async function show(from, to) {
       if (!answer.ok) throw new Error(`the server says ${answer.status}`);
       graph = decoded(await answer.arrayBuffer());
       place.addEventListener("drawn", () => performance.measure("graph", { start: begun, end: performance.now() }), { once: true });
+      // A flow may begin in a part of the table that is read later.
+      if (plot && String(drawn) !== String(graph.traces)) {
+        plot.destroy();
+        plot = null;
+      }
+      drawn = graph.traces;
       if (plot) plot.setData(points(graph));
       else plot = made(points(graph));
       const more = graph.left_out ? `; ${graph.left_out} more are not drawn` : "";
-      said.textContent = `${graph.from.toPrecision(6)} s to ${graph.to.toPrecision(6)} s; ${graph.samples.toLocaleString("en")} samples in the run${more}`;
+      const shown = `${graph.from.toPrecision(6)} s to ${graph.to.toPrecision(6)} s; ${graph.samples.toLocaleString("en")} samples`;
+      said.textContent = graph.read < 1 ? `${shown} so far: ${Math.floor(100 * graph.read)} % of the table is read` : `${shown} in the run${more}`;
+      if (graph.read < 1) wanted ??= [first, last];
+      else performance.mark("whole");
     }
   } catch (error) {
     said.textContent = `The graph could not be drawn: ${error.message}.`;
