@@ -311,7 +311,8 @@ impl Worker {
             }
             return Ok((None, destination, rule));
         }
-        let dialled = dial(&rule.server, seen, destination, transparent.map(Transparent::own_mark), dscp);
+        let own_mark = self.config.transparent.as_ref().map(Transparent::own_mark);
+        let dialled = dial(&rule.server, seen, destination, own_mark, dscp);
         let (server, more) = dialled.map_err(|error| {
             self.shared.leave(source.ip());
             format!("server {destination} {}: {error}", in_words(error.kind()))
