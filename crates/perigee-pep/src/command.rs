@@ -1,9 +1,10 @@
-//! The command line: `run`, `check`, `rules`, `status`.
+//! The command line: `run`, `check`, `rules`, `status`, `doctor`.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use crate::answers::ask;
+use crate::doctor::{doctor, Options};
 use crate::error::ServiceError;
 use crate::intercept::script;
 use crate::service::{read, run};
@@ -42,6 +43,7 @@ pub fn main(arguments: &[OsString]) -> u8 {
             None => eprintln!("perigee-pep: nothing is intercepted: there is no `[transparent]`"),
         }),
         2 if is(0, "status") => read(words[1]).and_then(|config| status(&config)),
+        _ if is(0, "doctor") => Options::parse(&arguments[1..]).and_then(|options| doctor(&options)),
         _ => {
             eprint!("perigee-pep: unknown command line; this is what there is\n{HELP}");
             return 2;
@@ -52,8 +54,11 @@ pub fn main(arguments: &[OsString]) -> u8 {
         Err(error) => {
             eprintln!("perigee-pep: {error}");
             match error {
-                ServiceError::File { .. } | ServiceError::Pem { .. } | ServiceError::Config(_) => 2,
-                ServiceError::Taken(_) | ServiceError::System { .. } => 1,
+                ServiceError::File { .. }
+                | ServiceError::Pem { .. }
+                | ServiceError::Config(_)
+                | ServiceError::Input(_) => 2,
+                ServiceError::Taken(_) | ServiceError::System { .. } | ServiceError::Transfer(_) => 1,
             }
         }
     }
@@ -82,5 +87,17 @@ perigee-pep: a proxy that splits TCP connections, for satellite links
   perigee-pep check CONFIG.toml     read the configuration and say what is wrong with it
   perigee-pep rules CONFIG.toml     print the firewall rules and routes of the service as a script
   perigee-pep status CONFIG.toml    print the state of the running service
+  perigee-pep doctor CONFIG.toml --to HOST:PORT/PATH
+                                    fetch a file of a web server directly and through the proxy, and compare
   perigee-pep --version
+
+Options of doctor:
+
+  --to TARGET       HOST:PORT/PATH or http://HOST:PORT/PATH, over plain HTTP; [ADDRESS]:PORT/PATH for IPv6
+  --rounds N        times that both transfers are made, in alternating order (2)
+  --seconds N       longest time of a transfer (10)
+  --bytes SIZE      bytes of a transfer at the most (\"100 MB\")
+  --from ADDRESS    client whose rule is applied (the first network of `allow.sources`)
+  --interface NAME  interface at which it arrives (the first of `transparent.interfaces`)
+  --json            one JSON object
 ";

@@ -28,6 +28,12 @@ pub enum ServiceError {
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] StrictError),
+    /// The command line is wrong, or asks for what the configuration does not allow.
+    #[error("{0}")]
+    Input(String),
+    /// A transfer has failed.
+    #[error("{0}")]
+    Transfer(String),
     /// Another service has the address.
     #[error("{0}: another perigee-pep has it in this network namespace; stop that one first")]
     Taken(String),

@@ -14,6 +14,7 @@ mod command;
 mod config;
 mod confinement;
 mod connection;
+mod doctor;
 mod embedded;
 mod error;
 mod handover;

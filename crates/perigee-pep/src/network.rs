@@ -26,6 +26,11 @@ impl Network {
         bits.1 == own.1 && bits.0 & mask(self.prefix, own.1) == own.0
     }
 
+    /// Its first address.
+    pub(crate) fn first(self) -> IpAddr {
+        self.address
+    }
+
     /// Whether all addresses of another network are in it.
     pub(crate) fn covers(self, other: Self) -> bool {
         self.prefix <= other.prefix && self.contains(other.address)

@@ -14,15 +14,18 @@ pub(crate) struct TcpInfo {
     pub(crate) rtt_us: u32,
     /// Segments that were sent again.
     pub(crate) retransmitted: u32,
+    /// Segments that arrived out of order; 0 before Linux 5.4, which does not count them.
+    pub(crate) out_of_order: u32,
 }
 
 impl TcpInfo {
     /// Asks for a socket's.
     pub(crate) fn of(socket: impl AsFd) -> io::Result<Self> {
-        let mut bytes = [0u8; 104];
+        let mut bytes = [0u8; 228];
         get(socket, (libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        Ok(Self { is_closed: bytes[0] == TCP_CLOSE, rtt_us: word(68), retransmitted: word(100) })
+        let is_closed = bytes[0] == TCP_CLOSE;
+        Ok(Self { is_closed, rtt_us: word(68), retransmitted: word(100), out_of_order: word(224) })
     }
 }
 

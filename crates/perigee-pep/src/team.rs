@@ -24,8 +24,17 @@ pub(crate) struct Team {
 impl Team {
     /// Starts the thread, in the network namespace of the calling one.
     pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>) -> Result<Self, ServiceError> {
-        let (commands, received) = channel();
         let listeners = addresses(config).into_iter().map(open_listener).collect::<Result<Vec<_>, _>>()?;
+        Self::listen(shared, config, listeners)
+    }
+
+    /// As [`Team::start`], with listening sockets that are open already.
+    pub(crate) fn listen(
+        shared: &Arc<Shared>,
+        config: &Arc<Config>,
+        listeners: Vec<Listener>,
+    ) -> Result<Self, ServiceError> {
+        let (commands, received) = channel();
         let (worker, wake) = Worker::new(shared.clone(), config.clone(), listeners, received)
             .map_err(ServiceError::system("event loop"))?;
         let thread = thread::Builder::new().name("pep-worker".to_owned()).spawn(move || worker.run());

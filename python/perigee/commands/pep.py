@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from perigee.commands.application import Application
-from perigee.console import out_console
+from perigee.console import out_console, result
 from perigee.engines.proxy import hand_over
 from perigee.errors import EXIT_RUN_FAILED
 
@@ -114,23 +115,79 @@ def top(
 @app.command()
 def doctor(
     config: Configuration,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON: a list of objects.")] = False,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="TARGET",
+            help="Fetch this file too, directly and through the proxy: HOST:PORT/PATH or http://HOST:PORT/PATH.",
+        ),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option("--rounds", metavar="N", help="Times that both transfers are made.", min=1, max=100)
+    ] = 2,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="N", help="Longest time of a transfer.", min=0.1, max=3600)
+    ] = 10,
+    size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Bytes of a transfer at the most.")] = "100 MB",
+    client: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="ADDRESS",
+            help="Client whose rule is applied. \\[default: the first network of allow.sources]",
+        ),
+    ] = None,
+    interface: Annotated[
+        str | None,
+        typer.Option(
+            "--interface",
+            metavar="NAME",
+            help="Interface at which it arrives. \\[default: the first of transparent.interfaces]",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="As JSON: a list of objects; with --to an object of checks and comparison.")
+    ] = False,
 ) -> None:
     """Say what this host has of what a configuration needs, what is missing, and how to get it. Nothing is changed.
 
-    Rules and routes are those of the running service, which root sees only. Ends with 1 where something is missing.
+    Rules and routes are those of the running service, which root sees only. With --to a file of a web server is
+    fetched by plain HTTP, directly with this host's settings, and through a forward inside the command with the
+    configuration's rule for it: a table of both, whether the bytes are the same, and what follows. The leg towards a
+    client is this host's loopback there. Ends with 1 where something is missing, or a transfer fails.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       perigee pep doctor /etc/perigee/pep.toml
+      perigee pep doctor pep.toml --to 192.0.2.1:8000/large.bin
+      perigee pep doctor pep.toml --to http://[2001:db8::1]/large.bin --seconds 30 --rounds 4
     """
     from perigee.commands.doctor import show
+    from perigee.engines.host import as_data
+    from perigee.engines.proxy import said
     from perigee.engines.proxy_checks import proxy_checks
 
     found = proxy_checks(config)
-    show(found, as_json=as_json)
-    if not all(one.ok for one in found):
-        raise typer.Exit(EXIT_RUN_FAILED)
+    lacks = not all(one.ok for one in found)
+    if to is None:
+        show(found, as_json=as_json)
+        if lacks:
+            raise typer.Exit(EXIT_RUN_FAILED)
+        return
+    words = ["doctor", str(config), "--to", to, "--rounds", str(rounds), "--seconds", str(seconds), "--bytes", size]
+    words += ["--from", client] if client else []
+    words += ["--interface", interface] if interface else []
+    if as_json:
+        code, comparison = said(*words, "--json")
+        compared = json.loads(comparison) if comparison else None
+        result(json.dumps({"checks": as_data(found), "comparison": compared}, indent=2))
+    else:
+        show(found, as_json=False)
+        result("")
+        code, _ = said(*words, is_shown=True)
+    if code or lacks:
+        raise typer.Exit(code or EXIT_RUN_FAILED)
 
 
 def _tables(before: ProxyState, after: ProxyState) -> Group:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Mapping
@@ -63,9 +64,32 @@ def hand_over(*arguments: str) -> NoReturn:
     try:
         os.execv(program, [PROGRAM, *arguments])  # noqa: S606 - no shell is wanted
     except OSError as error:
-        raise InputError(
-            f"{program}: it cannot be executed: {error.strerror}", f"build {PROGRAM} for this host"
-        ) from error
+        raise _not_executed(program, error) from error
+
+
+def said(*arguments: str, is_shown: bool = False) -> tuple[int, str]:
+    """Have the program carry out a command, and return its exit code and what it prints; its errors are shown.
+
+    Args:
+        arguments: of the program.
+        is_shown: whether it prints on this process's output instead.
+
+    Raises:
+        InputError: there is no such program, or it cannot be executed.
+    """
+    program = find_program()
+    sys.stdout.flush()
+    try:
+        done = subprocess.run(  # noqa: S603 - no shell
+            [program, *arguments], stdout=None if is_shown else subprocess.PIPE, text=True, check=False
+        )
+    except OSError as error:
+        raise _not_executed(program, error) from error
+    return done.returncode, done.stdout or ""
+
+
+def _not_executed(program: Path, error: OSError) -> InputError:
+    return InputError(f"{program}: it cannot be executed: {error.strerror}", f"build {PROGRAM} for this host")
 
 
 def _is_program(path: Path) -> bool:

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use perigee_units::{Bytes, Time};
+use perigee_units::{Bytes, Rate, Time};
 
 use crate::network::{is_local_form, never, Network};
 
@@ -136,6 +136,8 @@ pub struct Rule {
 pub struct Leg {
     /// Its name in the configuration.
     pub name: String,
+    /// Rate of its path.
+    pub bandwidth: Option<Rate>,
     /// Congestion controls, the first that the kernel has; none: the route's or the host's.
     pub congestion: Vec<String>,
     /// Send and receive buffers, bytes; none: the kernel tunes them.
@@ -234,6 +236,11 @@ impl Ports {
 }
 
 impl Transparent {
+    /// Whether connections to a port are intercepted.
+    pub(crate) fn has_port(&self, port: u16) -> bool {
+        self.ports.is_empty() || self.ports.iter().any(|ports| ports.contains(port))
+    }
+
     /// Firewall mark of packets that the service sends to servers.
     pub(crate) fn own_mark(&self) -> u32 {
         self.mark + 1

@@ -276,6 +276,7 @@ fn read_leg(table: &Table<'_>, name: &str) -> Result<Leg, StrictError> {
     };
     let read = Leg {
         name: name.to_owned(),
+        bandwidth,
         congestion: congestion(table)?,
         send_buffer: buffer("send_buffer")?,
         receive_buffer: buffer("receive_buffer")?,

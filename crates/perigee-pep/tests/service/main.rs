@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod confinement;
+mod doctor;
 mod guide;
 mod hold;
 mod operation;

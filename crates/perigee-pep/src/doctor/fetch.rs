@@ -1,0 +1,228 @@
+//! One transfer: a request over plain HTTP, and its answer to the end or to a bound.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use perigee_units::{Bytes, Time};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::net::{recv, send, sockopt, RecvFlags, SendFlags};
+
+use super::content::Content;
+use crate::clock::monotonic;
+
+/// A transfer that has brought bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetched {
+    /// From the start to the end of the handshake, to the first byte of the answer, and to its last.
+    pub(crate) handshake: Time,
+    pub(crate) first_byte: Time,
+    pub(crate) total: Time,
+    /// The file, without the head of the answer.
+    pub(crate) content: Content,
+}
+
+/// Why a transfer has brought nothing that could be compared.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The connection.
+    Connection(io::Error),
+    /// No handshake, or no answer, in the time that there was.
+    Silent,
+    /// What came instead of an answer in HTTP.
+    NoHttp(String),
+    /// The line of an answer that has no file.
+    Status(String),
+    /// The stream ended after so many bytes of how many there are.
+    Cut(u64, u64),
+}
+
+/// When a transfer ends that has not ended by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) longest: Time,
+    pub(crate) most: Bytes,
+}
+
+/// Makes a transfer. `connect` begins the connection, and has until the instant that it is given; `look` is called now and then
+/// while the connection is open, and at the end.
+pub(crate) fn fetch(
+    connect: impl FnOnce(Time) -> io::Result<OwnedFd>,
+    request: &str,
+    bounds: Bounds,
+    mut look: impl FnMut(&OwnedFd),
+) -> Result<Fetched, Failure> {
+    let began = monotonic();
+    let deadline = began + bounds.longest;
+    let socket = connect(deadline)?;
+    connected(&socket, deadline)?;
+    let handshake = monotonic() - began;
+    write(&socket, request.as_bytes(), deadline)?;
+    let (mut buffer, mut looked) = (vec![0; BUFFER], monotonic());
+    let (mut head, mut body) = (Vec::new(), None);
+    let mut content = Content::default();
+    let mut times = [Time::ZERO; 2];
+    let length = loop {
+        let length = match receive(&socket, &mut buffer, deadline) {
+            Ok(length) => length,
+            // What has come until then is the transfer.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && body.is_some() => break None,
+            Err(error) => return Err(error.into()),
+        };
+        let now = monotonic();
+        if times[0] == Time::ZERO {
+            times[0] = now - began;
+        }
+        let mut part = &buffer[..length];
+        if body.is_none() {
+            let before = head.len();
+            head.extend_from_slice(part);
+            match end_of_head(&head) {
+                Some(end) => {
+                    body = Some(read_head(&head[..end])?);
+                    part = &part[end - before..];
+                }
+                None if length == 0 || head.len() > LONGEST_HEAD || !is_http(&head) => {
+                    return Err(Failure::NoHttp(shown(&head)));
+                }
+                None => continue,
+            }
+        }
+        let Some(expected) = body else { continue };
+        let room = bounds.most.as_u64().min(expected.unwrap_or(u64::MAX)) - content.bytes();
+        content.add(&part[..part.len().min(room as usize)]);
+        times[1] = now - began;
+        if now - looked >= INTERVAL {
+            looked = now;
+            look(&socket);
+        }
+        if length == 0 || expected == Some(content.bytes()) {
+            content.is_complete = true;
+            break expected;
+        }
+        if content.bytes() >= bounds.most.as_u64() {
+            break None;
+        }
+    };
+    look(&socket);
+    match length {
+        Some(expected) if content.bytes() < expected => Err(Failure::Cut(content.bytes(), expected)),
+        _ => Ok(Fetched { handshake, first_byte: times[0], total: times[1], content }),
+    }
+}
+
+/// Waits until a socket has connected.
+pub(crate) fn connected(socket: &OwnedFd, deadline: Time) -> io::Result<()> {
+    wait(socket, PollFlags::OUT, deadline)?;
+    Ok(sockopt::socket_error(socket)??)
+}
+
+/// Waits without a socket.
+pub(crate) fn pause(time: Time) {
+    // A signal ends it early, which does no harm.
+    let _ = poll(&mut [], Some(&timespec(time)));
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::TimedOut => Self::Silent,
+            _ => Self::Connection(error),
+        }
+    }
+}
+
+fn write(socket: &OwnedFd, mut bytes: &[u8], deadline: Time) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(rustix::io::Errno::AGAIN) => wait(socket, PollFlags::OUT, deadline)?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn receive(socket: &OwnedFd, buffer: &mut [u8], deadline: Time) -> io::Result<usize> {
+    loop {
+        // Also where bytes always wait.
+        wait(socket, PollFlags::IN, deadline)?;
+        match recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+            Ok((length, _)) => return Ok(length),
+            Err(rustix::io::Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn wait(socket: &OwnedFd, flags: PollFlags, deadline: Time) -> io::Result<()> {
+    loop {
+        let left = deadline - monotonic().min(deadline);
+        if left == Time::ZERO {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match poll(&mut [PollFd::new(socket, flags)], Some(&timespec(left))) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn timespec(time: Time) -> Timespec {
+    let ns = time.as_nanos();
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
+}
+
+/// Where the file begins.
+fn end_of_head(head: &[u8]) -> Option<usize> {
+    let crlf = head.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
+    // As RFC 9112, section 2.2, lets a recipient read it.
+    crlf.or_else(|| head.windows(2).position(|two| two == b"\n\n").map(|at| at + 2))
+}
+
+fn is_http(head: &[u8]) -> bool {
+    let begin = b"HTTP/1.";
+    let known = head.len().min(begin.len());
+    head[..known] == begin[..known]
+}
+
+/// The length of the file, if the head tells it.
+fn read_head(head: &[u8]) -> Result<Option<u64>, Failure> {
+    let text = String::from_utf8_lossy(head);
+    let mut lines = text.lines();
+    let status = lines.next().unwrap_or_default();
+    if !is_http(head) {
+        return Err(Failure::NoHttp(shown(head)));
+    }
+    if status.split(' ').nth(1) != Some("200") {
+        let moved = lines.find_map(|line| header(line, "location"));
+        let to = moved.map_or_else(String::new, |to| format!(", to {to}"));
+        return Err(Failure::Status(format!("{}{to}", shown(status.as_bytes()))));
+    }
+    Ok(lines.find_map(|line| header(line, "content-length")).and_then(|length| length.parse().ok()))
+}
+
+fn header<'t>(line: &'t str, name: &str) -> Option<&'t str> {
+    let (known, value) = line.split_once(':')?;
+    known.eq_ignore_ascii_case(name).then(|| value.trim())
+}
+
+/// The first line, safe to print.
+fn shown(bytes: &[u8]) -> String {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let text: String = String::from_utf8_lossy(line).chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+    if text.is_empty() {
+        "nothing".to_owned()
+    } else {
+        format!("\"{text}\"")
+    }
+}
+
+/// Bytes that are read at a time.
+const BUFFER: usize = 256 << 10;
+/// Longest head of an answer, bytes.
+const LONGEST_HEAD: usize = 64 << 10;
+/// Characters of an answer that an error has.
+const SHOWN: usize = 80;
+/// Time between two looks.
+const INTERVAL: Time = Time::from_millis(100);

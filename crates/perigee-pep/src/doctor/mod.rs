@@ -1,0 +1,177 @@
+//! Compares a transfer through the proxy with a direct one.
+//!
+//! Both begin at this host. The direct one has the host's own settings. The proxied one goes through a forward inside this
+//! command, with the rule that the configuration has for the target: the service's own code, whether one runs or not. The
+//! leg towards the client is the loopback device, so that what a split gains from a client's real path is not in the figures.
+
+mod content;
+mod fetch;
+mod options;
+mod report;
+mod target;
+mod transfer;
+mod trial;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use perigee_units::Time;
+
+use crate::account::in_words;
+use crate::config::{Config, Leg, Request, Rule, Transparent};
+use crate::error::ServiceError;
+use crate::leg::dial;
+use crate::network::Network;
+use crate::service::read;
+use crate::sys::is_own;
+use crate::team::addresses;
+use fetch::{fetch, pause, Bounds, Failure};
+pub(crate) use options::Options;
+use report::Report;
+use transfer::{ServerLeg, Transfer, Way};
+use trial::Trial;
+
+/// Makes the transfers and prints their table.
+pub(crate) fn doctor(options: &Options) -> Result<(), ServiceError> {
+    let config = read(&options.config)?;
+    let address = options.target.resolve().map_err(ServiceError::Input)?;
+    let client = Client::of(&config, options, address);
+    let rule = rule(&config, &client, address).map_err(ServiceError::Input)?;
+    let trial = Trial::start(&config, &rule, address)?;
+    let mut report = Report::new(options, &rule, &client.to_string());
+    let bounds = Bounds { longest: options.longest, most: options.most };
+    let own_mark = config.transparent.as_ref().map(Transparent::own_mark);
+    let request = options.target.request();
+    let mut rest = Time::ZERO;
+    for round in 1..=options.rounds {
+        let order = if round % 2 == 1 { [Way::Direct, Way::Proxied] } else { [Way::Proxied, Way::Direct] };
+        for way in order {
+            // What was on its way at a bound does not meet this transfer.
+            pause(rest);
+            let mut leg = ServerLeg::default();
+            let done = match way {
+                Way::Direct => {
+                    let connect = |_| Ok(dial(&Leg::default(), None, address, own_mark, 0)?.0);
+                    fetch(connect, &request, bounds, |socket| leg.look(socket))
+                }
+                Way::Proxied => fetch(
+                    |deadline| trial.connect(deadline),
+                    &request,
+                    bounds,
+                    |client| {
+                        trial.with_server(client, |server| leg.look(server));
+                    },
+                ),
+            };
+            let fetched = done.map_err(|failure| {
+                let reason = (way == Way::Proxied).then(|| trial.reason()).flatten();
+                ServiceError::Transfer(told(&failure, address, way, options.longest, reason.as_deref()))
+            })?;
+            trial.settle();
+            rest = (Time::from_micros(u64::from(leg.info.rtt_us)) * ROUND_TRIPS).min(LONGEST_REST);
+            report.add(Transfer { round, way, fetched, leg });
+        }
+    }
+    report.conclude(&trial.notes())
+}
+
+/// For whom the rule is chosen.
+#[derive(Clone, Debug)]
+struct Client {
+    network: Network,
+    interface: Option<String>,
+}
+
+impl Client {
+    /// As asked for; otherwise of the first network that is allowed, if there is one of the target's version.
+    fn of(config: &Config, options: &Options, target: SocketAddr) -> Self {
+        let sources = &config.allow.sources;
+        let of_version = sources.iter().find(|network| network.is_ipv6() == target.is_ipv6());
+        let allowed = || of_version.or(sources.first()).copied();
+        let network = options.client.map(Network::from).or_else(allowed);
+        let intercepted = || config.transparent.as_ref().and_then(|one| one.interfaces.first().cloned());
+        Self {
+            network: network.unwrap_or_else(|| target.ip().into()),
+            interface: options.interface.clone().or_else(intercepted),
+        }
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.network)?;
+        self.interface.as_ref().map_or(Ok(()), |name| write!(f, " at {name}"))
+    }
+}
+
+/// The rule of a client's connection to the target; the error is why the service would not carry it, and the fix.
+fn rule(config: &Config, client: &Client, target: SocketAddr) -> Result<Arc<Rule>, String> {
+    let source = client.network.first();
+    let own = |address| is_own(address).unwrap_or(true);
+    if let Some(reason) = config.allow.refusal(source, target.ip(), own) {
+        let fix = "change `[allow]`, or name another target, or another client with --from";
+        return Err(format!("{target}, for a client of {client}: {reason}; {fix}"));
+    }
+    if addresses(config).iter().any(|(address, _)| address.port() == target.port()) && own(target.ip()) {
+        return Err(format!("{target}: it leads back to the service; name another target"));
+    }
+    let is_forwarded = config.forwards.iter().any(|forward| forward.target == target);
+    let is_gateway = config.tunnel.as_ref().is_some_and(|tunnel| tunnel.listens().is_some());
+    match &config.transparent {
+        _ if is_forwarded || is_gateway => {}
+        None => {
+            return Err(format!("{target}: no `[[forward]]` leads there; name the target of one, or add one"));
+        }
+        Some(transparent) => {
+            if !transparent.has_port(target.port()) {
+                let fix = "name a target with one of these ports, or add its port";
+                return Err(format!("{target}: its port is not within `transparent.ports`; {fix}"));
+            }
+            let is_there = |name: &String| transparent.interfaces.is_empty() || transparent.interfaces.contains(name);
+            if let Some(name) = client.interface.as_ref().filter(|name| !is_there(name)) {
+                let fix = format!("use one of {}", transparent.interfaces.join(", "));
+                return Err(format!("`--interface {name}` is not within `transparent.interfaces`; {fix}"));
+            }
+        }
+    }
+    let source = SocketAddr::new(source, 0);
+    let request = Request { source, destination: target, interface: client.interface.as_deref(), dscp: 0 };
+    let rule = config.rule(&request).cloned().ok_or_else(|| format!("{target}: no rule; add one to `[[rules]]`"))?;
+    if rule.is_tunnelled {
+        let fix = "name a target of another rule, or run this at the gateway";
+        return Err(format!("{target}: rule `{}` leads through the tunnel, which is the service's; {fix}", rule.name));
+    }
+    Ok(rule)
+}
+
+/// Why there is nothing to compare, and the fix.
+fn told(failure: &Failure, target: SocketAddr, way: Way, longest: Time, reason: Option<&str>) -> String {
+    let (what, fix) = match failure {
+        Failure::Connection(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            (format!("packets cannot be marked as the service's are: {error}"), "run it as root, or with CAP_NET_ADMIN")
+        }
+        Failure::Connection(error) => (
+            match reason {
+                Some(reason) => reason.to_owned(),
+                None => format!("the server {}: {error}", in_words(error.kind())),
+            },
+            "see that the server runs and can be reached, or name another target",
+        ),
+        Failure::Silent => (
+            format!("no answer within {longest}"),
+            "see that the server can be reached, or give it longer with --seconds",
+        ),
+        Failure::NoHttp(line) => (format!("no answer in HTTP but {line}"), "name the address of a web server"),
+        Failure::Status(line) => (format!("the server answers {line}"), "name a file that it has"),
+        Failure::Cut(bytes, all) => {
+            (format!("the answer ended after {bytes} of {all} bytes"), "look into the log of the server")
+        }
+    };
+    format!("{target}, {}: {what}; {fix}", way.in_words())
+}
+
+/// Round trips between two transfers, and the longest time that they take.
+const ROUND_TRIPS: u64 = 3;
+const LONGEST_REST: Time = Time::from_secs(2);

@@ -1,0 +1,135 @@
+//! The proxied way: a worker with one rule behind a listening socket on the loopback device, which ends with this value.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::mpsc::Receiver;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{bind, connect, getsockname};
+
+use perigee_units::Time;
+
+use super::fetch::{connected, pause};
+use crate::clock::monotonic;
+use crate::config::{Allow, Config, Forward, Rule, Transparent};
+use crate::error::ServiceError;
+use crate::handover::Dialled;
+use crate::leg::{dial, listening, reset_on_close, stream_socket};
+use crate::log::Log;
+use crate::shared::Shared;
+use crate::stats::Stats;
+use crate::team::Team;
+use crate::worker::Listener;
+
+/// A forward to one server by one rule.
+pub(crate) struct Trial {
+    worker: Team,
+    shared: Arc<Shared>,
+    lines: Receiver<String>,
+    listen: SocketAddr,
+    target: SocketAddr,
+    rule: Arc<Rule>,
+    own_mark: Option<u32>,
+}
+
+impl Trial {
+    /// Starts the worker. Clients are this host's only, the server is the target, and what the configuration allows holds.
+    pub(crate) fn start(config: &Config, rule: &Rule, target: SocketAddr) -> Result<Self, ServiceError> {
+        let at: IpAddr = if target.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+        let opened = listening(SocketAddr::new(at, 0), false).and_then(|socket| {
+            let listen = SocketAddr::try_from(getsockname(&socket)?)?;
+            Ok((socket, listen))
+        });
+        let (socket, listen) = opened.map_err(ServiceError::system("listening on the loopback device"))?;
+        let rule = Arc::new(Rule {
+            sources: Vec::new(),
+            destinations: Vec::new(),
+            ports: Vec::new(),
+            interfaces: Vec::new(),
+            dscp: Vec::new(),
+            ..rule.clone()
+        });
+        let config = Arc::new(Config {
+            workers: 1,
+            allow: Allow { sources: vec![at.into()], ..config.allow.clone() },
+            forwards: vec![Forward { listen, target }],
+            tunnel: None,
+            rules: vec![rule.clone()],
+            ..config.clone()
+        });
+        let stats = Arc::new(Stats::default());
+        let (log, lines) = Log::new(stats.clone());
+        let shared = Arc::new(Shared::new(stats, log, config.limits.connections).watched());
+        // A worker takes a server that has answered already for an intercepted client only.
+        let listener = Listener { socket, address: listen, is_transparent: rule.connects_first };
+        let worker = Team::listen(&shared, &config, vec![listener])?;
+        let own_mark = config.transparent.as_ref().map(Transparent::own_mark);
+        Ok(Self { worker, shared, lines, listen, target, rule, own_mark })
+    }
+
+    /// Begins a client's connection; by a rule with `connect_first` once the server has answered, which may take until `deadline`.
+    pub(crate) fn connect(&self, deadline: Time) -> io::Result<OwnedFd> {
+        let socket = stream_socket(self.listen)?;
+        reset_on_close(&socket);
+        bind(&socket, &SocketAddr::new(self.listen.ip(), 0))?;
+        let source = SocketAddr::try_from(getsockname(&socket)?)?;
+        if self.rule.connects_first {
+            let began = monotonic();
+            let (server, refused) = dial(&self.rule.server, None, self.target, self.own_mark, 0)?;
+            for line in refused {
+                self.shared.log.once(line);
+            }
+            connected(&server, deadline)?;
+            let dialled = Dialled { server, rule: self.rule.clone(), dscp: 0, times: [began, monotonic()] };
+            self.shared.keep_dialled([source, self.listen], dialled);
+        }
+        match connect(&socket, &self.listen) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The result of `look` at the socket to the server of a client; none: it was not dialled, or has ended.
+    pub(crate) fn with_server<T>(&self, client: &OwnedFd, look: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
+        let source = SocketAddr::try_from(getsockname(client).ok()?).ok()?;
+        let all = self.shared.carried();
+        all.iter().find(|one| one.source == source)?.with(|[_, server]| look(server.as_fd()))
+    }
+
+    /// Waits for the end of the last connection.
+    pub(crate) fn settle(&self) {
+        for _ in 0..LOOKS {
+            if self.shared.carried().is_empty() {
+                return;
+            }
+            pause(LOOK);
+        }
+    }
+
+    /// Why the worker has ended a connection, in the log's words.
+    pub(crate) fn reason(&self) -> Option<String> {
+        let mut lines = std::iter::from_fn(|| self.lines.recv_timeout(PATIENCE).ok());
+        lines.find_map(|line| Some(line.split_once(" reason=\"")?.1.split_once('"')?.0.to_owned()))
+    }
+
+    /// What the kernel has refused.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let is_of_one = |line: &String| ["connection ", "refused "].iter().any(|begin| line.starts_with(begin));
+        self.lines.try_iter().filter(|line| !is_of_one(line)).collect()
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        self.worker.abort();
+    }
+}
+
+/// Looks at whether a connection has ended, and the time between them.
+const LOOKS: u32 = 100;
+const LOOK: Time = Time::from_millis(10);
+/// Time for the line of a connection that has ended.
+const PATIENCE: Duration = Duration::from_secs(1);
