@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import socket
 import subprocess
@@ -233,6 +234,28 @@ def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, 
                 chrome.get(root + page)
                 wait_until_there(chrome, "h1")
                 assert violations(chrome) == [], f"{page}, {width} px, {scheme}"
+
+
+def test_a_run_that_goes_on_is_drawn(chrome: Chrome, tmp_path: Path) -> None:
+    folder = tmp_path / "lab"
+    (folder / "studies" / "long").mkdir(parents=True)
+    long = SMALL_STUDY.replace("10 Mbit/s", "1 Gbit/s").replace("10 kB", "20 GB")
+    (folder / "studies" / "long" / "study.toml").write_text(long)
+    chrome.set_script_timeout(WAIT_S)
+    with serving(folder) as (process, address):
+        chrome.get(address)
+        root, _, _ = address.partition("enter?")
+        chrome.get(f"{root}studies/long")
+        press(chrome, "Put it into the queue")
+        wait_until_there(chrome, "h1", "Entry 1")
+        wait_for_state(folder, 1, "running")
+        chrome.refresh()
+        wait_until_there(chrome, ".curve text", "Run 0, throughput")
+        line = chrome.execute_script("return document.querySelector('.curve path[fill=none]').getAttribute('d')")
+        assert re.fullmatch(r"M[0-9.,]+(L[0-9.,]+)+", line)
+        assert violations(chrome) == []
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_S) == 0
 
 
 def test_a_browser_from_form_to_report_with_the_keyboard_alone(chrome: Chrome, tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_pauses_grow_from_run_to_run_until_one_comes_through(tmp_path: Path, mon
     monkeypatch.setattr("perigee.engines.live.engine.carry", carry)
     outcomes: list[str] = []
     for run in range(4):
-        output = plan.execute(run, lambda _share: True, tmp_path)
+        output = plan.execute(run, lambda *_: True, tmp_path)
         assert output is not None
         outcomes += output.tables["flows"]["outcome"].to_pylist()
     assert outcomes == ["unreachable", "unreachable", "completed", "completed"]

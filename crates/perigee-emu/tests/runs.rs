@@ -80,9 +80,10 @@ fn a_flow_ends_after_its_duration_and_a_run_can_be_cancelled() {
     let tables = emulate(&run).unwrap_or_else(|error| panic!("{error}"));
     assert!((tables.flows.duration_s[0] - 2.0).abs() < 1e-6 && tables.flows.completed[0]);
     assert!(tables.flows.received_bytes[0] > 100_000);
-    let mut asked = 0;
-    let stopped = perigee_emu::run(&run, &no_captures(), &mut |_| {
+    let (mut asked, mut received) = (0, Vec::new());
+    let stopped = perigee_emu::run(&run, &no_captures(), &mut |standing| {
         asked += 1;
+        received.push((standing.now, standing.received[0]));
         if asked < 5 {
             ControlFlow::Continue(())
         } else {
@@ -90,6 +91,7 @@ fn a_flow_ends_after_its_duration_and_a_run_can_be_cancelled() {
         }
     });
     assert!(matches!(stopped, Err(perigee_emu::RunError::Cancelled)));
+    assert!(received.is_sorted() && received.last() > received.first(), "{received:?}");
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 
+use perigee_results::Standing;
+
 /// A function of Python's, and what it raised.
 pub(crate) struct Callback {
     function: Py<PyAny>,
@@ -27,11 +29,12 @@ impl Callback {
 
     /// As [`Callback::ask`], for work that reports its share.
     pub(crate) fn progress(&mut self, share: f64) -> ControlFlow<()> {
-        if self.ask((share,)) {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        }
+        go_on(self.ask((share,)))
+    }
+
+    /// As [`Callback::ask`], for a run that reports how far it is.
+    pub(crate) fn standing(&mut self, standing: &Standing) -> ControlFlow<()> {
+        go_on(self.ask((standing.share, standing.now.as_secs_f64(), &*standing.received)))
     }
 
     /// Calls it for its effect only.
@@ -48,5 +51,13 @@ impl Callback {
     /// What was raised, as the caller's error.
     pub(crate) fn finish(self) -> PyResult<()> {
         self.raised.map_or(Ok(()), Err)
+    }
+}
+
+fn go_on(answer: bool) -> ControlFlow<()> {
+    if answer {
+        ControlFlow::Continue(())
+    } else {
+        ControlFlow::Break(())
     }
 }

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use perigee_cc_load::{Compiled, Loader};
 use perigee_emu::{Capacity, CaptureError, CaptureFiles, ExecError};
 use perigee_link::DelaySpec;
+use perigee_results::Standing;
 use perigee_sim::SimError;
 use perigee_study::{plan_json, setup_json, Live, Overrides, Part, Run, RunLink, Study};
 use pyo3::exceptions::{PyIndexError, PyOSError};
@@ -250,8 +251,8 @@ impl Plan {
         })
     }
 
-    /// Carries out a run, on the engine `sim` or `emu`. `progress` is called with the share done and says whether to go
-    /// on; `None` where it did not. `emu` writes captures to the folder `captures`, as `run-INDEX-NODE.pcapng`.
+    /// Carries out a run, on the engine `sim` or `emu`. `progress` is called with the share done, the time of the run in
+    /// s and the bytes that each of its first flows received, and says whether to go on; `None` where it did not. `emu` writes captures to the folder `captures`, as `run-INDEX-NODE.pcapng`.
     /// Otherwise the tables by name (rows, and of each column name, type, and Arrow's buffers: validity, offsets, data),
     /// and the captures of `sim` as pcapng by node.
     #[allow(clippy::needless_pass_by_value, reason = "paths from Python arrive as owned ones")]
@@ -266,7 +267,7 @@ impl Plan {
         let run = self.at(index)?;
         let mut callback = Callback::new(progress.clone().unbind());
         let done = py.detach(|| {
-            let mut tell = |share: f64| callback.progress(share);
+            let mut tell = |standing: &Standing| callback.standing(standing);
             if engine == "emu" {
                 let files = CaptureFiles { folder: &captures, prefix: &format!("run-{index:06}-") };
                 let result = perigee_emu::run(run, &files, &mut tell).map(|tables| (columns(&tables), Vec::new()));

@@ -21,7 +21,7 @@ pub(crate) fn simulate<'a>(
     let begun = now();
     let mut told = begun;
     for run in runs {
-        match perigee_sim::run(run, &mut |share| progress(done as f64 + share)) {
+        match perigee_sim::run(run, &mut |standing| progress(done as f64 + standing.share)) {
             Ok(result) if result.captures.is_empty() => tables.append(result.tables),
             Ok(_) | Err(SimError::Cancelled | SimError::NoWay { .. } | SimError::NotLoaded { .. }) => break,
         }

@@ -18,6 +18,7 @@ mod observation;
 mod outcome;
 mod responses;
 mod room;
+mod standing;
 mod table;
 mod tables;
 mod trace;
@@ -36,6 +37,7 @@ pub use observation::{write_observation, Observation, SenderSample};
 pub use outcome::Outcome;
 pub use responses::{Classes, ResponseLog, Transaction, SAMPLE};
 pub use room::RowBytes;
+pub use standing::Standing;
 pub use table::{CellType, Column, Name, Table, Values, TABLES_VERSION};
 pub use tables::{
     CallRow, Calls, CaptureTables, ConnectionRow, Connections, EventRow, Events, ExchangeRow, Exchanges, FlowRow,

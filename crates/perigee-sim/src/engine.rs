@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use perigee_link::Ecn;
-use perigee_results::{write_links, FlowId, Outcome, ProxyRow, Tables};
+use perigee_results::{write_links, FlowId, Outcome, ProxyRow, Standing, Tables};
 use perigee_study::{FlowSpec, Run, Scenario, Tcp, Traffic};
 use perigee_traffic::End;
 use perigee_units::Time;
@@ -79,7 +79,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Carries out all events.
-    pub(crate) fn run(mut self, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Result<RunResult, SimError> {
+    pub(crate) fn run(mut self, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<RunResult, SimError> {
         let step = EVENTS_PER_PROGRESS.max(self.flows.len() as u64 * 4);
         let mut report_at = step;
         let mut before = Time::ZERO;
@@ -97,7 +97,7 @@ impl<'a> Engine<'a> {
             self.events += 1;
             if self.events >= report_at {
                 report_at += step;
-                if progress(self.progress(now)).is_break() {
+                if progress(&self.standing(now)).is_break() {
                     return Err(SimError::Cancelled);
                 }
             }
@@ -326,15 +326,15 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// How far the run is, from 0 to 1: the mean of its flows.
-    fn progress(&self, now: Time) -> f64 {
+    /// How far the run is.
+    fn standing(&self, now: Time) -> Standing {
         let of_flow = |flow: &Flow<'_>| match flow {
-            Flow::Ahead(_) => 0.0,
-            Flow::Tcp(flow) => flow.progress(now),
-            Flow::Datagram(flow) => flow.progress(now),
-            Flow::Population(flow) => flow.progress(now),
+            Flow::Ahead(_) => (0.0, 0),
+            Flow::Tcp(flow) => (flow.progress(now), flow.meter.received()),
+            Flow::Datagram(flow) => (flow.progress(now), flow.meter().received()),
+            Flow::Population(flow) => (flow.progress(now), flow.meter.received()),
         };
-        (self.flows.iter().map(of_flow).sum::<f64>() / self.flows.len().max(1) as f64).clamp(0.0, 1.0)
+        Standing::new(now, self.flows.iter().map(of_flow))
     }
 
     /// Closes the logs and writes the tables.

@@ -31,6 +31,7 @@ mod world;
 
 use std::ops::ControlFlow;
 
+use perigee_results::Standing;
 use perigee_study::Run;
 
 pub use queue::EventQueue;
@@ -38,11 +39,11 @@ pub use result::{Captured, RunResult, SimError};
 
 /// Carries out one run.
 ///
-/// `progress` is called with the share done, from 0 to 1, every few milliseconds of work; it may cancel the run.
+/// `progress` is called every few milliseconds of work; it may cancel the run.
 ///
 /// # Errors
 /// [`SimError::Cancelled`] where `progress` says so; [`SimError::NoWay`] where a flow cannot reach its other end, [`SimError::NotLoaded`]
 /// where its congestion control is only described.
-pub fn run(run: &Run, progress: &mut dyn FnMut(f64) -> ControlFlow<()>) -> Result<RunResult, SimError> {
+pub fn run(run: &Run, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<RunResult, SimError> {
     engine::Engine::new(run, network::Carriage::default())?.run(progress)
 }

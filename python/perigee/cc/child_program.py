@@ -34,7 +34,7 @@ class _Worker:
     def run(self, asked: Mapping[str, Any], _blobs: Sequence[bytes]) -> Message:
         """Carry out a run."""
 
-        def progress(share: float) -> bool:
+        def progress(share: float, *_: object) -> bool:
             self._note.beat(share)
             return True
 

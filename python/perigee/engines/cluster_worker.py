@@ -108,7 +108,7 @@ class StudyOnWorker(WorkerPlugin):  # type: ignore[misc] # Dask has no types her
             if self._plan is None:
                 self._plan = self._read()
             plan, folder = self._plan, self._folder
-        output = plan.execute(index, lambda _share: True, Path(folder.name if folder else "."))
+        output = plan.execute(index, lambda *_: True, Path(folder.name if folder else "."))
         if output is None:
             raise RunError(f"worker {self._address}: run {index} was stopped; give the same command again")
         return Answer.of(output)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -15,8 +15,18 @@ if TYPE_CHECKING:
     from perigee.engines.runs import Runs
     from perigee.places import StudyFile
 
-Progress = Callable[[float], bool]
-"""Called with the share of a run that is done (0..1); returns whether to go on."""
+
+class Progress(Protocol):
+    """Called while a run goes on."""
+
+    def __call__(self, share: float, now_s: float = 0.0, received: Sequence[int] = (), /) -> bool:
+        """Return whether to go on.
+
+        Args:
+            share: the share of the run that is done, 0 to 1.
+            now_s: the time of the run, from an engine that knows what flows have received.
+            received: payload that each of its first flows has received by then, in bytes.
+        """
 
 
 @dataclass(frozen=True)

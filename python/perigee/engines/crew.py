@@ -6,11 +6,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol
 
 from perigee.engines.contract import Plan, Progress, Several, Timed
+from perigee.engines.curve import Curve
 from perigee.errors import InterruptedRunError
 from perigee.interrupts import held_back
 from perigee.store.folder import ResultsFolder
@@ -82,12 +83,17 @@ class Crew:
         plan: the plan whose runs they do.
         folder: where results are kept.
         workers: how many threads.
+        follow: called with the throughput over time of the run that has gone on for longest, on the calling thread.
     """
 
-    def __init__(self, plan: Plan, folder: ResultsFolder, workers: int) -> None:
+    def __init__(
+        self, plan: Plan, folder: ResultsFolder, workers: int, follow: Callable[[Curve], None] | None = None
+    ) -> None:
         self._plan = plan
         self._folder = folder
         self._workers = workers
+        self._follow = follow
+        self._curves: dict[int, Curve] = {}
         self._stop = threading.Event()
         self._share: dict[int, float] = {}
         self._run_s = STRETCH_S
@@ -111,6 +117,8 @@ class Crew:
                         left.put_back(stretch[number:])
                         done += number
                     outlook = self._plan.outlook() if isinstance(self._plan, Timed) else None
+                    if self._follow and (curves := list(self._curves.values())):
+                        self._follow(curves[0])
                     watch(done + sum(list(self._share.values())), total, outlook=outlook)
             except BaseException as error:
                 self._stop.set()
@@ -134,15 +142,20 @@ class Crew:
         if self._stop.is_set():
             return 0
 
-        def progress(done: float) -> bool:
+        def progress(done: float, now_s: float = 0.0, received: Sequence[int] = ()) -> bool:
             self._share[runs[0]] = done
+            if curve and received:
+                curve.add(now_s, received)
+                self._curves.setdefault(runs[0], curve)
             return not self._stop.is_set()
 
         begun = time.monotonic()
+        curve = Curve(runs[0], self._plan.runs[runs[0]].get("flows", ())) if self._follow else None
         try:
             done = self._together(runs, progress) or self._alone(runs[0], progress)
         finally:
             self._share.pop(runs[0], None)
+            self._curves.pop(runs[0], None)
         self._run_s = max((time.monotonic() - begun) / max(done, 1), 1e-9)
         return done
 

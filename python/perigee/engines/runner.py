@@ -13,6 +13,7 @@ from pathlib import Path
 
 from perigee.engines.contract import Closing, Plan, Timed
 from perigee.engines.crew import Crew, Watch
+from perigee.engines.curve import Curve
 from perigee.engines.forecast import Forecast
 from perigee.engines.job import Job
 from perigee.engines.memory import Roomy, available_bytes, workers_that_fit
@@ -52,6 +53,7 @@ def carry_out(
     job: Job,
     watch: Watch = lambda _done, _total, outlook=None: None,
     say: Callable[[str], None] = lambda _text: None,
+    follow: Callable[[Curve], None] | None = None,
 ) -> Done:
     """Do the runs of a job that are not done yet; when all runs of the study are there, merge their tables.
 
@@ -59,6 +61,7 @@ def carry_out(
         job: what to run.
         watch: called with the progress, on the calling thread.
         say: prints a note on each deviation from the request.
+        follow: called with the throughput over time of the run that has gone on for longest, on the calling thread.
 
     Raises:
         InputError: the study, a setting or the folder is wrong, or a run does not fit into this machine's memory;
@@ -72,13 +75,15 @@ def carry_out(
         for remark in plan.remarks:
             say(remark)
     try:
-        return _carry_out(plan, job, watch, say)
+        return _carry_out(plan, job, watch, say, follow)
     finally:
         if isinstance(plan, Closing):
             plan.close()
 
 
-def _carry_out(plan: Plan, job: Job, watch: Watch, say: Callable[[str], None]) -> Done:
+def _carry_out(
+    plan: Plan, job: Job, watch: Watch, say: Callable[[str], None], follow: Callable[[Curve], None] | None
+) -> Done:
     total = len(plan.runs)
     if (job.part or job.until) and isinstance(plan, Timed):
         option = "--shard" if job.part else "--until"
@@ -109,7 +114,7 @@ def _carry_out(plan: Plan, job: Job, watch: Watch, say: Callable[[str], None]) -
         if isinstance(plan, Timed):
             since = datetime.fromisoformat(manifest.content["started"]).timestamp()
             plan.begin(since, resumed=len(missing) < total)
-        crew = Crew(plan, folder, workers)
+        crew = Crew(plan, folder, workers, follow)
         if job.until:
             rounds = _rounds_needed(plan, job.until, folder, crew, watch)
             ended = _identity(plan, job, rounds)

@@ -124,7 +124,7 @@ def _run(profile: str, flow: str, seed: int) -> Output:
         if 'kind = "ping"' in flow:
             text = text.replace('series = "1 s"', 'series = "1 h"')
         plan = Simulator().plan(StudyFile(path.with_name("study.toml"), text, (path.parent,)), [], False)
-        output = plan.execute(0, lambda _share: True, Path(folder))
+        output = plan.execute(0, lambda *_: True, Path(folder))
     if output is None:
         raise AssertionError("nobody stopped it")
     return output

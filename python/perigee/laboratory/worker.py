@@ -5,7 +5,7 @@ It speaks with the laboratory through the files of a folder, so that either may 
 
 - `entry.json`: what to do, and the number of this start; written by the laboratory.
 - `lock`: held while the process works. A second process of the same entry ends at once.
-- `progress.json`: how many of the runs are done.
+- `progress.json`: how many of the runs are done, and the throughput so far of one that goes on.
 - `halt`: there, it asks the process to keep what is done and end.
 - `outcome.json`: `done`, `failed` or `halted`, and why; written last.
 """
@@ -19,10 +19,13 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perigee.errors import InputError, InterruptedRunError, PerigeeError
 from perigee.files import storage_errors, write_atomically
+
+if TYPE_CHECKING:
+    from perigee.engines.curve import Curve
 
 SAY_EVERY_S = 0.5
 """How often progress is written and `halt` is looked for."""
@@ -95,7 +98,8 @@ def _carry_out(entry: dict[str, Any], folder: Path, say: Say) -> tuple[str, str]
         job = Job(
             study, choice.engine(entry["engine"], say), entry["settings"], entry["reduced"], Path(entry["results"])
         )
-        done = carry_out(job, Watch(folder), say)
+        watch = Watch(folder)
+        done = carry_out(job, watch, say, watch.follow)
         write_report(done.folder)
     except (InterruptedRunError, KeyboardInterrupt):
         return "halted", ""
@@ -115,6 +119,11 @@ class Watch:
         self._folder = folder
         self._said = 0.0
         self._began: tuple[float, float] | None = None
+        self._curve: Curve | None = None
+
+    def follow(self, curve: Curve) -> None:
+        """Note the throughput over time of a run that goes on."""
+        self._curve = curve
 
     def __call__(self, done: float, total: int, /, outlook: tuple[str, float | None] | None = None) -> None:
         """Note the runs done so far, and all of them.
@@ -134,7 +143,14 @@ class Watch:
             left = outlook[1]
         elif done > before:
             left = (now - since) / (done - before) * (total - done)
-        content = {"done": done, "total": total, "left_s": left, "says": outlook[0] if outlook else ""}
+        content = {
+            "done": done,
+            "total": total,
+            "left_s": left,
+            "says": outlook[0] if outlook else "",
+            "curve": self._curve.drawn() if self._curve else None,
+        }
+        self._curve = None
         # A power failure may take it: the next one follows soon.
         temporary = self._folder / "progress.new"
         temporary.write_text(json.dumps(content))

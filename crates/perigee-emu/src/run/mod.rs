@@ -33,7 +33,7 @@ use std::thread;
 
 use perigee_bpf::TcpLog;
 use perigee_cc::Selected;
-use perigee_results::{ReleaseRow, Tables};
+use perigee_results::{ReleaseRow, Standing, Tables};
 use perigee_study::{read_link, Run};
 use perigee_units::Time;
 
@@ -61,15 +61,14 @@ pub use hosts::HostSysctls;
 /// Carries out a run in real time: nodes are namespaces, links connect TUN devices, and flows use the kernel's sockets
 /// with the study's congestion controls.
 ///
-/// Captures go to `captures`. `progress` is called about twenty times a second with the share done, and may cancel
-/// the run.
+/// Captures go to `captures`. `progress` is called about twenty times a second, and may cancel the run.
 ///
 /// # Errors
 /// If the kernel cannot do what the study asks for, the process lacks rights, or a capture cannot be written.
 pub fn run(
     run: &Run,
     captures: &CaptureFiles<'_>,
-    progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
+    progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>,
 ) -> Result<Tables, RunError> {
     let scenario = &*run.scenario;
     if let Some(what) = impossible(run) {

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use perigee_link::Link;
-use perigee_results::{write_links, FlowId, LinkLog, Meter, SeriesRow, Tables};
+use perigee_results::{write_links, FlowId, LinkLog, Meter, SeriesRow, Standing, Tables};
 use perigee_study::{read_link, FlowSpec, Run};
 use perigee_units::Time;
 
@@ -26,7 +26,7 @@ pub(crate) struct RunObserver<'a> {
     next_sample: Time,
     /// A flow failed: the others need not go on.
     broken: &'a AtomicBool,
-    progress: &'a mut dyn FnMut(f64) -> ControlFlow<()>,
+    progress: &'a mut dyn FnMut(&Standing) -> ControlFlow<()>,
     next_progress: Time,
     pub(crate) cancelled: bool,
 }
@@ -54,7 +54,7 @@ impl<'a> RunObserver<'a> {
         observers: Vec<FlowObserver>,
         proxies: &'a mut Proxies<'a>,
         broken: &'a AtomicBool,
-        progress: &'a mut dyn FnMut(f64) -> ControlFlow<()>,
+        progress: &'a mut dyn FnMut(&Standing) -> ControlFlow<()>,
     ) -> Self {
         let measure = &run.scenario.measure;
         let flows = run.scenario.flows.iter().zip(observers);
@@ -118,14 +118,14 @@ impl<'a> RunObserver<'a> {
     }
 
     /// Progress of the run: the mean of its flows.
-    fn share_done(&self, now: Time) -> f64 {
+    fn standing(&self, now: Time) -> Standing {
         let share = |flow: &Flow<'_>| match &flow.observer {
             _ if flow.ended() => 1.0,
             FlowObserver::Connection(connection) => connection.share_done(now),
             FlowObserver::Population(population) => population.share_done(now),
             FlowObserver::Probes(probes) => probes.share_done(now),
         };
-        (self.flows.iter().map(share).sum::<f64>() / self.flows.len().max(1) as f64).clamp(0.0, 1.0)
+        Standing::new(now, self.flows.iter().map(|flow| (share(flow), flow.meter().received())))
     }
 }
 
@@ -200,8 +200,8 @@ impl Observer for RunObserver<'_> {
         if now >= self.next_progress {
             self.next_progress = now + PROGRESS;
             self.proxies.look();
-            let share = self.share_done(now);
-            if (self.progress)(share).is_break() {
+            let standing = self.standing(now);
+            if (self.progress)(&standing).is_break() {
                 self.cancelled = true;
                 return ControlFlow::Break(());
             }

@@ -307,14 +307,16 @@ fn progress_grows_and_may_cancel() {
         "rate = \"100 Mbit/s\"\ndelay = \"20 ms\"",
         "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"300 MB\"",
     ));
-    let mut shares = Vec::new();
-    let finished = crate::run(&run, &mut |share| {
-        shares.push(share);
+    let (mut shares, mut received) = (Vec::new(), Vec::new());
+    let finished = crate::run(&run, &mut |standing| {
+        shares.push(standing.share);
+        received.push((standing.now, standing.received.clone()));
         ControlFlow::Continue(())
     });
     assert!(finished.is_ok());
     assert!(shares.len() > 3 && shares.is_sorted(), "{shares:?}");
     assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)));
+    assert!(received.is_sorted() && received.last().is_some_and(|(_, bytes)| bytes[0] > 200_000_000), "{received:?}");
     let mut calls = 0;
     let cancelled = crate::run(&run, &mut |_| {
         calls += 1;

@@ -7,7 +7,7 @@ import contextlib
 import json
 import platform
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -327,7 +327,7 @@ class LivePlan(NativePlan):
         except ValueError:
             return False
 
-    def _watch(self, details: LiveRun, progress: Progress) -> Progress:
+    def _watch(self, details: LiveRun, progress: Progress) -> Callable[[float], bool]:
         expected = self._expected_s(details) or self._took_s
 
         def tell(now: float) -> bool:

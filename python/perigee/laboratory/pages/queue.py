@@ -103,8 +103,11 @@ def _entry(visit: Visit) -> Entry:
 
 
 def progress(laboratory: Laboratory, entry: Entry) -> dict[str, Any]:
-    """Return how far an entry is: `done` and `total` runs, seconds `left_s` or none, and what the engine `says`."""
-    nothing = {"done": 0, "total": 0, "left_s": None, "says": ""}
+    """Return how far an entry is: `done` and `total` runs, seconds `left_s` or none, and what the engine `says`.
+
+    `curve` is that of a run that goes on, see `Curve.drawn`; none where the engine does not know it.
+    """
+    nothing = {"done": 0, "total": 0, "left_s": None, "says": "", "curve": None}
     return {**nothing, **worker.read(laboratory.place.entry(entry.id) / "progress.json")}
 
 
