@@ -28,21 +28,14 @@ impl Trace {
         times_s: PyBuffer<f64>,
         values: PyBuffer<f64>,
     ) -> PyResult<()> {
-        let (Some(codes), Some(times), Some(values)) = (codes.as_slice(py), times_s.as_slice(py), values.as_slice(py))
-        else {
-            return Err(PyValueError::new_err("a buffer has gaps"));
-        };
+        let (codes, times, values) = (codes.to_vec(py)?, times_s.to_vec(py)?, values.to_vec(py)?);
         if codes.len() != times.len() || times.len() != values.len() {
             let lengths = format!("{} codes, {} times and {} values", codes.len(), times.len(), values.len());
             return Err(PyValueError::new_err(lengths));
         }
         for (place, trace) in (0..).zip(&mut traces) {
-            let samples = codes.iter().zip(times).zip(values);
-            trace.0.extend(
-                samples
-                    .filter(|((code, _), _)| code.get() == place)
-                    .map(|((_, time_s), value)| (time_s.get(), value.get())),
-            );
+            let samples = codes.iter().zip(times.iter().copied().zip(values.iter().copied()));
+            trace.0.extend(samples.filter(|(code, _)| **code == place).map(|(_, sample)| sample));
         }
         Ok(())
     }
