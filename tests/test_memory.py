@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from perigee.engines import runner
+from perigee.engines import runner, work
 from perigee.engines.crew import Crew
 from perigee.engines.job import Job
 from perigee.engines.memory import available_bytes
@@ -124,7 +124,7 @@ def test_a_run_writes_no_more_rows_than_estimated_and_not_far_fewer(tmp_path: Pa
 def test_a_run_that_does_not_fit_is_refused_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "available_bytes", lambda: GIB)
+    monkeypatch.setattr(work, "available_bytes", lambda: GIB)
     job = Job(find_study(str(study(tmp_path, DEAD))), Simulator(), out=tmp_path / "out")
     said = r"run 0: its results take up to 1.8 GiB of memory \(table links: 5,184,004 rows\), and 1 GiB are free; raise"
     with pytest.raises(InputError, match=said):
@@ -141,7 +141,7 @@ def test_a_run_that_does_not_fit_is_refused_before_anything_is_written(
 def test_fewer_runs_go_at_once_where_not_all_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, settings: tuple[str, ...], said: str | None
 ) -> None:
-    monkeypatch.setattr(runner, "available_bytes", lambda: free)
+    monkeypatch.setattr(work, "available_bytes", lambda: free)
     workers: list[int] = []
 
     class Idle(Crew):

@@ -5,21 +5,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perigee.engines.kept_flows import GROUP, METRIC, check_column
 from perigee.errors import InputError
-from perigee.names import suggestion
 
 if TYPE_CHECKING:
     import polars as pl
 
 FIRST_ROUNDS = 4
 """Rounds before the first look."""
-GROUP = ["point", "flow"]
-METRIC = "goodput_mbps"
 
 
 @dataclass(frozen=True)
@@ -60,8 +56,7 @@ class Until:
         if not 0 < share < 1:
             raise InputError(f"--until {text}: the share must lie between 0 % and 100 %")
         metric = found[1] or METRIC
-        if metric not in (known := _columns()):
-            raise _no_column(metric, known)
+        check_column("--until", metric)
         return cls(share, metric)
 
     def needed(self, flows: pl.DataFrame, rounds: int) -> int:
@@ -91,61 +86,3 @@ class Until:
             return rounds
         # The width falls with the root of the rounds. An estimate of the spread is rough: no more than twice as many.
         return min(2 * rounds, max(rounds + 1, math.ceil(rounds * min(worst, 2.0) ** 2)))
-
-
-class Seen:
-    """The rows of the table `flows` of the runs that are kept so far; each shard is read once.
-
-    Args:
-        shards: returns the shard of each run that is kept.
-        metrics: the columns that are needed.
-    """
-
-    def __init__(self, shards: Callable[[], Mapping[int, Path]], metrics: Sequence[str]) -> None:
-        self._shards = shards
-        self._metrics = list(dict.fromkeys(metrics))
-        self._parts: dict[Path, pl.DataFrame] = {}
-
-    def flows(self, runs: int) -> pl.DataFrame:
-        """Return the rows of the first runs.
-
-        Raises:
-            InputError: there is no such column of numbers, or a shard is damaged.
-        """
-        import polars as pl
-
-        from perigee.store.shards import read_shard
-
-        for path in dict.fromkeys(path for run, path in self._shards().items() if run < runs):
-            if path in self._parts:
-                continue
-            table = pl.DataFrame(read_shard(path)["flows"])
-            if "leg" in table.columns:
-                table = table.filter(pl.col("leg").is_null())
-            for metric in self._metrics:
-                if metric not in (known := _numbers(table)):
-                    raise _no_column(metric, known)
-            self._parts[path] = table.select("run", *GROUP, *self._metrics)
-        # A shard may have runs of later rounds too, which another run of the command left there.
-        return pl.concat(self._parts.values()).filter(pl.col("run") < runs).sort("run", maintain_order=True)
-
-
-def _columns() -> list[str]:
-    """Return the columns of numbers that a run's table `flows` has."""
-    import polars as pl
-
-    from perigee.core import native
-    from perigee.store.arrow import arrow_table
-
-    return _numbers(pl.DataFrame(arrow_table(*native.observed([])["flows"])))
-
-
-def _numbers(flows: pl.DataFrame) -> list[str]:
-    return [name for name, kind in flows.schema.items() if kind.is_numeric()]
-
-
-def _no_column(metric: str, known: Sequence[str]) -> InputError:
-    fix = suggestion(metric, known)
-    if not fix.startswith("did you mean"):
-        fix = f"use one of {', '.join(name for name in known if name.endswith(('_mbps', '_ms')))}"
-    return InputError(f"--until {metric}: no column of numbers of the table flows; {fix}")
