@@ -50,6 +50,16 @@ class Axis:
     levels: int | None = None
     is_whole: bool = False
 
+    def __str__(self) -> str:
+        """As `--over` writes a range.
+
+        Examples:
+            >>> str(read_axis("links.sat.loss=log 0.010 %.. 1%:5"))
+            'links.sat.loss=log 0.01..1 %:5'
+        """
+        log, unit = "log " if self.log else "", f" {self.unit}" if self.unit else ""
+        return f"{self.key}={log}{_plain(self.low)}..{_plain(self.high)}{unit}:{self.levels}"
+
     def at(self, share: float) -> Any:
         """Return the value at a share of the way, 0 to 1: text with its unit, a number, or one of the list.
 

@@ -19,6 +19,7 @@ from perigee.places import find_study
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from perigee.api.refinement import Refinement
     from perigee.engines.contract import Plan
     from perigee.engines.job import Job
     from perigee.engines.runner import Done
@@ -131,18 +132,21 @@ def command(
     do(job, dry_run=dry_run)
 
 
-def do(job: Job, *, dry_run: bool) -> None:
-    """Carry a job out, with progress and what to do next; or only list its runs."""
+def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None:
+    """Carry a job out, with progress and what to do next; or only list its runs, of a refined sweep the first ones."""
     from perigee.engines.forecast import Forecast
 
     if dry_run:
-        plan = job.engine.plan(job.study, job.settings, job.reduced)
+        first = refinement.settings(refinement.grid) if refinement else ()
+        plan = job.engine.plan(job.study, (*job.settings, *first), job.reduced)
         table, together = _listing(plan)
         out_console.print(table)
         if isinstance(plan, Forecast):
             for remark in plan.remarks:
                 say(remark)
         say(together)
+        if refinement:
+            say(refinement.outlook)
         return
     from perigee.commands import progress
     from perigee.commands.run_notes import say_notes
@@ -153,7 +157,12 @@ def do(job: Job, *, dry_run: bool) -> None:
     file = job.study.path.resolve()
     title = file.parent.name if file.name == "study.toml" else file.stem
     with progress.bar(error_console, title) as watch:
-        done = carry_out(job, watch, say)
+        if refinement:
+            from perigee.api import refined_sweep
+
+            done = refined_sweep.carry_out(job, refinement, watch, say)
+        else:
+            done = carry_out(job, watch, say)
     if done.warnings:
         error_console.print(escape(done.warnings.rstrip()), highlight=False, soft_wrap=True)
     if done.left:

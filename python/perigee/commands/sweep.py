@@ -35,6 +35,14 @@ def command(
     points: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=10_000, help="Points of a Latin hypercube or of Sobol's.")
     ] = None,
+    refine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POINTS",
+            help="Add points to the grid where the throughput changes most, until there are so many: 24; "
+            '"rtt_mean_ms 24": another column of flows; "24 5 %": none for changes below 5 % of the range.',
+        ),
+    ] = None,
     design_seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="Seed of the points; the study's seed is its own.")
     ] = 1,
@@ -58,18 +66,34 @@ def command(
     need fewer points as a Latin hypercube or Sobol's sequence, whose tables `perigee.load` reads with a column for each
     key. The same --design-seed gives the same points.
 
+    --refine begins with a grid of one or two ranges, and bisects its intervals between those neighbours whose means
+    differ most, down to 1/64 of an interval. The points are chosen from results alone: the same command gives the same
+    points and tables, however many runs go at a time. Its results are those of a sweep over all these points.
+
     [bold]Examples[/bold]
 
       perigee sweep claypool-2021 --over links.satellite.down.loss="log 0.001 %..1 %:7" --reduced
       perigee sweep ./my-study.toml --over links.sat.delay="10..300 ms:6" --over hosts.initial_window=10,40
       perigee sweep ./my.toml --design lhs --points 64 --over links.sat.delay="9..300 ms" --over links.sat.loss="0..1 %"
+      perigee sweep ./my.toml --over links.sat.loss="log 0.001 %..10 %:5" --refine 24
+      perigee sweep ./my.toml --over links.sat.loss="0..2 %:4" --over flow.count=1..9:3 --refine "rtt_mean_ms 60"
     """
     from perigee.api.designs import read_axis, settings_of
+    from perigee.api.refinement import Refinement, Rule
     from perigee.engines import choice
     from perigee.engines.job import Job
     from perigee.engines.part import Part
 
-    points_of_design = settings_of([read_axis(text) for text in over], design, points, design_seed)
+    axes = [read_axis(text) for text in over]
+    refinement = None
+    points_of_design: list[str] = []
+    if refine is None:
+        points_of_design = settings_of(axes, design, points, design_seed)
+    else:
+        for option, given in ((f"--design {design}", design != "grid"), ("--points", points), ("--shard", shard)):
+            if given:
+                raise InputError(f"--refine: begins with a grid, and chooses its points by results; leave out {option}")
+        refinement = Refinement(axes, Rule.read(refine))
     job = Job(
         study=find_study(study),
         engine=choice.engine(engine, say, cluster=None if dry_run else cluster),
@@ -82,7 +106,7 @@ def command(
         suffix="-sweep",
     )
     try:
-        do(job, dry_run=dry_run)
+        do(job, dry_run=dry_run, refinement=refinement)
     except InputError as error:
         # The points are values that vary; the option that has them is another one here.
         if not str(error).startswith("--vary "):

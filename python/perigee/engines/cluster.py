@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perigee.engines.contract import Output, Progress
+from perigee.engines.contract import Output, Plan, Progress
 from perigee.engines.native import NativePlan, Simulator
 from perigee.errors import InputError, RunError
 from perigee.files import printable
@@ -77,6 +77,10 @@ class ClusterSimulator(Simulator):
             client.close()
             raise
         return ClusterPlan(plan, client, request.name, self._address)
+
+    def plan_of_done(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
+        """Lay out runs that workers have carried out, see `Preparing.plan_of_done`."""
+        return super().plan(study, settings, reduced)
 
 
 class ClusterPlan:

@@ -110,6 +110,14 @@ class Engine(Protocol):
 
 
 @runtime_checkable
+class Preparing(Protocol):
+    """An engine that makes ready for runs when it plans them: it checks this machine, or hands the study to others."""
+
+    def plan_of_done(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
+        """Plan runs whose results are there already, see `Engine.plan`; none is to be carried out."""
+
+
+@runtime_checkable
 class Closing(Protocol):
     """A plan that has processes of its own."""
 

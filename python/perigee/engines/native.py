@@ -76,12 +76,21 @@ class Emulator:
         core = native_plan(study, settings, reduced)
         core.check_emulated()
         outlook = core.outlook_emulated()
-        plan = NativePlan(core, self.name)
-        points = len(plan.runs.points)
-        plan.setup = {**plan.setup, "hosts": of_namespaces(core.emulated_sysctls, points), "kernel": platform.release()}
+        plan = _emulated(core)
         first_round = plan.runs[: len(plan.runs.points)]
         foresee(outlook, [f"run {run['index']} ({describe(run)})" for run in first_round], self._say, force=self._force)
         return plan
+
+    def plan_of_done(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
+        """Lay out runs that this machine has carried out, see `Preparing.plan_of_done`."""
+        return _emulated(native_plan(study, settings, reduced))
+
+
+def _emulated(core: native.Plan) -> NativePlan:
+    plan = NativePlan(core, Emulator.name)
+    sysctls = of_namespaces(core.emulated_sysctls, len(plan.runs.points))
+    plan.setup = {**plan.setup, "hosts": sysctls, "kernel": platform.release()}
+    return plan
 
 
 def native_plan(study: StudyFile, settings: Sequence[str], reduced: bool, *, real: bool = False) -> native.Plan:

@@ -2,7 +2,8 @@
 """A results folder: `manifest.json`, one Parquet file per table, and what the report needs of the study.
 
 While a study runs, each finished run is a shard in `shards/`; when all are there they are merged and the manifest says
-`complete`. Everything that depends on the time or the host is in the manifest, nothing of it in a table.
+`complete`. A sweep that refines its points does so in stages: each is such a folder in `stages/` until all are there.
+Everything that depends on the time or the host is in the manifest, nothing of it in a table.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from perigee.files import sha256_of, storage_errors, write_atomically
 from perigee.store import shards
 from perigee.store.manifest import FOLDER_FORMAT, FOLDER_VERSION, Manifest, read_manifest, write_manifest
 
-FOLDERS = ("shards", "study", "captures", "raw")
+FOLDERS = ("shards", "stages", "study", "captures", "raw")
 """The folders that runs write to."""
 OF_REPORTS = ("report.html", "report-files")
 """What `perigee report` writes there unless another place is given."""
@@ -121,6 +122,7 @@ class ResultsFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._shards = path / "shards"
+        self._stages = path / "stages"
         self.captures = path / "captures"
 
     @contextlib.contextmanager
@@ -140,14 +142,22 @@ class ResultsFolder:
             self._refuse_links()
             manifest = self._take_up(identity, fresh=fresh)
             self._sweep()
-            sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-            if manifest.content["study_files"] != sums:
-                manifest.update(study_files=sums)
-            study = self.path / "study"
-            study.mkdir(exist_ok=True)
-            for name, content in files.items():
-                write_atomically(study / name, content)
+            self.keep_study(manifest, files)
             yield manifest
+
+    def keep_study(self, manifest: Manifest, files: Mapping[str, bytes]) -> None:
+        """Keep what the report needs of the study, by file name.
+
+        Raises:
+            StorageError: the disk is full, or the folder cannot be written.
+        """
+        sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+        if manifest.content["study_files"] != sums:
+            manifest.update(study_files=sums)
+        study = self.path / "study"
+        study.mkdir(exist_ok=True)
+        for name, content in files.items():
+            write_atomically(study / name, content)
 
     def _take_up(self, identity: Identity, *, fresh: bool) -> Manifest:
         manifest = read_manifest(self.path) if self._is_begun() else None
@@ -193,10 +203,11 @@ class ResultsFolder:
 
     def _refuse_links(self) -> None:
         """Refuse symbolic links where runs write and remove: what they lead to is not ours."""
-        for name in ("manifest.json", *FOLDERS):
-            if (self.path / name).is_symlink():
+        stages = self._stages.glob("*") if not self._stages.is_symlink() else ()
+        for path in (*(self.path / name for name in ("manifest.json", *FOLDERS)), *stages):
+            if path.is_symlink():
                 raise InputError(
-                    f"{self.path / name}: is a symbolic link, and nothing is written or removed through one; "
+                    f"{path}: is a symbolic link, and nothing is written or removed through one; "
                     "remove it, or choose another folder with --out"
                 )
 
@@ -247,6 +258,28 @@ class ResultsFolder:
         """Return where the tables of each run that is done are kept, until all runs are there."""
         return shards.shards_in(self._shards)
 
+    def stage(self, number: int) -> ResultsFolder:
+        """Return the folder of a stage of a sweep that refines its points, until all stages are there."""
+        return ResultsFolder(self._stages / f"{number:03d}")
+
+    def runs_refined_from(self, begun: Identity) -> int | None:
+        """Return how many runs the results have of a refined sweep that was begun as this work; none: not there.
+
+        Raises:
+            InputError: the manifest is damaged, or another process writes to the folder.
+        """
+        if not (self.path / "manifest.json").is_file():
+            return None
+        with storage_errors(self.path), self.held():
+            self._refuse_links()
+            manifest = read_manifest(self.path)
+            then = manifest.get("refined_from")
+            if manifest["state"] != "complete" or not then or begun.differences(then) or then["build"] != begun.build:
+                return None
+            # A kill right after the manifest said so has left them.
+            _remove(self._stages)
+            return int(manifest["runs"])
+
     def rounds_of_complete(self) -> int | None:
         """Return the rounds of the results that are there, if they are complete.
 
@@ -286,13 +319,40 @@ class ResultsFolder:
             write_atomically(self.path / name, content)
         self.keep_several(range(index, index + 1), tables)
 
-    def finish(self, manifest: Manifest, kept: Sequence[Path] | None = None, *, ended: Identity | None = None) -> None:
+    def take_captures(self, kept: Sequence[Path], numbers: Sequence[int]) -> None:
+        """Move the captures of stages here, under the numbers that their runs have among those of all stages.
+
+        Args:
+            kept: the shard of each run, in the folder of its stage.
+            numbers: the number that each run has in its stage.
+
+        Raises:
+            StorageError: the folder cannot be written.
+        """
+        ours = {(path.parent, number): run for run, (path, number) in enumerate(zip(kept, numbers, strict=True))}
+        for stage in sorted(self._stages.iterdir()):
+            for capture in sorted((stage / "captures").glob("run-*-*.pcapng")):
+                _, number, node = capture.name.split("-", 2)
+                self.captures.mkdir(exist_ok=True)
+                capture.replace(self.captures / f"run-{ours[stage / 'shards', int(number)]:06d}-{node}")
+
+    def finish(
+        self,
+        manifest: Manifest,
+        kept: Sequence[Path] | None = None,
+        numbers: Sequence[int] | None = None,
+        *,
+        ended: Identity | None = None,
+        refined_from: Identity | None = None,
+    ) -> None:
         """Merge the shards into the tables and mark the folder complete.
 
         Args:
             manifest: the folder's.
             kept: the shard of each run, in their order, where they are in other folders.
-            ended: the work that was done, where it ended before the work that the folder was begun with.
+            numbers: the number that each run has in its shard; none: its own.
+            ended: the work that was done, where it is not the work that the folder was begun with.
+            refined_from: the work that a refined sweep was begun with.
 
         Raises:
             InputError: a shard is damaged.
@@ -302,15 +362,18 @@ class ResultsFolder:
         if kept is None:
             there = self.shards()
             kept = [there[index] for index in range(runs)]
-        rows = shards.merge_shards(kept, self.path)
+        rows = shards.merge_shards(kept, self.path, numbers)
         tables = {}
         for name, count in rows.items():
             path = self.path / f"{name}.parquet"
             tables[name] = {"rows": count, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
         if ended:
             manifest.content.update(_said_of(ended))
+        if refined_from:
+            manifest.content["refined_from"] = _said_of(refined_from)
         manifest.update(state="complete", finished=_now(), tables=tables)
         _remove(self._shards)
+        _remove(self._stages)
 
 
 def _new_manifest(identity: Identity) -> dict[str, Any]:

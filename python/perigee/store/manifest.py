@@ -153,8 +153,7 @@ def _named(name: str, check: Check) -> Check:
     return lambda value: isinstance(value, dict) and all(is_name(key) and check(of) for key, of in value.items())
 
 
-KEYS: Mapping[str, Check] = {
-    "state": _one_of("running", "complete"),
+OF_THE_WORK: Mapping[str, Check] = {
     "study": _text,
     "study_file": _optional(_text),
     "engine": _one_of(*ENGINES),
@@ -165,12 +164,19 @@ KEYS: Mapping[str, Check] = {
     "rounds": _positive,
     "first_seed": _count,
     "build": _text,
+}
+"""The keys that say which work a folder is of."""
+
+KEYS: Mapping[str, Check] = {
+    "state": _one_of("running", "complete"),
+    **OF_THE_WORK,
     "versions": _table({"perigee": _text, "python": _text, "pyarrow": _text}),
     "host": _table({"system": _text, "machine": _text, "cores": _optional(_positive)}),
     "started": _instant,
     "study_files": _named(r"[^/\0]+", _sha256),
+    "refined_from": _optional(_table(OF_THE_WORK)),
 }
-"""The keys of every manifest, besides `format`, `version` and `sha256`."""
+"""The keys of every manifest, besides `format`, `version` and `sha256`; some may be left out."""
 
 KEYS_OF_COMPLETE: Mapping[str, Check] = {
     "finished": _instant,

@@ -180,7 +180,7 @@ def _digest_of(path: Path) -> bytes:
     return head[len(MAGIC) :]
 
 
-def merge_shards(kept: Sequence[Path], folder: Path) -> dict[str, int]:
+def merge_shards(kept: Sequence[Path], folder: Path, numbers: Sequence[int] | None = None) -> dict[str, int]:
     """Join the tables of all runs, in their order, into one Parquet file per table.
 
     The bytes depend on the tables' content and the Arrow version only: rows come in the order of the runs and are cut
@@ -189,6 +189,7 @@ def merge_shards(kept: Sequence[Path], folder: Path) -> dict[str, int]:
     Args:
         kept: the shard of each run, from run 0.
         folder: where `<table>.parquet` is written.
+        numbers: the number that each run has in its shard, rising within a shard; none: its own.
 
     Returns:
         The number of rows of each table.
@@ -204,10 +205,33 @@ def merge_shards(kept: Sequence[Path], folder: Path) -> dict[str, int]:
         first = 0
         for path, run_by_run in itertools.groupby(kept):
             behind = first + sum(1 for _ in run_by_run)
-            for name, table in reader.tables(path, range(first, behind)).items():
-                writers[name].add(table)
+            for there, here in _successive(numbers or range(behind), first, behind):
+                for name, table in reader.tables(path, there).items():
+                    writers[name].add(_renumbered(table, here - there[0]))
             first = behind
         return {name: writer.close() for name, writer in writers.items()}
+
+
+def _successive(numbers: Sequence[int], first: int, behind: int) -> Iterator[tuple[range, int]]:
+    """Yield stretches of runs whose numbers in a shard are successive: these numbers, and the first run's own number.
+
+    Examples:
+        >>> list(_successive([0, 7, 8, 10], 1, 4)), list(_successive(range(9), 3, 6))
+        ([(range(7, 9), 1), (range(10, 11), 3)], [(range(3, 6), 3)])
+    """
+    for _, stretch in itertools.groupby(range(first, behind), key=lambda run: numbers[run] - run):
+        runs = list(stretch)
+        yield range(numbers[runs[0]], numbers[runs[-1]] + 1), runs[0]
+
+
+def _renumbered(table: pa.Table, by: int) -> pa.Table:
+    """Return a table with the numbers of its runs changed by so much."""
+    if not by:
+        return table
+    place = table.schema.get_field_index("run")
+    field = table.schema.field(place)
+    numbers = (table["run"].to_numpy().astype("int64") + by).astype(field.type.to_pandas_dtype())
+    return table.set_column(place, field, pa.array(numbers, field.type))
 
 
 @contextlib.contextmanager
