@@ -145,7 +145,7 @@ def test_fewer_runs_go_at_once_where_not_all_fit(
     workers: list[int] = []
 
     class Idle(Crew):
-        def __init__(self, plan: object, folder: object, count: int) -> None:
+        def __init__(self, plan: object, folder: object, count: int, *_: object) -> None:
             workers.append(count)
             raise StopError
 
