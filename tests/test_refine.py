@@ -222,3 +222,18 @@ def test_impossible_refinements_are_refused(perigee: Perigee, small: Path, tmp_p
 def test_the_grid_has_the_values_of_a_plain_one() -> None:
     axes = [read_axis(OVER)]
     assert Refinement(axes, Rule(9)).settings(Refinement(axes, Rule(9)).grid) == settings_of(axes, "grid", None)
+
+
+def test_a_stage_that_leads_elsewhere_is_refused(small: Path, tmp_path: Path) -> None:
+    def stop(done: float, *_: object) -> None:
+        if done > 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedRunError):
+        refined(small, tmp_path / "out", workers=1, watch=stop)
+    elsewhere = (tmp_path / "out/stages/000").rename(tmp_path / "elsewhere")
+    (tmp_path / "out/stages/000").symlink_to(elsewhere)
+    before = sorted(elsewhere.rglob("*"))
+    with pytest.raises(InputError, match="stages/000: is a symbolic link"):
+        refined(small, tmp_path / "out")
+    assert sorted(elsewhere.rglob("*")) == before
