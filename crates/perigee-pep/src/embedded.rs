@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::carried::Carried;
 use crate::config::Config;
 use crate::error::ServiceError;
+use crate::hold::Hold;
 use crate::intercept::put;
 use crate::log::Log;
 use crate::shared::Shared;
@@ -15,6 +16,8 @@ use crate::team::Team;
 /// A service with one worker, in the network namespace of the thread that has started it. It ends with this value; its rules and
 /// routes end with the namespace.
 pub struct Embedded {
+    /// Clients whose handshake waits for their server, where a rule has that.
+    hold: Option<Hold>,
     worker: Team,
     shared: Arc<Shared>,
     lines: Mutex<Receiver<String>>,
@@ -25,14 +28,18 @@ impl Embedded {
     /// `metrics` of the configuration are not used.
     ///
     /// # Errors
-    /// If a listening socket, the rules of nftables or the routes are refused.
+    /// If a listening socket, the rules of nftables or the routes are refused, or what clients need that wait for their server.
     pub fn start(config: Config) -> Result<Self, ServiceError> {
         let config = Arc::new(Config { workers: 1, ..config });
         let stats = Arc::new(Stats::default());
         let (log, lines) = Log::new(stats.clone());
         let shared = Arc::new(Shared::new(stats, log, config.limits.connections).watched());
         let worker = Team::start(&shared, &config)?;
-        let service = Self { worker, shared, lines: Mutex::new(lines) };
+        let mut service = Self { hold: None, worker, shared, lines: Mutex::new(lines) };
+        if config.connects_first() {
+            let hold = Hold::begin(&service.shared, &config).map_err(ServiceError::system("connect_first"))?;
+            service.hold = Some(hold);
+        }
         if let Some(transparent) = &config.transparent {
             put(&config, transparent).map_err(ServiceError::system("interception"))?;
         }
@@ -58,6 +65,8 @@ impl Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
+        // Before the worker: what it has dialled is no longer taken.
+        drop(self.hold.take());
         self.worker.abort();
     }
 }

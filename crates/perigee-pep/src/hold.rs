@@ -63,7 +63,8 @@ impl Hold {
         }
     }
 
-    fn begin(shared: &Arc<Shared>, config: &Arc<Config>) -> io::Result<Self> {
+    /// Starts the thread. The error says what the system does not allow.
+    pub(crate) fn begin(shared: &Arc<Shared>, config: &Arc<Config>) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let order = Arc::new(Told { config: Mutex::new(config.clone()), has_ended: AtomicBool::new(false), wake });
         let work = Work::new(shared.clone(), order.clone())?;

@@ -117,12 +117,6 @@ pub(crate) fn impossible(scenario: &Scenario) -> Option<String> {
             continue;
         }
         let name = &proxy.name;
-        if proxy.handshake == Handshake::Connect {
-            return Some(format!(
-                "the proxy `{name}` has `handshake = \"connect-first\"`, and the kernel answers a SYN before the service \
-                 learns of it; use \"accept-first\", or --engine sim"
-            ));
-        }
         if proxy.buffer < LEAST_BUFFER {
             return Some(format!(
                 "the proxy `{name}` has a buffer of {}, and the service holds up to {LEAST_BUFFER} beside its sockets; give it \
@@ -216,6 +210,7 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
             ports: vec![port],
             client,
             server,
+            connects_first: proxy.handshake == Handshake::Connect,
             connect_timeout: scenario.time_limit.min(CONNECT_TIMEOUT),
             ..Rule::default()
         }));
