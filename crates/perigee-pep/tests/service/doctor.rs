@@ -198,21 +198,25 @@ fn what_cannot_be_compared_is_one_line_with_the_fix() {
 #[test]
 fn a_failure_behind_the_proxy_has_the_service_s_reason() {
     let Some(world) = World::new() else { return };
-    for (first, said) in
-        [("", "server refused the connection; "), ("connect_first = true\n", "the server refused the connection: ")]
-    {
-        let listener = world.server.listen("0.0.0.0:80");
-        // The server leaves after the direct transfer.
-        let serving = thread::spawn(move || {
-            let (mut socket, _) = accept(&listener);
-            drop(listener);
-            socket.write_all(&file(&bytes(100_000, 1))).unwrap();
-            socket
+    let refusing = world.folder.path().join("refusing.nft");
+    let rule = "tcp dport 80 tcp flags & (syn | ack) == syn reject with tcp reset";
+    let chain = format!("chain input {{\n\ttype filter hook input priority 0;\n\t{rule}\n}}\n");
+    std::fs::write(&refusing, format!("table inet refusing {{\n{chain}}}\n")).unwrap();
+    let listener = world.server.listen("0.0.0.0:80");
+    let first = format!("{RULE}connect_first = true\n");
+    for (rule, said) in [(RULE, "server refused the connection; "), (&first, "the server refused the connection: ")] {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut socket, _) = accept(&listener);
+                // From the direct transfer on the server refuses.
+                world.server.execute(&format!("nft -f {}", refusing.display()));
+                socket.write_all(&file(&bytes(100_000, 1))).unwrap();
+            });
+            let output = doctor(&world, &format!("{TRANSPARENT}{rule}"), "--to 10.2.0.2:80");
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{error}");
+            assert!(error.contains(&format!("10.2.0.2:80, through the proxy: {said}")), "{error}");
         });
-        let output = doctor(&world, &format!("{TRANSPARENT}{RULE}{first}"), "--to 10.2.0.2:80");
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{error}");
-        assert!(error.contains(&format!("10.2.0.2:80, through the proxy: {said}")), "{error}");
-        serving.join().unwrap();
+        world.server.execute("nft delete table inet refusing");
     }
 }

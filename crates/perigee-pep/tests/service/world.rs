@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{set_socket_linger, set_socket_timeout, Timeout};
 use rustix::process::{kill_process, Pid, Signal};
@@ -70,7 +70,17 @@ impl Host {
     }
 
     pub(crate) fn listen(&self, address: &str) -> TcpListener {
-        let listener = self.enter(|| TcpListener::bind(address).unwrap());
+        // A child of another test may have an earlier listener of the port between `fork` and `exec`.
+        let began = Instant::now();
+        let bind = || loop {
+            match TcpListener::bind(address) {
+                Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && began.elapsed() < PATIENCE => {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                bound => break bound.unwrap(),
+            }
+        };
+        let listener = self.enter(bind);
         set_socket_timeout(&listener, Timeout::Recv, Some(PATIENCE)).unwrap();
         listener
     }
