@@ -2,8 +2,10 @@
 #![allow(unsafe_code, reason = "calls into libc; each says why it is sound")]
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+
+use rustix::net::{connect, getsockname, socket_with, AddressFamily, SocketFlags, SocketType};
 
 /// What is read of the kernel's account of a connection (`struct tcp_info` in `linux/tcp.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,9 +91,14 @@ pub(crate) fn report_arrival(listener: impl AsFd, is_ipv6: bool) -> io::Result<(
     report(listener, is_ipv6, 1)
 }
 
-/// Has it no longer do so for an accepted connection: IPv6 would copy headers of all its packets.
+/// Has it no longer do so for an accepted connection over IPv6, which would copy headers of all its packets; IPv4 copies those of the
+/// first one only.
 pub(crate) fn stop_reporting_arrival(socket: impl AsFd, is_ipv6: bool) -> io::Result<()> {
-    report(socket, is_ipv6, 0)
+    if is_ipv6 {
+        report(socket, is_ipv6, 0)
+    } else {
+        Ok(())
+    }
 }
 
 fn report(socket: impl AsFd, is_ipv6: bool, value: i32) -> io::Result<()> {
@@ -202,14 +209,11 @@ pub(crate) fn with_default_signals(command: &mut std::process::Command) -> &mut 
 
 /// Whether packets to an address would stay on this host: the kernel then chooses the same address as their source.
 pub(crate) fn is_own(address: IpAddr) -> io::Result<bool> {
-    let any: IpAddr = match address {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let probe = std::net::UdpSocket::bind(SocketAddr::new(any, 0))?;
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let probe = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // Connecting a datagram socket sends nothing.
-    match probe.connect(SocketAddr::new(address, DISCARD_PORT)) {
-        Ok(()) => Ok(probe.local_addr()?.ip() == address),
+    match connect(&probe, &SocketAddr::new(address, DISCARD_PORT)) {
+        Ok(()) => Ok(SocketAddr::try_from(getsockname(&probe)?)?.ip() == address),
         // Without a route it is not this host.
         Err(_) => Ok(false),
     }
@@ -247,7 +251,7 @@ const DISCARD_PORT: u16 = 9;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
     #[test]
     fn own_addresses_are_recognised() {

@@ -346,7 +346,8 @@ impl Worker {
     ) -> io::Result<(Option<Arc<Rule>>, u8)> {
         let arrival = sys::Arrival::of(client, source.is_ipv6())?;
         sys::stop_reporting_arrival(client, source.is_ipv6())?;
-        let interface = (arrival.interface > 0).then(|| index_to_name(client, arrival.interface).ok()).flatten();
+        let is_asked = arrival.interface > 0 && self.config.rules.iter().any(|rule| !rule.interfaces.is_empty());
+        let interface = is_asked.then(|| index_to_name(client, arrival.interface).ok()).flatten();
         let request = Request { source, destination, interface: interface.as_deref(), dscp: arrival.dscp };
         Ok((self.config.rule(&request).cloned(), arrival.dscp))
     }
