@@ -253,6 +253,10 @@ def test_a_run_that_goes_on_is_drawn(chrome: Chrome, tmp_path: Path) -> None:
         wait_until_there(chrome, ".curve text", "Run 0, throughput")
         line = chrome.execute_script("return document.querySelector('.curve path[fill=none]').getAttribute('d')")
         assert re.fullmatch(r"M[0-9.,]+(L[0-9.,]+)+", line)
+        label = "return getComputedStyle([...document.querySelectorAll('.curve text')].at(-1)).fill"
+        assert chrome.execute_script(label) == "rgb(11, 83, 148)"
+        logged: Any = chrome
+        assert [entry for entry in logged.get_log("browser") if entry["level"] == "SEVERE"] == []
         assert violations(chrome) == []
         process.send_signal(signal.SIGINT)
         assert process.wait(WAIT_S) == 0
