@@ -117,7 +117,7 @@ impl<'a> RunObserver<'a> {
         }
     }
 
-    /// Progress of the run: the mean of its flows.
+    /// How far the run is.
     fn standing(&self, now: Time) -> Standing {
         let share = |flow: &Flow<'_>| match &flow.observer {
             _ if flow.ended() => 1.0,
