@@ -43,8 +43,8 @@ impl Log {
 
 /// Starts the thread that writes the lines on standard error; it ends after the last [`Log`].
 ///
-/// A line after a pause is written at once. What follows it is gathered for [`GATHERED`]: woken for each line, the thread would
-/// take a tenth of the time of short connections.
+/// A line after a pause is written at once. What follows it is gathered for [`GATHERED`]: the thread is not woken for each short
+/// connection, which a busy core would pay with switches of context.
 pub(crate) fn write(lines: Receiver<String>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let error = std::io::stderr();

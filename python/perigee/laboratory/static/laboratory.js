@@ -2,6 +2,7 @@
 // Follows the queue: progress, time left, the throughput of the runs that are done, and its curve in one that goes on. Without it pages show the state of their time.
 
 const COLOURS = ["#0b5394", "#c05a00", "#1a6b3c", "#8e2a8b", "#a3260f", "#4d5c00", "#00697a", "#6b4a2b"];
+const LABELS_A_LINE = 5;
 const SVG = "http://www.w3.org/2000/svg";
 const live = document.getElementById("live");
 
@@ -20,7 +21,8 @@ function element(name, attributes, text) {
 
 // A graph's axes from 0 upwards, with names of what is drawn: its picture, and where a value is in it.
 function axes(title, names, { first, last, most, ends }) {
-  const width = 720, height = 240, left = 52, right = 12, top = 26, bottom = 34;
+  const width = 720, height = 240, left = 52, right = 12, bottom = 34;
+  const top = 14 + 12 * Math.max(1, Math.ceil(names.length / LABELS_A_LINE));
   const x = (place) => left + ((place - first) / (last - first)) * (width - left - right);
   const y = (value) => height - bottom - (value / most) * (height - top - bottom);
   const picture = element("svg", { viewBox: `0 0 ${width} ${height}` });
@@ -33,7 +35,7 @@ function axes(title, names, { first, last, most, ends }) {
   picture.append(element("text", { x: width - right, y: height - 14, "text-anchor": "end" }, ends[1]));
   picture.append(element("text", { x: 2, y: 12 }, title));
   names.forEach((name, place) => {
-    const label = element("text", { x: 230 + (place % 5) * 98, y: 12 + 12 * Math.floor(place / 5) }, `● ${name || "other"}`);
+    const label = element("text", { x: 230 + (place % LABELS_A_LINE) * 98, y: 12 + 12 * Math.floor(place / LABELS_A_LINE) }, `● ${name || "other"}`);
     // The content policy allows no attribute `style`.
     label.style.fill = COLOURS[place % COLOURS.length];
     picture.append(label);
