@@ -12,24 +12,48 @@ pub struct Histogram {
     places: Vec<u32>,
     /// Samples per bin.
     pages: Vec<[u32; PAGE]>,
+    /// The bin of the last sample: most fall into the same one as the sample before.
+    last: Place,
     samples: u64,
     sum_ns: u128,
     min: Time,
     max: Time,
 }
 
+/// Where a bin is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Its lower edge.
+    from_ns: u64,
+    /// Its width; 0: there was no sample.
+    width_ns: u64,
+    page: usize,
+    bin: usize,
+}
+
 impl Histogram {
     /// A distribution without samples, in bins of `width` (at least 1 ns).
     pub fn new(width: Time) -> Self {
         let width_ns = width.as_nanos().max(1);
-        Self { width_ns, places: Vec::new(), pages: Vec::new(), samples: 0, sum_ns: 0, min: Time::MAX, max: Time::ZERO }
+        Self {
+            width_ns,
+            places: Vec::new(),
+            pages: Vec::new(),
+            last: Place { from_ns: 0, width_ns: 0, page: 0, bin: 0 },
+            samples: 0,
+            sum_ns: 0,
+            min: Time::MAX,
+            max: Time::ZERO,
+        }
     }
 
     /// Adds a sample.
     #[inline]
     pub fn add(&mut self, sample: Time) {
-        let bin = (sample.as_nanos() / self.width_ns).min(LAST_BIN) as usize;
-        self.page(bin / PAGE)[bin % PAGE] += 1;
+        if sample.as_nanos().wrapping_sub(self.last.from_ns) >= self.last.width_ns {
+            self.last = self.place_of(sample);
+        }
+        self.pages[self.last.page][self.last.bin % PAGE] += 1;
         self.samples += 1;
         self.sum_ns += u128::from(sample.as_nanos());
         self.min = self.min.min(sample);
@@ -39,8 +63,8 @@ impl Histogram {
     /// Adds all samples of `other`, which has the same width.
     pub fn merge(&mut self, other: &Self) {
         for (number, theirs) in other.used() {
-            let own = self.page(number);
-            own.iter_mut().zip(theirs).for_each(|(own, more)| *own += more);
+            let page = self.page(number);
+            self.pages[page].iter_mut().zip(theirs).for_each(|(own, more)| *own += more);
         }
         self.samples += other.samples;
         self.sum_ns += other.sum_ns;
@@ -106,14 +130,22 @@ impl Histogram {
         places.map(|(number, place)| (number, &self.pages[*place as usize - 1]))
     }
 
-    /// The page of this number, which is made where there is none.
+    /// The bin of a sample, whose page is made where there is none.
+    #[inline(never)]
+    fn place_of(&mut self, sample: Time) -> Place {
+        let number = (sample.as_nanos() / self.width_ns).min(LAST_BIN);
+        let page = self.page(number as usize / PAGE);
+        Place { from_ns: number * self.width_ns, width_ns: self.width_ns, page, bin: number as usize % PAGE }
+    }
+
+    /// Where the page of this number is, which is made where there is none.
     #[inline]
-    fn page(&mut self, number: usize) -> &mut [u32; PAGE] {
+    fn page(&mut self, number: usize) -> usize {
         let place = match self.places.get(number) {
             Some(place) if *place > 0 => *place,
             _ => self.add_page(number),
         };
-        &mut self.pages[place as usize - 1]
+        place as usize - 1
     }
 
     #[cold]

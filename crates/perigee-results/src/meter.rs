@@ -237,7 +237,7 @@ impl Meter {
     #[inline]
     pub fn round_trip(&mut self, rtt: Time) {
         if self.end.is_none() {
-            self.rtt[self.phase_bits].add(rtt);
+            self.rtt[self.phase_bits & ALL].add(rtt);
             self.sample.rtt_sum_ns += rtt.as_nanos();
             self.sample.rtt_count += 1;
         }
