@@ -2,11 +2,10 @@
 //!
 //! A path of a hundred thousand packets is larger than the caches next to the core, and the cost of a packet is the wait for
 //! memory. So a packet is kept in forty bytes, and the options that few segments have (those of SYN, and SACK blocks) in a
-//! ring of their own, in the same order. Its fields stand in the order of those of a [`Segment`], so that a packet is put and
-//! taken with a few wide moves.
+//! ring of their own, in the same order.
 
 use perigee_link::Ecn;
-use perigee_tcp::{Flags, Segment, MAX_SACK_BLOCKS};
+use perigee_tcp::{Flags, Header, Segment, MAX_SACK_BLOCKS};
 use perigee_units::Time;
 
 use crate::packet::{Datagram, NetPacket, Payload};
@@ -19,19 +18,12 @@ pub(crate) struct Calendar {
     options: Ring<RareOptions>,
 }
 
-/// A packet without rare options. Of a datagram, `seq` is its number, `ack` and `window` the instant it was sent.
+/// A packet without rare options. Of a datagram, the header's `seq` is its number, `ack` and `window` the instant it was sent.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Compact {
     at: Time,
-    seq: u32,
-    ack: u32,
-    window: u32,
-    tsval: u32,
-    tsecr: u32,
-    len: u16,
-    flags: Flags,
-    timestamps: bool,
+    header: Header,
     way: u32,
     bytes: u16,
     ecn: Ecn,
@@ -82,28 +74,35 @@ impl Calendar {
             Payload::Tcp(s) => {
                 let has_options = s.sack_count > 0 || s.flags.has(Flags::SYN);
                 let transport = if has_options { Transport::TcpWithOptions } else { Transport::Tcp };
-                let Segment { seq, ack, window, tsval, tsecr, len, flags, timestamps, .. } = *s;
-                Compact { at, seq, ack, window, tsval, tsecr, len, flags, timestamps, way, bytes, ecn, transport }
+                Compact { at, header: s.header, way, bytes, ecn, transport }
             }
             Payload::Udp(datagram) => {
                 let Datagram { number, sent: [high, low], len } = *datagram;
-                Compact {
-                    at,
-                    seq: number,
-                    ack: high,
-                    window: low,
-                    tsval: 0,
-                    tsecr: 0,
-                    len,
-                    flags: Flags::default(),
-                    timestamps: false,
-                    way,
-                    bytes,
-                    ecn,
-                    transport: Transport::Udp,
-                }
+                let header = Header { seq: number, ack: high, window: low, len, ..Header::default() };
+                Compact { at, header, way, bytes, ecn, transport: Transport::Udp }
             }
         };
+    }
+
+    /// [`Calendar::push`] of the packet of a segment without rare options, whose sender does not take part in ECN.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
+    pub(crate) fn push_plain(&mut self, at: Time, (way, bytes): (u32, u16), header: &Header) {
+        let (ecn, transport) = (Ecn::NotCapable, Transport::Tcp);
+        *self.packets.place() = Compact { at, header: *header, way, bytes, ecn, transport };
+    }
+
+    /// Takes the first packet, if it is one without rare options and without a congestion mark: its way, its size,
+    /// and its header.
+    #[inline]
+    pub(crate) fn pop_plain(&mut self) -> Option<((u32, u16), Header)> {
+        let first = self.packets.front()?;
+        if first.transport != Transport::Tcp || first.ecn == Ecn::Marked {
+            return None;
+        }
+        let plain = ((first.way, first.bytes), first.header);
+        self.packets.drop_front();
+        Some(plain)
     }
 
     /// Takes the first packet, and puts it into `packet`; whether there is one.
@@ -111,14 +110,13 @@ impl Calendar {
     pub(crate) fn pop(&mut self, packet: &mut NetPacket) -> bool {
         let Some(p) = self.packets.front() else { return false };
         (packet.way, packet.bytes, packet.ecn) = (p.way, p.bytes, p.ecn);
-        let transport = p.transport;
-        if transport == Transport::Udp {
-            packet.payload = Payload::Udp(Datagram { number: p.seq, sent: [p.ack, p.window], len: p.len });
-        } else {
-            let Compact { seq, ack, window, tsval, tsecr, len, flags, timestamps, .. } = *p;
-            let plain = Segment { seq, ack, window, tsval, tsecr, len, flags, timestamps, ..Segment::default() };
-            packet.payload = Payload::Tcp(plain);
-        }
+        let (header, transport) = (p.header, p.transport);
+        packet.payload = match transport {
+            Transport::Udp => {
+                Payload::Udp(Datagram { number: header.seq, sent: [header.ack, header.window], len: header.len })
+            }
+            Transport::Tcp | Transport::TcpWithOptions => Payload::Tcp(header.into()),
+        };
         self.packets.drop_front();
         if transport == Transport::TcpWithOptions {
             self.pop_options(packet);
@@ -162,13 +160,12 @@ mod tests {
                 sack_count,
                 (syn, timestamps, permitted),
             )| {
-                let plain = Segment { seq, ack, window, tsval, tsecr, len, timestamps, ..Segment::default() };
+                let header = Header { seq, ack, window, tsval, tsecr, len, timestamps, ..Header::default() };
+                let with = |flags| Segment::from(Header { flags: Flags(flags), ..header });
                 match (syn, sack_count) {
-                    (true, _) => {
-                        Segment { flags: Flags(Flags::SYN), mss, window_scale, sack_permitted: permitted, ..plain }
-                    }
-                    (false, 0) => Segment { flags: Flags(Flags::ACK | Flags::PSH), ..plain },
-                    (false, _) => Segment { flags: Flags(Flags::ACK), sack, sack_count, ..plain },
+                    (true, _) => Segment { mss, window_scale, sack_permitted: permitted, ..with(Flags::SYN) },
+                    (false, 0) => with(Flags::ACK | Flags::PSH),
+                    (false, _) => Segment { sack, sack_count, ..with(Flags::ACK) },
                 }
             },
         )

@@ -3,7 +3,7 @@
 use perigee_cc::Selected;
 use perigee_link::Ecn;
 use perigee_results::{SenderCounts, SenderState};
-use perigee_tcp::{Config, Endpoint, Info, Segment};
+use perigee_tcp::{Config, Endpoint, Header, Info};
 use perigee_traffic::End;
 use perigee_units::Time;
 
@@ -16,6 +16,8 @@ pub(crate) struct Connection {
     /// By end: its endpoint; gone once the connection is closed.
     pub(crate) ends: [Option<Box<Endpoint>>; 2],
     pub(crate) sources: Sources,
+    /// By end: when the event of its timer is due; [`Time::MAX`]: it has none.
+    due: [Time; 2],
     /// Bytes of its packets' IP headers.
     ip_header: u16,
     /// The log of the end that sends the data.
@@ -58,19 +60,45 @@ impl Side<'_> {
 impl Connection {
     /// A connection that is not opened yet.
     pub(crate) fn new(ends: [Box<Endpoint>; 2], sources: Sources, ip_header: u16, logs: bool) -> Self {
-        Self { ends: ends.map(Some), sources, ip_header, log: logs.then(Box::default), last: None }
+        Self { ends: ends.map(Some), sources, due: [Time::MAX; 2], ip_header, log: logs.then(Box::default), last: None }
     }
 
     /// Sends all that an end has to send.
     #[inline]
     pub(crate) fn transmit(&mut self, now: Time, end: End, world: &mut World) {
-        if self.ends[end as usize].as_deref().is_some_and(Endpoint::has_output) {
+        if self.has_output(end) {
             self.send(now, end, world);
         }
     }
 
+    /// Whether an end may have something to send.
+    #[inline]
+    pub(crate) fn has_output(&self, end: End) -> bool {
+        self.ends[end as usize].as_deref().is_some_and(Endpoint::has_output)
+    }
+
     #[inline(never)]
     fn send(&mut self, now: Time, end: End, world: &mut World) {
+        self.send_predicted(end, |packet, header| {
+            world.send_plain(now, packet, header);
+        });
+        if self.has_output(end) {
+            self.send_others(now, end, world);
+        }
+    }
+
+    /// Gives all that follows predicted segments to `send`: way and size of its packet, and its header.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
+    pub(crate) fn send_predicted(&mut self, end: End, mut send: impl FnMut((u32, u16), &Header)) {
+        let (way, ip_header) = (self.sources.way + end as u32, self.ip_header);
+        if let (Some(host), None) = (self.ends[end as usize].as_deref_mut(), &self.log) {
+            host.transmit_predicted(|header| send((way, ip_header + header.plain_bytes() + header.len), header));
+        }
+    }
+
+    #[inline(never)]
+    fn send_others(&mut self, now: Time, end: End, world: &mut World) {
         let mut packet = NetPacket::SEGMENT;
         while self.next_packet(now, end, &mut packet) {
             world.send(now, &mut packet);
@@ -102,14 +130,19 @@ impl Connection {
 
     /// Moves the event of an end's timer only where it would come too late: most deadlines move on before they are due.
     #[inline]
-    pub(crate) fn schedule(&self, end: End, world: &mut World) {
+    pub(crate) fn schedule(&mut self, end: End, world: &mut World) {
         let Some(host) = self.ends[end as usize].as_deref() else { return };
-        let source = self.sources.timers + end as u32;
-        if let Some(at) = host.next_timer() {
-            if world.queue.due(source).is_none_or(|due| at < due) {
-                world.queue.set(source, at);
-            }
+        let at = host.next_timer().unwrap_or(Time::MAX);
+        if at < self.due[end as usize] {
+            self.due[end as usize] = at;
+            world.queue.set(self.sources.timers + end as u32, at);
         }
+    }
+
+    /// Takes the event of an end's timer away: it fires, or the end is gone.
+    pub(crate) fn unschedule(&mut self, end: End, world: &mut World) {
+        self.due[end as usize] = Time::MAX;
+        world.queue.remove(self.sources.timers + end as u32);
     }
 
     /// The timer of an end fires; it may be early. Whether something was due.
@@ -127,9 +160,9 @@ impl Connection {
 
     /// What the end that sends the data has seen of an acknowledgement, for its log.
     #[inline]
-    pub(crate) fn log_acknowledged(&mut self, now: Time, segment: &Segment, rtt: Option<Time>) {
+    pub(crate) fn log_acknowledged(&mut self, now: Time, header: &Header, rtt: Option<Time>) {
         if let (Some(log), Some(host)) = (&mut self.log, self.ends[End::From as usize].as_deref()) {
-            log.acknowledged(now, segment, rtt, host);
+            log.acknowledged(now, header, rtt, host);
         }
     }
 
@@ -145,10 +178,10 @@ impl Connection {
 
     /// Gives up the memory of ends that are closed.
     pub(crate) fn release(&mut self, world: &mut World) {
-        for (end, source) in self.ends.iter_mut().zip(self.sources.timers..) {
-            if end.as_deref().is_some_and(Endpoint::is_closed) {
-                *end = None;
-                world.queue.remove(source);
+        for end in [End::From, End::To] {
+            if self.ends[end as usize].as_deref().is_some_and(Endpoint::is_closed) {
+                self.ends[end as usize] = None;
+                self.unschedule(end, world);
             }
         }
     }

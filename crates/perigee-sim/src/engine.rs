@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use perigee_link::Ecn;
 use perigee_results::{write_links, FlowId, Outcome, ProxyRow, Standing, Tables};
 use perigee_study::{FlowSpec, Run, Scenario, Tcp, Traffic};
+use perigee_tcp::Header;
 use perigee_traffic::End;
 use perigee_units::Time;
 
@@ -109,6 +110,9 @@ impl<'a> Engine<'a> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
     fn arrival(&mut self, now: Time, link: u32, packet: &mut NetPacket) {
+        if let Some((packet, header)) = self.world.network.arrive_plain(link, &mut self.world.queue) {
+            return self.plain(now, packet, &header);
+        }
         let arrival = self.world.network.arrive(now, link, packet, &mut self.world.queue);
         if arrival == Arrival::AtItsEnd {
             return self.packet(now, packet);
@@ -153,8 +157,23 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// A segment without rare options and congestion mark arrives at its destination.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for nearly each packet that arrives")]
+    fn plain(&mut self, now: Time, (way, bytes): (u32, u16), header: &Header) {
+        let (number, _) = self.world.connection(way / 2);
+        let end = if way % 2 == 0 { End::To } else { End::From };
+        let is_taken = match &mut self.flows[number as usize] {
+            Flow::Tcp(flow) => flow.on_header(now, end, header, &mut self.world),
+            Flow::Population(_) | Flow::Datagram(_) | Flow::Ahead(_) => false,
+        };
+        if !is_taken {
+            self.packet(now, &NetPacket::plain((way, bytes), header));
+        }
+    }
+
     /// A packet arrives at its destination.
-    #[inline]
+    #[inline(never)]
     fn packet(&mut self, now: Time, packet: &NetPacket) {
         let (flow, leg) = self.world.connection(packet.way / 2);
         let flow = &mut self.flows[flow as usize];

@@ -1,7 +1,7 @@
 //! The log of one TCP sender: a row per data segment sent, acknowledgement and timeout.
 
 use perigee_results::{EventRow, Name};
-use perigee_tcp::{Endpoint, Flags, Segment};
+use perigee_tcp::{Endpoint, Flags, Header, Segment};
 use perigee_units::{nearest_position, Time};
 
 /// The rows so far.
@@ -32,9 +32,9 @@ impl EventLog {
     }
 
     /// The sender has taken in an acknowledgement, which has measured this round trip.
-    pub(crate) fn acknowledged(&mut self, now: Time, segment: &Segment, rtt: Option<Time>, host: &Endpoint) {
-        if segment.flags.has(Flags::ACK) && !segment.flags.has(Flags::SYN) {
-            self.push(now, "ack", (self.position(segment.ack), 0), rtt, host);
+    pub(crate) fn acknowledged(&mut self, now: Time, header: &Header, rtt: Option<Time>, host: &Endpoint) {
+        if header.flags.has(Flags::ACK) && !header.flags.has(Flags::SYN) {
+            self.push(now, "ack", (self.position(header.ack), 0), rtt, host);
         }
     }
 

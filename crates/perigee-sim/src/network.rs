@@ -12,6 +12,7 @@
 use perigee_link::{Exit, Link, Offered, Transit};
 use perigee_results::LinkLog;
 use perigee_study::{read_link, FlowSpec, RunLink, Scenario};
+use perigee_tcp::Header;
 use perigee_units::Time;
 
 use crate::calendar::Calendar;
@@ -115,6 +116,33 @@ impl Network {
         self.forward(now, self.routes.first(packet.way), packet, queue)
     }
 
+    /// [`Network::send`] of the packet of a segment without rare options, whose sender does not take part in ECN.
+    #[inline]
+    pub(crate) fn send_plain(
+        &mut self,
+        now: Time,
+        (way, bytes): (u32, u16),
+        header: &Header,
+        queue: &mut EventQueue,
+    ) -> Fate {
+        let first = self.routes.first(way);
+        let whole = || NetPacket::plain((way, bytes), header);
+        if self.captures.is_some() {
+            return self.forward(now, first, &mut whole(), queue);
+        }
+        let carried =
+            self.carry(now, first, (way, bytes), |hop, now, link| hop.transit(now, link, &mut whole(), queue));
+        match carried {
+            Ok((at, link)) => {
+                let hop = &mut self.hops[link as usize];
+                hop.schedule(at, link, queue);
+                hop.calendar.push_plain(at, (way, bytes), header);
+                Fate::OnItsWay
+            }
+            Err(fate) => fate,
+        }
+    }
+
     /// When routes change next.
     pub(crate) fn next_route_change(&self) -> Option<Time> {
         self.routes.next_change()
@@ -125,19 +153,28 @@ impl Network {
         self.routes.change(now);
     }
 
+    /// [`Network::arrive`] of a segment without rare options and congestion mark, where its way ends: its way, the size of its packet,
+    /// and its header. `None`: the event is another one, and has not been carried out.
+    #[inline]
+    pub(crate) fn arrive_plain(&mut self, link: u32, queue: &mut EventQueue) -> Option<((u32, u16), Header)> {
+        let hop = &mut self.hops[link as usize];
+        if hop.next != ARRIVED || self.captures.is_some() {
+            return None;
+        }
+        let plain = hop.calendar.pop_plain()?;
+        hop.schedule_next(link, queue);
+        Some(plain)
+    }
+
     /// Carries out the event of `link`, at the instant it was due: the packet that leaves it, if any, is put into `packet`.
     #[inline]
     pub(crate) fn arrive(&mut self, now: Time, link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Arrival {
         let hop = &mut self.hops[link as usize];
         if hop.feed_forward {
-            debug_assert_eq!(queue.first(), Some((now, link)), "the event carried out is the first one");
             if !hop.calendar.pop(packet) {
                 return Arrival::Nothing;
             }
-            match hop.calendar.next() {
-                Some(at) => queue.move_first(at),
-                None => queue.remove(link),
-            }
+            hop.schedule_next(link, queue);
         } else {
             match hop.poll(now, link, queue) {
                 None => return Arrival::Nothing,
@@ -175,31 +212,46 @@ impl Network {
         }
     }
 
-    fn forward(&mut self, mut now: Time, mut link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Fate {
+    fn forward(&mut self, now: Time, link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Fate {
         // With captures no link is asked ahead of time: there is one round of the loop.
         if self.captures.is_some() {
             self.capture_outbound(now, link, packet);
         }
+        let (way, bytes) = (packet.way, packet.bytes);
+        match self.carry(now, link, (way, bytes), |hop, now, link| hop.transit(now, link, packet, queue)) {
+            Ok((at, link)) => {
+                let hop = &mut self.hops[link as usize];
+                hop.schedule(at, link, queue);
+                hop.calendar.push(at, packet);
+                Fate::OnItsWay
+            }
+            Err(fate) => fate,
+        }
+    }
+
+    /// Carries a packet over the links that may be asked ahead of time: when it is delivered, and by which one, or what else is known
+    /// of it. `transit` carries it over a link in the general way.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet that is sent")]
+    fn carry(
+        &mut self,
+        mut now: Time,
+        mut link: u32,
+        (way, bytes): (u32, u16),
+        mut transit: impl FnMut(&mut Hop, Time, u32) -> Result<Time, Fate>,
+    ) -> Result<(Time, u32), Fate> {
         let mut ahead = link as usize;
         while let Some(hop) = self.hops.get_mut(ahead) {
             link = ahead as u32;
-            now = match hop.pass(now, packet.bytes) {
+            now = match hop.pass(now, bytes) {
                 Some(Transit::Delivered(at)) => at,
-                Some(Transit::Dropped(_)) => return Fate::Gone(now),
-                None => match hop.transit(now, link, packet, queue) {
-                    Ok(at) => at,
-                    Err(fate) => return fate,
-                },
+                Some(Transit::Dropped(_)) => return Err(Fate::Gone(now)),
+                None => transit(hop, now, link)?,
             };
-            ahead = if hop.next == BY_WAY { self.routes.after(packet.way, link) } else { hop.next } as usize;
+            ahead = if hop.next == BY_WAY { self.routes.after(way, link) } else { hop.next } as usize;
         }
         // The next link, if any, is asked when the packet gets there.
-        let hop = &mut self.hops[link as usize];
-        if hop.calendar.next().is_none() {
-            queue.set(link, now);
-        }
-        hop.calendar.push(now, packet);
-        Fate::OnItsWay
+        Ok((now, link))
     }
 }
 
@@ -220,6 +272,24 @@ impl Hop {
             return None;
         }
         self.link.pass(now, u32::from(bytes))
+    }
+
+    /// A packet that will be delivered at `at` is about to be put into the calendar.
+    #[inline]
+    fn schedule(&self, at: Time, link: u32, queue: &mut EventQueue) {
+        if self.calendar.next().is_none() {
+            queue.set(link, at);
+        }
+    }
+
+    /// The packet of the first event has been taken out of the calendar.
+    #[inline]
+    fn schedule_next(&self, link: u32, queue: &mut EventQueue) {
+        debug_assert_eq!(queue.first().map(|(_, source)| source), Some(link), "the event carried out is the first one");
+        match self.calendar.next() {
+            Some(at) => queue.move_first(at),
+            None => queue.remove(link),
+        }
     }
 
     /// What becomes of any packet that arrives at `now`: when it is delivered, or what else is known of it.

@@ -225,8 +225,8 @@ impl<'a> PopulationFlow<'a> {
     /// The timer of an end fires; it may be early.
     pub(crate) fn on_timer(&mut self, now: Time, (number, end): (u32, End), world: &mut World) {
         let slot = &mut self.slots[number as usize];
-        world.queue.remove(slot.sources.timers + end as u32);
         if let Some(visit) = slot.visit.as_deref_mut() {
+            visit.connection.unschedule(end, world);
             visit.on_timer(now, end);
             if end == End::To {
                 self.count(now, number);
@@ -298,8 +298,8 @@ impl<'a> PopulationFlow<'a> {
                 return self.close(now, number, world);
             }
         }
-        let slot = &self.slots[number as usize];
-        if let Some(visit) = slot.visit.as_deref() {
+        let slot = &mut self.slots[number as usize];
+        if let Some(visit) = slot.visit.as_deref_mut() {
             visit.connection.schedule(End::From, world);
             visit.connection.schedule(End::To, world);
             let at = visit.next_instant();
@@ -314,15 +314,24 @@ impl<'a> PopulationFlow<'a> {
     fn transmit(&mut self, now: Time, number: u32, world: &mut World) {
         let slot = &mut self.slots[number as usize];
         let Some(visit) = slot.visit.as_deref_mut() else { return };
-        let mut packet = NetPacket::SEGMENT;
         for end in [End::To, End::From] {
-            while visit.connection.next_packet(now, end, &mut packet) {
+            if !visit.connection.has_output(end) {
+                continue;
+            }
+            let has_line = end == End::To && !self.lines.is_empty();
+            let mut line = if has_line { self.lines.get_mut(2 * visit.access as usize + UP) } else { None };
+            let mut packet = NetPacket::SEGMENT;
+            let mut send = |packet: &mut NetPacket| {
                 slot.in_flight += 1;
-                if end == End::To && !self.lines.is_empty() {
-                    self.lines[2 * visit.access as usize + UP].push(now, &packet, world);
-                } else if let Fate::Gone(_) = world.send(now, &mut packet) {
+                if let Some(line) = &mut line {
+                    line.push(now, packet, world);
+                } else if let Fate::Gone(_) = world.send(now, packet) {
                     slot.in_flight -= 1;
                 }
+            };
+            visit.connection.send_predicted(end, |size, header| send(&mut NetPacket::plain(size, header)));
+            while visit.connection.next_packet(now, end, &mut packet) {
+                send(&mut packet);
             }
         }
     }

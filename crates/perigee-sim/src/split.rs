@@ -160,7 +160,7 @@ impl Split {
     ) -> bool {
         let leg = leg as usize;
         let connection = leg_mut(first, &mut self.rest, leg);
-        world.queue.remove(connection.sources.timers + end as u32);
+        connection.unschedule(end, world);
         if !connection.on_timer(now, end) {
             connection.schedule(end, world);
             return false;

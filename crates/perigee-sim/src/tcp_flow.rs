@@ -7,7 +7,7 @@ use perigee_results::{
     EventRow, FlowId, FlowRow, Measure, Meter, Outcome, SenderCounts, SenderState, SeriesRow, Tables,
 };
 use perigee_study::{FlowSpec, Opener, Run, Tcp};
-use perigee_tcp::{Endpoint, Failure, Flags, Segment};
+use perigee_tcp::{Endpoint, Failure, Flags, Header, Segment};
 use perigee_traffic::{App, End, Script};
 use perigee_units::Time;
 
@@ -123,29 +123,57 @@ impl TcpFlow {
         }
         let Some(host) = self.connection.ends[end as usize].as_deref_mut() else { return };
         host.on_segment(now, segment, marked);
+        self.after_segment(now, end, segment, world);
+        if segment.flags.0 & (Flags::RST | Flags::FIN) != 0 && self.closed(now, end, segment, world) {
+            return;
+        }
+        self.end_turn(now, end, world);
+    }
+
+    /// [`TcpFlow::on_segment`] of a segment without rare options and congestion mark, if its end expects it. `false`: it does not, and
+    /// has still to be given it.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for nearly each packet that arrives")]
+    pub(crate) fn on_header(&mut self, now: Time, end: End, header: &Header, world: &mut World) -> bool {
+        let host = self.connection.ends[end as usize].as_deref_mut().filter(|_| self.split.is_none());
+        if !host.is_some_and(|host| host.on_header(now, header)) {
+            return false;
+        }
+        self.after_segment(now, end, header, world);
+        self.end_turn(now, end, world);
+        true
+    }
+
+    /// An end of a connection that is not split has taken a segment: measures what it shows, and sends what follows.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
+    fn after_segment(&mut self, now: Time, end: End, header: &Header, world: &mut World) {
+        let Some(host) = self.connection.ends[end as usize].as_deref_mut() else { return };
+        let received = host.received();
         if end == End::From {
             let rtt = host.take_rtt();
             if let Some(rtt) = rtt {
                 self.meter.round_trip(rtt);
             }
-            let received = host.received();
-            self.connection.log_acknowledged(now, segment, rtt);
+            self.connection.log_acknowledged(now, header, rtt);
             self.connection.transmit(now, end, world);
             if received >= self.awaited[End::From as usize] {
                 self.attend(now, world);
             }
         } else {
-            let (received, arrived) = (host.received(), host.arrived());
+            let arrived = host.arrived();
             self.connection.transmit(now, end, world);
             self.arrived(now, received, arrived, world);
         }
-        if segment.flags.0 & (Flags::RST | Flags::FIN) != 0 && self.closed(now, end, segment, world) {
-            return;
-        }
+    }
+
+    /// An end of the flow's own has taken what has arrived, and sent what followed.
+    #[inline]
+    fn end_turn(&mut self, now: Time, end: End, world: &mut World) {
         if self.attentive {
             self.attend(now, world);
         }
-        self.connection.schedule(end, world);
+        self.schedule(end, world);
     }
 
     /// So many bytes have arrived at `to`.
@@ -178,10 +206,7 @@ impl TcpFlow {
         if segment.flags.0 & (Flags::RST | Flags::FIN) != 0 && self.closed(now, end, segment, world) {
             return;
         }
-        if self.attentive {
-            self.attend(now, world);
-        }
-        self.schedule(end, world);
+        self.end_turn(now, end, world);
     }
 
     /// The timer of an end of a leg fires; it may be early.
@@ -191,7 +216,7 @@ impl TcpFlow {
                 return;
             }
         } else {
-            world.queue.remove(self.connection.sources.timers + end as u32);
+            self.connection.unschedule(end, world);
             if !self.connection.on_timer(now, end) {
                 return self.connection.schedule(end, world);
             }
@@ -201,10 +226,7 @@ impl TcpFlow {
         }
         self.transmit(now, end, world);
         self.took(now, end, world);
-        if self.attentive {
-            self.attend(now, world);
-        }
-        self.schedule(end, world);
+        self.end_turn(now, end, world);
     }
 
     /// An end of the flow may have taken payload in order.
@@ -297,9 +319,9 @@ impl TcpFlow {
         self.finish(now, outcome, world);
         if self.split.is_none() {
             self.connection.ends = [None, None];
-            for source in [self.connection.sources.timers, self.connection.sources.timers + 1, self.instant] {
-                world.queue.remove(source);
-            }
+            self.connection.unschedule(End::From, world);
+            self.connection.unschedule(End::To, world);
+            world.queue.remove(self.instant);
         }
         true
     }

@@ -1,6 +1,7 @@
 //! What all flows of a run share: the network, the pending events, and the run's end.
 
 use perigee_study::FlowSpec;
+use perigee_tcp::Header;
 use perigee_traffic::End;
 use perigee_units::Time;
 
@@ -69,6 +70,12 @@ impl World {
     #[inline]
     pub(crate) fn send(&mut self, now: Time, packet: &mut NetPacket) -> Fate {
         self.network.send(now, packet, &mut self.queue)
+    }
+
+    /// [`World::send`] of the packet of a segment without rare options, whose sender does not take part in ECN: its way and its size.
+    #[inline]
+    pub(crate) fn send_plain(&mut self, now: Time, packet: (u32, u16), header: &Header) -> Fate {
+        self.network.send_plain(now, packet, header, &mut self.queue)
     }
 
     /// Flow and leg of a connection; of a population flow and slot.

@@ -2,8 +2,9 @@
 
 mod handshake;
 mod offload;
+mod prediction;
 #[cfg(test)]
-mod progress_tests;
+mod prediction_tests;
 
 use perigee_cc::{Selected, Socket};
 use perigee_units::{nearest_position, Stream, Time};
@@ -11,9 +12,10 @@ use perigee_units::{nearest_position, Stream, Time};
 use crate::gathered::Gathered;
 use crate::info::Info;
 use crate::receiver::{window_scale, Receiver};
-use crate::segment::{Flags, Segment};
+use crate::segment::{Flags, Header, Segment};
 use crate::sender::Sender;
 use crate::settings::Config;
+use prediction::Prediction;
 
 /// One end of a TCP connection.
 ///
@@ -42,6 +44,7 @@ use crate::settings::Config;
 /// }
 /// ```
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Endpoint {
     sender: Sender,
     receiver: Receiver,
@@ -62,6 +65,8 @@ pub struct Endpoint {
     gathered: Option<Box<Gathered>>,
     /// Algorithm and seed of a listening endpoint, to listen again after a failed handshake.
     listener: Option<Box<(Selected, u64)>>,
+    /// Whatever changes the endpoint in a way that is not predicted forgets it.
+    prediction: Prediction,
 }
 
 /// Where the connection stands.
@@ -127,11 +132,13 @@ impl Endpoint {
             reset: None,
             gathered: (config.receive_offload > Time::ZERO).then(|| Box::new(Gathered::new(config.receive_offload))),
             listener: None,
+            prediction: Prediction::Forgotten,
         }
     }
 
     /// Opens the connection: a SYN is ready to leave.
     pub fn open(&mut self, now: Time) {
+        self.prediction = Prediction::Forgotten;
         self.sender.set_now(now);
         if self.state == State::Closed {
             self.state = State::SynSent;
@@ -141,6 +148,7 @@ impl Endpoint {
 
     /// The application appends `bytes` to its stream.
     pub fn write(&mut self, bytes: u64) {
+        self.prediction = Prediction::Forgotten;
         if !self.sender.stream.fin_queued {
             self.sender.on_write(bytes.min(ENDLESS));
         }
@@ -148,6 +156,7 @@ impl Endpoint {
 
     /// The application ends its stream: a FIN follows the data written.
     pub fn close(&mut self) {
+        self.prediction = Prediction::Forgotten;
         if !self.sender.stream.fin_queued {
             self.sender.stream.fin_queued = true;
             self.sender.output.due = true;
@@ -188,12 +197,14 @@ impl Endpoint {
     /// The application says itself what it reads, with [`Endpoint::read`]. What it has not read stays in the receive buffer,
     /// and closes the window. Without this call all is read as it arrives.
     pub fn read_on_demand(&mut self) {
+        self.prediction = Prediction::Forgotten;
         self.receiver.read_on_demand();
     }
 
     /// The application reads `bytes` of what it has not read, or all of it where that is less. An acknowledgement with the new
     /// window may be due after it.
     pub fn read(&mut self, now: Time, bytes: u64) {
+        self.prediction = Prediction::Forgotten;
         self.sender.set_now(now);
         self.receiver.read(now, bytes);
     }
@@ -206,13 +217,14 @@ impl Endpoint {
 
     /// The application gives the connection up: what was not sent is dropped, and a reset tells the peer where there is one.
     pub fn abort(&mut self) {
+        self.prediction = Prediction::Forgotten;
         let told = matches!(self.state, State::SynReceived | State::Established);
         let seq = self.sender.stream.to_wire(self.sender.stream.nxt);
         let ack = self.peer_wire(self.receiver.next());
         self.fail(Failure::Aborted);
         if told {
             let flags = Flags(Flags::RST | Flags::ACK);
-            self.reset = Some(Segment { seq, ack, flags, ..Segment::default() });
+            self.reset = Some(Header { seq, ack, flags, ..Header::default() }.into());
             self.sender.output.due = true;
         }
     }
@@ -259,11 +271,23 @@ impl Endpoint {
     /// A segment arrived; `ce`: the network marked it.
     #[inline]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool) {
+        if segment.sack_count == 0 && !ce && self.on_header(now, segment) {
+            return;
+        }
         self.sender.set_now(now);
+        self.prediction = Prediction::Forgotten;
         if self.gathered.is_some() {
             return self.gather(segment, ce);
         }
         self.take(segment, ce, segment.len);
+    }
+
+    /// [`Endpoint::on_segment`] of a segment without rare options and congestion mark, if it is one that was to be expected, as nearly
+    /// all of a bulk transfer are. `false`: it is not, and has still to be taken.
+    #[inline]
+    pub fn on_header(&mut self, now: Time, header: &Header) -> bool {
+        self.sender.set_now(now);
+        self.take_predicted(header)
     }
 
     /// Takes a segment; `unit` is the payload of the largest packet that it came in.
@@ -296,12 +320,14 @@ impl Endpoint {
     pub fn on_timer(&mut self, now: Time) {
         self.sender.set_now(now);
         if now >= self.gathered_until() {
+            self.prediction = Prediction::Forgotten;
             self.take_gathered();
         }
         if now >= self.receiver.ack_deadline() {
             self.receiver.on_timer(now);
         }
         if now >= self.sender.timer.armed.deadline() {
+            self.prediction = Prediction::Forgotten;
             self.sender.on_timer();
             if self.sender.timer.has_given_up() {
                 self.give_up();
@@ -349,6 +375,7 @@ impl Endpoint {
         if now != self.sender.now {
             self.set_now(now);
         }
+        self.prediction = Prediction::Forgotten;
         if self.state == State::Established {
             self.poll_established(segment)
         } else {
@@ -364,7 +391,7 @@ impl Endpoint {
                 return false;
             }
             let seq = self.sender.stream.to_wire(self.sender.stream.nxt);
-            *segment = Segment { seq, flags: Flags(Flags::ACK), ..Segment::default() };
+            *segment = Header { seq, flags: Flags(Flags::ACK), ..Header::default() }.into();
         }
         self.finish(segment);
         true
@@ -485,11 +512,16 @@ impl Endpoint {
             self.receiver.force_ack();
         }
         if segment.len > 0 || segment.flags.has(Flags::FIN) {
-            let now = self.sender.now;
-            let age = segment.timestamps.then(|| self.sender.timestamp_ms().wrapping_sub(segment.tsecr));
-            let age_us = age.filter(|ms| *ms < i32::MAX as u32 / 1000).map(|ms| ms * 1000);
-            self.receiver.on_data(now, start, (segment, unit), age_us);
+            let echo_age_us = self.echo_age_us(segment);
+            self.receiver.on_data(self.sender.now, start, (segment, unit), echo_age_us);
         }
+    }
+
+    /// The age of the timestamp that a segment echoes, if it echoes one that is of this connection.
+    #[inline]
+    fn echo_age_us(&self, header: &Header) -> Option<u32> {
+        let age_ms = self.sender.timestamp_ms().wrapping_sub(header.tsecr);
+        (header.timestamps && age_ms < i32::MAX as u32 / 1000).then_some(age_ms * 1000)
     }
 
     /// Echoes a congestion mark until the sender's CWR (RFC 3168, section 6.1.3). As in Linux, the next two segments after the

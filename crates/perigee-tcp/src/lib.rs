@@ -12,5 +12,5 @@ mod settings;
 
 pub use endpoint::{Endpoint, Failure};
 pub use info::Info;
-pub use segment::{Flags, Segment, MAX_SACK_BLOCKS};
+pub use segment::{Flags, Header, Segment, MAX_SACK_BLOCKS};
 pub use settings::{Config, Domain, Kernel, Setting, Sysctl, Value, WindowShare, SETTINGS};

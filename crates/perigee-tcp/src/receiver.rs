@@ -7,7 +7,7 @@ mod window;
 
 use perigee_units::Time;
 
-use crate::segment::{Flags, Segment};
+use crate::segment::{Flags, Header, Segment};
 use crate::settings::Config;
 use acks::AckPolicy;
 use reassembly::Reassembly;
@@ -171,11 +171,40 @@ impl Receiver {
             self.unread += self.stream.next() - before - u64::from(self.fin_received());
         }
         let (next, held) = (self.stream.next(), self.held_bytes());
-        if self.window.grow(now, next, (held, u64::from(segment.len)), self.stream.newest()) {
+        self.on_taken(now, next, (held, segment.len), self.stream.newest());
+    }
+
+    /// Whether all that was received is in order, and further data that are so meet nothing unusual.
+    pub(crate) fn is_in_order(&self) -> bool {
+        !self.stream.has_gap() && self.stream.reports.is_empty() && self.fin_at.is_none() && !self.on_demand
+    }
+
+    /// Whether the peer knows of all that was received, and sending tells it nothing new.
+    pub(crate) fn has_acknowledged_all(&self) -> bool {
+        self.is_advertised && self.acks.is_idle() && self.window.acknowledged() == self.stream.next()
+    }
+
+    /// [`Receiver::on_data`] of payload that begins at the position expected, of one that [`Receiver::is_in_order`].
+    #[inline]
+    pub(crate) fn on_next_data(&mut self, now: Time, header: &Header, echo_age_us: Option<u32>) {
+        self.is_advertised = false;
+        self.acks.on_data(now, header.len, self.window.size());
+        self.window.on_segment(header.len, header.tsecr, echo_age_us);
+        if self.stream.next() > self.window.right_edge() {
+            return self.acks.force();
+        }
+        let next = self.stream.extend(header.len);
+        self.on_taken(now, next, (0, header.len), None);
+    }
+
+    /// Payload was taken in, and the data in order end at `next`; `held_bytes` are in the buffer, and data behind gaps end at `newest`.
+    #[inline]
+    fn on_taken(&mut self, now: Time, next: u64, (held_bytes, payload): (u64, u16), newest: Option<u64>) {
+        if self.window.grow(now, next, (held_bytes, u64::from(payload)), newest) {
             self.acks.stay_quick();
         }
         let unacknowledged = next - self.window.acknowledged();
-        self.acks.decide(now, next, unacknowledged, self.stream.has_gap(), self.window.rtt_us());
+        self.acks.decide(now, next, unacknowledged, newest.is_some(), self.window.rtt_us());
     }
 
     fn place(&mut self, start: u64, end: u64) {

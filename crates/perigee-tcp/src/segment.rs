@@ -1,5 +1,7 @@
 //! A TCP segment as a value: the header fields that the endpoint reads, and the length of the payload.
 
+use std::ops::{Deref, DerefMut};
+
 /// Most SACK blocks that fit beside timestamps (RFC 2018, section 3).
 pub const MAX_SACK_BLOCKS: usize = 3;
 
@@ -24,10 +26,10 @@ impl Flags {
     }
 }
 
-/// One segment. A small value: it is copied, never allocated. What every segment has stands in its first 24 bytes.
-#[derive(Clone, Copy, Debug, Default)]
+/// What every segment has: a header without the options that few have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Segment {
+pub struct Header {
     /// Sequence number of the first byte.
     pub seq: u32,
     /// Acknowledgement number.
@@ -44,6 +46,26 @@ pub struct Segment {
     pub flags: Flags,
     /// Whether the timestamps option is present.
     pub timestamps: bool,
+}
+
+impl Header {
+    /// Bytes of TCP header, as on the wire, of a segment without rare options.
+    #[inline]
+    pub fn plain_bytes(&self) -> u16 {
+        if self.timestamps {
+            32
+        } else {
+            20
+        }
+    }
+}
+
+/// One segment. A small value: it is copied, never allocated. The fields of its [`Header`] are its own.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Segment {
+    /// What every segment has.
+    pub header: Header,
     /// SACK blocks, start and end sequence; the first is the newest.
     pub sack: [(u32, u32); MAX_SACK_BLOCKS],
     /// SACK blocks in use.
@@ -61,14 +83,7 @@ pub struct Segment {
 impl Segment {
     /// A segment without payload, flags and options.
     pub const EMPTY: Self = Self {
-        seq: 0,
-        ack: 0,
-        window: 0,
-        tsval: 0,
-        tsecr: 0,
-        len: 0,
-        flags: Flags(0),
-        timestamps: false,
+        header: Header { seq: 0, ack: 0, window: 0, tsval: 0, tsecr: 0, len: 0, flags: Flags(0), timestamps: false },
         sack: [(0, 0); MAX_SACK_BLOCKS],
         sack_count: 0,
         ect: false,
@@ -81,9 +96,8 @@ impl Segment {
     #[inline]
     pub fn header_bytes(&self) -> u32 {
         let syn = if self.flags.has(Flags::SYN) { self.opening_bytes() } else { 0 };
-        let timestamps = if self.timestamps { 12 } else { 0 };
         let sack = if self.sack_count > 0 { 4 + 8 * u32::from(self.sack_count) } else { 0 };
-        20 + syn + timestamps + sack
+        u32::from(self.plain_bytes()) + syn + sack
     }
 
     /// Bytes of the options that a SYN alone has. SACK-permitted stands in the padding of timestamps, as in Linux
@@ -102,6 +116,29 @@ impl Segment {
     }
 }
 
+impl From<Header> for Segment {
+    /// A segment with this header and no rare options.
+    #[inline]
+    fn from(header: Header) -> Self {
+        Self { header, ..Self::EMPTY }
+    }
+}
+
+impl Deref for Segment {
+    type Target = Header;
+    #[inline]
+    fn deref(&self) -> &Header {
+        &self.header
+    }
+}
+
+impl DerefMut for Segment {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Header {
+        &mut self.header
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,7 +146,8 @@ mod tests {
     /// Bytes of the TCP header of a SYN with options, beside the maximum segment size.
     fn syn(timestamps: bool, window_scale: Option<u8>, sack_permitted: bool) -> u32 {
         let flags = Flags(Flags::SYN);
-        Segment { flags, mss: 1460, timestamps, window_scale, sack_permitted, ..Segment::EMPTY }.header_bytes()
+        let header = Header { flags, timestamps, ..Header::default() };
+        Segment { mss: 1460, window_scale, sack_permitted, ..Segment::from(header) }.header_bytes()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How long a connection retransmits without an answer, and how it ends, compared with Linux.
 
 use perigee_cc::Selected;
-use perigee_tcp::{Config, Endpoint, Failure, Flags, Segment};
+use perigee_tcp::{Config, Endpoint, Failure, Flags, Header, Segment};
 use perigee_units::Time;
 
 fn endpoints(client: &Config, server: &Config) -> (Endpoint, Endpoint) {
@@ -188,7 +188,7 @@ fn a_segment_of_a_forgotten_request_is_answered_with_a_reset() {
 fn a_reset_that_answers_the_syn_refuses_the_connection() {
     let (mut client, _) = endpoints(&Config::default(), &Config::default());
     let syn = sent(&mut client, Time::ZERO)[0];
-    let reset = |ack| Segment { ack, flags: Flags(Flags::RST | Flags::ACK), ..Segment::default() };
+    let reset = |ack| Segment::from(Header { ack, flags: Flags(Flags::RST | Flags::ACK), ..Header::default() });
     client.on_segment(Time::ZERO, &reset(syn.seq), false);
     assert_eq!(client.failure(), None, "a reset of something else is none of this SYN's");
     client.on_segment(Time::ZERO, &reset(syn.seq.wrapping_add(1)), false);

@@ -3,7 +3,7 @@
 use perigee_cc::CaState;
 
 use super::{Endpoint, Failure, State};
-use crate::segment::{Flags, Segment};
+use crate::segment::{Flags, Header, Segment};
 
 impl Endpoint {
     pub(super) fn on_syn(&mut self, segment: &Segment) {
@@ -105,13 +105,14 @@ impl Endpoint {
     /// Answers a segment of a connection that is not known here with a reset (RFC 9293, section 3.10.7.1).
     #[cold]
     pub(super) fn refuse(&mut self, segment: &Segment) {
-        self.reset = Some(if segment.flags.has(Flags::ACK) {
-            Segment { seq: segment.ack, flags: Flags(Flags::RST), ..Segment::default() }
+        let reset = if segment.flags.has(Flags::ACK) {
+            Header { seq: segment.ack, flags: Flags(Flags::RST), ..Header::default() }
         } else {
             let length = u32::from(segment.len) + u32::from(segment.flags.has(Flags::SYN));
             let ack = segment.seq.wrapping_add(length);
-            Segment { ack, flags: Flags(Flags::RST | Flags::ACK), ..Segment::default() }
-        });
+            Header { ack, flags: Flags(Flags::RST | Flags::ACK), ..Header::default() }
+        };
+        self.reset = Some(reset.into());
         self.sender.output.due = true;
     }
 }

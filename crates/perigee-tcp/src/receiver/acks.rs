@@ -76,6 +76,11 @@ impl AckPolicy {
         self.now
     }
 
+    /// Whether no acknowledgement is due or put off, and none sent would change when the next ones leave.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.now && self.deadline() == Time::MAX && self.compressed == 0 && self.quick == 0
+    }
+
     /// An acknowledgement must leave now.
     #[inline]
     pub(super) fn force(&mut self) {

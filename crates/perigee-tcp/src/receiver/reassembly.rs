@@ -48,6 +48,13 @@ impl Reassembly {
         self.ranges.back().map(|range| range.1)
     }
 
+    /// Takes so many bytes in that begin at the position expected, where there is no gap; answers with the next one.
+    #[inline]
+    pub(super) fn extend(&mut self, bytes: u16) -> u64 {
+        self.next += u64::from(bytes);
+        self.next
+    }
+
     /// Takes `start..end` in, which begins at or before the position expected and ends after it.
     #[inline]
     pub(super) fn append(&mut self, start: u64, end: u64) {

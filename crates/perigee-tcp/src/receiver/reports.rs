@@ -19,6 +19,11 @@ impl SackReports {
         Self { sack, dsack, ranges: [(0, 0); REPORTS], count: 0, duplicate: None }
     }
 
+    /// Whether there is nothing to report.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0 && self.duplicate.is_none()
+    }
+
     /// What the handshake agreed on.
     pub(super) fn set_sack(&mut self, on: bool) {
         self.sack = on;

@@ -18,27 +18,12 @@ impl Sender {
         if ack > self.stream.nxt || ack + MAX_WINDOW < self.stream.una {
             return;
         }
-        self.begin_ack();
-        if self.is_progress(segment, ack) {
-            self.on_progress(segment, ack, slow_path);
-        } else {
-            self.on_any_ack(segment, ack, slow_path);
-        }
-    }
-
-    /// An acknowledgement calls for output, whatever it brings.
-    #[inline]
-    pub(crate) fn begin_ack(&mut self) {
         self.output.due = true;
         self.output.retransmit = Retransmit::Nothing;
         if self.timer.probe_due {
             self.set_due_probe();
         }
-    }
-
-    /// Processes an acknowledgement of all up to `ack`, with all that it may bring.
-    pub(crate) fn on_any_ack(&mut self, segment: &Segment, ack: u64, slow_path: bool) {
-        let mut report = AckReport { reordered_at: u64::MAX, ..AckReport::default() };
+        let mut report = AckReport { reordered_at: u64::MAX, ..AckReport::NOTHING };
         report.data = segment.len > 0;
         report.echo_ms = segment.timestamps.then_some(segment.tsecr);
         report.ecn_echo = self.ecn.on && segment.flags.has(Flags::ECE);
@@ -106,7 +91,7 @@ impl Sender {
         self.timer.unanswered_probes = 0;
         if segment.window != self.peer_window.bytes {
             self.peer_window.take(self.stream.una, segment.window, false);
-            self.on_ack_without_data_out(&AckReport::default());
+            self.on_ack_without_data_out(&AckReport::NOTHING);
             self.output.due = true;
         }
     }

@@ -2,7 +2,7 @@
 
 use perigee_cc::CaEvent;
 
-use crate::segment::{Flags, Segment};
+use crate::segment::{Flags, Header, Segment};
 
 use super::state::output::Retransmit;
 use super::state::queue::{mark, Entry};
@@ -75,7 +75,7 @@ impl Sender {
         let len = left.min(self.stream.next_payload(self.sk.mss_cache));
         if len == 0 || self.sk.packets_out > 0 {
             let seq = self.stream.to_wire(self.stream.una).wrapping_sub(1);
-            return Segment { seq, flags: Flags(Flags::ACK), ..Segment::default() };
+            return Header { seq, flags: Flags(Flags::ACK), ..Header::default() }.into();
         }
         self.timer.end_window_probes();
         self.depart_unpaced();
@@ -232,7 +232,8 @@ impl Sender {
         }
     }
 
-    fn departure_us(&self) -> u64 {
+    #[inline]
+    pub(super) fn departure_us(&self) -> u64 {
         if self.is_paced() {
             self.pacing.departure_ns / 1000
         } else {
@@ -258,11 +259,12 @@ impl Sender {
         if entry.end() >= self.stream.written && entry.len > 0 {
             flags |= Flags::PSH;
         }
-        Segment { seq: self.stream.to_wire(entry.start), len: entry.len, flags: Flags(flags), ..Segment::default() }
+        let seq = self.stream.to_wire(entry.start);
+        Header { seq, len: entry.len, flags: Flags(flags), ..Header::default() }.into()
     }
 
     #[inline(never)]
-    fn end_turn(&mut self) {
+    pub(super) fn end_turn(&mut self) {
         self.output.due = false;
         self.output.retransmit = Retransmit::Nothing;
         self.pacing.burst = 0;

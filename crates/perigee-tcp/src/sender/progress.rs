@@ -1,84 +1,147 @@
-//! Processes an acknowledgement that is plain progress, as most are: it acknowledges new data in order, while nothing is
-//! SACKed, lost, sent again or being probed for, and the window is not being reduced (compare Linux's header prediction).
+//! The usual turn of a sender in bulk: an acknowledgement of whole segments comes, while others stay out, and lets new ones leave
+//! (compare Linux's header prediction).
 //!
-//! The steps are those of `ack`, in the same order, without those that find nothing to do then; a test holds the two against
-//! each other.
+//! The steps are those of `ack` and `output`, in the same order, without those that find nothing to do then; tests hold the two
+//! against each other.
 
 use perigee_cc::{AckSample, CaState, RateSample};
 
-use crate::segment::{Flags, Segment};
+use crate::segment::Header;
 
 use super::ack::{CA_ACK_SLOWPATH, CA_ACK_WIN_UPDATE};
 use super::rate;
 use super::report::AckReport;
+use super::state::output::Retransmit;
+use super::state::queue::Entry;
 use super::Sender;
 
 impl Sender {
-    /// Whether the acknowledgement of all up to `ack` is plain progress: of whole entries, none of which was ever sent again.
-    #[inline]
-    pub(crate) fn is_progress(&self, segment: &Segment, ack: u64) -> bool {
-        let (sk, una) = (&*self.sk, self.stream.una);
-        self.queue.head().is_some_and(|head| head.start == una && head.end() <= ack)
-            && una >= self.queue.repeated_until()
-            && sk.sacked_out | sk.lost_out | sk.retrans_out == 0
-            && sk.inet_conn.icsk_ca_state == CaState::Open as u8
-            && segment.sack_count == 0
-            && self.tail_probe.outstanding.is_none()
+    /// Whether the usual turns are all there is: nothing is SACKed, lost, sent again or being probed for, the window is not being
+    /// reduced. It stays so until anything else than [`Sender::on_progress`], [`Sender::send_in_bulk`],
+    /// and the clock and pacing changes the sender.
+    pub(crate) fn is_undisturbed(&self) -> bool {
+        let (sk, output, tail_probe) = (&*self.sk, &self.output, &self.tail_probe);
+        sk.inet_conn.icsk_ca_state == CaState::Open as u8
+            && sk.sacked_out | sk.lost_out | sk.retrans_out | sk.app_limited | self.timer.backoff == 0
+            && sk.inet_conn.icsk_retransmits == 0
+            && tail_probe.outstanding.is_none()
+            && !tail_probe.new_data_due
+            && !tail_probe.sent
+            && output.forced.is_none()
+            && output.retransmit == Retransmit::Nothing
+            && !output.window_probe
+            && self.stream.una >= self.queue.repeated_until()
+            && !self.rack.is_adapting()
+            && !self.ecn.on
             && self.settings.sack
-            && !(self.ecn.on && segment.flags.has(Flags::ECE))
     }
 
-    /// Processes an acknowledgement for which [`Sender::is_progress`].
+    /// Takes the acknowledgement in a header, of one that [`Sender::is_undisturbed`], where it is of whole entries and leaves
+    /// others out. `false`: it is not, and nothing has happened.
     #[inline]
-    pub(super) fn on_progress(&mut self, segment: &Segment, ack: u64, slow_path: bool) {
-        let newly_acked = ack - self.stream.una;
+    pub(crate) fn on_progress(&mut self, header: &Header, slow_path: bool) -> bool {
+        let una = self.stream.una;
+        let newly_acked = u64::from(header.ack.wrapping_sub(self.sk.snd_una));
+        let ack = una + newly_acked;
+        if ack >= self.stream.nxt || newly_acked == 0 {
+            return false;
+        }
+        if !self.queue.head().is_some_and(|head| head.start == una && head.end() <= ack) {
+            return false;
+        }
+        self.output.due = true;
+        if self.timer.probe_due {
+            self.set_due_probe();
+        }
         self.stream.una = ack;
-        self.peer_window.take(ack, segment.window, true);
-        let wire = self.stream.to_wire(ack);
+        self.peer_window.end = self.peer_window.end.max(ack + u64::from(header.window));
+        self.peer_window.bytes = header.window;
         let sk = &mut *self.sk;
         let prior_in_flight = sk.packets_out;
-        sk.inet_conn.icsk_retransmits = 0;
         sk.bytes_acked += newly_acked;
-        sk.snd_una = wire;
+        sk.snd_una = header.ack;
         if self.sk.has_in_ack_event() {
             self.sk.in_ack_event(CA_ACK_WIN_UPDATE | if slow_path { CA_ACK_SLOWPATH } else { 0 });
         }
 
-        let (first, last, packets) = self.queue.pop_until(ack);
-        let last_end = self.stream.to_wire(last.end());
+        let (first_sent_us, last, packets) = self.queue.pop_until(ack);
         let sk = &mut *self.sk;
         sk.packets_out -= packets;
         sk.delivered += packets;
         let now_us = sk.tcp_mstamp;
-        self.rack.advance(sk, &last, now_us);
+        self.rack.advance_to(&last, now_us);
         let mut sample = RateSample { prior_in_flight, rtt_us: -1, ..RateSample::default() };
-        rate::count_delivery(&mut sample, sk, &last, last_end);
-        let is_runt = packets == 1 && newly_acked < u64::from(sk.mss_cache);
-        let maybe_delayed = is_runt && self.queue.is_empty();
+        rate::count_delivery(&mut sample, sk, &last, self.stream.to_wire(last.end()));
         let newest_us = now_us - last.sent_us;
         sample.rtt_us = newest_us as i64;
-        self.on_rtt_sample(now_us - first.sent_us, newest_us, maybe_delayed);
+        self.on_rtt_sample(now_us - first_sent_us, newest_us, false);
         if self.sk.has_pkts_acked() {
             let rtt_us = i32::try_from(newest_us).unwrap_or(i32::MAX);
             self.sk.pkts_acked(&AckSample { pkts_acked: packets, rtt_us, in_flight: prior_in_flight });
         }
-        self.rack.update_window(sample.prior_delivered, self.sk.delivered);
-        self.set_timer_after_ack(false);
-
-        rate::note_delivery(&mut self.sk, packets);
-        if self.sk.has_cong_control() {
-            rate::complete(&mut sample, &self.sk, packets, 0, maybe_delayed);
-            let report = AckReport {
-                advanced: true,
-                data: segment.len > 0,
-                window_update: true,
-                data_acked: true,
-                ..AckReport::default()
-            };
-            self.sk.cong_control(segment.ack, report.kernel_flags(), &sample);
+        if self.settings.tlp {
+            self.timer.probe_due = true;
         } else {
-            self.raise_cwnd(segment.ack, packets);
+            self.rearm_timeout();
+        }
+
+        self.sk.delivered_mstamp = now_us;
+        if self.sk.has_cong_control() {
+            rate::complete(&mut sample, &self.sk, packets, 0, false);
+            self.sk.cong_control(header.ack, PROGRESS.kernel_flags(), &sample);
+        } else {
+            self.raise_cwnd(header.ack, packets);
             self.follow_cwnd();
         }
+        true
+    }
+
+    /// Sends the new data of one that [`Sender::is_undisturbed`] and has data out, as far as the windows and the pacing allow, in
+    /// segments like `header`. What ends the stream is left to the next turn of [`Sender::poll`].
+    #[inline]
+    pub(crate) fn send_in_bulk(&mut self, mut header: Header, send: &mut impl FnMut(&Header)) {
+        let mss = u64::from(self.sk.mss_cache);
+        let limit = self.send_limit();
+        header.len = mss as u16;
+        loop {
+            let end = self.stream.nxt + mss;
+            if end >= self.stream.written {
+                if self.stream.has_new_data() {
+                    return;
+                }
+                break;
+            }
+            let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_out);
+            if room == 0 || end > limit || !self.pacing_allows(room) {
+                break;
+            }
+            self.pacing.burst = self.pacing.burst.saturating_sub(1);
+            self.pacing.segments += 1;
+            self.usage.last_sent = self.now;
+            let sent_us = self.departure_us();
+            let sk = &mut *self.sk;
+            sk.lsndtime = self.now_ms;
+            header.seq = sk.snd_nxt;
+            self.queue.push(Entry {
+                start: self.stream.nxt,
+                sent_us,
+                first_tx_us: sk.first_tx_mstamp,
+                delivered_us: sk.delivered_mstamp.max(1),
+                delivered: sk.delivered,
+                len: header.len,
+                marks: 0,
+            });
+            sk.packets_out += 1;
+            sk.bytes_sent += mss;
+            sk.snd_nxt = sk.snd_nxt.wrapping_add(mss as u32);
+            self.stream.nxt = end;
+            self.output.sent += 1;
+            self.counters.sent_packets += 1;
+            send(&header);
+        }
+        self.end_turn();
     }
 }
+
+/// What an acknowledgement that is progress reports.
+const PROGRESS: AckReport = AckReport { advanced: true, window_update: true, data_acked: true, ..AckReport::NOTHING };

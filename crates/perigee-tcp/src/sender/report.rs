@@ -1,7 +1,7 @@
 //! Collects what one acknowledgement reports, for the steps that process it.
 
 /// What one acknowledgement reports.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct AckReport {
     /// SND.UNA moved.
     pub(super) advanced: bool,
@@ -33,6 +33,28 @@ pub(super) struct AckReport {
 }
 
 impl AckReport {
+    /// That nothing has changed.
+    pub(super) const NOTHING: Self = Self {
+        advanced: false,
+        data: false,
+        window_update: false,
+        data_acked: false,
+        syn_acked: false,
+        data_sacked: false,
+        dsack: false,
+        dsack_of_probe: false,
+        dsack_segments: 0,
+        ecn_echo: false,
+        original_acked: false,
+        retransmitted_acked: false,
+        lost_retransmission: false,
+        set_timer: false,
+        maybe_delayed: false,
+        sacked_sent_us: None,
+        echo_ms: None,
+        reordered_at: 0,
+    };
+
     pub(super) fn acked(&self) -> bool {
         self.data_acked || self.syn_acked
     }

@@ -124,19 +124,17 @@ impl SendQueue {
         self.first += 1;
     }
 
-    /// Takes away the entries that end at or before `position`, of which there is one: the first and the last of them, and how
-    /// many they are.
+    /// Takes away the entries that end at or before `position`, of which there is one, while one stays that ends after it: when the
+    /// first was sent (us), the last of them, and how many they are.
     #[inline]
-    pub(crate) fn pop_until(&mut self, position: u64) -> (Entry, Entry, u32) {
-        let first = *self.get(self.first);
-        let (mut last, mut packets) = (first, 1);
+    pub(crate) fn pop_until(&mut self, position: u64) -> (u64, Entry, u32) {
+        let (first, first_sent_us) = (self.first, self.get(self.first).sent_us);
         self.first += 1;
-        while let Some(head) = self.head().filter(|head| head.end() <= position) {
-            last = *head;
+        while self.get(self.first).end() <= position {
             self.first += 1;
-            packets += 1;
         }
-        (first, last, packets)
+        let last = self.ring[(self.first - 1) as usize & (self.ring.len() - 1)];
+        (first_sent_us, last, (self.first - first) as u32)
     }
 
     /// Number of the first entry that ends after `position`; `next()` where there is none.

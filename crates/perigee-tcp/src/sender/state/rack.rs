@@ -52,8 +52,14 @@ impl Rack {
         if entry.has(mark::EVER_RETRANS) && rtt_us < u64::from(sk.rtt_min_us) {
             return;
         }
+        self.advance_to(entry, now_us);
+    }
+
+    /// [`Rack::advance`] by an entry that was never sent again.
+    #[inline]
+    pub(crate) fn advance_to(&mut self, entry: &Entry, now_us: u64) {
         self.advanced = true;
-        self.rtt_us = rtt_us;
+        self.rtt_us = now_us - entry.sent_us;
         if (entry.sent_us, entry.end()) > self.newest {
             self.newest = (entry.sent_us, entry.end());
         }
@@ -88,6 +94,11 @@ impl Rack {
     #[inline]
     pub(crate) fn take_advanced(&mut self) -> bool {
         std::mem::take(&mut self.advanced)
+    }
+
+    /// Whether [`Rack::update_window`] has something to do.
+    pub(crate) fn is_adapting(&self) -> bool {
+        self.dsack_seen || (self.window_persist == 0 && self.window_steps != 1)
     }
 
     /// Widens the reordering window after duplicates, and narrows it after sixteen recoveries without

@@ -1,0 +1,134 @@
+//! Header prediction (Jacobson 1990): nearly every segment of a bulk transfer is the one that was to be expected, at either end.
+//!
+//! An endpoint finds out once that nothing unusual is under way, and takes predicted segments by steps of their own until
+//! something else happens to it. What that may be is not listed: whatever changes the endpoint in another way forgets the
+//! prediction.
+
+use super::{Endpoint, State};
+use crate::segment::{Flags, Header};
+
+/// What an endpoint expects next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Prediction {
+    /// It is not known: something has happened since it was found out.
+    #[default]
+    Forgotten,
+    /// Nothing: segments are taken in the general way.
+    Nothing,
+    /// Acknowledgements of data that are out, which let new ones leave; the peer sends none.
+    Acknowledgements,
+    /// Data in order, which are acknowledged; nothing is sent here.
+    Data,
+}
+
+impl Endpoint {
+    /// Takes a segment without rare options and without a congestion mark, if it is one that was to be expected. `false`: it is not, and
+    /// nothing has happened but that the clock is set; it is for [`Endpoint::on_segment`].
+    #[inline]
+    pub(super) fn take_predicted(&mut self, header: &Header) -> bool {
+        if self.prediction == Prediction::Forgotten {
+            self.predict();
+        }
+        match self.prediction {
+            Prediction::Acknowledgements => self.take_acknowledgement(header),
+            Prediction::Data => self.take_data(header),
+            Prediction::Forgotten | Prediction::Nothing => false,
+        }
+    }
+
+    /// Sends what follows a predicted segment, and gives each header to `send`. Whatever else has to leave, the endpoint still
+    /// [has](Endpoint::has_output).
+    #[inline]
+    pub fn transmit_predicted(&mut self, mut send: impl FnMut(&Header)) {
+        match self.prediction {
+            Prediction::Acknowledgements if self.sender.output.due => {
+                let header = self.next_header();
+                self.sender.send_in_bulk(header, &mut send);
+            }
+            Prediction::Data if self.receiver.ack_due() && !self.sender.output.due => {
+                let mut header = self.next_header();
+                header.seq = self.sender.sk.snd_nxt;
+                self.receiver.on_ack_sent();
+                send(&header);
+            }
+            _ => {}
+        }
+    }
+
+    #[inline(never)]
+    fn predict(&mut self) {
+        let (sender, receiver) = (&self.sender, &self.receiver);
+        let is_plain = self.state == State::Established && self.gathered.is_none() && !sender.ecn.on && !self.ecn_echo;
+        self.prediction = if !is_plain || !receiver.is_in_order() {
+            Prediction::Nothing
+        } else if sender.sk.packets_out > 0 {
+            let is_settled = receiver.has_acknowledged_all() && sender.is_undisturbed();
+            if is_settled {
+                Prediction::Acknowledgements
+            } else {
+                Prediction::Nothing
+            }
+        } else if sender.timer.unanswered_probes == 0 && !sender.output.due {
+            Prediction::Data
+        } else {
+            Prediction::Nothing
+        };
+    }
+
+    /// Takes the header of an acknowledgement without data; whether it was to be expected.
+    #[inline]
+    fn take_acknowledgement(&mut self, header: &Header) -> bool {
+        let is_plain = header.flags.0 == Flags::ACK && header.len == 0;
+        if !is_plain || header.seq != self.peer_wire(self.receiver.next()) {
+            return false;
+        }
+        if !self.sender.on_progress(header, header.window != self.last_peer_window) {
+            return false;
+        }
+        self.note_peer(header);
+        true
+    }
+
+    /// Takes the header of the next data in order; whether it was to be expected.
+    #[inline]
+    fn take_data(&mut self, header: &Header) -> bool {
+        let is_plain = header.flags.0 | Flags::PSH == Flags::ACK | Flags::PSH && header.len > 0;
+        let sender = &self.sender;
+        if !is_plain
+            || header.seq != self.peer_wire(self.receiver.next())
+            || header.ack != sender.sk.snd_una
+            || header.window != sender.peer_window.bytes
+        {
+            return false;
+        }
+        self.note_peer(header);
+        let echo_age_us = self.echo_age_us(header);
+        self.receiver.on_next_data(self.sender.now, header, echo_age_us);
+        true
+    }
+
+    /// Remembers what the next segments sent, and the next ones received, are compared with.
+    #[inline]
+    fn note_peer(&mut self, header: &Header) {
+        if header.timestamps {
+            self.ts_recent = header.tsval;
+        }
+        self.last_peer_window = header.window;
+    }
+
+    /// The header of a segment that is sent now, without sequence number and payload.
+    #[inline]
+    fn next_header(&mut self) -> Header {
+        let timestamps = self.sender.settings.timestamps;
+        Header {
+            seq: 0,
+            ack: self.peer_wire(self.receiver.next()),
+            window: self.receiver.advertise(self.window_scale.unwrap_or(0)),
+            tsval: if timestamps { self.sender.timestamp_ms() } else { 0 },
+            tsecr: if timestamps { self.ts_recent } else { 0 },
+            len: 0,
+            flags: Flags(Flags::ACK),
+            timestamps,
+        }
+    }
+}

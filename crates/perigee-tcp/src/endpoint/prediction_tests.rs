@@ -1,0 +1,106 @@
+//! Predicted segments change an endpoint, and what it sends, as the general steps would.
+
+use std::collections::VecDeque;
+
+use perigee_cc::Selected;
+use perigee_units::{Stream, Time};
+
+use super::{Config, Endpoint, Prediction};
+use crate::segment::Segment;
+
+/// A download through a slow server with a short queue, which loses segments in bursts, and at random. Returns how many segments
+/// were predicted at each end, and how many arrived there.
+fn compare(cc: &str, config: &Config, loss: f64) -> [(u32, u32); 2] {
+    let selected = Selected::parse(cc, &[]).unwrap();
+    let (mut to, mut from) = (Endpoint::client(config, &selected, 1), Endpoint::server(config, &selected, 2));
+    let mut lost = Stream::new(7, "lost");
+    let (mut data, mut acks) = (VecDeque::<(Time, Segment)>::new(), VecDeque::<(Time, Segment)>::new());
+    to.open(Time::ZERO);
+    from.write(SIZE);
+    from.close();
+    let mut counts = [(0, 0); 2];
+    let mut free_at = Time::ZERO;
+    for step in 0..200_000 {
+        let now = Time::from_micros(250 * step);
+        for number in [0, 1] {
+            let (end, way) = if number == 0 { (&mut from, &mut acks) } else { (&mut to, &mut data) };
+            let mut sent = Vec::new();
+            while let Some(segment) = arrived(way, now) {
+                let was_predicted = take(end, now, &segment, &mut sent);
+                counts[number].0 += u32::from(was_predicted);
+                counts[number].1 += 1;
+            }
+            end.on_timer(now);
+            transmit(end, now, &mut sent);
+            for segment in sent {
+                let waits = free_at.max(now) - now;
+                if number == 1 {
+                    acks.push_back((now + Time::from_millis(20), segment));
+                } else if waits < Time::from_millis(60) && !(segment.len > 0 && lost.chance(loss)) {
+                    free_at = now + waits + Time::from_micros(500);
+                    data.push_back((free_at + Time::from_millis(20), segment));
+                }
+            }
+        }
+        if from.is_closed() {
+            break;
+        }
+    }
+    assert_eq!(to.received(), SIZE, "{cc}");
+    counts
+}
+
+/// Takes a segment, and sends what follows, while a copy of the end does so in the general way; whether it was predicted.
+fn take(end: &mut Endpoint, now: Time, segment: &Segment, sent: &mut Vec<Segment>) -> bool {
+    let mut general = end.clone();
+    general.prediction = Prediction::Forgotten;
+    general.sender.set_now(now);
+    general.take(segment, false, segment.len);
+    let expected: Vec<_> = std::iter::from_fn(|| general.poll_transmit(now)).collect();
+
+    end.on_segment(now, segment, false);
+    // What is not predicted forgets the prediction.
+    let was_predicted = end.prediction != Prediction::Forgotten;
+    let before = sent.len();
+    transmit(end, now, sent);
+    assert_eq!(format!("{:?}", &sent[before..]), format!("{expected:?}"), "{now:?}: {segment:?}");
+    // What the last sample was is not read again.
+    general.sender.rate = end.sender.rate;
+    general.prediction = end.prediction;
+    assert_eq!(format!("{end:?}"), format!("{general:?}"), "{now:?}: {segment:?}");
+    was_predicted
+}
+
+/// Sends what has to leave, as the simulator does.
+fn transmit(end: &mut Endpoint, now: Time, sent: &mut Vec<Segment>) {
+    end.transmit_predicted(|header| sent.push(Segment::from(*header)));
+    sent.extend(std::iter::from_fn(|| end.poll_transmit(now)));
+}
+
+/// The next segment that has arrived by `now`.
+fn arrived(way: &mut VecDeque<(Time, Segment)>, now: Time) -> Option<Segment> {
+    way.front().filter(|(at, _)| *at <= now)?;
+    way.pop_front().map(|(_, segment)| segment)
+}
+
+/// Bytes of the download.
+const SIZE: u64 = 1_500_000;
+
+#[test]
+fn predicted_segments_change_an_endpoint_and_what_it_sends_as_the_general_steps_do() {
+    for cc in ["reno", "cubic", "bbr", "westwood", "vegas"] {
+        for (config, loss) in [
+            (Config::default(), 0.0),
+            (Config::default(), 0.01),
+            (Config { abc: false, timestamps: false, tlp: false, ..Config::default() }, 0.003),
+            (Config { pacing: true, ..Config::default() }, 0.003),
+            (Config { segmentation_offload: true, delayed_acks: false, ..Config::default() }, 0.003),
+        ] {
+            let [from, to] = compare(cc, &config, loss);
+            let share = |(predicted, all): (u32, u32)| f64::from(predicted) / f64::from(all);
+            let least = if loss > 0.005 { 0.05 } else { 0.3 };
+            assert!(share(from) > least, "{cc}: of the acknowledgements, (predicted, all) {from:?}");
+            assert!(share(to) > 0.2, "{cc}: of the data, (predicted, all) {to:?}");
+        }
+    }
+}
