@@ -78,11 +78,13 @@ impl LinkLog {
         }
     }
 
-    /// Closes the intervals that end at or before `end`; `read` as in [`LinkLog::advance`].
+    /// Closes the intervals that end at or before `end`, with which the log ends: a link that was asked ahead of time may have closed
+    /// further ones. `read` as in [`LinkLog::advance`].
     pub fn close_until(&mut self, end: Time, mut read: impl FnMut(Time, Time) -> LinkReading) {
         while end >= self.edge && self.edge < Time::MAX {
             self.close(&mut read);
         }
+        self.samples.retain(|sample| sample.end <= end);
     }
 
     #[cold]
