@@ -271,7 +271,8 @@ impl Endpoint {
     /// A segment arrived; `ce`: the network marked it.
     #[inline]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool) {
-        if segment.sack_count == 0 && !ce && self.on_header(now, segment) {
+        let is_plain = segment.sack_count == 0 && !ce;
+        if is_plain && (self.on_acknowledgement(now, segment) || self.on_next_data(now, segment)) {
             return;
         }
         self.sender.set_now(now);
@@ -280,14 +281,6 @@ impl Endpoint {
             return self.gather(segment, ce);
         }
         self.take(segment, ce, segment.len);
-    }
-
-    /// [`Endpoint::on_segment`] of a segment without rare options and congestion mark, if it is one that was to be expected, as nearly
-    /// all of a bulk transfer are. `false`: it is not, and has still to be taken.
-    #[inline]
-    pub fn on_header(&mut self, now: Time, header: &Header) -> bool {
-        self.sender.set_now(now);
-        self.take_predicted(header)
     }
 
     /// Takes a segment; `unit` is the payload of the largest packet that it came in.

@@ -92,6 +92,12 @@ impl Segment {
         sack_permitted: false,
     };
 
+    /// Whether it has none of the options that few segments have.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.sack_count == 0 && !self.flags.has(Flags::SYN)
+    }
+
     /// Bytes of TCP header with options, as on the wire.
     #[inline]
     pub fn header_bytes(&self) -> u32 {

@@ -4,6 +4,8 @@
 //! something else happens to it. What that may be is not listed: whatever changes the endpoint in another way forgets the
 //! prediction.
 
+use perigee_units::Time;
+
 use super::{Endpoint, State};
 use crate::segment::{Flags, Header};
 
@@ -22,23 +24,39 @@ pub(super) enum Prediction {
 }
 
 impl Endpoint {
-    /// Takes a segment without rare options and without a congestion mark, if it is one that was to be expected. `false`: it is not, and
-    /// nothing has happened but that the clock is set; it is for [`Endpoint::on_segment`].
-    #[inline]
-    pub(super) fn take_predicted(&mut self, header: &Header) -> bool {
+    /// [`Endpoint::on_segment`] of the header of an acknowledgement without rare options and congestion mark, if it is one that was to be
+    /// expected, as nearly all are that arrive at the sender of a bulk transfer. `false`: it is not, and has still to be taken.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
+    pub fn on_acknowledgement(&mut self, now: Time, header: &Header) -> bool {
         if self.prediction == Prediction::Forgotten {
             self.predict();
         }
-        match self.prediction {
-            Prediction::Acknowledgements => self.take_acknowledgement(header),
-            Prediction::Data => self.take_data(header),
-            Prediction::Forgotten | Prediction::Nothing => false,
+        if self.prediction != Prediction::Acknowledgements {
+            return false;
         }
+        self.sender.set_now(now);
+        self.take_acknowledgement(header)
+    }
+
+    /// The same of data, as nearly all are that arrive at the receiver of a bulk transfer.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
+    pub fn on_next_data(&mut self, now: Time, header: &Header) -> bool {
+        if self.prediction == Prediction::Forgotten {
+            self.predict();
+        }
+        if self.prediction != Prediction::Data {
+            return false;
+        }
+        self.sender.set_now(now);
+        self.take_data(header)
     }
 
     /// Sends what follows a predicted segment, and gives each header to `send`. Whatever else has to leave, the endpoint still
     /// [has](Endpoint::has_output).
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn transmit_predicted(&mut self, mut send: impl FnMut(&Header)) {
         match self.prediction {
             Prediction::Acknowledgements if self.sender.output.due => {

@@ -178,11 +178,9 @@ impl ReceiveWindow {
 
     /// The right edge never moves back (RFC 9293, section 3.8.6).
     pub(super) fn advertise(&mut self, next: u64, held_bytes: u64, scale: u8) -> u32 {
-        let free = self.free(held_bytes);
-        let unit = 1u64 << scale;
-        let edge = self.right_edge();
-        let window = free.div_ceil(unit).max(edge.saturating_sub(next).div_ceil(unit)) * unit;
-        self.window = window.min(MAX_UNSCALED_WINDOW << scale);
+        let least = self.right_edge().saturating_sub(next);
+        let units = (self.free(held_bytes).max(least) + (1 << scale) - 1) >> scale;
+        self.window = (units << scale).min(MAX_UNSCALED_WINDOW << scale);
         self.acknowledged = next;
         self.window as u32
     }

@@ -21,6 +21,13 @@ impl Sender {
         if !self.may_probe() {
             return false;
         }
+        self.timer.armed = Timer::TailProbe(self.probe_at(advancing));
+        true
+    }
+
+    /// When a probe of data that are out is due, after progress or after new data have left.
+    #[inline]
+    pub(super) fn probe_at(&self, advancing: bool) -> Time {
         let mut wait_us = WAIT_WITHOUT_SAMPLE_US;
         if self.sk.srtt_us > 0 {
             let margin = if self.sk.packets_out == 1 { u64::from(self.rtt.rto_min_us()) } else { 2 * TIMER_SLACK_US };
@@ -31,8 +38,7 @@ impl Sender {
         if timeout > self.now {
             at = at.min(timeout);
         }
-        self.timer.armed = Timer::TailProbe(at);
-        true
+        at
     }
 
     /// The probe timer fired: new data leave, or else the last entry once more.

@@ -13,6 +13,7 @@ use super::rate;
 use super::report::AckReport;
 use super::state::output::Retransmit;
 use super::state::queue::Entry;
+use super::state::timer::Timer;
 use super::Sender;
 
 impl Sender {
@@ -70,10 +71,7 @@ impl Sender {
         sk.delivered += packets;
         let now_us = sk.tcp_mstamp;
         self.rack.advance_to(&last, now_us);
-        let mut sample = RateSample { prior_in_flight, rtt_us: -1, ..RateSample::default() };
-        rate::count_delivery(&mut sample, sk, &last, self.stream.to_wire(last.end()));
         let newest_us = now_us - last.sent_us;
-        sample.rtt_us = newest_us as i64;
         self.on_rtt_sample(now_us - first_sent_us, newest_us, false);
         if self.sk.has_pkts_acked() {
             let rtt_us = i32::try_from(newest_us).unwrap_or(i32::MAX);
@@ -86,19 +84,23 @@ impl Sender {
         }
 
         self.sk.delivered_mstamp = now_us;
-        if self.sk.has_cong_control() {
-            rate::complete(&mut sample, &self.sk, packets, 0, false);
-            self.sk.cong_control(header.ack, PROGRESS.kernel_flags(), &sample);
-        } else {
+        if !self.sk.has_cong_control() {
+            self.sk.first_tx_mstamp = last.sent_us;
             self.raise_cwnd(header.ack, packets);
             self.follow_cwnd();
+            return true;
         }
+        let mut sample = RateSample { prior_in_flight, rtt_us: newest_us as i64, ..RateSample::default() };
+        rate::count_delivery(&mut sample, &mut self.sk, &last, self.stream.to_wire(last.end()));
+        rate::complete(&mut sample, &self.sk, packets, 0, false);
+        self.sk.cong_control(header.ack, PROGRESS.kernel_flags(), &sample);
         true
     }
 
     /// Sends the new data of one that [`Sender::is_undisturbed`] and has data out, as far as the windows and the pacing allow, in
     /// segments like `header`. What ends the stream is left to the next turn of [`Sender::poll`].
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn send_in_bulk(&mut self, mut header: Header, send: &mut impl FnMut(&Header)) {
         let mss = u64::from(self.sk.mss_cache);
         let limit = self.send_limit();
@@ -139,7 +141,24 @@ impl Sender {
             self.counters.sent_packets += 1;
             send(&header);
         }
-        self.end_turn();
+        self.end_turn_in_bulk();
+    }
+
+    /// Ends a turn of output like [`Sender::end_turn`].
+    #[inline]
+    fn end_turn_in_bulk(&mut self) {
+        let is_full = self.sk.packets_out >= self.sk.snd_cwnd;
+        if !is_full || self.output.window_limited || !self.settings.tlp {
+            return self.end_turn();
+        }
+        self.output.due = false;
+        self.pacing.burst = 0;
+        let sent = std::mem::take(&mut self.output.sent);
+        let is_probe_due = std::mem::take(&mut self.timer.probe_due);
+        if sent > 0 || is_probe_due {
+            self.timer.armed = Timer::TailProbe(self.probe_at(sent == 0));
+        }
+        self.use_whole_window();
     }
 }
 

@@ -8,10 +8,13 @@ impl Sender {
     /// Congestion window validation (RFC 7661 in Linux's form): remember whether the window was the limit, and let
     /// it shrink towards what is used when it was not for a timeout's length.
     pub(super) fn validate_window(&mut self, limited: bool) {
+        if limited {
+            return self.use_whole_window();
+        }
         let sk = &mut self.sk;
         let was_limited = sk.is_cwnd_limited != 0;
-        if self.stream.una >= self.usage.round_end || limited || (!was_limited && sk.packets_out > sk.max_packets_out) {
-            sk.is_cwnd_limited = u8::from(limited);
+        if self.stream.una >= self.usage.round_end || (!was_limited && sk.packets_out > sk.max_packets_out) {
+            sk.is_cwnd_limited = 0;
             sk.max_packets_out = sk.packets_out;
             self.usage.round_end = self.stream.nxt;
         }
@@ -26,6 +29,16 @@ impl Sender {
         if self.settings.slow_start_after_idle && long && !self.sk.has_cong_control() {
             self.shrink_unused_window();
         }
+    }
+
+    /// The window is the limit.
+    #[inline]
+    pub(super) fn use_whole_window(&mut self) {
+        self.sk.is_cwnd_limited = 1;
+        self.sk.max_packets_out = self.sk.packets_out;
+        self.sk.snd_cwnd_stamp = self.jiffies();
+        self.usage.round_end = self.stream.nxt;
+        self.usage.used = 0;
     }
 
     fn shrink_unused_window(&mut self) {

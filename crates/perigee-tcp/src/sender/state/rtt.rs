@@ -92,18 +92,44 @@ impl RttEstimator {
 
 /// Minimum over a sliding window with three candidates (Nichols's filter): the best of the whole window, of what
 /// came after it, and of what came after that.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct WindowedMin {
+    /// When each was measured, ms, and its value.
     best: [(u32, u32); 3],
-    started: bool,
+    /// Until then (ms) no candidate becomes too old for its place.
+    settled_until: u32,
+}
+
+impl Default for WindowedMin {
+    fn default() -> Self {
+        Self { best: [(0, u32::MAX); 3], settled_until: 0 }
+    }
 }
 
 impl WindowedMin {
+    #[inline]
     fn update(&mut self, window: u32, now: u32, value: u32) -> u32 {
+        // The third is the largest.
+        if value > self.best[2].1 && (self.settled_until.wrapping_sub(now) as i32) > 0 {
+            return self.best[0].1;
+        }
+        let best = self.update_candidates(window, now, value);
+        let [(first, _), (second, _), (third, _)] = self.best;
+        let least_age = match () {
+            () if second == first => window / 4,
+            () if third == second => window / 2,
+            () => window,
+        };
+        self.settled_until = first.wrapping_add(least_age);
+        best
+    }
+
+    /// Takes a value that may become a candidate, or at an instant at which one may become too old.
+    #[inline(never)]
+    fn update_candidates(&mut self, window: u32, now: u32, value: u32) -> u32 {
         let sample = (now, value);
         let [first, second, third] = &mut self.best;
-        if !self.started || value <= first.1 || now.wrapping_sub(third.0) > window {
-            self.started = true;
+        if value <= first.1 || now.wrapping_sub(third.0) > window {
             self.best = [sample; 3];
             return value;
         }
