@@ -9,6 +9,8 @@
 //! the end of the flow. A phase counts everything that happens in its span: bytes at the receiver, packets and round
 //! trips at the sender.
 
+use std::collections::VecDeque;
+
 use perigee_units::{Ratio, Time};
 
 use crate::histogram::Histogram;
@@ -26,6 +28,9 @@ pub struct Meter {
     /// The next count of delivered bytes at which something is to be noted.
     mark: u64,
     bin: Bin,
+    edges: Edges,
+    /// The earliest instant at which a bin or an interval of the series is closed.
+    edge: Time,
     startup: Option<Phase>,
     steady: Option<Phase>,
     /// Sizes still to be reached, the next one last.
@@ -92,6 +97,16 @@ struct Bin {
     done: Vec<u64>,
 }
 
+/// The intervals of the series, which begin with the run: what had arrived at the end of each that lies behind the last arrival.
+struct Edges {
+    /// Length of an interval; [`Time::MAX`]: there is no series.
+    interval: Time,
+    /// End of the interval under way.
+    next: Time,
+    /// Ends that arrivals have passed and whose rows are not written yet.
+    passed: VecDeque<(Time, u64)>,
+}
+
 /// A span of the flow's time with one end to be reached: startup ends there, steady begins there.
 struct Phase {
     /// Count of delivered bytes at which that end is; `u64::MAX` where an instant decides.
@@ -132,6 +147,8 @@ impl Meter {
             arrived: 0,
             mark: 0,
             bin: Bin { length: measure.goodput_bin, end: start + measure.goodput_bin, before: 0, done: Vec::new() },
+            edges: Edges::new(start, measure.series),
+            edge: Time::ZERO,
             phase_bits: 0,
             startup,
             steady,
@@ -168,17 +185,32 @@ impl Meter {
 
     /// Counts `arrived` bytes at the receiver so far, `received` of them in order. True where
     /// [`Meter::record_progress`] is to be called.
+    ///
+    /// `now` may lie ahead of the rows of the series, which count what had arrived by their ends, but not ahead of anything
+    /// else that the meter is asked.
     #[inline]
     pub fn deliver(&mut self, now: Time, received: u64, arrived: u64) -> bool {
         if self.end.is_some() {
             return false;
         }
-        if now >= self.bin.end {
-            self.bin.close_until(now, self.arrived);
+        if now >= self.edge {
+            self.pass_edges(now);
         }
         self.arrived = arrived;
         self.received = received;
         received >= self.mark
+    }
+
+    /// Closes the bins and intervals that end before what arrives at `now`.
+    #[cold]
+    fn pass_edges(&mut self, now: Time) {
+        if now >= self.bin.end {
+            self.bin.close_until(now, self.arrived);
+        }
+        self.edges.pass(now, self.arrived);
+        // What arrives at the end of an interval belongs to it.
+        let series = if self.edges.next == Time::MAX { Time::MAX } else { self.edges.next + Time::from_nanos(1) };
+        self.edge = self.bin_end().min(series);
     }
 
     /// Records the milestones and boundaries of phases that are reached by `now`.
@@ -259,6 +291,7 @@ impl Meter {
     ) -> Option<SeriesRow> {
         let now = self.end.map_or(now, |end| end.min(now));
         let length = now.checked_sub(self.sample.at).filter(|length| *length > Time::ZERO)?;
+        let arrived = self.edges.arrived_by(now).unwrap_or(self.arrived);
         let before = &self.sample;
         let in_interval = sent.since(before.sent);
         let row = SeriesRow {
@@ -266,7 +299,7 @@ impl Meter {
             flow: id.flow.clone(),
             leg: id.leg,
             t_s: now.as_secs_f64(),
-            goodput_mbps: mbps(self.arrived - before.arrived, length),
+            goodput_mbps: mbps(arrived - before.arrived, length),
             acked_bytes: state.acked_bytes,
             cwnd_packets: state.cwnd_packets,
             ssthresh_packets: state.ssthresh_packets,
@@ -277,7 +310,7 @@ impl Meter {
             retransmitted_packets: in_interval.retransmitted,
             pacing_mbps: state.pacing_mbps,
         };
-        self.sample = Sample { at: now, arrived: self.arrived, sent, rtt_sum_ns: 0, rtt_count: 0 };
+        self.sample = Sample { at: now, arrived, sent, rtt_sum_ns: 0, rtt_count: 0 };
         Some(row)
     }
 
@@ -395,6 +428,30 @@ impl Bin {
         bins.sort_unstable();
         let percentile = |share| quantile(&bins, share).map(|bytes| bytes * 8e3 / self.length.as_nanos() as f64);
         (percentile(0.1), percentile(0.5), percentile(0.9))
+    }
+}
+
+impl Edges {
+    fn new(start: Time, interval: Option<Time>) -> Self {
+        let interval = interval.filter(|length| *length > Time::ZERO).unwrap_or(Time::MAX);
+        let next = start.as_nanos().div_ceil(interval.as_nanos()).max(1).saturating_mul(interval.as_nanos());
+        Self { interval, next: Time::from_nanos(next), passed: VecDeque::new() }
+    }
+
+    /// Something arrives at `now`, and so much had arrived before.
+    fn pass(&mut self, now: Time, arrived: u64) {
+        while now > self.next {
+            self.passed.push_back((self.next, arrived));
+            self.next += self.interval;
+        }
+    }
+
+    /// What had arrived by the end of an interval, if something has arrived since.
+    fn arrived_by(&mut self, end: Time) -> Option<u64> {
+        while self.passed.front().is_some_and(|(at, _)| *at < end) {
+            self.passed.pop_front();
+        }
+        self.passed.front().filter(|(at, _)| *at == end).map(|(_, arrived)| *arrived)
     }
 }
 

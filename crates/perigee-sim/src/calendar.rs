@@ -5,7 +5,7 @@
 //! ring of their own, in the same order.
 
 use perigee_link::Ecn;
-use perigee_tcp::{Flags, Header, Segment, MAX_SACK_BLOCKS};
+use perigee_tcp::{Header, Segment, MAX_SACK_BLOCKS};
 use perigee_units::Time;
 
 use crate::packet::{Datagram, NetPacket, Payload};
@@ -66,14 +66,13 @@ impl Calendar {
     pub(crate) fn push(&mut self, at: Time, packet: &NetPacket) {
         let (way, bytes, ecn) = (packet.way, packet.bytes, packet.ecn);
         if let Payload::Tcp(s) = &packet.payload {
-            if s.sack_count > 0 || s.flags.has(Flags::SYN) {
+            if !s.is_plain() {
                 self.push_options(s);
             }
         }
         *self.packets.place() = match &packet.payload {
             Payload::Tcp(s) => {
-                let has_options = s.sack_count > 0 || s.flags.has(Flags::SYN);
-                let transport = if has_options { Transport::TcpWithOptions } else { Transport::Tcp };
+                let transport = if s.is_plain() { Transport::Tcp } else { Transport::TcpWithOptions };
                 Compact { at, header: s.header, way, bytes, ecn, transport }
             }
             Payload::Udp(datagram) => {
@@ -92,17 +91,19 @@ impl Calendar {
         *self.packets.place() = Compact { at, header: *header, way, bytes, ecn, transport };
     }
 
-    /// Takes the first packet, if it is one without rare options and without a congestion mark: its way, its size,
-    /// and its header.
+    /// The first packet, if it is one without rare options and without a congestion mark: its instant, its way and its size, and its
+    /// header.
     #[inline]
-    pub(crate) fn pop_plain(&mut self) -> Option<((u32, u16), Header)> {
+    pub(crate) fn first_plain(&self) -> Option<(Time, (u32, u16), Header)> {
         let first = self.packets.front()?;
-        if first.transport != Transport::Tcp || first.ecn == Ecn::Marked {
-            return None;
-        }
-        let plain = ((first.way, first.bytes), first.header);
+        let is_plain = first.transport == Transport::Tcp && first.ecn != Ecn::Marked;
+        is_plain.then_some((first.at, (first.way, first.bytes), first.header))
+    }
+
+    /// Takes the first packet away, which is one of [`Calendar::first_plain`].
+    #[inline]
+    pub(crate) fn drop_first(&mut self) {
         self.packets.drop_front();
-        Some(plain)
     }
 
     /// Takes the first packet, and puts it into `packet`; whether there is one.
@@ -147,6 +148,7 @@ const _: () = assert!(size_of::<Compact>() <= 40);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perigee_tcp::Flags;
     use proptest::prelude::*;
 
     fn segments() -> impl Strategy<Value = Segment> {

@@ -16,8 +16,8 @@ pub(crate) struct Connection {
     /// By end: its endpoint; gone once the connection is closed.
     pub(crate) ends: [Option<Box<Endpoint>>; 2],
     pub(crate) sources: Sources,
-    /// By end: when the event of its timer is due; [`Time::MAX`]: it has none.
-    due: [Time; 2],
+    /// By end: the event of its timer.
+    timers: [TimerEvent; 2],
     /// Bytes of its packets' IP headers.
     ip_header: u16,
     /// The log of the end that sends the data.
@@ -33,6 +33,21 @@ pub(crate) struct Sources {
     pub(crate) way: u32,
     /// Event source of the timer at `from`; the next number is that at `to`.
     pub(crate) timers: u32,
+}
+
+/// The event of an endpoint's timer.
+pub(crate) struct TimerEvent {
+    source: u32,
+    /// When it is due; [`Time::MAX`]: there is none.
+    due: Time,
+}
+
+/// What puts the segments of an endpoint into packets.
+#[derive(Clone, Copy)]
+pub(crate) struct Outlet {
+    pub(crate) way: u32,
+    /// Bytes of an IP header.
+    ip_header: u16,
 }
 
 /// An end of a connection before it is made.
@@ -60,7 +75,14 @@ impl Side<'_> {
 impl Connection {
     /// A connection that is not opened yet.
     pub(crate) fn new(ends: [Box<Endpoint>; 2], sources: Sources, ip_header: u16, logs: bool) -> Self {
-        Self { ends: ends.map(Some), sources, due: [Time::MAX; 2], ip_header, log: logs.then(Box::default), last: None }
+        Self {
+            ends: ends.map(Some),
+            sources,
+            timers: sources.timer_events(),
+            ip_header,
+            log: logs.then(Box::default),
+            last: None,
+        }
     }
 
     /// Sends all that an end has to send.
@@ -79,70 +101,52 @@ impl Connection {
 
     #[inline(never)]
     fn send(&mut self, now: Time, end: End, world: &mut World) {
-        self.send_predicted(end, |packet, header| {
-            world.send_plain(now, packet, header);
-        });
-        if self.has_output(end) {
-            self.send_others(now, end, world);
+        let outlet = self.outlet(end);
+        let Some(host) = self.ends[end as usize].as_deref_mut() else { return };
+        if self.log.is_none() {
+            return outlet.send_all(host, now, world);
         }
-    }
-
-    /// Gives all that follows predicted segments to `send`: way and size of its packet, and its header.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    pub(crate) fn send_predicted(&mut self, end: End, mut send: impl FnMut((u32, u16), &Header)) {
-        let (way, ip_header) = (self.sources.way + end as u32, self.ip_header);
-        if let (Some(host), None) = (self.ends[end as usize].as_deref_mut(), &self.log) {
-            host.transmit_predicted(|header| send((way, ip_header + header.plain_bytes() + header.len), header));
-        }
-    }
-
-    #[inline(never)]
-    fn send_others(&mut self, now: Time, end: End, world: &mut World) {
         let mut packet = NetPacket::SEGMENT;
         while self.next_packet(now, end, &mut packet) {
             world.send(now, &mut packet);
         }
     }
 
-    /// Puts the next packet that an end has to send into `packet`, which holds a segment; whether there is one.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each segment that is sent")]
-    pub(crate) fn next_packet(&mut self, now: Time, end: End, packet: &mut NetPacket) -> bool {
-        let (Some(host), Payload::Tcp(segment)) = (self.ends[end as usize].as_deref_mut(), &mut packet.payload) else {
-            return false;
-        };
-        if !host.transmit_into(now, segment) {
-            return false;
-        }
-        if let (End::From, Some(log)) = (end, &mut self.log) {
-            log.sent(now, segment, host);
-        }
-        packet.ecn = match segment.ect {
-            true if host.sends_ect1() => Ecn::L4s,
-            true => Ecn::Capable,
-            false => Ecn::NotCapable,
-        };
-        packet.bytes = self.ip_header + (segment.header_bytes() as u16) + segment.len;
-        packet.way = self.sources.way + end as u32;
-        true
+    /// What puts the segments of an end into packets.
+    #[inline]
+    pub(crate) fn outlet(&self, end: End) -> Outlet {
+        Outlet { way: self.sources.way + end as u32, ip_header: self.ip_header }
     }
 
-    /// Moves the event of an end's timer only where it would come too late: most deadlines move on before they are due.
+    /// Puts the next packet that an end has to send into `packet`, which holds a segment; whether there is one.
+    pub(crate) fn next_packet(&mut self, now: Time, end: End, packet: &mut NetPacket) -> bool {
+        let outlet = self.outlet(end);
+        let Some(host) = self.ends[end as usize].as_deref_mut() else { return false };
+        let is_there = next_packet(host, now, outlet, packet);
+        if let (true, End::From, Some(log), Payload::Tcp(segment)) = (is_there, end, &mut self.log, &packet.payload) {
+            log.sent(now, segment, host);
+        }
+        is_there
+    }
+
+    /// Moves the event of an end's timer where that is necessary.
     #[inline]
     pub(crate) fn schedule(&mut self, end: End, world: &mut World) {
-        let Some(host) = self.ends[end as usize].as_deref() else { return };
-        let at = host.next_timer().unwrap_or(Time::MAX);
-        if at < self.due[end as usize] {
-            self.due[end as usize] = at;
-            world.queue.set(self.sources.timers + end as u32, at);
+        if let Some(host) = self.ends[end as usize].as_deref() {
+            self.timers[end as usize].follow(host, world);
         }
     }
 
     /// Takes the event of an end's timer away: it fires, or the end is gone.
     pub(crate) fn unschedule(&mut self, end: End, world: &mut World) {
-        self.due[end as usize] = Time::MAX;
-        world.queue.remove(self.sources.timers + end as u32);
+        self.timers[end as usize].remove(world);
+    }
+
+    /// The endpoints and the events of their timers.
+    #[inline]
+    pub(crate) fn ends_and_timers(&mut self) -> ([Option<&mut Endpoint>; 2], [&mut TimerEvent; 2]) {
+        let ([from, to], [from_timer, to_timer]) = (&mut self.ends, &mut self.timers);
+        ([from.as_deref_mut(), to.as_deref_mut()], [from_timer, to_timer])
     }
 
     /// The timer of an end fires; it may be early. Whether something was due.
@@ -185,6 +189,73 @@ impl Connection {
             }
         }
     }
+}
+
+impl Sources {
+    fn timer_events(self) -> [TimerEvent; 2] {
+        [0, 1].map(|end| TimerEvent { source: self.timers + end, due: Time::MAX })
+    }
+}
+
+impl TimerEvent {
+    /// Moves the event only where it would come too late: most deadlines move on before they are due.
+    #[inline]
+    pub(crate) fn follow(&mut self, host: &Endpoint, world: &mut World) {
+        let at = host.next_timer().unwrap_or(Time::MAX);
+        if at < self.due {
+            self.due = at;
+            world.queue.set(self.source, at);
+        }
+    }
+
+    fn remove(&mut self, world: &mut World) {
+        self.due = Time::MAX;
+        world.queue.remove(self.source);
+    }
+}
+
+impl Outlet {
+    /// Way and size of the packet of a segment without rare options.
+    #[inline]
+    pub(crate) fn packet(self, header: &Header) -> (u32, u16) {
+        (self.way, self.ip_header + header.plain_bytes() + header.len)
+    }
+
+    /// Sends all that an endpoint has to send.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that is acknowledged at once")]
+    pub(crate) fn send_all(self, host: &mut Endpoint, now: Time, world: &mut World) {
+        host.transmit_predicted(|header| world.send_plain(now, self.packet(header), header));
+        if host.has_output() {
+            self.send_others(host, now, world);
+        }
+    }
+
+    #[inline(never)]
+    fn send_others(self, host: &mut Endpoint, now: Time, world: &mut World) {
+        let mut packet = NetPacket::SEGMENT;
+        while next_packet(host, now, self, &mut packet) {
+            world.send(now, &mut packet);
+        }
+    }
+}
+
+/// Puts the next packet that an endpoint has to send into `packet`, which holds a segment; whether there is one.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "called for each segment that is sent")]
+pub(crate) fn next_packet(host: &mut Endpoint, now: Time, outlet: Outlet, packet: &mut NetPacket) -> bool {
+    let Payload::Tcp(segment) = &mut packet.payload else { return false };
+    if !host.transmit_into(now, segment) {
+        return false;
+    }
+    packet.ecn = match segment.ect {
+        true if host.sends_ect1() => Ecn::L4s,
+        true => Ecn::Capable,
+        false => Ecn::NotCapable,
+    };
+    packet.bytes = outlet.ip_header + (segment.header_bytes() as u16) + segment.len;
+    packet.way = outlet.way;
+    true
 }
 
 /// The packets of a sender so far.

@@ -4,6 +4,7 @@
 //! tables on any machine and in any build: events have a total order, quantities are integers, and random numbers come
 //! from named streams. See `docs/models/simulator.md` for what is modelled and what is not.
 
+mod ahead;
 mod application;
 mod calendar;
 mod capture;

@@ -43,6 +43,8 @@ pub(crate) struct Network {
     hops: Vec<Hop>,
     routes: Routes,
     captures: Option<Captures>,
+    /// By way: the link that delivers its packets, where the receiver may be asked ahead of time.
+    lone_receivers: Vec<Option<u32>>,
 }
 
 /// One directed link.
@@ -90,10 +92,17 @@ impl Network {
             let is_ahead = |feeder: Option<u32>| feeder.is_some_and(|feeder| hops[feeder as usize].feed_forward);
             routes.allow_ahead(|link| hops[link as usize].feed_forward && is_ahead(feeders[link as usize]));
         }
+        let is_free = |link: u32| hops[link as usize].feed_forward;
+        let lone_receivers = if carriage.cut_through && captures.is_none() {
+            let ways: Vec<_> = scenario.ways().flatten().collect();
+            lone_receivers(&ways, links.len(), &routes, is_free)
+        } else {
+            Vec::new()
+        };
         for (hop, next) in hops.iter_mut().zip(routes.after_each(scenario.ways().flatten(), links.len())) {
             hop.next = next;
         }
-        Self { hops, routes, captures }
+        Self { hops, routes, captures, lone_receivers }
     }
 
     /// Adds a connection over the links of a flow; returns the way of its data.
@@ -116,31 +125,60 @@ impl Network {
         self.forward(now, self.routes.first(packet.way), packet, queue)
     }
 
-    /// [`Network::send`] of the packet of a segment without rare options, whose sender does not take part in ECN.
-    #[inline]
-    pub(crate) fn send_plain(
+    /// Carries a packet over the links that may be asked ahead of time; where there are captures, over the first. Answers with the
+    /// instant of its delivery and the last of these links, whose calendar has to [keep](Network::keep) it.
+    pub(crate) fn carry(
         &mut self,
         now: Time,
-        (way, bytes): (u32, u16),
+        packet: &mut NetPacket,
+        queue: &mut EventQueue,
+    ) -> Result<(Time, u32), Fate> {
+        let first = self.routes.first(packet.way);
+        self.carry_from(now, first, packet, queue)
+    }
+
+    /// [`Network::carry`] of the packet of a segment without rare options, whose sender does not take part in ECN.
+    #[inline]
+    pub(crate) fn carry_plain(
+        &mut self,
+        now: Time,
+        packet: (u32, u16),
         header: &Header,
         queue: &mut EventQueue,
-    ) -> Fate {
-        let first = self.routes.first(way);
-        let whole = || NetPacket::plain((way, bytes), header);
+    ) -> Result<(Time, u32), Fate> {
+        let first = self.routes.first(packet.0);
+        let whole = || NetPacket::plain(packet, header);
         if self.captures.is_some() {
-            return self.forward(now, first, &mut whole(), queue);
+            return self.carry_from(now, first, &mut whole(), queue);
         }
-        let carried =
-            self.carry(now, first, (way, bytes), |hop, now, link| hop.transit(now, link, &mut whole(), queue));
-        match carried {
-            Ok((at, link)) => {
-                let hop = &mut self.hops[link as usize];
-                hop.schedule(at, link, queue);
-                hop.calendar.push_plain(at, (way, bytes), header);
-                Fate::OnItsWay
-            }
-            Err(fate) => fate,
-        }
+        self.pass(now, first, packet, |hop, now, link| hop.transit(now, link, &mut whole(), queue))
+    }
+
+    /// Keeps a packet that a link delivers at an instant.
+    #[inline]
+    pub(crate) fn keep(&mut self, (at, link): (Time, u32), packet: &NetPacket, queue: &mut EventQueue) {
+        let hop = &mut self.hops[link as usize];
+        hop.schedule(at, link, queue);
+        hop.calendar.push(at, packet);
+    }
+
+    /// [`Network::keep`] of the packet of a segment without rare options, whose sender does not take part in ECN.
+    #[inline]
+    pub(crate) fn keep_plain(
+        &mut self,
+        (at, link): (Time, u32),
+        packet: (u32, u16),
+        header: &Header,
+        queue: &mut EventQueue,
+    ) {
+        let hop = &mut self.hops[link as usize];
+        hop.schedule(at, link, queue);
+        hop.calendar.push_plain(at, packet, header);
+    }
+
+    /// By way: the link that delivers its packets, where the receiver may be asked ahead of time.
+    pub(crate) fn delivers_ahead(&self, way: u32) -> Option<u32> {
+        self.lone_receivers.get(way as usize).copied().flatten()
     }
 
     /// When routes change next.
@@ -161,9 +199,42 @@ impl Network {
         if hop.next != ARRIVED || self.captures.is_some() {
             return None;
         }
-        let plain = hop.calendar.pop_plain()?;
+        let (_, packet, header) = hop.calendar.first_plain()?;
+        hop.calendar.drop_first();
         hop.schedule_next(link, queue);
-        Some(plain)
+        Some((packet, header))
+    }
+
+    /// The first packet in the calendar of a link, if it is one of a way, without rare options and congestion mark: its instant and
+    /// its header.
+    #[inline]
+    pub(crate) fn first_plain(&self, link: u32, way: u32) -> Option<(Time, Header)> {
+        let (at, (of, _), header) = self.hops[link as usize].calendar.first_plain()?;
+        (of == way).then_some((at, header))
+    }
+
+    /// Carries out the first event, which is that of a link, if it brings a packet like that of [`Network::first_plain`].
+    #[inline]
+    pub(crate) fn next_plain(&mut self, link: u32, way: u32, queue: &mut EventQueue) -> Option<(Time, Header)> {
+        let next = self.first_plain(link, way)?;
+        let hop = &mut self.hops[link as usize];
+        hop.calendar.drop_first();
+        hop.schedule_next(link, queue);
+        Some(next)
+    }
+
+    /// Takes the first packet out of the calendar of a link, before its event.
+    #[inline]
+    pub(crate) fn drop_first(&mut self, link: u32, queue: &mut EventQueue) {
+        let calendar = &mut self.hops[link as usize].calendar;
+        calendar.drop_first();
+        schedule(link, calendar.next(), queue);
+    }
+
+    /// Whether no packet waits in the calendar of a link.
+    #[inline]
+    pub(crate) fn is_empty(&self, link: u32) -> bool {
+        self.hops[link as usize].calendar.next().is_none()
     }
 
     /// Carries out the event of `link`, at the instant it was due: the packet that leaves it, if any, is put into `packet`.
@@ -212,28 +283,36 @@ impl Network {
         }
     }
 
+    /// Gives a packet to a link.
     fn forward(&mut self, now: Time, link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Fate {
-        // With captures no link is asked ahead of time: there is one round of the loop.
-        if self.captures.is_some() {
-            self.capture_outbound(now, link, packet);
-        }
-        let (way, bytes) = (packet.way, packet.bytes);
-        match self.carry(now, link, (way, bytes), |hop, now, link| hop.transit(now, link, packet, queue)) {
-            Ok((at, link)) => {
-                let hop = &mut self.hops[link as usize];
-                hop.schedule(at, link, queue);
-                hop.calendar.push(at, packet);
+        match self.carry_from(now, link, packet, queue) {
+            Ok(delivery) => {
+                self.keep(delivery, packet, queue);
                 Fate::OnItsWay
             }
             Err(fate) => fate,
         }
     }
 
-    /// Carries a packet over the links that may be asked ahead of time: when it is delivered, and by which one, or what else is known
-    /// of it. `transit` carries it over a link in the general way.
+    fn carry_from(
+        &mut self,
+        now: Time,
+        link: u32,
+        packet: &mut NetPacket,
+        queue: &mut EventQueue,
+    ) -> Result<(Time, u32), Fate> {
+        // With captures no link is asked ahead of time.
+        if self.captures.is_some() {
+            self.capture_outbound(now, link, packet);
+        }
+        let what = (packet.way, packet.bytes);
+        self.pass(now, link, what, |hop, now, link| hop.transit(now, link, packet, queue))
+    }
+
+    /// Carries a packet over a link and those behind it that may be asked ahead of time; `transit` carries it over one in the general way.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that is sent")]
-    fn carry(
+    fn pass(
         &mut self,
         mut now: Time,
         mut link: u32,
@@ -345,6 +424,25 @@ fn single_feeders<'a>(links: usize, paths: impl Iterator<Item = &'a Vec<u32>>) -
         }
     }
     feeders.into_iter().map(|feeder| if let Feeder::Link(link) = feeder { Some(link) } else { None }).collect()
+}
+
+/// By way: its last link, where a packet is known to be delivered by it as soon as it is sent, and what the receiver sends has its first
+/// link to itself.
+fn lone_receivers(
+    ways: &[&Vec<u32>],
+    links: usize,
+    routes: &Routes,
+    is_feed_forward: impl Fn(u32) -> bool,
+) -> Vec<Option<u32>> {
+    let mut users = vec![0u32; links];
+    ways.iter().copied().flatten().for_each(|link| users[*link as usize] += 1);
+    let lone = |(way, path): (usize, &&Vec<u32>)| {
+        let (first_back, last) = (*ways[way ^ 1].first()?, *path.last()?);
+        let is_ahead = path.windows(2).all(|pair| routes.after(way as u32, pair[0]) == pair[1]);
+        let is_lone = users[first_back as usize] == 1 && is_feed_forward(first_back);
+        (is_ahead && is_lone && is_feed_forward(last)).then_some(last)
+    };
+    ways.iter().enumerate().map(lone).collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use perigee_traffic::{End, Population, Visits};
 use perigee_units::{Stream, Time};
 
 use crate::calendar::Calendar;
-use crate::connection::{Connection, Side, Sources};
+use crate::connection::{next_packet, Connection, Side, Sources};
 use crate::network::Fate;
 use crate::packet::{NetPacket, Payload};
 use crate::visit::{self, Visit};
@@ -320,6 +320,8 @@ impl<'a> PopulationFlow<'a> {
             }
             let has_line = end == End::To && !self.lines.is_empty();
             let mut line = if has_line { self.lines.get_mut(2 * visit.access as usize + UP) } else { None };
+            let outlet = visit.connection.outlet(end);
+            let Some(host) = visit.connection.ends[end as usize].as_deref_mut() else { continue };
             let mut packet = NetPacket::SEGMENT;
             let mut send = |packet: &mut NetPacket| {
                 slot.in_flight += 1;
@@ -329,8 +331,8 @@ impl<'a> PopulationFlow<'a> {
                     slot.in_flight -= 1;
                 }
             };
-            visit.connection.send_predicted(end, |size, header| send(&mut NetPacket::plain(size, header)));
-            while visit.connection.next_packet(now, end, &mut packet) {
+            host.transmit_predicted(|header| send(&mut NetPacket::plain(outlet.packet(header), header)));
+            while next_packet(host, now, outlet, &mut packet) {
                 send(&mut packet);
             }
         }

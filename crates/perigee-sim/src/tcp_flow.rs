@@ -19,19 +19,23 @@ use crate::world::World;
 /// One TCP flow.
 pub(crate) struct TcpFlow {
     /// The connection; of a flow that is split, its first leg.
-    connection: Connection,
+    pub(crate) connection: Connection,
     /// The further legs, and what goes on between them.
     split: Option<Box<Split>>,
     /// Event source of [`TcpFlow::on_instant`].
     instant: u32,
+    /// When its event is due; [`Time::MAX`]: it has none.
+    pub(crate) next_instant: Time,
+    /// The link that delivers the data, where the receiver may be asked ahead of time.
+    pub(crate) ahead: Option<u32>,
     pub(crate) meter: Meter,
     script: Script,
     /// By end: the count of bytes delivered there at which its application has something to do.
-    awaited: [u64; 2],
+    pub(crate) awaited: [u64; 2],
     /// By end: the instant at which its application has something to do.
     due: [Time; 2],
     /// Whether the applications look at each segment: while the connection opens or closes.
-    attentive: bool,
+    pub(crate) attentive: bool,
     /// An end has closed its half.
     closing: bool,
     opener: End,
@@ -43,14 +47,15 @@ pub(crate) struct TcpFlow {
 }
 
 impl TcpFlow {
-    /// A flow that begins now. `sources` are those of its connection, and of its further legs.
+    /// A flow that begins now. `sources` are those of its connection, and of its further legs; `ahead` is the link that delivers its data,
+    /// where the receiver may be asked ahead of time.
     pub(crate) fn start(
         now: Time,
         sources: &[Sources],
         instant: u32,
         spec: &FlowSpec,
         (tcp, app): (&Tcp, &App),
-        seed: u64,
+        (seed, ahead): (u64, Option<u32>),
         measure: &Measure,
     ) -> Self {
         let opener = match tcp.opened_by {
@@ -88,6 +93,8 @@ impl TcpFlow {
             connection,
             split,
             instant,
+            next_instant: Time::MAX,
+            ahead: None,
             meter: Meter::new(now, measure, Some(app.amount())),
             script: spec.script(app, now, seed),
             awaited: [u64::MAX; 2],
@@ -101,6 +108,11 @@ impl TcpFlow {
         };
         if let Some(host) = flow.host_mut(opener) {
             host.open(now);
+        }
+        // Segments that wait to be taken as one are counted when they are.
+        let counts_at_once = tcp.to.receive_offload == Time::ZERO;
+        if flow.split.is_none() && counts_at_once && !measure.events {
+            flow.ahead = ahead;
         }
         if let Some(split) = &mut flow.split {
             split.begin(now, &mut flow.connection);
@@ -136,7 +148,12 @@ impl TcpFlow {
     #[allow(clippy::inline_always, reason = "called for nearly each packet that arrives")]
     pub(crate) fn on_header(&mut self, now: Time, end: End, header: &Header, world: &mut World) -> bool {
         let host = self.connection.ends[end as usize].as_deref_mut().filter(|_| self.split.is_none());
-        if !host.is_some_and(|host| host.on_header(now, header)) {
+        let Some(host) = host else { return false };
+        let was_expected = match end {
+            End::From => host.on_acknowledgement(now, header),
+            End::To => host.on_next_data(now, header),
+        };
+        if !was_expected {
             return false;
         }
         self.after_segment(now, end, header, world);
@@ -156,7 +173,7 @@ impl TcpFlow {
                 self.meter.round_trip(rtt);
             }
             self.connection.log_acknowledged(now, header, rtt);
-            self.connection.transmit(now, end, world);
+            self.transmit(now, end, world);
             if received >= self.awaited[End::From as usize] {
                 self.attend(now, world);
             }
@@ -164,6 +181,9 @@ impl TcpFlow {
             let arrived = host.arrived();
             self.connection.transmit(now, end, world);
             self.arrived(now, received, arrived, world);
+            if self.ahead.is_some() {
+                self.take_along(world);
+            }
         }
     }
 
@@ -393,7 +413,13 @@ impl TcpFlow {
 
     #[inline]
     fn transmit(&mut self, now: Time, end: End, world: &mut World) {
-        self.of_end(end).transmit(now, end, world);
+        if end == End::From && self.is_asked_ahead() {
+            if self.connection.has_output(end) {
+                self.transmit_ahead(now, world);
+            }
+        } else {
+            self.of_end(end).transmit(now, end, world);
+        }
     }
 
     #[inline]
@@ -411,6 +437,7 @@ impl TcpFlow {
         };
         let legs = self.split.as_ref().map_or(Time::MAX, |split| split.next_instant());
         let next = app.min(self.meter.next_instant()).min(legs);
+        self.next_instant = next;
         if next == Time::MAX {
             world.queue.remove(self.instant);
         } else {

@@ -28,6 +28,8 @@ pub(crate) struct World {
     interval: Option<Time>,
     /// The last instant of the run.
     pub(crate) stop: Time,
+    /// The instant at which all flows end that have not.
+    pub(crate) limit: Time,
 }
 
 /// An event source that a population has added.
@@ -63,6 +65,7 @@ impl World {
             last_end: Time::ZERO,
             interval,
             stop,
+            limit,
         }
     }
 
@@ -73,9 +76,50 @@ impl World {
     }
 
     /// [`World::send`] of the packet of a segment without rare options, whose sender does not take part in ECN: its way and its size.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    pub(crate) fn send_plain(&mut self, now: Time, packet: (u32, u16), header: &Header) {
+        if let Some(delivery) = self.carry_plain(now, packet, header) {
+            self.keep_plain(delivery, packet, header);
+        }
+    }
+
+    /// Carries a packet to the end of its way, or as far as is known by now; `None`: it is gone, or a link keeps it.
+    pub(crate) fn carry(&mut self, now: Time, packet: &mut NetPacket) -> Option<(Time, u32)> {
+        self.network.carry(now, packet, &mut self.queue).ok()
+    }
+
+    /// [`World::carry`] of the packet of a segment without rare options, whose sender does not take part in ECN.
+    #[inline(never)]
+    pub(crate) fn carry_plain(&mut self, now: Time, packet: (u32, u16), header: &Header) -> Option<(Time, u32)> {
+        self.network.carry_plain(now, packet, header, &mut self.queue).ok()
+    }
+
+    /// Has the link that delivers a packet keep it until then.
+    pub(crate) fn keep(&mut self, delivery: (Time, u32), packet: &NetPacket) {
+        self.network.keep(delivery, packet, &mut self.queue);
+    }
+
+    /// [`World::keep`] of the packet of a segment without rare options, whose sender does not take part in ECN.
     #[inline]
-    pub(crate) fn send_plain(&mut self, now: Time, packet: (u32, u16), header: &Header) -> Fate {
-        self.network.send_plain(now, packet, header, &mut self.queue)
+    pub(crate) fn keep_plain(&mut self, delivery: (Time, u32), packet: (u32, u16), header: &Header) {
+        self.network.keep_plain(delivery, packet, header, &mut self.queue);
+    }
+
+    /// The next packet of a way without rare options and congestion mark that a link delivers, where nothing else happens before.
+    #[inline]
+    pub(crate) fn next_plain(&mut self, link: u32, way: u32) -> Option<(Time, Header)> {
+        let is_next = self.queue.first().is_some_and(|(at, source)| source == link && at <= self.stop);
+        if !is_next {
+            return None;
+        }
+        self.network.next_plain(link, way, &mut self.queue)
+    }
+
+    /// Takes the first packet out of the calendar of a link, before its event.
+    #[inline]
+    pub(crate) fn drop_first(&mut self, link: u32) {
+        self.network.drop_first(link, &mut self.queue);
     }
 
     /// Flow and leg of a connection; of a population flow and slot.

@@ -148,3 +148,83 @@ fn another_seed_gives_other_losses() {
     };
     assert_ne!(tables(1).links, tables(2).links);
 }
+
+/// One flow, or two over paths of their own, whose receivers may be asked ahead of time; `measure` and `flow` add to their tables.
+fn alone(seed: u32, loss_permille: u32, queue_kb: u32, hosts: &str, measure: &str, flow: &str) -> String {
+    format!(
+        r#"
+        name = "alone"
+        seed = {seed}
+        time_limit = "12 s"
+        nodes = ["server", "gateway", "client", "far"]
+        [hosts]
+        {hosts}
+        [measure]
+        {measure}
+        [[links]]
+        name = "internet"
+        between = ["server", "gateway"]
+        rate = "200 Mbit/s"
+        delay = {{ kind = "jitter", base = "4 ms", body = {{ kind = "normal", sd = "1 ms" }}, every = "7 ms" }}
+        [[links]]
+        name = "satellite"
+        between = ["gateway", "client"]
+        rate = "12 Mbit/s"
+        delay = "80 ms"
+        queue = "{queue_kb} kB"
+        loss = "{loss} %"
+        [[links]]
+        name = "back"
+        between = ["far", "server"]
+        rate = "5 Mbit/s"
+        delay = "33 ms"
+        loss = "{loss} %"
+        [[flows]]
+        name = "one"
+        from = "server"
+        to = "client"
+        {flow}
+        [[flows]]
+        name = "other"
+        from = "far"
+        to = "server"
+        size = "1500 kB"
+        start = "1300 ms"
+        cc = "cubic"
+        "#,
+        loss = f64::from(loss_permille) / 10.0,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn results_do_not_depend_on_whether_receivers_are_asked_ahead_of_time(
+        seed in 0u32..10_000, loss_permille in 0u32..30, queue_kb in 8u32..400,
+        hosts in 0usize..6, measure in 0usize..5, flow in 0usize..6,
+    ) {
+        let hosts = [
+            "", "ecn = true", "delayed_acks = false", "sack = false", "timestamps = false\npacing = true",
+            "segmentation_offload = true\nreceive_offload = \"20 us\"",
+        ][hosts];
+        let measure = [
+            "series = \"1 s\"\nstartup = \"400 kB\"", "series = \"70 ms\"\nmilestones = { every = \"300 kB\", upto = \"2 MB\" }", "series = \"off\"",
+            "series = \"250 ms\"\nstartup = \"1 s\"\nrtt_bin = \"1 ms\"\nsteady = \"30 %\"", "goodput_bin = \"110 ms\"",
+        ][measure];
+        let flow = [
+            "size = \"4 MB\"\ncc = \"cubic\"", "size = \"3 MB\"\ncc = \"bbr\"", "duration = \"4 s\"\ncc = \"reno\"",
+            "size = \"100 MB\"\ncc = \"hybla\"", "size = \"20 kB\"\ncc = \"vegas\"",
+            "kind = \"request\"\nrequest = \"700 B\"\nresponse = \"300 kB\"\nthink = \"90 ms\"\nrepeat = 6",
+        ][flow];
+        let run = plan(&alone(seed, loss_permille, queue_kb, hosts, measure, flow));
+        let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run is possible");
+        let ahead = carried(Carriage::default());
+        let by_hop = carried(Carriage { cut_through: false, ..Carriage::default() });
+        prop_assert_eq!(&ahead.tables, &by_hop.tables, "hop by hop");
+        // Two events for each hop of a bulk transfer, in place of one for both ways.
+        let is_bulk = ahead.tables.flows.bytes[0] > 1_000_000;
+        let gathers = hosts.contains("receive_offload");
+        prop_assert!(!is_bulk || gathers || 2 * ahead.events < by_hop.events, "{} events of {}", ahead.events, by_hop.events);
+    }
+}

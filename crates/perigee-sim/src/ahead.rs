@@ -1,0 +1,190 @@
+//! A receiver that is asked ahead of time: cut-through goes on at the end of a packet's way.
+//!
+//! What a receiver answers depends on what arrives there and on its own timers, and all that arrives comes over one link, in
+//! order. Where its answers have their first link to themselves, it takes a packet when the last link tells the instant of its
+//! delivery, and the answers go on their way with their instants, which lie ahead. So a segment and its acknowledgement cause one
+//! event, at the sender. Others see nothing of it: a packet that arrives after an instant at which an application or the meter does
+//! something, or that completes a count of bytes for which they wait, waits for its event in the link's calendar, and so do those
+//! behind it, until the event comes and takes along what waits. The series has what had arrived by the end of each interval.
+
+use perigee_link::Ecn;
+use perigee_results::Meter;
+use perigee_tcp::{Endpoint, Flags, Header};
+use perigee_traffic::End;
+use perigee_units::Time;
+
+use crate::connection::{next_packet, Outlet, TimerEvent};
+use crate::packet::{NetPacket, Payload};
+use crate::tcp_flow::TcpFlow;
+use crate::world::World;
+
+/// The sender of a flow.
+struct Sender<'a> {
+    host: &'a mut Endpoint,
+    outlet: Outlet,
+    timer: &'a mut TimerEvent,
+}
+
+/// The receiver of a flow, and up to where it may be asked.
+struct Receiver<'a> {
+    host: &'a mut Endpoint,
+    outlet: Outlet,
+    timer: &'a mut TimerEvent,
+    meter: &'a mut Meter,
+    /// The link that delivers what arrives there.
+    link: u32,
+    /// The last instant.
+    until: Time,
+    /// So many bytes must not arrive.
+    below: u64,
+}
+
+impl TcpFlow {
+    /// Whether the receiver may be asked ahead of time now.
+    #[inline]
+    pub(crate) fn is_asked_ahead(&self) -> bool {
+        self.ahead.is_some() && !self.attentive && self.meter.end().is_none()
+    }
+
+    /// Both ends, and how far the receiver may be asked.
+    #[inline]
+    fn both(&mut self, world: &World) -> Option<(Sender<'_>, Receiver<'_>)> {
+        let link = self.ahead?;
+        let until = world.limit.min(self.next_instant);
+        let below = self.meter.next_size().min(self.awaited[End::To as usize]);
+        let outlets = [End::From, End::To].map(|end| self.connection.outlet(end));
+        let ([Some(from), Some(to)], [due_from, due_to]) = self.connection.ends_and_timers() else { return None };
+        let sender = Sender { host: from, outlet: outlets[0], timer: due_from };
+        Some((
+            sender,
+            Receiver { host: to, outlet: outlets[1], timer: due_to, meter: &mut self.meter, link, until, below },
+        ))
+    }
+
+    /// The sender takes an acknowledgement that `link` delivers, and those behind it before which nothing else happens; at most as many
+    /// as a progress report may wait for. Returns how many.
+    pub(crate) fn take_acknowledgements(&mut self, now: Time, link: u32, header: &Header, world: &mut World) -> u64 {
+        let mut taken = 1;
+        let mut next = (now, *header);
+        if let Some((mut sender, mut receiver)) = self.both(world) {
+            let way = receiver.outlet.way;
+            while sender.host.on_acknowledgement(next.0, &next.1) {
+                if let Some(rtt) = sender.host.take_rtt() {
+                    receiver.meter.round_trip(rtt);
+                }
+                sender.send_all(next.0, &mut receiver, world);
+                if taken == ACKNOWLEDGEMENTS {
+                    return taken;
+                }
+                let Some(further) = world.next_plain(link, way) else { return taken };
+                next = further;
+                taken += 1;
+            }
+        }
+        self.on_segment(next.0, (0, End::From), &next.1.into(), false, world);
+        taken
+    }
+
+    /// Sends all that the sender has to send.
+    pub(crate) fn transmit_ahead(&mut self, now: Time, world: &mut World) {
+        if let Some((mut sender, mut receiver)) = self.both(world) {
+            return sender.send_all(now, &mut receiver, world);
+        }
+        self.connection.transmit(now, End::From, world);
+    }
+
+    /// A packet has arrived at the receiver by its event: those that wait behind it do not need theirs.
+    #[inline(never)]
+    pub(crate) fn take_along(&mut self, world: &mut World) {
+        if !self.is_asked_ahead() {
+            return;
+        }
+        let Some((sender, mut receiver)) = self.both(world) else { return };
+        let (link, way) = (receiver.link, sender.outlet.way);
+        while let Some((at, header)) = world.network.first_plain(link, way) {
+            if !receiver.takes(at, &header, world) {
+                break;
+            }
+            world.drop_first(link);
+        }
+        receiver.timer.follow(receiver.host, world);
+    }
+}
+
+impl Sender<'_> {
+    /// Sends all that there is to send, to the receiver itself as far as that may be asked ahead of time.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
+    fn send_all(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
+        self.host.transmit_predicted(|header| receiver.carry(now, self.outlet.packet(header), header, world));
+        if self.host.has_output() {
+            self.send_others(now, receiver, world);
+        }
+        self.timer.follow(self.host, world);
+        receiver.timer.follow(receiver.host, world);
+    }
+
+    #[inline(never)]
+    fn send_others(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
+        let mut packet = NetPacket::SEGMENT;
+        while next_packet(self.host, now, self.outlet, &mut packet) {
+            receiver.carry_any(now, &mut packet, world);
+        }
+    }
+}
+
+impl Receiver<'_> {
+    /// Carries the packet of a plain segment to the receiver.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
+    fn carry(&mut self, now: Time, packet: (u32, u16), header: &Header, world: &mut World) {
+        let Some((at, link)) = world.carry_plain(now, packet, header) else { return };
+        if !world.network.is_empty(link) || !self.takes(at, header, world) {
+            world.keep_plain((at, link), packet, header);
+        }
+    }
+
+    /// Carries any packet to the receiver.
+    #[inline(never)]
+    fn carry_any(&mut self, now: Time, packet: &mut NetPacket, world: &mut World) {
+        let Some((at, link)) = world.carry(now, packet) else { return };
+        let is_taken = match &packet.payload {
+            Payload::Tcp(segment) if segment.is_plain() && packet.ecn != Ecn::Marked => {
+                world.network.is_empty(link) && self.takes(at, segment, world)
+            }
+            _ => false,
+        };
+        if !is_taken {
+            world.keep((at, link), packet);
+        }
+    }
+
+    /// Takes a segment that arrives at `at`, before which none is on its way, and sends what follows; whether it may.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
+    fn takes(&mut self, at: Time, header: &Header, world: &mut World) -> bool {
+        let host = &mut *self.host;
+        if at > self.until
+            || host.arrived() + u64::from(header.len) >= self.below
+            || header.flags.0 & (Flags::FIN | Flags::RST) != 0
+        {
+            return false;
+        }
+        while let Some(due) = host.next_timer().filter(|due| *due < at) {
+            host.on_timer(due);
+            self.outlet.send_all(host, due, world);
+        }
+        if !host.on_next_data(at, header) {
+            host.on_segment(at, &(*header).into(), false);
+        }
+        self.outlet.send_all(host, at, world);
+        let (received, arrived) = (host.received(), host.arrived());
+        if arrived != self.meter.arrived() {
+            self.meter.deliver(at, received, arrived);
+        }
+        true
+    }
+}
+
+/// Acknowledgements taken in one go: a millisecond of work.
+const ACKNOWLEDGEMENTS: u64 = 1024;
