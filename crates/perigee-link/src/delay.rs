@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perigee_units::{encode_enum, encode_struct, Rate, Ratio, Time};
+use perigee_units::{encode_enum, encode_struct, Rate, Ratio, Stream, Time};
 
 use crate::body::{above, Body};
 use crate::slots::{OrbitalDelay, SlottedDelay};
@@ -23,10 +23,13 @@ pub enum DelaySpec {
     Slots(Arc<SlotDelay>),
     /// The delay of a path over satellites whose places are computed.
     Orbit(Arc<OrbitDelay>),
+    /// Drawn for each packet, uniform from zero to this: what a host takes for a packet.
+    PerPacket(Time),
 }
 
 impl DelaySpec {
-    /// The delay of most packets: the constant, the mean of a recording, of slots or of a path, the base of a jitter.
+    /// The delay of most packets: the constant, the mean of a recording, of slots or of a path, the base of a jitter, the mean of
+    /// what is drawn for each packet.
     ///
     /// ```
     /// use perigee_link::DelaySpec;
@@ -39,6 +42,7 @@ impl DelaySpec {
             Self::Jitter(jitter) => jitter.base,
             Self::Slots(slots) => slots.mean,
             Self::Orbit(orbit) => orbit.path.typical() + orbit.extra,
+            Self::PerPacket(most) => Time::from_nanos(most.as_nanos() / 2),
             Self::Trace(steps) => {
                 let (count, sum) = steps
                     .iter()
@@ -124,7 +128,7 @@ pub struct Loaded {
     pub memory: Time,
 }
 
-encode_enum!(DelaySpec { Constant(delay), Trace(steps), Jitter(jitter), Slots(slots), Orbit(orbit) });
+encode_enum!(DelaySpec { Constant(delay), Trace(steps), Jitter(jitter), Slots(slots), Orbit(orbit), PerPacket(most) });
 encode_struct!(Jitter { base, body, min, max, every, memory, linear, tail });
 encode_struct!(Tail { share, every, shape, max });
 encode_enum!(TailShape { Pareto { min, shape }, LogNormal { median, sigma } });
@@ -137,6 +141,7 @@ pub(crate) enum Delay {
     Jitter(Box<JitterDelay>),
     Slots(Box<SlottedDelay>),
     Orbit(Box<OrbitalDelay>),
+    PerPacket(Box<PacketDelay>),
 }
 
 impl Delay {
@@ -149,6 +154,10 @@ impl Delay {
             DelaySpec::Jitter(jitter) => Self::Jitter(Box::new(JitterDelay::new(jitter, seed, name))),
             DelaySpec::Slots(slots) => Self::Slots(Box::new(SlottedDelay::new(slots, seed, name))),
             DelaySpec::Orbit(orbit) => Self::Orbit(Box::new(OrbitalDelay::new(orbit, seed, name))),
+            DelaySpec::PerPacket(most) => {
+                let stream = Stream::new(seed, &format!("{name}/delay"));
+                Self::PerPacket(Box::new(PacketDelay { most: *most, stream }))
+            }
         }
     }
 
@@ -167,6 +176,7 @@ impl Delay {
             Self::Jitter(jitter) => jitter.at(t),
             Self::Slots(slots) => slots.at(t),
             Self::Orbit(orbit) => return orbit.at(t),
+            Self::PerPacket(delay) => delay.draw(),
         })
     }
 
@@ -184,8 +194,20 @@ impl Delay {
             Self::Constant(_) => Time::MAX,
             Self::Steps { until, .. } => *until,
             Self::Jitter(jitter) => jitter.holds_until(),
-            Self::Slots(_) | Self::Orbit(_) => Time::ZERO,
+            Self::Slots(_) | Self::Orbit(_) | Self::PerPacket(_) => Time::ZERO,
         }
+    }
+}
+
+/// A delay of each packet by itself; see [`DelaySpec::PerPacket`].
+pub(crate) struct PacketDelay {
+    most: Time,
+    stream: Stream,
+}
+
+impl PacketDelay {
+    fn draw(&mut self) -> Time {
+        Time::from_nanos(self.stream.below(self.most.as_nanos() + 1))
     }
 }
 

@@ -117,7 +117,9 @@ fn delays() -> impl Strategy<Value = DelaySpec> {
         let clock = SlotClock { time_of_day: Some(Time::from_secs(3600)), ..SLOTS };
         DelaySpec::Orbit(Arc::new(OrbitDelay { clock, path: path(), extra: ms(extra), jitter, spikes: Vec::new() }))
     });
-    prop_oneof![(0u64..600).prop_map(|d| DelaySpec::Constant(ms(d))), steps, jitter, slots, orbit]
+    let [constant, per_packet] =
+        [DelaySpec::Constant, DelaySpec::PerPacket].map(|of| (0u64..600).prop_map(move |d| of(ms(d))));
+    prop_oneof![constant, steps, jitter, slots, orbit, per_packet]
 }
 
 /// One path for all tests, so that its slots are computed once. Every slot has a path: losses without one depend on the delay.

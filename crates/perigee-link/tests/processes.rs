@@ -153,6 +153,20 @@ fn a_falling_delay_never_reorders() {
 }
 
 #[test]
+fn a_delay_drawn_for_each_packet_is_uniform_up_to_its_bound_and_reorders_nothing() {
+    let spec = LinkSpec { delay: DelaySpec::PerPacket(q("2 ms")), ..constant("unlimited", "0 ms") };
+    // Three milliseconds apart no packet waits for the one before it.
+    let apart: Vec<u64> = (0..20_000).map(|n| 3 * n).collect();
+    let delays: Vec<f64> =
+        delivered(&mut link(&spec), &apart).iter().zip(&apart).map(|(out, at)| out - *at as f64).collect();
+    assert!(delays.iter().all(|delay| (0.0..=2.0).contains(delay)));
+    assert_close("mean", mean(&delays), 1.0, 0.01);
+    assert_close("mean square", mean(&delays.iter().map(|delay| delay * delay).collect::<Vec<_>>()), 4.0 / 3.0, 0.02);
+    let at_once = delivered(&mut link(&spec), &[7; 100]);
+    assert!(at_once.is_sorted() && at_once[0] < at_once[99] && at_once[99] <= 9.0, "{at_once:?}");
+}
+
+#[test]
 fn traces_of_rate_delay_loss_and_queue_limit_are_followed() {
     let limit = steps(&[(0, "3000 B"), (9, "0 B")], None);
     let mut link = link(&LinkSpec {

@@ -300,6 +300,7 @@ fn delay(spec: &DelaySpec) -> String {
         DelaySpec::Jitter(jitter) => moving_delay(jitter),
         DelaySpec::Slots(slots) => delay_of_slots(slots),
         DelaySpec::Orbit(orbit) => delay_of_orbit(orbit),
+        DelaySpec::PerPacket(most) => format!("uniform, up to {most}, drawn for each packet"),
     }
 }
 

@@ -35,7 +35,7 @@ fn round_trip_s(scenario: &Scenario, flow: &FlowSpec) -> f64 {
         perigee_link::DelaySpec::Trace(steps) => steps.iter().map(|(_, delay)| delay).min().unwrap_or_default(),
         perigee_link::DelaySpec::Jitter(jitter) => jitter.base,
         perigee_link::DelaySpec::Slots(slots) => slots.mean,
-        orbit @ perigee_link::DelaySpec::Orbit(_) => orbit.typical(),
+        other @ (perigee_link::DelaySpec::Orbit(_) | perigee_link::DelaySpec::PerPacket(_)) => other.typical(),
     };
     flow.forward.iter().chain(&flow.back).map(|link| delay(link).as_secs_f64()).sum()
 }
