@@ -445,6 +445,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+STREAM = """
+[[flows]]
+name = "stream"
+from = "server"
+to = "client"
+kind = "udp"
+rate = "1 Mbit/s"
+packet = "999 B"
+duration = "1 s"
+"""
 PING = """
 [[flows]]
 name = "echo"
@@ -477,6 +487,11 @@ repeat = 2
         ),
         ("", ["live.servers.server=a", "measure.events=true"], "`measure.events`: iperf3 shows no packets"),
         ("", ["live.servers.server=a", "live.here=server"], "needs a server at `client`"),
+        (
+            STREAM,
+            ["live.servers.server=a", "flows.download.count=0", "hosts.processing_time=8 us"],
+            "TCP settings of `server` (`processing_time`)",
+        ),
         (PING, ["live.servers.server=a"], "flow `echo`: iperf3 has no `ping`, and `perigee ping` measures round trips"),
         (
             '[vary]\n"links.path.rate" = ["1 Mbit/s", "2 Mbit/s"]\n',

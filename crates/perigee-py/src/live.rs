@@ -96,7 +96,8 @@ fn split(flows: &[FlowSpec]) -> Vec<String> {
 
 /// A flow of a run. `size` and `length_ns` are its extent, of TCP either; `rate_bps` and `packet` are those of UDP, otherwise 0, and
 /// `ecn` the two bits of its headers. Of TCP:
-/// the congestion control and its parameters as JSON, and the settings of both hosts that are not Linux's defaults.
+/// the congestion control and its parameters as JSON, and the settings of both hosts that are not Linux's defaults; of UDP those of the
+/// sender that act on any packet.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 #[derive(Clone)]
 pub(crate) struct LiveFlow {
@@ -160,7 +161,14 @@ impl LiveFlow {
                 }
             }
             Traffic::Datagrams(Datagrams::Constant(Constant { rate, packet, duration })) => {
-                Self { rate_bps: rate.as_bps(), packet: packet.as_u64(), length_ns: Some(duration.as_nanos()), ..blank }
+                let processing_time = run.scenario.processing[flow.from as usize];
+                Self {
+                    rate_bps: rate.as_bps(),
+                    packet: packet.as_u64(),
+                    length_ns: Some(duration.as_nanos()),
+                    sender_tcp: differences(&Config { processing_time, ..Config::default() }),
+                    ..blank
+                }
             }
             Traffic::Population { .. } | Traffic::Datagrams(_) => blank,
         }

@@ -58,12 +58,12 @@ impl Captures {
     /// A packet is given to `link`.
     pub(crate) fn outbound(&mut self, now: Time, link: u32, packet: &NetPacket) {
         self.learn_window_scale(packet);
-        self.write(now, self.leaving[link as usize], Direction::Outbound, packet);
+        self.write(now, place(&self.leaving, link), Direction::Outbound, packet);
     }
 
     /// A packet arrives over `link`.
     pub(crate) fn inbound(&mut self, now: Time, link: u32, packet: &NetPacket) {
-        self.write(now, self.entering[link as usize], Direction::Inbound, packet);
+        self.write(now, place(&self.entering, link), Direction::Inbound, packet);
     }
 
     /// Node number and pcapng file of each.
@@ -85,4 +85,9 @@ impl Captures {
         let capture = &mut self.files[file].1;
         capture.packet(now, interface, direction, packet, self.endpoints[way], self.window_shift[way]);
     }
+}
+
+/// Where the packets of a link are written down; those of a host's own link, which is none of the study's, nowhere.
+fn place(by_link: &[Option<(usize, u32)>], link: u32) -> Option<(usize, u32)> {
+    by_link.get(link as usize).copied().flatten()
 }

@@ -17,6 +17,7 @@ mod flow;
 mod network;
 mod packet;
 mod population_flow;
+mod processing;
 mod proxy;
 mod queue;
 mod result;

@@ -18,6 +18,7 @@ use perigee_units::Time;
 use crate::calendar::Calendar;
 use crate::captures::Captures;
 use crate::packet::{NetPacket, Payload};
+use crate::processing::Processing;
 use crate::queue::EventQueue;
 use crate::routes::{Routes, ARRIVED, BY_WAY, LATER};
 
@@ -40,7 +41,10 @@ impl Default for Carriage {
 
 /// All links of a run, and the packets on them.
 pub(crate) struct Network {
+    /// The links of the study, then those of hosts that take time for a packet.
     hops: Vec<Hop>,
+    /// How many are the study's.
+    visible: usize,
     routes: Routes,
     captures: Option<Captures>,
     /// By way: the link that delivers its packets, where the receiver may be asked ahead of time.
@@ -81,28 +85,29 @@ pub(crate) enum Arrival {
 
 impl Network {
     pub(crate) fn new(scenario: &Scenario, seed: u64, carriage: Carriage) -> Self {
-        let links = &scenario.links;
+        let Processing { links: hosts, paths } = Processing::new(scenario);
         let captures = Captures::new(scenario, carriage.capture_payload);
+        let of_study = scenario.links.iter().map(|link| Hop::new(link, seed, scenario.measure.series, carriage));
         let mut hops: Vec<Hop> =
-            links.iter().map(|link| Hop::new(link, seed, scenario.measure.series, carriage)).collect();
-        let mut routes = Routes::new(scenario, seed);
+            of_study.chain(hosts.iter().map(|host| Hop::new(host, seed, None, carriage))).collect();
+        let mut routes = Routes::new(scenario, &hosts, &paths, seed);
         // A capture wants each node's packets in the order of time.
         if carriage.cut_through && captures.is_none() {
-            let feeders = single_feeders(links.len(), scenario.ways().flatten());
+            let feeders = single_feeders(hops.len(), paths.iter());
             let is_ahead = |feeder: Option<u32>| feeder.is_some_and(|feeder| hops[feeder as usize].feed_forward);
             routes.allow_ahead(|link| hops[link as usize].feed_forward && is_ahead(feeders[link as usize]));
         }
-        let is_free = |link: u32| hops[link as usize].feed_forward;
         let lone_receivers = if carriage.cut_through && captures.is_none() {
-            let ways: Vec<_> = scenario.ways().flatten().collect();
-            lone_receivers(&ways, links.len(), &routes, is_free)
+            let ways: Vec<_> = paths.iter().collect();
+            lone_receivers(&ways, hops.len(), &routes, |link| hops[link as usize].feed_forward)
         } else {
             Vec::new()
         };
-        for (hop, next) in hops.iter_mut().zip(routes.after_each(scenario.ways().flatten(), links.len())) {
+        let after = routes.after_each(paths.iter(), hops.len());
+        for (hop, next) in hops.iter_mut().zip(after) {
             hop.next = next;
         }
-        Self { hops, routes, captures, lone_receivers }
+        Self { hops, visible: scenario.links.len(), routes, captures, lone_receivers }
     }
 
     /// Adds a connection over the links of a flow; returns the way of its data.
@@ -273,7 +278,7 @@ impl Network {
             hop.log.close_until(end, |from, to| read_link(&mut hop.link, from, to));
             hop.log
         };
-        (self.hops.into_iter().map(close).collect(), self.captures)
+        (self.hops.into_iter().take(self.visible).map(close).collect(), self.captures)
     }
 
     #[inline(never)]

@@ -1,6 +1,6 @@
 //! The next link of each packet: fixed by the links of its way, or by the routes of the nodes where these change.
 
-use perigee_study::{RouteChange, Scenario};
+use perigee_study::{RouteChange, RunLink, Scenario};
 use perigee_units::Time;
 
 /// In the place of a next link: the way ends here.
@@ -9,6 +9,8 @@ pub(crate) const ARRIVED: u32 = u32::MAX >> 1;
 pub(crate) const LATER: u32 = 1 << 31;
 /// In the place of a next link: it depends on the way, or on the instant.
 pub(crate) const BY_WAY: u32 = u32::MAX;
+/// In the place of a node: none.
+const NOBODY: u32 = u32::MAX;
 
 /// Which link a packet takes first, and which after each other. A way is a connection times two, plus one for the way back.
 pub(crate) struct Routes {
@@ -26,7 +28,8 @@ pub(crate) struct Routes {
 struct Changing {
     /// The node that each link enters.
     enters: Vec<u32>,
-    /// By way: the node where it begins, and the one that its packets are addressed to.
+    /// By way: the node whose routes say its first link, and the one that its packets are addressed to. Of a host that takes time for a
+    /// packet the first link is its own whatever the routes: [`NOBODY`].
     ways: Vec<(u32, u32)>,
     /// Where each row begins, the node that its packets are addressed to, and the node where they arrive: a proxy's, before that.
     rows: Vec<(usize, u32, u32)>,
@@ -35,18 +38,20 @@ struct Changing {
 }
 
 impl Routes {
-    pub(crate) fn new(scenario: &Scenario, seed: u64) -> Self {
-        let paths = || scenario.ways().flatten();
-        let first = paths().map(|path| path.first().copied().unwrap_or(ARRIVED)).collect();
+    /// Of these ways over the links of the study and, numbered after them, those of hosts.
+    pub(crate) fn new(scenario: &Scenario, hosts: &[RunLink], paths: &[Vec<u32>], seed: u64) -> Self {
+        let links: Vec<&RunLink> = scenario.links.iter().chain(hosts).collect();
+        let first = paths.iter().map(|path| path.first().copied().unwrap_or(ARRIVED)).collect();
         let mut changes = scenario.route_changes(seed);
         if changes.is_empty() {
-            let (row, next) = rows_of_paths(scenario.links.len(), paths());
+            let (row, next) = rows_of_paths(links.len(), paths.iter());
             return Self { first, row, next, changing: None };
         }
         changes.reverse();
-        let ways = paths().zip(scenario.destinations().flatten()).map(|(path, to)| {
+        let ways = paths.iter().zip(scenario.destinations().flatten()).map(|(path, to)| {
             let (first, last) = (path.first().copied().unwrap_or(0), path.last().copied().unwrap_or(0));
-            (scenario.links[first as usize].from, to, scenario.links[last as usize].to)
+            let of_study = scenario.links.get(first as usize);
+            (of_study.map_or(NOBODY, |link| link.from), to, links[last as usize].to)
         });
         let (mut row, mut rows, mut next, mut ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (from, to, stop) in ways {
@@ -55,12 +60,12 @@ impl Routes {
             let begin = known.unwrap_or_else(|| {
                 rows.push((next.len(), to, stop));
                 let after = |node| if node == stop { None } else { scenario.next_hop(node, to) };
-                next.extend(scenario.links.iter().map(|link| after(link.to).map_or(ARRIVED, |next| next | LATER)));
-                next.len() - scenario.links.len()
+                next.extend(links.iter().map(|link| after(link.to).map_or(ARRIVED, |next| next | LATER)));
+                next.len() - links.len()
             });
             row.push(begin as u32);
         }
-        let enters = scenario.links.iter().map(|link| link.to).collect();
+        let enters = links.iter().map(|link| link.to).collect();
         let mut routes =
             Self { first, row, next, changing: Some(Box::new(Changing { enters, ways: ends, rows, changes })) };
         routes.change(Time::ZERO);

@@ -34,6 +34,8 @@ pub(crate) struct Draft {
     pub(crate) measure: Measure,
     pub(crate) next_hop: Vec<Option<u32>>,
     pub(crate) reroutes: Vec<Reroute>,
+    /// By node.
+    pub(crate) processing: Vec<Time>,
 }
 
 /// The keys at the head of a study.
@@ -56,7 +58,7 @@ pub(crate) struct LinkDraft {
     pub(crate) table: Node,
 }
 
-encode_struct!(Draft { head, nodes, links, flows, proxies, measure, next_hop, reroutes });
+encode_struct!(Draft { head, nodes, links, flows, proxies, measure, next_hop, reroutes, processing });
 encode_struct!(Head { name, title, about, seed, rounds, time_limit });
 
 /// Its processes have a fingerprint of their own, with the recordings in them.
@@ -91,7 +93,8 @@ pub(crate) fn draft(root: &Node, mut outside: Option<&mut dyn Outside>) -> Resul
     let measure = measure(&study, &nodes)?;
     limit_rows(&study, &head, &measure, flows.len() + edges.len())?;
     let Routes { next_hop, reroutes, .. } = routes;
-    Ok(Draft { head, nodes: nodes.names, links, flows, proxies, measure, next_hop, reroutes })
+    let processing = hosts.iter().map(|host| host.processing_time).collect();
+    Ok(Draft { head, nodes: nodes.names, links, flows, proxies, measure, next_hop, reroutes, processing })
 }
 
 fn head(study: &Reader<'_>) -> Result<Head, StrictError> {

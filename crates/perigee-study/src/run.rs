@@ -81,6 +81,8 @@ pub struct Scenario {
     pub next_hop: Vec<Option<u32>>,
     /// Routes that hold at times only; of several for one node and destination the last that holds.
     pub reroutes: Vec<Reroute>,
+    /// By node: how long its host takes for a packet, as the study's hosts have it; see [`Scenario::processing_times`].
+    pub processing: Vec<Time>,
     /// Differs where any setting or any byte of a recording differs.
     pub fingerprint: u64,
 }
@@ -101,6 +103,17 @@ impl Scenario {
     pub fn destinations(&self) -> impl Iterator<Item = [u32; 2]> + use<'_> {
         let further = self.further_legs().map(|(flow, _, _)| &self.flows[flow as usize]);
         self.flows.iter().chain(further).map(|flow| [flow.to, flow.from])
+    }
+
+    /// How long the host takes for a packet, on average, with which each of [`Scenario::ways`] begins: as the connection has it, and that
+    /// of datagrams as the node.
+    pub fn processing_times(&self) -> impl Iterator<Item = [Time; 2]> + use<'_> {
+        let of_leg = |leg: &Leg| [&leg.sender, &leg.receiver].map(|end| end.config.processing_time);
+        let first = self.flows.iter().map(move |flow| match flow.traffic.tcp() {
+            Some(Tcp { legs, from, to, .. }) => legs.first().map_or([from.processing_time, to.processing_time], of_leg),
+            None => [flow.from, flow.to].map(|node| self.processing[node as usize]),
+        });
+        first.chain(self.further_legs().map(move |(_, _, leg)| of_leg(leg)))
     }
 
     /// The legs after the first of each flow that is split: number of the flow, number of the leg from 0, the leg.

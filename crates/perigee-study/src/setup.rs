@@ -83,6 +83,17 @@ fn hosts_of(scenario: &Scenario) -> Vec<Thing> {
             }
         }
     }
+    let datagrams = scenario.flows.iter().filter(|flow| flow.traffic.tcp().is_none());
+    for number in datagrams.flat_map(|flow| [flow.from, flow.to]) {
+        // Of a host without connections what acts on any packet is all that there is to say.
+        let config = Config { processing_time: scenario.processing[number as usize], ..Config::default() };
+        let words: Vec<_> =
+            config.differences().map(|(setting, value)| (setting.report, setting_in_words(value))).collect();
+        let name = node(scenario, number);
+        if !words.is_empty() && hosts.iter().all(|(known, _)| *known != name) {
+            hosts.push((name, words));
+        }
+    }
     hosts
 }
 

@@ -170,6 +170,7 @@ fn scenario(draft: Draft, point: Name, links: Vec<[Built; 2]>) -> Scenario {
         time_limit: draft.head.time_limit,
         next_hop: draft.next_hop,
         reroutes: draft.reroutes,
+        processing: draft.processing,
         fingerprint,
     }
 }

@@ -19,6 +19,10 @@ refuses! {
     an_unknown_key: "rounds = 2" => "ronds = 2", "s.toml:3: unknown key `ronds`; did you mean `rounds`?";
     an_unknown_key_in_a_table: "series =" => "serie =", "s.toml:10: unknown key `measure.serie`; did you mean `series`?";
     an_unknown_tcp_setting: "delayed_acks = false" => "delayed_ack = false", "s.toml:18: unknown key `hosts.client.delayed_ack`; did you mean `delayed_acks`?";
+    a_processing_time_without_a_unit: "delayed_acks = false" => "processing_time = 8", "s.toml:18: `hosts.client.processing_time`: `8` has no unit; write \"8 us\"";
+    a_processing_time_of_another_unit: "delayed_acks = false" => "processing_time = \"8 kB\"", "s.toml:18: `hosts.client.processing_time`: `kB` in `8 kB` is not a unit of time; use one of h, min, s, ms, us, ns";
+    a_negative_processing_time: "delayed_acks = false" => "processing_time = \"-8 us\"", "s.toml:18: `hosts.client.processing_time`: `-8 us` is negative; time starts at zero";
+    a_processing_time_out_of_range: "delayed_acks = false" => "processing_time = \"8 s\"", "s.toml:18: `hosts.client.processing_time` = 8 s is out of range; use a value from 0 s to 100 ms";
     an_unknown_node_under_hosts: "[hosts.client]" => "[hosts.clint]", "s.toml:17: unknown key `hosts.clint`; did you mean `client`?";
     a_missing_key: "name = \"small\"" => "", "s.toml:1: `name` is missing; add `name = ...` here";
     a_missing_table: "[measure]" => "[mesure]", "s.toml:9: unknown key `mesure`; did you mean `measure`?";

@@ -215,6 +215,27 @@ fn host_settings_go_from_all_to_one_node_to_one_flow() {
 }
 
 #[test]
+fn a_processing_time_is_that_of_the_connection_and_of_datagrams_that_of_the_node() {
+    let text = small_with("cc = \"reno\"", "cc = \"reno\"\ntcp = { processing_time = \"3 us\" }");
+    let settings = ["hosts.processing_time=8 us", "hosts.server.processing_time=5 us"];
+    let us = |times: [u64; 2]| times.map(Time::from_micros);
+    let of = |text: &str, settings: &[&str]| -> Vec<_> {
+        plan(text, settings, false).unwrap()[0].scenario.processing_times().collect()
+    };
+    // A download from the server, and pings that go to it.
+    assert_eq!(of(SMALL, &[]), [us([0, 0]), us([0, 0])]);
+    assert_eq!(of(SMALL, &settings), [us([5, 8]), us([8, 5])]);
+    assert_eq!(of(&text, &settings), [us([3, 3]), us([8, 5])]);
+    let pings_only = [&settings[..], &["flows.download.count=0"]].concat();
+    let setup = setup_json(&plan(SMALL.split("[vary]").next().unwrap(), &pings_only, false).unwrap());
+    let hosts: serde_json::Value = serde_json::from_str(&setup).unwrap();
+    let words = |time: &str| serde_json::json!([["processing time of a packet (mean)", time]]);
+    let expected = [("client", "8 us"), ("server", "5 us")]
+        .map(|(name, time)| serde_json::json!({"name": name, "properties": words(time)}));
+    assert_eq!(hosts["hosts"], serde_json::json!(expected));
+}
+
+#[test]
 fn measures_and_starts_are_as_written() {
     let runs = plan(SMALL, &["measure.series=off", "measure.steady=off", "measure.rtt=false"], false).unwrap();
     let mb = |n: u64| Bytes::new(n * 1_000_000);

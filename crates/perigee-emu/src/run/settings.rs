@@ -47,9 +47,11 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<HostSettings, String> {
         }
     }
     let configs: Vec<_> = found.into_iter().map(|found| found.map_or_else(Config::default, |(own, _)| own)).collect();
-    for (config, name) in configs.iter().zip(&scenario.nodes) {
-        if let Some(what) = impossible(config, has) {
-            return Err(format!("at `{name}`: {what}; run it with --engine sim"));
+    let of_datagrams = |node: usize| Config { processing_time: scenario.processing[node], ..Config::default() };
+    let datagrams = senders_of_datagrams(scenario).map(|node| (node as usize, of_datagrams(node as usize)));
+    for (node, config) in configs.iter().cloned().enumerate().chain(datagrams) {
+        if let Some(what) = impossible(&config, has) {
+            return Err(format!("at `{}`: {what}; run it with --engine sim", scenario.nodes[node]));
         }
     }
     let segments = configs.iter().map(|config| u32::from(config.mss) + IP_AND_TCP);
@@ -73,6 +75,15 @@ pub(crate) fn tcp_ends(flow: &FlowSpec) -> Vec<(u32, u32, &Config)> {
     let whole = [(flow.from, flow.forward.first(), &tcp.from), (flow.to, flow.back.first(), &tcp.to)];
     let all = legs.chain(whole.into_iter().filter(|_| tcp.legs.is_empty()));
     all.filter_map(|(node, link, config)| Some((node, *link?, config))).collect()
+}
+
+/// The nodes that send datagrams, or answers to them.
+fn senders_of_datagrams(scenario: &Scenario) -> impl Iterator<Item = u32> + '_ {
+    scenario.flows.iter().flat_map(|flow| match &flow.traffic {
+        Traffic::Datagrams(datagrams) if datagrams.is_answered() => vec![flow.from, flow.to],
+        Traffic::Datagrams(_) => vec![flow.from],
+        Traffic::Tcp { .. } | Traffic::Population { .. } => Vec::new(),
+    })
 }
 
 /// Settings of a configuration that this kernel, with the sysctls that `has` knows, cannot apply.

@@ -9,6 +9,7 @@ mod offload;
 mod outcomes;
 mod pages;
 mod populations;
+mod processing;
 mod proxies;
 mod proxy_captures;
 mod proxy_laws;

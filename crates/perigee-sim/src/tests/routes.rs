@@ -5,7 +5,7 @@ use perigee_results::Tables;
 use super::result;
 
 /// A gateway and a terminal with two links between them, and what crosses them.
-fn two_paths(leo: &str, rest: &str) -> String {
+pub(super) fn two_paths(leo: &str, rest: &str) -> String {
     format!(
         r#"
         name = "test"
@@ -40,14 +40,14 @@ fn two_paths(leo: &str, rest: &str) -> String {
 }
 
 /// Both directions change over to `geo` under this condition.
-fn over_geo(when: &str) -> String {
+pub(super) fn over_geo(when: &str) -> String {
     format!(
         "[[routes]]\nnode = \"gateway\"\nto = \"client\"\nvia = \"geo\"\n{when}\n\
          [[routes]]\nnode = \"terminal\"\nto = \"server\"\nvia = \"geo\"\n{when}\n"
     )
 }
 
-const PINGS: &str = r#"
+pub(super) const PINGS: &str = r#"
     [[flows]]
     name = "ping"
     kind = "ping"

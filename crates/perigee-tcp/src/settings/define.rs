@@ -118,6 +118,7 @@ macro_rules! settings {
     (@value u16 ($size:literal B)) => { $size };
     (@value Bytes ($size:literal B)) => { Bytes::new($size) };
     (@value [Bytes; 3] [$($size:tt),+]) => { [$(settings!(@value Bytes $size)),+] };
+    (@value Time ($time:literal us)) => { Time::from_micros($time) };
     (@value Time ($time:literal ms)) => { Time::from_millis($time) };
     (@value Time ($time:literal s)) => { Time::from_secs($time) };
     (@value $number:ident $plain:literal) => { $plain };

@@ -73,6 +73,10 @@ settings! {
     /// and acknowledges, as one; 0: each by itself.
     receive_offload: Time = (0 ms) in (0 ms) to (1 ms),
         report "receive offload", kernel Kernel::Nothing;
+    /// How long the host takes for a packet that it sends, of whatever kind: the mean, uniform between zero and twice that and drawn for each
+    /// packet. Packets leave in order. 0: no time.
+    processing_time: Time = (0 us) in (0 us) to (100 ms),
+        report "processing time of a packet (mean)", kernel Kernel::Nothing;
     /// Retransmission timeout before the first round trip is measured, that of a SYN and a SYN-ACK: 1 s (RFC 6298), 3 s in Linux before 3.1.
     initial_rto: Time = (1 s) in (1 ms) to (120 s),
         report "first retransmission timeout", kernel Kernel::Nothing;

@@ -170,8 +170,8 @@ def check(runs: Iterable[LiveRun], hosts: Hosts) -> None:
             if flow.kind == "bulk":
                 parameters.setdefault(flow.cc, set()).add(flow.cc_params)
                 lacking.update(dict.fromkeys(_lacking(flow, hosts)))
-                for node, differences in ((flow.from_node, flow.sender_tcp), (flow.to_node, flow.receiver_tcp)):
-                    settings.setdefault(node, set()).update(set(differences) - _carried(flow))
+            for node, differences in ((flow.from_node, flow.sender_tcp), (flow.to_node, flow.receiver_tcp)):
+                settings.setdefault(node, set()).update(set(differences) - _carried(flow))
     for node, names in settings.items():
         if names and not hosts.own_tcp:
             said = ", ".join(f"`{name}`" for name in sorted(names))
