@@ -68,16 +68,22 @@ impl Air {
         Some(self.last_delivery)
     }
 
-    /// [`Air::carry`] where the delay does not grow with the load, while it is calm; `None`: it is not, and nothing has happened.
+    /// A packet that leaves the server after one that left at `departure`, and before this instant, may be carried calmly, where the
+    /// delay does not grow with the load: it is not held up by one before it, for which the delay was longer.
+    pub(crate) fn calm_until(&self, departure: Time) -> Time {
+        let (until, delay) = self.calm;
+        if departure + delay < self.last_delivery {
+            return Time::ZERO;
+        }
+        until.min(Time::MAX - delay)
+    }
+
+    /// [`Air::carry`] of a packet that leaves the server before [`Air::calm_until`].
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn carry_calmly(&mut self, departure: Time) -> Option<Time> {
-        let (until, delay) = self.calm;
-        if departure >= until {
-            return None;
-        }
-        self.last_delivery = self.last_delivery.max(departure + delay);
-        Some(self.last_delivery)
+    pub(crate) fn carry_calmly(&mut self, departure: Time) -> Time {
+        self.last_delivery = Time::from_nanos(departure.as_nanos() + self.calm.1.as_nanos());
+        self.last_delivery
     }
 
     /// The delay of a packet that leaves the server at `departure`, load aside, after each process was asked; `None`: it is lost.

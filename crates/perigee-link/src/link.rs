@@ -43,6 +43,23 @@ pub struct Link<T> {
     /// Of a link that decides on departure.
     keeper: Option<Keeper<T>>,
     counters: Counters,
+    plain: Plain,
+}
+
+/// The packets that meet nothing new: [`Link::pass`] decides on them in one step.
+///
+/// They have the size of the last one, and their service begins before an instant: until then the rate stays, nothing is lost behind
+/// the server, and the delay is the same. Only the general way moves this instant, and it looks ahead after each packet. One that is
+/// too early costs a turn of the general way, which is always right: it stays at zero where a bucket, a queue management or a load
+/// has a say in each packet.
+#[derive(Clone, Copy, Default)]
+struct Plain {
+    bytes: u32,
+    /// With the link's overhead.
+    size: u32,
+    until: Time,
+    /// Until when the server alone meets nothing new.
+    server_until: Time,
 }
 
 /// The packets of a link that decides on departure, and those it has dropped and nobody has polled yet.
@@ -135,6 +152,7 @@ impl<T: Copy + Send + 'static> Link<T> {
             in_flight: VecDeque::new(),
             keeper,
             counters: Counters::default(),
+            plain: Plain::default(),
         }
     }
 }
@@ -193,44 +211,38 @@ impl<T: Copy> Link<T> {
         debug_assert!(self.is_feed_forward(), "a link that decides on departure keeps its packets");
         self.now = self.now.max(now);
         let now = self.now;
-        let size = match self.admit(now, bytes, ecn) {
-            Ok(size) => size,
-            Err(reason) => return Transit::Dropped(self.dropped(reason, bytes)),
+        if bytes != self.plain.bytes && self.server.recalls(bytes.saturating_add(self.overhead)) {
+            self.look_ahead();
+        }
+        let departure = match self.serve_plainly(now, bytes, self.plain.server_until) {
+            Some(departure) => departure,
+            None => match self.serve_anew(now, bytes, ecn) {
+                Ok(departure) => departure,
+                Err(reason) => return Transit::Dropped(self.dropped(reason, bytes)),
+            },
         };
-        let departure = self.server.serve(now, size);
-        self.backlog.push(now, departure, size);
-        self.leave(departure, bytes)
+        let fate = self.leave(departure, bytes);
+        self.look_ahead();
+        fate
     }
 
-    /// [`Link::transit`] of a packet that arrives no earlier than the last one, in the case that nearly all packets are in: of one of
-    /// the last two sizes, at a rate that stays, where the backlog alone decides and surely has room. `None`: nothing has
-    /// happened to it, and `transit` tells.
+    /// [`Link::transit`] of a packet that arrives no earlier than the last one, in the case that nearly all packets are in: it meets
+    /// nothing new, and the backlog surely has room. The instant of its delivery; `None`: nothing has happened to it, and
+    /// `transit` tells.
     ///
     /// What has left is counted off the backlog only where it could matter, and all at once when the server has become idle.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
-    pub fn pass(&mut self, now: Time, bytes: u32) -> Option<Transit> {
-        let size = bytes.wrapping_add(self.overhead);
-        if !self.backlog.surely_has_room(size) {
-            return None;
-        }
-        if self.server.begin_anew(now) {
-            self.backlog.clear();
-        }
-        let departure = self.server.serve_alike(size)?;
-        if departure > now {
-            self.backlog.add(departure, size);
-        }
-        if let Some(at) = self.air.carry_calmly(departure) {
-            self.counters.count_delivery(bytes);
-            return Some(Transit::Delivered(at));
-        }
-        Some(self.leave(departure, bytes))
+    pub fn pass(&mut self, now: Time, bytes: u32) -> Option<Time> {
+        let departure = self.serve_plainly(now, bytes, self.plain.until)?;
+        self.counters.count_delivery(bytes);
+        Some(self.air.carry_calmly(departure))
     }
 
     /// Bytes that wait or are being sent at `now` (overhead counted), which must not go back behind the last call.
     pub fn queue_bytes(&mut self, now: Time) -> u64 {
         self.decide(now);
+        self.backlog.settle(now, self.server.last_departure());
         self.backlog.release(now);
         self.backlog.bytes()
     }
@@ -277,8 +289,50 @@ impl<T: Copy> Link<T> {
         }
     }
 
-    /// What becomes of a packet that leaves the server at `departure`.
+    /// When a packet leaves the server whose service begins before `until`, if it is like the last one and surely has room; `None`:
+    /// nothing has happened to it.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
+    fn serve_plainly(&mut self, now: Time, bytes: u32, until: Time) -> Option<Time> {
+        let (Plain { bytes: alike, size, .. }, last) = (self.plain, self.server.last_departure());
+        if bytes != alike {
+            return None;
+        }
+        if now > last {
+            if now >= until {
+                return None;
+            }
+            self.backlog.add_alone(size);
+            return Some(self.server.serve_plainly(Some(now)));
+        }
+        if last >= until || !self.backlog.surely_has_room(size) {
+            return None;
+        }
+        self.backlog.add_behind(last, size);
+        Some(self.server.serve_plainly(None))
+    }
+
+    /// When any packet leaves the server, or why it is refused.
     #[inline(never)]
+    fn serve_anew(&mut self, now: Time, bytes: u32, ecn: &mut Ecn) -> Result<Time, DropReason> {
+        self.backlog.settle(now, self.server.last_departure());
+        let size = self.admit(now, bytes, ecn)?;
+        let departure = self.server.serve(now, size);
+        self.backlog.push(now, departure, size);
+        Ok(departure)
+    }
+
+    /// Sets which packets meet nothing new from now on.
+    fn look_ahead(&mut self) {
+        let (size, longest, rate_stays_until) = self.server.alike();
+        let is_plain = size > 0 && self.backlog.surely_takes_one(size);
+        let server_until = if is_plain { rate_stays_until } else { Time::ZERO };
+        let calm_until = self.air.calm_until(self.server.last_departure());
+        let until = server_until.min(calm_until - Time::from_nanos(longest));
+        self.plain = Plain { bytes: size.wrapping_sub(self.overhead), size, until, server_until };
+    }
+
+    /// What becomes of a packet that leaves the server at `departure`.
     fn leave(&mut self, departure: Time, bytes: u32) -> Transit {
         match self.air.carry(departure) {
             Some(at) => {

@@ -167,24 +167,35 @@ struct Fluctuating {
 
 impl Clock {
     /// Moves on by a packet of a size that is remembered, if it is one and ends under the same rate; whether it is.
+    fn advance_alike(&mut self, size: u32) -> bool {
+        let is_alike = (size == self.alike.size || self.recalls(size)) && self.at.as_nanos() < self.alike.short_until;
+        if is_alike {
+            self.advance_plainly();
+        }
+        is_alike
+    }
+
+    /// Moves on by a packet of the last size, that ends under the same rate.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    fn advance_alike(&mut self, size: u32) -> bool {
-        let at = self.at.as_nanos();
-        if (size != self.alike.size || at >= self.alike.short_until) && !self.recalls(size) {
-            return false;
-        }
+    fn advance_plainly(&mut self) {
         // The rest and the remainder are both below the rate, so one subtraction replaces the division.
         let (rest, is_below) = self.rest.overflowing_sub(self.alike.short_of_rate);
         self.rest = if is_below { rest.wrapping_add(self.rate) } else { rest };
-        self.at = Time::from_nanos(at + self.alike.quotient + u64::from(!is_below));
-        true
+        self.at = Time::from_nanos(self.at.as_nanos() + self.alike.quotient + u64::from(!is_below));
+    }
+
+    /// The same from `begin` on, at which no rest is left.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    fn begin_plainly(&mut self, begin: Time) {
+        self.rest = self.rate - self.alike.short_of_rate;
+        self.at = Time::from_nanos(begin.as_nanos() + self.alike.quotient);
     }
 
     /// Makes the size before the last one the last one, if it is this; whether it is.
-    #[inline(never)]
     fn recalls(&mut self, size: u32) -> bool {
-        let is_it = size == self.other.size && self.at.as_nanos() < self.other.short_until;
+        let is_it = size == self.other.size;
         if is_it {
             std::mem::swap(&mut self.alike, &mut self.other);
         }
@@ -205,28 +216,40 @@ impl Server {
         self.bucket.is_some()
     }
 
-    /// Begins to serve at `now` where all that was accepted has been sent before; whether it does.
+    /// When the last packet leaves a server without a bucket.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn begin_anew(&mut self, now: Time) -> bool {
-        let is_idle = now > self.busy.at;
-        if is_idle {
-            (self.busy.at, self.busy.rest) = (now, 0);
-        }
-        is_idle
+    pub(crate) fn last_departure(&self) -> Time {
+        self.busy.at
     }
 
-    /// Accepts a packet of `size` bytes behind those before it, if that is one of the last two sizes and the rate stays; the
-    /// instant at which it leaves a server without a bucket.
+    /// The last size and how long a packet of it takes at most, nanoseconds, if its service begins before the instant given third.
+    pub(crate) fn alike(&self) -> (u32, u64, Time) {
+        let Alike { size, short_until, quotient, .. } = self.busy.alike;
+        (size, quotient + 1, Time::from_nanos(short_until))
+    }
+
+    /// Makes the size before the last one the last one, if it is this; whether it is.
+    pub(crate) fn recalls(&mut self, size: u32) -> bool {
+        self.busy.recalls(size)
+    }
+
+    /// Accepts a packet of the last size into a server without a bucket that is idle at `now`, or behind those before it (`None`),
+    /// while the rate stays; the instant at which it leaves.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn serve_alike(&mut self, size: u32) -> Option<Time> {
-        self.busy.advance_alike(size).then_some(self.busy.at)
+    pub(crate) fn serve_plainly(&mut self, idle_at: Option<Time>) -> Time {
+        match idle_at {
+            Some(now) => self.busy.begin_plainly(now),
+            None => self.busy.advance_plainly(),
+        }
+        self.busy.at
     }
 
     /// Accepts a packet of `size` bytes (at most 2^31) at `now`; the instant at which it leaves.
     pub(crate) fn serve(&mut self, now: Time, size: u32) -> Time {
-        if self.begin_anew(now) {
+        if now > self.busy.at {
+            (self.busy.at, self.busy.rest) = (now, 0);
             if let Some(bucket) = &mut self.bucket {
                 bucket.free = bucket.size;
                 bucket.ahead = self.busy;

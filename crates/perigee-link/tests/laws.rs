@@ -415,14 +415,16 @@ proptest! {
 
     #[test]
     fn pass_decides_as_transit_does_or_not_at_all(
-        spec in feed_forward_links(), packets in arrivals(), alike in 1usize..20, unread in 1usize..50,
+        spec in feed_forward_links(), packets in arrivals(), alike in 1usize..20, in_turn in any::<bool>(), unread in 1usize..50,
     ) {
         let (mut quick, mut general) = (Link::<()>::new(&spec, 3, "law"), Link::<()>::new(&spec, 3, "law"));
         for (i, (at, _)) in packets.iter().enumerate() {
-            // Sizes change now and then only, as those of a direction's packets do.
-            let (bytes, mut ecn, mut same) = (packets[i / alike].1, Ecn::Capable, Ecn::Capable);
-            let passed = quick.pass(*at, bytes).unwrap_or_else(|| quick.transit(*at, bytes, 0, &mut ecn));
-            prop_assert_eq!(passed, general.transit(*at, bytes, 0, &mut same));
+            // Sizes change now and then only, as those of a direction's packets do, or two take turns.
+            let like = if in_turn { i % 2 } else { i / alike };
+            let (bytes, mut ecn, mut same) = (packets[like.min(i)].1, Ecn::Capable, Ecn::Capable);
+            let passed = quick.pass(*at, bytes).map(Transit::Delivered);
+            let decided = passed.unwrap_or_else(|| quick.transit(*at, bytes, 0, &mut ecn));
+            prop_assert_eq!(decided, general.transit(*at, bytes, 0, &mut same));
             prop_assert_eq!(ecn, same);
             if i % unread == 0 {
                 prop_assert_eq!(quick.queue_bytes(*at), general.queue_bytes(*at));

@@ -63,17 +63,16 @@ impl LinkLog {
         Self { link, interval, edge: interval, before: LinkCounters::default(), samples: Vec::new() }
     }
 
-    /// Whether an interval ends before `now`, which [`LinkLog::advance`] has to close.
-    #[inline]
-    pub fn is_behind(&self, now: Time) -> bool {
-        now > self.edge
+    /// Before this instant [`LinkLog::advance`] has nothing to close.
+    pub fn quiet_until(&self) -> Time {
+        self.edge + Time::from_nanos(1)
     }
 
     /// Closes the intervals that end before `now`; called before the link is offered a packet or polled then. `read`
     /// reads the link at the end of an interval, given its beginning and its end.
     #[inline]
     pub fn advance(&mut self, now: Time, mut read: impl FnMut(Time, Time) -> LinkReading) {
-        while self.is_behind(now) {
+        while now > self.edge {
             self.close(&mut read);
         }
     }

@@ -55,6 +55,8 @@ pub(crate) struct Network {
 struct Hop {
     link: Link<Payload>,
     feed_forward: bool,
+    /// Before this instant the link may be asked alone: its log has no interval to close.
+    log_quiet_until: Time,
     /// The next link of all packets, as [`Routes::after`] gives it, or [`BY_WAY`].
     next: u32,
     /// Packets that will be delivered, of a feed-forward link.
@@ -324,15 +326,23 @@ impl Network {
         (way, bytes): (u32, u16),
         mut transit: impl FnMut(&mut Hop, Time, u32) -> Result<Time, Fate>,
     ) -> Result<(Time, u32), Fate> {
-        let mut ahead = link as usize;
-        while let Some(hop) = self.hops.get_mut(ahead) {
-            link = ahead as u32;
-            now = match hop.pass(now, bytes) {
-                Some(Transit::Delivered(at)) => at,
-                Some(Transit::Dropped(_)) => return Err(Fate::Gone(now)),
-                None => transit(hop, now, link)?,
-            };
-            ahead = if hop.next == BY_WAY { self.routes.after(way, link) } else { hop.next } as usize;
+        let mut ahead = link;
+        loop {
+            while let Some(hop) = self.hops.get_mut(ahead as usize) {
+                link = ahead;
+                now = match hop.pass(now, bytes) {
+                    Some(at) => at,
+                    None => transit(hop, now, link)?,
+                };
+                ahead = hop.next;
+            }
+            if ahead != BY_WAY {
+                break;
+            }
+            ahead = self.routes.after(way, link);
+            if ahead as usize >= self.hops.len() {
+                break;
+            }
         }
         // The next link, if any, is asked when the packet gets there.
         Ok((now, link))
@@ -344,15 +354,16 @@ impl Hop {
         let model = Link::new(&link.spec, seed, &link.name);
         let feed_forward = model.is_feed_forward() && !carriage.links_keep_packets;
         let log = LinkLog::new(link.name.clone(), interval);
-        Self { link: model, feed_forward, next: BY_WAY, calendar: Calendar::new(), log }
+        let log_quiet_until = if feed_forward { log.quiet_until() } else { Time::ZERO };
+        Self { link: model, feed_forward, log_quiet_until, next: BY_WAY, calendar: Calendar::new(), log }
     }
 
-    /// What becomes of a packet that arrives at `now`, in the case that nearly all are in; `None`: nothing has happened to it, and
+    /// When a packet that arrives at `now` is delivered, in the case that nearly all are in; `None`: nothing has happened to it, and
     /// [`Hop::transit`] tells.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet at each link")]
-    fn pass(&mut self, now: Time, bytes: u16) -> Option<Transit> {
-        if !self.feed_forward || self.log.is_behind(now) {
+    fn pass(&mut self, now: Time, bytes: u16) -> Option<Time> {
+        if now >= self.log_quiet_until {
             return None;
         }
         self.link.pass(now, u32::from(bytes))
@@ -383,6 +394,7 @@ impl Hop {
         if !self.feed_forward {
             return Err(self.keep(now, link, packet, queue));
         }
+        self.log_quiet_until = self.log.quiet_until();
         match self.link.transit(now, u32::from(packet.bytes), packet.way, &mut packet.ecn) {
             Transit::Delivered(at) => Ok(at),
             Transit::Dropped(_) => Err(Fate::Gone(now)),

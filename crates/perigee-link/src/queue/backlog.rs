@@ -6,7 +6,8 @@ use perigee_units::Time;
 /// that a discipline keeps, as their number.
 ///
 /// What has left is forgotten when somebody asks: the counts are those of the last [`Backlog::release`], and more than the
-/// packets that are there until the next one.
+/// packets that are there until the next one. A packet that passed a link in one step stays beside the ring until another one
+/// comes while it is still there: where each finds the server idle, nothing is put into the ring.
 #[derive(Default)]
 pub(crate) struct Backlog {
     /// A ring whose size is a power of two: the departures `left..entered`, each at its number modulo the size.
@@ -17,9 +18,11 @@ pub(crate) struct Backlog {
     /// Of both.
     bytes: u64,
     last: Time,
+    /// Bytes of the packet beside the ring, which leaves as the last one; 0 where there is none.
+    beside: u32,
     /// Up to so many bytes and packets, arrivals are surely accepted.
     sure: (u64, usize),
-    /// Up to so many packets they are, and have a place in the ring.
+    /// Up to so many packets in the ring they are, and the one beside it has a place there.
     sure_places: usize,
 }
 
@@ -29,18 +32,53 @@ impl Backlog {
         Self { sure: (bytes, packets), ..Self::default() }
     }
 
-    /// Whether an arrival of `size` bytes is surely accepted, and has a place in the ring.
+    /// Whether an arrival of `size` bytes that finds nothing here is surely accepted.
+    pub(crate) fn surely_takes_one(&self, size: u32) -> bool {
+        u64::from(size) <= self.sure.0 && self.sure.1 > 0
+    }
+
+    /// Whether an arrival of `size` bytes is surely accepted, and the packet beside the ring has a place in it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
     pub(crate) fn surely_has_room(&self, size: u32) -> bool {
         self.entered - self.left < self.sure_places && self.bytes + u64::from(size) <= self.sure.0
     }
 
-    /// Adds a packet that has a place in the ring.
+    /// Adds a packet to others that are still there, where it surely has room; the last one of those leaves at `last`.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn add(&mut self, departure: Time, size: u32) {
+    pub(crate) fn add_behind(&mut self, last: Time, size: u32) {
         self.bytes += u64::from(size);
+        let before = std::mem::replace(&mut self.beside, size);
+        if before > 0 {
+            self.put(last, before);
+        }
+    }
+
+    /// Adds a packet where nothing is there any more.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    pub(crate) fn add_alone(&mut self, size: u32) {
+        self.left = self.entered;
+        self.bytes = u64::from(size);
+        self.beside = size;
+    }
+
+    /// Puts the packet beside the ring into it at `now`, if there is one; it leaves at `last`.
+    #[inline]
+    pub(crate) fn settle(&mut self, now: Time, last: Time) {
+        let size = std::mem::take(&mut self.beside);
+        if size > 0 {
+            if self.entered - self.left == self.ring.len() {
+                self.make_room(now);
+            }
+            self.put(last, size);
+        }
+    }
+
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
+    fn put(&mut self, departure: Time, size: u32) {
         let mask = self.ring.len() - 1;
         self.ring[self.entered & mask] = (departure, size);
         self.entered += 1;
@@ -59,13 +97,6 @@ impl Backlog {
         }
     }
 
-    /// Forgets all: the server is idle, and no discipline keeps a packet.
-    #[inline]
-    pub(crate) fn clear(&mut self) {
-        self.left = self.entered;
-        self.bytes = 0;
-    }
-
     /// Adds a packet that goes into service, or in line for it, at `now`; one that leaves at once never waits.
     #[inline]
     pub(crate) fn push(&mut self, now: Time, departure: Time, size: u32) {
@@ -74,7 +105,8 @@ impl Backlog {
             if self.entered - self.left == self.ring.len() {
                 self.make_room(now);
             }
-            self.add(departure, size);
+            self.bytes += u64::from(size);
+            self.put(departure, size);
         }
     }
 
@@ -87,7 +119,7 @@ impl Backlog {
             self.ring.rotate_left(if old == 0 { 0 } else { self.left & (old - 1) });
             self.ring.resize((2 * old).max(FIRST_SIZE), (Time::ZERO, 0));
             (self.left, self.entered) = (0, kept);
-            self.sure_places = self.sure.1.min(self.ring.len());
+            self.sure_places = self.sure.1.saturating_sub(1).min(self.ring.len());
         }
     }
 
