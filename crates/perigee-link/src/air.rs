@@ -14,6 +14,8 @@ use crate::{DelaySpec, LossSpec};
 pub(crate) struct Air {
     /// Until this instant nothing is lost, and the delay is this, load aside.
     calm: (Time, Time),
+    /// So many packets are surely not lost by then: a lone process of independent losses has drawn for them.
+    spared: u64,
     loss: Vec<Loss>,
     delay: Delay,
     loaded: Option<LoadedDelay>,
@@ -29,6 +31,7 @@ impl Air {
         };
         Self {
             calm,
+            spared: if nothing_is_lost { u64::MAX } else { 0 },
             loss: Loss::all(&spec.loss, seed, name),
             delay: Delay::new(&spec.delay, seed, name),
             loaded: spec.loaded.as_ref().map(|l| LoadedDelay::new(l, seed, name)),
@@ -60,7 +63,12 @@ impl Air {
     #[inline]
     pub(crate) fn carry(&mut self, departure: Time) -> Option<Time> {
         let (until, calm_delay) = self.calm;
-        let mut delay = if departure < until { calm_delay } else { self.carry_anew(departure)? };
+        let mut delay = if departure < until && self.spared > 0 {
+            self.spared -= 1;
+            calm_delay
+        } else {
+            self.carry_anew(departure)?
+        };
         if let Some(loaded) = &mut self.loaded {
             delay += loaded.at(departure);
         }
@@ -72,7 +80,7 @@ impl Air {
     /// delay does not grow with the load: it is not held up by one before it, for which the delay was longer.
     pub(crate) fn calm_until(&self, departure: Time) -> Time {
         let (until, delay) = self.calm;
-        if departure + delay < self.last_delivery {
+        if departure + delay < self.last_delivery || self.spared == 0 {
             return Time::ZERO;
         }
         until.min(Time::MAX - delay)
@@ -82,13 +90,25 @@ impl Air {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
     pub(crate) fn carry_calmly(&mut self, departure: Time) -> Time {
+        self.spared -= 1;
         self.last_delivery = Time::from_nanos(departure.as_nanos() + self.calm.1.as_nanos());
         self.last_delivery
+    }
+
+    /// Whether the next packet may be lost, whenever it comes.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    pub(crate) fn has_spared_all(&self) -> bool {
+        self.spared == 0
     }
 
     /// The delay of a packet that leaves the server at `departure`, load aside, after each process was asked; `None`: it is lost.
     #[inline(never)]
     fn carry_anew(&mut self, departure: Time) -> Option<Time> {
+        if let [lone] = &mut self.loss[..] {
+            lone.give_back(self.spared);
+        }
+        self.spared = 0;
         // No short-cut between loss processes: each makes its draws for each packet.
         let mut lost = false;
         for process in &mut self.loss {
@@ -98,7 +118,12 @@ impl Air {
             return None;
         }
         let delay = self.delay.at(departure)?;
-        let quiet_until = self.loss.iter().map(|process| process.quiet_until(departure)).min().unwrap_or(Time::MAX);
+        let spared = if let [lone] = &mut self.loss[..] { lone.spare_ahead() } else { None };
+        let quiet_until = match spared {
+            Some(_) => Time::MAX,
+            None => self.loss.iter().map(|process| process.quiet_until(departure)).min().unwrap_or(Time::MAX),
+        };
+        self.spared = spared.unwrap_or(u64::MAX);
         self.calm = (quiet_until.min(self.delay.holds_until()), delay);
         Some(delay)
     }
@@ -106,7 +131,7 @@ impl Air {
 
 #[cfg(test)]
 mod tests {
-    use perigee_units::{Rate, Ratio};
+    use perigee_units::{Rate, Ratio, Stream};
     use proptest::prelude::*;
 
     use super::*;
@@ -135,6 +160,20 @@ mod tests {
                 LossSpec::Outages { gap: ms * 40, length: ms * 4, loss: Ratio::new(1.0).unwrap() },
             ],
             ..LinkSpec::constant(Rate::from_mbps(10.0), Time::ZERO)
+        }
+    }
+
+    #[test]
+    fn independent_losses_are_those_of_a_draw_for_each_packet_however_they_are_drawn() {
+        for share in [0.001, 0.02, 0.5, 1.0] {
+            let loss = vec![LossSpec::Bernoulli(Ratio::new(share).unwrap())];
+            let spec =
+                LinkSpec { loss: loss.clone(), ..LinkSpec::constant(Rate::from_mbps(10.0), Time::from_millis(1)) };
+            let (mut air, mut draws) = (Air::new(&spec, 7, "link"), Stream::new(7, "link/loss/0"));
+            for packet in 0..20_000 {
+                let is_lost = air.carry(Time::from_micros(packet)).is_none();
+                assert_eq!(is_lost, draws.chance(share), "packet {packet} of {share}");
+            }
         }
     }
 

@@ -236,7 +236,11 @@ impl<T: Copy> Link<T> {
     pub fn pass(&mut self, now: Time, bytes: u32) -> Option<Time> {
         let departure = self.serve_plainly(now, bytes, self.plain.until)?;
         self.counters.count_delivery(bytes);
-        Some(self.air.carry_calmly(departure))
+        let delivery = self.air.carry_calmly(departure);
+        if self.air.has_spared_all() {
+            self.plain.until = Time::ZERO;
+        }
+        Some(delivery)
     }
 
     /// Bytes that wait or are being sent at `now` (overhead counted), which must not go back behind the last call.

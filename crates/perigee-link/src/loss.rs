@@ -82,7 +82,14 @@ pub(crate) struct Loss {
 }
 
 enum Process {
-    Bernoulli(f64),
+    /// Independent losses.
+    Bernoulli {
+        loss: f64,
+        /// Packets that pass, as is known already.
+        spared: u64,
+        /// The one after those is taken.
+        takes_next: bool,
+    },
     /// The train that is passing: when, how many packets more it may have, and whether it is lost.
     Trains {
         loss: f64,
@@ -123,7 +130,7 @@ impl Loss {
 
     fn new(spec: &LossSpec, seed: u64, name: &str) -> Self {
         let process = match spec {
-            LossSpec::Bernoulli(loss) => Process::Bernoulli(loss.as_f64()),
+            LossSpec::Bernoulli(loss) => Process::Bernoulli { loss: loss.as_f64(), spared: 0, takes_next: false },
             LossSpec::Trains { loss, packets } => {
                 Process::Trains { loss: loss.as_f64(), packets: *packets, at: Time::ZERO, left: 0, lost: false }
             }
@@ -151,7 +158,16 @@ impl Loss {
     #[inline]
     pub(crate) fn takes(&mut self, t: Time) -> bool {
         let p = match &mut self.process {
-            Process::Bernoulli(p) => *p,
+            Process::Bernoulli { spared, .. } if *spared > 0 => {
+                *spared -= 1;
+                return false;
+            }
+            Process::Bernoulli { loss, takes_next, .. } => {
+                if std::mem::take(takes_next) {
+                    return true;
+                }
+                *loss
+            }
             Process::Trains { loss, packets, at, left, lost } => {
                 if *left == 0 || *at != t {
                     *lost = self.draws.chance(*loss);
@@ -175,6 +191,28 @@ impl Loss {
         p > 0.0 && self.draws.chance(p)
     }
 
+    /// How many packets it lets pass from now on, for which it draws now, and not again: each draw is of one packet, whenever that
+    /// comes. `None`: its draws depend on instants.
+    pub(crate) fn spare_ahead(&mut self) -> Option<u64> {
+        let Process::Bernoulli { loss, spared, takes_next } = &mut self.process else { return None };
+        let mut passing = std::mem::take(spared);
+        while passing < DRAWN_AHEAD && !*takes_next {
+            if self.draws.chance(*loss) {
+                *takes_next = true;
+            } else {
+                passing += 1;
+            }
+        }
+        Some(passing)
+    }
+
+    /// So many of the packets that it lets pass have not come yet.
+    pub(crate) fn give_back(&mut self, passing: u64) {
+        if let Process::Bernoulli { spared, .. } = &mut self.process {
+            *spared = passing;
+        }
+    }
+
     /// Until when it takes no packet and draws for none, as far as is known; it was last asked about a packet at `t`.
     pub(crate) fn quiet_until(&self, t: Time) -> Time {
         match &self.process {
@@ -193,7 +231,7 @@ impl Loss {
     /// begin of slots it is not known.
     pub(crate) fn takes_all(&mut self, t: Time) -> (bool, Time) {
         match &mut self.process {
-            Process::Bernoulli(loss) | Process::Trains { loss, .. } => (*loss >= 1.0, Time::MAX),
+            Process::Bernoulli { loss, .. } | Process::Trains { loss, .. } => (*loss >= 1.0, Time::MAX),
             Process::GilbertElliott { .. } | Process::Slots(_) => (false, Time::MAX),
             Process::Outages(outages) => (outages.loss_at(t) >= 1.0, outages.until),
             Process::Periodic { period, phase, length, loss } => {
@@ -210,6 +248,9 @@ impl Loss {
         }
     }
 }
+
+/// Draws ahead of the packets, at most: they cost no memory, but time where no packet comes.
+const DRAWN_AHEAD: u64 = 256;
 
 /// A good and a bad state that both last exponential times: a Markov chain in time.
 ///
