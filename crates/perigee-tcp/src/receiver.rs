@@ -185,7 +185,8 @@ impl Receiver {
     }
 
     /// [`Receiver::on_data`] of payload that begins at the position expected, of one that [`Receiver::is_in_order`].
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(crate) fn on_next_data(&mut self, now: Time, header: &Header, echo_age_us: Option<u32>) {
         self.is_advertised = false;
         self.acks.on_data(now, header.len, self.window.size());

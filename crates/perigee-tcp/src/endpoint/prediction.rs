@@ -94,7 +94,8 @@ impl Endpoint {
     }
 
     /// Takes the header of an acknowledgement without data; whether it was to be expected.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn take_acknowledgement(&mut self, header: &Header) -> bool {
         let is_plain = header.flags.0 == Flags::ACK && header.len == 0;
         if !is_plain || header.seq != self.peer_wire(self.receiver.next()) {
@@ -108,7 +109,8 @@ impl Endpoint {
     }
 
     /// Takes the header of the next data in order; whether it was to be expected.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn take_data(&mut self, header: &Header) -> bool {
         let is_plain = header.flags.0 | Flags::PSH == Flags::ACK | Flags::PSH && header.len > 0;
         let sender = &self.sender;
@@ -126,7 +128,8 @@ impl Endpoint {
     }
 
     /// Remembers what the next segments sent, and the next ones received, are compared with.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn note_peer(&mut self, header: &Header) {
         if header.timestamps {
             self.ts_recent = header.tsval;
@@ -135,7 +138,8 @@ impl Endpoint {
     }
 
     /// The header of a segment that is sent now, without sequence number and payload.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn next_header(&mut self) -> Header {
         let timestamps = self.sender.settings.timestamps;
         Header {

@@ -39,7 +39,8 @@ impl Sender {
 
     /// Takes the acknowledgement in a header, of one that [`Sender::is_undisturbed`], where it is of whole entries and leaves
     /// others out. `false`: it is not, and nothing has happened.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(crate) fn on_progress(&mut self, header: &Header, slow_path: bool) -> bool {
         let una = self.stream.una;
         let newly_acked = u64::from(header.ack.wrapping_sub(self.sk.snd_una));
@@ -147,8 +148,7 @@ impl Sender {
     /// Ends a turn of output like [`Sender::end_turn`].
     #[inline]
     fn end_turn_in_bulk(&mut self) {
-        let is_full = self.sk.packets_out >= self.sk.snd_cwnd;
-        if !is_full || self.output.window_limited || !self.settings.tlp {
+        if self.output.window_limited || !self.settings.tlp {
             return self.end_turn();
         }
         self.output.due = false;
@@ -158,7 +158,11 @@ impl Sender {
         if sent > 0 || is_probe_due {
             self.timer.armed = Timer::TailProbe(self.probe_at(sent == 0));
         }
-        self.use_whole_window();
+        if self.sk.packets_out >= self.sk.snd_cwnd {
+            self.use_whole_window();
+        } else if sent > 0 {
+            self.validate_window(false);
+        }
     }
 }
 

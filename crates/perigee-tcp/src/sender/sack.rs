@@ -15,6 +15,30 @@ impl Sender {
     /// The receiver repeats blocks on many ACKs; what the previous ACK's blocks covered is marked already and is
     /// skipped as a whole, so that the work follows the number of segments and not of ACKs times the window.
     pub(super) fn take_sacks(&mut self, segment: &Segment, ack: u64, prior_una: u64, report: &mut AckReport) {
+        if !self.take_grown_block(segment, ack, report) {
+            self.take_blocks(segment, ack, prior_una, report);
+        }
+        let recovering_from_timeout = self.state() == CaState::Loss && self.recovery.undo.marker.is_none();
+        if report.reordered_at != u64::MAX && !recovering_from_timeout {
+            self.note_reordering(report.reordered_at);
+        }
+    }
+
+    /// Marks what the newest block has grown by, where that is all that is new; whether it is.
+    fn take_grown_block(&mut self, segment: &Segment, ack: u64, report: &mut AckReport) -> bool {
+        let Some(block) = self.scoreboard.grown_block(segment) else { return false };
+        let positions = [block.0, block.1, block.2].map(|sequence| self.stream.position(sequence));
+        let [Some(start), Some(before), Some(end)] = positions else { return false };
+        if start < ack.max(self.stream.una) || end > self.stream.nxt {
+            return false;
+        }
+        debug_assert_eq!(self.scoreboard.unknown_part(start, end), Some((before, end)), "nothing else is new");
+        self.mark_sacked(before, end, report);
+        self.scoreboard.grow(before, end, segment);
+        true
+    }
+
+    fn take_blocks(&mut self, segment: &Segment, ack: u64, prior_una: u64, report: &mut AckReport) {
         let mut blocks = [(0u64, 0u64); MAX_BLOCKS];
         let mut count = 0;
         for (at, &(start, end)) in segment.sack[..usize::from(segment.sack_count)].iter().enumerate() {
@@ -35,11 +59,7 @@ impl Sender {
         for &(start, end) in &*blocks_now {
             self.mark_new_part(start.max(self.stream.una), end, report);
         }
-        self.scoreboard.remember(blocks_now);
-        let recovering_from_timeout = self.state() == CaState::Loss && self.recovery.undo.marker.is_none();
-        if report.reordered_at != u64::MAX && !recovering_from_timeout {
-            self.note_reordering(report.reordered_at);
-        }
+        self.scoreboard.remember(blocks_now, segment);
     }
 
     /// Marks the part of `start..end` that the previous ACK did not report.

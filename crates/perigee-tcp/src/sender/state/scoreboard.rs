@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::queue::{mark, SendQueue};
+use crate::segment::{Segment, MAX_SACK_BLOCKS};
 
 /// What SACK has reported, beside the marks of the queue's entries.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +13,9 @@ pub(crate) struct Scoreboard {
     pub(crate) highest: u64,
     /// SACK blocks of the previous ACK, sorted: what they cover is marked already.
     known: [(u64, u64); MAX_BLOCKS],
+    /// The same blocks as they came, the newest first; none where one of them was a duplicate report.
+    reported: [(u32, u32); MAX_SACK_BLOCKS],
+    reported_count: u8,
     /// Cursor of RFC 6675's rule, where RACK is off.
     pub(crate) head: HeadCursor,
     /// Duplicates reported so far, segments.
@@ -39,14 +43,39 @@ impl Scoreboard {
     }
 
     /// The blocks of an ACK, sorted, are marked.
-    pub(crate) fn remember(&mut self, blocks: &[(u64, u64)]) {
+    pub(crate) fn remember(&mut self, blocks: &[(u64, u64)], segment: &Segment) {
         self.known = [(0, 0); MAX_BLOCKS];
         self.known[..blocks.len()].copy_from_slice(blocks);
+        let is_whole = blocks.len() == usize::from(segment.sack_count);
+        (self.reported, self.reported_count) = (segment.sack, if is_whole { segment.sack_count } else { 0 });
+    }
+
+    /// Where the newest block began, ended on the previous ACK and ends now, if nothing else has changed since, as on most ACKs
+    /// while a gap is open.
+    #[inline]
+    pub(crate) fn grown_block(&self, segment: &Segment) -> Option<(u32, u32, u32)> {
+        let count = usize::from(segment.sack_count);
+        if count == 0 || segment.sack_count != self.reported_count || segment.sack[1..count] != self.reported[1..count]
+        {
+            return None;
+        }
+        let ((start, before), (start_now, end)) = (self.reported[0], segment.sack[0]);
+        let has_grown = start == start_now && (end.wrapping_sub(before) as i32) > 0;
+        has_grown.then_some((start, before, end))
+    }
+
+    /// The newest block ends at `end` now, in place of `before`, and is marked.
+    pub(crate) fn grow(&mut self, before: u64, end: u64, segment: &Segment) {
+        self.reported[0] = segment.sack[0];
+        if let Some(known) = self.known.iter_mut().find(|known| known.1 == before) {
+            known.1 = end;
+        }
     }
 
     /// The receiver has dropped what it reported: nothing is SACKed any more, from the queue's first entry on.
     pub(crate) fn forget(&mut self, first: u64) {
         self.known = [(0, 0); MAX_BLOCKS];
+        self.reported_count = 0;
         self.head = HeadCursor { entry: first, sacked: 0 };
     }
 
