@@ -116,7 +116,7 @@ impl Sender<'_> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     fn send_all(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
-        self.host.transmit_predicted(|header| receiver.carry(now, self.outlet.packet(header), header, world));
+        self.host.transmit_in_bulk(|header| receiver.carry(now, self.outlet.packet(header), header, world));
         if self.host.has_output() {
             self.send_others(now, receiver, world);
         }
@@ -177,7 +177,12 @@ impl Receiver<'_> {
         if !host.on_next_data(at, header) {
             host.on_segment(at, &(*header).into(), false);
         }
-        self.outlet.send_all(host, at, world);
+        if let Some(acknowledgement) = host.poll_acknowledgement() {
+            world.send_plain(at, self.outlet.packet(&acknowledgement), &acknowledgement);
+        }
+        if host.has_output() {
+            self.outlet.send_others(host, at, world);
+        }
         let (received, arrived) = (host.received(), host.arrived());
         if arrived != self.meter.arrived() {
             self.meter.deliver(at, received, arrived);

@@ -232,7 +232,7 @@ impl Outlet {
     }
 
     #[inline(never)]
-    fn send_others(self, host: &mut Endpoint, now: Time, world: &mut World) {
+    pub(crate) fn send_others(self, host: &mut Endpoint, now: Time, world: &mut World) {
         let mut packet = NetPacket::SEGMENT;
         while next_packet(host, now, self, &mut packet) {
             world.send(now, &mut packet);

@@ -55,22 +55,35 @@ impl Endpoint {
 
     /// Sends what follows a predicted segment, and gives each header to `send`. Whatever else has to leave, the endpoint still
     /// [has](Endpoint::has_output).
+    #[inline]
+    pub fn transmit_predicted(&mut self, mut send: impl FnMut(&Header)) {
+        if let Some(header) = self.poll_acknowledgement() {
+            send(&header);
+        } else {
+            self.transmit_in_bulk(send);
+        }
+    }
+
+    /// Sends the new data that predicted acknowledgements let out, and gives each header to `send`.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    pub fn transmit_predicted(&mut self, mut send: impl FnMut(&Header)) {
-        match self.prediction {
-            Prediction::Acknowledgements if self.sender.output.due => {
-                let header = self.next_header();
-                self.sender.send_in_bulk(header, &mut send);
-            }
-            Prediction::Data if self.receiver.ack_due() && !self.sender.output.due => {
-                let mut header = self.next_header();
-                header.seq = self.sender.sk.snd_nxt;
-                self.receiver.on_ack_sent();
-                send(&header);
-            }
-            _ => {}
+    pub fn transmit_in_bulk(&mut self, mut send: impl FnMut(&Header)) {
+        if self.prediction == Prediction::Acknowledgements && self.sender.output.due {
+            let header = self.next_header();
+            self.sender.send_in_bulk(header, &mut send);
         }
+    }
+
+    /// The acknowledgement that has to leave after predicted data, if one has.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
+    pub fn poll_acknowledgement(&mut self) -> Option<Header> {
+        if self.prediction != Prediction::Data || !self.receiver.ack_due() || self.sender.output.due {
+            return None;
+        }
+        let header = Header { seq: self.sender.sk.snd_nxt, ..self.next_header() };
+        self.receiver.on_ack_sent();
+        Some(header)
     }
 
     #[inline(never)]
