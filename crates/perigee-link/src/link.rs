@@ -162,7 +162,7 @@ impl<T: Copy> Link<T> {
     #[inline]
     pub fn offer(&mut self, now: Time, packet: Packet<T>) -> Offered {
         if self.keeper.is_some() {
-            return self.keep(now, packet);
+            return self.keep(now, packet, false);
         }
         let mut packet = packet;
         match self.transit(now, packet.bytes, packet.flow, &mut packet.ecn) {
@@ -172,6 +172,20 @@ impl<T: Copy> Link<T> {
             }
             Transit::Dropped(reason) => Offered::Dropped(reason),
         }
+    }
+
+    /// [`Link::offer`] to a link that decides on departure, ahead of time: a packet that is refused is one more that [`Link::poll`]
+    /// tells of, at the instant of its arrival.
+    pub fn offer_ahead(&mut self, now: Time, packet: Packet<T>) {
+        debug_assert!(self.keeper.is_some(), "a feed-forward link has nowhere to keep it");
+        self.keep(now, packet, true);
+    }
+
+    /// The next packet of which it is decided when it will be delivered, whether that lies ahead or not; [`Link::poll`] tells no
+    /// more of it.
+    #[inline]
+    pub fn take_ahead(&mut self) -> Option<Delivery<T>> {
+        self.in_flight.pop_front()
     }
 
     /// The next packet that left the link at or before `now`, with the instant at which it did.
@@ -196,7 +210,7 @@ impl<T: Copy> Link<T> {
         let delivery = self.in_flight.front().map(|first| first.at);
         let Some(keeper) = &self.keeper else { return delivery };
         let drop = keeper.dropped.front().map(|first| first.at);
-        [delivery, drop, self.next_decision()].into_iter().flatten().min()
+        earlier(earlier(delivery, drop), self.next_decision())
     }
 
     /// Whether what becomes of a packet is known when it arrives, so that [`Link::transit`] may be used: FIFO, drops on
@@ -363,8 +377,8 @@ impl<T: Copy> Link<T> {
         }
     }
 
-    /// [`Link::offer`] of a link that decides on departure.
-    fn keep(&mut self, now: Time, mut packet: Packet<T>) -> Offered {
+    /// [`Link::offer`], or [`Link::offer_ahead`], of a link that decides on departure.
+    fn keep(&mut self, now: Time, mut packet: Packet<T>, ahead: bool) -> Offered {
         self.decide(now);
         let now = self.now;
         self.counters.offered_packets += 1;
@@ -374,7 +388,7 @@ impl<T: Copy> Link<T> {
             Err(DropReason::QueueFull) if self.make_room(now, packet.bytes) => {
                 packet.bytes.saturating_add(self.overhead)
             }
-            Err(reason) => return Offered::Dropped(self.dropped(reason, packet.bytes)),
+            Err(reason) => return self.refused(packet, reason, ahead),
         };
         let waiting = Waiting { packet, size, arrived: now };
         let has_room = match self.keeper.as_mut().map(|keeper| &mut keeper.packets) {
@@ -386,7 +400,7 @@ impl<T: Copy> Link<T> {
             None => true,
         };
         if !has_room {
-            return Offered::Dropped(self.dropped(DropReason::QueueFull, packet.bytes));
+            return self.refused(packet, DropReason::QueueFull, ahead);
         }
         self.backlog.keep(size);
         self.decide(now);
@@ -423,11 +437,15 @@ impl<T: Copy> Link<T> {
 
     /// Carries out the decisions of a link that decides on departure that are due by `now`, each at its own instant.
     #[inline]
-    fn decide(&mut self, now: Time) {
+    pub fn decide(&mut self, now: Time) {
         match &mut self.keeper {
             None => return,
             Some(Keeper { packets: Kept::Queues(_), .. }) => {
-                while let Some(at) = self.next_decision().filter(|at| *at <= now) {
+                while self.backlog.waiting() > 0 {
+                    let at = self.server.busy_until().max(self.now);
+                    if at > now {
+                        break;
+                    }
                     self.serve_next(at);
                 }
             }
@@ -475,9 +493,26 @@ impl<T: Copy> Link<T> {
         }
     }
 
+    /// An arrival now is refused by a link that decides on departure.
+    #[cold]
+    fn refused(&mut self, packet: Packet<T>, reason: DropReason, ahead: bool) -> Offered {
+        if let Some(keeper) = self.keeper.as_mut().filter(|_| ahead) {
+            keeper.dropped.push_back(DroppedPacket { at: self.now, packet, reason });
+        }
+        Offered::Dropped(self.dropped(reason, packet.bytes))
+    }
+
     #[cold]
     fn dropped(&mut self, reason: DropReason, bytes: u32) -> DropReason {
         self.counters.count_drop(reason, bytes);
         reason
+    }
+}
+
+/// The earlier of two instants, where there are any.
+fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        _ => one.or(other),
     }
 }

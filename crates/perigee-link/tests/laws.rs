@@ -434,6 +434,32 @@ proptest! {
     }
 
     #[test]
+    fn a_link_that_is_asked_ahead_of_time_decides_as_it_does_in_time(
+        spec in links_with(on_departure()), packets in arrivals(),
+    ) {
+        let (mut ahead, mut in_time) = (Link::new(&spec, 11, "law"), Link::new(&spec, 11, "law"));
+        let (mut taken, mut exits) = (Vec::new(), Vec::new());
+        for (i, (at, bytes)) in packets.iter().enumerate() {
+            ahead.offer_ahead(*at, packet(i, *bytes));
+            taken.extend(std::iter::from_fn(|| ahead.take_ahead()));
+            exits.extend(std::iter::from_fn(|| in_time.poll(*at)));
+            if let Offered::Dropped(reason) = in_time.offer(*at, packet(i, *bytes)) {
+                exits.extend(std::iter::from_fn(|| in_time.poll(*at)));
+                exits.push(Exit::Dropped(DroppedPacket { at: *at, packet: packet(i, *bytes), reason }));
+            }
+        }
+        let end = Time::from_secs(1 << 30);
+        ahead.decide(end);
+        taken.extend(std::iter::from_fn(|| ahead.take_ahead()));
+        exits.extend(std::iter::from_fn(|| in_time.poll(end)));
+        prop_assert_eq!(taken, deliveries(&exits));
+        let dropped: Vec<_> = std::iter::from_fn(|| ahead.poll(end)).collect();
+        exits.retain(|exit| matches!(exit, Exit::Dropped(_)));
+        prop_assert_eq!(dropped, exits);
+        prop_assert_eq!(ahead.counters(), in_time.counters());
+    }
+
+    #[test]
     fn the_backlog_stays_within_its_limits(spec in links(), packets in arrivals()) {
         let mut link = Link::new(&spec, 5, "law");
         for (i, (at, bytes)) in packets.iter().enumerate() {

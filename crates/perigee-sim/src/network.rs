@@ -4,10 +4,16 @@
 //! per link in the order of their delivery, with one pending event for the ring's front. A link that decides on departure
 //! keeps its packets; its pending event is its next decision, delivery or drop.
 //!
-//! **Cut-through.** Where such a link is entered by the packets of one other such link only, those arrive in the
+//! **Cut-through.** Where a link is entered by the packets of one other link only, those arrive in the
 //! order they left it and nothing else can come between them. The next link is then asked at once, with the instant of
 //! the delivery that lies ahead, and so on; only the last link of such a chain holds the packet and causes an event.
 //! No link ever sees a different sequence of arrivals for it. Where routes change in a run, no link is asked ahead of time.
+//!
+//! A link that decides on departure takes part: offered a packet ahead of time, it makes the decisions that are due until then,
+//! since all that arrives before is known, and what it sends goes on to the next link with the decision. What it drops or
+//! refuses is told at that instant, and what is dropped behind it when the packet leaves it.
+
+use std::collections::VecDeque;
 
 use perigee_link::{Exit, Link, Offered, Transit};
 use perigee_results::LinkLog;
@@ -55,13 +61,27 @@ pub(crate) struct Network {
 struct Hop {
     link: Link<Payload>,
     feed_forward: bool,
+    /// Its packets are offered ahead of time.
+    asked_ahead: bool,
+    /// It decides on departure, and the next link of all packets is asked as soon as it has.
+    hands_on: bool,
     /// Before this instant the link may be asked alone: its log has no interval to close.
     log_quiet_until: Time,
     /// The next link of all packets, as [`Routes::after`] gives it, or [`BY_WAY`].
     next: u32,
     /// Packets that will be delivered, of a feed-forward link.
     calendar: Calendar,
+    /// Packets that links behind this one have dropped: when they leave it, which is when that is told, and when they are dropped.
+    lost_behind: VecDeque<(Time, Time, NetPacket)>,
     log: LinkLog,
+}
+
+/// Why a packet is not carried further at once.
+enum Stop {
+    /// It is gone at an instant.
+    Gone(Time),
+    /// A link that decides on departure, where it arrives at an instant, keeps it.
+    Kept(Time, u32),
 }
 
 /// What became of a packet given to the network.
@@ -94,22 +114,24 @@ impl Network {
             of_study.chain(hosts.iter().map(|host| Hop::new(host, seed, None, carriage))).collect();
         let mut routes = Routes::new(scenario, &hosts, &paths, seed);
         // A capture wants each node's packets in the order of time.
-        if carriage.cut_through && captures.is_none() {
+        let cut_through = carriage.cut_through && !carriage.links_keep_packets && captures.is_none();
+        let mut lone = Vec::new();
+        if cut_through && routes.next_change().is_none() {
             let feeders = single_feeders(hops.len(), paths.iter());
-            let is_ahead = |feeder: Option<u32>| feeder.is_some_and(|feeder| hops[feeder as usize].feed_forward);
-            routes.allow_ahead(|link| hops[link as usize].feed_forward && is_ahead(feeders[link as usize]));
-        }
-        let lone_receivers = if carriage.cut_through && captures.is_none() {
+            routes.allow_ahead(|link| feeders[link as usize].is_some());
+            for (hop, feeder) in hops.iter_mut().zip(feeders) {
+                hop.asked_ahead = feeder.is_some();
+            }
             let ways: Vec<_> = paths.iter().collect();
-            lone_receivers(&ways, hops.len(), &routes, |link| hops[link as usize].feed_forward)
-        } else {
-            Vec::new()
-        };
-        let after = routes.after_each(paths.iter(), hops.len());
+            lone = lone_receivers(&ways, hops.len(), &routes, |link| hops[link as usize].feed_forward);
+        }
+        let links = hops.len();
+        let after = routes.after_each(paths.iter(), links);
         for (hop, next) in hops.iter_mut().zip(after) {
             hop.next = next;
+            hop.hands_on = !hop.feed_forward && (next as usize) < links;
         }
-        Self { hops, visible: scenario.links.len(), routes, captures, lone_receivers }
+        Self { hops, visible: scenario.links.len(), routes, captures, lone_receivers: lone }
     }
 
     /// Adds a connection over the links of a flow; returns the way of its data.
@@ -158,7 +180,10 @@ impl Network {
         if self.captures.is_some() {
             return self.carry_from(now, first, &mut whole(), queue);
         }
-        self.pass(now, first, packet, |hop, now, link| hop.transit(now, link, &mut whole(), queue))
+        match self.pass(now, first, packet, |hop, now, link| hop.transit(now, link, &mut whole())) {
+            Ok(delivery) => Ok(delivery),
+            Err(stop) => Err(self.stopped(stop, &whole(), queue)),
+        }
     }
 
     /// Keeps a packet that a link delivers at an instant.
@@ -254,19 +279,20 @@ impl Network {
             }
             hop.schedule_next(link, queue);
         } else {
-            match hop.poll(now, link, queue) {
-                None => return Arrival::Nothing,
-                Some(Exit::Dropped(drop)) => {
-                    *packet = NetPacket::from_link(drop.packet);
-                    return Arrival::Dropped;
-                }
-                Some(Exit::Delivered(delivery)) => *packet = NetPacket::from_link(delivery.packet),
+            hop.advance(now);
+            hop.link.decide(now);
+            self.hand_on(link, queue);
+            if let Some(arrival) = self.hops[link as usize].poll(now, link, packet, queue) {
+                return arrival;
             }
         }
         if let Some(captures) = &mut self.captures {
             captures.inbound(now, link, packet);
         }
-        let next = if hop.next == BY_WAY { self.routes.after(packet.way, link) } else { hop.next };
+        let next = match self.hops[link as usize].next {
+            BY_WAY => self.routes.after(packet.way, link),
+            next => next,
+        };
         match next {
             ARRIVED => Arrival::AtItsEnd,
             // A link that is asked ahead of time leaves no event at the one before it.
@@ -313,7 +339,45 @@ impl Network {
             self.capture_outbound(now, link, packet);
         }
         let what = (packet.way, packet.bytes);
-        self.pass(now, link, what, |hop, now, link| hop.transit(now, link, packet, queue))
+        match self.pass(now, link, what, |hop, now, link| hop.transit(now, link, packet)) {
+            Ok(delivery) => Ok(delivery),
+            Err(stop) => Err(self.stopped(stop, packet, queue)),
+        }
+    }
+
+    /// What becomes of a packet that is not carried further at once.
+    #[inline(never)]
+    fn stopped(&mut self, stop: Stop, packet: &NetPacket, queue: &mut EventQueue) -> Fate {
+        let (now, link) = match stop {
+            Stop::Gone(at) => return Fate::Gone(at),
+            Stop::Kept(now, link) => (now, link),
+        };
+        let hop = &mut self.hops[link as usize];
+        hop.advance(now);
+        if hop.asked_ahead {
+            hop.link.offer_ahead(now, packet.for_link());
+        } else if let Offered::Dropped(_) = hop.link.offer(now, packet.for_link()) {
+            return Fate::Gone(now);
+        }
+        self.hand_on(link, queue);
+        // An event that comes too early, since its decision was made ahead of time, brings nothing.
+        if let Some(at) = self.hops[link as usize].next_event() {
+            if queue.due(link).is_none_or(|due| at < due) {
+                queue.set(link, at);
+            }
+        }
+        Fate::OnItsWay
+    }
+
+    /// Asks the next link for the packets that a link has decided on, where all its packets go to one that may be asked ahead of time.
+    fn hand_on(&mut self, link: u32, queue: &mut EventQueue) {
+        while let Some(hop) = self.hops.get_mut(link as usize).filter(|hop| hop.hands_on) {
+            let (next, Some(delivery)) = (hop.next, hop.link.take_ahead()) else { return };
+            let mut packet = NetPacket::from_link(delivery.packet);
+            if let Fate::Gone(at) = self.forward(delivery.at, next, &mut packet, queue) {
+                self.hops[link as usize].lost_behind.push_back((delivery.at, at, packet));
+            }
+        }
     }
 
     /// Carries a packet over a link and those behind it that may be asked ahead of time; `transit` carries it over one in the general way.
@@ -324,8 +388,8 @@ impl Network {
         mut now: Time,
         mut link: u32,
         (way, bytes): (u32, u16),
-        mut transit: impl FnMut(&mut Hop, Time, u32) -> Result<Time, Fate>,
-    ) -> Result<(Time, u32), Fate> {
+        mut transit: impl FnMut(&mut Hop, Time, u32) -> Result<Time, Stop>,
+    ) -> Result<(Time, u32), Stop> {
         let mut ahead = link;
         loop {
             while let Some(hop) = self.hops.get_mut(ahead as usize) {
@@ -355,7 +419,17 @@ impl Hop {
         let feed_forward = model.is_feed_forward() && !carriage.links_keep_packets;
         let log = LinkLog::new(link.name.clone(), interval);
         let log_quiet_until = if feed_forward { log.quiet_until() } else { Time::ZERO };
-        Self { link: model, feed_forward, log_quiet_until, next: BY_WAY, calendar: Calendar::new(), log }
+        Self {
+            link: model,
+            feed_forward,
+            asked_ahead: false,
+            hands_on: false,
+            log_quiet_until,
+            next: BY_WAY,
+            calendar: Calendar::new(),
+            lost_behind: VecDeque::new(),
+            log,
+        }
     }
 
     /// When a packet that arrives at `now` is delivered, in the case that nearly all are in; `None`: nothing has happened to it, and
@@ -387,36 +461,48 @@ impl Hop {
         }
     }
 
-    /// What becomes of any packet that arrives at `now`: when it is delivered, or what else is known of it.
+    /// When any packet that arrives at `now` is delivered, or why it is not carried further at once.
     #[inline(never)]
-    fn transit(&mut self, now: Time, link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Result<Time, Fate> {
-        self.log.advance(now, |from, to| read_link(&mut self.link, from, to));
+    fn transit(&mut self, now: Time, link: u32, packet: &mut NetPacket) -> Result<Time, Stop> {
         if !self.feed_forward {
-            return Err(self.keep(now, link, packet, queue));
+            return Err(Stop::Kept(now, link));
         }
+        self.advance(now);
         self.log_quiet_until = self.log.quiet_until();
         match self.link.transit(now, u32::from(packet.bytes), packet.way, &mut packet.ecn) {
             Transit::Delivered(at) => Ok(at),
-            Transit::Dropped(_) => Err(Fate::Gone(now)),
+            Transit::Dropped(_) => Err(Stop::Gone(now)),
         }
     }
 
-    /// The packet that leaves a link that keeps its packets itself.
-    fn poll(&mut self, now: Time, link: u32, queue: &mut EventQueue) -> Option<Exit<Payload>> {
+    /// Closes the intervals of the log that end before `now`.
+    fn advance(&mut self, now: Time) {
         self.log.advance(now, |from, to| read_link(&mut self.link, from, to));
-        let exit = self.link.poll(now);
-        schedule(link, self.link.next_event(), queue);
-        exit
     }
 
-    /// Gives a packet to a link that keeps its packets itself.
-    fn keep(&mut self, now: Time, link: u32, packet: &NetPacket, queue: &mut EventQueue) -> Fate {
-        match self.link.offer(now, packet.for_link()) {
-            Offered::Queued => {
-                schedule(link, self.link.next_event(), queue);
-                Fate::OnItsWay
+    /// Puts the packet that leaves a link that keeps its packets itself into `packet`; what is to be told in place of its delivery.
+    fn poll(&mut self, now: Time, link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Option<Arrival> {
+        let (left, arrival) = match self.link.poll(now) {
+            Some(Exit::Delivered(delivery)) => (Some(NetPacket::from_link(delivery.packet)), None),
+            Some(Exit::Dropped(drop)) => (Some(NetPacket::from_link(drop.packet)), Some(Arrival::Dropped)),
+            None if self.lost_behind.front().is_some_and(|lost| lost.0 <= now) => {
+                let lost = self.lost_behind.pop_front();
+                (lost.map(|lost| lost.2), lost.map(|lost| Arrival::Forwarded(Fate::Gone(lost.1))))
             }
-            Offered::Dropped(_) => Fate::Gone(now),
+            None => (None, Some(Arrival::Nothing)),
+        };
+        if let Some(left) = left {
+            *packet = left;
+        }
+        schedule(link, self.next_event(), queue);
+        arrival
+    }
+
+    /// The next event of a link that keeps its packets itself.
+    fn next_event(&self) -> Option<Time> {
+        match self.lost_behind.front() {
+            None => self.link.next_event(),
+            Some(lost) => Some(self.link.next_event().map_or(lost.0, |at| at.min(lost.0))),
         }
     }
 }
