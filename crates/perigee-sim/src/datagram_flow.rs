@@ -22,6 +22,8 @@ pub(crate) struct DatagramFlow {
     ecn: Ecn,
     /// Packets, or their answers, in the network.
     outstanding: u32,
+    /// Where there is a series: when packets were dropped since its last row, or will be. Cut-through knows it ahead of time.
+    dropped: Option<Vec<Time>>,
     /// The latest instant at which one of them arrived or was dropped.
     last_fate: Time,
     /// Whether the run's time was up before its end.
@@ -46,6 +48,7 @@ impl DatagramFlow {
             headers: spec.ip.header_bytes() + UDP_HEADER,
             ecn: spec.ecn,
             outstanding: 0,
+            dropped: measure.series.map(|_| Vec::new()),
             last_fate: now,
             cut_off: false,
         }
@@ -76,7 +79,7 @@ impl DatagramFlow {
         self.meter.send(due.at, due.packet);
         self.outstanding += 1;
         if let Fate::Gone(at) = fate {
-            self.gone(at, world);
+            self.dropped(at, world);
         }
     }
 
@@ -87,7 +90,7 @@ impl DatagramFlow {
         }
         if self.is_answered && way == self.way {
             if let Fate::Gone(at) = world.send(now, &mut datagram.packet(way + 1, self.headers, self.ecn)) {
-                self.gone(at, world);
+                self.dropped(at, world);
             }
             return;
         }
@@ -95,8 +98,16 @@ impl DatagramFlow {
         self.gone(now, world);
     }
 
-    /// One of its packets (or answers) has arrived, or was dropped, at `at`.
-    pub(crate) fn gone(&mut self, at: Time, world: &mut World) {
+    /// One of its packets (or answers) was dropped at `at`, or will be.
+    pub(crate) fn dropped(&mut self, at: Time, world: &mut World) {
+        if let Some(dropped) = &mut self.dropped {
+            dropped.push(at);
+        }
+        self.gone(at, world);
+    }
+
+    /// One of its packets (or answers) is in the network until `at`.
+    fn gone(&mut self, at: Time, world: &mut World) {
         self.outstanding -= 1;
         self.last_fate = self.last_fate.max(at);
         if self.outstanding == 0 && self.schedule.is_over() && !self.cut_off {
@@ -107,7 +118,11 @@ impl DatagramFlow {
 
     /// The row of the series that ends at `now`.
     pub(crate) fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow> {
-        self.meter.series_row(now, id, self.outstanding)
+        let dropped_later = self.dropped.as_mut().map_or(0, |dropped| {
+            dropped.retain(|at| *at > now);
+            dropped.len() as u32
+        });
+        self.meter.series_row(now, id, self.outstanding + dropped_later)
     }
 
     /// The run's time is up: whatever has not arrived by now never does.

@@ -199,7 +199,7 @@ impl<'a> Engine<'a> {
     fn packet_gone(&mut self, at: Time, packet: &NetPacket) {
         let (flow, slot) = self.world.connection(packet.way / 2);
         match &mut self.flows[flow as usize] {
-            Flow::Datagram(flow) => flow.gone(at, &mut self.world),
+            Flow::Datagram(flow) => flow.dropped(at, &mut self.world),
             Flow::Population(flow) => flow.gone(slot),
             Flow::Ahead(_) | Flow::Tcp(_) => {}
         }

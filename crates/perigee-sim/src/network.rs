@@ -77,6 +77,7 @@ struct Hop {
 }
 
 /// Why a packet is not carried further at once.
+#[derive(Clone, Copy)]
 enum Stop {
     /// It is gone at an instant.
     Gone(Time),

@@ -237,3 +237,47 @@ proptest! {
         prop_assert!(!is_bulk || gathers || 3 * ahead.events < 2 * by_hop.events, "{} events of {}", ahead.events, by_hop.events);
     }
 }
+
+#[test]
+fn a_datagram_is_in_flight_until_it_is_dropped_however_packets_are_carried() {
+    for seed in 0..60 {
+        let text = format!(
+            r#"
+            name = "datagrams"
+            seed = {seed}
+            nodes = ["a", "b", "c", "d"]
+            [measure]
+            series = "50 ms"
+            [[links]]
+            name = "one"
+            between = ["a", "b"]
+            rate = "10 Mbit/s"
+            delay = "40 ms"
+            [[links]]
+            name = "two"
+            between = ["b", "c"]
+            rate = "8 Mbit/s"
+            delay = "30 ms"
+            loss = "1 %"
+            [[links]]
+            name = "three"
+            between = ["c", "d"]
+            rate = "5 Mbit/s"
+            delay = "20 ms"
+            queue = "4 kB"
+            [[flows]]
+            name = "voice"
+            kind = "udp"
+            from = "a"
+            to = "d"
+            rate = "4900 kbit/s"
+            packet = "900 B"
+            duration = "2 s"
+            "#
+        );
+        let run = plan(&text);
+        let tables = |carriage| carry_out(&run, carriage).expect("the run is possible").tables;
+        let by_hop = Carriage { cut_through: false, ..Carriage::default() };
+        assert_eq!(tables(Carriage::default()), tables(by_hop), "seed {seed}");
+    }
+}

@@ -29,28 +29,14 @@ impl Endpoint {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn on_acknowledgement(&mut self, now: Time, header: &Header) -> bool {
-        if self.prediction == Prediction::Forgotten {
-            self.predict();
-        }
-        if self.prediction != Prediction::Acknowledgements {
-            return false;
-        }
-        self.sender.set_now(now);
-        self.take_acknowledgement(header)
+        self.predicts(now, Prediction::Acknowledgements) && self.take_acknowledgement(header)
     }
 
     /// The same of data, as nearly all are that arrive at the receiver of a bulk transfer.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn on_next_data(&mut self, now: Time, header: &Header) -> bool {
-        if self.prediction == Prediction::Forgotten {
-            self.predict();
-        }
-        if self.prediction != Prediction::Data {
-            return false;
-        }
-        self.sender.set_now(now);
-        self.take_data(header)
+        self.predicts(now, Prediction::Data) && self.take_data(header)
     }
 
     /// Sends what follows a predicted segment, and gives each header to `send`. Whatever else has to leave, the endpoint still
@@ -84,6 +70,19 @@ impl Endpoint {
         let header = Header { seq: self.sender.sk.snd_nxt, ..self.next_header() };
         self.receiver.on_ack_sent();
         Some(header)
+    }
+
+    /// Whether this is what is to be expected; the clock is set if it is.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
+    fn predicts(&mut self, now: Time, what: Prediction) -> bool {
+        if self.prediction == Prediction::Forgotten {
+            self.predict();
+        }
+        if self.prediction == what {
+            self.sender.set_now(now);
+        }
+        self.prediction == what
     }
 
     #[inline(never)]
