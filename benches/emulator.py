@@ -28,7 +28,7 @@ from kernel import ROOT, busy_s, run
 
 PROGRAM = ROOT / "target/release/examples/emulate"
 LAST_CORE = (os.cpu_count() or 1) - 1
-RATES = ("150 Mbit/s", "500 Mbit/s", "1 Gbit/s")
+RATES = ("150 Mbit/s", "500 Mbit/s", "1 Gbit/s", "2 Gbit/s", "4 Gbit/s")
 TBF = "tbf rate 1gbit burst 128kb latency 50ms"
 
 Seen = dict[str, float]

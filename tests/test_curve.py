@@ -30,7 +30,7 @@ def test_a_curve_of_any_length_has_a_bounded_number_of_samples_and_loses_no_byte
 
 def test_a_simulated_run_is_followed_while_it_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "long.toml"
-    path.write_text(SMALL_STUDY.replace("10 Mbit/s", "200 Mbit/s").replace("10 kB", "4 GB"))
+    path.write_text(SMALL_STUDY.replace("10 Mbit/s", "200 Mbit/s").replace("10 kB", "20 GB"))
     seen = []
     job = Job(find_study(str(path)), Simulator(), out=tmp_path / "out", workers=1)
     carry_out(job, follow=lambda curve: seen.append(curve.drawn()))

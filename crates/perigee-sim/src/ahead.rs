@@ -62,8 +62,14 @@ impl TcpFlow {
     }
 
     /// The sender takes an acknowledgement that `link` delivers, and those behind it before which nothing else happens; at most as many
-    /// as a progress report may wait for. Returns how many.
-    pub(crate) fn take_acknowledgements(&mut self, now: Time, link: u32, header: &Header, world: &mut World) -> u64 {
+    /// as a progress report may wait for. Returns how many, and the instant of the last one.
+    pub(crate) fn take_acknowledgements(
+        &mut self,
+        now: Time,
+        link: u32,
+        header: &Header,
+        world: &mut World,
+    ) -> (u64, Time) {
         let mut taken = 1;
         let mut next = (now, *header);
         if let Some((mut sender, mut receiver)) = self.both(world) {
@@ -74,15 +80,15 @@ impl TcpFlow {
                 }
                 sender.send_all(next.0, &mut receiver, world);
                 if taken == ACKNOWLEDGEMENTS {
-                    return taken;
+                    return (taken, next.0);
                 }
-                let Some(further) = world.next_plain(link, way) else { return taken };
+                let Some(further) = world.next_plain(link, way) else { return (taken, next.0) };
                 next = further;
                 taken += 1;
             }
         }
         self.on_segment(next.0, (0, End::From), &next.1.into(), false, world);
-        taken
+        (taken, next.0)
     }
 
     /// Sends all that the sender has to send.
@@ -183,6 +189,7 @@ impl Receiver<'_> {
         if host.has_output() {
             self.outlet.send_others(host, at, world);
         }
+        world.last_arrival = at;
         let (received, arrived) = (host.received(), host.arrived());
         if arrived != self.meter.arrived() {
             self.meter.deliver(at, received, arrived);

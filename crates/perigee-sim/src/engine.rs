@@ -34,6 +34,8 @@ pub(crate) struct Engine<'a> {
     tables: Tables,
     sources: FirstSources,
     events: u64,
+    /// The instant of the latest event that was carried out.
+    latest: Time,
 }
 
 /// The first number of each kind of event source; links begin at 0.
@@ -76,14 +78,23 @@ impl<'a> Engine<'a> {
             world.queue.set(sources.routes, at);
         }
         let flows = starts.into_iter().map(Flow::Ahead).collect();
-        Ok(Self { run, scenario, world, flows, live: Vec::new(), tables: Tables::default(), sources, events: 0 })
+        Ok(Self {
+            run,
+            scenario,
+            world,
+            flows,
+            live: Vec::new(),
+            tables: Tables::default(),
+            sources,
+            events: 0,
+            latest: Time::ZERO,
+        })
     }
 
     /// Carries out all events.
     pub(crate) fn run(mut self, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<RunResult, SimError> {
         let step = EVENTS_PER_PROGRESS.max(self.flows.len() as u64 * 4);
         let mut report_at = step;
-        let mut before = Time::ZERO;
         let mut packet = NetPacket::NONE;
         while let Some((now, source)) = self.world.queue.first() {
             if now > self.world.stop {
@@ -92,13 +103,13 @@ impl<'a> Engine<'a> {
             if source < self.sources.endpoints {
                 self.arrival(now, source, &mut packet);
             } else {
-                self.event(now, source, before);
+                self.event(now, source);
             }
-            before = now;
+            self.latest = self.latest.max(now);
             self.events += 1;
             if self.events >= report_at {
                 report_at += step;
-                if progress(&self.standing(now)).is_break() {
+                if progress(&self.standing(self.latest)).is_break() {
                     return Err(SimError::Cancelled);
                 }
             }
@@ -124,10 +135,13 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Carries out an event of anything else than a link; `before` is the instant of the event before it.
+    /// Carries out an event of anything else than a link.
     #[inline(never)]
-    fn event(&mut self, now: Time, source: u32, before: Time) {
-        if (self.sources.sampling..=self.sources.limit).contains(&source) && self.is_stalled() {
+    fn event(&mut self, now: Time, source: u32) {
+        // What a receiver knows ahead of time is an event like others when its instant has come.
+        let happens_later = self.world.last_arrival > now;
+        if (self.sources.sampling..=self.sources.limit).contains(&source) && !happens_later && self.is_stalled() {
+            let before = self.latest.max(self.world.last_arrival);
             self.end_flows(before, Outcome::Stalled);
             self.world.end_by(before);
         }
@@ -165,7 +179,9 @@ impl<'a> Engine<'a> {
         let end = if way % 2 == 0 { End::To } else { End::From };
         let is_taken = match &mut self.flows[number as usize] {
             Flow::Tcp(flow) if end == End::From && flow.is_asked_ahead() => {
-                self.events += flow.take_acknowledgements(now, link, header, &mut self.world) - 1;
+                let (taken, at) = flow.take_acknowledgements(now, link, header, &mut self.world);
+                self.events += taken - 1;
+                self.latest = at;
                 true
             }
             Flow::Tcp(flow) => flow.on_header(now, end, header, &mut self.world),
@@ -355,7 +371,7 @@ impl<'a> Engine<'a> {
     fn standing(&self, now: Time) -> Standing {
         let of_flow = |flow: &Flow<'_>| match flow {
             Flow::Ahead(_) => (0.0, 0),
-            Flow::Tcp(flow) => (flow.progress(now), flow.meter.received()),
+            Flow::Tcp(flow) => (flow.progress(now), flow.received_by_now()),
             Flow::Datagram(flow) => (flow.progress(now), flow.meter().received()),
             Flow::Population(flow) => (flow.progress(now), flow.meter.received()),
         };

@@ -360,7 +360,16 @@ impl TcpFlow {
         if self.meter.end().is_some() {
             1.0
         } else {
-            self.script.progress(now, self.meter.received())
+            self.script.progress(now, self.received_by_now())
+        }
+    }
+
+    /// Payload delivered by now; what the sender knows of it, where the receiver is asked ahead of time.
+    pub(crate) fn received_by_now(&self) -> u64 {
+        if self.is_asked_ahead() {
+            self.acked()
+        } else {
+            self.meter.received()
         }
     }
 

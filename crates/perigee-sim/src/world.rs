@@ -28,6 +28,8 @@ pub(crate) struct World {
     interval: Option<Time>,
     /// The last instant of the run.
     pub(crate) stop: Time,
+    /// The latest arrival of which a receiver knows ahead of time.
+    pub(crate) last_arrival: Time,
     /// The instant at which all flows end that have not.
     pub(crate) limit: Time,
 }
@@ -65,6 +67,7 @@ impl World {
             last_end: Time::ZERO,
             interval,
             stop,
+            last_arrival: Time::ZERO,
             limit,
         }
     }

@@ -15,7 +15,6 @@ use crate::receiver::{window_scale, Receiver};
 use crate::segment::{Flags, Header, Segment};
 use crate::sender::Sender;
 use crate::settings::Config;
-use prediction::Prediction;
 
 /// One end of a TCP connection.
 ///
@@ -78,6 +77,20 @@ enum State {
     SynReceived,
     Established,
     Failed(Failure),
+}
+
+/// What an endpoint expects next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Prediction {
+    /// It is not known: something has happened since it was found out.
+    #[default]
+    Forgotten,
+    /// Nothing: segments are taken in the general way.
+    Nothing,
+    /// Acknowledgements of data that are out, which let new ones leave; the peer sends none.
+    Acknowledgements,
+    /// Data in order, which are acknowledged; nothing is sent here.
+    Data,
 }
 
 /// Why a connection failed at one endpoint.
@@ -148,10 +161,10 @@ impl Endpoint {
 
     /// The application appends `bytes` to its stream.
     pub fn write(&mut self, bytes: u64) {
-        self.prediction = Prediction::Forgotten;
         if !self.sender.stream.fin_queued {
             self.sender.on_write(bytes.min(ENDLESS));
         }
+        self.after_write();
     }
 
     /// The application ends its stream: a FIN follows the data written.
@@ -204,7 +217,7 @@ impl Endpoint {
     /// The application reads `bytes` of what it has not read, or all of it where that is less. An acknowledgement with the new
     /// window may be due after it.
     pub fn read(&mut self, now: Time, bytes: u64) {
-        self.prediction = Prediction::Forgotten;
+        self.after_read();
         self.sender.set_now(now);
         self.receiver.read(now, bytes);
     }

@@ -176,7 +176,7 @@ impl Receiver {
 
     /// Whether all that was received is in order, and further data that are so meet nothing unusual.
     pub(crate) fn is_in_order(&self) -> bool {
-        !self.stream.has_gap() && self.stream.reports.is_empty() && self.fin_at.is_none() && !self.on_demand
+        !self.stream.has_gap() && self.stream.reports.is_empty() && self.fin_at.is_none()
     }
 
     /// Whether the peer knows of all that was received, and sending tells it nothing new.
@@ -195,7 +195,10 @@ impl Receiver {
             return self.acks.force();
         }
         let next = self.stream.extend(header.len);
-        self.on_taken(now, next, (0, header.len), None);
+        if self.on_demand {
+            self.unread += u64::from(header.len);
+        }
+        self.on_taken(now, next, (self.unread, header.len), None);
     }
 
     /// Payload was taken in, and the data in order end at `next`; `held_bytes` are in the buffer, and data behind gaps end at `newest`.

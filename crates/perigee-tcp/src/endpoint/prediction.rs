@@ -6,22 +6,8 @@
 
 use perigee_units::Time;
 
-use super::{Endpoint, State};
+use super::{Endpoint, Prediction, State};
 use crate::segment::{Flags, Header};
-
-/// What an endpoint expects next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Prediction {
-    /// It is not known: something has happened since it was found out.
-    #[default]
-    Forgotten,
-    /// Nothing: segments are taken in the general way.
-    Nothing,
-    /// Acknowledgements of data that are out, which let new ones leave; the peer sends none.
-    Acknowledgements,
-    /// Data in order, which are acknowledged; nothing is sent here.
-    Data,
-}
 
 impl Endpoint {
     /// [`Endpoint::on_segment`] of the header of an acknowledgement without rare options and congestion mark, if it is one that was to be
@@ -70,6 +56,23 @@ impl Endpoint {
         let header = Header { seq: self.sender.sk.snd_nxt, ..self.next_header() };
         self.receiver.on_ack_sent();
         Some(header)
+    }
+
+    /// The application has written: a sender whose rate the application does not limit is as it was, and has more to send.
+    #[inline]
+    pub(super) fn after_write(&mut self) {
+        let sk = &self.sender.sk;
+        if self.prediction != Prediction::Acknowledgements || sk.app_limited != 0 || sk.packets_out == 0 {
+            self.prediction = Prediction::Forgotten;
+        }
+    }
+
+    /// The application has read: a receiver in order is so still, and may have to tell of its window.
+    #[inline]
+    pub(super) fn after_read(&mut self) {
+        if self.prediction != Prediction::Data {
+            self.prediction = Prediction::Forgotten;
+        }
     }
 
     /// Whether this is what is to be expected; the clock is set if it is.
