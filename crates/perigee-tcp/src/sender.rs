@@ -1,7 +1,7 @@
 //! The sending half: its state, and the counts that every step of it keeps true.
 //!
-//! `state` has what it is made of. The steps are files beside it: `ack` takes acknowledgements in, `progress` those that most
-//! are, `sack` marks the queue, `losses` finds what is lost, `recovery` and `undo` are the state machine, `output` sends,
+//! `state` has what it is made of. The steps are files beside it: `ack` takes acknowledgements in, `progress` is the
+//! usual turn of a bulk transfer, acknowledgement and output, `sack` marks the queue, `losses` finds what is lost, `recovery` and `undo` are the state machine, `output` sends,
 //! `pacing`, `probe`, `timer` and `validation` say when and how much.
 
 mod ack;

@@ -17,9 +17,9 @@ use super::state::timer::Timer;
 use super::Sender;
 
 impl Sender {
-    /// Whether the usual turns are all there is: nothing is SACKed, lost, sent again or being probed for, the window is not being
-    /// reduced. It stays so until anything else than [`Sender::on_progress`], [`Sender::send_in_bulk`],
-    /// and the clock and pacing changes the sender.
+    /// Whether the usual turns are all there is: nothing is SACKed, lost, sent again or being probed for, and the window is not being
+    /// reduced. It stays so until anything else than [`Sender::on_progress`], [`Sender::send_in_bulk`], the clock and pacing changes the
+    /// sender.
     pub(crate) fn is_undisturbed(&self) -> bool {
         let (sk, output, tail_probe) = (&*self.sk, &self.output, &self.tail_probe);
         sk.inet_conn.icsk_ca_state == CaState::Open as u8
