@@ -86,20 +86,22 @@ impl Air {
         until.min(Time::MAX - delay)
     }
 
-    /// [`Air::carry`] of a packet that leaves the server before [`Air::calm_until`].
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn carry_calmly(&mut self, departure: Time) -> Time {
-        self.spared -= 1;
-        self.last_delivery = Time::from_nanos(departure.as_nanos() + self.calm.1.as_nanos());
-        self.last_delivery
+    /// How many packets that leave the server before [`Air::calm_until`] are delivered after [`Air::calm_delay`].
+    pub(crate) fn spared(&self) -> u64 {
+        self.spared
     }
 
-    /// Whether the next packet may be lost, whenever it comes.
+    /// The delay of a packet that leaves the server before [`Air::calm_until`].
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn has_spared_all(&self) -> bool {
-        self.spared == 0
+    pub(crate) fn calm_delay(&self) -> Time {
+        self.calm.1
+    }
+
+    /// So many packets, at least one, were carried calmly, the last of which left the server at `departure`.
+    pub(crate) fn carried_calmly(&mut self, packets: u64, departure: Time) {
+        self.spared -= packets;
+        self.last_delivery = departure + self.calm.1;
     }
 
     /// The delay of a packet that leaves the server at `departure`, load aside, after each process was asked; `None`: it is lost.

@@ -39,6 +39,15 @@ impl Counters {
         self.dropped_bytes[reason as usize] += u64::from(bytes);
     }
 
+    /// With so many further deliveries of `bytes` each.
+    pub(crate) fn with_deliveries(self, packets: u64, bytes: u32) -> Self {
+        Self {
+            delivered_packets: self.delivered_packets + packets,
+            delivered_bytes: self.delivered_bytes + packets * u64::from(bytes),
+            ..self
+        }
+    }
+
     #[inline]
     pub(crate) fn count_delivery(&mut self, bytes: u32) {
         self.delivered_packets += 1;

@@ -51,7 +51,7 @@ pub struct Link<T> {
 /// They have the size of the last one, and their service begins before an instant: until then the rate stays, nothing is lost behind
 /// the server, and the delay is the same. Only the general way moves this instant, and it looks ahead after each packet. One that is
 /// too early costs a turn of the general way, which is always right: it stays at zero where a bucket, a queue management or a load
-/// has a say in each packet.
+/// has a say in each packet. What they change is counted when the general way needs it, all of them at once.
 #[derive(Clone, Copy, Default)]
 struct Plain {
     bytes: u32,
@@ -60,6 +60,17 @@ struct Plain {
     until: Time,
     /// Until when the server alone meets nothing new.
     server_until: Time,
+    /// So many may still come.
+    left: u64,
+    /// So many could when they were counted last.
+    granted: u64,
+}
+
+impl Plain {
+    /// Packets that have passed and are not counted.
+    fn uncounted(&self) -> u64 {
+        self.granted - self.left
+    }
 }
 
 /// The packets of a link that decides on departure, and those it has dropped and nobody has polled yet.
@@ -225,8 +236,12 @@ impl<T: Copy> Link<T> {
         debug_assert!(self.is_feed_forward(), "a link that decides on departure keeps its packets");
         self.now = self.now.max(now);
         let now = self.now;
-        if bytes != self.plain.bytes && self.server.recalls(bytes.saturating_add(self.overhead)) {
-            self.look_ahead();
+        self.count_passed();
+        if bytes != self.plain.bytes {
+            self.end_run();
+            if self.server.recalls(bytes.saturating_add(self.overhead)) {
+                self.look_ahead();
+            }
         }
         let departure = match self.serve_plainly(now, bytes, self.plain.server_until) {
             Some(departure) => departure,
@@ -243,24 +258,21 @@ impl<T: Copy> Link<T> {
     /// [`Link::transit`] of a packet that arrives no earlier than the last one, in the case that nearly all packets are in: it meets
     /// nothing new, and the backlog surely has room. The instant of its delivery; `None`: nothing has happened to it, and
     /// `transit` tells.
-    ///
-    /// What has left is counted off the backlog only where it could matter, and all at once when the server has become idle.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
     pub fn pass(&mut self, now: Time, bytes: u32) -> Option<Time> {
         let departure = self.serve_plainly(now, bytes, self.plain.until)?;
-        self.counters.count_delivery(bytes);
-        let delivery = self.air.carry_calmly(departure);
-        if self.air.has_spared_all() {
+        self.plain.left -= 1;
+        if self.plain.left == 0 {
             self.plain.until = Time::ZERO;
         }
-        Some(delivery)
+        Some(Time::from_nanos(departure.as_nanos() + self.air.calm_delay().as_nanos()))
     }
 
     /// Bytes that wait or are being sent at `now` (overhead counted), which must not go back behind the last call.
     pub fn queue_bytes(&mut self, now: Time) -> u64 {
         self.decide(now);
-        self.backlog.settle(now, self.server.last_departure());
+        self.end_run();
         self.backlog.release(now);
         self.backlog.bytes()
     }
@@ -303,7 +315,7 @@ impl<T: Copy> Link<T> {
     pub fn counters(&self) -> Counters {
         match self.keeper {
             Some(_) => self.counters,
-            None => self.counters.with_offered(),
+            None => self.counters.with_deliveries(self.plain.uncounted(), self.plain.bytes).with_offered(),
         }
     }
 
@@ -312,32 +324,47 @@ impl<T: Copy> Link<T> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
     fn serve_plainly(&mut self, now: Time, bytes: u32, until: Time) -> Option<Time> {
-        let (Plain { bytes: alike, size, .. }, last) = (self.plain, self.server.last_departure());
-        if bytes != alike {
+        if bytes != self.plain.bytes {
             return None;
         }
+        let last = self.server.last_departure();
         if now > last {
             if now >= until {
                 return None;
             }
-            self.backlog.add_alone(size);
+            self.backlog.add_alone();
             return Some(self.server.serve_plainly(Some(now)));
         }
-        if last >= until || !self.backlog.surely_has_room(size) {
+        if last >= until || !self.backlog.surely_has_room() {
             return None;
         }
-        self.backlog.add_behind(last, size);
+        self.backlog.add_behind();
         Some(self.server.serve_plainly(None))
     }
 
     /// When any packet leaves the server, or why it is refused.
     #[inline(never)]
     fn serve_anew(&mut self, now: Time, bytes: u32, ecn: &mut Ecn) -> Result<Time, DropReason> {
-        self.backlog.settle(now, self.server.last_departure());
+        self.end_run();
         let size = self.admit(now, bytes, ecn)?;
         let departure = self.server.serve(now, size);
         self.backlog.push(now, departure, size);
         Ok(departure)
+    }
+
+    /// Counts the packets that have passed in one step.
+    fn count_passed(&mut self) {
+        let passed = self.plain.uncounted();
+        if passed > 0 {
+            self.plain.granted = self.plain.left;
+            self.counters = self.counters.with_deliveries(passed, self.plain.bytes);
+            self.air.carried_calmly(passed, self.server.last_departure());
+        }
+    }
+
+    /// Counts those that wait or are being sent.
+    fn end_run(&mut self) {
+        self.backlog.settle(self.plain.size, self.server.run_end());
     }
 
     /// Sets which packets meet nothing new from now on.
@@ -347,7 +374,9 @@ impl<T: Copy> Link<T> {
         let server_until = if is_plain { rate_stays_until } else { Time::ZERO };
         let calm_until = self.air.calm_until(self.server.last_departure());
         let until = server_until.min(calm_until - Time::from_nanos(longest));
-        self.plain = Plain { bytes: size.wrapping_sub(self.overhead), size, until, server_until };
+        let left = self.air.spared();
+        self.backlog.grant(size);
+        self.plain = Plain { bytes: size.wrapping_sub(self.overhead), size, until, server_until, left, granted: left };
     }
 
     /// What becomes of a packet that leaves the server at `departure`.

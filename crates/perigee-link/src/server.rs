@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Stream, Time};
 
+use crate::queue::RunEnd;
 use crate::slots::SlottedRate;
 use crate::steps::Cursor;
 use crate::tdma::TdmaSpec;
@@ -147,6 +148,7 @@ struct Alike {
     /// A packet whose service begins before this instant, in nanoseconds, begins and ends under that rate.
     short_until: u64,
     quotient: u64,
+    remainder: u64,
     /// The rate less the remainder.
     short_of_rate: u64,
 }
@@ -189,7 +191,7 @@ impl Clock {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
     fn begin_plainly(&mut self, begin: Time) {
-        self.rest = self.rate - self.alike.short_of_rate;
+        self.rest = self.alike.remainder;
         self.at = Time::from_nanos(begin.as_nanos() + self.alike.quotient);
     }
 
@@ -221,6 +223,11 @@ impl Server {
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
     pub(crate) fn last_departure(&self) -> Time {
         self.busy.at
+    }
+
+    /// Where it stands when the last packet leaves a server without a bucket.
+    pub(crate) fn run_end(&self) -> RunEnd {
+        RunEnd { at: self.busy.at, rest: self.busy.rest, rate: self.busy.rate }
     }
 
     /// The last size and how long a packet of it takes at most, nanoseconds, if its service begins before the instant given third.
@@ -363,8 +370,8 @@ impl Source {
     fn advance_by_division(&mut self, clock: &mut Clock, size: u32) {
         let until = self.work_off(clock, work(size));
         if let Some(quotient) = work(size).checked_div(clock.rate) {
-            let short_of_rate = clock.rate - work(size) % clock.rate;
-            let alike = Alike { size, short_until: until.as_nanos().saturating_sub(quotient), quotient, short_of_rate };
+            let (remainder, short_until) = (work(size) % clock.rate, until.as_nanos().saturating_sub(quotient));
+            let alike = Alike { size, short_until, quotient, remainder, short_of_rate: clock.rate - remainder };
             let before = std::mem::replace(&mut clock.alike, alike);
             if before.size != size {
                 clock.other = before;
@@ -435,6 +442,6 @@ impl Fluctuating {
 
 /// Work of a packet, bit-ns/s; sizes over 2^31 bytes count as that.
 #[inline]
-fn work(size: u32) -> u64 {
+pub(crate) fn work(size: u32) -> u64 {
     u64::from(size.min(1 << 31)) * 8_000_000_000
 }

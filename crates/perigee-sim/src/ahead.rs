@@ -144,7 +144,7 @@ impl Receiver<'_> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     fn carry(&mut self, now: Time, packet: (u32, u16), header: &Header, world: &mut World) {
-        let Some((at, link)) = world.carry_plain(now, packet, header) else { return };
+        let Some((at, link)) = world.carry_plain(now, packet, header).delivery() else { return };
         if !world.network.is_empty(link) || !self.takes(at, header, world) {
             world.keep_plain((at, link), packet, header);
         }

@@ -175,15 +175,30 @@ impl Network {
         packet: (u32, u16),
         header: &Header,
         queue: &mut EventQueue,
-    ) -> Result<(Time, u32), Fate> {
+    ) -> Carried {
         let first = self.routes.first(packet.0);
-        let whole = || NetPacket::plain(packet, header);
         if self.captures.is_some() {
-            return self.carry_from(now, first, &mut whole(), queue);
+            return self.carry_whole(now, first, packet, header, queue);
         }
-        match self.pass(now, first, packet, |hop, now, link| hop.transit(now, link, &mut whole())) {
-            Ok(delivery) => Ok(delivery),
-            Err(stop) => Err(self.stopped(stop, &whole(), queue)),
+        match self.pass(now, first, packet) {
+            Ok((at, link)) => Carried { at, link },
+            Err((now, link)) => self.carry_whole(now, link, packet, header, queue),
+        }
+    }
+
+    /// Carries the packet of a plain segment like any other, from a link on.
+    #[inline(never)]
+    fn carry_whole(
+        &mut self,
+        now: Time,
+        link: u32,
+        packet: (u32, u16),
+        header: &Header,
+        queue: &mut EventQueue,
+    ) -> Carried {
+        match self.carry_from(now, link, &mut NetPacket::plain(packet, header), queue) {
+            Ok((at, link)) => Carried { at, link },
+            Err(_) => Carried::NO_FURTHER,
         }
     }
 
@@ -330,8 +345,8 @@ impl Network {
 
     fn carry_from(
         &mut self,
-        now: Time,
-        link: u32,
+        mut now: Time,
+        mut link: u32,
         packet: &mut NetPacket,
         queue: &mut EventQueue,
     ) -> Result<(Time, u32), Fate> {
@@ -340,9 +355,19 @@ impl Network {
             self.capture_outbound(now, link, packet);
         }
         let what = (packet.way, packet.bytes);
-        match self.pass(now, link, what, |hop, now, link| hop.transit(now, link, packet)) {
-            Ok(delivery) => Ok(delivery),
-            Err(stop) => Err(self.stopped(stop, packet, queue)),
+        loop {
+            match self.pass(now, link, what) {
+                Ok(delivery) => return Ok(delivery),
+                Err(stopped) => (now, link) = stopped,
+            }
+            now = match self.hops[link as usize].transit(now, link, packet) {
+                Ok(at) => at,
+                Err(stop) => return Err(self.stopped(stop, packet, queue)),
+            };
+            match self.next_ahead(link, packet.way) {
+                Some(next) => link = next,
+                None => return Ok((now, link)),
+            }
         }
     }
 
@@ -381,36 +406,61 @@ impl Network {
         }
     }
 
-    /// Carries a packet over a link and those behind it that may be asked ahead of time; `transit` carries it over one in the general way.
+    /// Carries a packet over a link and those behind it that may be asked ahead of time, where it meets nothing new: the instant of its
+    /// delivery, and the last of them; otherwise when it arrives at the first that has to be asked in the general way, and that one.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that is sent")]
-    fn pass(
-        &mut self,
-        mut now: Time,
-        mut link: u32,
-        (way, bytes): (u32, u16),
-        mut transit: impl FnMut(&mut Hop, Time, u32) -> Result<Time, Stop>,
-    ) -> Result<(Time, u32), Stop> {
-        let mut ahead = link;
+    fn pass(&mut self, mut now: Time, link: u32, (way, bytes): (u32, u16)) -> Result<(Time, u32), (Time, u32)> {
+        let (mut last, mut next) = (link, link);
         loop {
-            while let Some(hop) = self.hops.get_mut(ahead as usize) {
-                link = ahead;
-                now = match hop.pass(now, bytes) {
-                    Some(at) => at,
-                    None => transit(hop, now, link)?,
-                };
-                ahead = hop.next;
+            while let Some(hop) = self.hops.get_mut(next as usize) {
+                match hop.pass(now, bytes) {
+                    Some(at) => now = at,
+                    None => return Err((now, next)),
+                }
+                (last, next) = (next, hop.next);
             }
-            if ahead != BY_WAY {
-                break;
+            if next != BY_WAY {
+                return Ok((now, last));
             }
-            ahead = self.routes.after(way, link);
-            if ahead as usize >= self.hops.len() {
-                break;
+            next = self.after_by_way(last, way);
+            if next as usize >= self.hops.len() {
+                return Ok((now, last));
             }
         }
-        // The next link, if any, is asked when the packet gets there.
-        Ok((now, link))
+    }
+
+    /// The link behind a link whose packets part there.
+    #[inline(never)]
+    fn after_by_way(&self, link: u32, way: u32) -> u32 {
+        self.routes.after(way, link)
+    }
+
+    /// The link behind a link, if it may be asked ahead of time.
+    fn next_ahead(&self, link: u32, way: u32) -> Option<u32> {
+        let next = match self.hops[link as usize].next {
+            BY_WAY => self.routes.after(way, link),
+            next => next,
+        };
+        ((next as usize) < self.hops.len()).then_some(next)
+    }
+}
+
+/// How far a packet was carried: two words, which a function returns in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Carried {
+    at: Time,
+    link: u32,
+}
+
+impl Carried {
+    /// It is gone, or a link keeps it.
+    const NO_FURTHER: Self = Self { at: Time::MAX, link: 0 };
+
+    /// The instant of its delivery, and the link that delivers it.
+    #[inline]
+    pub(crate) fn delivery(self) -> Option<(Time, u32)> {
+        (self.at != Time::MAX).then_some((self.at, self.link))
     }
 }
 

@@ -5,7 +5,7 @@ use perigee_tcp::Header;
 use perigee_traffic::End;
 use perigee_units::Time;
 
-use crate::network::{Fate, Network};
+use crate::network::{Carried, Fate, Network};
 use crate::packet::NetPacket;
 use crate::proxy::Proxy;
 use crate::queue::EventQueue;
@@ -82,7 +82,7 @@ impl World {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn send_plain(&mut self, now: Time, packet: (u32, u16), header: &Header) {
-        if let Some(delivery) = self.carry_plain(now, packet, header) {
+        if let Some(delivery) = self.carry_plain(now, packet, header).delivery() {
             self.keep_plain(delivery, packet, header);
         }
     }
@@ -94,8 +94,8 @@ impl World {
 
     /// [`World::carry`] of the packet of a segment without rare options, whose sender does not take part in ECN.
     #[inline(never)]
-    pub(crate) fn carry_plain(&mut self, now: Time, packet: (u32, u16), header: &Header) -> Option<(Time, u32)> {
-        self.network.carry_plain(now, packet, header, &mut self.queue).ok()
+    pub(crate) fn carry_plain(&mut self, now: Time, packet: (u32, u16), header: &Header) -> Carried {
+        self.network.carry_plain(now, packet, header, &mut self.queue)
     }
 
     /// Has the link that delivers a packet keep it until then.

@@ -1,29 +1,67 @@
 //! The packets that a link has accepted and that have not left.
 
+use std::collections::VecDeque;
+
 use perigee_units::Time;
 
-/// Packets that were accepted and have not left yet: those in service or with a departure fixed, as its instant, and those
-/// that a discipline keeps, as their number.
+use crate::server::work;
+
+/// Packets that were accepted and have not left yet: those in service or with a departure fixed, as runs, and those that a
+/// discipline keeps, as their number.
 ///
 /// What has left is forgotten when somebody asks: the counts are those of the last [`Backlog::release`], and more than the
-/// packets that are there until the next one. A packet that passed a link in one step stays beside the ring until another one
-/// comes while it is still there: where each finds the server idle, nothing is put into the ring.
+/// packets that are there until the next one. Of the packets that pass a link in one step only the number is kept: they have one
+/// size, and each leaves as soon as the one before it has, so that the clock of the last one tells which of them are still there.
 #[derive(Default)]
 pub(crate) struct Backlog {
-    /// A ring whose size is a power of two: the departures `left..entered`, each at its number modulo the size.
-    ring: Vec<(Time, u32)>,
-    left: usize,
-    entered: usize,
+    runs: VecDeque<Run>,
+    /// Packets of these runs.
+    packets: usize,
     waiting: usize,
     /// Of both.
     bytes: u64,
     last: Time,
-    /// Bytes of the packet beside the ring, which leaves as the last one; 0 where there is none.
-    beside: u32,
+    /// Packets of the run that goes on, which are not counted above.
+    going_on: u64,
+    /// All packets before that run have left.
+    is_first: bool,
+    /// Up to so many packets of it are surely accepted.
+    room: u64,
     /// Up to so many bytes and packets, arrivals are surely accepted.
     sure: (u64, usize),
-    /// Up to so many packets in the ring they are, and the one beside it has a place there.
-    sure_places: usize,
+}
+
+/// Packets of one size that leave one behind the other at one rate.
+#[derive(Clone, Copy)]
+struct Run {
+    end: RunEnd,
+    size: u32,
+    /// How many of them are there, as far as is known.
+    packets: u64,
+}
+
+/// Where a server stands when the last packet of a run leaves.
+#[derive(Clone, Copy)]
+pub(crate) struct RunEnd {
+    pub(crate) at: Time,
+    /// Work of the started nanosecond, bit-ns/s; below `rate`.
+    pub(crate) rest: u64,
+    /// bit/s.
+    pub(crate) rate: u64,
+}
+
+impl Run {
+    /// How many of its packets leave after `now`, before which the last one does not.
+    fn after(&self, now: Time) -> u64 {
+        if self.packets == 1 {
+            return 1;
+        }
+        // Up to the beginning of the next nanosecond, in which those that leave after `now` do.
+        let past =
+            u128::from((self.end.at - now).as_nanos() - 1) * u128::from(self.end.rate) + u128::from(self.end.rest);
+        let others = past / u128::from(work(self.size));
+        u64::try_from(others + 1).unwrap_or(u64::MAX).min(self.packets)
+    }
 }
 
 impl Backlog {
@@ -37,63 +75,72 @@ impl Backlog {
         u64::from(size) <= self.sure.0 && self.sure.1 > 0
     }
 
-    /// Whether an arrival of `size` bytes is surely accepted, and the packet beside the ring has a place in it.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn surely_has_room(&self, size: u32) -> bool {
-        self.entered - self.left < self.sure_places && self.bytes + u64::from(size) <= self.sure.0
-    }
-
-    /// Adds a packet to others that are still there, where it surely has room; the last one of those leaves at `last`.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn add_behind(&mut self, last: Time, size: u32) {
-        self.bytes += u64::from(size);
-        let before = std::mem::replace(&mut self.beside, size);
-        if before > 0 {
-            self.put(last, before);
-        }
-    }
-
-    /// Adds a packet where nothing is there any more.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn add_alone(&mut self, size: u32) {
-        self.left = self.entered;
-        self.bytes = u64::from(size);
-        self.beside = size;
-    }
-
-    /// Puts the packet beside the ring into it at `now`, if there is one; it leaves at `last`.
+    /// Finds out how many packets of a size are surely accepted, where that is not known.
     #[inline]
-    pub(crate) fn settle(&mut self, now: Time, last: Time) {
-        let size = std::mem::take(&mut self.beside);
-        if size > 0 {
-            if self.entered - self.left == self.ring.len() {
-                self.make_room(now);
-            }
-            self.put(last, size);
+    pub(crate) fn grant(&mut self, size: u32) {
+        if self.room == 0 {
+            let (bytes, packets) = if self.is_first { (0, 0) } else { (self.bytes, self.packets) };
+            let (free, size) = (self.sure.0.saturating_sub(bytes), u64::from(size.max(1)));
+            let by_bytes = if free >= GRANTED * size { GRANTED } else { free / size };
+            self.room = by_bytes.min(self.sure.1.saturating_sub(packets) as u64);
         }
     }
 
+    /// Whether one more packet of the run that goes on is surely accepted.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
-    fn put(&mut self, departure: Time, size: u32) {
-        let mask = self.ring.len() - 1;
-        self.ring[self.entered & mask] = (departure, size);
-        self.entered += 1;
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    pub(crate) fn surely_has_room(&self) -> bool {
+        self.going_on < self.room
+    }
+
+    /// Adds a packet to the run that goes on.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    pub(crate) fn add_behind(&mut self) {
+        self.going_on += 1;
+    }
+
+    /// A run begins with a packet that finds nothing here any more.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
+    pub(crate) fn add_alone(&mut self) {
+        self.going_on = 1;
+        self.is_first = true;
+    }
+
+    /// Counts the run that goes on, which ends here: its packets have `size` bytes.
+    #[inline]
+    pub(crate) fn settle(&mut self, size: u32, end: RunEnd) {
+        if std::mem::take(&mut self.is_first) {
+            self.runs.clear();
+            (self.packets, self.bytes) = (0, 0);
+        }
+        self.room = 0;
+        let packets = std::mem::take(&mut self.going_on);
+        if packets > 0 {
+            self.add(Run { end, size, packets });
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, run: Run) {
+        self.packets += run.packets as usize;
+        self.bytes += run.packets * u64::from(run.size);
+        self.runs.push_back(run);
     }
 
     /// Forgets what has left by `now`.
     #[inline]
     pub(crate) fn release(&mut self, now: Time) {
-        while self.left != self.entered {
-            let (departure, size) = self.ring[self.left & (self.ring.len() - 1)];
-            if departure > now {
+        while let Some(run) = self.runs.front_mut() {
+            let left = if run.end.at <= now { run.packets } else { run.packets - run.after(now) };
+            run.packets -= left;
+            self.packets -= left as usize;
+            self.bytes -= left * u64::from(run.size);
+            if run.packets > 0 {
                 break;
             }
-            self.bytes -= u64::from(size);
-            self.left += 1;
+            self.runs.pop_front();
         }
     }
 
@@ -102,24 +149,7 @@ impl Backlog {
     pub(crate) fn push(&mut self, now: Time, departure: Time, size: u32) {
         self.last = departure;
         if departure > now {
-            if self.entered - self.left == self.ring.len() {
-                self.make_room(now);
-            }
-            self.bytes += u64::from(size);
-            self.put(departure, size);
-        }
-    }
-
-    /// Forgets what has left by `now`; doubles the ring where half of what it holds has not.
-    #[cold]
-    fn make_room(&mut self, now: Time) {
-        self.release(now);
-        let (old, kept) = (self.ring.len(), self.entered - self.left);
-        if kept >= old / 2 {
-            self.ring.rotate_left(if old == 0 { 0 } else { self.left & (old - 1) });
-            self.ring.resize((2 * old).max(FIRST_SIZE), (Time::ZERO, 0));
-            (self.left, self.entered) = (0, kept);
-            self.sure_places = self.sure.1.saturating_sub(1).min(self.ring.len());
+            self.add(Run { end: RunEnd { at: departure, rest: 0, rate: 0 }, size, packets: 1 });
         }
     }
 
@@ -149,7 +179,7 @@ impl Backlog {
     /// All of them.
     #[inline]
     pub(super) fn packets(&self) -> usize {
-        self.entered - self.left + self.waiting
+        self.packets + self.waiting
     }
 
     /// When the last packet that got a departure leaves.
@@ -159,4 +189,36 @@ impl Backlog {
     }
 }
 
-const FIRST_SIZE: usize = 16;
+/// Packets of a run for which room is found out at once, at most.
+const GRANTED: u64 = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_clock_of_the_last_packet_tells_which_of_a_run_are_still_there(
+            size in 1u32..10_000, rate in 1u64..20_000_000_000, rest in any::<u64>(), packets in 1u64..60, at in any::<prop::sample::Index>(),
+        ) {
+            // What a server has done of all packets, bit-ns/s, when each has left; a packet leaves within a whole nanosecond.
+            let first = u128::from(rest % rate);
+            let departures: Vec<u128> =
+                (1..=packets).map(|n| (first + u128::from(work(size)) * u128::from(n)) / u128::from(rate)).collect();
+            let rest = (first + u128::from(work(size)) * u128::from(packets)) % u128::from(rate);
+            let end = |packets: u64| RunEnd {
+                at: Time::from_nanos(departures[packets as usize - 1] as u64), rest: rest as u64, rate,
+            };
+            let last = departures[departures.len() - 1] as usize;
+            let now = at.index(last + 2) as u64;
+            let mut backlog = Backlog::default();
+            (0..packets).for_each(|_| backlog.add_behind());
+            backlog.settle(size, end(packets));
+            backlog.release(Time::from_nanos(now));
+            let there = departures.iter().filter(|at| **at > u128::from(now)).count();
+            prop_assert_eq!((backlog.packets(), backlog.bytes()), (there, there as u64 * u64::from(size)));
+        }
+    }
+}
