@@ -63,6 +63,7 @@ impl TcpFlow {
 
     /// The sender takes an acknowledgement that `link` delivers, and those behind it before which nothing else happens; at most as many
     /// as a progress report may wait for. Returns how many, and the instant of the last one.
+    #[inline(never)]
     pub(crate) fn take_acknowledgements(
         &mut self,
         now: Time,
@@ -70,24 +71,31 @@ impl TcpFlow {
         header: &Header,
         world: &mut World,
     ) -> (u64, Time) {
-        let mut taken = 1;
         let mut next = (now, *header);
+        let (mut taken, mut is_expected) = (1, false);
         if let Some((mut sender, mut receiver)) = self.both(world) {
             let way = receiver.outlet.way;
-            while sender.host.on_acknowledgement(next.0, &next.1) {
+            loop {
+                is_expected = sender.host.on_acknowledgement(next.0, &next.1);
+                if !is_expected {
+                    break;
+                }
                 if let Some(rtt) = sender.host.take_rtt() {
                     receiver.meter.round_trip(rtt);
                 }
                 sender.send_all(next.0, &mut receiver, world);
                 if taken == ACKNOWLEDGEMENTS {
-                    return (taken, next.0);
+                    break;
                 }
-                let Some(further) = world.next_plain(link, way) else { return (taken, next.0) };
+                let Some(further) = world.next_plain(link, way) else { break };
                 next = further;
                 taken += 1;
             }
+            world.schedule_first(link);
         }
-        self.on_segment(next.0, (0, End::From), &next.1.into(), false, world);
+        if !is_expected {
+            self.on_segment(next.0, (0, End::From), &next.1.into(), false, world);
+        }
         (taken, next.0)
     }
 
@@ -107,13 +115,17 @@ impl TcpFlow {
         }
         let Some((sender, mut receiver)) = self.both(world) else { return };
         let (link, way) = (receiver.link, sender.outlet.way);
+        let mut is_scheduled = true;
         while let Some((at, header)) = world.network.first_plain(link, way) {
             if !receiver.takes(at, &header, world) {
                 break;
             }
-            world.drop_first(link);
+            world.network.drop_first(link);
+            is_scheduled = false;
         }
-        receiver.timer.follow(receiver.host, world);
+        if !is_scheduled {
+            world.schedule_first(link);
+        }
     }
 }
 
@@ -127,7 +139,6 @@ impl Sender<'_> {
             self.send_others(now, receiver, world);
         }
         self.timer.follow(self.host, world);
-        receiver.timer.follow(receiver.host, world);
     }
 
     #[inline(never)]
@@ -171,12 +182,13 @@ impl Receiver<'_> {
     fn takes(&mut self, at: Time, header: &Header, world: &mut World) -> bool {
         let host = &mut *self.host;
         if at > self.until
-            || host.arrived() + u64::from(header.len) >= self.below
+            || self.meter.arrived() + u64::from(header.len) >= self.below
             || header.flags.0 & (Flags::FIN | Flags::RST) != 0
         {
             return false;
         }
-        while let Some(due) = host.next_timer().filter(|due| *due < at) {
+        while host.deadline() < at {
+            let due = host.deadline();
             host.on_timer(due);
             self.outlet.send_all(host, due, world);
         }
@@ -184,10 +196,13 @@ impl Receiver<'_> {
             host.on_segment(at, &(*header).into(), false);
         }
         if let Some(acknowledgement) = host.poll_acknowledgement() {
+            // It says all that there is to say, and no timer is left.
             world.send_plain(at, self.outlet.packet(&acknowledgement), &acknowledgement);
-        }
-        if host.has_output() {
-            self.outlet.send_others(host, at, world);
+        } else {
+            if host.has_output() {
+                self.outlet.send_others(host, at, world);
+            }
+            self.timer.follow(host, world);
         }
         world.last_arrival = at;
         let (received, arrived) = (host.received(), host.arrived());

@@ -54,6 +54,12 @@ impl Calendar {
         Self { packets: Ring::new(), options: Ring::new() }
     }
 
+    /// Whether no packet waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
     /// When the first packet is due.
     #[inline]
     pub(crate) fn next(&self) -> Option<Time> {

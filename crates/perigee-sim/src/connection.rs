@@ -201,7 +201,7 @@ impl TimerEvent {
     /// Moves the event only where it would come too late: most deadlines move on before they are due.
     #[inline]
     pub(crate) fn follow(&mut self, host: &Endpoint, world: &mut World) {
-        let at = host.next_timer().unwrap_or(Time::MAX);
+        let at = host.deadline();
         if at < self.due {
             self.due = at;
             world.queue.set(self.source, at);

@@ -261,28 +261,40 @@ impl Network {
         (of == way).then_some((at, header))
     }
 
-    /// Carries out the first event, which is that of a link, if it brings a packet like that of [`Network::first_plain`].
-    #[inline]
-    pub(crate) fn next_plain(&mut self, link: u32, way: u32, queue: &mut EventQueue) -> Option<(Time, Header)> {
-        let next = self.first_plain(link, way)?;
-        let hop = &mut self.hops[link as usize];
-        hop.calendar.drop_first();
-        hop.schedule_next(link, queue);
-        Some(next)
+    /// Takes the first packet out of the calendar of a link if it is like that of [`Network::first_plain`], and due by `stop` and before
+    /// all other events. The link's event has [to be set](Network::schedule_first) for the packets behind it.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    pub(crate) fn next_plain(
+        &mut self,
+        (link, way): (u32, u32),
+        stop: Time,
+        queue: &EventQueue,
+    ) -> Option<(Time, Header)> {
+        let calendar = &mut self.hops[link as usize].calendar;
+        let (at, (of, _), header) = calendar.first_plain()?;
+        if of != way || at > stop || !queue.stays_first(link, at) {
+            return None;
+        }
+        calendar.drop_first();
+        Some((at, header))
     }
 
-    /// Takes the first packet out of the calendar of a link, before its event.
+    /// Takes the first packet out of the calendar of a link, before its event, which has [to be set](Network::schedule_first).
     #[inline]
-    pub(crate) fn drop_first(&mut self, link: u32, queue: &mut EventQueue) {
-        let calendar = &mut self.hops[link as usize].calendar;
-        calendar.drop_first();
-        schedule(link, calendar.next(), queue);
+    pub(crate) fn drop_first(&mut self, link: u32) {
+        self.hops[link as usize].calendar.drop_first();
+    }
+
+    /// Sets the event of a link, some of whose packets were taken out of its calendar.
+    pub(crate) fn schedule_first(&self, link: u32, queue: &mut EventQueue) {
+        schedule(link, self.hops[link as usize].calendar.next(), queue);
     }
 
     /// Whether no packet waits in the calendar of a link.
     #[inline]
     pub(crate) fn is_empty(&self, link: u32) -> bool {
-        self.hops[link as usize].calendar.next().is_none()
+        self.hops[link as usize].calendar.is_empty()
     }
 
     /// Carries out the event of `link`, at the instant it was due: the packet that leaves it, if any, is put into `packet`.
@@ -497,7 +509,7 @@ impl Hop {
     /// A packet that will be delivered at `at` is about to be put into the calendar.
     #[inline]
     fn schedule(&self, at: Time, link: u32, queue: &mut EventQueue) {
-        if self.calendar.next().is_none() {
+        if self.calendar.is_empty() {
             queue.set(link, at);
         }
     }

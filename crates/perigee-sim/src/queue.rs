@@ -40,6 +40,13 @@ impl EventQueue {
         (key != NEVER).then(|| (time_of(key), source_of(key)))
     }
 
+    /// Whether `source` has the first event, and one of it at `at`, no earlier, would be first too.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    pub fn stays_first(&self, source: u32, at: Time) -> bool {
+        source_of(self.front[0]) == source && key_of(source, at) <= self.front[1]
+    }
+
     /// How many sources have an event.
     pub fn len(&self) -> usize {
         self.behind + self.front.iter().filter(|key| **key != NEVER).count()

@@ -16,6 +16,11 @@ impl<T: Copy + Default> Ring<T> {
     }
 
     #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.taken == self.put
+    }
+
+    #[inline]
     pub(crate) fn front(&self) -> Option<&T> {
         if self.taken == self.put {
             return None;

@@ -109,20 +109,17 @@ impl World {
         self.network.keep_plain(delivery, packet, header, &mut self.queue);
     }
 
-    /// The next packet of a way without rare options and congestion mark that a link delivers, where nothing else happens before.
-    #[inline]
+    /// The next packet of a way without rare options and congestion mark that a link delivers, where nothing else happens before. The
+    /// link's event has [to be set](World::schedule_first) in the end.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn next_plain(&mut self, link: u32, way: u32) -> Option<(Time, Header)> {
-        let is_next = self.queue.first().is_some_and(|(at, source)| source == link && at <= self.stop);
-        if !is_next {
-            return None;
-        }
-        self.network.next_plain(link, way, &mut self.queue)
+        self.network.next_plain((link, way), self.stop, &self.queue)
     }
 
-    /// Takes the first packet out of the calendar of a link, before its event.
-    #[inline]
-    pub(crate) fn drop_first(&mut self, link: u32) {
-        self.network.drop_first(link, &mut self.queue);
+    /// Sets the event of a link, some of whose packets were taken out of its calendar.
+    pub(crate) fn schedule_first(&mut self, link: u32) {
+        self.network.schedule_first(link, &mut self.queue);
     }
 
     /// Flow and leg of a connection; of a population flow and slot.

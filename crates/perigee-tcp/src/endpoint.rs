@@ -347,9 +347,26 @@ impl Endpoint {
     /// The earliest instant at which something is due without a segment's arrival.
     #[inline]
     pub fn next_timer(&self) -> Option<Time> {
-        let sender = self.sender.timer.armed.deadline().min(self.sender.pacing_deadline());
-        let at = sender.min(self.receiver.ack_deadline()).min(self.gathered_until());
-        (at != Time::MAX && self.failure().is_none()).then_some(at)
+        let at = self.deadline();
+        (at != Time::MAX).then_some(at)
+    }
+
+    /// [`Endpoint::next_timer`]; [`Time::MAX`] where nothing is due.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
+    pub fn deadline(&self) -> Time {
+        match self.prediction {
+            Prediction::Acknowledgements => self.sender.deadline(),
+            Prediction::Data => self.receiver.ack_deadline(),
+            Prediction::Nothing | Prediction::Forgotten => self.any_deadline(),
+        }
+    }
+
+    fn any_deadline(&self) -> Time {
+        if self.failure().is_some() {
+            return Time::MAX;
+        }
+        self.sender.deadline().min(self.receiver.ack_deadline()).min(self.gathered_until())
     }
 
     /// When segments that wait for others are taken at the latest.

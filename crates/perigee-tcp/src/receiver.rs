@@ -18,8 +18,8 @@ use window::ReceiveWindow;
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     stream: Reassembly,
-    /// Position of the FIN, once seen.
-    fin_at: Option<u64>,
+    /// Position of the FIN; [`NOT_SEEN`] before.
+    fin_at: u64,
     window: ReceiveWindow,
     acks: AckPolicy,
     /// The application says itself what it reads; otherwise it reads all that arrives.
@@ -34,7 +34,7 @@ impl Receiver {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             stream: Reassembly::new(config.sack, config.dsack),
-            fin_at: None,
+            fin_at: NOT_SEEN,
             window: ReceiveWindow::new(config),
             acks: AckPolicy::new(config),
             on_demand: false,
@@ -89,7 +89,7 @@ impl Receiver {
     }
 
     pub(crate) fn fin_received(&self) -> bool {
-        self.fin_at.is_some_and(|at| self.stream.next() > at)
+        self.stream.next() > self.fin_at
     }
 
     /// Payload bytes delivered in order.
@@ -149,7 +149,7 @@ impl Receiver {
         let has_fin = segment.flags.has(Flags::FIN);
         let mut end = start + u64::from(segment.len);
         if has_fin {
-            self.fin_at = Some(end);
+            self.fin_at = end;
         } else if segment.len == 0 {
             return;
         }
@@ -176,7 +176,7 @@ impl Receiver {
 
     /// Whether all that was received is in order, and further data that are so meet nothing unusual.
     pub(crate) fn is_in_order(&self) -> bool {
-        !self.stream.has_gap() && self.stream.reports.is_empty() && self.fin_at.is_none()
+        !self.stream.has_gap() && self.stream.reports.is_empty() && self.fin_at == NOT_SEEN
     }
 
     /// Whether the peer knows of all that was received, and sending tells it nothing new.
@@ -202,7 +202,8 @@ impl Receiver {
     }
 
     /// Payload was taken in, and the data in order end at `next`; `held_bytes` are in the buffer, and data behind gaps end at `newest`.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn on_taken(&mut self, now: Time, next: u64, (held_bytes, payload): (u64, u16), newest: Option<u64>) {
         if self.window.grow(now, next, (held_bytes, u64::from(payload)), newest) {
             self.acks.stay_quick();
@@ -261,3 +262,6 @@ impl Receiver {
         self.stream.reports.fill(segment, to_wire);
     }
 }
+
+/// No position of the stream.
+const NOT_SEEN: u64 = u64::MAX;

@@ -101,7 +101,7 @@ impl Endpoint {
             } else {
                 Prediction::Nothing
             }
-        } else if sender.timer.unanswered_probes == 0 && !sender.output.due {
+        } else if sender.timer.unanswered_probes == 0 && !sender.output.due && sender.deadline() == Time::MAX {
             Prediction::Data
         } else {
             Prediction::Nothing

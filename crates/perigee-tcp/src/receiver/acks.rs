@@ -46,7 +46,8 @@ impl AckPolicy {
         }
     }
 
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn on_data(&mut self, now: Time, len: u16, window: u64) {
         self.full_segment = self.full_segment.max(len);
         match self.last_data {

@@ -29,8 +29,8 @@ pub(super) struct ReceiveWindow {
     /// Data taken in the last round, and the start of this one.
     round: Round,
     /// When data arrived in order that the application reads after that instant, and where it ends; on demand: when it has read,
-    /// and up to where.
-    unread: Option<(Time, u64)>,
+    /// and up to where. [`Time::MAX`]: nothing is read.
+    unread: (Time, u64),
     /// Where the data end that arrived in order.
     arrived: u64,
     /// Part of the buffer that is window, of 256 (Linux's `scaling_ratio`).
@@ -70,7 +70,7 @@ impl ReceiveWindow {
             rtt_us: 0,
             last_echo: 0,
             round: Round { space: 1, start: 1, at: Time::ZERO },
-            unread: None,
+            unread: (Time::MAX, 0),
             arrived: 1,
             share: HALF,
             sharing: config.window_share,
@@ -108,7 +108,7 @@ impl ReceiveWindow {
 
     /// The application has read up to this position.
     pub(super) fn on_read_until(&mut self, now: Time, position: u64) {
-        self.unread = Some((now, position));
+        self.unread = (now, position);
     }
 
     /// Whether the sender has to know how far the window has opened by reading (`tcp_cleanup_rbuf`): to twice what is left
@@ -200,7 +200,8 @@ impl ReceiveWindow {
 
     /// The round-trip time as a receiver of bulk data sees it: the age of a newly echoed timestamp, of a segment with so much
     /// `payload`.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn on_segment(&mut self, payload: u16, echo: u32, echo_age_us: Option<u32>) {
         if self.unmeasured && u64::from(payload) + OPTION_BYTES >= self.mss {
             self.measure_share(u64::from(payload));
@@ -217,7 +218,8 @@ impl ReceiveWindow {
     }
 
     /// Each segment opens the window by two, or by twice its own payload where several came as one; returns whether this one did.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn grow(
         &mut self,
         now: Time,
@@ -229,14 +231,16 @@ impl ReceiveWindow {
         let modern = self.sharing == WindowShare::Measured;
         let behind_gap = newest.filter(|_| modern).map_or(0, |newest| newest.saturating_sub(next));
         // The application reads after all that arrives at one instant.
-        if let Some((at, read)) = self.unread.take_if(|(at, _)| *at < now) {
+        let (at, read) = self.unread;
+        if at < now {
+            self.unread.0 = Time::MAX;
             self.on_read(at, read, behind_gap);
         }
         let mut held = self.memory_of(held_bytes);
         if next > self.arrived {
             self.arrived = next;
             if !self.on_demand {
-                self.unread = Some((now, next));
+                self.unread = (now, next);
             }
             held += if modern { self.segment_memory } else { 0 };
         }
@@ -253,9 +257,13 @@ impl ReceiveWindow {
     /// loss, and twice its growth on top to keep ahead of a sender in slow start; and what waits behind a gap.
     #[inline]
     fn on_read(&mut self, now: Time, next: u64, behind_gap: u64) {
-        if self.rtt_us == 0 || (now - self.round.at).as_micros() < self.rtt_us {
-            return;
+        if self.rtt_us > 0 && (now - self.round.at).as_nanos() >= self.rtt_us * 1000 {
+            self.end_round(now, next, behind_gap);
         }
+    }
+
+    #[inline(never)]
+    fn end_round(&mut self, now: Time, next: u64, behind_gap: u64) {
         let copied = next - self.round.start;
         if copied > self.round.space {
             if self.autotuning {
@@ -271,6 +279,7 @@ impl ReceiveWindow {
     }
 
     /// Makes the buffer large enough for a window of `window` bytes, as far as it may grow.
+    #[inline(never)]
     fn enlarge(&mut self, window: u128) {
         let buffer = match self.sharing {
             WindowShare::Half => window / u128::from(self.mss) * u128::from(buffer_per_segment(self.mss)),

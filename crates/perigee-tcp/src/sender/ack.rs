@@ -207,7 +207,8 @@ impl Sender {
     }
 
     /// Takes the round trips of the oldest and of the newest segment acknowledged, us.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn on_rtt_sample(&mut self, oldest_us: u64, newest_us: u64, maybe_delayed: bool) {
         self.rtt.latest = Some(Time::from_micros(newest_us));
         let newest_us = u32::try_from(newest_us).unwrap_or(u32::MAX);

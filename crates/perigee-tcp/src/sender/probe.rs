@@ -26,15 +26,20 @@ impl Sender {
     }
 
     /// When a probe of data that are out is due, after progress or after new data have left.
+    fn probe_at(&self, advancing: bool) -> Time {
+        let timeout = if advancing { self.now + self.rto() } else { self.timeout_of_head() };
+        self.probe_before(timeout)
+    }
+
+    /// When a probe of data that are out is due, whose timeout would be at `timeout`.
     #[inline]
-    pub(super) fn probe_at(&self, advancing: bool) -> Time {
+    pub(super) fn probe_before(&self, timeout: Time) -> Time {
         let mut wait_us = WAIT_WITHOUT_SAMPLE_US;
         if self.sk.srtt_us > 0 {
             let margin = if self.sk.packets_out == 1 { u64::from(self.rtt.rto_min_us()) } else { 2 * TIMER_SLACK_US };
             wait_us = u64::from(self.sk.srtt_us >> 2) + margin;
         }
         let mut at = self.now + Time::from_micros(wait_us);
-        let timeout = if advancing { self.now + self.rto() } else { self.timeout_of_head() };
         if timeout > self.now {
             at = at.min(timeout);
         }

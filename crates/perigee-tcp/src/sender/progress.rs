@@ -5,6 +5,7 @@
 //! against each other.
 
 use perigee_cc::{AckSample, CaState, RateSample};
+use perigee_units::Time;
 
 use crate::segment::Header;
 
@@ -45,16 +46,11 @@ impl Sender {
         let una = self.stream.una;
         let newly_acked = u64::from(header.ack.wrapping_sub(self.sk.snd_una));
         let ack = una + newly_acked;
-        if ack >= self.stream.nxt || newly_acked == 0 {
+        if ack >= self.stream.nxt || newly_acked == 0 || self.timer.probe_due {
             return false;
         }
-        if !self.queue.head().is_some_and(|head| head.start == una && head.end() <= ack) {
-            return false;
-        }
+        let Some((first_sent_us, last, packets)) = self.queue.pop_until(una, ack) else { return false };
         self.output.due = true;
-        if self.timer.probe_due {
-            self.set_due_probe();
-        }
         self.stream.una = ack;
         self.peer_window.end = self.peer_window.end.max(ack + u64::from(header.window));
         self.peer_window.bytes = header.window;
@@ -66,7 +62,6 @@ impl Sender {
             self.sk.in_ack_event(CA_ACK_WIN_UPDATE | if slow_path { CA_ACK_SLOWPATH } else { 0 });
         }
 
-        let (first_sent_us, last, packets) = self.queue.pop_until(ack);
         let sk = &mut *self.sk;
         sk.packets_out -= packets;
         sk.delivered += packets;
@@ -106,24 +101,19 @@ impl Sender {
         let mss = u64::from(self.sk.mss_cache);
         let limit = self.send_limit();
         header.len = mss as u16;
-        loop {
+        let is_all = loop {
             let end = self.stream.nxt + mss;
             if end >= self.stream.written {
-                if self.stream.has_new_data() {
-                    return;
-                }
-                break;
+                break !self.stream.has_new_data();
             }
             let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_out);
             if room == 0 || end > limit || !self.pacing_allows(room) {
-                break;
+                break true;
             }
             self.pacing.burst = self.pacing.burst.saturating_sub(1);
             self.pacing.segments += 1;
-            self.usage.last_sent = self.now;
             let sent_us = self.departure_us();
             let sk = &mut *self.sk;
-            sk.lsndtime = self.now_ms;
             header.seq = sk.snd_nxt;
             self.queue.push(Entry {
                 start: self.stream.nxt,
@@ -141,12 +131,19 @@ impl Sender {
             self.output.sent += 1;
             self.counters.sent_packets += 1;
             send(&header);
+        };
+        if self.output.sent > 0 {
+            self.sk.lsndtime = self.now_ms;
+            self.usage.last_sent = self.now;
         }
-        self.end_turn_in_bulk();
+        if is_all {
+            self.end_turn_in_bulk();
+        }
     }
 
     /// Ends a turn of output like [`Sender::end_turn`].
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     fn end_turn_in_bulk(&mut self) {
         if self.output.window_limited || !self.settings.tlp {
             return self.end_turn();
@@ -156,7 +153,8 @@ impl Sender {
         let sent = std::mem::take(&mut self.output.sent);
         let is_probe_due = std::mem::take(&mut self.timer.probe_due);
         if sent > 0 || is_probe_due {
-            self.timer.armed = Timer::TailProbe(self.probe_at(sent == 0));
+            let since = if sent == 0 { self.now } else { self.head_sent_at() };
+            self.timer.armed = Timer::TailProbe(self.probe_before(since + Time::from_micros(self.rtt.rto_us())));
         }
         if self.sk.packets_out >= self.sk.snd_cwnd {
             self.use_whole_window();

@@ -12,6 +12,12 @@ impl Sender {
         Time::from_micros(backed_off.min(self.settings.rto_max.as_micros()))
     }
 
+    /// When its timer or the pacing is due; [`Time::MAX`]: neither is.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Time {
+        self.timer.armed.deadline().min(self.pacing_deadline())
+    }
+
     /// Whether the timeout that has come is one too many.
     fn is_out_of_retries(&self) -> bool {
         let retransmits = u32::from(self.sk.inet_conn.icsk_retransmits);
@@ -22,7 +28,13 @@ impl Sender {
     }
 
     pub(super) fn timeout_of_head(&self) -> Time {
-        self.queue.head().map_or(self.now, |head| Time::from_micros(head.sent_us)) + self.rto()
+        self.head_sent_at() + self.rto()
+    }
+
+    /// When the first entry was sent last; now where there is none.
+    #[inline]
+    pub(super) fn head_sent_at(&self) -> Time {
+        self.queue.head().map_or(self.now, |head| Time::from_micros(head.sent_us))
     }
 
     /// After progress: a probe timer where that applies, otherwise the timeout.

@@ -124,17 +124,29 @@ impl SendQueue {
         self.first += 1;
     }
 
-    /// Takes away the entries that end at or before `position`, of which there is one, while one stays that ends after it: when the
-    /// first was sent (us), the last of them, and how many they are.
-    #[inline]
-    pub(crate) fn pop_until(&mut self, position: u64) -> (u64, Entry, u32) {
-        let (first, first_sent_us) = (self.first, self.get(self.first).sent_us);
-        self.first += 1;
-        while self.get(self.first).end() <= position {
-            self.first += 1;
+    /// Takes away the entries that end at or before `position`, the first of which begins at `una`, while others stay: when that was sent
+    /// (us), the last of them, and how many they are. `None`: there are no such, and nothing has happened.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    pub(crate) fn pop_until(&mut self, una: u64, position: u64) -> Option<(u64, Entry, u32)> {
+        let mask = self.ring.len().wrapping_sub(1);
+        let head = self.ring.get(self.first as usize & mask)?;
+        if head.start != una {
+            return None;
         }
-        let last = self.ring[(self.first - 1) as usize & (self.ring.len() - 1)];
-        (first_sent_us, last, (self.first - first) as u32)
+        // An entry ends where the next one begins.
+        let mut next = self.first + 1;
+        while next < self.next && self.ring[next as usize & mask].start <= position {
+            next += 1;
+        }
+        // The one at `next` is that with the position in it, or begins after it.
+        let popped = next - 1 - self.first;
+        if popped == 0 {
+            return None;
+        }
+        let (first_sent_us, last) = (head.sent_us, self.ring[(next - 2) as usize & mask]);
+        self.first = next - 1;
+        Some((first_sent_us, last, popped as u32))
     }
 
     /// Number of the first entry that ends after `position`; `next()` where there is none.
