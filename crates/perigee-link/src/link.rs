@@ -241,6 +241,9 @@ impl<T: Copy> Link<T> {
             self.end_run();
             if self.server.recalls(bytes.saturating_add(self.overhead)) {
                 self.look_ahead();
+                if let Some(at) = self.pass(now, bytes) {
+                    return Transit::Delivered(at);
+                }
             }
         }
         let departure = match self.serve_plainly(now, bytes, self.plain.server_until) {

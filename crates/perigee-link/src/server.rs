@@ -125,8 +125,8 @@ struct Bucket {
 
 /// An instant up to which work is done, and the work of the started nanosecond that is still to do.
 ///
-/// Nearly all packets of a direction are of one size or of two (data and acknowledgements), and most begin and end under the same
-/// rate; so the clock remembers the rate it last worked at, and what the two sizes it saw last come to.
+/// Nearly all packets of a direction are of one size or of a few (data, acknowledgements and those with SACK blocks), and most begin
+/// and end under the same rate; so the clock remembers the rate it last worked at, and what the sizes it saw last come to.
 #[derive(Clone, Copy, Default)]
 struct Clock {
     at: Time,
@@ -137,8 +137,8 @@ struct Clock {
     rate: u64,
     /// The last size.
     alike: Alike,
-    /// The size before it.
-    other: Alike,
+    /// Sizes before it.
+    others: [Alike; OTHERS],
 }
 
 /// What a packet size comes to at a rate.
@@ -195,13 +195,10 @@ impl Clock {
         self.at = Time::from_nanos(begin.as_nanos() + self.alike.quotient);
     }
 
-    /// Makes the size before the last one the last one, if it is this; whether it is.
+    /// Makes a size that is remembered the last one; whether it is remembered.
     fn recalls(&mut self, size: u32) -> bool {
-        let is_it = size == self.other.size;
-        if is_it {
-            std::mem::swap(&mut self.alike, &mut self.other);
-        }
-        is_it
+        let other = self.others.iter_mut().find(|other| other.size == size);
+        other.map(|other| std::mem::swap(&mut self.alike, other)).is_some()
     }
 }
 
@@ -236,7 +233,7 @@ impl Server {
         (size, quotient + 1, Time::from_nanos(short_until))
     }
 
-    /// Makes the size before the last one the last one, if it is this; whether it is.
+    /// Makes a size that is remembered the last one; whether it is remembered.
     pub(crate) fn recalls(&mut self, size: u32) -> bool {
         self.busy.recalls(size)
     }
@@ -374,7 +371,8 @@ impl Source {
             let alike = Alike { size, short_until, quotient, remainder, short_of_rate: clock.rate - remainder };
             let before = std::mem::replace(&mut clock.alike, alike);
             if before.size != size {
-                clock.other = before;
+                clock.others.rotate_right(1);
+                clock.others[0] = before;
             }
         }
     }
@@ -439,6 +437,9 @@ impl Fluctuating {
         Rate::from_bps(bps.round().max(0.0) as u64).clamp(self.spec.min, self.spec.max)
     }
 }
+
+/// Sizes that are remembered beside the last one: acknowledgements may have any number of SACK blocks up to three.
+const OTHERS: usize = 4;
 
 /// Work of a packet, bit-ns/s; sizes over 2^31 bytes count as that.
 #[inline]

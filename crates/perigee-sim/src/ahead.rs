@@ -61,42 +61,49 @@ impl TcpFlow {
         ))
     }
 
-    /// The sender takes an acknowledgement that `link` delivers, and those behind it before which nothing else happens; at most as many
-    /// as a progress report may wait for. Returns how many, and the instant of the last one.
+    /// The sender takes a segment that `link` delivers, and the acknowledgements behind it before which nothing else happens than its own
+    /// pacing; at most as many as a progress report may wait for. Returns how many events it were, and the instant of the last one.
+    /// The first segment is the one with this header, and else that in `packet`, an acknowledgement.
     #[inline(never)]
     pub(crate) fn take_acknowledgements(
         &mut self,
         now: Time,
         link: u32,
-        header: &Header,
+        mut header: Option<Header>,
+        packet: &mut NetPacket,
         world: &mut World,
     ) -> (u64, Time) {
-        let mut next = (now, *header);
-        let (mut taken, mut is_expected) = (1, false);
+        let (mut at, mut events, mut is_taken) = (now, 1, false);
         if let Some((mut sender, mut receiver)) = self.both(world) {
             let way = receiver.outlet.way;
             loop {
-                is_expected = sender.host.on_acknowledgement(next.0, &next.1);
-                if !is_expected {
+                is_taken = sender.takes(at, header.as_ref(), packet);
+                if !is_taken {
                     break;
                 }
                 if let Some(rtt) = sender.host.take_rtt() {
                     receiver.meter.round_trip(rtt);
                 }
-                sender.send_all(next.0, &mut receiver, world);
-                if taken == ACKNOWLEDGEMENTS {
+                sender.send_all(at, &mut receiver, world);
+                while let Some(due) = sender.is_paced_next(link, world) {
+                    (at, events) = (due, events + 1);
+                    sender.host.on_timer(due);
+                    sender.send_all(due, &mut receiver, world);
+                }
+                if events >= ACKNOWLEDGEMENTS {
                     break;
                 }
-                let Some(further) = world.next_plain(link, way) else { break };
-                next = further;
-                taken += 1;
+                let until = sender.host.deadline();
+                let Some((next, next_header)) = world.next_acknowledgement((link, way), until, packet) else { break };
+                (at, header, events) = (next, next_header, events + 1);
             }
+            sender.timer.follow(sender.host, world);
             world.schedule_first(link);
         }
-        if !is_expected {
-            self.on_segment(next.0, (0, End::From), &next.1.into(), false, world);
+        if let (false, Some(header)) = (is_taken, header) {
+            self.on_segment(at, (0, End::From), &header.into(), false, world);
         }
-        (taken, next.0)
+        (events, at)
     }
 
     /// Sends all that the sender has to send.
@@ -130,7 +137,43 @@ impl TcpFlow {
 }
 
 impl Sender<'_> {
-    /// Sends all that there is to send, to the receiver itself as far as that may be asked ahead of time.
+    /// Takes a segment: that with this header, and else the acknowledgement in `packet`. `false`: it may change more than the sender, and
+    /// has still to be taken.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    fn takes(&mut self, at: Time, header: Option<&Header>, packet: &NetPacket) -> bool {
+        match header {
+            Some(header) => self.host.on_acknowledgement(at, header) || self.takes_header(at, header),
+            None => {
+                if let Payload::Tcp(segment) = &packet.payload {
+                    self.host.on_segment(at, segment, packet.ecn == Ecn::Marked);
+                }
+                true
+            }
+        }
+    }
+
+    /// Takes an acknowledgement that was not to be expected; whether it is one.
+    #[inline(never)]
+    fn takes_header(&mut self, at: Time, header: &Header) -> bool {
+        let is_one = header.is_acknowledgement();
+        if is_one {
+            self.host.on_segment(at, &(*header).into(), false);
+        }
+        is_one
+    }
+
+    /// When the pacing lets more go, if that is what happens next, before what `link` delivers.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    fn is_paced_next(&mut self, link: u32, world: &mut World) -> Option<Time> {
+        let due = self.host.next_paced()?;
+        self.timer.give_way(due, world);
+        world.comes_next(due, self.timer.source(), link).then_some(due)
+    }
+
+    /// Sends all that there is to send, to the receiver itself as far as that may be asked ahead of time. The event of the sender's timer
+    /// has to be moved in the end.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     fn send_all(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
@@ -138,7 +181,6 @@ impl Sender<'_> {
         if self.host.has_output() {
             self.send_others(now, receiver, world);
         }
-        self.timer.follow(self.host, world);
     }
 
     #[inline(never)]
@@ -213,5 +255,5 @@ impl Receiver<'_> {
     }
 }
 
-/// Acknowledgements taken in one go: a millisecond of work.
+/// Events in one go: a millisecond of work.
 const ACKNOWLEDGEMENTS: u64 = 1024;

@@ -112,6 +112,24 @@ impl Calendar {
         self.packets.drop_front();
     }
 
+    /// Takes the first packet, if it is an acknowledgement of a way: its header where that is all, and else the whole, which is put into
+    /// `packet`.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    pub(crate) fn take_acknowledgement(&mut self, way: u32, packet: &mut NetPacket) -> Option<Option<Header>> {
+        let first = self.packets.front()?;
+        if first.way != way || first.transport == Transport::Udp || !first.header.is_acknowledgement() {
+            return None;
+        }
+        if first.transport == Transport::Tcp && first.ecn != Ecn::Marked {
+            let header = first.header;
+            self.packets.drop_front();
+            return Some(Some(header));
+        }
+        self.pop(packet);
+        Some(None)
+    }
+
     /// Takes the first packet, and puts it into `packet`; whether there is one.
     #[inline]
     pub(crate) fn pop(&mut self, packet: &mut NetPacket) -> bool {

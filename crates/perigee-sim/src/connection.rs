@@ -198,6 +198,10 @@ impl Sources {
 }
 
 impl TimerEvent {
+    pub(crate) fn source(&self) -> u32 {
+        self.source
+    }
+
     /// Moves the event only where it would come too late: most deadlines move on before they are due.
     #[inline]
     pub(crate) fn follow(&mut self, host: &Endpoint, world: &mut World) {
@@ -205,6 +209,14 @@ impl TimerEvent {
         if at < self.due {
             self.due = at;
             world.queue.set(self.source, at);
+        }
+    }
+
+    /// Takes the event away where it is not after `at`; it has to be moved in the end.
+    #[inline]
+    pub(crate) fn give_way(&mut self, at: Time, world: &mut World) {
+        if self.due <= at {
+            self.remove(world);
         }
     }
 

@@ -121,12 +121,12 @@ impl<'a> Engine<'a> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
     fn arrival(&mut self, now: Time, link: u32, packet: &mut NetPacket) {
-        if let Some((packet, header)) = self.world.network.arrive_plain(link, &mut self.world.queue) {
-            return self.plain(now, link, packet, &header);
+        if let Some((way, header)) = self.world.network.arrive_plain(link, &mut self.world.queue) {
+            return self.plain(now, link, header, way, packet);
         }
         let arrival = self.world.network.arrive(now, link, packet, &mut self.world.queue);
         if arrival == Arrival::AtItsEnd {
-            return self.packet(now, packet);
+            return self.whole(now, link, packet);
         }
         match arrival {
             Arrival::Forwarded(Fate::Gone(at)) => self.packet_gone(at, packet),
@@ -174,22 +174,37 @@ impl<'a> Engine<'a> {
     /// A segment without rare options and congestion mark arrives at its destination, over `link`.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for nearly each packet that arrives")]
-    fn plain(&mut self, now: Time, link: u32, (way, bytes): (u32, u16), header: &Header) {
+    fn plain(&mut self, now: Time, link: u32, header: Header, (way, bytes): (u32, u16), place: &mut NetPacket) {
         let (number, _) = self.world.connection(way / 2);
         let end = if way % 2 == 0 { End::To } else { End::From };
         let is_taken = match &mut self.flows[number as usize] {
             Flow::Tcp(flow) if end == End::From && flow.is_asked_ahead() => {
-                let (taken, at) = flow.take_acknowledgements(now, link, header, &mut self.world);
-                self.events += taken - 1;
+                let (events, at) = flow.take_acknowledgements(now, link, Some(header), place, &mut self.world);
+                self.events += events - 1;
                 self.latest = at;
                 true
             }
-            Flow::Tcp(flow) => flow.on_header(now, end, header, &mut self.world),
+            Flow::Tcp(flow) => flow.on_header(now, end, &header, &mut self.world),
             Flow::Population(_) | Flow::Datagram(_) | Flow::Ahead(_) => false,
         };
         if !is_taken {
-            self.packet(now, &NetPacket::plain((way, bytes), header));
+            self.packet(now, &NetPacket::plain((way, bytes), &header));
         }
+    }
+
+    /// Any packet arrives at its destination, over `link`.
+    #[inline(never)]
+    fn whole(&mut self, now: Time, link: u32, packet: &mut NetPacket) {
+        let (number, _) = self.world.connection(packet.way / 2);
+        if let (Flow::Tcp(flow), Payload::Tcp(segment)) = (&mut self.flows[number as usize], &packet.payload) {
+            if packet.way % 2 == 1 && segment.is_acknowledgement() && flow.is_asked_ahead() {
+                let (events, at) = flow.take_acknowledgements(now, link, None, packet, &mut self.world);
+                self.events += events - 1;
+                self.latest = at;
+                return;
+            }
+        }
+        self.packet(now, packet);
     }
 
     /// A packet arrives at its destination.

@@ -261,23 +261,30 @@ impl Network {
         (of == way).then_some((at, header))
     }
 
-    /// Takes the first packet out of the calendar of a link if it is like that of [`Network::first_plain`], and due by `stop` and before
-    /// all other events. The link's event has [to be set](Network::schedule_first) for the packets behind it.
+    /// Takes the first packet out of the calendar of a link if it is an acknowledgement of a way, due by `until` and before all other
+    /// events: its instant and its header, or the whole in `packet`. The link's event has [to be set](Network::schedule_first) for
+    /// the packets behind it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub(crate) fn next_plain(
+    pub(crate) fn next_acknowledgement(
         &mut self,
         (link, way): (u32, u32),
-        stop: Time,
+        until: Time,
+        packet: &mut NetPacket,
         queue: &EventQueue,
-    ) -> Option<(Time, Header)> {
+    ) -> Option<(Time, Option<Header>)> {
         let calendar = &mut self.hops[link as usize].calendar;
-        let (at, (of, _), header) = calendar.first_plain()?;
-        if of != way || at > stop || !queue.stays_first(link, at) {
+        let at = calendar.next()?;
+        if at > until || !queue.would_be_first(link, at, link) {
             return None;
         }
-        calendar.drop_first();
-        Some((at, header))
+        Some((at, calendar.take_acknowledgement(way, packet)?))
+    }
+
+    /// Whether a link delivers nothing by `at`.
+    #[inline]
+    pub(crate) fn delivers_after(&self, link: u32, at: Time) -> bool {
+        self.hops[link as usize].calendar.next().is_none_or(|next| next > at)
     }
 
     /// Takes the first packet out of the calendar of a link, before its event, which has [to be set](Network::schedule_first).

@@ -40,11 +40,12 @@ impl EventQueue {
         (key != NEVER).then(|| (time_of(key), source_of(key)))
     }
 
-    /// Whether `source` has the first event, and one of it at `at`, no earlier, would be first too.
+    /// Whether an event of `source` at `at` would be the first one, but for that of another source, which does not count.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub fn stays_first(&self, source: u32, at: Time) -> bool {
-        source_of(self.front[0]) == source && key_of(source, at) <= self.front[1]
+    pub fn would_be_first(&self, source: u32, at: Time, but_for: u32) -> bool {
+        let place = usize::from(source_of(self.front[0]) == but_for);
+        key_of(source, at) < self.front[place]
     }
 
     /// How many sources have an event.

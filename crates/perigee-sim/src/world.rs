@@ -109,12 +109,23 @@ impl World {
         self.network.keep_plain(delivery, packet, header, &mut self.queue);
     }
 
-    /// The next packet of a way without rare options and congestion mark that a link delivers, where nothing else happens before. The
-    /// link's event has [to be set](World::schedule_first) in the end.
+    /// The next packet that a link delivers, if it is an acknowledgement of a way, due by `until`, and nothing else happens before:
+    /// its instant and its header, or the whole in `packet`. The link's event has [to be set](World::schedule_first) in the end.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub(crate) fn next_plain(&mut self, link: u32, way: u32) -> Option<(Time, Header)> {
-        self.network.next_plain((link, way), self.stop, &self.queue)
+    pub(crate) fn next_acknowledgement(
+        &mut self,
+        (link, way): (u32, u32),
+        until: Time,
+        packet: &mut NetPacket,
+    ) -> Option<(Time, Option<Header>)> {
+        self.network.next_acknowledgement((link, way), until.min(self.stop), packet, &self.queue)
+    }
+
+    /// Whether an event of a source would be next, before what `link` delivers, whose event may be too early.
+    #[inline]
+    pub(crate) fn comes_next(&self, at: Time, source: u32, link: u32) -> bool {
+        at <= self.stop && self.network.delivers_after(link, at) && self.queue.would_be_first(source, at, link)
     }
 
     /// Sets the event of a link, some of whose packets were taken out of its calendar.

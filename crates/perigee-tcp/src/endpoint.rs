@@ -362,11 +362,23 @@ impl Endpoint {
         }
     }
 
+    /// When the pacing lets more go, if that is what is due next.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    pub fn next_paced(&self) -> Option<Time> {
+        let due = self.sender.pacing_deadline();
+        (due != Time::MAX && due < self.any_other_deadline()).then_some(due)
+    }
+
+    fn any_other_deadline(&self) -> Time {
+        self.sender.timer.armed.deadline().min(self.receiver.ack_deadline()).min(self.gathered_until())
+    }
+
     fn any_deadline(&self) -> Time {
         if self.failure().is_some() {
             return Time::MAX;
         }
-        self.sender.deadline().min(self.receiver.ack_deadline()).min(self.gathered_until())
+        self.sender.pacing_deadline().min(self.any_other_deadline())
     }
 
     /// When segments that wait for others are taken at the latest.

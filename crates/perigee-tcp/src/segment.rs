@@ -49,6 +49,12 @@ pub struct Header {
 }
 
 impl Header {
+    /// Whether it is of a segment that acknowledges and does nothing else.
+    #[inline]
+    pub fn is_acknowledgement(&self) -> bool {
+        self.flags.0 & !Flags::ECE == Flags::ACK && self.len == 0
+    }
+
     /// Bytes of TCP header, as on the wire, of a segment without rare options.
     #[inline]
     pub fn plain_bytes(&self) -> u16 {

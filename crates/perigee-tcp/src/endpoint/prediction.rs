@@ -40,10 +40,30 @@ impl Endpoint {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn transmit_in_bulk(&mut self, mut send: impl FnMut(&Header)) {
-        if self.prediction == Prediction::Acknowledgements && self.sender.output.due {
-            let header = self.next_header();
-            self.sender.send_in_bulk(header, &mut send);
+        if !self.sender.output.due {
+            return;
         }
+        if self.prediction == Prediction::Acknowledgements {
+            let header = self.next_header();
+            if self.sender.send_in_bulk(header, 0, &mut send) {
+                self.sender.end_turn_in_bulk();
+            }
+        } else if self.may_send_in_bulk() {
+            let header = self.next_header();
+            let absent = self.sender.sk.packets_out - self.sender.sk.packets_in_flight();
+            if self.sender.send_in_bulk(header, absent, &mut send) {
+                self.sender.end_turn();
+            }
+        }
+    }
+
+    /// Whether new data are all that may leave, and the segments of them say nothing else: so it is in most turns of a recovery too.
+    fn may_send_in_bulk(&self) -> bool {
+        self.state == State::Established
+            && !self.sender.ecn.on
+            && self.receiver.is_in_order()
+            && self.receiver.has_acknowledged_all()
+            && self.sender.sends_new_data_alone()
     }
 
     /// The acknowledgement that has to leave after predicted data, if one has.

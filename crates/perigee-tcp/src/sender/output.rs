@@ -264,7 +264,7 @@ impl Sender {
     }
 
     #[inline(never)]
-    pub(super) fn end_turn(&mut self) {
+    pub(crate) fn end_turn(&mut self) {
         self.output.due = false;
         self.output.retransmit = Retransmit::Nothing;
         self.pacing.burst = 0;

@@ -93,11 +93,25 @@ impl Sender {
         true
     }
 
-    /// Sends the new data of one that [`Sender::is_undisturbed`] and has data out, as far as the windows and the pacing allow, in
-    /// segments like `header`. What ends the stream is left to the next turn of [`Sender::poll`].
+    /// Whether nothing but new data may leave in this turn, and what is sent is counted as usual.
+    pub(crate) fn sends_new_data_alone(&self) -> bool {
+        let (sk, output) = (&*self.sk, &self.output);
+        sk.packets_in_flight() > 0
+            && sk.packets_in_flight() <= sk.packets_out
+            && sk.app_limited == 0
+            && output.forced.is_none()
+            && !output.window_probe
+            && !self.tail_probe.new_data_due
+            && (output.retransmit != Retransmit::Lost || sk.lost_out <= sk.retrans_out)
+    }
+
+    /// Sends the new data of one that [`Sender::is_undisturbed`] and has data out, or that [`Sender::sends_new_data_alone`], as far as the
+    /// windows and the pacing allow, in segments like `header`. Of what was sent, `absent` packets are not in flight any more, none in
+    /// the first case. Whether that is all, so that the turn has to be ended; what ends the stream is left to the next one of
+    /// [`Sender::poll`].
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub(crate) fn send_in_bulk(&mut self, mut header: Header, send: &mut impl FnMut(&Header)) {
+    pub(crate) fn send_in_bulk(&mut self, mut header: Header, absent: u32, send: &mut impl FnMut(&Header)) -> bool {
         let mss = u64::from(self.sk.mss_cache);
         let limit = self.send_limit();
         header.len = mss as u16;
@@ -106,7 +120,7 @@ impl Sender {
             if end >= self.stream.written {
                 break !self.stream.has_new_data();
             }
-            let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_out);
+            let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_out - absent);
             if room == 0 || end > limit || !self.pacing_allows(room) {
                 break true;
             }
@@ -136,15 +150,13 @@ impl Sender {
             self.sk.lsndtime = self.now_ms;
             self.usage.last_sent = self.now;
         }
-        if is_all {
-            self.end_turn_in_bulk();
-        }
+        is_all
     }
 
-    /// Ends a turn of output like [`Sender::end_turn`].
+    /// Ends a turn of output of one that [`Sender::is_undisturbed`] like [`Sender::end_turn`].
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    fn end_turn_in_bulk(&mut self) {
+    pub(crate) fn end_turn_in_bulk(&mut self) {
         if self.output.window_limited || !self.settings.tlp {
             return self.end_turn();
         }
