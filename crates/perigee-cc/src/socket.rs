@@ -16,8 +16,8 @@ use crate::sock::{AckSample, CaEvent, CaState, RateSample, TcpSock};
 /// algorithm does not have does nothing.
 #[derive(Clone)]
 pub struct Socket {
-    // Boxed: the algorithm's C code holds its address during a call, and a connection moves cheaply.
-    sock: Box<TcpSock>,
+    /// Not boxed: the host reads it for each segment. The algorithm's C code holds its address during a call only.
+    sock: TcpSock,
     ops: &'static Ops,
     algorithm: &'static Algorithm,
     /// Where calls are noted, and the flow's number there.
@@ -31,7 +31,7 @@ impl Socket {
     /// # Panics
     /// Where the algorithm is only described, see [`Algorithm::is_loaded`]: an engine refuses such a run.
     pub fn new(selected: &Selected, mss: u32, initial_window: u32, seed: u64) -> Self {
-        let mut sock = Box::new(TcpSock::new(mss, initial_window));
+        let mut sock = TcpSock::new(mss, initial_window);
         sock.cc_params = *selected.values();
         // A generator of the xorshift kind never leaves zero.
         sock.cc_random = Stream::new(seed, "cc").next_u64() | 1;
@@ -171,9 +171,9 @@ impl Socket {
     /// and an algorithm keeps no pointer beyond it.
     #[inline]
     fn call<R>(&mut self, callback: Callback, call: impl FnOnce(*mut TcpSock) -> R) -> R {
-        let Some((note, flow)) = self.note else { return call(&raw mut *self.sock) };
+        let Some((note, flow)) = self.note else { return call(&raw mut self.sock) };
         note.enter(callback, flow, self.sock.tcp_clock_cache);
-        let result = call(&raw mut *self.sock);
+        let result = call(&raw mut self.sock);
         note.leave();
         result
     }

@@ -168,7 +168,8 @@ impl Network {
     }
 
     /// [`Network::carry`] of the packet of a segment without rare options, whose sender does not take part in ECN.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     pub(crate) fn carry_plain(
         &mut self,
         now: Time,
@@ -211,7 +212,8 @@ impl Network {
     }
 
     /// [`Network::keep`] of the packet of a segment without rare options, whose sender does not take part in ECN.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement of a bulk transfer")]
     pub(crate) fn keep_plain(
         &mut self,
         (at, link): (Time, u32),
@@ -430,9 +432,9 @@ impl Network {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that is sent")]
     fn pass(&mut self, mut now: Time, link: u32, (way, bytes): (u32, u16)) -> Result<(Time, u32), (Time, u32)> {
-        let (mut last, mut next) = (link, link);
+        let (hops, mut last, mut next) = (&mut self.hops[..], link, link);
         loop {
-            while let Some(hop) = self.hops.get_mut(next as usize) {
+            while let Some(hop) = hops.get_mut(next as usize) {
                 match hop.pass(now, bytes) {
                     Some(at) => now = at,
                     None => return Err((now, next)),
@@ -442,17 +444,11 @@ impl Network {
             if next != BY_WAY {
                 return Ok((now, last));
             }
-            next = self.after_by_way(last, way);
-            if next as usize >= self.hops.len() {
+            next = after_by_way(&self.routes, way, last);
+            if next as usize >= hops.len() {
                 return Ok((now, last));
             }
         }
-    }
-
-    /// The link behind a link whose packets part there.
-    #[inline(never)]
-    fn after_by_way(&self, link: u32, way: u32) -> u32 {
-        self.routes.after(way, link)
     }
 
     /// The link behind a link, if it may be asked ahead of time.
@@ -575,6 +571,12 @@ impl Hop {
             Some(lost) => Some(self.link.next_event().map_or(lost.0, |at| at.min(lost.0))),
         }
     }
+}
+
+/// The link behind a link whose packets part there.
+#[inline(never)]
+fn after_by_way(routes: &Routes, way: u32, link: u32) -> u32 {
+    routes.after(way, link)
 }
 
 #[inline]

@@ -29,7 +29,8 @@ impl<T: Copy + Default> Ring<T> {
     }
 
     /// Puts a value behind all others: the answer is its place, which still holds an old one.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
     pub(crate) fn place(&mut self) -> &mut T {
         if self.put.wrapping_sub(self.taken) == self.slots.len() {
             self.grow();

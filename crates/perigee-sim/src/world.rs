@@ -93,7 +93,8 @@ impl World {
     }
 
     /// [`World::carry`] of the packet of a segment without rare options, whose sender does not take part in ECN.
-    #[inline(never)]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     pub(crate) fn carry_plain(&mut self, now: Time, packet: (u32, u16), header: &Header) -> Carried {
         self.network.carry_plain(now, packet, header, &mut self.queue)
     }
@@ -104,7 +105,8 @@ impl World {
     }
 
     /// [`World::keep`] of the packet of a segment without rare options, whose sender does not take part in ECN.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement of a bulk transfer")]
     pub(crate) fn keep_plain(&mut self, delivery: (Time, u32), packet: (u32, u16), header: &Header) {
         self.network.keep_plain(delivery, packet, header, &mut self.queue);
     }

@@ -293,6 +293,9 @@ impl Endpoint {
         if self.gathered.is_some() {
             return self.gather(segment, ce);
         }
+        if segment.sack_count > 0 && !ce && self.on_growth(segment) {
+            return;
+        }
         self.take(segment, ce, segment.len);
     }
 

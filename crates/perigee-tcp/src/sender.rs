@@ -1,10 +1,12 @@
 //! The sending half: its state, and the counts that every step of it keeps true.
 //!
 //! `state` has what it is made of. The steps are files beside it: `ack` takes acknowledgements in, `progress` is the
-//! usual turn of a bulk transfer, acknowledgement and output, `sack` marks the queue, `losses` finds what is lost, `recovery` and `undo` are the state machine, `output` sends,
+//! usual turn of a bulk transfer, acknowledgement and output, `gap` the usual acknowledgement while a loss is repaired,
+//! `sack` marks the queue, `losses` finds what is lost, `recovery` and `undo` are the state machine, `output` sends,
 //! `pacing`, `probe`, `timer` and `validation` say when and how much.
 
 mod ack;
+mod gap;
 mod losses;
 mod output;
 mod pacing;

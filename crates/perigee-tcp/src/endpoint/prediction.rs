@@ -7,7 +7,7 @@
 use perigee_units::Time;
 
 use super::{Endpoint, Prediction, State};
-use crate::segment::{Flags, Header};
+use crate::segment::{Flags, Header, Segment};
 
 impl Endpoint {
     /// [`Endpoint::on_segment`] of the header of an acknowledgement without rare options and congestion mark, if it is one that was to be
@@ -141,6 +141,19 @@ impl Endpoint {
         }
         self.note_peer(header);
         true
+    }
+
+    /// Takes an acknowledgement that tells that the newest SACK block has grown; whether it is one that tells nothing else.
+    pub(super) fn on_growth(&mut self, segment: &Segment) -> bool {
+        let is_usual = self.state == State::Established
+            && segment.flags.0 == Flags::ACK
+            && segment.len == 0
+            && segment.seq == self.peer_wire(self.receiver.next())
+            && self.sender.on_growth(segment);
+        if is_usual {
+            self.note_peer(segment);
+        }
+        is_usual
     }
 
     /// Takes the header of the next data in order; whether it was to be expected.

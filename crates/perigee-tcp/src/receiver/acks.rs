@@ -21,7 +21,8 @@ pub(super) struct AckPolicy {
     quick_allowed: bool,
     /// Largest segment seen: what "full" means.
     full_segment: u16,
-    last_data: Option<Time>,
+    /// When data arrived last; [`Time::MAX`] before the first.
+    last_data: Time,
     /// The delay in use, adapted to the gaps between segments.
     delay: Time,
     delay_max: Time,
@@ -40,7 +41,7 @@ impl AckPolicy {
             quick: 0,
             quick_allowed: config.quick_acks,
             full_segment: 536,
-            last_data: None,
+            last_data: Time::MAX,
             delay: config.delayed_ack_max,
             delay_max: config.delayed_ack_max,
         }
@@ -50,20 +51,19 @@ impl AckPolicy {
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn on_data(&mut self, now: Time, len: u16, window: u64) {
         self.full_segment = self.full_segment.max(len);
-        match self.last_data {
-            None => self.enter_quick(window),
-            Some(last) => {
-                let gap = now - last;
-                let half = Time::from_nanos(self.delay_max.as_nanos() / 2);
-                let smoothed = Time::from_nanos(self.delay.as_nanos() / 2);
-                if gap <= half {
-                    self.delay = smoothed + half;
-                } else if gap < self.delay {
-                    self.delay = smoothed + gap;
-                }
+        if self.last_data == Time::MAX {
+            self.enter_quick(window);
+        } else {
+            let gap = now - self.last_data;
+            let half = self.delay_max.as_nanos() / 2;
+            let smoothed = self.delay.as_nanos() / 2;
+            if gap.as_nanos() <= half {
+                self.delay = Time::from_nanos(smoothed + half);
+            } else if gap < self.delay {
+                self.delay = Time::from_nanos(smoothed + gap.as_nanos());
             }
         }
-        self.last_data = Some(now);
+        self.last_data = now;
     }
 
     /// What the handshake agreed on: compression is of SACKs.
@@ -137,6 +137,7 @@ impl AckPolicy {
     }
 
     /// Linux: as many as half the window holds, at most 16.
+    #[inline(never)]
     fn enter_quick(&mut self, window: u64) {
         if self.quick_allowed {
             let fits = (window / (2 * u64::from(self.full_segment))).clamp(2, MAX_QUICK_ACKS);

@@ -177,6 +177,8 @@ impl ReceiveWindow {
     }
 
     /// The right edge never moves back (RFC 9293, section 3.8.6).
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(super) fn advertise(&mut self, next: u64, held_bytes: u64, scale: u8) -> u32 {
         let least = self.right_edge().saturating_sub(next);
         let units = (self.free(held_bytes).max(least) + (1 << scale) - 1) >> scale;

@@ -57,7 +57,7 @@ impl Sender {
     }
 
     /// Looks for losses after an ACK; `true`: the reordering timer was set for the rest.
-    fn rack_mark_lost(&mut self) -> bool {
+    pub(super) fn rack_mark_lost(&mut self) -> bool {
         if !self.rack.take_advanced() {
             return false;
         }

@@ -71,7 +71,8 @@ impl Sender {
     }
 
     fn mark_sacked(&mut self, start: u64, end: u64, report: &mut AckReport) {
-        let mut number = self.queue.find(start, self.sk.mss_cache);
+        let known = self.scoreboard.entry_at(start).filter(|number| *number >= self.queue.first());
+        let mut number = known.unwrap_or_else(|| self.queue.find(start, self.sk.mss_cache));
         while number < self.queue.next() {
             let entry = *self.queue.get(number);
             if entry.end() > end {
@@ -81,6 +82,7 @@ impl Sender {
                 self.mark_entry_sacked(number, report);
             }
             number += 1;
+            self.scoreboard.note_marked(entry.end(), number);
         }
     }
 

@@ -60,7 +60,8 @@ impl Rack {
     pub(crate) fn advance_to(&mut self, entry: &Entry, now_us: u64) {
         self.advanced = true;
         self.rtt_us = now_us - entry.sent_us;
-        if (entry.sent_us, entry.end()) > self.newest {
+        let (newest_us, end) = self.newest;
+        if entry.sent_us > newest_us || (entry.sent_us == newest_us && entry.end() > end) {
             self.newest = (entry.sent_us, entry.end());
         }
     }

@@ -18,6 +18,8 @@ pub(crate) struct Scoreboard {
     reported_count: u8,
     /// Cursor of RFC 6675's rule, where RACK is off.
     pub(crate) head: HeadCursor,
+    /// Where an entry ends that was marked by the last blocks, and the number of the one behind it.
+    marked: (u64, u64),
     /// Duplicates reported so far, segments.
     duplicates: u64,
 }
@@ -70,6 +72,18 @@ impl Scoreboard {
         if let Some(known) = self.known.iter_mut().find(|known| known.1 == before) {
             known.1 = end;
         }
+    }
+
+    /// The number of the entry that begins at `position`, where the last one marked ends there.
+    #[inline]
+    pub(crate) fn entry_at(&self, position: u64) -> Option<u64> {
+        (self.marked.0 == position).then_some(self.marked.1)
+    }
+
+    /// The entry before `number`, which ends at `position`, is marked.
+    #[inline]
+    pub(crate) fn note_marked(&mut self, position: u64, number: u64) {
+        self.marked = (position, number);
     }
 
     /// The receiver has dropped what it reported: nothing is SACKed any more, from the queue's first entry on.
