@@ -241,10 +241,14 @@ impl<T: Copy> Link<T> {
             self.end_run();
             if self.server.recalls(bytes.saturating_add(self.overhead)) {
                 self.look_ahead();
-                if let Some(at) = self.pass(now, bytes) {
-                    return Transit::Delivered(at);
-                }
             }
+        } else if self.plain.until > now && !self.backlog.surely_has_room() {
+            self.end_run();
+            self.backlog.release(now);
+            self.backlog.grant(self.plain.size);
+        }
+        if let Some(at) = self.pass(now, bytes) {
+            return Transit::Delivered(at);
         }
         let departure = match self.serve_plainly(now, bytes, self.plain.server_until) {
             Some(departure) => departure,

@@ -87,7 +87,7 @@ impl TcpFlow {
                 sender.send_all(at, &mut receiver, world);
                 while let Some(due) = sender.is_paced_next(link, world) {
                     (at, events) = (due, events + 1);
-                    sender.host.on_timer(due);
+                    sender.host.on_paced(due);
                     sender.send_all(due, &mut receiver, world);
                 }
                 if events >= ACKNOWLEDGEMENTS {

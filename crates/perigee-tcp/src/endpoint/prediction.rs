@@ -43,7 +43,9 @@ impl Endpoint {
         if !self.sender.output.due {
             return;
         }
-        if self.prediction == Prediction::Acknowledgements {
+        if self.prediction == Prediction::Acknowledgements && self.sender.is_held_back() {
+            self.sender.end_turn_in_bulk();
+        } else if self.prediction == Prediction::Acknowledgements {
             let header = self.next_header();
             if self.sender.send_in_bulk(header, 0, &mut send) {
                 self.sender.end_turn_in_bulk();
@@ -55,6 +57,13 @@ impl Endpoint {
                 self.sender.end_turn();
             }
         }
+    }
+
+    /// The instant of [`Endpoint::next_paced`] has come: what the pacing held back may leave.
+    #[inline]
+    pub fn on_paced(&mut self, now: Time) {
+        self.sender.set_now(now);
+        self.sender.on_pacing_timer();
     }
 
     /// Whether new data are all that may leave, and the segments of them say nothing else: so it is in most turns of a recovery too.

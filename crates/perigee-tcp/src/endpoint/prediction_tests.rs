@@ -9,8 +9,9 @@ use super::{Config, Endpoint, Prediction};
 use crate::segment::Segment;
 
 /// A download through a slow server with a short queue, which loses segments in bursts, and at random. Where it is `relayed`, it is
-/// written bit by bit and read late. Returns how many segments were predicted at each end, and how many arrived there.
-fn compare(cc: &str, config: &Config, loss: f64, relayed: bool) -> [(u32, u32); 2] {
+/// written bit by bit and read late. Returns how many segments were predicted at each end, and how many arrived there; then how many
+/// acknowledgements told of nothing but a grown SACK block.
+fn compare(cc: &str, config: &Config, loss: f64, relayed: bool) -> ([(u32, u32); 2], u32) {
     let selected = Selected::parse(cc, &[]).unwrap();
     let (mut to, mut from) = (Endpoint::client(config, &selected, 1), Endpoint::server(config, &selected, 2));
     let mut lost = Stream::new(7, "lost");
@@ -22,7 +23,7 @@ fn compare(cc: &str, config: &Config, loss: f64, relayed: bool) -> [(u32, u32); 
         from.write(SIZE);
         from.close();
     }
-    let mut counts = [(0, 0); 2];
+    let (mut counts, mut grown) = ([(0, 0); 2], 0);
     let mut free_at = Time::ZERO;
     for step in 0..200_000 {
         let now = Time::from_micros(250 * step);
@@ -30,6 +31,7 @@ fn compare(cc: &str, config: &Config, loss: f64, relayed: bool) -> [(u32, u32); 
             let (end, way) = if number == 0 { (&mut from, &mut acks) } else { (&mut to, &mut data) };
             let mut sent = Vec::new();
             while let Some(segment) = arrived(way, now) {
+                grown += u32::from(is_growth(end, now, &segment));
                 let was_predicted = take(end, now, &segment, &mut sent);
                 counts[number].0 += u32::from(was_predicted);
                 counts[number].1 += 1;
@@ -59,7 +61,14 @@ fn compare(cc: &str, config: &Config, loss: f64, relayed: bool) -> [(u32, u32); 
         }
     }
     assert_eq!(to.received(), SIZE, "{cc}");
-    counts
+    (counts, grown)
+}
+
+/// Whether a segment tells of nothing but a grown SACK block.
+fn is_growth(end: &Endpoint, now: Time, segment: &Segment) -> bool {
+    let mut copy = end.clone();
+    copy.sender.set_now(now);
+    segment.sack_count > 0 && copy.on_growth(segment)
 }
 
 /// Takes a segment, and sends what follows, while a copy of the end does so in the general way; whether it was predicted.
@@ -109,9 +118,10 @@ fn predicted_segments_change_an_endpoint_and_what_it_sends_as_the_general_steps_
             (Config { segmentation_offload: true, delayed_acks: false, ..Config::default() }, 0.003),
         ] {
             for relayed in [false, true] {
-                let [from, to] = compare(cc, &config, loss, relayed);
+                let ([from, to], grown) = compare(cc, &config, loss, relayed);
                 let share = |(predicted, all): (u32, u32)| f64::from(predicted) / f64::from(all);
                 let least = if loss > 0.005 || relayed { 0.05 } else { 0.3 };
+                assert!(loss < 0.005 || grown > 50, "{cc}: grown blocks, {grown}");
                 assert!(share(from) > least, "{cc}: of the acknowledgements, (predicted, all) {from:?}");
                 assert!(share(to) > 0.2, "{cc}: of the data, (predicted, all) {to:?}");
             }

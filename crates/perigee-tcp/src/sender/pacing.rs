@@ -35,11 +35,16 @@ impl Sender {
     fn begin_burst(&mut self, room: u32) {
         let mss = u64::from(self.sk.mss_cache);
         let rate = self.sk.inet_conn.sk.sk_pacing_rate;
-        let waiting = self.stream.unsent().div_ceil(mss).max(1);
         let half_window = u64::from((self.sk.snd_cwnd / 2).max(1));
-        let accepted = (self.send_limit().saturating_sub(self.stream.nxt) / mss).max(1);
-        let most = half_window.min(u64::from(room.max(1))).min(waiting).min(accepted);
-        let segments = self.train_size().min(most);
+        let mut segments = self.train_size().min(half_window).min(u64::from(room.max(1)));
+        let waiting = self.stream.unsent();
+        if waiting < segments * mss {
+            segments = segments.min(waiting.div_ceil(mss).max(1));
+        }
+        let accepted = self.send_limit().saturating_sub(self.stream.nxt);
+        if accepted < segments * mss {
+            segments = segments.min((accepted / mss).max(1));
+        }
         self.pacing.burst = segments as u32;
         let (prior, now) = (self.sk.tcp_wstamp_ns, self.sk.tcp_clock_cache);
         self.sk.tcp_wstamp_ns = prior.max(now);
@@ -61,6 +66,12 @@ impl Sender {
     /// The next segment leaves without a burst of its own, at once or behind the last one.
     pub(super) fn depart_unpaced(&mut self) {
         self.pacing.departure_ns = self.sk.tcp_wstamp_ns.max(self.sk.tcp_clock_cache);
+    }
+
+    /// Whether the pacing has held a segment back, and still does.
+    #[inline]
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.pacing.blocked && self.sk.tcp_wstamp_ns > self.sk.tcp_clock_cache
     }
 
     /// When the pacing lets the next segment go; [`Time::MAX`]: it does not hold anything back.
