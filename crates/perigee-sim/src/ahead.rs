@@ -177,7 +177,7 @@ impl Sender<'_> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     fn send_all(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
-        self.host.transmit_in_bulk(|header| receiver.carry(now, self.outlet.packet(header), header, world));
+        self.host.transmit_in_bulk(now, |header| receiver.carry(now, self.outlet.packet(header), header, world));
         if self.host.has_output() {
             self.send_others(now, receiver, world);
         }
@@ -237,7 +237,7 @@ impl Receiver<'_> {
         if !host.on_next_data(at, header) {
             host.on_segment(at, &(*header).into(), false);
         }
-        if let Some(acknowledgement) = host.poll_acknowledgement() {
+        if let Some(acknowledgement) = host.poll_acknowledgement(at) {
             // It says all that there is to say, and no timer is left.
             world.send_plain(at, self.outlet.packet(&acknowledgement), &acknowledgement);
         } else {

@@ -237,7 +237,7 @@ impl Outlet {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that is acknowledged at once")]
     pub(crate) fn send_all(self, host: &mut Endpoint, now: Time, world: &mut World) {
-        host.transmit_predicted(|header| world.send_plain(now, self.packet(header), header));
+        host.transmit_predicted(now, |header| world.send_plain(now, self.packet(header), header));
         if host.has_output() {
             self.send_others(host, now, world);
         }

@@ -175,7 +175,7 @@ impl<'a> Engine<'a> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for nearly each packet that arrives")]
     fn plain(&mut self, now: Time, link: u32, header: Header, (way, bytes): (u32, u16), place: &mut NetPacket) {
-        let (number, _) = self.world.connection(way / 2);
+        let (number, leg) = self.world.connection(way / 2);
         let end = if way % 2 == 0 { End::To } else { End::From };
         let is_taken = match &mut self.flows[number as usize] {
             Flow::Tcp(flow) if end == End::From && flow.is_asked_ahead() => {
@@ -184,7 +184,7 @@ impl<'a> Engine<'a> {
                 self.latest = at;
                 true
             }
-            Flow::Tcp(flow) => flow.on_header(now, end, &header, &mut self.world),
+            Flow::Tcp(flow) => flow.on_header(now, (leg, end), &header, &mut self.world),
             Flow::Population(_) | Flow::Datagram(_) | Flow::Ahead(_) => false,
         };
         if !is_taken {

@@ -331,7 +331,7 @@ impl<'a> PopulationFlow<'a> {
                     slot.in_flight -= 1;
                 }
             };
-            host.transmit_predicted(|header| send(&mut NetPacket::plain(outlet.packet(header), header)));
+            host.transmit_predicted(now, |header| send(&mut NetPacket::plain(outlet.packet(header), header)));
             while next_packet(host, now, outlet, &mut packet) {
                 send(&mut packet);
             }

@@ -112,7 +112,7 @@ impl Pipe {
         self.held = held;
         if unread > 0 {
             let room = proxy.buffer.saturating_sub(held);
-            self.is_full &= room < proxy.buffer.div_ceil(3);
+            self.is_full = self.is_full && room < proxy.buffer.div_ceil(3);
             let memory = proxy.memory.saturating_sub(proxy.held);
             let bytes = if self.is_full { 0 } else { unread.min(room).min(memory) };
             if bytes > 0 {

@@ -6,7 +6,7 @@
 
 use perigee_results::{Amount, EventRow, FlowId, Measure, Meter, Outcome, SeriesRow, Tables};
 use perigee_study::{FlowSpec, Handshake, Leg, Run};
-use perigee_tcp::{Endpoint, Failure, Flags, Segment};
+use perigee_tcp::{Endpoint, Failure, Flags, Header, Segment};
 use perigee_traffic::End;
 use perigee_units::Time;
 
@@ -133,17 +133,52 @@ impl Split {
         if opens && record.established.is_none() && host.is_established() {
             record.established = Some(now);
         }
+        self.after_segment(now, (leg, end), segment, first, world)
+    }
+
+    /// [`Split::on_segment`] of a segment without rare options and congestion mark, if its end expects it; `None`: it does not, and has
+    /// still to be given it.
+    #[inline]
+    pub(crate) fn on_header(
+        &mut self,
+        now: Time,
+        (leg, end): (u32, End),
+        header: &Header,
+        first: &mut Connection,
+        world: &mut World,
+    ) -> Option<bool> {
+        let leg = leg as usize;
+        let host = leg_mut(first, &mut self.rest, leg).ends[end as usize].as_deref_mut()?;
+        let was_expected = match end {
+            End::From => host.on_acknowledgement(now, header),
+            End::To => host.on_next_data(now, header),
+        };
+        was_expected.then(|| self.after_segment(now, (leg, end), header, first, world))
+    }
+
+    /// An end of a leg has taken a segment: measures what it shows, and sends and relays what follows. True where that end is the flow's
+    /// own.
+    fn after_segment(
+        &mut self,
+        now: Time,
+        (leg, end): (usize, End),
+        header: &Header,
+        first: &mut Connection,
+        world: &mut World,
+    ) -> bool {
+        let (record, connection) = (&mut self.records[leg], leg_mut(first, &mut self.rest, leg));
+        let Some(host) = connection.ends[end as usize].as_deref_mut() else { return false };
         if end == End::From {
             let rtt = host.take_rtt();
             if let Some((rtt, meter)) = rtt.zip(record.meter.as_mut()) {
                 meter.round_trip(rtt);
             }
-            connection.log_acknowledged(now, segment, rtt);
+            connection.log_acknowledged(now, header, rtt);
         } else {
             record.took(now, connection);
         }
         connection.transmit(now, end, world);
-        let Some(relay) = relay else { return true };
+        let Some(relay) = self.relay_at(leg, end) else { return true };
         if !self.relay(now, relay, first, world) {
             leg_mut(first, &mut self.rest, leg).schedule(end, world);
         }

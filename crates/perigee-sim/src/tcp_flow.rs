@@ -146,9 +146,11 @@ impl TcpFlow {
     /// has still to be given it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for nearly each packet that arrives")]
-    pub(crate) fn on_header(&mut self, now: Time, end: End, header: &Header, world: &mut World) -> bool {
-        let host = self.connection.ends[end as usize].as_deref_mut().filter(|_| self.split.is_none());
-        let Some(host) = host else { return false };
+    pub(crate) fn on_header(&mut self, now: Time, (leg, end): (u32, End), header: &Header, world: &mut World) -> bool {
+        if self.split.is_some() {
+            return self.on_header_of_leg(now, (leg, end), header, world);
+        }
+        let Some(host) = self.connection.ends[end as usize].as_deref_mut() else { return false };
         let was_expected = match end {
             End::From => host.on_acknowledgement(now, header),
             End::To => host.on_next_data(now, header),
@@ -227,6 +229,18 @@ impl TcpFlow {
             return;
         }
         self.end_turn(now, end, world);
+    }
+
+    /// [`TcpFlow::on_header`] at an end of a leg of a flow that is split.
+    #[inline(never)]
+    fn on_header_of_leg(&mut self, now: Time, (leg, end): (u32, End), header: &Header, world: &mut World) -> bool {
+        let Some(split) = &mut self.split else { return false };
+        let is_own = split.on_header(now, (leg, end), header, &mut self.connection, world);
+        if is_own == Some(true) {
+            self.took(now, end, world);
+            self.end_turn(now, end, world);
+        }
+        is_own.is_some()
     }
 
     /// The timer of an end of a leg fires; it may be early.

@@ -28,20 +28,23 @@ impl Endpoint {
     /// Sends what follows a predicted segment, and gives each header to `send`. Whatever else has to leave, the endpoint still
     /// [has](Endpoint::has_output).
     #[inline]
-    pub fn transmit_predicted(&mut self, mut send: impl FnMut(&Header)) {
-        if let Some(header) = self.poll_acknowledgement() {
+    pub fn transmit_predicted(&mut self, now: Time, mut send: impl FnMut(&Header)) {
+        if let Some(header) = self.poll_acknowledgement(now) {
             send(&header);
         } else {
-            self.transmit_in_bulk(send);
+            self.transmit_in_bulk(now, send);
         }
     }
 
     /// Sends the new data that predicted acknowledgements let out, and gives each header to `send`.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    pub fn transmit_in_bulk(&mut self, mut send: impl FnMut(&Header)) {
+    pub fn transmit_in_bulk(&mut self, now: Time, mut send: impl FnMut(&Header)) {
         if !self.sender.output.due {
             return;
+        }
+        if now != self.sender.now {
+            self.set_now(now);
         }
         if self.prediction == Prediction::Acknowledgements && self.sender.is_held_back() {
             self.sender.end_turn_in_bulk();
@@ -78,20 +81,22 @@ impl Endpoint {
     /// The acknowledgement that has to leave after predicted data, if one has.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    pub fn poll_acknowledgement(&mut self) -> Option<Header> {
+    pub fn poll_acknowledgement(&mut self, now: Time) -> Option<Header> {
         if self.prediction != Prediction::Data || !self.receiver.ack_due() || self.sender.output.due {
             return None;
+        }
+        if now != self.sender.now {
+            self.set_now(now);
         }
         let header = Header { seq: self.sender.sk.snd_nxt, ..self.next_header() };
         self.receiver.on_ack_sent();
         Some(header)
     }
 
-    /// The application has written: a sender whose rate the application does not limit is as it was, and has more to send.
+    /// The application has written: a sender with data out is as it was, and has more to send.
     #[inline]
     pub(super) fn after_write(&mut self) {
-        let sk = &self.sender.sk;
-        if self.prediction != Prediction::Acknowledgements || sk.app_limited != 0 || sk.packets_out == 0 {
+        if self.prediction != Prediction::Acknowledgements || self.sender.sk.packets_out == 0 {
             self.prediction = Prediction::Forgotten;
         }
     }

@@ -37,7 +37,7 @@ fn compare(cc: &str, config: &Config, loss: f64, relayed: bool) -> ([(u32, u32);
                 counts[number].1 += 1;
             }
             if relayed && number == 0 && step % 16 == 0 && end.is_established() && end.written() < SIZE {
-                end.write((SIZE - end.written()).min(25_000));
+                write(end, now, (SIZE - end.written()).min([25_000, 1_448, 700][step as usize / 16 % 3]), &mut sent);
                 if end.written() == SIZE {
                     end.close();
                 }
@@ -92,9 +92,23 @@ fn take(end: &mut Endpoint, now: Time, segment: &Segment, sent: &mut Vec<Segment
     was_predicted
 }
 
+/// Writes, and sends what follows, while a copy of the end does so in the general way.
+fn write(end: &mut Endpoint, now: Time, bytes: u64, sent: &mut Vec<Segment>) {
+    let mut general = end.clone();
+    general.write(bytes);
+    general.prediction = Prediction::Forgotten;
+    let expected: Vec<_> = std::iter::from_fn(|| general.poll_transmit(now)).collect();
+    end.write(bytes);
+    let before = sent.len();
+    transmit(end, now, sent);
+    assert_eq!(format!("{:?}", &sent[before..]), format!("{expected:?}"), "{now:?}: {bytes} B written");
+    general.prediction = end.prediction;
+    assert_eq!(format!("{end:?}"), format!("{general:?}"), "{now:?}: {bytes} B written");
+}
+
 /// Sends what has to leave, as the simulator does.
 fn transmit(end: &mut Endpoint, now: Time, sent: &mut Vec<Segment>) {
-    end.transmit_predicted(|header| sent.push(Segment::from(*header)));
+    end.transmit_predicted(now, |header| sent.push(Segment::from(*header)));
     sent.extend(std::iter::from_fn(|| end.poll_transmit(now)));
 }
 

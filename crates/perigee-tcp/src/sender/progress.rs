@@ -7,13 +7,13 @@
 use perigee_cc::{AckSample, CaState, RateSample};
 use perigee_units::Time;
 
-use crate::segment::Header;
+use crate::segment::{Flags, Header};
 
 use super::ack::{CA_ACK_SLOWPATH, CA_ACK_WIN_UPDATE};
 use super::rate;
 use super::report::AckReport;
 use super::state::output::Retransmit;
-use super::state::queue::Entry;
+use super::state::queue::{mark, Entry};
 use super::state::timer::Timer;
 use super::Sender;
 
@@ -24,7 +24,7 @@ impl Sender {
     pub(crate) fn is_undisturbed(&self) -> bool {
         let (sk, output, tail_probe) = (&*self.sk, &self.output, &self.tail_probe);
         sk.inet_conn.icsk_ca_state == CaState::Open as u8
-            && sk.sacked_out | sk.lost_out | sk.retrans_out | sk.app_limited | self.timer.backoff == 0
+            && sk.sacked_out | sk.lost_out | sk.retrans_out | self.timer.backoff == 0
             && sk.inet_conn.icsk_retransmits == 0
             && tail_probe.outstanding.is_none()
             && !tail_probe.new_data_due
@@ -79,7 +79,7 @@ impl Sender {
             self.rearm_timeout();
         }
 
-        self.sk.delivered_mstamp = now_us;
+        rate::note_delivery(&mut self.sk, packets);
         if !self.sk.has_cong_control() {
             self.sk.first_tx_mstamp = last.sent_us;
             self.raise_cwnd(header.ack, packets);
@@ -98,7 +98,6 @@ impl Sender {
         let (sk, output) = (&*self.sk, &self.output);
         sk.packets_in_flight() > 0
             && sk.packets_in_flight() <= sk.packets_out
-            && sk.app_limited == 0
             && output.forced.is_none()
             && !output.window_probe
             && !self.tail_probe.new_data_due
@@ -107,18 +106,23 @@ impl Sender {
 
     /// Sends the new data of one that [`Sender::is_undisturbed`] and has data out, or that [`Sender::sends_new_data_alone`], as far as the
     /// windows and the pacing allow, in segments like `header`. Of what was sent, `absent` packets are not in flight any more, none in
-    /// the first case. Whether that is all, so that the turn has to be ended; what ends the stream is left to the next one of
+    /// the first case. Whether that is all, so that the turn has to be ended; what comes with the FIN is left to the next one of
     /// [`Sender::poll`].
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn send_in_bulk(&mut self, mut header: Header, absent: u32, send: &mut impl FnMut(&Header)) -> bool {
         let mss = u64::from(self.sk.mss_cache);
-        let limit = self.send_limit();
+        let (limit, marks) = (self.send_limit(), if self.sk.app_limited > 0 { mark::APP_LIMITED } else { 0 });
         header.len = mss as u16;
         let is_all = loop {
-            let end = self.stream.nxt + mss;
+            let mut end = self.stream.nxt + mss;
             if end >= self.stream.written {
-                break !self.stream.has_new_data();
+                end = self.stream.written;
+                if self.stream.fin_queued || self.stream.nxt >= end {
+                    break !self.stream.has_new_data();
+                }
+                header.flags.0 |= Flags::PSH;
+                header.len = (end - self.stream.nxt) as u16;
             }
             let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_out - absent);
             if room == 0 || end > limit || !self.pacing_allows(room) {
@@ -136,11 +140,11 @@ impl Sender {
                 delivered_us: sk.delivered_mstamp.max(1),
                 delivered: sk.delivered,
                 len: header.len,
-                marks: 0,
+                marks,
             });
             sk.packets_out += 1;
-            sk.bytes_sent += mss;
-            sk.snd_nxt = sk.snd_nxt.wrapping_add(mss as u32);
+            sk.bytes_sent += u64::from(header.len);
+            sk.snd_nxt = sk.snd_nxt.wrapping_add(u32::from(header.len));
             self.stream.nxt = end;
             self.output.sent += 1;
             self.counters.sent_packets += 1;
