@@ -149,11 +149,7 @@ impl Split {
     ) -> Option<bool> {
         let leg = leg as usize;
         let host = leg_mut(first, &mut self.rest, leg).ends[end as usize].as_deref_mut()?;
-        let was_expected = match end {
-            End::From => host.on_acknowledgement(now, header),
-            End::To => host.on_next_data(now, header),
-        };
-        was_expected.then(|| self.after_segment(now, (leg, end), header, first, world))
+        host.on_expected(now, header).then(|| self.after_segment(now, (leg, end), header, first, world))
     }
 
     /// An end of a leg has taken a segment: measures what it shows, and sends and relays what follows. True where that end is the flow's

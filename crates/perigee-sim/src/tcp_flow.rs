@@ -151,15 +151,14 @@ impl TcpFlow {
             return self.on_header_of_leg(now, (leg, end), header, world);
         }
         let Some(host) = self.connection.ends[end as usize].as_deref_mut() else { return false };
-        let was_expected = match end {
-            End::From => host.on_acknowledgement(now, header),
-            End::To => host.on_next_data(now, header),
-        };
-        if !was_expected {
+        if !host.on_expected(now, header) {
             return false;
         }
         self.after_segment(now, end, header, world);
-        self.end_turn(now, end, world);
+        if self.attentive {
+            self.attend(now, world);
+        }
+        self.connection.schedule(end, world);
         true
     }
 

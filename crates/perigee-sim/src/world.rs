@@ -17,6 +17,10 @@ pub(crate) struct World {
     pub(crate) proxies: Vec<Proxy>,
     /// Flow and leg of each connection; of a population flow and slot.
     connections: Vec<(u32, u32)>,
+    /// How many flows there are.
+    flows: u32,
+    /// The flow of each further leg, in order; their connections follow the first ones of all flows.
+    further: Vec<u32>,
     /// The first of the event sources that flows have added.
     first_added: u32,
     /// Flow and meaning of each of them.
@@ -56,11 +60,15 @@ impl World {
         limit: Time,
     ) -> Self {
         let stop = whole_intervals(limit, interval);
+        let further: Vec<_> = connections[flows..].iter().map(|(flow, _)| *flow).collect();
+        debug_assert!(further.is_sorted(), "the legs of a flow stand together");
         Self {
             network,
             queue: EventQueue::new(sources),
             proxies,
             connections,
+            flows: flows as u32,
+            further,
             first_added: sources as u32,
             added: Vec::new(),
             open_flows: flows,
@@ -141,9 +149,12 @@ impl World {
         self.connections[number as usize]
     }
 
-    /// The connections of a flow, its first leg before the others.
-    pub(crate) fn connections_of(&self, flow: u32) -> impl Iterator<Item = u32> + '_ {
-        (0..).zip(&self.connections).filter(move |(_, (of, _))| *of == flow).map(|(connection, _)| connection)
+    /// The connections of a flow, its first leg, which has the number of the flow, before the others.
+    pub(crate) fn connections_of(&self, flow: u32) -> impl Iterator<Item = u32> {
+        let first = self.further.partition_point(|of| *of < flow);
+        let count = self.further[first..].partition_point(|of| *of == flow);
+        let begin = self.flows + first as u32;
+        std::iter::once(flow).chain(begin..begin + count as u32)
     }
 
     /// Adds a connection to a flow, in a slot of it; returns the way of its data.

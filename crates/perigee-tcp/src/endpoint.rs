@@ -285,7 +285,7 @@ impl Endpoint {
     #[inline]
     pub fn on_segment(&mut self, now: Time, segment: &Segment, ce: bool) {
         let is_plain = segment.sack_count == 0 && !ce;
-        if is_plain && (self.on_acknowledgement(now, segment) || self.on_next_data(now, segment)) {
+        if is_plain && self.on_expected(now, segment) {
             return;
         }
         self.sender.set_now(now);

@@ -25,9 +25,29 @@ impl Endpoint {
         self.predicts(now, Prediction::Data) && self.take_data(header)
     }
 
+    /// [`Endpoint::on_acknowledgement`] or [`Endpoint::on_next_data`], whichever is to be expected.
+    #[inline(never)]
+    pub fn on_expected(&mut self, now: Time, header: &Header) -> bool {
+        if self.prediction == Prediction::Forgotten {
+            self.predict();
+        }
+        match self.prediction {
+            Prediction::Acknowledgements => {
+                self.sender.set_now(now);
+                self.take_acknowledgement(header)
+            }
+            Prediction::Data => {
+                self.sender.set_now(now);
+                self.take_data(header)
+            }
+            Prediction::Nothing | Prediction::Forgotten => false,
+        }
+    }
+
     /// Sends what follows a predicted segment, and gives each header to `send`. Whatever else has to leave, the endpoint still
     /// [has](Endpoint::has_output).
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn transmit_predicted(&mut self, now: Time, mut send: impl FnMut(&Header)) {
         if let Some(header) = self.poll_acknowledgement(now) {
             send(&header);

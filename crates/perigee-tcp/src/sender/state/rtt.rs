@@ -57,7 +57,8 @@ impl RttEstimator {
 
     /// Takes a sample (RFC 6298, section 2): gains 1/8 and 1/4; a falling time enters the deviation at 1/32, so that
     /// a queue that drains does not raise the timeout; the variance falls at most a quarter each round.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn on_sample(&mut self, sk: &mut TcpSock, rtt_us: u32, snd_una: u64, snd_nxt: u64) {
         let sample = i64::from(rtt_us.max(1));
         if sk.srtt_us == 0 {
