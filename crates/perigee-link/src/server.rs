@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Stream, Time};
 
-use crate::queue::RunEnd;
 use crate::slots::SlottedRate;
 use crate::steps::Cursor;
 use crate::tdma::TdmaSpec;
@@ -151,6 +150,16 @@ struct Alike {
     remainder: u64,
     /// The rate less the remainder.
     short_of_rate: u64,
+}
+
+/// Where a server stands when the last packet of a run leaves.
+#[derive(Clone, Copy)]
+pub(crate) struct RunEnd {
+    pub(crate) at: Time,
+    /// Work of the started nanosecond, bit-ns/s; below `rate`.
+    pub(crate) rest: u64,
+    /// bit/s.
+    pub(crate) rate: u64,
 }
 
 enum Source {

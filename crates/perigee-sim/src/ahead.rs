@@ -13,6 +13,7 @@ use perigee_tcp::{Endpoint, Flags, Header};
 use perigee_traffic::End;
 use perigee_units::Time;
 
+use crate::calendar::Taken;
 use crate::connection::{next_packet, Outlet, TimerEvent};
 use crate::packet::{NetPacket, Payload};
 use crate::tcp_flow::TcpFlow;
@@ -63,13 +64,13 @@ impl TcpFlow {
 
     /// The sender takes a segment that `link` delivers, and the acknowledgements behind it before which nothing else happens than its own
     /// pacing; at most as many as a progress report may wait for. Returns how many events it were, and the instant of the last one.
-    /// The first segment is the one with this header, and else that in `packet`, an acknowledgement.
+    /// `packet` is the place for segments with rare options; one that is there is an acknowledgement.
     #[inline(never)]
     pub(crate) fn take_acknowledgements(
         &mut self,
         now: Time,
         link: u32,
-        mut header: Option<Header>,
+        mut segment: Taken,
         packet: &mut NetPacket,
         world: &mut World,
     ) -> (u64, Time) {
@@ -77,7 +78,7 @@ impl TcpFlow {
         if let Some((mut sender, mut receiver)) = self.both(world) {
             let way = receiver.outlet.way;
             loop {
-                is_taken = sender.takes(at, header.as_ref(), packet);
+                is_taken = sender.takes(at, &segment, packet);
                 if !is_taken {
                     break;
                 }
@@ -94,13 +95,13 @@ impl TcpFlow {
                     break;
                 }
                 let until = sender.host.deadline();
-                let Some((next, next_header)) = world.next_acknowledgement((link, way), until, packet) else { break };
-                (at, header, events) = (next, next_header, events + 1);
+                let Some((next, further)) = world.next_acknowledgement((link, way), until, packet) else { break };
+                (at, segment, events) = (next, further, events + 1);
             }
             sender.timer.follow(sender.host, world);
             world.schedule_first(link);
         }
-        if let (false, Some(header)) = (is_taken, header) {
+        if let (false, Taken::Header(header)) = (is_taken, segment) {
             self.on_segment(at, (0, End::From), &header.into(), false, world);
         }
         (events, at)
@@ -137,20 +138,17 @@ impl TcpFlow {
 }
 
 impl Sender<'_> {
-    /// Takes a segment: that with this header, and else the acknowledgement in `packet`. `false`: it may change more than the sender, and
-    /// has still to be taken.
+    /// Takes a segment, whose place is `packet`. `false`: it may change more than the sender, and has still to be taken.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    fn takes(&mut self, at: Time, header: Option<&Header>, packet: &NetPacket) -> bool {
-        match header {
-            Some(header) => self.host.on_acknowledgement(at, header) || self.takes_header(at, header),
-            None => {
-                if let Payload::Tcp(segment) = &packet.payload {
-                    self.host.on_segment(at, segment, packet.ecn == Ecn::Marked);
-                }
-                true
-            }
+    fn takes(&mut self, at: Time, segment: &Taken, packet: &NetPacket) -> bool {
+        if let Taken::Header(header) = segment {
+            return self.host.on_acknowledgement(at, header) || self.takes_header(at, header);
         }
+        if let Payload::Tcp(segment) = &packet.payload {
+            self.host.on_segment(at, segment, packet.ecn == Ecn::Marked);
+        }
+        true
     }
 
     /// Takes an acknowledgement that was not to be expected; whether it is one.

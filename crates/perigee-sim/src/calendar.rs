@@ -39,6 +39,15 @@ enum Transport {
     TcpWithOptions,
 }
 
+/// A segment taken out of a calendar.
+#[derive(Clone, Copy)]
+pub(crate) enum Taken {
+    /// It has no rare options and no congestion mark: this is all of it.
+    Header(Header),
+    /// It is in the place for a packet that was given for it.
+    InPlace,
+}
+
 /// Options that few segments have.
 #[derive(Clone, Copy, Debug, Default)]
 struct RareOptions {
@@ -112,11 +121,10 @@ impl Calendar {
         self.packets.drop_front();
     }
 
-    /// Takes the first packet, if it is an acknowledgement of a way: its header where that is all, and else the whole, which is put into
-    /// `packet`.
+    /// Takes the first packet, if it is an acknowledgement of a way; `packet` is a place for it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub(crate) fn take_acknowledgement(&mut self, way: u32, packet: &mut NetPacket) -> Option<Option<Header>> {
+    pub(crate) fn take_acknowledgement(&mut self, way: u32, packet: &mut NetPacket) -> Option<Taken> {
         let first = self.packets.front()?;
         if first.way != way || first.transport == Transport::Udp || !first.header.is_acknowledgement() {
             return None;
@@ -124,10 +132,10 @@ impl Calendar {
         if first.transport == Transport::Tcp && first.ecn != Ecn::Marked {
             let header = first.header;
             self.packets.drop_front();
-            return Some(Some(header));
+            return Some(Taken::Header(header));
         }
         self.pop(packet);
-        Some(None)
+        Some(Taken::InPlace)
     }
 
     /// Takes the first packet, and puts it into `packet`; whether there is one.

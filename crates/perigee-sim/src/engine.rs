@@ -9,6 +9,7 @@ use perigee_tcp::Header;
 use perigee_traffic::End;
 use perigee_units::Time;
 
+use crate::calendar::Taken;
 use crate::connection::Sources;
 use crate::datagram_flow::DatagramFlow;
 use crate::flow::Flow;
@@ -179,7 +180,7 @@ impl<'a> Engine<'a> {
         let end = if way % 2 == 0 { End::To } else { End::From };
         let is_taken = match &mut self.flows[number as usize] {
             Flow::Tcp(flow) if end == End::From && flow.is_asked_ahead() => {
-                let (events, at) = flow.take_acknowledgements(now, link, Some(header), place, &mut self.world);
+                let (events, at) = flow.take_acknowledgements(now, link, Taken::Header(header), place, &mut self.world);
                 self.events += events - 1;
                 self.latest = at;
                 true
@@ -198,7 +199,7 @@ impl<'a> Engine<'a> {
         let (number, _) = self.world.connection(packet.way / 2);
         if let (Flow::Tcp(flow), Payload::Tcp(segment)) = (&mut self.flows[number as usize], &packet.payload) {
             if packet.way % 2 == 1 && segment.is_acknowledgement() && flow.is_asked_ahead() {
-                let (events, at) = flow.take_acknowledgements(now, link, None, packet, &mut self.world);
+                let (events, at) = flow.take_acknowledgements(now, link, Taken::InPlace, packet, &mut self.world);
                 self.events += events - 1;
                 self.latest = at;
                 return;

@@ -21,7 +21,7 @@ use perigee_study::{read_link, FlowSpec, RunLink, Scenario};
 use perigee_tcp::Header;
 use perigee_units::Time;
 
-use crate::calendar::Calendar;
+use crate::calendar::{Calendar, Taken};
 use crate::captures::Captures;
 use crate::packet::{NetPacket, Payload};
 use crate::processing::Processing;
@@ -264,7 +264,7 @@ impl Network {
     }
 
     /// Takes the first packet out of the calendar of a link if it is an acknowledgement of a way, due by `until` and before all other
-    /// events: its instant and its header, or the whole in `packet`. The link's event has [to be set](Network::schedule_first) for
+    /// events; `packet` is a place for it. The link's event has [to be set](Network::schedule_first) for
     /// the packets behind it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
@@ -274,7 +274,7 @@ impl Network {
         until: Time,
         packet: &mut NetPacket,
         queue: &EventQueue,
-    ) -> Option<(Time, Option<Header>)> {
+    ) -> Option<(Time, Taken)> {
         let calendar = &mut self.hops[link as usize].calendar;
         let at = calendar.next()?;
         if at > until || !queue.would_be_first(link, at, link) {

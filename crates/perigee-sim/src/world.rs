@@ -5,6 +5,7 @@ use perigee_tcp::Header;
 use perigee_traffic::End;
 use perigee_units::Time;
 
+use crate::calendar::Taken;
 use crate::network::{Carried, Fate, Network};
 use crate::packet::NetPacket;
 use crate::proxy::Proxy;
@@ -119,8 +120,8 @@ impl World {
         self.network.keep_plain(delivery, packet, header, &mut self.queue);
     }
 
-    /// The next packet that a link delivers, if it is an acknowledgement of a way, due by `until`, and nothing else happens before:
-    /// its instant and its header, or the whole in `packet`. The link's event has [to be set](World::schedule_first) in the end.
+    /// The next packet that a link delivers, if it is an acknowledgement of a way, due by `until`, and nothing else happens before;
+    /// `packet` is a place for it. The link's event has [to be set](World::schedule_first) in the end.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn next_acknowledgement(
@@ -128,7 +129,7 @@ impl World {
         (link, way): (u32, u32),
         until: Time,
         packet: &mut NetPacket,
-    ) -> Option<(Time, Option<Header>)> {
+    ) -> Option<(Time, Taken)> {
         self.network.next_acknowledgement((link, way), until.min(self.stop), packet, &self.queue)
     }
 

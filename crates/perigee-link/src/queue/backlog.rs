@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use perigee_units::Time;
 
-use crate::server::work;
+use crate::server::{work, RunEnd};
 
 /// Packets that were accepted and have not left yet: those in service or with a departure fixed, as runs, and those that a
 /// discipline keeps, as their number.
@@ -38,16 +38,6 @@ struct Run {
     size: u32,
     /// How many of them are there, as far as is known.
     packets: u64,
-}
-
-/// Where a server stands when the last packet of a run leaves.
-#[derive(Clone, Copy)]
-pub(crate) struct RunEnd {
-    pub(crate) at: Time,
-    /// Work of the started nanosecond, bit-ns/s; below `rate`.
-    pub(crate) rest: u64,
-    /// bit/s.
-    pub(crate) rate: u64,
 }
 
 impl Run {

@@ -26,7 +26,7 @@ use fq_codel::FqCodel;
 use pie::Pie;
 use red::Red;
 
-pub(crate) use backlog::{Backlog, RunEnd};
+pub(crate) use backlog::Backlog;
 pub(crate) use discipline::{Discipline, Waiting};
 pub use spec::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, QueueSpec, RedSpec, RedThresholds};
 
