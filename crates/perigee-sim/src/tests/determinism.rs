@@ -126,7 +126,8 @@ proptest! {
         let ahead = Carriage::default();
         let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run is possible").tables;
         let tables = carried(ahead);
-        prop_assert!(tables.links.dropped_aqm_packets.iter().sum::<u64>() > 0, "CoDel has dropped");
+        // With ECN it may have marked all that it would have dropped.
+        prop_assert!(ecn || tables.links.dropped_aqm_packets.iter().sum::<u64>() > 0, "CoDel has dropped");
         prop_assert_eq!(&tables, &carried(ahead), "twice the same");
         prop_assert_eq!(&tables, &carried(Carriage { cut_through: false, ..ahead }), "hop by hop");
         let kept = Carriage { cut_through: false, links_keep_packets: true, ..ahead };
