@@ -243,6 +243,7 @@ impl<T: Copy> Link<T> {
                 self.look_ahead();
             }
         } else if self.plain.until > now && !self.backlog.surely_has_room() {
+            // It may have, once what has left is counted off.
             self.end_run();
             self.backlog.release(now);
             self.backlog.grant(self.plain.size);
