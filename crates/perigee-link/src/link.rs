@@ -82,7 +82,7 @@ struct Keeper<T> {
 /// Where the packets are kept.
 enum Kept<T> {
     /// In queues before the server.
-    Queues(Box<dyn Discipline<T> + Send>),
+    Queues(Box<Discipline<T>>),
     /// At the terminals of a TDMA channel, which serves them in its slots.
     Terminals(Box<Channel<T>>),
 }
@@ -144,7 +144,7 @@ impl<T: Copy + Send + 'static> Link<T> {
                 let (bytes, packets) = (spec.queue.bytes, spec.queue.packets);
                 Some(Kept::Terminals(Box::new(Channel::new(tdma, bytes, packets, seed, &name))))
             }
-            _ => spec.queue.aqm.discipline(seed, &name).map(Kept::Queues),
+            _ => Discipline::new(&spec.queue.aqm, seed, &name).map(|queues| Kept::Queues(Box::new(queues))),
         };
         // The limits hold at each terminal.
         let limits = if let Some(Kept::Terminals(_)) = kept { &QueueSpec::default() } else { &spec.queue };
@@ -152,11 +152,18 @@ impl<T: Copy + Send + 'static> Link<T> {
         let admission = Admission::new(limits, keeper.is_some(), seed, &name);
         let server = Server::new(&spec.rate, spec.burst, seed, &name);
         let air = Air::new(spec, seed, &name);
-        let is_plain = keeper.is_none() && admission.goes_by_backlog() && !server.has_bucket() && !air.is_loaded();
+        let is_kept = matches!(keeper, Some(Keeper { packets: Kept::Queues(_), .. }));
+        let is_plain = !server.has_bucket() && !air.is_loaded();
+        let backlog = match &keeper {
+            None if is_plain && admission.goes_by_backlog() => admission.backlog(),
+            // Those that go into service have been admitted.
+            Some(_) if is_plain && is_kept => Backlog::surely_up_to(u64::MAX, usize::MAX),
+            _ => Backlog::default(),
+        };
         Self {
             overhead: spec.overhead,
             now: Time::ZERO,
-            backlog: if is_plain { admission.backlog() } else { Backlog::default() },
+            backlog,
             admission,
             server,
             air,
@@ -192,11 +199,31 @@ impl<T: Copy> Link<T> {
         self.keep(now, packet, true);
     }
 
-    /// The next packet of which it is decided when it will be delivered, whether that lies ahead or not; [`Link::poll`] tells no
-    /// more of it.
+    /// The next packet on which it is decided by `now`, with the instant of its delivery, whether that lies ahead or not; [`Link::poll`]
+    /// tells no more of it.
     #[inline]
-    pub fn take_ahead(&mut self) -> Option<Delivery<T>> {
+    pub fn decide_ahead(&mut self, now: Time) -> Option<Delivery<T>> {
+        if !self.in_flight.is_empty() {
+            return self.in_flight.pop_front();
+        }
+        if let Some(Keeper { packets: Kept::Queues(_), .. }) = &self.keeper {
+            while self.is_free(now) {
+                let sent = self.serve_next();
+                if sent.is_some() {
+                    return sent;
+                }
+            }
+            self.now = self.now.max(now);
+            return None;
+        }
+        self.decide(now);
         self.in_flight.pop_front()
+    }
+
+    /// Whether a packet waits for [`Link::decide_ahead`] that was decided on before.
+    #[inline]
+    pub fn has_decided_ahead(&self) -> bool {
+        !self.in_flight.is_empty()
     }
 
     /// The next packet that left the link at or before `now`, with the instant at which it did.
@@ -221,7 +248,11 @@ impl<T: Copy> Link<T> {
         let delivery = self.in_flight.front().map(|first| first.at);
         let Some(keeper) = &self.keeper else { return delivery };
         let drop = keeper.dropped.front().map(|first| first.at);
-        earlier(earlier(delivery, drop), self.next_decision())
+        let decision = self.next_decision(keeper);
+        if delivery.is_none() && drop.is_none() {
+            return decision;
+        }
+        [delivery, drop, decision].into_iter().flatten().min()
     }
 
     /// Whether what becomes of a packet is known when it arrives, so that [`Link::transit`] may be used: FIFO, drops on
@@ -236,31 +267,7 @@ impl<T: Copy> Link<T> {
         debug_assert!(self.is_feed_forward(), "a link that decides on departure keeps its packets");
         self.now = self.now.max(now);
         let now = self.now;
-        self.count_passed();
-        if bytes != self.plain.bytes {
-            self.end_run();
-            if self.server.recalls(bytes.saturating_add(self.overhead)) {
-                self.look_ahead();
-            }
-        } else if self.plain.until > now && !self.backlog.surely_has_room() {
-            // It may have, once what has left is counted off.
-            self.end_run();
-            self.backlog.release(now);
-            self.backlog.grant(self.plain.size);
-        }
-        if let Some(at) = self.pass(now, bytes) {
-            return Transit::Delivered(at);
-        }
-        let departure = match self.serve_plainly(now, bytes, self.plain.server_until) {
-            Some(departure) => departure,
-            None => match self.serve_anew(now, bytes, ecn) {
-                Ok(departure) => departure,
-                Err(reason) => return Transit::Dropped(self.dropped(reason, bytes)),
-            },
-        };
-        let fate = self.leave(departure, bytes);
-        self.look_ahead();
-        fate
+        self.carry(now, bytes, |link| link.admit(now, bytes, ecn))
     }
 
     /// [`Link::transit`] of a packet that arrives no earlier than the last one, in the case that nearly all packets are in: it meets
@@ -269,6 +276,14 @@ impl<T: Copy> Link<T> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet at each feed-forward link")]
     pub fn pass(&mut self, now: Time, bytes: u32) -> Option<Time> {
+        debug_assert!(self.is_feed_forward(), "a link that decides on departure keeps its packets");
+        self.pass_server(now, bytes)
+    }
+
+    /// [`Link::pass`] of a packet that is admitted or surely will be.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet at each link")]
+    fn pass_server(&mut self, now: Time, bytes: u32) -> Option<Time> {
         let departure = self.serve_plainly(now, bytes, self.plain.until)?;
         self.plain.left -= 1;
         if self.plain.left == 0 {
@@ -321,9 +336,11 @@ impl<T: Copy> Link<T> {
 
     /// What the link has done so far; decisions that are due count from the next call on that has an instant.
     pub fn counters(&self) -> Counters {
-        match self.keeper {
-            Some(_) => self.counters,
-            None => self.counters.with_deliveries(self.plain.uncounted(), self.plain.bytes).with_offered(),
+        let counters = self.counters.with_deliveries(self.plain.uncounted(), self.plain.bytes);
+        if self.keeper.is_some() {
+            counters
+        } else {
+            counters.with_offered()
         }
     }
 
@@ -350,11 +367,51 @@ impl<T: Copy> Link<T> {
         Some(self.server.serve_plainly(None))
     }
 
+    /// What becomes of a packet that goes into service, in the general way.
+    #[inline(never)]
+    fn carry_admitted(&mut self, now: Time, bytes: u32, size: u32) -> Transit {
+        self.carry(now, bytes, |_| Ok(size))
+    }
+
+    /// What becomes of a packet in the general way: its size on the link, or why it is refused, is found out where it does not
+    /// surely have room.
+    fn carry(&mut self, now: Time, bytes: u32, admit: impl FnOnce(&mut Self) -> Result<u32, DropReason>) -> Transit {
+        self.count_passed();
+        if bytes != self.plain.bytes {
+            self.end_run();
+            if self.server.recalls(bytes.saturating_add(self.overhead)) {
+                self.look_ahead();
+            }
+        } else if self.plain.until > now && !self.backlog.surely_has_room() {
+            // It may have, once what has left is counted off.
+            self.end_run();
+            self.backlog.release(now);
+            self.backlog.grant(self.plain.size);
+        }
+        if let Some(at) = self.pass_server(now, bytes) {
+            return Transit::Delivered(at);
+        }
+        let departure = match self.serve_plainly(now, bytes, self.plain.server_until) {
+            Some(departure) => departure,
+            None => match self.serve_anew(now, admit) {
+                Ok(departure) => departure,
+                Err(reason) => return Transit::Dropped(self.dropped(reason, bytes)),
+            },
+        };
+        let fate = self.leave(departure, bytes);
+        self.look_ahead();
+        fate
+    }
+
     /// When any packet leaves the server, or why it is refused.
     #[inline(never)]
-    fn serve_anew(&mut self, now: Time, bytes: u32, ecn: &mut Ecn) -> Result<Time, DropReason> {
+    fn serve_anew(
+        &mut self,
+        now: Time,
+        admit: impl FnOnce(&mut Self) -> Result<u32, DropReason>,
+    ) -> Result<Time, DropReason> {
         self.end_run();
-        let size = self.admit(now, bytes, ecn)?;
+        let size = admit(self)?;
         let departure = self.server.serve(now, size);
         self.backlog.push(now, departure, size);
         Ok(departure)
@@ -420,28 +477,43 @@ impl<T: Copy> Link<T> {
         let now = self.now;
         self.counters.offered_packets += 1;
         self.counters.offered_bytes += u64::from(packet.bytes);
-        let size = match self.admit(now, packet.bytes, &mut packet.ecn) {
-            Ok(size) => size,
-            Err(DropReason::QueueFull) if self.make_room(now, packet.bytes) => {
-                packet.bytes.saturating_add(self.overhead)
-            }
-            Err(reason) => return self.refused(packet, reason, ahead),
-        };
+        let mut size = packet.bytes.saturating_add(self.overhead);
+        if !self.surely_admits(size) {
+            self.end_run();
+            size = match self.admit(now, packet.bytes, &mut packet.ecn) {
+                Ok(size) => size,
+                Err(DropReason::QueueFull) if self.make_room(now, packet.bytes) => size,
+                Err(reason) => return self.refused(packet, reason, ahead),
+            };
+        }
         let waiting = Waiting { packet, size, arrived: now };
-        let has_room = match self.keeper.as_mut().map(|keeper| &mut keeper.packets) {
-            Some(Kept::Terminals(channel)) => channel.enqueue(waiting),
+        match self.keeper.as_mut().map(|keeper| &mut keeper.packets) {
             Some(Kept::Queues(discipline)) => {
                 discipline.enqueue(waiting);
-                true
+                self.backlog.keep(size);
+                if self.backlog.waiting() == 1 {
+                    // The others wait for a server that is busy.
+                    self.decide(now);
+                }
             }
-            None => true,
-        };
-        if !has_room {
-            return self.refused(packet, DropReason::QueueFull, ahead);
+            Some(Kept::Terminals(channel)) => {
+                if !channel.enqueue(waiting) {
+                    return self.refused(packet, DropReason::QueueFull, ahead);
+                }
+                self.backlog.keep(size);
+                self.decide(now);
+            }
+            None => {}
         }
-        self.backlog.keep(size);
-        self.decide(now);
         Offered::Queued
+    }
+
+    /// Whether a link that decides on departure surely has room for an arrival, what has left counted or not.
+    #[inline]
+    fn surely_admits(&self, size: u32) -> bool {
+        // At most one packet is being sent beside those that are counted.
+        let (bytes, packets) = (self.backlog.bytes() + u64::from(self.plain.size), self.backlog.packets() + 1);
+        self.backlog.surely_takes_one(size) && self.admission.surely_takes(bytes + u64::from(size), packets + 1)
     }
 
     /// Lets the discipline drop packets until there is room for an arrival; whether there is in the end.
@@ -463,71 +535,87 @@ impl<T: Copy> Link<T> {
     }
 
     /// When the server is free for a packet that waits, or a terminal has a slot for one.
-    fn next_decision(&self) -> Option<Time> {
-        match &self.keeper {
-            Some(Keeper { packets: Kept::Terminals(channel), .. }) => {
-                channel.next_decision().map(|at| at.max(self.now))
-            }
-            _ => (self.backlog.waiting() > 0).then(|| self.server.busy_until().max(self.now)),
-        }
+    #[inline]
+    fn next_decision(&self, keeper: &Keeper<T>) -> Option<Time> {
+        let at = match &keeper.packets {
+            Kept::Queues(_) => (self.backlog.waiting() > 0).then(|| self.server.busy_until()),
+            Kept::Terminals(channel) => channel.next_decision(),
+        };
+        at.map(|at| at.max(self.now))
     }
 
     /// Carries out the decisions of a link that decides on departure that are due by `now`, each at its own instant.
     #[inline]
     pub fn decide(&mut self, now: Time) {
-        match &mut self.keeper {
+        match &self.keeper {
             None => return,
-            Some(Keeper { packets: Kept::Queues(_), .. }) => {
-                while self.backlog.waiting() > 0 {
-                    let at = self.server.busy_until().max(self.now);
-                    if at > now {
-                        break;
-                    }
-                    self.serve_next(at);
-                }
-            }
-            Some(Keeper { packets: Kept::Terminals(channel), dropped }) => {
-                let (backlog, air, counters) = (&mut self.backlog, &mut self.air, &mut self.counters);
-                channel.advance(now.max(self.now), &mut |sent, begin, end| {
-                    backlog.take(sent.size);
-                    backlog.push(begin, end, sent.size);
-                    if let Some(at) = air.carry(end) {
-                        counters.count_delivery(sent.packet.bytes);
-                        self.in_flight.push_back(Delivery { at, packet: sent.packet });
-                    } else {
-                        let reason = DropReason::Loss;
-                        counters.count_drop(reason, sent.packet.bytes);
-                        dropped.push_back(DroppedPacket { at: begin, packet: sent.packet, reason });
-                    }
-                });
-            }
+            Some(Keeper { packets: Kept::Queues(_), .. }) if self.is_free(now) => self.serve_queues(now),
+            Some(Keeper { packets: Kept::Queues(_), .. }) => {}
+            Some(Keeper { packets: Kept::Terminals(_), .. }) => self.serve_terminals(now),
         }
         self.now = self.now.max(now);
     }
 
-    /// Puts the next packet into service at `now`, at which the server is free.
-    fn serve_next(&mut self, now: Time) {
+    /// Whether packets wait before the server, and it is free for one by `now`.
+    #[inline]
+    fn is_free(&self, now: Time) -> bool {
+        self.backlog.waiting() > 0 && self.server.busy_until() <= now
+    }
+
+    /// Has the server take packets out of the queues up to `now`.
+    #[inline(never)]
+    fn serve_queues(&mut self, now: Time) {
+        while self.is_free(now) {
+            let sent = self.serve_next();
+            self.in_flight.extend(sent);
+        }
+    }
+
+    /// Has the channel serve its terminals up to `now`.
+    #[inline(never)]
+    fn serve_terminals(&mut self, now: Time) {
+        let Some(Keeper { packets: Kept::Terminals(channel), dropped }) = &mut self.keeper else { return };
+        let (backlog, air, counters) = (&mut self.backlog, &mut self.air, &mut self.counters);
+        channel.advance(now.max(self.now), &mut |sent, begin, end| {
+            backlog.take(sent.size);
+            backlog.push(begin, end, sent.size);
+            if let Some(at) = air.carry(end) {
+                counters.count_delivery(sent.packet.bytes);
+                self.in_flight.push_back(Delivery { at, packet: sent.packet });
+            } else {
+                let reason = DropReason::Loss;
+                counters.count_drop(reason, sent.packet.bytes);
+                dropped.push_back(DroppedPacket { at: begin, packet: sent.packet, reason });
+            }
+        });
+    }
+
+    /// Puts the next packet into service as soon as the server is free; `None`: it is dropped or lost.
+    #[inline(never)]
+    fn serve_next(&mut self) -> Option<Delivery<T>> {
+        let now = self.server.busy_until().max(self.now);
         let (counters, backlog) = (&mut self.counters, &mut self.backlog);
-        let Some(Keeper { packets: Kept::Queues(discipline), dropped }) = &mut self.keeper else { return };
-        let mut drop = |waiting: Waiting<T>, reason| {
+        let Some(Keeper { packets: Kept::Queues(discipline), dropped }) = &mut self.keeper else { return None };
+        let next = discipline.dequeue(now, &mut |waiting| {
+            let reason = DropReason::Aqm;
+            backlog.take(waiting.size);
             counters.count_drop(reason, waiting.packet.bytes);
             dropped.push_back(DroppedPacket { at: now, packet: waiting.packet, reason });
-        };
-        let next = discipline.dequeue(now, &mut |waiting| {
-            backlog.take(waiting.size);
-            drop(waiting, DropReason::Aqm);
         });
-        let Some(next) = next else { return };
-        backlog.take(next.size);
-        let departure = self.server.serve(now, next.size);
-        backlog.push(now, departure, next.size);
-        match self.air.carry(departure) {
-            Some(at) => {
-                counters.count_delivery(next.packet.bytes);
-                self.in_flight.push_back(Delivery { at, packet: next.packet });
+        let Waiting { packet, size, .. } = next?;
+        backlog.take(size);
+        let delivery = match self.pass_server(now, packet.bytes) {
+            Some(at) => Transit::Delivered(at),
+            None => self.carry_admitted(now, packet.bytes, size),
+        };
+        match (delivery, &mut self.keeper) {
+            (Transit::Delivered(at), _) => return Some(Delivery { at, packet }),
+            (Transit::Dropped(reason), Some(keeper)) => {
+                keeper.dropped.push_back(DroppedPacket { at: now, packet, reason });
             }
-            None => drop(next, DropReason::Loss),
+            (Transit::Dropped(_), None) => {}
         }
+        None
     }
 
     /// An arrival now is refused by a link that decides on departure.
@@ -543,13 +631,5 @@ impl<T: Copy> Link<T> {
     fn dropped(&mut self, reason: DropReason, bytes: u32) -> DropReason {
         self.counters.count_drop(reason, bytes);
         reason
-    }
-}
-
-/// The earlier of two instants, where there are any.
-fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        _ => one.or(other),
     }
 }

@@ -434,6 +434,38 @@ proptest! {
     }
 
     #[test]
+    fn what_leaves_a_queue_in_one_step_does_so_as_in_the_general_way(
+        spec in links_with(on_departure()), packets in arrivals(), alike in 1usize..20, unread in 1usize..50,
+    ) {
+        let spec = LinkSpec { burst: Bytes::ZERO, loaded: None, ..spec };
+        // A load that adds nothing has a say in each packet.
+        let nothing = Loaded {
+            above: Rate::from_mbps(1.0),
+            window: ms(50),
+            delay: Time::ZERO,
+            sd: Time::ZERO,
+            every: ms(20),
+            memory: ms(50),
+        };
+        let asked = LinkSpec { loaded: Some(nothing), ..spec.clone() };
+        let (mut quick, mut general) = (Link::new(&spec, 3, "law"), Link::new(&asked, 3, "law"));
+        for (i, (at, _)) in packets.iter().enumerate() {
+            let packet = packet(i, packets[i / alike].1);
+            prop_assert_eq!(quick.offer(*at, packet), general.offer(*at, packet));
+            prop_assert_eq!(quick.next_event(), general.next_event());
+            if i % unread == 0 {
+                prop_assert_eq!(quick.queue_bytes(*at), general.queue_bytes(*at));
+                prop_assert_eq!(quick.poll(*at), general.poll(*at));
+                prop_assert_eq!(quick.counters(), general.counters());
+            }
+        }
+        let end = Time::from_secs(1 << 30);
+        let rest = [&mut quick, &mut general].map(|link| std::iter::from_fn(|| link.poll(end)).collect::<Vec<_>>());
+        prop_assert_eq!(&rest[0], &rest[1]);
+        prop_assert_eq!(quick.counters(), general.counters());
+    }
+
+    #[test]
     fn a_link_that_is_asked_ahead_of_time_decides_as_it_does_in_time(
         spec in links_with(on_departure()), packets in arrivals(),
     ) {
@@ -441,7 +473,7 @@ proptest! {
         let (mut taken, mut exits) = (Vec::new(), Vec::new());
         for (i, (at, bytes)) in packets.iter().enumerate() {
             ahead.offer_ahead(*at, packet(i, *bytes));
-            taken.extend(std::iter::from_fn(|| ahead.take_ahead()));
+            taken.extend(std::iter::from_fn(|| ahead.decide_ahead(*at)));
             exits.extend(std::iter::from_fn(|| in_time.poll(*at)));
             if let Offered::Dropped(reason) = in_time.offer(*at, packet(i, *bytes)) {
                 exits.extend(std::iter::from_fn(|| in_time.poll(*at)));
@@ -449,8 +481,7 @@ proptest! {
             }
         }
         let end = Time::from_secs(1 << 30);
-        ahead.decide(end);
-        taken.extend(std::iter::from_fn(|| ahead.take_ahead()));
+        taken.extend(std::iter::from_fn(|| ahead.decide_ahead(end)));
         exits.extend(std::iter::from_fn(|| in_time.poll(end)));
         prop_assert_eq!(taken, deliveries(&exits));
         let dropped: Vec<_> = std::iter::from_fn(|| ahead.poll(end)).collect();

@@ -15,7 +15,7 @@
 
 use std::collections::VecDeque;
 
-use perigee_link::{Exit, Link, Offered, Transit};
+use perigee_link::{Exit, Link, Offered, Packet, Transit};
 use perigee_results::LinkLog;
 use perigee_study::{read_link, FlowSpec, RunLink, Scenario};
 use perigee_tcp::Header;
@@ -23,7 +23,9 @@ use perigee_units::Time;
 
 use crate::calendar::{Calendar, Taken};
 use crate::captures::Captures;
-use crate::packet::{NetPacket, Payload};
+use crate::compact::Compact;
+use crate::packet::NetPacket;
+use crate::places::Places;
 use crate::processing::Processing;
 use crate::queue::EventQueue;
 use crate::routes::{Routes, ARRIVED, BY_WAY, LATER};
@@ -59,7 +61,7 @@ pub(crate) struct Network {
 
 /// One directed link.
 struct Hop {
-    link: Link<Payload>,
+    link: Link<u32>,
     feed_forward: bool,
     /// Its packets are offered ahead of time.
     asked_ahead: bool,
@@ -71,6 +73,10 @@ struct Hop {
     next: u32,
     /// Packets that will be delivered, of a feed-forward link.
     calendar: Calendar,
+    /// Packets that the link keeps itself, where it does.
+    places: Places,
+    /// When the event of such a link is due; [`Time::MAX`]: it has none.
+    due: Time,
     /// Packets that links behind this one have dropped: when they leave it, which is when that is told, and when they are dropped.
     lost_behind: VecDeque<(Time, Time, NetPacket)>,
     log: LinkLog,
@@ -197,6 +203,12 @@ impl Network {
         header: &Header,
         queue: &mut EventQueue,
     ) -> Carried {
+        let hop = &mut self.hops[link as usize];
+        if !hop.feed_forward && self.captures.is_none() {
+            let kept = hop.places.put_plain(Compact::plain(packet, header));
+            self.put_on(now, link, kept, queue);
+            return Carried::NO_FURTHER;
+        }
         match self.carry_from(now, link, &mut NetPacket::plain(packet, header), queue) {
             Ok((at, link)) => Carried { at, link },
             Err(_) => Carried::NO_FURTHER,
@@ -211,19 +223,13 @@ impl Network {
         hop.calendar.push(at, packet);
     }
 
-    /// [`Network::keep`] of the packet of a segment without rare options, whose sender does not take part in ECN.
+    /// [`Network::keep`] of a packet without rare options.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement of a bulk transfer")]
-    pub(crate) fn keep_plain(
-        &mut self,
-        (at, link): (Time, u32),
-        packet: (u32, u16),
-        header: &Header,
-        queue: &mut EventQueue,
-    ) {
+    pub(crate) fn keep_plain(&mut self, (at, link): (Time, u32), packet: Compact, queue: &mut EventQueue) {
         let hop = &mut self.hops[link as usize];
         hop.schedule(at, link, queue);
-        hop.calendar.push_plain(at, packet, header);
+        hop.calendar.push_plain(at, packet);
     }
 
     /// By way: the link that delivers its packets, where the receiver may be asked ahead of time.
@@ -249,18 +255,18 @@ impl Network {
         if hop.next != ARRIVED || self.captures.is_some() {
             return None;
         }
-        let (_, packet, header) = hop.calendar.first_plain()?;
+        let Compact { way, bytes, header, .. } = *hop.calendar.first_plain()?.1;
         hop.calendar.drop_first();
         hop.schedule_next(link, queue);
-        Some((packet, header))
+        Some(((way, bytes), header))
     }
 
     /// The first packet in the calendar of a link, if it is one of a way, without rare options and congestion mark: its instant and
     /// its header.
     #[inline]
     pub(crate) fn first_plain(&self, link: u32, way: u32) -> Option<(Time, Header)> {
-        let (at, (of, _), header) = self.hops[link as usize].calendar.first_plain()?;
-        (of == way).then_some((at, header))
+        let (at, packet) = self.hops[link as usize].calendar.first_plain()?;
+        (packet.way == way).then_some((at, packet.header))
     }
 
     /// Takes the first packet out of the calendar of a link if it is an acknowledgement of a way, due by `until` and before all other
@@ -317,8 +323,7 @@ impl Network {
             hop.schedule_next(link, queue);
         } else {
             hop.advance(now);
-            hop.link.decide(now);
-            self.hand_on(link, queue);
+            self.hand_on(now, link, queue);
             if let Some(arrival) = self.hops[link as usize].poll(now, link, packet, queue) {
                 return arrival;
             }
@@ -395,33 +400,59 @@ impl Network {
     /// What becomes of a packet that is not carried further at once.
     #[inline(never)]
     fn stopped(&mut self, stop: Stop, packet: &NetPacket, queue: &mut EventQueue) -> Fate {
-        let (now, link) = match stop {
-            Stop::Gone(at) => return Fate::Gone(at),
-            Stop::Kept(now, link) => (now, link),
-        };
+        match stop {
+            Stop::Gone(at) => Fate::Gone(at),
+            Stop::Kept(now, link) => {
+                let kept = self.hops[link as usize].places.put(packet);
+                self.put_on(now, link, kept, queue)
+            }
+        }
+    }
+
+    /// Gives a packet to a link that keeps it.
+    fn put_on(&mut self, now: Time, link: u32, kept: Packet<u32>, queue: &mut EventQueue) -> Fate {
         let hop = &mut self.hops[link as usize];
         hop.advance(now);
+        self.hand_on(now, link, queue);
+        let hop = &mut self.hops[link as usize];
         if hop.asked_ahead {
-            hop.link.offer_ahead(now, packet.for_link());
-        } else if let Offered::Dropped(_) = hop.link.offer(now, packet.for_link()) {
+            hop.link.offer_ahead(now, kept);
+        } else if let Offered::Dropped(_) = hop.link.offer(now, kept) {
+            hop.places.take(kept);
             return Fate::Gone(now);
         }
-        self.hand_on(link, queue);
+        if hop.link.has_decided_ahead() {
+            self.hand_on(now, link, queue);
+        }
         // An event that comes too early, since its decision was made ahead of time, brings nothing.
-        if let Some(at) = self.hops[link as usize].next_event() {
-            if queue.due(link).is_none_or(|due| at < due) {
-                queue.set(link, at);
-            }
+        let hop = &mut self.hops[link as usize];
+        if let Some(at) = hop.next_event().filter(|at| *at < hop.due) {
+            hop.due = at;
+            queue.set(link, at);
         }
         Fate::OnItsWay
     }
 
-    /// Asks the next link for the packets that a link has decided on, where all its packets go to one that may be asked ahead of time.
-    fn hand_on(&mut self, link: u32, queue: &mut EventQueue) {
+    /// Asks the next link for the packets on which a link decides by `now`, where all its packets go to one that may be asked ahead of
+    /// time.
+    fn hand_on(&mut self, now: Time, link: u32, queue: &mut EventQueue) {
         while let Some(hop) = self.hops.get_mut(link as usize).filter(|hop| hop.hands_on) {
-            let (next, Some(delivery)) = (hop.next, hop.link.take_ahead()) else { return };
-            let mut packet = NetPacket::from_link(delivery.packet);
-            if let Fate::Gone(at) = self.forward(delivery.at, next, &mut packet, queue) {
+            let (next, Some(delivery)) = (hop.next, hop.link.decide_ahead(now)) else { return };
+            let (mut from, mut at, place) = (next, delivery.at, delivery.packet.token);
+            let packet = hop.places.take(delivery.packet);
+            if packet.is_plain() {
+                let what = (packet.way, packet.bytes);
+                match self.pass(at, next, what) {
+                    Ok(delivery) => {
+                        let packet = self.hops[link as usize].places.taken(place);
+                        self.keep_plain(delivery, packet, queue);
+                        continue;
+                    }
+                    Err(stopped) => (at, from) = stopped,
+                }
+            }
+            let mut packet = self.hops[link as usize].places.taken_whole(place);
+            if let Fate::Gone(at) = self.forward(at, from, &mut packet, queue) {
                 self.hops[link as usize].lost_behind.push_back((delivery.at, at, packet));
             }
         }
@@ -493,6 +524,8 @@ impl Hop {
             log_quiet_until,
             next: BY_WAY,
             calendar: Calendar::new(),
+            places: Places::default(),
+            due: Time::MAX,
             lost_behind: VecDeque::new(),
             log,
         }
@@ -549,8 +582,8 @@ impl Hop {
     /// Puts the packet that leaves a link that keeps its packets itself into `packet`; what is to be told in place of its delivery.
     fn poll(&mut self, now: Time, link: u32, packet: &mut NetPacket, queue: &mut EventQueue) -> Option<Arrival> {
         let (left, arrival) = match self.link.poll(now) {
-            Some(Exit::Delivered(delivery)) => (Some(NetPacket::from_link(delivery.packet)), None),
-            Some(Exit::Dropped(drop)) => (Some(NetPacket::from_link(drop.packet)), Some(Arrival::Dropped)),
+            Some(Exit::Delivered(delivery)) => (Some(self.places.take_whole(delivery.packet)), None),
+            Some(Exit::Dropped(drop)) => (Some(self.places.take_whole(drop.packet)), Some(Arrival::Dropped)),
             None if self.lost_behind.front().is_some_and(|lost| lost.0 <= now) => {
                 let lost = self.lost_behind.pop_front();
                 (lost.map(|lost| lost.2), lost.map(|lost| Arrival::Forwarded(Fate::Gone(lost.1))))
@@ -560,7 +593,9 @@ impl Hop {
         if let Some(left) = left {
             *packet = left;
         }
-        schedule(link, self.next_event(), queue);
+        let next = self.next_event();
+        self.due = next.unwrap_or(Time::MAX);
+        schedule(link, next, queue);
         arrival
     }
 

@@ -1,6 +1,6 @@
 //! What travels: a TCP segment or a datagram, as one small value inside the link's packet.
 
-use perigee_link::{Ecn, Packet};
+use perigee_link::Ecn;
 use perigee_tcp::{Header, Segment};
 use perigee_units::Time;
 
@@ -32,16 +32,6 @@ impl NetPacket {
     #[inline]
     pub(crate) fn plain((way, bytes): (u32, u16), header: &Header) -> Self {
         Self { way, bytes, ecn: Ecn::NotCapable, payload: Payload::Tcp((*header).into()) }
-    }
-
-    /// As a link takes it that keeps its packets itself.
-    pub(crate) fn for_link(self) -> Packet<Payload> {
-        Packet { bytes: u32::from(self.bytes), flow: self.way, ecn: self.ecn, token: self.payload }
-    }
-
-    /// As such a link gives it back.
-    pub(crate) fn from_link(packet: Packet<Payload>) -> Self {
-        Self { way: packet.flow, bytes: packet.bytes as u16, ecn: packet.ecn, payload: packet.token }
     }
 }
 

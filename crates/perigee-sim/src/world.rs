@@ -6,6 +6,7 @@ use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::calendar::Taken;
+use crate::compact::Compact;
 use crate::network::{Carried, Fate, Network};
 use crate::packet::NetPacket;
 use crate::proxy::Proxy;
@@ -117,7 +118,7 @@ impl World {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement of a bulk transfer")]
     pub(crate) fn keep_plain(&mut self, delivery: (Time, u32), packet: (u32, u16), header: &Header) {
-        self.network.keep_plain(delivery, packet, header, &mut self.queue);
+        self.network.keep_plain(delivery, Compact::plain(packet, header), &mut self.queue);
     }
 
     /// The next packet that a link delivers, if it is an acknowledgement of a way, due by `until`, and nothing else happens before;

@@ -15,11 +15,12 @@ use crate::server::{work, RunEnd};
 #[derive(Default)]
 pub(crate) struct Backlog {
     runs: VecDeque<Run>,
-    /// Packets of these runs.
+    /// Packets of these runs, and their bytes.
     packets: usize,
-    waiting: usize,
-    /// Of both.
     bytes: u64,
+    /// Packets that a discipline keeps, and their bytes.
+    waiting: usize,
+    waiting_bytes: u64,
     last: Time,
     /// Packets of the run that goes on, which are not counted above.
     going_on: u64,
@@ -56,7 +57,7 @@ impl Run {
 
 impl Backlog {
     /// That of a link that surely accepts arrivals up to so many bytes and packets.
-    pub(super) fn surely_up_to(bytes: u64, packets: usize) -> Self {
+    pub(crate) fn surely_up_to(bytes: u64, packets: usize) -> Self {
         Self { sure: (bytes, packets), ..Self::default() }
     }
 
@@ -145,13 +146,13 @@ impl Backlog {
 
     /// Adds a packet that a discipline keeps.
     pub(crate) fn keep(&mut self, size: u32) {
-        self.bytes += u64::from(size);
+        self.waiting_bytes += u64::from(size);
         self.waiting += 1;
     }
 
     /// Takes away a packet that the discipline has given out or dropped.
     pub(crate) fn take(&mut self, size: u32) {
-        self.bytes -= u64::from(size);
+        self.waiting_bytes -= u64::from(size);
         self.waiting -= 1;
     }
 
@@ -163,12 +164,12 @@ impl Backlog {
     /// Bytes of all of them, with the link's overhead.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes + self.waiting_bytes
     }
 
     /// All of them.
     #[inline]
-    pub(super) fn packets(&self) -> usize {
+    pub(crate) fn packets(&self) -> usize {
         self.packets + self.waiting
     }
 

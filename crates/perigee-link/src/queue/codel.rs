@@ -15,12 +15,12 @@ use std::collections::VecDeque;
 
 use perigee_units::Time;
 
-use super::discipline::{Discipline, Waiting};
+use super::discipline::Waiting;
 use super::spec::CodelSpec;
 use crate::packet::Ecn;
 
 /// A single queue under controlled delay.
-pub(super) struct CodelQueue<T> {
+pub(crate) struct CodelQueue<T> {
     rules: Rules,
     queue: ControlledQueue<T>,
 }
@@ -32,13 +32,15 @@ impl<T> CodelQueue<T> {
     }
 }
 
-impl<T> Discipline<T> for CodelQueue<T> {
-    fn enqueue(&mut self, packet: Waiting<T>) {
+impl<T> CodelQueue<T> {
+    /// Keeps a packet.
+    pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
         self.rules.see(packet.size);
         self.queue.push(packet);
     }
 
-    fn dequeue(&mut self, now: Time, drop: &mut dyn FnMut(Waiting<T>)) -> Option<Waiting<T>> {
+    /// The packet that goes into service at `now`; `drop` gets those that are dropped instead.
+    pub(super) fn dequeue(&mut self, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         self.queue.dequeue(&self.rules, now, drop)
     }
 }
@@ -126,7 +128,23 @@ impl<T> ControlledQueue<T> {
     }
 
     /// The packet that goes into service at `now`; `drop` gets those that are dropped instead.
-    pub(super) fn dequeue(&mut self, rules: &Rules, now: Time, drop: &mut dyn FnMut(Waiting<T>)) -> Option<Waiting<T>> {
+    #[inline]
+    pub(super) fn dequeue(
+        &mut self,
+        rules: &Rules,
+        now: Time,
+        drop: &mut impl FnMut(Waiting<T>),
+    ) -> Option<Waiting<T>> {
+        if !self.dropping && self.fifo.front().is_some_and(|head| now - head.arrived < rules.target) {
+            self.first_above = None;
+            return self.pop();
+        }
+        self.dequeue_above(rules, now, drop)
+    }
+
+    /// The same of a head that has waited for the target, or while packets are dropped.
+    #[inline(never)]
+    fn dequeue_above(&mut self, rules: &Rules, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         let (mut head, mut above) = self.take(rules, now)?;
         if !self.dropping {
             if !above {

@@ -18,12 +18,12 @@ use std::collections::VecDeque;
 
 use perigee_units::Time;
 
-use super::discipline::{Discipline, Waiting};
+use super::discipline::Waiting;
 use super::spec::DualPi2Spec;
 use crate::packet::Ecn;
 
 /// Both queues, the controller, and the credit of the scheduler.
-pub(super) struct DualPi2<T> {
+pub(crate) struct DualPi2<T> {
     spec: DualPi2Spec,
     low_latency: Fifo<T>,
     classic: Fifo<T>,
@@ -138,8 +138,9 @@ impl<T> DualPi2<T> {
     }
 }
 
-impl<T> Discipline<T> for DualPi2<T> {
-    fn enqueue(&mut self, packet: Waiting<T>) {
+impl<T> DualPi2<T> {
+    /// Keeps a packet.
+    pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
         self.catch_up(packet.arrived);
         self.largest = self.largest.max(packet.size);
         let is_low_latency = matches!(packet.packet.ecn, Ecn::L4s | Ecn::Marked);
@@ -147,7 +148,8 @@ impl<T> Discipline<T> for DualPi2<T> {
         queue.packets.push_back(packet);
     }
 
-    fn dequeue(&mut self, now: Time, drop: &mut dyn FnMut(Waiting<T>)) -> Option<Waiting<T>> {
+    /// The packet that goes into service at `now`; `drop` gets those that are dropped instead.
+    pub(super) fn dequeue(&mut self, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         self.catch_up(now);
         loop {
             let Turn { mut packet, is_low_latency, credit } = self.schedule(now)?;

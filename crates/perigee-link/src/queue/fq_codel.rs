@@ -19,10 +19,10 @@ use std::collections::VecDeque;
 use perigee_units::Time;
 
 use super::codel::{ControlledQueue, Rules};
-use super::discipline::{Discipline, Waiting};
+use super::discipline::Waiting;
 
 /// The queues of the flows, and whose turn it is.
-pub(super) struct FqCodel<T> {
+pub(crate) struct FqCodel<T> {
     rules: Rules,
     quantum: i64,
     salt: u64,
@@ -86,8 +86,9 @@ impl<T> FqCodel<T> {
     }
 }
 
-impl<T> Discipline<T> for FqCodel<T> {
-    fn enqueue(&mut self, packet: Waiting<T>) {
+impl<T> FqCodel<T> {
+    /// Keeps a packet.
+    pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
         self.rules.see(packet.size);
         let number = self.queue_of(packet.packet.flow);
         let queue = &mut self.queues[number];
@@ -98,7 +99,8 @@ impl<T> Discipline<T> for FqCodel<T> {
         }
     }
 
-    fn dequeue(&mut self, now: Time, drop: &mut dyn FnMut(Waiting<T>)) -> Option<Waiting<T>> {
+    /// The packet that goes into service at `now`; `drop` gets those that are dropped instead.
+    pub(super) fn dequeue(&mut self, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         loop {
             let (number, is_new) = self.turn()?;
             let queue = &mut self.queues[number];
@@ -116,7 +118,8 @@ impl<T> Discipline<T> for FqCodel<T> {
         }
     }
 
-    fn make_room(&mut self, drop: &mut dyn FnMut(Waiting<T>)) -> bool {
+    /// Drops packets of the longest queue; whether there are any.
+    pub(super) fn make_room(&mut self, drop: &mut impl FnMut(Waiting<T>)) -> bool {
         let longest = self.queues.iter_mut().map(|queue| &mut queue.packets).max_by_key(|queue| queue.bytes());
         let Some(longest) = longest.filter(|queue| queue.bytes() > 0) else { return false };
         let half = longest.bytes() / 2;

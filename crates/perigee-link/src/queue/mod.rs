@@ -20,9 +20,6 @@ use perigee_units::{Bytes, Stream, Time};
 use crate::packet::{DropReason, Ecn};
 use crate::server::Server;
 use crate::steps::{Cursor, Steps};
-use codel::{CodelQueue, Rules};
-use dualpi2::DualPi2;
-use fq_codel::FqCodel;
 use pie::Pie;
 use red::Red;
 
@@ -93,6 +90,11 @@ impl Admission {
         Backlog::surely_up_to(self.sure_bytes, self.packets)
     }
 
+    /// Whether up to so many bytes and packets, the arrival included, the arrival is accepted without more being asked.
+    pub(crate) fn surely_takes(&self, bytes: u64, packets: usize) -> bool {
+        bytes <= self.bytes && packets <= self.packets && self.over_time.is_none()
+    }
+
     /// Whether an arrival of `size` bytes fits into the sizes of the queue.
     #[inline]
     fn has_room(&self, size: u32, backlog: &Backlog) -> bool {
@@ -132,20 +134,5 @@ impl Admission {
         let waits_too_long = self.time.is_some_and(|limit| server.busy_until() - now > limit);
         let over = self.over_time.as_mut().is_some_and(|(steps, at)| after > steps.segment(at, now).0.as_u64());
         waits_too_long || over
-    }
-}
-
-impl AqmSpec {
-    /// The discipline that keeps the packets, with random numbers of its own; `None` where all is decided on arrival.
-    pub(crate) fn discipline<T: Send + 'static>(&self, seed: u64, name: &str) -> Option<Box<dyn Discipline<T> + Send>> {
-        let mut draws = Stream::new(seed, &format!("{name}/queue/departures"));
-        match self {
-            Self::None | Self::Viasat2 { .. } | Self::Red(_) | Self::Pie(_) => None,
-            Self::DualPi2(dual) => Some(Box::new(DualPi2::new(dual))),
-            Self::Codel(codel) => Some(Box::new(CodelQueue::new(codel))),
-            Self::FqCodel { queues, quantum, codel } => {
-                Some(Box::new(FqCodel::new(*queues, *quantum, Rules::new(codel), draws.next_u64())))
-            }
-        }
     }
 }
