@@ -220,10 +220,10 @@ impl<T: Copy> Link<T> {
         self.in_flight.pop_front()
     }
 
-    /// Whether a packet waits for [`Link::decide_ahead`] that was decided on before.
+    /// Whether [`Link::decide_ahead`] may have a packet by `now`.
     #[inline]
-    pub fn has_decided_ahead(&self) -> bool {
-        !self.in_flight.is_empty()
+    pub fn may_decide_ahead(&self, now: Time) -> bool {
+        !self.in_flight.is_empty() || self.is_free(now)
     }
 
     /// The next packet that left the link at or before `now`, with the instant at which it did.
@@ -245,14 +245,18 @@ impl<T: Copy> Link<T> {
     /// The next instant at which [`Link::poll`] has something to give or the link something to decide.
     #[inline]
     pub fn next_event(&self) -> Option<Time> {
-        let delivery = self.in_flight.front().map(|first| first.at);
-        let Some(keeper) = &self.keeper else { return delivery };
-        let drop = keeper.dropped.front().map(|first| first.at);
-        let decision = self.next_decision(keeper);
-        if delivery.is_none() && drop.is_none() {
-            return decision;
+        match &self.keeper {
+            Some(keeper) if self.in_flight.is_empty() && keeper.dropped.is_empty() => self.next_decision(keeper),
+            Some(keeper) => self.next_of_all(keeper),
+            None => self.in_flight.front().map(|first| first.at),
         }
-        [delivery, drop, decision].into_iter().flatten().min()
+    }
+
+    #[inline(never)]
+    fn next_of_all(&self, keeper: &Keeper<T>) -> Option<Time> {
+        let delivery = self.in_flight.front().map(|first| first.at);
+        let drop = keeper.dropped.front().map(|first| first.at);
+        [delivery, drop, self.next_decision(keeper)].into_iter().flatten().min()
     }
 
     /// Whether what becomes of a packet is known when it arrives, so that [`Link::transit`] may be used: FIFO, drops on
@@ -472,6 +476,8 @@ impl<T: Copy> Link<T> {
     }
 
     /// [`Link::offer`], or [`Link::offer_ahead`], of a link that decides on departure.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a link that decides on departure")]
     fn keep(&mut self, now: Time, mut packet: Packet<T>, ahead: bool) -> Offered {
         self.decide(now);
         let now = self.now;
@@ -594,16 +600,12 @@ impl<T: Copy> Link<T> {
     #[inline(never)]
     fn serve_next(&mut self) -> Option<Delivery<T>> {
         let now = self.server.busy_until().max(self.now);
-        let (counters, backlog) = (&mut self.counters, &mut self.backlog);
-        let Some(Keeper { packets: Kept::Queues(discipline), dropped }) = &mut self.keeper else { return None };
-        let next = discipline.dequeue(now, &mut |waiting| {
-            let reason = DropReason::Aqm;
-            backlog.take(waiting.size);
-            counters.count_drop(reason, waiting.packet.bytes);
-            dropped.push_back(DroppedPacket { at: now, packet: waiting.packet, reason });
-        });
-        let Waiting { packet, size, .. } = next?;
-        backlog.take(size);
+        let Some(Keeper { packets: Kept::Queues(discipline), .. }) = &mut self.keeper else { return None };
+        let Waiting { packet, size, .. } = match discipline.dequeue_plainly(now) {
+            Some(next) => next,
+            None => self.dequeue(now)?,
+        };
+        self.backlog.take(size);
         let delivery = match self.pass_server(now, packet.bytes) {
             Some(at) => Transit::Delivered(at),
             None => self.carry_admitted(now, packet.bytes, size),
@@ -616,6 +618,19 @@ impl<T: Copy> Link<T> {
             (Transit::Dropped(_), None) => {}
         }
         None
+    }
+
+    /// Takes the packet out of the queues that goes into service at `now`, if one is left.
+    #[inline(never)]
+    fn dequeue(&mut self, now: Time) -> Option<Waiting<T>> {
+        let (counters, backlog) = (&mut self.counters, &mut self.backlog);
+        let Some(Keeper { packets: Kept::Queues(discipline), dropped }) = &mut self.keeper else { return None };
+        discipline.dequeue(now, &mut |waiting| {
+            let reason = DropReason::Aqm;
+            backlog.take(waiting.size);
+            counters.count_drop(reason, waiting.packet.bytes);
+            dropped.push_back(DroppedPacket { at: now, packet: waiting.packet, reason });
+        })
     }
 
     /// An arrival now is refused by a link that decides on departure.

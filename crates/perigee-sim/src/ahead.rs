@@ -85,18 +85,18 @@ impl TcpFlow {
                 if let Some(rtt) = sender.host.take_rtt() {
                     receiver.meter.round_trip(rtt);
                 }
-                sender.send_all(at, &mut receiver, world);
-                while let Some(due) = sender.is_paced_next(link, world) {
+                loop {
+                    sender.send_all(at, &mut receiver, world);
+                    let Some(due) = sender.is_paced_next(link, world) else { break };
                     (at, events) = (due, events + 1);
                     sender.host.on_paced(due);
-                    sender.send_all(due, &mut receiver, world);
                 }
                 if events >= ACKNOWLEDGEMENTS {
                     break;
                 }
                 let until = sender.host.deadline();
-                let Some((next, further)) = world.next_acknowledgement((link, way), until, packet) else { break };
-                (at, segment, events) = (next, further, events + 1);
+                let Some(next) = world.next_acknowledgement((link, way), until, (&mut segment, packet)) else { break };
+                (at, events) = (next, events + 1);
             }
             sender.timer.follow(sender.host, world);
             world.schedule_first(link);
@@ -110,7 +110,7 @@ impl TcpFlow {
     /// Sends all that the sender has to send.
     pub(crate) fn transmit_ahead(&mut self, now: Time, world: &mut World) {
         if let Some((mut sender, mut receiver)) = self.both(world) {
-            return sender.send_all(now, &mut receiver, world);
+            return sender.send_others(now, &mut receiver, world);
         }
         self.connection.transmit(now, End::From, world);
     }

@@ -80,21 +80,22 @@ impl Calendar {
         self.packets.drop_front();
     }
 
-    /// Takes the first packet, if it is an acknowledgement of a way; `packet` is a place for it.
+    /// Takes the first packet, if it is an acknowledgement of a way; `segment` and `packet` are places for it. Whether it is one.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub(crate) fn take_acknowledgement(&mut self, way: u32, packet: &mut NetPacket) -> Option<Taken> {
-        let first = &self.packets.front()?.packet;
+    pub(crate) fn take_acknowledgement(&mut self, way: u32, segment: &mut Taken, packet: &mut NetPacket) -> bool {
+        let Some(Due { packet: first, .. }) = self.packets.front() else { return false };
         if first.way != way || !first.is_acknowledgement() {
-            return None;
+            return false;
         }
         if first.is_plain() {
-            let header = first.header;
+            *segment = Taken::Header(first.header);
             self.packets.drop_front();
-            return Some(Taken::Header(header));
+        } else {
+            *segment = Taken::InPlace;
+            self.pop(packet);
         }
-        self.pop(packet);
-        Some(Taken::InPlace)
+        true
     }
 
     /// Takes the first packet, and puts it into `packet`; whether there is one.

@@ -67,8 +67,10 @@ struct Hop {
     asked_ahead: bool,
     /// It decides on departure, and the next link of all packets is asked as soon as it has.
     hands_on: bool,
-    /// Before this instant the link may be asked alone: its log has no interval to close.
+    /// Before this instant the link may be asked alone: its log has no interval to close, and its packets are not captured.
     log_quiet_until: Time,
+    /// What it is given goes into a capture.
+    is_captured: bool,
     /// The next link of all packets, as [`Routes::after`] gives it, or [`BY_WAY`].
     next: u32,
     /// Packets that will be delivered, of a feed-forward link.
@@ -136,6 +138,7 @@ impl Network {
         let after = routes.after_each(paths.iter(), links);
         for (hop, next) in hops.iter_mut().zip(after) {
             hop.next = next;
+            hop.is_captured = captures.is_some();
             hop.hands_on = !hop.feed_forward && (next as usize) < links;
         }
         Self { hops, visible: scenario.links.len(), routes, captures, lone_receivers: lone }
@@ -184,9 +187,6 @@ impl Network {
         queue: &mut EventQueue,
     ) -> Carried {
         let first = self.routes.first(packet.0);
-        if self.captures.is_some() {
-            return self.carry_whole(now, first, packet, header, queue);
-        }
         match self.pass(now, first, packet) {
             Ok((at, link)) => Carried { at, link },
             Err((now, link)) => self.carry_whole(now, link, packet, header, queue),
@@ -270,7 +270,7 @@ impl Network {
     }
 
     /// Takes the first packet out of the calendar of a link if it is an acknowledgement of a way, due by `until` and before all other
-    /// events; `packet` is a place for it. The link's event has [to be set](Network::schedule_first) for
+    /// events, and says when; `segment` and `packet` are places for it. The link's event has [to be set](Network::schedule_first) for
     /// the packets behind it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
@@ -278,15 +278,12 @@ impl Network {
         &mut self,
         (link, way): (u32, u32),
         until: Time,
-        packet: &mut NetPacket,
+        (segment, packet): (&mut Taken, &mut NetPacket),
         queue: &EventQueue,
-    ) -> Option<(Time, Taken)> {
+    ) -> Option<Time> {
         let calendar = &mut self.hops[link as usize].calendar;
-        let at = calendar.next()?;
-        if at > until || !queue.would_be_first(link, at, link) {
-            return None;
-        }
-        Some((at, calendar.take_acknowledgement(way, packet)?))
+        let at = calendar.next().filter(|at| *at <= until && queue.would_be_first(link, *at, link))?;
+        calendar.take_acknowledgement(way, segment, packet).then_some(at)
     }
 
     /// Whether a link delivers nothing by `at`.
@@ -410,10 +407,14 @@ impl Network {
     }
 
     /// Gives a packet to a link that keeps it.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet of a link that decides on departure")]
     fn put_on(&mut self, now: Time, link: u32, kept: Packet<u32>, queue: &mut EventQueue) -> Fate {
         let hop = &mut self.hops[link as usize];
         hop.advance(now);
-        self.hand_on(now, link, queue);
+        if hop.link.may_decide_ahead(now) {
+            self.hand_on(now, link, queue);
+        }
         let hop = &mut self.hops[link as usize];
         if hop.asked_ahead {
             hop.link.offer_ahead(now, kept);
@@ -421,7 +422,7 @@ impl Network {
             hop.places.take(kept);
             return Fate::Gone(now);
         }
-        if hop.link.has_decided_ahead() {
+        if hop.link.may_decide_ahead(now) {
             self.hand_on(now, link, queue);
         }
         // An event that comes too early, since its decision was made ahead of time, brings nothing.
@@ -515,13 +516,13 @@ impl Hop {
         let model = Link::new(&link.spec, seed, &link.name);
         let feed_forward = model.is_feed_forward() && !carriage.links_keep_packets;
         let log = LinkLog::new(link.name.clone(), interval);
-        let log_quiet_until = if feed_forward { log.quiet_until() } else { Time::ZERO };
         Self {
             link: model,
             feed_forward,
             asked_ahead: false,
             hands_on: false,
-            log_quiet_until,
+            log_quiet_until: Time::ZERO,
+            is_captured: false,
             next: BY_WAY,
             calendar: Calendar::new(),
             places: Places::default(),
@@ -567,7 +568,7 @@ impl Hop {
             return Err(Stop::Kept(now, link));
         }
         self.advance(now);
-        self.log_quiet_until = self.log.quiet_until();
+        self.log_quiet_until = if self.is_captured { Time::ZERO } else { self.log.quiet_until() };
         match self.link.transit(now, u32::from(packet.bytes), packet.way, &mut packet.ecn) {
             Transit::Delivered(at) => Ok(at),
             Transit::Dropped(_) => Err(Stop::Gone(now)),

@@ -121,17 +121,17 @@ impl World {
         self.network.keep_plain(delivery, Compact::plain(packet, header), &mut self.queue);
     }
 
-    /// The next packet that a link delivers, if it is an acknowledgement of a way, due by `until`, and nothing else happens before;
-    /// `packet` is a place for it. The link's event has [to be set](World::schedule_first) in the end.
+    /// When a link delivers the next packet, if that is an acknowledgement of a way, due by `until`, and nothing else happens before;
+    /// it is taken into one of two places. The link's event has [to be set](World::schedule_first) in the end.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn next_acknowledgement(
         &mut self,
         (link, way): (u32, u32),
         until: Time,
-        packet: &mut NetPacket,
-    ) -> Option<(Time, Taken)> {
-        self.network.next_acknowledgement((link, way), until.min(self.stop), packet, &self.queue)
+        places: (&mut Taken, &mut NetPacket),
+    ) -> Option<Time> {
+        self.network.next_acknowledgement((link, way), until.min(self.stop), places, &self.queue)
     }
 
     /// Whether an event of a source would be next, before what `link` delivers, whose event may be too early.

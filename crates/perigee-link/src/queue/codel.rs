@@ -39,6 +39,12 @@ impl<T> CodelQueue<T> {
         self.queue.push(packet);
     }
 
+    /// The packet that goes into service at `now`, if it is clear that it is neither marked nor dropped.
+    #[inline]
+    pub(super) fn dequeue_plainly(&mut self, now: Time) -> Option<Waiting<T>> {
+        self.queue.dequeue_plainly(&self.rules, now)
+    }
+
     /// The packet that goes into service at `now`; `drop` gets those that are dropped instead.
     pub(super) fn dequeue(&mut self, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         self.queue.dequeue(&self.rules, now, drop)
@@ -127,24 +133,24 @@ impl<T> ControlledQueue<T> {
         Some(head)
     }
 
-    /// The packet that goes into service at `now`; `drop` gets those that are dropped instead.
+    /// The packet that goes into service at `now`, if the control law is at rest and it has not waited for the target.
     #[inline]
+    pub(super) fn dequeue_plainly(&mut self, rules: &Rules, now: Time) -> Option<Waiting<T>> {
+        let head = self.fifo.front()?;
+        if self.dropping || now - head.arrived >= rules.target {
+            return None;
+        }
+        self.first_above = None;
+        self.pop()
+    }
+
+    /// The packet that goes into service at `now`; `drop` gets those that are dropped instead.
     pub(super) fn dequeue(
         &mut self,
         rules: &Rules,
         now: Time,
         drop: &mut impl FnMut(Waiting<T>),
     ) -> Option<Waiting<T>> {
-        if !self.dropping && self.fifo.front().is_some_and(|head| now - head.arrived < rules.target) {
-            self.first_above = None;
-            return self.pop();
-        }
-        self.dequeue_above(rules, now, drop)
-    }
-
-    /// The same of a head that has waited for the target, or while packets are dropped.
-    #[inline(never)]
-    fn dequeue_above(&mut self, rules: &Rules, now: Time, drop: &mut impl FnMut(Waiting<T>)) -> Option<Waiting<T>> {
         let (mut head, mut above) = self.take(rules, now)?;
         if !self.dropping {
             if !above {

@@ -110,6 +110,7 @@ impl<T> Channel<T> {
     }
 
     /// The next instant at which a burst leaves, or a plan is made that a terminal waits for; `None`: nothing waits.
+    #[inline(never)]
     pub(crate) fn next_decision(&self) -> Option<Time> {
         let burst = self.slots.peek().map(|Reverse((slot, _))| *slot);
         let plan = (!self.stalled.is_empty()).then(|| self.next_request());

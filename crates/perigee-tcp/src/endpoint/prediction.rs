@@ -66,17 +66,19 @@ impl Endpoint {
         if now != self.sender.now {
             self.set_now(now);
         }
-        if self.prediction == Prediction::Acknowledgements && self.sender.is_held_back() {
-            self.sender.end_turn_in_bulk();
-        } else if self.prediction == Prediction::Acknowledgements {
-            let header = self.next_header();
-            if self.sender.send_in_bulk(header, 0, &mut send) {
+        let is_predicted = self.prediction == Prediction::Acknowledgements;
+        if is_predicted && self.sender.is_held_back() {
+            return self.sender.end_turn_in_bulk();
+        }
+        if !is_predicted && !self.may_send_in_bulk() {
+            return;
+        }
+        let absent = if is_predicted { 0 } else { self.sender.sk.packets_out - self.sender.sk.packets_in_flight() };
+        let header = self.next_header();
+        if self.sender.send_in_bulk(header, absent, &mut send) {
+            if is_predicted {
                 self.sender.end_turn_in_bulk();
-            }
-        } else if self.may_send_in_bulk() {
-            let header = self.next_header();
-            let absent = self.sender.sk.packets_out - self.sender.sk.packets_in_flight();
-            if self.sender.send_in_bulk(header, absent, &mut send) {
+            } else {
                 self.sender.end_turn();
             }
         }

@@ -131,6 +131,10 @@ impl ReceiveWindow {
     /// Window that the buffer has room for.
     #[inline]
     fn free(&self, held_bytes: u64) -> u64 {
+        if held_bytes == 0 {
+            // An empty buffer never has less room than the most it allows to advertise.
+            return self.clamp.min(self.threshold);
+        }
         let held = self.memory_of(held_bytes);
         let space = self.window_of(self.buffer.saturating_sub(held));
         if self.on_demand && self.is_almost_full(space) {

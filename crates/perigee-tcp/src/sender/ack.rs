@@ -210,7 +210,7 @@ impl Sender {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn on_rtt_sample(&mut self, oldest_us: u64, newest_us: u64, maybe_delayed: bool) {
-        self.rtt.latest = Some(Time::from_micros(newest_us));
+        self.rtt.latest = Some(Time::from_nanos(newest_us * 1000));
         let newest_us = u32::try_from(newest_us).unwrap_or(u32::MAX);
         if !(maybe_delayed && newest_us > self.sk.rtt_min_us) {
             self.rtt.on_min_sample(&mut self.sk, self.now_ms, newest_us);

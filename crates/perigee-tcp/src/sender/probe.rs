@@ -39,7 +39,7 @@ impl Sender {
             let margin = if self.sk.packets_out == 1 { u64::from(self.rtt.rto_min_us()) } else { 2 * TIMER_SLACK_US };
             wait_us = u64::from(self.sk.srtt_us >> 2) + margin;
         }
-        let mut at = self.now + Time::from_micros(wait_us);
+        let mut at = Time::from_nanos(self.now.as_nanos() + wait_us * 1000);
         if timeout > self.now {
             at = at.min(timeout);
         }

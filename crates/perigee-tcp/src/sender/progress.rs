@@ -66,8 +66,10 @@ impl Sender {
         sk.packets_out -= packets;
         sk.delivered += packets;
         let now_us = sk.tcp_mstamp;
-        self.rack.advance_to(&last, now_us);
-        let newest_us = now_us - last.sent_us;
+        let entry = self.queue.taken(last);
+        let last_sent_us = entry.sent_us;
+        self.rack.advance_to(entry, now_us);
+        let newest_us = now_us - last_sent_us;
         self.on_rtt_sample(now_us - first_sent_us, newest_us, false);
         if self.sk.has_pkts_acked() {
             let rtt_us = i32::try_from(newest_us).unwrap_or(i32::MAX);
@@ -81,13 +83,14 @@ impl Sender {
 
         rate::note_delivery(&mut self.sk, packets);
         if !self.sk.has_cong_control() {
-            self.sk.first_tx_mstamp = last.sent_us;
+            self.sk.first_tx_mstamp = last_sent_us;
             self.raise_cwnd(header.ack, packets);
             self.follow_cwnd();
             return true;
         }
         let mut sample = RateSample { prior_in_flight, rtt_us: newest_us as i64, ..RateSample::default() };
-        rate::count_delivery(&mut sample, &mut self.sk, &last, self.stream.to_wire(last.end()));
+        let last = self.queue.taken(last);
+        rate::count_delivery(&mut sample, &mut self.sk, last, self.stream.to_wire(last.end()));
         rate::complete(&mut sample, &self.sk, packets, 0, false);
         self.sk.cong_control(header.ack, PROGRESS.kernel_flags(), &sample);
         true

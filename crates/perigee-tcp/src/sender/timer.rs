@@ -34,7 +34,7 @@ impl Sender {
     /// When the first entry was sent last; now where there is none.
     #[inline]
     pub(super) fn head_sent_at(&self) -> Time {
-        self.queue.head().map_or(self.now, |head| Time::from_micros(head.sent_us))
+        self.queue.head().map_or(self.now, |head| Time::from_nanos(head.sent_us * 1000))
     }
 
     /// After progress: a probe timer where that applies, otherwise the timeout.

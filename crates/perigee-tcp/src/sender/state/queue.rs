@@ -125,10 +125,11 @@ impl SendQueue {
     }
 
     /// Takes away the entries that end at or before `position`, the first of which begins at `una`, while others stay: when that was sent
-    /// (us), the last of them, and how many they are. `None`: there are no such, and nothing has happened.
+    /// (us), the number of the [last](SendQueue::taken) of them, and how many they are. `None`: there are no such, and nothing has
+    /// happened.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub(crate) fn pop_until(&mut self, una: u64, position: u64) -> Option<(u64, Entry, u32)> {
+    pub(crate) fn pop_until(&mut self, una: u64, position: u64) -> Option<(u64, u64, u32)> {
         let mask = self.ring.len().wrapping_sub(1);
         let head = self.ring.get(self.first as usize & mask)?;
         if head.start != una {
@@ -144,9 +145,16 @@ impl SendQueue {
         if popped == 0 {
             return None;
         }
-        let (first_sent_us, last) = (head.sent_us, self.ring[(next - 2) as usize & mask]);
+        let first_sent_us = head.sent_us;
         self.first = next - 1;
-        Some((first_sent_us, last, popped as u32))
+        Some((first_sent_us, next - 2, popped as u32))
+    }
+
+    /// An entry that was taken away, before another one is added.
+    #[inline]
+    pub(crate) fn taken(&self, number: u64) -> &Entry {
+        debug_assert!(number < self.first);
+        &self.ring[number as usize & (self.ring.len() - 1)]
     }
 
     /// Number of the first entry that ends after `position`; `next()` where there is none.
