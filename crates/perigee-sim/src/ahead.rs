@@ -94,10 +94,14 @@ impl TcpFlow {
                 if events >= ACKNOWLEDGEMENTS {
                     break;
                 }
-                let until = sender.host.deadline();
-                let Some(next) = world.next_acknowledgement((link, way), until, (&mut segment, packet)) else { break };
+                let host = &mut *sender.host;
+                let is_quiet = |at| host.is_quiet_until(at);
+                let Some(next) = world.next_acknowledgement((link, way), is_quiet, (&mut segment, packet)) else {
+                    break;
+                };
                 (at, events) = (next, events + 1);
             }
+            sender.host.end_row();
             sender.timer.follow(sender.host, world);
             world.schedule_first(link);
         }
@@ -145,6 +149,7 @@ impl Sender<'_> {
         if let Taken::Header(header) = segment {
             return self.host.on_acknowledgement(at, header) || self.takes_header(at, header);
         }
+        self.host.end_row();
         if let Payload::Tcp(segment) = &packet.payload {
             self.host.on_segment(at, segment, packet.ecn == Ecn::Marked);
         }
@@ -154,6 +159,7 @@ impl Sender<'_> {
     /// Takes an acknowledgement that was not to be expected; whether it is one.
     #[inline(never)]
     fn takes_header(&mut self, at: Time, header: &Header) -> bool {
+        self.host.end_row();
         let is_one = header.is_acknowledgement();
         if is_one {
             self.host.on_segment(at, &(*header).into(), false);
@@ -175,7 +181,7 @@ impl Sender<'_> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     fn send_all(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
-        self.host.transmit_in_bulk(now, |header| receiver.carry(now, self.outlet.packet(header), header, world));
+        self.host.transmit_in_bulk(now, true, |header| receiver.carry(now, self.outlet.packet(header), header, world));
         if self.host.has_output() {
             self.send_others(now, receiver, world);
         }

@@ -269,20 +269,20 @@ impl Network {
         (packet.way == way).then_some((at, packet.header))
     }
 
-    /// Takes the first packet out of the calendar of a link if it is an acknowledgement of a way, due by `until` and before all other
-    /// events, and says when; `segment` and `packet` are places for it. The link's event has [to be set](Network::schedule_first) for
+    /// Takes the first packet out of the calendar of a link if it is an acknowledgement of a way, due before all other events and when it
+    /// `may` be, and says when; `segment` and `packet` are places for it. The link's event has [to be set](Network::schedule_first) for
     /// the packets behind it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn next_acknowledgement(
         &mut self,
         (link, way): (u32, u32),
-        until: Time,
+        may: impl FnOnce(Time) -> bool,
         (segment, packet): (&mut Taken, &mut NetPacket),
         queue: &EventQueue,
     ) -> Option<Time> {
         let calendar = &mut self.hops[link as usize].calendar;
-        let at = calendar.next().filter(|at| *at <= until && queue.would_be_first(link, *at, link))?;
+        let at = calendar.next().filter(|at| queue.would_be_first(link, *at, link) && may(*at))?;
         calendar.take_acknowledgement(way, segment, packet).then_some(at)
     }
 

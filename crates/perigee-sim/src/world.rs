@@ -121,17 +121,18 @@ impl World {
         self.network.keep_plain(delivery, Compact::plain(packet, header), &mut self.queue);
     }
 
-    /// When a link delivers the next packet, if that is an acknowledgement of a way, due by `until`, and nothing else happens before;
+    /// When a link delivers the next packet, if that is an acknowledgement of a way, nothing else happens before, and it `may` be then;
     /// it is taken into one of two places. The link's event has [to be set](World::schedule_first) in the end.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn next_acknowledgement(
         &mut self,
         (link, way): (u32, u32),
-        until: Time,
+        may: impl FnOnce(Time) -> bool,
         places: (&mut Taken, &mut NetPacket),
     ) -> Option<Time> {
-        self.network.next_acknowledgement((link, way), until.min(self.stop), places, &self.queue)
+        let stop = self.stop;
+        self.network.next_acknowledgement((link, way), |at| at <= stop && may(at), places, &self.queue)
     }
 
     /// Whether an event of a source would be next, before what `link` delivers, whose event may be too early.

@@ -34,7 +34,7 @@ use state::recovery::Recovery;
 use state::rtt::RttEstimator;
 use state::scoreboard::{LostEntries, Scoreboard};
 use state::stream::{PeerWindow, SendStream};
-use state::timer::{RetransmissionTimer, TailProbe};
+use state::timer::{PutOff, RetransmissionTimer, TailProbe};
 use state::usage::WindowUsage;
 
 /// The sending half. Positions are bytes since the initial sequence number.
@@ -127,12 +127,19 @@ impl Sender {
     /// Sets the clock for what follows.
     #[inline]
     pub(crate) fn set_now(&mut self, now: Time) {
+        debug_assert_eq!(self.timer.put_off, PutOff::Nothing, "a row ends with its timer set");
         if now == self.now {
             return;
         }
         if self.timer.probe_due {
             self.set_due_probe();
         }
+        self.set_clock(now);
+    }
+
+    /// [`Sender::set_now`] where no timer waits to be set.
+    #[inline]
+    fn set_clock(&mut self, now: Time) {
         self.now = now;
         self.sk.tcp_clock_cache = now.as_nanos();
         self.sk.tcp_mstamp = now.as_micros();

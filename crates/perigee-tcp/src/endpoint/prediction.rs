@@ -15,14 +15,14 @@ impl Endpoint {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn on_acknowledgement(&mut self, now: Time, header: &Header) -> bool {
-        self.predicts(now, Prediction::Acknowledgements) && self.take_acknowledgement(header)
+        self.predicts(Prediction::Acknowledgements) && self.take_acknowledgement(now, header)
     }
 
     /// The same of data, as nearly all are that arrive at the receiver of a bulk transfer.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub fn on_next_data(&mut self, now: Time, header: &Header) -> bool {
-        self.predicts(now, Prediction::Data) && self.take_data(header)
+        self.predicts(Prediction::Data) && self.take_data(now, header)
     }
 
     /// [`Endpoint::on_acknowledgement`] or [`Endpoint::on_next_data`], whichever is to be expected.
@@ -32,14 +32,8 @@ impl Endpoint {
             self.predict();
         }
         match self.prediction {
-            Prediction::Acknowledgements => {
-                self.sender.set_now(now);
-                self.take_acknowledgement(header)
-            }
-            Prediction::Data => {
-                self.sender.set_now(now);
-                self.take_data(header)
-            }
+            Prediction::Acknowledgements => self.take_acknowledgement(now, header),
+            Prediction::Data => self.take_data(now, header),
             Prediction::Nothing | Prediction::Forgotten => false,
         }
     }
@@ -52,14 +46,15 @@ impl Endpoint {
         if let Some(header) = self.poll_acknowledgement(now) {
             send(&header);
         } else {
-            self.transmit_in_bulk(now, send);
+            self.transmit_in_bulk(now, false, send);
         }
     }
 
-    /// Sends the new data that predicted acknowledgements let out, and gives each header to `send`.
+    /// Sends the new data that predicted acknowledgements let out, and gives each header to `send`. In a row, whose timer
+    /// [has to be set](Endpoint::end_row) in the end, it may be put off.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    pub fn transmit_in_bulk(&mut self, now: Time, mut send: impl FnMut(&Header)) {
+    pub fn transmit_in_bulk(&mut self, now: Time, in_row: bool, mut send: impl FnMut(&Header)) {
         if !self.sender.output.due {
             return;
         }
@@ -68,7 +63,7 @@ impl Endpoint {
         }
         let is_predicted = self.prediction == Prediction::Acknowledgements;
         if is_predicted && self.sender.is_held_back() {
-            return self.sender.end_turn_in_bulk();
+            return self.sender.end_turn_in_bulk(in_row);
         }
         if !is_predicted && !self.may_send_in_bulk() {
             return;
@@ -77,11 +72,28 @@ impl Endpoint {
         let header = self.next_header();
         if self.sender.send_in_bulk(header, absent, &mut send) {
             if is_predicted {
-                self.sender.end_turn_in_bulk();
+                self.sender.end_turn_in_bulk(in_row);
             } else {
                 self.sender.end_turn();
             }
         }
+    }
+
+    /// Whether no timer is due before `at`, within a row.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    pub fn is_quiet_until(&mut self, at: Time) -> bool {
+        if self.prediction == Prediction::Acknowledgements {
+            return self.sender.is_quiet_until(at);
+        }
+        self.end_row();
+        at <= self.deadline()
+    }
+
+    /// Sets the timer that turns in a row have put off: before anything else than a predicted acknowledgement comes.
+    #[inline]
+    pub fn end_row(&mut self) {
+        self.sender.settle_timer();
     }
 
     /// The instant of [`Endpoint::next_paced`] has come: what the pacing held back may leave.
@@ -131,15 +143,12 @@ impl Endpoint {
         }
     }
 
-    /// Whether this is what is to be expected; the clock is set if it is.
+    /// Whether this is what is to be expected.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    fn predicts(&mut self, now: Time, what: Prediction) -> bool {
+    fn predicts(&mut self, what: Prediction) -> bool {
         if self.prediction == Prediction::Forgotten {
             self.predict();
-        }
-        if self.prediction == what {
-            self.sender.set_now(now);
         }
         self.prediction == what
     }
@@ -167,12 +176,12 @@ impl Endpoint {
     /// Takes the header of an acknowledgement without data; whether it was to be expected.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    fn take_acknowledgement(&mut self, header: &Header) -> bool {
+    fn take_acknowledgement(&mut self, now: Time, header: &Header) -> bool {
         let is_plain = header.flags.0 == Flags::ACK && header.len == 0;
         if !is_plain || header.seq != self.peer_wire(self.receiver.next()) {
             return false;
         }
-        if !self.sender.on_progress(header, header.window != self.last_peer_window) {
+        if !self.sender.on_progress(now, header, header.window != self.last_peer_window) {
             return false;
         }
         self.note_peer(header);
@@ -195,7 +204,7 @@ impl Endpoint {
     /// Takes the header of the next data in order; whether it was to be expected.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    fn take_data(&mut self, header: &Header) -> bool {
+    fn take_data(&mut self, now: Time, header: &Header) -> bool {
         let is_plain = header.flags.0 | Flags::PSH == Flags::ACK | Flags::PSH && header.len > 0;
         let sender = &self.sender;
         if !is_plain
@@ -205,9 +214,10 @@ impl Endpoint {
         {
             return false;
         }
+        self.sender.set_now(now);
         self.note_peer(header);
         let echo_age_us = self.echo_age_us(header);
-        self.receiver.on_next_data(self.sender.now, header, echo_age_us);
+        self.receiver.on_next_data(now, header, echo_age_us);
         true
     }
 

@@ -87,6 +87,7 @@ fn take(end: &mut Endpoint, now: Time, segment: &Segment, sent: &mut Vec<Segment
     assert_eq!(format!("{:?}", &sent[before..]), format!("{expected:?}"), "{now:?}: {segment:?}");
     // What the last sample was is not read again.
     general.sender.rate = end.sender.rate;
+    general.sender.timer.earliest = end.sender.timer.earliest;
     general.prediction = end.prediction;
     assert_eq!(format!("{end:?}"), format!("{general:?}"), "{now:?}: {segment:?}");
     was_predicted
@@ -148,4 +149,108 @@ fn what_an_algorithm_counts_as_limited_by_the_application_is_so_in_predicted_tur
     // BBR does in the phases in which it looks for the least round trip, ten seconds apart.
     let ([from, _], _) = compare("bbr", &Config::default(), 0.0, false, Time::from_millis(20));
     assert!(from.0 > from.1 / 2, "of the acknowledgements, (predicted, all) {from:?}");
+}
+
+/// A sender beside another that takes the same segments in rows, which put off the timer.
+struct InRows {
+    in_time: Endpoint,
+    in_rows: Endpoint,
+    /// In how many turns the timer was put off, and in how many of them that was clear without setting it.
+    put_off: (u32, u32),
+}
+
+impl InRows {
+    fn take(&mut self, now: Time, segment: &Segment) -> Vec<Segment> {
+        let (mut sent, mut same) = (Vec::new(), Vec::new());
+        self.in_time.on_segment(now, segment, false);
+        transmit(&mut self.in_time, now, &mut sent);
+        if segment.sack_count > 0 || !self.in_rows.on_acknowledgement(now, segment) {
+            self.in_rows.end_row();
+            self.in_rows.on_segment(now, segment, false);
+        }
+        self.in_rows.transmit_in_bulk(now, true, |header| same.push(Segment::from(*header)));
+        same.extend(std::iter::from_fn(|| self.in_rows.poll_transmit(now)));
+        assert_eq!(format!("{same:?}"), format!("{sent:?}"), "{now:?}: {segment:?}");
+        sent
+    }
+
+    fn on_timer(&mut self, now: Time) -> Vec<Segment> {
+        self.in_rows.end_row();
+        let [sent, same] = [&mut self.in_time, &mut self.in_rows].map(|end| {
+            let mut sent = Vec::new();
+            end.on_timer(now);
+            transmit(end, now, &mut sent);
+            sent
+        });
+        assert_eq!(format!("{same:?}"), format!("{sent:?}"), "{now:?}");
+        sent
+    }
+
+    /// Nothing else happens before `next` if no timer does.
+    fn wait(&mut self, next: Time) {
+        let mut settled = self.in_rows.clone();
+        settled.end_row();
+        let deadline = self.in_time.deadline();
+        for at in [next, deadline, deadline + Time::from_nanos(1)] {
+            assert_eq!(self.in_rows.clone().is_quiet_until(at), at <= deadline, "{at:?}");
+        }
+        self.in_time.sender.timer.earliest = settled.sender.timer.earliest;
+        self.in_time.sender.rate = settled.sender.rate;
+        assert_eq!(format!("{:?}", self.in_time), format!("{settled:?}"), "{next:?}");
+        let was_put_off = puts_off(&self.in_rows);
+        self.in_rows.is_quiet_until(next);
+        self.put_off.0 += u32::from(was_put_off);
+        self.put_off.1 += u32::from(was_put_off && puts_off(&self.in_rows));
+    }
+}
+
+fn puts_off(end: &Endpoint) -> bool {
+    end.sender.timer.put_off != Default::default()
+}
+
+#[test]
+fn a_timer_that_rows_put_off_is_set_as_in_time() {
+    for (cc, loss) in [("cubic", 0.0), ("cubic", 0.002), ("reno", 0.01), ("bbr", 0.0)] {
+        let selected = Selected::parse(cc, &[]).unwrap();
+        let config = Config::default();
+        let (mut to, from) = (Endpoint::client(&config, &selected, 1), Endpoint::server(&config, &selected, 2));
+        let mut from = InRows { in_time: from.clone(), in_rows: from, put_off: (0, 0) };
+        let mut lost = Stream::new(7, "lost");
+        let (mut data, mut acks) = (VecDeque::<(Time, Segment)>::new(), VecDeque::<(Time, Segment)>::new());
+        to.open(Time::ZERO);
+        for end in [&mut from.in_time, &mut from.in_rows] {
+            end.write(SIZE);
+            end.close();
+        }
+        let (mut now, mut free_at) = (Time::ZERO, Time::ZERO);
+        while !to.is_closed() && now < Time::from_secs(600) {
+            let mut sent = Vec::new();
+            while let Some(segment) = arrived(&mut data, now) {
+                to.on_segment(now, &segment, false);
+                transmit(&mut to, now, &mut sent);
+            }
+            to.on_timer(now);
+            transmit(&mut to, now, &mut sent);
+            acks.extend(sent.drain(..).map(|segment| (now + Time::from_millis(20), segment)));
+            while let Some(segment) = arrived(&mut acks, now) {
+                sent.extend(from.take(now, &segment));
+            }
+            if now >= from.in_time.deadline() {
+                sent.extend(from.on_timer(now));
+            }
+            for segment in sent {
+                free_at = free_at.max(now) + Time::from_micros(500);
+                if !(segment.len > 0 && lost.chance(loss)) {
+                    data.push_back((free_at + Time::from_millis(20), segment));
+                }
+            }
+            let arrivals = [data.front(), acks.front()].into_iter().flatten().map(|(at, _)| *at);
+            let next = arrivals.chain([to.deadline(), from.in_time.deadline()]).min().unwrap();
+            from.wait(next);
+            now = next;
+        }
+        assert_eq!(to.received(), SIZE, "{cc}");
+        let (put_off, clear) = from.put_off;
+        assert!(cc == "bbr" || clear > put_off / 2, "{cc}: {clear} of {put_off}");
+    }
 }

@@ -14,7 +14,7 @@ use super::rate;
 use super::report::AckReport;
 use super::state::output::Retransmit;
 use super::state::queue::{mark, Entry};
-use super::state::timer::Timer;
+use super::state::timer::PutOff;
 use super::Sender;
 
 impl Sender {
@@ -42,7 +42,10 @@ impl Sender {
     /// others out. `false`: it is not, and nothing has happened.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    pub(crate) fn on_progress(&mut self, header: &Header, slow_path: bool) -> bool {
+    pub(crate) fn on_progress(&mut self, now: Time, header: &Header, slow_path: bool) -> bool {
+        if self.timer.probe_due && now != self.now {
+            self.set_due_probe();
+        }
         let una = self.stream.una;
         let newly_acked = u64::from(header.ack.wrapping_sub(self.sk.snd_una));
         let ack = una + newly_acked;
@@ -50,6 +53,9 @@ impl Sender {
             return false;
         }
         let Some((first_sent_us, last, packets)) = self.queue.pop_until(una, ack) else { return false };
+        // The timer is set anew, whether it was put off or not.
+        self.timer.put_off = PutOff::Nothing;
+        self.set_clock(now);
         self.output.due = true;
         self.stream.una = ack;
         self.peer_window.end = self.peer_window.end.max(ack + u64::from(header.window));
@@ -160,10 +166,11 @@ impl Sender {
         is_all
     }
 
-    /// Ends a turn of output of one that [`Sender::is_undisturbed`] like [`Sender::end_turn`].
+    /// Ends a turn of output of one that [`Sender::is_undisturbed`] like [`Sender::end_turn`]. Where that `puts_off` the timer, it has
+    /// still [to be set](Sender::settle_timer), unless further progress follows; not if pacing has a say in when the next turn is.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub(crate) fn end_turn_in_bulk(&mut self) {
+    pub(crate) fn end_turn_in_bulk(&mut self, puts_off: bool) {
         if self.output.window_limited || !self.settings.tlp {
             return self.end_turn();
         }
@@ -172,8 +179,11 @@ impl Sender {
         let sent = std::mem::take(&mut self.output.sent);
         let is_probe_due = std::mem::take(&mut self.timer.probe_due);
         if sent > 0 || is_probe_due {
-            let since = if sent == 0 { self.now } else { self.head_sent_at() };
-            self.timer.armed = Timer::TailProbe(self.probe_before(since + Time::from_micros(self.rtt.rto_us())));
+            if puts_off && !(self.is_paced() || self.settings.segmentation_offload) {
+                self.timer.put_off = if sent == 0 { PutOff::Progress } else { PutOff::Output };
+            } else {
+                self.set_probe(sent > 0);
+            }
         }
         if self.sk.packets_out >= self.sk.snd_cwnd {
             self.use_whole_window();

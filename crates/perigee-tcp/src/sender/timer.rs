@@ -2,7 +2,7 @@
 
 use perigee_units::Time;
 
-use super::state::timer::Timer;
+use super::state::timer::{Earliest, PutOff, RetransmissionTimer, Timer};
 use super::Sender;
 
 impl Sender {
@@ -25,6 +25,47 @@ impl Sender {
             return retransmits >= self.patience.handshake_retries;
         }
         retransmits > 0 && self.now - self.timer.silent_since >= self.patience.longest_silence
+    }
+
+    /// Sets the timer that the end of a turn has put off, before the clock or anything else changes.
+    #[inline]
+    pub(crate) fn settle_timer(&mut self) {
+        let put_off = std::mem::take(&mut self.timer.put_off);
+        if put_off != PutOff::Nothing {
+            self.set_probe(put_off == PutOff::Output);
+        }
+    }
+
+    /// Sets the probe timer at the end of a turn that has sent something, or that follows progress.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    pub(super) fn set_probe(&mut self, has_sent: bool) {
+        let since = if has_sent { self.head_sent_at() } else { self.now };
+        self.timer.armed = Timer::TailProbe(self.probe_before(since + Time::from_micros(self.rtt.rto_us())));
+    }
+
+    /// Whether nothing is due before `at`, of one whose turns put off the timer. Where that is not clear, the timer is set.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    pub(crate) fn is_quiet_until(&mut self, at: Time) -> bool {
+        let RetransmissionTimer { put_off, earliest, .. } = &self.timer;
+        let is_clear = *put_off != PutOff::Nothing && at <= earliest.at && self.sk.srtt_us >= earliest.srtt_us;
+        is_clear || self.find_quiet_until(at)
+    }
+
+    #[inline(never)]
+    fn find_quiet_until(&mut self, at: Time) -> bool {
+        if self.timer.put_off != PutOff::Nothing {
+            self.settle_timer();
+            // The timers of later turns are of later turns and of later heads. As long as the smoothed time is not much less, neither are
+            // the waits, and the variance is never less than the least.
+            let srtt_us = self.sk.srtt_us - (self.sk.srtt_us >> 4);
+            let (wait_us, rto_us) = (srtt_us >> 2, self.rtt.least_rto_us(srtt_us));
+            let probe_at = self.now + Time::from_micros(wait_us.into());
+            let at = probe_at.min(self.head_sent_at() + Time::from_micros(rto_us));
+            self.timer.earliest = Earliest { at, srtt_us };
+        }
+        at <= self.deadline()
     }
 
     pub(super) fn timeout_of_head(&self) -> Time {

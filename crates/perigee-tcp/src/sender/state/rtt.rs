@@ -40,6 +40,11 @@ impl RttEstimator {
         self.rto_us
     }
 
+    /// No timeout is less while the smoothed time is at least this, us x 8.
+    pub(crate) fn least_rto_us(&self, srtt_us: u32) -> u64 {
+        (u64::from(srtt_us >> 3) + u64::from(self.rto_min_us)).min(self.rto_max_us)
+    }
+
     pub(crate) fn rto_min_us(&self) -> u32 {
         self.rto_min_us
     }

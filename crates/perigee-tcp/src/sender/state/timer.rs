@@ -35,8 +35,23 @@ pub(crate) struct RetransmissionTimer {
     pub(crate) unanswered_probes: u32,
     /// Progress asks for a new probe timer, which the turn of output sets: once for all that it sends.
     pub(crate) probe_due: bool,
+    /// What a turn in a row has left to be set: [`crate::sender::Sender::settle_timer`].
+    pub(crate) put_off: PutOff,
+    /// When what is put off is due at the earliest.
+    pub(crate) earliest: Earliest,
     /// The peer is taken to be gone; the timer is off for good.
     given_up: bool,
+}
+
+/// A probe timer that the end of a turn has left to be set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum PutOff {
+    #[default]
+    Nothing,
+    /// After progress that let nothing out.
+    Progress,
+    /// After new data.
+    Output,
 }
 
 impl RetransmissionTimer {
@@ -59,6 +74,13 @@ impl RetransmissionTimer {
             self.unanswered_probes = 0;
         }
     }
+}
+
+/// Nothing that is put off is due before an instant, as long as the smoothed round-trip time, us x 8, is at least this.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Earliest {
+    pub(crate) at: Time,
+    pub(crate) srtt_us: u32,
 }
 
 /// A tail loss probe (RFC 8985, section 7): at most one is outstanding.
