@@ -34,7 +34,7 @@ use state::recovery::Recovery;
 use state::rtt::RttEstimator;
 use state::scoreboard::{LostEntries, Scoreboard};
 use state::stream::{PeerWindow, SendStream};
-use state::timer::{PutOff, RetransmissionTimer, TailProbe};
+use state::timer::{RetransmissionTimer, TailProbe};
 use state::usage::WindowUsage;
 
 /// The sending half. Positions are bytes since the initial sequence number.
@@ -127,7 +127,7 @@ impl Sender {
     /// Sets the clock for what follows.
     #[inline]
     pub(crate) fn set_now(&mut self, now: Time) {
-        debug_assert_eq!(self.timer.put_off, PutOff::Nothing, "a row ends with its timer set");
+        debug_assert!(!self.timer.is_put_off(), "a row ends with its timer set");
         if now == self.now {
             return;
         }

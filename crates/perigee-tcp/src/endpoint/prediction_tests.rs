@@ -152,14 +152,14 @@ fn what_an_algorithm_counts_as_limited_by_the_application_is_so_in_predicted_tur
 }
 
 /// A sender beside another that takes the same segments in rows, which put off the timer.
-struct InRows {
+struct Beside {
     in_time: Endpoint,
     in_rows: Endpoint,
     /// In how many turns the timer was put off, and in how many of them that was clear without setting it.
     put_off: (u32, u32),
 }
 
-impl InRows {
+impl Beside {
     fn take(&mut self, now: Time, segment: &Segment) -> Vec<Segment> {
         let (mut sent, mut same) = (Vec::new(), Vec::new());
         self.in_time.on_segment(now, segment, false);
@@ -205,7 +205,7 @@ impl InRows {
 }
 
 fn puts_off(end: &Endpoint) -> bool {
-    end.sender.timer.put_off != Default::default()
+    end.sender.timer.is_put_off()
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_timer_that_rows_put_off_is_set_as_in_time() {
         let selected = Selected::parse(cc, &[]).unwrap();
         let config = Config::default();
         let (mut to, from) = (Endpoint::client(&config, &selected, 1), Endpoint::server(&config, &selected, 2));
-        let mut from = InRows { in_time: from.clone(), in_rows: from, put_off: (0, 0) };
+        let mut from = Beside { in_time: from.clone(), in_rows: from, put_off: (0, 0) };
         let mut lost = Stream::new(7, "lost");
         let (mut data, mut acks) = (VecDeque::<(Time, Segment)>::new(), VecDeque::<(Time, Segment)>::new());
         to.open(Time::ZERO);

@@ -2,7 +2,7 @@
 
 use perigee_units::Time;
 
-use super::state::timer::{Earliest, PutOff, RetransmissionTimer, Timer};
+use super::state::timer::{Earliest, PutOff, Timer};
 use super::Sender;
 
 impl Sender {
@@ -48,14 +48,14 @@ impl Sender {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn is_quiet_until(&mut self, at: Time) -> bool {
-        let RetransmissionTimer { put_off, earliest, .. } = &self.timer;
-        let is_clear = *put_off != PutOff::Nothing && at <= earliest.at && self.sk.srtt_us >= earliest.srtt_us;
+        let Earliest { at: earliest, srtt_us } = self.timer.earliest;
+        let is_clear = self.timer.is_put_off() && at <= earliest && self.sk.srtt_us >= srtt_us;
         is_clear || self.find_quiet_until(at)
     }
 
     #[inline(never)]
     fn find_quiet_until(&mut self, at: Time) -> bool {
-        if self.timer.put_off != PutOff::Nothing {
+        if self.timer.is_put_off() {
             self.settle_timer();
             // The timers of later turns are of later turns and of later heads. As long as the smoothed time is not much less, neither are
             // the waits, and the variance is never less than the least.

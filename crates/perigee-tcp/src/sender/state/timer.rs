@@ -61,6 +61,12 @@ impl RetransmissionTimer {
         self.armed = Timer::Off;
     }
 
+    /// Whether the end of a turn has left a timer to be set.
+    #[inline]
+    pub(crate) fn is_put_off(&self) -> bool {
+        self.put_off != PutOff::Nothing
+    }
+
     pub(crate) fn has_given_up(&self) -> bool {
         self.given_up
     }
