@@ -238,7 +238,7 @@ impl Receiver<'_> {
             host.on_timer(due);
             self.outlet.send_all(host, due, world);
         }
-        if !host.on_next_data(at, header) {
+        if !host.on_next_data(at, header) && !host.on_expected(at, header) {
             host.on_segment(at, &(*header).into(), false);
         }
         if let Some(acknowledgement) = host.poll_acknowledgement(at) {

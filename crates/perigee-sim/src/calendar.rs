@@ -101,15 +101,15 @@ impl Calendar {
     /// Takes the first packet, and puts it into `packet`; whether there is one.
     #[inline]
     pub(crate) fn pop(&mut self, packet: &mut NetPacket) -> bool {
-        let Some(first) = self.packets.front() else { return false };
-        first.packet.put_into(packet);
-        let has_options = first.packet.has_options();
-        self.packets.drop_front();
-        if has_options {
-            if let Some(options) = self.options.pop() {
-                options.put_into(packet);
+        let Some(Due { packet: first, .. }) = self.packets.front() else { return false };
+        match self.options.front() {
+            Some(options) if first.has_options() => {
+                first.put_with(options, packet);
+                self.options.drop_front();
             }
+            _ => first.put_into(packet),
         }
+        self.packets.drop_front();
         true
     }
 }

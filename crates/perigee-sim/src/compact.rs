@@ -94,27 +94,25 @@ impl Compact {
             Transport::Tcp | Transport::TcpWithOptions => Payload::Tcp(header.into()),
         };
     }
+
+    /// Puts a segment with these rare options into `packet`.
+    #[inline]
+    pub(crate) fn put_with(&self, options: &RareOptions, packet: &mut NetPacket) {
+        let RareOptions { sack, mss, sack_count, window_scale, sack_permitted } = *options;
+        (packet.way, packet.bytes, packet.ecn) = (self.way, self.bytes, self.ecn);
+        let header = self.header;
+        packet.payload =
+            Payload::Tcp(Segment { header, sack, sack_count, ect: false, mss, window_scale, sack_permitted });
+    }
 }
 
 impl RareOptions {
     /// Those of a packet, of which only a segment has any.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn of(packet: &NetPacket) -> Self {
         let Payload::Tcp(segment) = &packet.payload else { return Self::default() };
         let Segment { sack, mss, sack_count, window_scale, sack_permitted, .. } = *segment;
         Self { sack, mss, sack_count, window_scale, sack_permitted }
-    }
-
-    /// Gives them to a segment.
-    #[inline(never)]
-    pub(crate) fn put_into(&self, packet: &mut NetPacket) {
-        if let Payload::Tcp(segment) = &mut packet.payload {
-            segment.sack = self.sack;
-            segment.mss = self.mss;
-            segment.sack_count = self.sack_count;
-            segment.window_scale = self.window_scale;
-            segment.sack_permitted = self.sack_permitted;
-        }
     }
 }
 

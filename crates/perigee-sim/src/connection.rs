@@ -246,6 +246,14 @@ impl Outlet {
     #[inline(never)]
     pub(crate) fn send_others(self, host: &mut Endpoint, now: Time, world: &mut World) {
         let mut packet = NetPacket::SEGMENT;
+        if let Payload::Tcp(segment) = &mut packet.payload {
+            if host.poll_report(now, segment) {
+                packet.way = self.way;
+                packet.bytes = self.ip_header + segment.header_bytes() as u16;
+                world.send(now, &mut packet);
+                return;
+            }
+        }
         while next_packet(host, now, self, &mut packet) {
             world.send(now, &mut packet);
         }

@@ -60,9 +60,10 @@ impl Places {
     /// All of a packet that was just taken.
     pub(crate) fn taken_whole(&self, place: u32) -> NetPacket {
         let (mut packet, compact) = (NetPacket::NONE, &self.packets[place as usize]);
-        compact.put_into(&mut packet);
         if compact.has_options() {
-            self.options[place as usize].put_into(&mut packet);
+            compact.put_with(&self.options[place as usize], &mut packet);
+        } else {
+            compact.put_into(&mut packet);
         }
         packet
     }

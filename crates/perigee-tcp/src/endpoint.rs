@@ -89,8 +89,12 @@ enum Prediction {
     Nothing,
     /// Acknowledgements of data that are out, which let new ones leave; the peer sends none.
     Acknowledgements,
+    /// The same, but a loss is repaired, or something else is unusual at the sender: acknowledgements are looked at one by one.
+    Repairs,
     /// Data in order, which are acknowledged; nothing is sent here.
     Data,
+    /// The same, but behind a gap: data that begin where the last ones end.
+    FurtherData,
 }
 
 /// Why a connection failed at one endpoint.
@@ -289,12 +293,12 @@ impl Endpoint {
             return;
         }
         self.sender.set_now(now);
+        if segment.sack_count > 0 && !ce && self.on_growth(segment) {
+            return;
+        }
         self.prediction = Prediction::Forgotten;
         if self.gathered.is_some() {
             return self.gather(segment, ce);
-        }
-        if segment.sack_count > 0 && !ce && self.on_growth(segment) {
-            return;
         }
         self.take(segment, ce, segment.len);
     }
@@ -360,8 +364,8 @@ impl Endpoint {
     pub fn deadline(&self) -> Time {
         match self.prediction {
             Prediction::Acknowledgements => self.sender.deadline(),
-            Prediction::Data => self.receiver.ack_deadline(),
-            Prediction::Nothing | Prediction::Forgotten => self.any_deadline(),
+            Prediction::Data | Prediction::FurtherData => self.receiver.ack_deadline(),
+            Prediction::Repairs | Prediction::Nothing | Prediction::Forgotten => self.any_deadline(),
         }
     }
 

@@ -201,6 +201,31 @@ impl Receiver {
         self.on_taken(now, next, (self.unread, header.len), None);
     }
 
+    /// Whether further data behind a gap, which begin where the last ones end, let the newest range grow and do nothing else.
+    pub(crate) fn is_growing(&self) -> bool {
+        self.fin_at == NOT_SEEN && self.stream.is_growing()
+    }
+
+    /// Where the data that were received end.
+    #[inline]
+    pub(crate) fn newest(&self) -> u64 {
+        self.stream.newest().unwrap_or(self.stream.next())
+    }
+
+    /// [`Receiver::on_data`] of payload that begins at the [newest](Receiver::newest) position, of one that [`Receiver::is_growing`].
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment behind a gap")]
+    pub(crate) fn on_further_data(&mut self, now: Time, header: &Header, echo_age_us: Option<u32>) {
+        self.is_advertised = false;
+        self.acks.on_data(now, header.len, self.window.size());
+        self.window.on_segment(header.len, header.tsecr, echo_age_us);
+        if self.newest() > self.window.right_edge() {
+            return self.acks.force();
+        }
+        let end = self.stream.grow(header.len);
+        self.on_taken(now, self.stream.next(), (self.held_bytes(), header.len), Some(end));
+    }
+
     /// Payload was taken in, and the data in order end at `next`; `held_bytes` are in the buffer, and data behind gaps end at `newest`.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]

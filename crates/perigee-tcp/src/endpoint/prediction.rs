@@ -34,7 +34,8 @@ impl Endpoint {
         match self.prediction {
             Prediction::Acknowledgements => self.take_acknowledgement(now, header),
             Prediction::Data => self.take_data(now, header),
-            Prediction::Nothing | Prediction::Forgotten => false,
+            Prediction::FurtherData => self.take_further_data(now, header),
+            Prediction::Repairs | Prediction::Nothing | Prediction::Forgotten => false,
         }
     }
 
@@ -104,12 +105,9 @@ impl Endpoint {
     }
 
     /// Whether new data are all that may leave, and the segments of them say nothing else: so it is in most turns of a recovery too.
-    fn may_send_in_bulk(&self) -> bool {
-        self.state == State::Established
-            && !self.sender.ecn.on
-            && self.receiver.is_in_order()
-            && self.receiver.has_acknowledged_all()
-            && self.sender.sends_new_data_alone()
+    #[inline(never)]
+    fn may_send_in_bulk(&mut self) -> bool {
+        self.predicts(Prediction::Repairs) && self.sender.sends_new_data_alone()
     }
 
     /// The acknowledgement that has to leave after predicted data, if one has.
@@ -127,6 +125,24 @@ impl Endpoint {
         Some(header)
     }
 
+    /// Puts the acknowledgement that has to leave after predicted data behind a gap into `segment`, which has no options; whether one
+    /// has.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment behind a gap")]
+    pub fn poll_report(&mut self, now: Time, segment: &mut Segment) -> bool {
+        if self.prediction != Prediction::FurtherData || !self.receiver.ack_due() || self.sender.output.due {
+            return false;
+        }
+        if now != self.sender.now {
+            self.set_now(now);
+        }
+        segment.header = Header { seq: self.sender.sk.snd_nxt, ..self.next_header() };
+        let irs = self.irs;
+        self.receiver.fill_sack(segment, |position| irs.wrapping_add(position as u32));
+        self.receiver.on_ack_sent();
+        true
+    }
+
     /// The application has written: a sender with data out is as it was, and has more to send.
     #[inline]
     pub(super) fn after_write(&mut self) {
@@ -138,7 +154,7 @@ impl Endpoint {
     /// The application has read: a receiver in order is so still, and may have to tell of its window.
     #[inline]
     pub(super) fn after_read(&mut self) {
-        if self.prediction != Prediction::Data {
+        if !matches!(self.prediction, Prediction::Data | Prediction::FurtherData) {
             self.prediction = Prediction::Forgotten;
         }
     }
@@ -157,19 +173,19 @@ impl Endpoint {
     fn predict(&mut self) {
         let (sender, receiver) = (&self.sender, &self.receiver);
         let is_plain = self.state == State::Established && self.gathered.is_none() && !sender.ecn.on && !self.ecn_echo;
-        self.prediction = if !is_plain || !receiver.is_in_order() {
-            Prediction::Nothing
-        } else if sender.sk.packets_out > 0 {
-            let is_settled = receiver.has_acknowledged_all() && sender.is_undisturbed();
-            if is_settled {
-                Prediction::Acknowledgements
-            } else {
-                Prediction::Nothing
+        let sends_nothing =
+            || sender.timer.unanswered_probes == 0 && !sender.output.due && sender.deadline() == Time::MAX;
+        self.prediction = match (receiver.is_in_order(), sender.sk.packets_out > 0) {
+            (true, true) if is_plain && receiver.has_acknowledged_all() => {
+                if sender.is_undisturbed() {
+                    Prediction::Acknowledgements
+                } else {
+                    Prediction::Repairs
+                }
             }
-        } else if sender.timer.unanswered_probes == 0 && !sender.output.due && sender.deadline() == Time::MAX {
-            Prediction::Data
-        } else {
-            Prediction::Nothing
+            (true, false) if is_plain && sends_nothing() => Prediction::Data,
+            (false, false) if is_plain && receiver.is_growing() && sends_nothing() => Prediction::FurtherData,
+            _ => Prediction::Nothing,
         };
     }
 
@@ -190,7 +206,7 @@ impl Endpoint {
 
     /// Takes an acknowledgement that tells that the newest SACK block has grown; whether it is one that tells nothing else.
     pub(super) fn on_growth(&mut self, segment: &Segment) -> bool {
-        let is_usual = self.state == State::Established
+        let is_usual = self.predicts(Prediction::Repairs)
             && segment.flags.0 == Flags::ACK
             && segment.len == 0
             && segment.seq == self.peer_wire(self.receiver.next())
@@ -205,13 +221,7 @@ impl Endpoint {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     fn take_data(&mut self, now: Time, header: &Header) -> bool {
-        let is_plain = header.flags.0 | Flags::PSH == Flags::ACK | Flags::PSH && header.len > 0;
-        let sender = &self.sender;
-        if !is_plain
-            || header.seq != self.peer_wire(self.receiver.next())
-            || header.ack != sender.sk.snd_una
-            || header.window != sender.peer_window.bytes
-        {
+        if !self.is_plain_data(header) || header.seq != self.peer_wire(self.receiver.next()) {
             return false;
         }
         self.sender.set_now(now);
@@ -219,6 +229,28 @@ impl Endpoint {
         let echo_age_us = self.echo_age_us(header);
         self.receiver.on_next_data(now, header, echo_age_us);
         true
+    }
+
+    /// Takes the header of data behind a gap that begin where the last ones end; whether it was to be expected.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment behind a gap")]
+    fn take_further_data(&mut self, now: Time, header: &Header) -> bool {
+        if !self.is_plain_data(header) || header.seq != self.peer_wire(self.receiver.newest()) {
+            return false;
+        }
+        self.sender.set_now(now);
+        self.last_peer_window = header.window;
+        let echo_age_us = self.echo_age_us(header);
+        self.receiver.on_further_data(now, header, echo_age_us);
+        true
+    }
+
+    /// Whether a header is of data, and says nothing about what was sent here.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
+    fn is_plain_data(&self, header: &Header) -> bool {
+        let is_plain = header.flags.0 | Flags::PSH == Flags::ACK | Flags::PSH && header.len > 0;
+        is_plain && header.ack == self.sender.sk.snd_una && header.window == self.sender.peer_window.bytes
     }
 
     /// Remembers what the next segments sent, and the next ones received, are compared with.

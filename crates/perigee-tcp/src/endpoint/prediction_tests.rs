@@ -110,6 +110,10 @@ fn write(end: &mut Endpoint, now: Time, bytes: u64, sent: &mut Vec<Segment>) {
 /// Sends what has to leave, as the simulator does.
 fn transmit(end: &mut Endpoint, now: Time, sent: &mut Vec<Segment>) {
     end.transmit_predicted(now, |header| sent.push(Segment::from(*header)));
+    let mut report = Segment::default();
+    if end.poll_report(now, &mut report) {
+        sent.push(report);
+    }
     sent.extend(std::iter::from_fn(|| end.poll_transmit(now)));
 }
 

@@ -55,6 +55,21 @@ impl Reassembly {
         self.next
     }
 
+    /// Whether the last range is the one reported first.
+    pub(super) fn is_growing(&self) -> bool {
+        self.ranges.back().is_some_and(|last| self.reports.is_first(*last))
+    }
+
+    /// Takes so many bytes in behind the last range, of one that [`Reassembly::is_growing`]; answers where it ends.
+    #[inline]
+    pub(super) fn grow(&mut self, bytes: u16) -> u64 {
+        let Some(last) = self.ranges.back_mut() else { return self.next };
+        last.1 += u64::from(bytes);
+        self.held_bytes += u64::from(bytes);
+        self.reports.extend_first(*last);
+        last.1
+    }
+
     /// Takes `start..end` in, which begins at or before the position expected and ends after it.
     #[inline]
     pub(super) fn append(&mut self, start: u64, end: u64) {

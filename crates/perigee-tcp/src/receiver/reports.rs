@@ -37,6 +37,11 @@ impl SackReports {
         }
     }
 
+    /// Whether a range is the one reported first.
+    pub(super) fn is_first(&self, range: (u64, u64)) -> bool {
+        self.count > 0 && self.ranges[0] == range
+    }
+
     /// A range that grew at its end is first; `false`: it was not, and [`SackReports::put_first`] is due.
     #[inline]
     pub(super) fn extend_first(&mut self, range: (u64, u64)) -> bool {
