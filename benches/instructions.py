@@ -30,7 +30,7 @@ Command = Callable[[int], list[str]]
 
 @dataclasses.dataclass(frozen=True)
 class Path:
-    """A path whose instructions are counted for two sizes: their difference has no start-up in it."""
+    """A path whose instructions are counted for two sizes, without start-up, or for a whole download."""
 
     less: int
     """Bytes of the smaller download; the larger one has twice as many."""
@@ -39,6 +39,8 @@ class Path:
     theirs: Command | None = None
     peer_less: int = 0
     """The smaller size of the peer, where ours would take it hours."""
+    is_whole: bool = False
+    """The smaller download is counted alone, as a whole."""
 
 
 def told(program: Callable[[Download], list[str]], download: Download) -> Command:
@@ -52,16 +54,27 @@ def over(download: Download, less: int, peer: str = "", peer_less: int = 0) -> P
     return Path(less, told(ours, download), peer, theirs, peer_less or less)
 
 
+def whole(download: Download) -> Path:
+    """A download over the path of the benchmarks, of the size of their other cases."""
+    return Path(download.size, told(ours, download), is_whole=True)
+
+
 def many(size: int) -> list[str]:
     """Ten thousand downloads at once, of so many bytes together."""
     return [str(OURS), str(HERE / "many.toml"), f"flows.download.size={size // 10_000} B"]
 
 
+GB = 1000 * MB
 CLEAN = Download(0, buffer=40 * MB)
 ON_DEPARTURE = 'links.satellite.down.queue.aqm={kind="codel", target="1 h", interval="1 h"}'
 """A queue that decides on each departure, and drops nothing."""
 
 PATHS = {
+    "1 GB, clean": whole(Download(GB, buffer=40 * MB)),
+    "1 GB, overflow": whole(Download(GB, settings=("flow.cc.hystart=false",))),
+    "1 GB, 0.1 % lost": whole(Download(GB, loss=0.001)),
+    "1 GB, bbr": whole(Download(GB, cc="bbr")),
+    "1 GB, queue that decides on departure": whole(Download(GB, buffer=40 * MB, settings=(ON_DEPARTURE,))),
     "clean": over(CLEAN, 100 * MB, "ns-2"),
     "overflow": over(Download(0, settings=("flow.cc.hystart=false",)), 100 * MB, "ns-2"),
     "0.1 % lost": over(Download(0, loss=0.001), 50 * MB, "ns-2"),
@@ -76,11 +89,13 @@ PATHS = {
 }
 
 
-def by_segment(command: Command, less: int) -> float:
-    """Instructions by delivered segment, between one size and twice that."""
-    sizes = (less, 2 * less)
+def by_segment(command: Command, less: int, is_whole: bool = False) -> float:
+    """Instructions by delivered segment: between one size and twice that, or of one whole download."""
+    sizes = (less,) if is_whole else (less, 2 * less)
     executed = [counted(command(size)) for size in sizes]
     segments = [run(command(size)).segments for size in sizes]
+    if is_whole:
+        return executed[0] / segments[0]
     return (executed[1] - executed[0]) / (segments[1] - segments[0])
 
 
@@ -89,8 +104,9 @@ def instructions(with_peers: bool) -> None:
     print(f"Instructions per delivered segment, counted by {counter()}:\n", flush=True)
     rows = []
     for name, path in PATHS.items():
-        own = by_segment(path.ours, path.less)
-        row = [name, f"{path.less // MB} MB to {2 * path.less // MB} MB", f"{own:,.0f}", "", "", ""]
+        own = by_segment(path.ours, path.less, path.is_whole)
+        sizes = f"{path.less // MB} MB" if path.is_whole else f"{path.less // MB} MB to {2 * path.less // MB} MB"
+        row = [name, sizes, f"{own:,.0f}", "", "", ""]
         if with_peers and path.theirs:
             theirs = by_segment(path.theirs, path.peer_less)
             sizes = f"{path.peer_less // MB} MB to {2 * path.peer_less // MB} MB"

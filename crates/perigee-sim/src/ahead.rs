@@ -189,6 +189,7 @@ impl Sender<'_> {
 
     #[inline(never)]
     fn send_others(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
+        self.host.end_row();
         let mut packet = NetPacket::SEGMENT;
         while next_packet(self.host, now, self.outlet, &mut packet) {
             receiver.carry_any(now, &mut packet, world);

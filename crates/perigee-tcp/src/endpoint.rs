@@ -372,9 +372,16 @@ impl Endpoint {
     /// When the pacing lets more go, if that is what is due next.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub fn next_paced(&self) -> Option<Time> {
+    pub fn next_paced(&mut self) -> Option<Time> {
+        if self.prediction == Prediction::Acknowledgements {
+            return self.sender.next_paced();
+        }
         let due = self.sender.pacing_deadline();
-        (due != Time::MAX && due < self.any_other_deadline()).then_some(due)
+        if due == Time::MAX {
+            return None;
+        }
+        self.end_row();
+        (due < self.any_other_deadline()).then_some(due)
     }
 
     fn any_other_deadline(&self) -> Time {

@@ -128,6 +128,12 @@ impl Sender {
     #[inline]
     pub(crate) fn set_now(&mut self, now: Time) {
         debug_assert!(!self.timer.is_put_off(), "a row ends with its timer set");
+        self.move_clock(now);
+    }
+
+    /// [`Sender::set_now`] within a row.
+    #[inline]
+    pub(crate) fn move_clock(&mut self, now: Time) {
         if now == self.now {
             return;
         }

@@ -100,7 +100,7 @@ impl Endpoint {
     /// The instant of [`Endpoint::next_paced`] has come: what the pacing held back may leave.
     #[inline]
     pub fn on_paced(&mut self, now: Time) {
-        self.sender.set_now(now);
+        self.sender.move_clock(now);
         self.sender.on_pacing_timer();
     }
 

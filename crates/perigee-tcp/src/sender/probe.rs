@@ -28,19 +28,19 @@ impl Sender {
     /// When a probe of data that are out is due, after progress or after new data have left.
     fn probe_at(&self, advancing: bool) -> Time {
         let timeout = if advancing { self.now + self.rto() } else { self.timeout_of_head() };
-        self.probe_before(timeout)
+        self.probe_before(timeout, self.now)
     }
 
-    /// When a probe of data that are out is due, whose timeout would be at `timeout`.
+    /// When a probe of data that are out is due after a turn at `now`, whose timeout would be at `timeout`.
     #[inline]
-    pub(super) fn probe_before(&self, timeout: Time) -> Time {
+    pub(super) fn probe_before(&self, timeout: Time, now: Time) -> Time {
         let mut wait_us = WAIT_WITHOUT_SAMPLE_US;
         if self.sk.srtt_us > 0 {
             let margin = if self.sk.packets_out == 1 { u64::from(self.rtt.rto_min_us()) } else { 2 * TIMER_SLACK_US };
             wait_us = u64::from(self.sk.srtt_us >> 2) + margin;
         }
-        let mut at = Time::from_nanos(self.now.as_nanos() + wait_us * 1000);
-        if timeout > self.now {
+        let mut at = Time::from_nanos(now.as_nanos() + wait_us * 1000);
+        if timeout > now {
             at = at.min(timeout);
         }
         at

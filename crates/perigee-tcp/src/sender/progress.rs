@@ -167,11 +167,12 @@ impl Sender {
     }
 
     /// Ends a turn of output of one that [`Sender::is_undisturbed`] like [`Sender::end_turn`]. Where that `puts_off` the timer, it has
-    /// still [to be set](Sender::settle_timer), unless further progress follows; not if pacing has a say in when the next turn is.
+    /// still [to be set](Sender::settle_timer), unless a further turn follows.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn end_turn_in_bulk(&mut self, puts_off: bool) {
         if self.output.window_limited || !self.settings.tlp {
+            self.settle_timer();
             return self.end_turn();
         }
         self.output.due = false;
@@ -179,10 +180,11 @@ impl Sender {
         let sent = std::mem::take(&mut self.output.sent);
         let is_probe_due = std::mem::take(&mut self.timer.probe_due);
         if sent > 0 || is_probe_due {
-            if puts_off && !(self.is_paced() || self.settings.segmentation_offload) {
+            if puts_off {
                 self.timer.put_off = if sent == 0 { PutOff::Progress } else { PutOff::Output };
+                self.timer.put_off_at = self.now;
             } else {
-                self.set_probe(sent > 0);
+                self.set_probe(sent > 0, self.now);
             }
         }
         if self.sk.packets_out >= self.sk.snd_cwnd {

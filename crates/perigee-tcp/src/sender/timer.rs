@@ -27,45 +27,65 @@ impl Sender {
         retransmits > 0 && self.now - self.timer.silent_since >= self.patience.longest_silence
     }
 
-    /// Sets the timer that the end of a turn has put off, before the clock or anything else changes.
+    /// Sets the timer that the end of a turn has put off, before anything that it depends on changes.
     #[inline]
     pub(crate) fn settle_timer(&mut self) {
         let put_off = std::mem::take(&mut self.timer.put_off);
         if put_off != PutOff::Nothing {
-            self.set_probe(put_off == PutOff::Output);
+            self.set_probe(put_off == PutOff::Output, self.timer.put_off_at);
         }
     }
 
-    /// Sets the probe timer at the end of a turn that has sent something, or that follows progress.
+    /// Sets the probe timer at the end of a turn at `now`, that has sent something, or that follows progress.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub(super) fn set_probe(&mut self, has_sent: bool) {
-        let since = if has_sent { self.head_sent_at() } else { self.now };
-        self.timer.armed = Timer::TailProbe(self.probe_before(since + Time::from_micros(self.rtt.rto_us())));
+    pub(super) fn set_probe(&mut self, has_sent: bool, now: Time) {
+        let since = if has_sent { self.head_sent_at() } else { now };
+        self.timer.armed = Timer::TailProbe(self.probe_before(since + Time::from_micros(self.rtt.rto_us()), now));
     }
 
     /// Whether nothing is due before `at`, of one whose turns put off the timer. Where that is not clear, the timer is set.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn is_quiet_until(&mut self, at: Time) -> bool {
-        let Earliest { at: earliest, srtt_us } = self.timer.earliest;
-        let is_clear = self.timer.is_put_off() && at <= earliest && self.sk.srtt_us >= srtt_us;
-        is_clear || self.find_quiet_until(at)
+        at <= self.pacing_deadline() && (at <= self.earliest_timer() || at <= self.find_timer())
     }
 
+    /// When the pacing lets more go, if that is what is due next, of one whose turns put off the timer.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    pub(crate) fn next_paced(&mut self) -> Option<Time> {
+        let due = self.pacing_deadline();
+        (due != Time::MAX && (due < self.earliest_timer() || due < self.find_timer())).then_some(due)
+    }
+
+    /// No timer is due before this instant.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    fn earliest_timer(&self) -> Time {
+        let Earliest { at, srtt_us } = self.timer.earliest;
+        if self.timer.is_put_off() && self.sk.srtt_us >= srtt_us {
+            at
+        } else {
+            Time::ZERO
+        }
+    }
+
+    /// When the timer is due, which is set if it was put off.
     #[inline(never)]
-    fn find_quiet_until(&mut self, at: Time) -> bool {
+    fn find_timer(&mut self) -> Time {
         if self.timer.is_put_off() {
+            let now = self.timer.put_off_at;
             self.settle_timer();
             // The timers of later turns are of later turns and of later heads. As long as the smoothed time is not much less, neither are
             // the waits, and the variance is never less than the least.
             let srtt_us = self.sk.srtt_us - (self.sk.srtt_us >> 4);
             let (wait_us, rto_us) = (srtt_us >> 2, self.rtt.least_rto_us(srtt_us));
-            let probe_at = self.now + Time::from_micros(wait_us.into());
+            let probe_at = now + Time::from_micros(wait_us.into());
             let at = probe_at.min(self.head_sent_at() + Time::from_micros(rto_us));
             self.timer.earliest = Earliest { at, srtt_us };
         }
-        at <= self.deadline()
+        self.timer.armed.deadline()
     }
 
     pub(super) fn timeout_of_head(&self) -> Time {

@@ -37,6 +37,8 @@ pub(crate) struct RetransmissionTimer {
     pub(crate) probe_due: bool,
     /// What a turn in a row has left to be set: [`crate::sender::Sender::settle_timer`].
     pub(crate) put_off: PutOff,
+    /// When that turn was.
+    pub(crate) put_off_at: Time,
     /// When what is put off is due at the earliest.
     pub(crate) earliest: Earliest,
     /// The peer is taken to be gone; the timer is off for good.
