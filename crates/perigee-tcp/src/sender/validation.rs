@@ -24,10 +24,11 @@ impl Sender {
             return;
         }
         self.usage.used = self.usage.used.max(self.sk.packets_out);
-        let unused_ms = self.jiffies().wrapping_sub(self.sk.snd_cwnd_stamp);
-        let long = u64::from(unused_ms) >= self.rto().as_millis();
-        if self.settings.slow_start_after_idle && long && !self.sk.has_cong_control() {
-            self.shrink_unused_window();
+        if self.settings.slow_start_after_idle && !self.sk.has_cong_control() {
+            let unused_ms = self.jiffies().wrapping_sub(self.sk.snd_cwnd_stamp);
+            if u64::from(unused_ms) >= self.rto().as_millis() {
+                self.shrink_unused_window();
+            }
         }
     }
 
