@@ -122,8 +122,9 @@ impl<'a> Engine<'a> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
     fn arrival(&mut self, now: Time, link: u32, packet: &mut NetPacket) {
-        if let Some((way, header)) = self.world.network.arrive_plain(link, &mut self.world.queue) {
-            return self.plain(now, link, header, way, packet);
+        let mut header = Header::default();
+        if let Some(way) = self.world.network.arrive_plain(link, &mut header, &mut self.world.queue) {
+            return self.plain(now, link, &header, way, packet);
         }
         let arrival = self.world.network.arrive(now, link, packet, &mut self.world.queue);
         if arrival == Arrival::AtItsEnd {
@@ -175,21 +176,21 @@ impl<'a> Engine<'a> {
     /// A segment without rare options and congestion mark arrives at its destination, over `link`.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for nearly each packet that arrives")]
-    fn plain(&mut self, now: Time, link: u32, header: Header, (way, bytes): (u32, u16), place: &mut NetPacket) {
+    fn plain(&mut self, now: Time, link: u32, header: &Header, (way, bytes): (u32, u16), place: &mut NetPacket) {
         let (number, leg) = self.world.connection(way / 2);
         let end = if way % 2 == 0 { End::To } else { End::From };
         let is_taken = match &mut self.flows[number as usize] {
             Flow::Tcp(flow) if end == End::From && flow.is_asked_ahead() => {
-                let (events, at) = flow.take_acknowledgements(now, link, Taken::Header(header), place, &mut self.world);
+                let (events, at) = flow.take_acknowledgements(now, link, Taken::Header(*header), place, &mut self.world);
                 self.events += events - 1;
                 self.latest = at;
                 true
             }
-            Flow::Tcp(flow) => flow.on_header(now, (leg, end), &header, &mut self.world),
+            Flow::Tcp(flow) => flow.on_header(now, (leg, end), header, &mut self.world),
             Flow::Population(_) | Flow::Datagram(_) | Flow::Ahead(_) => false,
         };
         if !is_taken {
-            self.packet(now, &NetPacket::plain((way, bytes), &header));
+            self.packet(now, &NetPacket::plain((way, bytes), header));
         }
     }
 

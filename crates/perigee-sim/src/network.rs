@@ -247,18 +247,25 @@ impl Network {
         self.routes.change(now);
     }
 
-    /// [`Network::arrive`] of a segment without rare options and congestion mark, where its way ends: its way, the size of its packet,
-    /// and its header. `None`: the event is another one, and has not been carried out.
+    /// [`Network::arrive`] of a segment without rare options and congestion mark, where its way ends: its way and the size of its packet;
+    /// its header is put into `header`. `None`: the event is another one, and has not been carried out.
     #[inline]
-    pub(crate) fn arrive_plain(&mut self, link: u32, queue: &mut EventQueue) -> Option<((u32, u16), Header)> {
+    pub(crate) fn arrive_plain(
+        &mut self,
+        link: u32,
+        header: &mut Header,
+        queue: &mut EventQueue,
+    ) -> Option<(u32, u16)> {
         let hop = &mut self.hops[link as usize];
         if hop.next != ARRIVED || self.captures.is_some() {
             return None;
         }
-        let Compact { way, bytes, header, .. } = *hop.calendar.first_plain()?.1;
+        let (_, packet) = hop.calendar.first_plain()?;
+        *header = packet.header;
+        let what = (packet.way, packet.bytes);
         hop.calendar.drop_first();
         hop.schedule_next(link, queue);
-        Some(((way, bytes), header))
+        Some(what)
     }
 
     /// The first packet in the calendar of a link, if it is one of a way, without rare options and congestion mark: its instant and
