@@ -181,7 +181,8 @@ impl<'a> Engine<'a> {
         let end = if way % 2 == 0 { End::To } else { End::From };
         let is_taken = match &mut self.flows[number as usize] {
             Flow::Tcp(flow) if end == End::From && flow.is_asked_ahead() => {
-                let (events, at) = flow.take_acknowledgements(now, link, Taken::Header(*header), place, &mut self.world);
+                let (events, at) =
+                    flow.take_acknowledgements(now, link, Taken::Header(*header), place, &mut self.world);
                 self.events += events - 1;
                 self.latest = at;
                 true

@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 
 use perigee_units::Time;
 
-use super::discipline::Waiting;
 use super::spec::CodelSpec;
+use super::waiting::Waiting;
 use crate::packet::Ecn;
 
 /// A single queue under controlled delay.

@@ -6,7 +6,7 @@ use super::codel::{CodelQueue, Rules};
 use super::dualpi2::DualPi2;
 use super::fq_codel::FqCodel;
 use super::spec::AqmSpec;
-use crate::packet::Packet;
+use super::waiting::Waiting;
 
 /// Queue management that decides on departure: it keeps the packets that were admitted, in as many queues as it wants, and
 /// says which of them goes into service next. How long each has waited, it knows by [`Waiting::arrived`].
@@ -14,15 +14,6 @@ pub(crate) enum Discipline<T> {
     Codel(CodelQueue<T>),
     FqCodel(FqCodel<T>),
     DualPi2(DualPi2<T>),
-}
-
-/// A packet that waits for a decision on its departure.
-pub(crate) struct Waiting<T> {
-    pub(crate) packet: Packet<T>,
-    /// Bytes, with the link's overhead.
-    pub(crate) size: u32,
-    /// When it was admitted.
-    pub(crate) arrived: Time,
 }
 
 impl<T> Discipline<T> {

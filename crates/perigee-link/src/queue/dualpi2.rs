@@ -18,8 +18,8 @@ use std::collections::VecDeque;
 
 use perigee_units::Time;
 
-use super::discipline::Waiting;
 use super::spec::DualPi2Spec;
+use super::waiting::Waiting;
 use crate::packet::Ecn;
 
 /// Both queues, the controller, and the credit of the scheduler.

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use perigee_units::Time;
 
 use super::codel::{ControlledQueue, Rules};
-use super::discipline::Waiting;
+use super::waiting::Waiting;
 
 /// The queues of the flows, and whose turn it is.
 pub(crate) struct FqCodel<T> {

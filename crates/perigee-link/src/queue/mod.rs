@@ -12,6 +12,7 @@ mod fq_codel;
 mod pie;
 mod red;
 mod spec;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -24,8 +25,9 @@ use pie::Pie;
 use red::Red;
 
 pub(crate) use backlog::Backlog;
-pub(crate) use discipline::{Discipline, Waiting};
+pub(crate) use discipline::Discipline;
 pub use spec::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, QueueSpec, RedSpec, RedThresholds};
+pub(crate) use waiting::Waiting;
 
 /// Decides which arrivals may wait.
 pub(crate) struct Admission {
