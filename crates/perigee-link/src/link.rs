@@ -50,7 +50,7 @@ pub struct Link<T> {
 ///
 /// They have the size of the last one, and their service begins before an instant: until then the rate stays, nothing is lost behind
 /// the server, and the delay is the same. Only the general way moves this instant, and it looks ahead after each packet. One that is
-/// too early costs a turn of the general way, which is always right: it stays at zero where a bucket, a queue management or a load
+/// too early costs a turn of the general way, which is always right: it stays at zero where a bucket, queue management on arrival or a load
 /// has a say in each packet. What they change is counted when the general way needs it, all of them at once.
 #[derive(Clone, Copy, Default)]
 struct Plain {
@@ -284,6 +284,18 @@ impl<T: Copy> Link<T> {
         self.pass_server(now, bytes)
     }
 
+    /// Whether [`Link::pass`] has refused a packet at `now` for want of room that is sure, and there is some once what has left is counted
+    /// off.
+    pub fn finds_room(&mut self, now: Time) -> bool {
+        if self.plain.until <= now || self.backlog.surely_has_room() {
+            return false;
+        }
+        self.end_run();
+        self.backlog.release(now);
+        self.backlog.grant(self.plain.size);
+        self.backlog.surely_has_room()
+    }
+
     /// [`Link::pass`] of a packet that is admitted or surely will be.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet at each link")]
@@ -381,16 +393,13 @@ impl<T: Copy> Link<T> {
     /// surely have room.
     fn carry(&mut self, now: Time, bytes: u32, admit: impl FnOnce(&mut Self) -> Result<u32, DropReason>) -> Transit {
         self.count_passed();
-        if bytes != self.plain.bytes {
+        if bytes == self.plain.bytes {
+            self.finds_room(now);
+        } else {
             self.end_run();
             if self.server.recalls(bytes.saturating_add(self.overhead)) {
                 self.look_ahead();
             }
-        } else if self.plain.until > now && !self.backlog.surely_has_room() {
-            // It may have, once what has left is counted off.
-            self.end_run();
-            self.backlog.release(now);
-            self.backlog.grant(self.plain.size);
         }
         if let Some(at) = self.pass_server(now, bytes) {
             return Transit::Delivered(at);

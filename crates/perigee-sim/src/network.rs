@@ -197,8 +197,8 @@ impl Network {
     #[inline(never)]
     fn carry_whole(
         &mut self,
-        now: Time,
-        link: u32,
+        mut now: Time,
+        mut link: u32,
         packet: (u32, u16),
         header: &Header,
         queue: &mut EventQueue,
@@ -208,6 +208,12 @@ impl Network {
             let kept = hop.places.put_plain(Compact::plain(packet, header));
             self.put_on(now, link, kept, queue);
             return Carried::NO_FURTHER;
+        }
+        if hop.finds_room(now) {
+            match self.pass(now, link, packet) {
+                Ok((at, link)) => return Carried { at, link },
+                Err(stopped) => (now, link) = stopped,
+            }
         }
         match self.carry_from(now, link, &mut NetPacket::plain(packet, header), queue) {
             Ok((at, link)) => Carried { at, link },
@@ -548,6 +554,12 @@ impl Hop {
             return None;
         }
         self.link.pass(now, u32::from(bytes))
+    }
+
+    /// Whether [`Hop::pass`] refused a packet for want of room that was sure, and there is some. Where the log has an interval to close,
+    /// what has left is not counted off before it is read.
+    fn finds_room(&mut self, now: Time) -> bool {
+        now < self.log_quiet_until && self.link.finds_room(now)
     }
 
     /// A packet that will be delivered at `at` is about to be put into the calendar.
