@@ -284,16 +284,10 @@ impl<T: Copy> Link<T> {
         self.pass_server(now, bytes)
     }
 
-    /// Whether [`Link::pass`] has refused a packet at `now` for want of room that is sure, and there is some once what has left is counted
-    /// off.
+    /// Whether [`Link::pass`] has refused a packet at `now` since those before it have used up the room that was sure, and there is some
+    /// once what has left is counted off.
     pub fn finds_room(&mut self, now: Time) -> bool {
-        if self.plain.until <= now || self.backlog.surely_has_room() {
-            return false;
-        }
-        self.end_run();
-        self.backlog.release(now);
-        self.backlog.grant(self.plain.size);
-        self.backlog.surely_has_room()
+        self.backlog.has_used_room() && self.counts_off(now)
     }
 
     /// [`Link::pass`] of a packet that is admitted or surely will be.
@@ -383,6 +377,17 @@ impl<T: Copy> Link<T> {
         Some(self.server.serve_plainly(None))
     }
 
+    /// Counts off what has left, where that may make room for a packet that meets nothing new else; whether it has.
+    fn counts_off(&mut self, now: Time) -> bool {
+        if self.plain.until <= now || self.backlog.surely_has_room() {
+            return false;
+        }
+        self.end_run();
+        self.backlog.release(now);
+        self.backlog.grant(self.plain.size);
+        self.backlog.surely_has_room()
+    }
+
     /// What becomes of a packet that goes into service, in the general way.
     #[inline(never)]
     fn carry_admitted(&mut self, now: Time, bytes: u32, size: u32) -> Transit {
@@ -394,7 +399,7 @@ impl<T: Copy> Link<T> {
     fn carry(&mut self, now: Time, bytes: u32, admit: impl FnOnce(&mut Self) -> Result<u32, DropReason>) -> Transit {
         self.count_passed();
         if bytes == self.plain.bytes {
-            self.finds_room(now);
+            self.counts_off(now);
         } else {
             self.end_run();
             if self.server.recalls(bytes.saturating_add(self.overhead)) {

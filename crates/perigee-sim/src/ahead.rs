@@ -142,7 +142,7 @@ impl TcpFlow {
 }
 
 impl Sender<'_> {
-    /// Takes a segment, whose place is `packet`. `false`: it may change more than the sender, and has still to be taken.
+    /// Takes a segment: a header, or the acknowledgement in `packet`. `false`: it may change more than the sender, and has still to be taken.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     fn takes(&mut self, at: Time, segment: &Taken, packet: &NetPacket) -> bool {

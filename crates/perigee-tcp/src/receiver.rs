@@ -145,7 +145,6 @@ impl Receiver {
         (segment, unit): (&Segment, u16),
         echo_age_us: Option<u32>,
     ) {
-        self.is_advertised = false;
         let has_fin = segment.flags.has(Flags::FIN);
         let mut end = start + u64::from(segment.len);
         if has_fin {
@@ -153,8 +152,7 @@ impl Receiver {
         } else if segment.len == 0 {
             return;
         }
-        self.acks.on_data(now, unit, self.window.size());
-        self.window.on_segment(unit, segment.tsecr, echo_age_us);
+        self.on_payload(now, segment, unit, echo_age_us);
         end += u64::from(has_fin);
         if end <= self.stream.next() {
             self.stream.reports.note_duplicate(start, end);
@@ -188,9 +186,7 @@ impl Receiver {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(crate) fn on_next_data(&mut self, now: Time, header: &Header, echo_age_us: Option<u32>) {
-        self.is_advertised = false;
-        self.acks.on_data(now, header.len, self.window.size());
-        self.window.on_segment(header.len, header.tsecr, echo_age_us);
+        self.on_payload(now, header, header.len, echo_age_us);
         if self.stream.next() > self.window.right_edge() {
             return self.acks.force();
         }
@@ -216,14 +212,21 @@ impl Receiver {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment behind a gap")]
     pub(crate) fn on_further_data(&mut self, now: Time, header: &Header, echo_age_us: Option<u32>) {
-        self.is_advertised = false;
-        self.acks.on_data(now, header.len, self.window.size());
-        self.window.on_segment(header.len, header.tsecr, echo_age_us);
+        self.on_payload(now, header, header.len, echo_age_us);
         if self.newest() > self.window.right_edge() {
             return self.acks.force();
         }
         let end = self.stream.grow(header.len);
         self.on_taken(now, self.stream.next(), (self.held_bytes(), header.len), Some(end));
+    }
+
+    /// A segment with payload has arrived, of packets of at most `unit` bytes, whatever becomes of it.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
+    fn on_payload(&mut self, now: Time, header: &Header, unit: u16, echo_age_us: Option<u32>) {
+        self.is_advertised = false;
+        self.acks.on_data(now, unit, self.window.size());
+        self.window.on_segment(unit, header.tsecr, echo_age_us);
     }
 
     /// Payload was taken in, and the data in order end at `next`; `held_bytes` are in the buffer, and data behind gaps end at `newest`.

@@ -84,6 +84,12 @@ impl Backlog {
         self.going_on < self.room
     }
 
+    /// Whether a run goes on whose packets have used up the room that was sure.
+    #[inline]
+    pub(crate) fn has_used_room(&self) -> bool {
+        self.going_on > 0 && !self.surely_has_room()
+    }
+
     /// Adds a packet to the run that goes on.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]

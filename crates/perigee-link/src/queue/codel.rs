@@ -30,9 +30,7 @@ impl<T> CodelQueue<T> {
     pub(super) fn new(spec: &CodelSpec) -> Self {
         Self { rules: Rules::new(spec), queue: ControlledQueue::default() }
     }
-}
 
-impl<T> CodelQueue<T> {
     /// Keeps a packet.
     pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
         self.rules.see(packet.size);

@@ -1,4 +1,4 @@
-//! Queue management that decides on departure: what it keeps, and what a link asks of it.
+//! Queue management that decides on departure: what a link asks of it.
 
 use perigee_units::{Stream, Time};
 

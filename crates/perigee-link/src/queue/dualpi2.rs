@@ -136,9 +136,7 @@ impl<T> DualPi2<T> {
         packet.packet.ecn = Ecn::Marked;
         false
     }
-}
 
-impl<T> DualPi2<T> {
     /// Keeps a packet.
     pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
         self.catch_up(packet.arrived);

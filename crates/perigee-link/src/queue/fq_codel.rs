@@ -84,9 +84,7 @@ impl<T> FqCodel<T> {
         let list = if is_new { &mut self.new } else { &mut self.old };
         list.pop_front();
     }
-}
 
-impl<T> FqCodel<T> {
     /// Keeps a packet.
     pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
         self.rules.see(packet.size);
