@@ -302,7 +302,7 @@ impl Network {
     /// Whether a link delivers nothing by `at`.
     #[inline]
     pub(crate) fn delivers_after(&self, link: u32, at: Time) -> bool {
-        self.hops[link as usize].calendar.next().is_none_or(|next| next > at)
+        self.hops[link as usize].next_event().is_none_or(|next| next > at)
     }
 
     /// Takes the first packet out of the calendar of a link, before its event, which has [to be set](Network::schedule_first).
@@ -312,8 +312,8 @@ impl Network {
     }
 
     /// Sets the event of a link, some of whose packets were taken out of its calendar.
-    pub(crate) fn schedule_first(&self, link: u32, queue: &mut EventQueue) {
-        schedule(link, self.hops[link as usize].calendar.next(), queue);
+    pub(crate) fn schedule_first(&mut self, link: u32, queue: &mut EventQueue) {
+        self.hops[link as usize].set_event(link, queue);
     }
 
     /// Whether no packet waits in the calendar of a link.
@@ -444,6 +444,10 @@ impl Network {
             hop.due = at;
             queue.set(link, at);
         }
+        debug_assert!(
+            hop.next_event().is_none() || queue.due(link).is_some(),
+            "a link that keeps packets has an event"
+        );
         Fate::OnItsWay
     }
 
@@ -613,14 +617,27 @@ impl Hop {
         if let Some(left) = left {
             *packet = left;
         }
-        let next = self.next_event();
-        self.due = next.unwrap_or(Time::MAX);
-        schedule(link, next, queue);
+        self.set_event(link, queue);
         arrival
     }
 
-    /// The next event of a link that keeps its packets itself.
+    /// Sets the link's event for the packets that it has now.
+    fn set_event(&mut self, link: u32, queue: &mut EventQueue) {
+        let next = self.next_event();
+        self.due = next.unwrap_or(Time::MAX);
+        match next {
+            Some(at) => queue.set(link, at),
+            None => queue.remove(link),
+        }
+    }
+
+    /// The link's next event: the next delivery of a feed-forward link, the next decision of one that keeps its packets, before which
+    /// it delivers nothing.
+    #[inline]
     fn next_event(&self) -> Option<Time> {
+        if self.feed_forward {
+            return self.calendar.next();
+        }
         match self.lost_behind.front() {
             None => self.link.next_event(),
             Some(lost) => Some(self.link.next_event().map_or(lost.0, |at| at.min(lost.0))),
@@ -632,14 +649,6 @@ impl Hop {
 #[inline(never)]
 fn after_by_way(routes: &Routes, way: u32, link: u32) -> u32 {
     routes.after(way, link)
-}
-
-#[inline]
-fn schedule(link: u32, next: Option<Time>, queue: &mut EventQueue) {
-    match next {
-        Some(at) => queue.set(link, at),
-        None => queue.remove(link),
-    }
 }
 
 /// For each link, the link that all of its packets come from; `None` where they come from several, or begin there.

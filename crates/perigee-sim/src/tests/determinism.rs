@@ -156,7 +156,9 @@ fn another_seed_gives_other_losses() {
 }
 
 /// One flow, or two over paths of their own, whose receivers may be asked ahead of time; `measure` and `flow` add to their tables.
-fn alone(seed: u32, loss_permille: u32, queue: &str, hosts: &str, measure: &str, flow: &str) -> String {
+/// The queues are those of the first link and of the second.
+fn alone(seed: u32, loss_permille: u32, queues: [&str; 2], hosts: &str, measure: &str, flow: &str) -> String {
+    let [wire, queue] = queues;
     format!(
         r#"
         name = "alone"
@@ -172,6 +174,7 @@ fn alone(seed: u32, loss_permille: u32, queue: &str, hosts: &str, measure: &str,
         between = ["server", "gateway"]
         rate = "200 Mbit/s"
         delay = {{ kind = "jitter", base = "4 ms", body = {{ kind = "normal", sd = "1 ms" }}, every = "7 ms" }}
+        queue = {wire}
         [[links]]
         name = "satellite"
         between = ["gateway", "client"]
@@ -207,8 +210,8 @@ proptest! {
 
     #[test]
     fn results_do_not_depend_on_whether_receivers_are_asked_ahead_of_time(
-        seed in 0u32..10_000, loss_permille in 0u32..30, queue_kb in 8u32..400,
-        aqm in 0usize..3, hosts in 0usize..6, measure in 0usize..5, flow in 0usize..6,
+        seed in 0u32..10_000, loss_permille in 0u32..30, queue_kb in 8u32..400, aqms in [0usize..4, 0usize..4],
+        hosts in 0usize..6, measure in 0usize..5, flow in 0usize..6,
     ) {
         let hosts = [
             "", "ecn = true", "delayed_acks = false", "sack = false", "timestamps = false\npacing = true",
@@ -223,11 +226,12 @@ proptest! {
             "size = \"100 MB\"\ncc = \"hybla\"", "size = \"20 kB\"\ncc = \"vegas\"",
             "kind = \"request\"\nrequest = \"700 B\"\nresponse = \"300 kB\"\nthink = \"90 ms\"\nrepeat = 6",
         ][flow];
-        let queue = match ["", "codel", "fq-codel"][aqm] {
+        let queues = aqms.map(|aqm| match ["", "codel", "fq-codel", "dualpi2"][aqm] {
             "" => format!("\"{queue_kb} kB\""),
             kind => format!("{{ bytes = \"{queue_kb} kB\", aqm = {{ kind = \"{kind}\" }} }}"),
-        };
-        let run = plan(&alone(seed, loss_permille, &queue, hosts, measure, flow));
+        });
+        let [wire, satellite] = &queues;
+        let run = plan(&alone(seed, loss_permille, [wire, satellite], hosts, measure, flow));
         let carried = |carriage: Carriage| carry_out(&run, carriage).expect("the run is possible");
         let ahead = carried(Carriage::default());
         let by_hop = carried(Carriage { cut_through: false, ..Carriage::default() });

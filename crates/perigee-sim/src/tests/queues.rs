@@ -126,3 +126,24 @@ fn datagrams_with_ect1_pass_by_the_classic_queue_of_dualpi2() {
     assert_eq!((lost("ect0"), lost("ect1")), (0, 0));
     assert!(lost("plain") > 0);
 }
+
+#[test]
+fn an_upload_completes_whose_acknowledgements_arrive_over_a_link_that_decides_on_departure() {
+    let queue = |aqm: &str| format!("queue = {{ bytes = \"4 MB\", aqm = {{ kind = \"{aqm}\" }} }}");
+    let tdma = "rate = { kind = \"tdma\", superframe = \"26 ms\", slots = 400, payload = \"298 B\", terminals = 2, fixed = 1, \
+                propagation = \"540 ms\" }";
+    let keepers = ["codel", "fq-codel", "dualpi2"].map(queue);
+    for (down, flow) in keepers.iter().map(String::as_str).chain([tdma]).flat_map(|down| {
+        let flows = ["cc = \"cubic\"", "cc = \"bbr\"", "opened_by = \"sender\""];
+        flows.map(|flow| (down, flow))
+    }) {
+        let rate = if down == tdma { "" } else { "rate = \"50 Mbit/s\"\n" };
+        let link = format!(
+            "delay = \"290 ms\"\n[links.down]\n{rate}{down}\n[links.up]\nrate = \"10 Mbit/s\"\nqueue = \"500 kB\""
+        );
+        let flow = format!("[[flows]]\nname = \"upload\"\nfrom = \"b\"\nto = \"a\"\nsize = \"2 MB\"\n{flow}");
+        let tables = result(&format!("time_limit = \"60 s\"\n{}", through_router(&link, &flow))).tables;
+        let flows = &tables.flows;
+        assert_eq!((flows.received_bytes[0], flows.rto_count[0]), (2_000_000, Some(0)), "{link}\n{flow}");
+    }
+}
