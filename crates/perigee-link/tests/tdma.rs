@@ -108,16 +108,36 @@ struct Oracle<'a> {
     left_at: Vec<(usize, u64)>,
 }
 
-impl Oracle<'_> {
+impl<'a> Oracle<'a> {
     fn departures(tdma: &TdmaSpec, arrivals: &[Arrival]) -> Vec<(usize, Time)> {
+        let (mut oracle, shift) = Oracle::after(tdma, arrivals);
+        oracle.left_at.sort_unstable();
+        oracle.left_at.iter().map(|(packet, at)| (*packet, Time::from_nanos(at - shift))).collect()
+    }
+
+    /// By super-frame that begins within the run: its begin, and the rate of the units that terminals have which have sent.
+    fn rates(tdma: &TdmaSpec, arrivals: &[Arrival]) -> Vec<(Time, Rate)> {
+        let (oracle, shift) = Oracle::after(tdma, arrivals);
+        let delay = tdma.allocation_delay().as_nanos();
+        let within = (0u64..).zip(&oracle.plans).filter_map(|(number, units)| {
+            let begin = number * tdma.superframe.as_nanos();
+            let known = oracle.known_terminals(begin.saturating_sub(delay));
+            let bits = tdma.payload.as_u64() * 8 * u64::from(tdma.multiframes) * units[..known].iter().sum::<u64>();
+            let rate = u128::from(bits) * 1_000_000_000 / u128::from(tdma.superframe.as_nanos());
+            Some((Time::from_nanos(begin.checked_sub(shift)?), Rate::from_bps(rate as u64)))
+        });
+        within.collect()
+    }
+
+    /// Once all packets have left; and how far its clock is ahead of the run's.
+    fn after(tdma: &'a TdmaSpec, arrivals: &[Arrival]) -> (Self, u64) {
         let p = tdma.superframe.as_nanos();
         let shift = Stream::new(SEED, "link/up/tdma/phase").below(p);
         let shifted = arrivals.iter().map(|(at, flow, bytes)| (*at + Time::from_nanos(shift), *flow, *bytes)).collect();
         let queues = vec![VecDeque::new(); tdma.terminals as usize];
         let mut oracle = Oracle { tdma, arrivals: shifted, queues, plans: Vec::new(), left_at: Vec::new() };
         oracle.run();
-        oracle.left_at.sort_unstable();
-        oracle.left_at.iter().map(|(packet, at)| (*packet, Time::from_nanos(at - shift))).collect()
+        (oracle, shift)
     }
 
     /// The terminals of the flows, in the order in which these come.
@@ -280,6 +300,22 @@ proptest! {
         let mut found: Vec<_> = departures(&tdma, &arrivals).into_iter().map(|(packet, _, _, at)| (packet, at)).collect();
         found.sort_unstable();
         prop_assert_eq!(found, Oracle::departures(&tdma, &arrivals));
+    }
+
+    #[test]
+    fn the_rate_of_each_super_frame_is_that_of_its_units_quiet_or_not(
+        tdma in channels(), arrivals in arrivals(), spread in 1u64..15,
+    ) {
+        let arrivals: Vec<_> = arrivals.iter().map(|(at, flow, bytes)| (*at * spread, *flow, *bytes)).collect();
+        let (mut link, mut packets) = (link(&tdma), arrivals.iter().enumerate().peekable());
+        for (begin, rate) in Oracle::rates(&tdma, &arrivals) {
+            let end = begin + tdma.superframe;
+            while let Some((number, arrival)) = packets.next_if(|(_, arrival)| arrival.0 <= end) {
+                offer(&mut link, number, *arrival);
+            }
+            link.queue_bytes(end);
+            prop_assert_eq!(link.mean_rate(begin, end), rate, "the super-frame that begins at {:?}", begin);
+        }
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub(crate) struct Channel<T> {
     requests: Vec<Request>,
     granted: Vec<u32>,
     ledger: Ledger,
+    quiet: QuietUnits,
 }
 
 /// What waits at a terminal.
@@ -55,8 +56,32 @@ struct Terminal<T> {
 /// Units that active terminals had in past super-frames, for the rate over time.
 #[derive(Default)]
 struct Ledger {
-    /// The number of a super-frame, and its units.
-    units: VecDeque<(u64, u32)>,
+    /// In the order of time.
+    spans: VecDeque<Span>,
+}
+
+/// Super-frames one after the other.
+struct Span {
+    first: u64,
+    /// The one behind the last.
+    end: u64,
+    units: Units,
+}
+
+/// Units of the active terminals in each super-frame of a span.
+#[derive(Clone, Copy)]
+enum Units {
+    /// As planned.
+    Planned(u32),
+    /// Those of a plan that answers no request of the active terminals, which are so many.
+    Quiet(usize),
+}
+
+/// Units of the active terminals in super-frames for which they request nothing: found when they are asked for, and kept.
+struct QuietUnits {
+    active: usize,
+    /// By the terminal whose turn is first.
+    by_turn: Vec<Option<u32>>,
 }
 
 impl<T> Channel<T> {
@@ -85,6 +110,7 @@ impl<T> Channel<T> {
             requests: Vec::new(),
             granted: Vec::new(),
             ledger: Ledger::default(),
+            quiet: QuietUnits { active: 0, by_turn: Vec::new() },
         }
     }
 
@@ -136,11 +162,12 @@ impl<T> Channel<T> {
     }
 
     /// The mean rate of what the active terminals are granted between two instants of the run; before and after the plans
-    /// that are known, that of the fixed parts.
+    /// that are known, of what they are granted where they request nothing.
     pub(crate) fn mean_rate(&mut self, from: Time, to: Time) -> Rate {
         let (from, to) = (from + self.shift, to + self.shift);
         if from >= to {
-            return self.spec.rate_of(self.units_of(self.grid.number_at(from)));
+            let units = self.units_of(self.grid.number_at(from));
+            return self.spec.rate_of(units);
         }
         self.ledger.forget_before(self.grid.number_at(from));
         let mut weighted = 0u128;
@@ -148,8 +175,8 @@ impl<T> Channel<T> {
         while at < to {
             let number = self.grid.number_at(at);
             let end = self.grid.begin(number + 1).min(to);
-            weighted +=
-                u128::from(self.spec.rate_of(self.units_of(number)).as_bps()) * u128::from((end - at).as_nanos());
+            let units = self.units_of(number);
+            weighted += u128::from(self.spec.rate_of(units).as_bps()) * u128::from((end - at).as_nanos());
             at = end;
         }
         Rate::from_bps((weighted / u128::from((to - from).as_nanos())) as u64)
@@ -157,11 +184,46 @@ impl<T> Channel<T> {
 
     /// The rate of what the active terminals are granted at an instant of the run.
     pub(crate) fn rate_at(&self, t: Time) -> Rate {
-        self.spec.rate_of(self.units_of(self.grid.number_at(t + self.shift)))
+        let superframe = self.grid.number_at(t + self.shift);
+        self.spec.rate_of(match self.ledger.units(superframe).unwrap_or(Units::Quiet(self.active)) {
+            Units::Planned(units) => units,
+            Units::Quiet(active) => self.quiet_units(superframe, active),
+        })
     }
 
-    fn units_of(&self, superframe: u64) -> u32 {
-        self.ledger.units(superframe).unwrap_or(self.active as u32 * self.spec.fixed)
+    fn units_of(&mut self, superframe: u64) -> u32 {
+        let active = match self.ledger.units(superframe).unwrap_or(Units::Quiet(self.active)) {
+            Units::Planned(units) => return units,
+            Units::Quiet(active) => active,
+        };
+        let turn = self.turn(superframe);
+        if let Some(units) = self.quiet.get(active, turn) {
+            return units;
+        }
+        let units = self.quiet_units(superframe, active);
+        self.quiet.keep((active, turn), units, self.terminals.len());
+        units
+    }
+
+    /// The units of the first `active` terminals in a super-frame for which they request nothing.
+    fn quiet_units(&self, superframe: u64, active: usize) -> u32 {
+        let background = self.background();
+        let of = |terminal| if terminal < active { Request::default() } else { background };
+        let requests: Vec<_> = (0..self.terminals.len()).map(of).collect();
+        let mut granted = Vec::new();
+        self.allocate(superframe, &requests, &mut granted);
+        granted[..active].iter().sum()
+    }
+
+    /// What the terminals are granted in a super-frame for which they request this.
+    fn allocate(&self, superframe: u64, requests: &[Request], granted: &mut Vec<u32>) {
+        let (fixed, most) = (self.spec.fixed, self.spec.most_units());
+        allocate(requests, (fixed, most, self.spec.free), self.spec.slots, self.turn(superframe), granted);
+    }
+
+    /// The terminal that is served first in a super-frame.
+    fn turn(&self, superframe: u64) -> usize {
+        (superframe % self.terminals.len() as u64) as usize
     }
 
     /// The terminal of a flow; the first packet of a flow takes the next one.
@@ -216,14 +278,15 @@ impl<T> Channel<T> {
             self.requests.push(request);
             self.terminals[i].arrived = 0;
         }
-        let (fixed, most) = (self.spec.fixed, self.spec.most_units());
-        let turn = (number % self.terminals.len() as u64) as usize;
-        allocate(&self.requests, (fixed, most, self.spec.free), self.spec.slots, turn, &mut self.granted);
+        let mut granted = std::mem::take(&mut self.granted);
+        self.allocate(number, &self.requests, &mut granted);
+        self.granted = granted;
         while self.plans.front().is_some_and(|plan| self.grid.begin(plan.number + 1) <= now) {
             self.plans.pop_front();
         }
         let plan = Plan::new(number, &self.granted, &self.grid);
-        self.ledger.note(number, plan.units_below(self.active));
+        let units = Units::Planned(plan.units_below(self.active));
+        self.ledger.note(Span { first: number, end: number + 1, units });
         self.plans.push_back(plan);
         self.next_plan += 1;
         for terminal in std::mem::take(&mut self.stalled) {
@@ -275,6 +338,7 @@ impl<T> Channel<T> {
             return false;
         }
         self.plans.clear();
+        self.ledger.note(Span { first: self.next_plan, end: current, units: Units::Quiet(self.active) });
         self.next_plan = current;
         true
     }
@@ -309,21 +373,37 @@ impl<T> Terminal<T> {
 }
 
 impl Ledger {
-    fn note(&mut self, number: u64, units: u32) {
-        if self.units.len() >= MOST_REMEMBERED {
-            self.units.pop_front();
+    fn note(&mut self, span: Span) {
+        if self.spans.len() >= MOST_REMEMBERED {
+            self.spans.pop_front();
         }
-        self.units.push_back((number, units));
+        self.spans.push_back(span);
     }
 
-    fn units(&self, number: u64) -> Option<u32> {
-        self.units.binary_search_by_key(&number, |(number, _)| *number).ok().map(|at| self.units[at].1)
+    fn units(&self, number: u64) -> Option<Units> {
+        let behind = self.spans.partition_point(|span| span.end <= number);
+        self.spans.get(behind).filter(|span| span.first <= number).map(|span| span.units)
     }
 
     fn forget_before(&mut self, number: u64) {
-        while self.units.front().is_some_and(|(first, _)| *first < number) {
-            self.units.pop_front();
+        while self.spans.front().is_some_and(|first| first.end <= number) {
+            self.spans.pop_front();
         }
+    }
+}
+
+impl QuietUnits {
+    fn get(&self, active: usize, turn: usize) -> Option<u32> {
+        self.by_turn.get(turn).copied().flatten().filter(|_| self.active == active)
+    }
+
+    fn keep(&mut self, (active, turn): (usize, usize), units: u32, terminals: usize) {
+        if self.active != active || self.by_turn.is_empty() {
+            self.active = active;
+            self.by_turn.clear();
+            self.by_turn.resize(terminals, None);
+        }
+        self.by_turn[turn] = Some(units);
     }
 }
 
@@ -333,5 +413,6 @@ fn share(bytes: u64, time: Time, of: Time) -> u64 {
     part.div_ceil(u128::from(of.as_nanos().max(1))).min(u128::from(bytes)) as u64
 }
 
-/// Super-frames whose units are remembered where nobody asks for the rate: 16 s of the shortest ones, 3.7 hours of Skyplex's.
+/// Super-frames whose units are remembered where nobody asks for the rate, those of a quiet time as one: 16 s of the shortest ones, 3.7
+/// hours of Skyplex's.
 const MOST_REMEMBERED: usize = 1 << 14;

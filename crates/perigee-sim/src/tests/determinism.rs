@@ -284,3 +284,59 @@ fn a_datagram_is_in_flight_until_it_is_dropped_however_packets_are_carried() {
         assert_eq!(tables(Carriage::default()), tables(by_hop), "seed {seed}");
     }
 }
+
+/// Links of a channel that shares freely what nobody requests, between `b` and `c`, beside a link between `a` and `b`.
+fn over_a_free_channel(channel: &str, measure: &str, flow: &str) -> String {
+    format!(
+        r#"
+        name = "free"
+        nodes = ["a", "b", "c"]
+        [measure]
+        series = "1 s"
+        {measure}
+        [[links]]
+        name = "wire"
+        between = ["a", "b"]
+        rate = "100 Mbit/s"
+        delay = "250 ms"
+        [[links]]
+        name = "l"
+        between = ["b", "c"]
+        delay = "250 ms"
+        down.rate = "20 Mbit/s"
+        up.rate = {{ kind = "tdma", free = true, requests = "both", fixed = 1, {channel} }}
+        [[flows]]
+        name = "f"
+        {flow}
+        "#
+    )
+}
+
+#[test]
+fn the_rate_of_a_free_channel_is_what_it_grants_however_packets_are_carried() {
+    let rcs2 = "superframe = \"100 ms\", slots = 1920, carriers = 16, payload = \"298 B\", terminals = 64, propagation = \"690 ms\"";
+    let small =
+        "superframe = \"26 ms\", multiframes = 2, slots = 40, payload = \"200 B\", terminals = 3, propagation = \"50 ms\"";
+    let pings = "kind = \"ping\"\nfrom = \"c\"\nto = \"a\"\ninterval = \"3 s\"\nrepeat = 7\npacket = \"64 B\"";
+    let download = "from = \"a\"\nto = \"c\"\nsize = \"300 kB\"";
+    let upload = "from = \"c\"\nto = \"a\"\nsize = \"300 kB\"";
+    for (channel, flow) in [(rcs2, pings), (small, download), (small, upload), (small, pings)] {
+        let links = |measure: &str, carriage: Carriage| {
+            let run = plan(&over_a_free_channel(channel, measure, flow));
+            carry_out(&run, carriage).expect("the run is possible").tables.links
+        };
+        let plain = links("", Carriage::default());
+        assert_eq!(links("", Carriage { cut_through: false, ..Carriage::default() }), plain, "hop by hop: {flow}");
+        assert_eq!(links("pcap = [\"b\"]", Carriage::default()), plain, "with captures: {flow}");
+        assert_eq!(links("events = true", Carriage::default()), plain, "with events: {flow}");
+        let up = plain.link.iter().zip(&plain.rate_mbps).filter(|(link, _)| &***link == "l.up");
+        let rates: Vec<f64> = up.map(|(_, rate)| *rate).collect();
+        if channel == rcs2 {
+            // 30 of 1920 units are its share, requested or not; each carries 298 bytes in 100 ms.
+            assert_eq!(rates, vec![0.7152; rates.len()], "{flow}");
+        } else {
+            // At least 13 of 40 units for each of three.
+            assert!(rates.iter().all(|rate| *rate > 13.0 * 0.123), "{rates:?}");
+        }
+    }
+}
