@@ -17,7 +17,7 @@ from perigee.errors import PerigeeError
 from perigee.places import find_study
 from perigee.store.results import Results
 
-OUTCOMES = {"completed", "time_limit", "stalled", "reset", "refused", "timed_out"}
+OUTCOMES = {"completed", "time_limit", "unconnected", "stalled", "reset", "refused", "timed_out"}
 
 
 def number(chance: random.Random, least: float, most: float) -> float:

@@ -80,3 +80,12 @@ fn a_response_that_never_comes_ends_a_flow_of_requests() {
     let Some([emulated, simulated]) = both(&study(cut, flow), "timed_out") else { return };
     assert!(emulated.received_bytes[0] > 40_000 && simulated.received_bytes[0] > 40_000);
 }
+
+#[test]
+fn a_flow_that_is_over_before_its_handshake_is_unconnected_and_has_none() {
+    let text = study("\"0 %\"", "duration = \"500 ms\"").replacen("20 ms", "300 ms", 1);
+    let Some(found) = both(&text, "unconnected") else { return };
+    for flows in found {
+        assert_eq!((flows.handshake_ms[0], flows.sent_packets[0]), (None, Some(0)));
+    }
+}

@@ -9,6 +9,8 @@ pub enum Outcome {
     Completed,
     /// The run's time limit ended it.
     TimeLimit,
+    /// Its own duration was over before both of its ends were connected.
+    Unconnected,
     /// Neither end had anything left to send, and each waited for the other.
     Stalled,
     /// The other host refused the connection.
@@ -25,9 +27,10 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Completed,
         Self::TimeLimit,
+        Self::Unconnected,
         Self::Stalled,
         Self::Refused,
         Self::Reset,
@@ -45,6 +48,7 @@ impl Outcome {
         match self {
             Self::Completed => "completed",
             Self::TimeLimit => "time_limit",
+            Self::Unconnected => "unconnected",
             Self::Stalled => "stalled",
             Self::Refused => "refused",
             Self::Reset => "reset",

@@ -22,8 +22,15 @@ pub(crate) struct Connection {
     ip_header: u16,
     /// The log of the end that sends the data.
     pub(crate) log: Option<Box<EventLog>>,
-    /// What the endpoint at `from` had done when the flow ended.
-    pub(crate) last: Option<Info>,
+}
+
+/// What the ends of a connection have done by an instant: that at which its flow, or its leg, ended.
+#[derive(Clone)]
+pub(crate) struct Account {
+    /// The state of the end that sends the data; `None` before its handshake is complete, since what that takes is not the flow's data.
+    pub(crate) sender: Option<Info>,
+    /// Retransmission timeouts: the sender's, those of the opener before the handshake is complete.
+    pub(crate) timeouts: u64,
 }
 
 /// Where a connection's numbers begin.
@@ -75,14 +82,7 @@ impl Side<'_> {
 impl Connection {
     /// A connection that is not opened yet.
     pub(crate) fn new(ends: [Box<Endpoint>; 2], sources: Sources, ip_header: u16, logs: bool) -> Self {
-        Self {
-            ends: ends.map(Some),
-            sources,
-            timers: sources.timer_events(),
-            ip_header,
-            log: logs.then(Box::default),
-            last: None,
-        }
+        Self { ends: ends.map(Some), sources, timers: sources.timer_events(), ip_header, log: logs.then(Box::default) }
     }
 
     /// Sends all that an end has to send.
@@ -170,9 +170,12 @@ impl Connection {
         }
     }
 
-    /// The sender's state: now, or when the flow ended.
-    pub(crate) fn info(&self) -> Option<Info> {
-        self.last.clone().or_else(|| self.sender_info())
+    /// What has been done by now, where `opener` opens it.
+    pub(crate) fn account(&self, opener: End) -> Account {
+        let sender = self.sender_info();
+        let opening = || self.ends[opener as usize].as_deref().map_or(0, |opener| opener.info().rto_count);
+        let timeouts = sender.as_ref().map_or_else(opening, |sender| sender.rto_count);
+        Account { sender, timeouts }
     }
 
     /// The sender's state now; `None` before the handshake is complete, since what that takes is not the flow's data.

@@ -10,7 +10,7 @@ use perigee_tcp::{Endpoint, Failure, Flags, Header, Segment};
 use perigee_traffic::End;
 use perigee_units::Time;
 
-use crate::connection::{sent, state, Connection};
+use crate::connection::{sent, state, Account, Connection};
 use crate::proxy::Pipe;
 use crate::world::World;
 
@@ -27,6 +27,8 @@ pub(crate) struct Split {
     instant: u32,
     amount: Amount,
     measure: Measure,
+    /// The flow has ended.
+    is_over: bool,
 }
 
 /// What was measured of a leg.
@@ -36,6 +38,8 @@ struct Record {
     meter: Option<Box<Meter>>,
     established: Option<Time>,
     outcome: Option<Outcome>,
+    /// What it had done when it ended.
+    ended: Option<Account>,
 }
 
 /// A proxy's part in one flow.
@@ -70,7 +74,7 @@ impl Split {
         };
         let relays = legs.iter().filter_map(|leg| leg.proxy).map(relay).collect();
         let records = legs.iter().map(|_| Record::default()).collect();
-        Self { rest, records, relays, opener, instant, amount, measure: measure.clone() }
+        Self { rest, records, relays, opener, instant, amount, measure: measure.clone(), is_over: false }
     }
 
     /// The flow begins with the leg of the end that opens it.
@@ -89,6 +93,9 @@ impl Split {
     }
 
     fn begin_leg(&mut self, now: Time, leg: usize) {
+        if self.is_over {
+            return;
+        }
         self.records[leg].meter = Some(Box::new(Meter::new(now, &self.measure, Some(self.amount))));
     }
 
@@ -130,7 +137,7 @@ impl Split {
         let connection = leg_mut(first, &mut self.rest, leg);
         let Some(host) = connection.ends[end as usize].as_deref_mut() else { return false };
         host.on_segment(now, segment, marked);
-        if opens && record.established.is_none() && host.is_established() {
+        if opens && record.established.is_none() && record.ended.is_none() && host.is_established() {
             record.established = Some(now);
         }
         self.after_segment(now, (leg, end), segment, first, world)
@@ -171,7 +178,7 @@ impl Split {
             }
             connection.log_acknowledged(now, header, rtt);
         } else {
-            record.took(now, connection);
+            record.took(now, self.opener, connection);
         }
         connection.transmit(now, end, world);
         let Some(relay) = self.relay_at(leg, end) else { return true };
@@ -197,7 +204,7 @@ impl Split {
             return false;
         }
         if end == End::To {
-            self.records[leg].took(now, connection);
+            self.records[leg].took(now, self.opener, connection);
         }
         let Some(relay) = self.relay_at(leg, end) else { return true };
         let connection = leg_mut(first, &mut self.rest, leg);
@@ -212,7 +219,7 @@ impl Split {
     pub(crate) fn on_instant(&mut self, now: Time, first: &mut Connection, world: &mut World) {
         for (leg, record) in self.records.iter_mut().enumerate() {
             if let Some(meter) = record.meter.as_mut().filter(|meter| meter.next_instant() <= now) {
-                meter.record_progress(now, sent(leg_mut(first, &mut self.rest, leg).info().as_ref()));
+                meter.record_progress(now, sent(leg_mut(first, &mut self.rest, leg).sender_info().as_ref()));
             }
         }
         for relay in 0..self.relays.len() {
@@ -295,7 +302,7 @@ impl Split {
     ) {
         let connections = std::iter::once(first).chain(&self.rest);
         for ((number, record), connection) in (1..).zip(&mut self.records).zip(connections) {
-            let info = connection.info();
+            let info = record.ended.as_ref().map_or_else(|| connection.sender_info(), |ended| ended.sender.clone());
             let (counts, state) = (sent(info.as_ref()), info.as_ref().map(state).unwrap_or_default());
             if let Some(meter) = &mut record.meter {
                 let id = FlowId { leg: Some(number), ..id };
@@ -320,37 +327,25 @@ impl Split {
     }
 
     /// The flow has ended; nothing counts for its legs any more.
-    pub(crate) fn finish(&mut self, now: Time, first: &mut Connection) {
-        for (leg, record) in self.records.iter_mut().enumerate() {
-            record.end(now, None, leg_mut(first, &mut self.rest, leg));
+    pub(crate) fn finish(&mut self, now: Time, first: &Connection) {
+        self.is_over = true;
+        for (record, connection) in self.records.iter_mut().zip(std::iter::once(first).chain(&self.rest)) {
+            record.end(now, None, self.opener, connection);
         }
     }
 
     /// Adds the legs to the tables; the flow ended with `outcome`, and a leg that has no other end with it.
-    pub(crate) fn write(
-        &mut self,
-        run: &Run,
-        spec: &FlowSpec,
-        outcome: Outcome,
-        stop: Time,
-        first: &Connection,
-        tables: &mut Tables,
-    ) {
+    pub(crate) fn write(&mut self, run: &Run, spec: &FlowSpec, outcome: Outcome, stop: Time, tables: &mut Tables) {
         let legs = spec.traffic.tcp().map_or(&[][..], |tcp| &tcp.legs);
         for (number, (leg, record)) in legs.iter().zip(&mut self.records).enumerate() {
             let mut row = run.leg_row("sim", spec, number as u32, leg);
-            let connection = if number == 0 { first } else { &self.rest[number - 1] };
-            let info = connection.info();
-            let opener = connection.ends[self.opener as usize].as_deref();
-            let timeouts =
-                info.as_ref().map_or_else(|| opener.map_or(0, |host| host.info().rto_count), |i| i.rto_count);
             row.set_outcome(record.outcome.unwrap_or(outcome));
-            row.rto_count = Some(timeouts as u32);
+            row.rto_count = Some(record.ended.as_ref().map_or(0, |ended| ended.timeouts as u32));
             let Some(meter) = record.meter.take() else {
                 tables.flows.push(row);
                 continue;
             };
-            meter.fill(&mut row, stop, sent(info.as_ref()));
+            meter.fill(&mut row, stop, sent(record.ended.as_ref().and_then(|ended| ended.sender.as_ref())));
             row.handshake_ms = record.established.map(|at| (at - meter.start()).as_millis_f64());
             meter.write_flow(row, tables);
         }
@@ -365,25 +360,25 @@ impl Split {
 
 impl Record {
     /// The end of the leg to which the data goes may have taken payload.
-    fn took(&mut self, now: Time, connection: &mut Connection) {
+    fn took(&mut self, now: Time, opener: End, connection: &Connection) {
         let Some(host) = connection.ends[End::To as usize].as_deref() else { return };
         let (received, arrived, is_whole) = (host.received(), host.arrived(), host.peer_closed());
         if let Some(meter) = self.meter.as_mut() {
             if meter.deliver(now, received, arrived) {
-                meter.record_progress(now, sent(connection.info().as_ref()));
+                meter.record_progress(now, sent(connection.sender_info().as_ref()));
             }
         }
         if is_whole {
-            self.end(now, Some(Outcome::Completed), connection);
+            self.end(now, Some(Outcome::Completed), opener, connection);
         }
     }
 
     /// The leg has ended, or the flow has.
-    fn end(&mut self, now: Time, outcome: Option<Outcome>, connection: &mut Connection) {
+    fn end(&mut self, now: Time, outcome: Option<Outcome>, opener: End, connection: &Connection) {
         let Some(meter) = self.meter.as_mut().filter(|meter| meter.end().is_none()) else { return };
         meter.finish(now);
         self.outcome = outcome;
-        connection.last = connection.sender_info();
+        self.ended = Some(connection.account(opener));
     }
 }
 

@@ -7,12 +7,12 @@ use perigee_results::{
     EventRow, FlowId, FlowRow, Measure, Meter, Outcome, SenderCounts, SenderState, SeriesRow, Tables,
 };
 use perigee_study::{FlowSpec, Opener, Run, Tcp};
-use perigee_tcp::{Endpoint, Failure, Flags, Header, Segment};
+use perigee_tcp::{Endpoint, Failure, Flags, Header, Info, Segment};
 use perigee_traffic::{App, End, Script};
 use perigee_units::Time;
 
 use crate::application::act;
-use crate::connection::{sent, state, Connection, Side, Sources};
+use crate::connection::{sent, state, Account, Connection, Side, Sources};
 use crate::split::Split;
 use crate::world::World;
 
@@ -39,11 +39,11 @@ pub(crate) struct TcpFlow {
     /// An end has closed its half.
     closing: bool,
     opener: End,
-    /// When the handshake ended at the opener.
+    /// When the handshake ended at the opener, within the flow.
     established: Option<Time>,
     outcome: Outcome,
-    /// Of a connection that failed before it was established: the opener's timeouts.
-    opener_timeouts: u64,
+    /// What its connection had done when the flow ended; of one that is split, the first leg.
+    ended: Option<Account>,
 }
 
 impl TcpFlow {
@@ -104,7 +104,7 @@ impl TcpFlow {
             opener,
             established: None,
             outcome: Outcome::TimeLimit,
-            opener_timeouts: 0,
+            ended: None,
         };
         if let Some(host) = flow.host_mut(opener) {
             host.open(now);
@@ -283,9 +283,8 @@ impl TcpFlow {
             split.on_instant(now, &mut self.connection, world);
         }
         if self.meter.end().is_none() && self.script.ends_at() <= now {
-            // A connection that was not established by then has carried nothing of what was asked for.
             let established = self.connection.sender_info().is_some();
-            self.finish(now, if established { Outcome::Completed } else { Outcome::TimeLimit }, world);
+            self.finish(now, if established { Outcome::Completed } else { Outcome::Unconnected }, world);
         } else if self.due.iter().any(|at| *at <= now) {
             self.attend(now, world);
         }
@@ -296,7 +295,7 @@ impl TcpFlow {
 
     /// The rows of the series that end at `now`: of the flow, then of its legs.
     pub(crate) fn write_series(&mut self, now: Time, id: FlowId<'_>, rows: &mut impl FnMut(SeriesRow)) {
-        let info = self.connection.info().filter(|_| self.split.is_none());
+        let info = self.info().filter(|_| self.split.is_none());
         let state = info.as_ref().map_or_else(SenderState::default, state);
         let counts = if self.split.is_none() { sent(info.as_ref()) } else { SenderCounts::default() };
         let state = SenderState { acked_bytes: self.acked(), ..state };
@@ -315,15 +314,18 @@ impl TcpFlow {
 
     /// Payload that the sender knows to have arrived: at the receiver, or at the first proxy.
     fn acked(&self) -> u64 {
-        self.connection.info().map_or(0, |info| info.snd_una)
+        self.info().map_or(0, |info| info.snd_una)
+    }
+
+    /// The sender's state: now, or when the flow ended.
+    fn info(&self) -> Option<Info> {
+        self.ended.as_ref().map_or_else(|| self.connection.sender_info(), |ended| ended.sender.clone())
     }
 
     /// The run ends, and the flow with it, not completed.
     pub(crate) fn cut_off(&mut self, now: Time, outcome: Outcome) {
         if self.meter.end().is_none() {
-            self.connection.last = self.connection.sender_info();
-            self.outcome = outcome;
-            self.meter.finish(now);
+            self.end(now, outcome);
         }
     }
 
@@ -348,7 +350,6 @@ impl TcpFlow {
             Failure::Reset | Failure::Aborted => Outcome::Reset,
             Failure::TimedOut => Outcome::TimedOut,
         };
-        self.opener_timeouts = self.opener_timeouts();
         self.finish(now, outcome, world);
         if self.split.is_none() {
             self.connection.ends = [None, None];
@@ -365,7 +366,7 @@ impl TcpFlow {
         if self.split.is_some() {
             return SenderCounts::default();
         }
-        sent(self.connection.info().as_ref())
+        sent(self.info().as_ref())
     }
 
     /// How far it is, from 0 to 1.
@@ -391,8 +392,7 @@ impl TcpFlow {
         self.meter.fill(&mut row, stop, self.sent());
         row.set_outcome(self.outcome);
         let is_split = self.split.is_some();
-        let timeouts = self.connection.info().map_or(self.opener_timeouts(), |info| info.rto_count) as u32;
-        row.rto_count = (!is_split).then_some(timeouts);
+        row.rto_count = self.ended.as_ref().filter(|_| !is_split).map(|ended| ended.timeouts as u32);
         row.handshake_ms = self.established.map(|at| (at - self.meter.start()).as_millis_f64());
         let id = FlowId::of(&row);
         self.script.write(id, self.meter.end().unwrap_or(stop), tables);
@@ -402,12 +402,8 @@ impl TcpFlow {
         }
         self.meter.write_flow(row, tables);
         if let Some(split) = &mut self.split {
-            split.write(run, spec, self.outcome, stop, &self.connection, tables);
+            split.write(run, spec, self.outcome, stop, tables);
         }
-    }
-
-    fn opener_timeouts(&self) -> u64 {
-        self.host(self.opener).map_or(self.opener_timeouts, |opener| opener.info().rto_count)
     }
 
     /// The endpoint at an end of the flow.
@@ -487,7 +483,7 @@ impl TcpFlow {
         let (Some(from), Some(to)) = (self.host(End::From), self.host(End::To)) else { return self.release(world) };
         let opener = if self.opener == End::From { from } else { to };
         let (is_open, both) = (opener.is_established(), from.is_established() && to.is_established());
-        if self.established.is_none() && is_open {
+        if self.established.is_none() && is_open && self.meter.end().is_none() {
             self.established = Some(now);
         }
         if self.meter.end().is_none() {
@@ -517,19 +513,24 @@ impl TcpFlow {
 
     /// The flow ends; the connection closes after it.
     fn finish(&mut self, now: Time, outcome: Outcome, world: &mut World) {
-        self.connection.last = self.connection.sender_info();
-        self.meter.finish(now);
+        self.end(now, outcome);
         world.flow_ended(now);
-        self.outcome = outcome;
         self.awaited = [u64::MAX; 2];
         self.attentive = true;
-        if let Some(split) = &mut self.split {
-            split.finish(now, &mut self.connection);
-        }
         for end in [End::From, End::To] {
             if let Some(host) = self.host_mut(end) {
                 host.close();
             }
+        }
+    }
+
+    /// Nothing counts for the flow any more.
+    fn end(&mut self, now: Time, outcome: Outcome) {
+        self.ended = Some(self.connection.account(self.opener));
+        self.outcome = outcome;
+        self.meter.finish(now);
+        if let Some(split) = &mut self.split {
+            split.finish(now, &self.connection);
         }
     }
 

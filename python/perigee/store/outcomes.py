@@ -18,6 +18,7 @@ STOPPED = "stopped"
 
 INCOMPLETE = {
     "time_limit": "cut off by the time limit",
+    "unconnected": "not connected within the duration",
     "stalled": "stalled",
     STOPPED: "stopped early",
 }

@@ -76,8 +76,8 @@ impl Connection {
 
     /// A segment leaves its last link.
     pub(crate) fn released(&mut self, now: Time, forward: bool, segment: &Segment) {
-        if let (true, Some(_), Some(opened), None) = (segment.syn, segment.acknowledgement, self.opened, self.handshake)
-        {
+        let ends_handshake = segment.syn && segment.acknowledgement.is_some() && self.meter.end().is_none();
+        if let (true, Some(opened), None) = (ends_handshake, self.opened, self.handshake) {
             self.handshake = now.checked_sub(opened);
         }
         if !forward {
@@ -109,9 +109,8 @@ impl Connection {
     /// Handles what is due of a flow that has not ended; returns the time of the next call.
     pub(crate) fn step(&mut self, now: Time) -> Time {
         if now >= self.ends_at {
-            // A connection that was not established by then has carried nothing of what was asked for.
             let established = self.report.sender.get().is_some();
-            self.outcome = if established { Outcome::Completed } else { Outcome::TimeLimit };
+            self.outcome = if established { Outcome::Completed } else { Outcome::Unconnected };
             self.finish(self.ends_at);
             return Time::MAX;
         }

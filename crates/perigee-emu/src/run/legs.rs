@@ -39,6 +39,8 @@ struct LegConnection {
     last: Option<TcpInfo>,
     sent_by_end: Option<SenderCounts>,
     outcome: Option<Outcome>,
+    /// It has ended, or the flow has.
+    is_over: bool,
 }
 
 /// The socket that sends the data of a leg.
@@ -69,6 +71,7 @@ impl Legs {
             last: None,
             sent_by_end: None,
             outcome: None,
+            is_over: false,
         };
         Self(legs.iter().zip(sockets).map(observer).collect())
     }
@@ -159,7 +162,7 @@ impl LegConnection {
     }
 
     fn offered(&mut self, now: Time, forward: bool, segment: &Segment) {
-        if segment.syn && segment.acknowledgement.is_none() {
+        if segment.syn && segment.acknowledgement.is_none() && !self.is_over {
             self.opened.get_or_insert(now);
             let (measure, amount) = (&self.measure, self.amount);
             self.meter.get_or_insert_with(|| Meter::new(now, measure, Some(amount)));
@@ -170,8 +173,8 @@ impl LegConnection {
     }
 
     fn released(&mut self, now: Time, forward: bool, segment: &Segment) {
-        if let (true, Some(_), Some(opened), None) = (segment.syn, segment.acknowledgement, self.opened, self.handshake)
-        {
+        let ends_handshake = segment.syn && segment.acknowledgement.is_some() && !self.is_over;
+        if let (true, Some(opened), None) = (ends_handshake, self.opened, self.handshake) {
             self.handshake = now.checked_sub(opened);
         }
         if !forward {
@@ -202,6 +205,7 @@ impl LegConnection {
     /// The leg has ended, or the flow has.
     fn finish(&mut self, now: Time, outcome: Option<Outcome>) {
         self.ask();
+        self.is_over = true;
         let sent = self.sent();
         let Some(meter) = self.meter.as_mut().filter(|meter| meter.end().is_none()) else { return };
         meter.finish(now);

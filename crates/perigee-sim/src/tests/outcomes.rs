@@ -75,9 +75,34 @@ fn requests_fail_where_an_end_gives_up() {
 #[test]
 fn a_flow_of_a_duration_whose_connection_was_never_established_is_not_completed() {
     let tables = result(&with("time_limit = \"1 h\"", DEAD, &bulk("duration = \"60 s\""))).tables;
-    assert_eq!((outcomes(&tables), tables.flows.duration_s[0]), (vec!["time_limit"], 60.0));
+    assert_eq!((outcomes(&tables), tables.flows.duration_s[0]), (vec!["unconnected"], 60.0));
     let tables = result(&with("time_limit = \"1 h\"", DEAD, &bulk("duration = \"30 min\""))).tables;
     assert_eq!((outcomes(&tables), tables.flows.duration_s[0]), (vec!["timed_out"], 127.0));
+}
+
+#[test]
+fn a_row_counts_what_happens_before_the_end_of_its_flow_whatever_the_interval_of_the_series() {
+    let rows = |link: &str, lines: &str, limit: &str| {
+        let of = |series: &str| {
+            let head = format!("time_limit = \"{limit}\"\nmeasure.series = \"{series}\"");
+            result(&with(&head, link, &bulk(lines))).tables.flows
+        };
+        let flows = of("off");
+        for series in ["1 s", "100 ms", "3 ms"] {
+            assert_eq!(of(series), flows, "{series}, {lines}");
+        }
+        flows
+    };
+    let far = "rate = \"10 Mbit/s\"\ndelay = \"300 ms\"";
+    let early = rows(far, "duration = \"500 ms\"", "30 s");
+    assert_eq!((&*early.outcome[0], early.duration_s[0]), ("unconnected", 0.5));
+    assert_eq!((early.handshake_ms[0], early.sent_packets[0], early.rto_count[0]), (None, Some(0), Some(0)));
+    // The first SYN is sent again after a second, beside the end of the flow or behind it.
+    assert_eq!(rows(DEAD, "duration = \"999 ms\"", "30 s").rto_count, [Some(0)]);
+    assert_eq!(rows(DEAD, "duration = \"1001 ms\"", "30 s").rto_count, [Some(1)]);
+    // Cut off before the handshake, and while it sends.
+    assert_eq!(rows(far, "size = \"1 MB\"", "500 ms").handshake_ms, [None]);
+    assert!(rows(far, "size = \"10 MB\"", "5 s").sent_packets[0] > Some(100));
 }
 
 #[test]

@@ -83,6 +83,24 @@ fn each_leg_carries_every_byte_and_has_rows_of_its_own() {
 }
 
 #[test]
+fn the_rows_of_legs_stop_at_the_end_of_their_flow_whatever_the_interval_of_the_series() {
+    // Cut off while it sends; and over before the SYN that goes on to the server has left the second proxy.
+    for (flow, limit) in
+        [("size = \"50 MB\"", "5 s"), ("duration = \"500 ms\"", "1 min"), ("size = \"1 MB\"", "520 ms")]
+    {
+        let text = network(GEO, &(gateway("") + &terminal("")), &download(flow)).replace("20 min", limit);
+        let flows =
+            |series: &str| result(&text.replace("series = \"100 ms\"", &format!("series = \"{series}\""))).tables.flows;
+        let off = flows("off");
+        let ends = off.start_s.iter().zip(&off.duration_s).map(|(start, duration)| start + duration);
+        assert!(ends.clone().all(|end| end <= 5.0), "{:?}", ends.collect::<Vec<_>>());
+        for series in ["1 s", "100 ms", "3 ms"] {
+            assert_eq!(flows(series), off, "{series}, {flow}");
+        }
+    }
+}
+
+#[test]
 fn a_split_at_once_spares_slow_start_over_the_whole_path() {
     let short = download("size = \"1 MB\"");
     let direct = result(&network(GEO, "", &short)).tables.flows.duration_s[0];
