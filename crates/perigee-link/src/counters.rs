@@ -19,7 +19,30 @@ pub struct Counters {
     pub dropped_bytes: [u64; 3],
 }
 
+/// The packets of a link that [`Link::poll`](crate::Link::poll) has still to tell of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Those that wait for a decision.
+    pub waiting: u64,
+    /// Those on their way to the end of the link, counted as delivered.
+    pub delivered: u64,
+    /// Those counted as dropped.
+    pub dropped: u64,
+}
+
+impl Held {
+    /// All of them.
+    pub fn total(self) -> u64 {
+        self.waiting + self.delivered + self.dropped
+    }
+}
+
 impl Counters {
+    /// Packets dropped, for whatever reason.
+    pub fn dropped_packets(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+
     /// Packets dropped for a reason.
     pub fn dropped_by(&self, reason: DropReason) -> u64 {
         self.dropped[reason as usize]
@@ -28,7 +51,7 @@ impl Counters {
     /// Of a feed-forward link, which has decided on all that it was offered, and counts that only.
     pub(crate) fn with_offered(self) -> Self {
         Self {
-            offered_packets: self.delivered_packets + self.dropped.iter().sum::<u64>(),
+            offered_packets: self.delivered_packets + self.dropped_packets(),
             offered_bytes: self.delivered_bytes + self.dropped_bytes.iter().sum::<u64>(),
             ..self
         }

@@ -24,7 +24,7 @@ mod wander;
 
 pub use acm::{Acm, Modcod, RainFade, DVB_S2};
 pub use body::Body;
-pub use counters::Counters;
+pub use counters::{Counters, Held};
 pub use delay::{DelaySpec, Jitter, Loaded, Tail, TailShape};
 pub use link::{Delivery, DroppedPacket, Exit, Link, Offered, Transit};
 pub use loss::LossSpec;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use perigee_units::{Rate, Time};
 
 use crate::air::Air;
-use crate::counters::Counters;
+use crate::counters::{Counters, Held};
 use crate::packet::{DropReason, Ecn, Packet};
 use crate::queue::{Admission, Backlog, Discipline, Waiting};
 use crate::server::Server;
@@ -338,10 +338,16 @@ impl<T: Copy> Link<T> {
         }
     }
 
-    /// Packets that [`Link::poll`] has still to tell of.
+    /// How many packets [`Link::poll`] has still to tell of.
     pub fn in_flight(&self) -> usize {
+        self.held().total() as usize
+    }
+
+    /// The packets that [`Link::poll`] has still to tell of.
+    pub fn held(&self) -> Held {
         let dropped = self.keeper.as_ref().map_or(0, |keeper| keeper.dropped.len());
-        self.in_flight.len() + self.backlog.waiting() + dropped
+        let [waiting, delivered, dropped] = [self.backlog.waiting(), self.in_flight.len(), dropped].map(|n| n as u64);
+        Held { waiting, delivered, dropped }
     }
 
     /// What the link has done so far; decisions that are due count from the next call on that has an instant.

@@ -36,3 +36,10 @@ pub(crate) fn run_error(error: &dyn Display) -> PyErr {
 pub(crate) fn study_error(error: StudyError) -> PyErr {
     InputError::new_err((format!("{}: {}", error.origin, error.message), error.fix))
 }
+
+/// A study as it was given: its file, its settings, its text.
+pub(crate) fn given(text: &str, path: &str, settings: &[String], reduced: bool) -> String {
+    let options = settings.iter().map(|setting| format!(" --set '{setting}'"));
+    let options: String = options.chain(reduced.then(|| " --reduced".to_owned())).collect();
+    format!("---- {path}{options}\n{}\n----", text.trim_end())
+}

@@ -74,6 +74,8 @@ struct Outlook {
 #[pyclass(frozen, module = "perigee._core")]
 struct Plan {
     study: String,
+    /// The study as it was given, with its settings, for a fault that is to be reported with it.
+    given: String,
     runs: Vec<Run>,
     live: Live,
     warnings: String,
@@ -126,6 +128,7 @@ impl Plan {
         let sources = disk.loader.sources().map(|(name, text)| (name, text.to_vec())).collect();
         Ok(Self {
             study: study.name().to_owned(),
+            given: errors::given(text, path, &settings, reduced),
             runs,
             live,
             warnings: disk.loader.warnings().to_owned(),
@@ -287,6 +290,7 @@ impl Plan {
             result.map_err(|error| match error {
                 SimError::Cancelled => None,
                 error @ (SimError::NoWay { .. } | SimError::NotLoaded { .. }) => Some(run_error(&error)),
+                error @ SimError::Fault { .. } => Some(run_error(&format_args!("{error}\n{}", self.given))),
             })
         });
         callback.finish()?;

@@ -23,7 +23,10 @@ pub(crate) fn simulate<'a>(
     for run in runs {
         match perigee_sim::run(run, &mut |standing| progress(done as f64 + standing.share)) {
             Ok(result) if result.captures.is_empty() => tables.append(result.tables),
-            Ok(_) | Err(SimError::Cancelled | SimError::NoWay { .. } | SimError::NotLoaded { .. }) => break,
+            Ok(_)
+            | Err(SimError::Cancelled | SimError::NoWay { .. } | SimError::NotLoaded { .. } | SimError::Fault { .. }) => {
+                break
+            }
         }
         done += 1;
         let now = now();

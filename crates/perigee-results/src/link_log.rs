@@ -63,6 +63,11 @@ impl LinkLog {
         Self { link, interval, edge: interval, before: LinkCounters::default(), samples: Vec::new() }
     }
 
+    /// The name of the link, with its direction.
+    pub fn link(&self) -> &Name {
+        &self.link
+    }
+
     /// Before this instant [`LinkLog::advance`] has nothing to close.
     pub fn quiet_until(&self) -> Time {
         self.edge + Time::from_nanos(1)

@@ -251,6 +251,7 @@ impl Receiver<'_> {
             }
             self.timer.follow(host, world);
         }
+        world.network.count_arrival();
         world.last_arrival = at;
         let (received, arrived) = (host.received(), host.arrived());
         if arrived != self.meter.arrived() {

@@ -43,6 +43,11 @@ impl Calendar {
         self.packets.is_empty()
     }
 
+    /// How many packets wait.
+    pub(crate) fn len(&self) -> usize {
+        self.packets.len()
+    }
+
     /// When the first packet is due.
     #[inline]
     pub(crate) fn next(&self) -> Option<Time> {

@@ -7,8 +7,10 @@ use perigee_tcp::{Config, Endpoint, Header, Info};
 use perigee_traffic::End;
 use perigee_units::Time;
 
+use crate::checks;
 use crate::event_log::EventLog;
 use crate::packet::{NetPacket, Payload};
+use crate::queue::EventQueue;
 use crate::world::World;
 
 /// One TCP connection.
@@ -181,6 +183,15 @@ impl Connection {
     /// The sender's state now; `None` before the handshake is complete, since what that takes is not the flow's data.
     pub(crate) fn sender_info(&self) -> Option<Info> {
         self.ends[End::From as usize].as_deref().filter(|from| from.was_established()).map(Endpoint::info)
+    }
+
+    /// How one of its ends waits for a timer that never fires; `None`: none does.
+    pub(crate) fn waits_in_vain(&self, queue: &EventQueue) -> Option<String> {
+        let ends = self.ends.iter().zip(&self.timers).zip(["sender", "receiver"]);
+        ends.into_iter().find_map(|((host, timer), name)| {
+            let vain = checks::waits_in_vain(host.as_deref()?, queue.due(timer.source()))?;
+            Some(format!("waits: its {name} {vain}"))
+        })
     }
 
     /// Gives up the memory of ends that are closed.

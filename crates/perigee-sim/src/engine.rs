@@ -10,6 +10,7 @@ use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::calendar::Taken;
+use crate::checks;
 use crate::connection::Sources;
 use crate::datagram_flow::DatagramFlow;
 use crate::flow::Flow;
@@ -28,7 +29,7 @@ use crate::world::{Dynamic, World};
 pub(crate) struct Engine<'a> {
     run: &'a Run,
     scenario: &'a Scenario,
-    world: World,
+    pub(crate) world: World,
     flows: Vec<Flow<'a>>,
     /// Flows that have begun and whose series goes on.
     live: Vec<u32>,
@@ -92,8 +93,15 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Carries out all events.
+    /// Carries out all events, and gives the result where the run has kept the laws of the simulator.
     pub(crate) fn run(mut self, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<RunResult, SimError> {
+        self.carry_out(progress)?;
+        self.check()?;
+        Ok(self.finish())
+    }
+
+    /// Carries out all events up to the end of the run.
+    pub(crate) fn carry_out(&mut self, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<(), SimError> {
         let step = EVENTS_PER_PROGRESS.max(self.flows.len() as u64 * 4);
         let mut report_at = step;
         let mut packet = NetPacket::NONE;
@@ -115,7 +123,21 @@ impl<'a> Engine<'a> {
                 }
             }
         }
-        Ok(self.finish())
+        Ok(())
+    }
+
+    /// Looks for a law that the run has broken.
+    pub(crate) fn check(&self) -> Result<(), SimError> {
+        let World { network, queue, .. } = &self.world;
+        let of_flow = |(flow, spec): (&Flow<'_>, &FlowSpec)| {
+            flow.broken(queue).map(|broken| format!("flow `{}` {broken}", spec.name))
+        };
+        let broken =
+            checks::broken_by(network, queue).or_else(|| self.flows.iter().zip(&self.scenario.flows).find_map(of_flow));
+        match broken {
+            Some(broken) => Err(SimError::Fault { broken, at: self.latest }),
+            None => Ok(()),
+        }
     }
 
     /// A link's event; `packet` is a place for the packet that it brings.

@@ -6,6 +6,7 @@ use perigee_units::Time;
 
 use crate::datagram_flow::DatagramFlow;
 use crate::population_flow::PopulationFlow;
+use crate::queue::EventQueue;
 use crate::tcp_flow::TcpFlow;
 
 /// A flow of the run.
@@ -18,6 +19,15 @@ pub(crate) enum Flow<'a> {
 }
 
 impl Flow<'_> {
+    /// How it waits for something that never comes; `None`: it does not.
+    pub(crate) fn broken(&self, queue: &EventQueue) -> Option<String> {
+        match self {
+            Self::Tcp(flow) => flow.connections().find_map(|connection| connection.waits_in_vain(queue)),
+            Self::Population(flow) => flow.connections().find_map(|connection| connection.waits_in_vain(queue)),
+            Self::Ahead(_) | Self::Datagram(_) => None,
+        }
+    }
+
     /// Writes all that is known of the flow of this number; the run ended at `stop`.
     pub(crate) fn write(&mut self, run: &Run, number: usize, stop: Time, tables: &mut Tables) {
         let mut row = run.flow_row("sim", &run.scenario.flows[number]);

@@ -9,6 +9,7 @@ mod application;
 mod calendar;
 mod capture;
 mod captures;
+mod checks;
 mod compact;
 mod connection;
 mod datagram_flow;
@@ -47,7 +48,7 @@ pub use result::{Captured, RunResult, SimError};
 ///
 /// # Errors
 /// [`SimError::Cancelled`] where `progress` says so; [`SimError::NoWay`] where a flow cannot reach its other end, [`SimError::NotLoaded`]
-/// where its congestion control is only described.
+/// where its congestion control is only described; [`SimError::Fault`] where the run has broken a law of the simulator.
 pub fn run(run: &Run, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<RunResult, SimError> {
     engine::Engine::new(run, network::Carriage::default())?.run(progress)
 }

@@ -23,6 +23,7 @@ use perigee_units::Time;
 
 use crate::calendar::{Calendar, Taken};
 use crate::captures::Captures;
+use crate::checks::LinkAccount;
 use crate::compact::Compact;
 use crate::packet::NetPacket;
 use crate::places::Places;
@@ -57,6 +58,15 @@ pub(crate) struct Network {
     captures: Option<Captures>,
     /// By way: the link that delivers its packets, where the receiver may be asked ahead of time.
     lone_receivers: Vec<Option<u32>>,
+    /// Packets that the ends have given to it, and those that have got to the end of their way.
+    traffic: Traffic,
+}
+
+/// The packets that the ends of connections and flows have exchanged through a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    pub(crate) sent: u64,
+    pub(crate) arrived: u64,
 }
 
 /// One directed link.
@@ -141,7 +151,14 @@ impl Network {
             hop.is_captured = captures.is_some();
             hop.hands_on = !hop.feed_forward && (next as usize) < links;
         }
-        Self { hops, visible: scenario.links.len(), routes, captures, lone_receivers: lone }
+        Self {
+            hops,
+            visible: scenario.links.len(),
+            routes,
+            captures,
+            lone_receivers: lone,
+            traffic: Traffic::default(),
+        }
     }
 
     /// Adds a connection over the links of a flow; returns the way of its data.
@@ -161,6 +178,7 @@ impl Network {
     /// Gives a packet to the first link of its way.
     #[inline]
     pub(crate) fn send(&mut self, now: Time, packet: &mut NetPacket, queue: &mut EventQueue) -> Fate {
+        self.traffic.sent += 1;
         self.forward(now, self.routes.first(packet.way), packet, queue)
     }
 
@@ -172,6 +190,7 @@ impl Network {
         packet: &mut NetPacket,
         queue: &mut EventQueue,
     ) -> Result<(Time, u32), Fate> {
+        self.traffic.sent += 1;
         let first = self.routes.first(packet.way);
         self.carry_from(now, first, packet, queue)
     }
@@ -186,6 +205,7 @@ impl Network {
         header: &Header,
         queue: &mut EventQueue,
     ) -> Carried {
+        self.traffic.sent += 1;
         let first = self.routes.first(packet.0);
         match self.pass(now, first, packet) {
             Ok((at, link)) => Carried { at, link },
@@ -271,6 +291,7 @@ impl Network {
         let what = (packet.way, packet.bytes);
         hop.calendar.drop_first();
         hop.schedule_next(link, queue);
+        self.traffic.arrived += 1;
         Some(what)
     }
 
@@ -296,7 +317,17 @@ impl Network {
     ) -> Option<Time> {
         let calendar = &mut self.hops[link as usize].calendar;
         let at = calendar.next().filter(|at| queue.would_be_first(link, *at, link) && may(*at))?;
-        calendar.take_acknowledgement(way, segment, packet).then_some(at)
+        if !calendar.take_acknowledgement(way, segment, packet) {
+            return None;
+        }
+        self.traffic.arrived += 1;
+        Some(at)
+    }
+
+    /// A receiver that was asked ahead of time has taken a packet.
+    #[inline]
+    pub(crate) fn count_arrival(&mut self) {
+        self.traffic.arrived += 1;
     }
 
     /// Whether a link delivers nothing by `at`.
@@ -346,10 +377,31 @@ impl Network {
             next => next,
         };
         match next {
-            ARRIVED => Arrival::AtItsEnd,
+            ARRIVED => {
+                self.traffic.arrived += 1;
+                Arrival::AtItsEnd
+            }
             // A link that is asked ahead of time leaves no event at the one before it.
             next => Arrival::Forwarded(self.forward(now, next & !LATER, packet, queue)),
         }
+    }
+
+    /// What the ends have exchanged through it.
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// What each link has done and holds, those of hosts included.
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = LinkAccount<'_>> {
+        self.hops.iter().map(|hop| LinkAccount {
+            name: hop.log.link(),
+            counters: hop.link.counters(),
+            held: hop.link.held(),
+            in_calendar: hop.calendar.len() as u64,
+            in_places: hop.places.len() as u64,
+            lost_behind: hop.lost_behind.len() as u64,
+            next_event: hop.next_event(),
+        })
     }
 
     /// The links' logs up to `end`, and the capture files, by node.

@@ -29,6 +29,11 @@ impl Places {
         kept
     }
 
+    /// How many packets there are.
+    pub(crate) fn len(&self) -> usize {
+        self.packets.len() - self.free.len()
+    }
+
     /// [`Places::put`] of a packet that has no rare options.
     #[inline]
     pub(crate) fn put_plain(&mut self, packet: Compact) -> Packet<u32> {

@@ -378,6 +378,11 @@ impl<'a> PopulationFlow<'a> {
         }
     }
 
+    /// The connections that are open.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.slots.iter().filter_map(|slot| slot.visit.as_ref()).map(|visit| &visit.connection)
+    }
+
     /// The data packets of all connections so far.
     fn sent(&self) -> SenderCounts {
         let totals = self.totals();

@@ -1,6 +1,7 @@
 //! The result of a run, or the reason why there is none.
 
 use perigee_results::{Name, Tables};
+use perigee_units::Time;
 
 /// The result of a run.
 #[derive(Clone, Debug, Default)]
@@ -45,5 +46,13 @@ pub enum SimError {
         flow: String,
         /// Name of the algorithm.
         cc: String,
+    },
+    /// The run has broken a law of the simulator: what it has is no result.
+    #[error("{broken}, {} s into the run: a fault of the simulator, so this run has no results; please report it with the study", .at.as_secs_f64())]
+    Fault {
+        /// The law, and how it was broken.
+        broken: String,
+        /// The instant of the last event.
+        at: Time,
     },
 }

@@ -20,6 +20,11 @@ impl<T: Copy + Default> Ring<T> {
         self.taken == self.put
     }
 
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.put.wrapping_sub(self.taken)
+    }
+
     #[inline]
     pub(crate) fn front(&self) -> Option<&T> {
         if self.taken == self.put {

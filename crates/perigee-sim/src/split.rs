@@ -99,6 +99,11 @@ impl Split {
         self.records[leg].meter = Some(Box::new(Meter::new(now, &self.measure, Some(self.amount))));
     }
 
+    /// The legs after the first.
+    pub(crate) fn rest(&self) -> &[Connection] {
+        &self.rest
+    }
+
     pub(crate) fn last(&self) -> &Connection {
         &self.rest[self.rest.len() - 1]
     }

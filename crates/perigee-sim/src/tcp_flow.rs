@@ -293,6 +293,11 @@ impl TcpFlow {
         self.schedule_all(world);
     }
 
+    /// The connection, or those of its legs.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = &Connection> {
+        std::iter::once(&self.connection).chain(self.split.iter().flat_map(|split| split.rest()))
+    }
+
     /// The rows of the series that end at `now`: of the flow, then of its legs.
     pub(crate) fn write_series(&mut self, now: Time, id: FlowId<'_>, rows: &mut impl FnMut(SeriesRow)) {
         let info = self.info().filter(|_| self.split.is_none());

@@ -2,6 +2,7 @@
 
 mod captures;
 mod determinism;
+mod faults;
 mod flows;
 mod laws;
 mod media;
