@@ -48,6 +48,11 @@ impl Calendar {
         self.packets.len()
     }
 
+    /// The ways of the packets that wait.
+    pub(crate) fn ways(&self) -> impl Iterator<Item = u32> {
+        self.packets.iter().map(|due| due.packet.way)
+    }
+
     /// When the first packet is due.
     #[inline]
     pub(crate) fn next(&self) -> Option<Time> {

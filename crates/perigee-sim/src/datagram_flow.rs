@@ -26,8 +26,8 @@ pub(crate) struct DatagramFlow {
     dropped: Option<Vec<Time>>,
     /// The latest instant at which one of them arrived or was dropped.
     last_fate: Time,
-    /// Whether the run's time was up before its end.
-    cut_off: bool,
+    /// Packets in flight when the run's time was up, where that was before its end.
+    cut_off: Option<u32>,
 }
 
 impl DatagramFlow {
@@ -50,7 +50,7 @@ impl DatagramFlow {
             outstanding: 0,
             dropped: measure.series.map(|_| Vec::new()),
             last_fate: now,
-            cut_off: false,
+            cut_off: None,
         }
     }
 
@@ -85,7 +85,8 @@ impl DatagramFlow {
 
     /// A packet, or the answer to one, arrives at its destination.
     pub(crate) fn on_datagram(&mut self, now: Time, way: u32, datagram: Datagram, world: &mut World) {
-        if self.cut_off {
+        if self.cut_off.is_some() {
+            self.outstanding -= 1;
             return;
         }
         if self.is_answered && way == self.way {
@@ -110,7 +111,7 @@ impl DatagramFlow {
     fn gone(&mut self, at: Time, world: &mut World) {
         self.outstanding -= 1;
         self.last_fate = self.last_fate.max(at);
-        if self.outstanding == 0 && self.schedule.is_over() && !self.cut_off {
+        if self.outstanding == 0 && self.schedule.is_over() && self.cut_off.is_none() {
             self.meter.finish(self.last_fate);
             world.flow_ended(self.last_fate);
         }
@@ -118,18 +119,29 @@ impl DatagramFlow {
 
     /// The row of the series that ends at `now`.
     pub(crate) fn series_row(&mut self, now: Time, id: FlowId<'_>) -> Option<SeriesRow> {
+        let in_flight = self.cut_off.unwrap_or_else(|| self.in_flight(now));
+        self.meter.series_row(now, id, in_flight)
+    }
+
+    /// Packets in the network that had not arrived or been dropped by `now`.
+    fn in_flight(&mut self, now: Time) -> u32 {
         let dropped_later = self.dropped.as_mut().map_or(0, |dropped| {
             dropped.retain(|at| *at > now);
             dropped.len() as u32
         });
-        self.meter.series_row(now, id, self.outstanding + dropped_later)
+        self.outstanding + dropped_later
+    }
+
+    /// Packets, or their answers, of which the network has still to tell.
+    pub(crate) fn outstanding(&self) -> u64 {
+        self.outstanding.into()
     }
 
     /// The run's time is up: whatever has not arrived by now never does.
     pub(crate) fn cut_off(&mut self, now: Time) {
         self.schedule.stop();
         if self.meter().end().is_none_or(|end| end > now) {
-            self.cut_off = true;
+            self.cut_off = Some(self.in_flight(now));
             self.meter.finish(now);
         }
     }
@@ -145,7 +157,7 @@ impl DatagramFlow {
 
     /// Adds the flow to the tables; `row` has its description. A flow that has not ended by `stop` ends there.
     pub(crate) fn write(&self, row: FlowRow, stop: Time, tables: &mut Tables) {
-        let completed = !self.cut_off && self.meter().end().is_some();
+        let completed = self.cut_off.is_none() && self.meter().end().is_some();
         let outcome = if completed { Outcome::Completed } else { Outcome::TimeLimit };
         self.meter.write_flow(row, stop, outcome, tables);
     }

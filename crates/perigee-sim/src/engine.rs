@@ -129,12 +129,13 @@ impl<'a> Engine<'a> {
     /// Looks for a law that the run has broken.
     pub(crate) fn check(&self) -> Result<(), SimError> {
         let World { network, queue, .. } = &self.world;
-        let of_flow = |(flow, spec): (&Flow<'_>, &FlowSpec)| {
-            flow.broken(queue).map(|broken| format!("flow `{}` {broken}", spec.name))
+        let mut held = vec![0; self.flows.len()];
+        network.held_ways().for_each(|way| held[self.world.connection(way / 2).0 as usize] += 1);
+        let of_flow = |((flow, held), spec): ((&Flow<'_>, u64), &FlowSpec)| {
+            flow.broken(held, queue).map(|broken| format!("flow `{}` {broken}", spec.name))
         };
-        let broken =
-            checks::broken_by(network, queue).or_else(|| self.flows.iter().zip(&self.scenario.flows).find_map(of_flow));
-        match broken {
+        let mut flows = self.flows.iter().zip(held).zip(&self.scenario.flows);
+        match checks::broken_by(network, queue).or_else(|| flows.find_map(of_flow)) {
             Some(broken) => Err(SimError::Fault { broken, at: self.latest }),
             None => Ok(()),
         }

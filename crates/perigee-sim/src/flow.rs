@@ -4,6 +4,7 @@ use perigee_results::Tables;
 use perigee_study::Run;
 use perigee_units::Time;
 
+use crate::connection::Connection;
 use crate::datagram_flow::DatagramFlow;
 use crate::population_flow::PopulationFlow;
 use crate::queue::EventQueue;
@@ -19,13 +20,19 @@ pub(crate) enum Flow<'a> {
 }
 
 impl Flow<'_> {
-    /// How it waits for something that never comes; `None`: it does not.
-    pub(crate) fn broken(&self, queue: &EventQueue) -> Option<String> {
-        match self {
-            Self::Tcp(flow) => flow.connections().find_map(|connection| connection.waits_in_vain(queue)),
-            Self::Population(flow) => flow.connections().find_map(|connection| connection.waits_in_vain(queue)),
-            Self::Ahead(_) | Self::Datagram(_) => None,
-        }
+    /// How it waits for something that never comes, where the network holds so many of its packets; `None`: it does not.
+    pub(crate) fn broken(&self, held: u64, queue: &EventQueue) -> Option<String> {
+        let of_connection = |connection: &Connection| connection.waits_in_vain(queue);
+        let (connections, outstanding) = match self {
+            Self::Ahead(_) => return None,
+            Self::Tcp(flow) => return flow.connections().find_map(of_connection),
+            Self::Population(flow) => (flow.connections().find_map(of_connection), flow.outstanding()),
+            Self::Datagram(flow) => (None, flow.outstanding()),
+        };
+        connections.or_else(|| {
+            (outstanding != held)
+                .then(|| format!("waits for {outstanding} packets, of which {held} are in the network"))
+        })
     }
 
     /// Writes all that is known of the flow of this number; the run ended at `stop`.

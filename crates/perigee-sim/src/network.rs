@@ -404,6 +404,14 @@ impl Network {
         })
     }
 
+    /// The way of each packet whose end has still to be told of it, or of its loss.
+    pub(crate) fn held_ways(&self) -> impl Iterator<Item = u32> {
+        self.hops.iter().flat_map(|hop| {
+            let lost = hop.lost_behind.iter().map(|(_, _, packet)| packet.way);
+            hop.calendar.ways().chain(hop.places.ways()).chain(lost)
+        })
+    }
+
     /// The links' logs up to `end`, and the capture files, by node.
     pub(crate) fn finish(self, end: Time) -> (Vec<LinkLog>, Option<Captures>) {
         let close = |mut hop: Hop| {

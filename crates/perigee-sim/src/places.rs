@@ -34,6 +34,13 @@ impl Places {
         self.packets.len() - self.free.len()
     }
 
+    /// The ways of the packets.
+    pub(crate) fn ways(&self) -> impl Iterator<Item = u32> {
+        let mut is_free = vec![false; self.packets.len()];
+        self.free.iter().for_each(|place| is_free[*place as usize] = true);
+        self.packets.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet.way)
+    }
+
     /// [`Places::put`] of a packet that has no rare options.
     #[inline]
     pub(crate) fn put_plain(&mut self, packet: Compact) -> Packet<u32> {

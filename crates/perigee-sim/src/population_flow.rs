@@ -383,6 +383,12 @@ impl<'a> PopulationFlow<'a> {
         self.slots.iter().filter_map(|slot| slot.visit.as_ref()).map(|visit| &visit.connection)
     }
 
+    /// Packets that are in the network.
+    pub(crate) fn outstanding(&self) -> u64 {
+        let on_lines: usize = self.lines.iter().map(|line| line.packets.len()).sum();
+        self.slots.iter().map(|slot| u64::from(slot.in_flight)).sum::<u64>().saturating_sub(on_lines as u64)
+    }
+
     /// The data packets of all connections so far.
     fn sent(&self) -> SenderCounts {
         let totals = self.totals();

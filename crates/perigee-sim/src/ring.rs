@@ -25,6 +25,12 @@ impl<T: Copy + Default> Ring<T> {
         self.put.wrapping_sub(self.taken)
     }
 
+    /// The values, the front first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        let mask = self.slots.len().wrapping_sub(1);
+        (0..self.len()).map(move |behind| &self.slots[self.taken.wrapping_add(behind) & mask])
+    }
+
     #[inline]
     pub(crate) fn front(&self) -> Option<&T> {
         if self.taken == self.put {

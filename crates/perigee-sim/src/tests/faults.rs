@@ -16,13 +16,13 @@ const DOWN: u32 = 2;
 
 /// A download that its time limit cuts off, with packets on the way, over a bottleneck of this description.
 fn download(bottleneck: &str) -> Run {
-    plan(&study(bottleneck))
+    cut_off("size = \"1 GB\"", bottleneck)
 }
 
-fn study(bottleneck: &str) -> String {
-    let flow = "[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nsize = \"1 GB\"";
-    let text = through_router(&format!("delay = \"50 ms\"\n{bottleneck}"), flow);
-    text.replace("name = \"test\"", "name = \"test\"\ntime_limit = \"3 s\"")
+fn cut_off(flow: &str, bottleneck: &str) -> Run {
+    let flow = format!("[[flows]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n{flow}");
+    let text = through_router(&format!("delay = \"50 ms\"\n{bottleneck}"), &flow);
+    plan(&text.replace("name = \"test\"", "name = \"test\"\ntime_limit = \"3 s\""))
 }
 
 fn carried_out(run: &Run) -> Engine<'_> {
@@ -90,4 +90,20 @@ fn a_connection_whose_timer_never_fires_ends_the_run_with_an_error() {
         engine.world.queue.remove(of_sender);
         assert!(said(&engine).starts_with("flow `f` waits: its sender has a timer at "), "{}", said(&engine));
     }
+}
+
+#[test]
+fn a_datagram_of_whose_fate_its_flow_is_never_told_ends_the_run_with_an_error() {
+    let flow = "kind = \"udp\"\nrate = \"2 Mbit/s\"\npacket = \"500 B\"\nduration = \"10 s\"";
+    for bottleneck in BOTTLENECKS {
+        carried_out(&cut_off(flow, bottleneck)).check().expect("packets on their way are no fault");
+    }
+    let run = cut_off(flow, BOTTLENECKS[0]);
+    let mut engine = carried_out(&run);
+    // As if it had arrived.
+    engine.world.network.drop_first(DOWN);
+    engine.world.network.count_arrival();
+    engine.world.schedule_first(DOWN);
+    let said = said(&engine);
+    assert!(said.starts_with("flow `f` waits for ") && said.contains(" packets, of which "), "{said}");
 }
