@@ -324,3 +324,26 @@ proptest! {
         prop_assert_eq!(transfer.receiver.received(), segments * 1000);
     }
 }
+
+#[test]
+fn a_transfer_that_begins_at_once_is_the_same_as_one_that_begins_later() {
+    // A round trip below a millisecond: the first timestamps are 0.
+    let path = Path {
+        rate: Rate::from_mbps(10.0),
+        round_trip: Time::from_micros(400),
+        queue_bytes: 19_000,
+        ..Path::default()
+    };
+    let config = Config { initial_window: 100, ..Config::default() };
+    let sent = |start: Time| {
+        let mut transfer = Transfer::new(&path, &config, "bic");
+        transfer.now = start;
+        transfer.sender.write(4_000_000);
+        transfer.sender.close();
+        transfer.open();
+        transfer.run(Time::from_secs(60), |t| t.sender.is_closed());
+        let info = transfer.sender.info();
+        (transfer.now - start, info.retransmitted_packets, transfer.answers.len())
+    };
+    assert_eq!(sent(Time::ZERO), sent(Time::from_secs(1)));
+}

@@ -25,7 +25,8 @@ pub(super) struct ReceiveWindow {
     acknowledged: u64,
     /// Smoothed round-trip time seen by the receiver, us.
     rtt_us: u64,
-    last_echo: u32,
+    /// Timestamp echoed last that gave a sample; [`NO_ECHO`] before the first.
+    last_echo: u64,
     /// Data taken in the last round, and the start of this one.
     round: Round,
     /// When data arrived in order that the application reads after that instant, and where it ends; on demand: when it has read,
@@ -68,7 +69,7 @@ impl ReceiveWindow {
             window,
             acknowledged: 0,
             rtt_us: 0,
-            last_echo: 0,
+            last_echo: NO_ECHO,
             round: Round { space: 1, start: 1, at: Time::ZERO },
             unread: (Time::MAX, 0),
             arrived: 1,
@@ -213,10 +214,10 @@ impl ReceiveWindow {
             self.measure_share(u64::from(payload));
         }
         let Some(age) = echo_age_us else { return };
-        if echo == self.last_echo || u64::from(payload) + OPTION_BYTES < self.mss {
+        if u64::from(echo) == self.last_echo || u64::from(payload) + OPTION_BYTES < self.mss {
             return;
         }
-        self.last_echo = echo;
+        self.last_echo = u64::from(echo);
         let sample = u64::from(age.max(1000));
         // A smaller sample counts at once, larger ones little by little.
         let first_or_least = self.rtt_us == 0 || sample < self.rtt_us;
@@ -345,4 +346,6 @@ const SEGMENT_STEP: u64 = 128;
 /// Most options a full data segment carries.
 const OPTION_BYTES: u64 = 40;
 const MAX_UNSCALED_WINDOW: u64 = 65_535;
+/// No timestamp: they have 32 bits.
+const NO_ECHO: u64 = u64::MAX;
 const INITIAL_SEGMENTS: u64 = 10;
