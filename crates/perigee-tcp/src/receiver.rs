@@ -81,6 +81,7 @@ impl Receiver {
     pub(crate) fn set_sack(&mut self, on: bool) {
         self.stream.reports.set_sack(on);
         self.acks.set_sack(on);
+        self.window.set_sack(on);
     }
 
     /// Position expected next.

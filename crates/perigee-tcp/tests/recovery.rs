@@ -2,9 +2,11 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::{Path, Transfer};
 use perigee_cc::CaState;
-use perigee_tcp::{Config, Info};
+use perigee_tcp::{Config, Info, Segment, WindowShare};
 use perigee_units::Time;
 
 const MSS: u64 = 1448;
@@ -176,4 +178,22 @@ fn without_sack_more_duplicate_acks_than_segments_behind_the_hole_are_reordering
     assert_eq!((repeat(9).sacked_out, repeat(0).reordering), (9, 3));
     let many = repeat(1);
     assert_eq!((many.sacked_out, many.reordering), (9, 10));
+}
+
+#[test]
+fn without_sack_the_window_stands_still_behind_a_gap_and_three_duplicates_repair_the_loss() {
+    // RFC 5681, section 2: an acknowledgement with another window is no duplicate.
+    for window_share in [WindowShare::Half, WindowShare::Measured] {
+        let config = Config { sack: false, window_share, ..Config::default() };
+        let mut transfer = begun(&config, 400, &[60]);
+        transfer.run(Time::from_secs(60), |t| t.sender.acked() == 400 * MSS);
+        let info = transfer.sender.info();
+        assert_eq!((info.retransmitted_packets, info.rto_count), (1, 0), "{window_share:?}");
+        let windows = |wanted: &dyn Fn(u64) -> bool| {
+            let acked = |answer: &&Segment| wanted(u64::from(answer.ack.wrapping_sub(transfer.answers[1].ack)));
+            transfer.answers[1..].iter().filter(acked).map(|answer| answer.window).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(windows(&|acked| acked == 59 * MSS).len(), 1, "one window in all duplicates");
+        assert!(windows(&|acked| acked <= 59 * MSS).len() > 1, "the window grows before the loss");
+    }
 }

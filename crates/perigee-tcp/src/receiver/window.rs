@@ -27,6 +27,8 @@ pub(super) struct ReceiveWindow {
     rtt_us: u64,
     /// Timestamp echoed last that gave a sample; [`NO_ECHO`] before the first.
     last_echo: u64,
+    /// The peer agreed on selective acknowledgements.
+    sack: bool,
     /// Data taken in the last round, and the start of this one.
     round: Round,
     /// When data arrived in order that the application reads after that instant, and where it ends; on demand: when it has read,
@@ -70,6 +72,7 @@ impl ReceiveWindow {
             acknowledged: 0,
             rtt_us: 0,
             last_echo: NO_ECHO,
+            sack: config.sack,
             round: Round { space: 1, start: 1, at: Time::ZERO },
             unread: (Time::MAX, 0),
             arrived: 1,
@@ -86,8 +89,13 @@ impl ReceiveWindow {
         self.threshold = self.clamp.min(self.window);
     }
 
-    /// The handshake is complete, and the first round of growth begins. Options of every segment take payload from it;
-    /// one segment stays in reserve until the buffer grows (`tcp_init_buffer_space`).
+    /// What the handshake agreed on.
+    pub(super) fn set_sack(&mut self, on: bool) {
+        self.sack = on;
+    }
+
+    /// The handshake is complete, and the first round of growth begins. Timestamps are the `options` of every segment, and take payload
+    /// from it; one segment stays in reserve until the buffer grows (`tcp_init_buffer_space`).
     pub(super) fn begin(&mut self, now: Time, options: u64, opened: bool) {
         let payload = self.mss.saturating_sub(options).max(1);
         if opened {
@@ -244,6 +252,9 @@ impl ReceiveWindow {
             self.on_read(at, read, behind_gap);
         }
         let mut held = self.memory_of(held_bytes);
+        // Without SACK, an acknowledgement behind a gap has to be a duplicate, which another window would make it not
+        // (RFC 5681, section 2).
+        let keeps_window = newest.is_some() && next == self.arrived && !self.sack;
         if next > self.arrived {
             self.arrived = next;
             if !self.on_demand {
@@ -252,7 +263,8 @@ impl ReceiveWindow {
             held += if modern { self.segment_memory } else { 0 };
         }
         let most = self.clamp.min(self.window_of(self.buffer.saturating_sub(held)));
-        let room = if self.threshold > self.growth_ends { 0 } else { most.saturating_sub(self.threshold) };
+        let room =
+            if keeps_window || self.threshold > self.growth_ends { 0 } else { most.saturating_sub(self.threshold) };
         self.threshold += room.min(2 * self.mss.max(payload));
         if behind_gap > 0 && self.autotuning {
             self.enlarge(u128::from(2 * self.round.space + behind_gap));
