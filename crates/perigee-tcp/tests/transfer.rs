@@ -347,3 +347,19 @@ fn a_transfer_that_begins_at_once_is_the_same_as_one_that_begins_later() {
     };
     assert_eq!(sent(Time::ZERO), sent(Time::from_secs(1)));
 }
+
+#[test]
+fn without_timestamps_the_window_grows_as_with_them() {
+    // The first window holds an eighth of this bandwidth-delay product.
+    let path = Path { rate: Rate::from_mbps(40.0), queue_bytes: 10_000_000, ..Path::default() };
+    let largest = |timestamps, window_share| {
+        let config = Config { timestamps, window_share, ..Config::default() };
+        let transfer = finished(&path, &config, "cubic", 10_000_000, &[]);
+        (transfer.now, transfer.answers.iter().map(|answer| answer.window).max().expect("answers"))
+    };
+    for share in [WindowShare::Half, WindowShare::Measured] {
+        let (with, without) = (largest(true, share), largest(false, share));
+        assert!(without.1 > 500_000, "{without:?}, with timestamps {with:?}");
+        assert!(without.0.as_nanos() * 10 < with.0.as_nanos() * 11, "{without:?}, with timestamps {with:?}");
+    }
+}

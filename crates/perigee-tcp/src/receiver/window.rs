@@ -27,6 +27,8 @@ pub(super) struct ReceiveWindow {
     rtt_us: u64,
     /// Timestamp echoed last that gave a sample; [`NO_ECHO`] before the first.
     last_echo: u64,
+    /// The window that is on its way, by which the round-trip time is measured without timestamps.
+    arriving: ArrivingWindow,
     /// The peer agreed on selective acknowledgements.
     sack: bool,
     /// Data taken in the last round, and the start of this one.
@@ -53,6 +55,15 @@ struct Round {
     at: Time,
 }
 
+/// A window that was advertised: a round trip passes at the least until all of it has arrived.
+#[derive(Clone, Copy, Debug)]
+struct ArrivingWindow {
+    /// Position where it ends; [`u64::MAX`]: timestamps measure the round trip.
+    end: u64,
+    /// When it began; [`Time::MAX`]: no data have arrived yet.
+    since: Time,
+}
+
 impl ReceiveWindow {
     pub(super) fn new(config: &Config) -> Self {
         let [_, initial, max] = config.rmem.map(Bytes::as_u64);
@@ -72,6 +83,7 @@ impl ReceiveWindow {
             acknowledged: 0,
             rtt_us: 0,
             last_echo: NO_ECHO,
+            arriving: ArrivingWindow { end: u64::MAX, since: Time::MAX },
             sack: config.sack,
             round: Round { space: 1, start: 1, at: Time::ZERO },
             unread: (Time::MAX, 0),
@@ -108,6 +120,9 @@ impl ReceiveWindow {
         self.round.space = self.threshold.min(self.window).min(INITIAL_SEGMENTS * self.mss).max(1);
         self.round.at = now;
         self.mss = payload;
+        if options == 0 {
+            self.arriving.end = 0;
+        }
     }
 
     /// The application says itself when it reads: [`ReceiveWindow::on_read_until`].
@@ -257,6 +272,9 @@ impl ReceiveWindow {
         let keeps_window = newest.is_some() && next == self.arrived && !self.sack;
         if next > self.arrived {
             self.arrived = next;
+            if next >= self.arriving.end {
+                self.on_window_arrived(now, next);
+            }
             if !self.on_demand {
                 self.unread = (now, next);
             }
@@ -270,6 +288,18 @@ impl ReceiveWindow {
             self.enlarge(u128::from(2 * self.round.space + behind_gap));
         }
         room > 0
+    }
+
+    /// The window that was advertised when the last one had arrived has arrived itself, and data in order end at `next`. The time that it took
+    /// is no less than a round trip, and much more where the sender is not limited by it: only smaller samples count, and they are
+    /// not smoothed (`tcp_rcv_rtt_measure`).
+    #[inline(never)]
+    fn on_window_arrived(&mut self, now: Time, next: u64) {
+        if self.arriving.since < Time::MAX {
+            let sample = ((now - self.arriving.since).as_nanos() / 1000).max(1);
+            self.rtt_us = if self.rtt_us == 0 { sample } else { self.rtt_us.min(sample) };
+        }
+        self.arriving = ArrivingWindow { end: next + self.window, since: now };
     }
 
     /// The application has read up to `next`: each round trip the buffer follows what was taken, twice that to cover a
