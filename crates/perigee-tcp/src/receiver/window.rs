@@ -27,7 +27,7 @@ pub(super) struct ReceiveWindow {
     rtt_us: u64,
     /// Timestamp echoed last that gave a sample; [`NO_ECHO`] before the first.
     last_echo: u64,
-    /// The window that is on its way, by which the round-trip time is measured without timestamps.
+    /// The window that is on its way, by which the round-trip time is measured too.
     arriving: ArrivingWindow,
     /// The peer agreed on selective acknowledgements.
     sack: bool,
@@ -58,7 +58,7 @@ struct Round {
 /// A window that was advertised: a round trip passes at the least until all of it has arrived.
 #[derive(Clone, Copy, Debug)]
 struct ArrivingWindow {
-    /// Position where it ends; [`u64::MAX`]: timestamps measure the round trip.
+    /// Position where it ends.
     end: u64,
     /// When it began; [`Time::MAX`]: no data have arrived yet.
     since: Time,
@@ -83,7 +83,7 @@ impl ReceiveWindow {
             acknowledged: 0,
             rtt_us: 0,
             last_echo: NO_ECHO,
-            arriving: ArrivingWindow { end: u64::MAX, since: Time::MAX },
+            arriving: ArrivingWindow { end: 0, since: Time::MAX },
             sack: config.sack,
             round: Round { space: 1, start: 1, at: Time::ZERO },
             unread: (Time::MAX, 0),
@@ -106,8 +106,8 @@ impl ReceiveWindow {
         self.sack = on;
     }
 
-    /// The handshake is complete, and the first round of growth begins. Timestamps are the `options` of every segment, and take payload
-    /// from it; one segment stays in reserve until the buffer grows (`tcp_init_buffer_space`).
+    /// The handshake is complete, and the first round of growth begins. Options of every segment take payload from
+    /// it; one segment stays in reserve until the buffer grows (`tcp_init_buffer_space`).
     pub(super) fn begin(&mut self, now: Time, options: u64, opened: bool) {
         let payload = self.mss.saturating_sub(options).max(1);
         if opened {
@@ -120,9 +120,6 @@ impl ReceiveWindow {
         self.round.space = self.threshold.min(self.window).min(INITIAL_SEGMENTS * self.mss).max(1);
         self.round.at = now;
         self.mss = payload;
-        if options == 0 {
-            self.arriving.end = 0;
-        }
     }
 
     /// The application says itself when it reads: [`ReceiveWindow::on_read_until`].
@@ -219,6 +216,14 @@ impl ReceiveWindow {
         (buffer * self.share) >> SHARE_SHIFT
     }
 
+    /// Whether a segment has all the payload that it may have: the sender also bounds it to half of the window.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
+    fn is_full(&self, payload: u64) -> bool {
+        let most = payload + OPTION_BYTES;
+        most >= self.mss || most >= self.window / 2
+    }
+
     /// The first full segment tells how much of its memory is payload; the window follows at once.
     fn measure_share(&mut self, payload: u64) {
         self.unmeasured = false;
@@ -233,11 +238,12 @@ impl ReceiveWindow {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn on_segment(&mut self, payload: u16, echo: u32, echo_age_us: Option<u32>) {
-        if self.unmeasured && u64::from(payload) + OPTION_BYTES >= self.mss {
+        let is_full = self.is_full(u64::from(payload));
+        if self.unmeasured && is_full {
             self.measure_share(u64::from(payload));
         }
         let Some(age) = echo_age_us else { return };
-        if u64::from(echo) == self.last_echo || u64::from(payload) + OPTION_BYTES < self.mss {
+        if u64::from(echo) == self.last_echo || !is_full {
             return;
         }
         self.last_echo = u64::from(echo);

@@ -48,7 +48,7 @@ impl Sender {
             self.sk.bytes_acked += ack - prior_una;
             self.stream.una = ack;
         }
-        report.window_update = self.peer_window.take(ack, segment.window, report.advanced);
+        report.window_update = self.take_window(ack, segment.window, report.advanced);
         self.sync_sequences();
         if segment.sack_count > 0 && self.settings.sack {
             self.take_sacks(segment, ack, prior_una, &mut report);
@@ -90,10 +90,27 @@ impl Sender {
     pub(crate) fn on_window(&mut self, segment: &Segment) {
         self.timer.unanswered_probes = 0;
         if segment.window != self.peer_window.bytes {
-            self.peer_window.take(self.stream.una, segment.window, false);
+            self.take_window(self.stream.una, segment.window, false);
             self.on_ack_without_data_out(&AckReport::NOTHING);
             self.output.due = true;
         }
+    }
+
+    /// Takes the window that a segment with this acknowledgement advertises, which may let segments grow; whether that is news.
+    #[inline]
+    pub(super) fn take_window(&mut self, ack: u64, bytes: u32, advanced: bool) -> bool {
+        let is_update = self.peer_window.take(ack, bytes, advanced);
+        if self.has_small_segments() || !self.established {
+            let header = TCP_HEADER + self.settings.option_bytes();
+            self.sk.mss_cache = self.peer_window.bounded_segment(self.sk.advmss, header);
+        }
+        is_update
+    }
+
+    /// Whether the peer's window bounds the segments: they are smaller than agreed.
+    #[inline]
+    pub(super) fn has_small_segments(&self) -> bool {
+        self.sk.mss_cache < self.sk.advmss
     }
 
     fn on_ack_without_data_out(&mut self, report: &AckReport) {
@@ -277,3 +294,5 @@ const MAX_WINDOW: u64 = 1 << 30;
 pub(super) const CA_ACK_SLOWPATH: u32 = 1;
 pub(super) const CA_ACK_WIN_UPDATE: u32 = 2;
 const CA_ACK_ECE: u32 = 4;
+/// Header of a segment without options, bytes.
+const TCP_HEADER: u32 = 20;

@@ -35,7 +35,7 @@ impl Sender {
         let now_us = self.sk.tcp_mstamp;
         let mut sample = RateSample { prior_in_flight, ..RateSample::default() };
         self.output.due = true;
-        let window_update = self.peer_window.take(self.stream.una, segment.window, false);
+        let window_update = self.take_window(self.stream.una, segment.window, false);
 
         let (oldest_us, newest_us) = self.mark_growth(&growth, &mut sample);
         self.scoreboard.grow(growth.from, growth.to, segment);

@@ -150,11 +150,12 @@ impl Sender {
         }
         let forced = std::mem::take(&mut self.tail_probe.new_data_due);
         let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_in_flight());
-        if (room == 0 && !forced) || !self.window_allows_new_data() || !self.pacing_allows(room) {
+        if room == 0 && !forced {
             return false;
         }
+        let Some(payload) = self.payload_for_window().filter(|_| self.pacing_allows(room)) else { return false };
         self.pacing.burst = self.pacing.burst.saturating_sub(1);
-        let entry = self.send_new(self.stream.next_payload(self.sk.mss_cache), forced);
+        let entry = self.send_new(payload, forced);
         *segment = self.new_segment(&entry);
         true
     }
@@ -165,6 +166,9 @@ impl Sender {
         self.note_send();
         let sent_us = self.departure_us();
         let start = self.stream.nxt;
+        if len > 0 && len < u64::from(self.sk.mss_cache) {
+            self.stream.small_end = start + len;
+        }
         let mut marks = if start == 0 { mark::SYN } else { 0 };
         if self.stream.fin_queued && start + len == self.stream.written && start > 0 {
             marks |= mark::FIN;
@@ -199,6 +203,24 @@ impl Sender {
     #[inline]
     fn new_segment(&self, entry: &Entry) -> Segment {
         Segment { ect: self.ecn.on && entry.len > 0, ..self.segment_of(entry) }
+    }
+
+    /// Payload of the next new segment, as far as the peer's window and the send buffer hold it; `None`: they don't.
+    #[inline]
+    fn payload_for_window(&self) -> Option<u64> {
+        if self.window_allows_new_data() {
+            return Some(self.stream.next_payload(self.sk.mss_cache));
+        }
+        let limit = self.send_limit();
+        self.fills_window(limit).then(|| limit - self.stream.nxt)
+    }
+
+    /// Whether a smaller segment takes what is left of the window, up to `limit`, which is too little for the next one: behind full ones,
+    /// with which it would be one train, and one such segment at a time (`tcp_mss_split_point`; Minshall's variant of Nagle's rule).
+    #[inline]
+    pub(super) fn fills_window(&self, limit: u64) -> bool {
+        let is_window = limit == self.peer_window.end && limit > self.stream.nxt;
+        self.output.sent > 0 && is_window && self.stream.small_end <= self.stream.una
     }
 
     /// The peer's window and the send buffer hold one more segment.

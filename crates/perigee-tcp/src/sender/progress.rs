@@ -36,6 +36,7 @@ impl Sender {
             && !self.rack.is_adapting()
             && !self.ecn.on
             && self.settings.sack
+            && !self.has_small_segments()
     }
 
     /// Takes the acknowledgement in a header, of one that [`Sender::is_undisturbed`], where it is of whole entries and leaves
@@ -128,13 +129,21 @@ impl Sender {
             if end >= self.stream.written {
                 end = self.stream.written;
                 if self.stream.fin_queued || self.stream.nxt >= end {
+                    // The last one that was sent takes all that was left.
+                    if u64::from(header.len) < mss {
+                        self.stream.small_end = self.stream.nxt;
+                    }
                     break !self.stream.has_new_data();
                 }
                 header.flags.0 |= Flags::PSH;
                 header.len = (end - self.stream.nxt) as u16;
             }
             let room = self.sk.snd_cwnd.saturating_sub(self.sk.packets_out - absent);
-            if room == 0 || end > limit || !self.pacing_allows(room) {
+            if end > limit {
+                // What is left of the window may take a smaller segment, in the next turn of `poll`.
+                break room == 0 || !self.fills_window(limit);
+            }
+            if room == 0 || !self.pacing_allows(room) {
                 break true;
             }
             self.pacing.burst = self.pacing.burst.saturating_sub(1);

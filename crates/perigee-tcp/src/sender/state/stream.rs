@@ -17,11 +17,13 @@ pub(crate) struct SendStream {
     pub(crate) written: u64,
     /// The application writes no more: a FIN follows.
     pub(crate) fin_queued: bool,
+    /// End of the last segment sent that was smaller than a full one (Linux's `snd_sml`).
+    pub(crate) small_end: u64,
 }
 
 impl SendStream {
     pub(crate) fn new(iss: u32) -> Self {
-        Self { iss, una: 0, nxt: 0, written: 1, fin_queued: false }
+        Self { iss, una: 0, nxt: 0, written: 1, fin_queued: false, small_end: 0 }
     }
 
     /// The sequence number of a position.
@@ -83,11 +85,13 @@ pub(crate) struct PeerWindow {
     pub(crate) end: u64,
     /// Its size as advertised last, bytes.
     pub(crate) bytes: u32,
+    /// Its largest size, bytes, for as long as that bounds the segments.
+    pub(crate) largest: u32,
 }
 
 impl PeerWindow {
     pub(crate) fn new() -> Self {
-        Self { end: 1, bytes: 0 }
+        Self { end: 1, bytes: 0, largest: 0 }
     }
 
     /// Takes the window that a segment with this acknowledgement advertises; whether that is news.
@@ -101,4 +105,20 @@ impl PeerWindow {
         }
         is_update
     }
+
+    /// The payload of a segment that may have `full` bytes: no more than half of the largest window, so that two fit into it
+    /// (`tcp_bound_to_half_wnd`), but for tiny windows. `header` is the size of the TCP header.
+    pub(crate) fn bounded_segment(&mut self, full: u32, header: u32) -> u32 {
+        self.largest = self.largest.max(self.bytes);
+        let most = if self.largest > DEFAULT_MSS { self.largest / 2 } else { self.largest };
+        if most == 0 {
+            return full;
+        }
+        full.min(most.max(LEAST_MTU.saturating_sub(header)))
+    }
 }
+
+/// MSS where none is announced (RFC 9293, section 3.7.1).
+const DEFAULT_MSS: u32 = 536;
+/// Every network carries packets of this size (RFC 791).
+const LEAST_MTU: u32 = 68;

@@ -1,0 +1,50 @@
+//! Segments beside small windows.
+
+mod common;
+
+use common::{Path, Transfer};
+use perigee_tcp::{Config, WindowShare};
+use perigee_units::{Bytes, Rate, Time};
+
+const MSS: u64 = 1448;
+
+fn endless(path: &Path, config: &Config, start: Time, until: Time) -> Transfer {
+    let mut transfer = Transfer::new(path, config, "reno");
+    transfer.now = start;
+    transfer.sender.write(u64::MAX / 2);
+    transfer.open();
+    transfer.run(start + until, |_| false);
+    transfer
+}
+
+#[test]
+fn a_segment_is_no_larger_than_half_of_the_largest_window() {
+    let path = Path { rate: Rate::from_mbps(100.0), queue_bytes: 5_000_000, ..Path::default() };
+    let config = Config { mss: 65_000, window_share: WindowShare::Measured, ..Config::default() };
+    let transfer = endless(&path, &config, Time::ZERO, Time::from_secs(2));
+    let (mut largest, mut sent) = (0, 0);
+    for segment in &transfer.data {
+        largest = largest.max(u32::from(segment.len));
+        sent += u64::from(segment.len);
+    }
+    let window = transfer.sender.info().peer_window;
+    assert!((20_000..=window / 2).contains(&largest), "{largest} B beside a window of {window} B");
+    assert!(sent > 5_000_000, "{sent} B in 2 s: no segment waits for a delayed acknowledgement");
+}
+
+#[test]
+fn a_tiny_window_is_filled_by_smaller_segments_of_which_one_is_out_at_a_time() {
+    let rmem = [4096, 8192, 16_384].map(Bytes::new);
+    for window_share in [WindowShare::Half, WindowShare::Measured] {
+        let config = Config { rmem, window_share, ..Config::default() };
+        let path = Path { queue_bytes: 1_000_000, ..Path::default() };
+        let transfer = endless(&path, &config, Time::ZERO, Time::from_secs(4));
+        let small: Vec<_> = transfer.data.iter().filter(|segment| (1..MSS).contains(&u64::from(segment.len))).collect();
+        assert!(!small.is_empty());
+        // One small segment for each window.
+        let windows = transfer.receiver.received() / u64::from(transfer.sender.info().peer_window);
+        assert!(small.len() as u64 <= windows + 2, "{} in {windows} windows", small.len());
+        let per_round_trip = transfer.receiver.received() as f64 / 40.0;
+        assert!(per_round_trip > 0.75 * f64::from(transfer.sender.info().peer_window), "{per_round_trip} B");
+    }
+}
