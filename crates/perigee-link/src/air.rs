@@ -16,6 +16,8 @@ pub(crate) struct Air {
     calm: (Time, Time),
     /// So many packets are surely not lost by then: a lone process of independent losses has drawn for them.
     spared: u64,
+    /// The processes are asked for each packet.
+    asks_always: bool,
     loss: Vec<Loss>,
     delay: Delay,
     loaded: Option<LoadedDelay>,
@@ -32,11 +34,17 @@ impl Air {
         Self {
             calm,
             spared: if nothing_is_lost { u64::MAX } else { 0 },
+            asks_always: false,
             loss: Loss::all(&spec.loss, seed, name),
             delay: Delay::new(&spec.delay, seed, name),
             loaded: spec.loaded.as_ref().map(|l| LoadedDelay::new(l, seed, name)),
             last_delivery: Time::ZERO,
         }
+    }
+
+    /// Asks the processes for each packet, as a reference for times that are calm.
+    pub(crate) fn ask_for_each_packet(&mut self) {
+        (self.calm, self.spared, self.asks_always) = ((Time::ZERO, Time::ZERO), 0, true);
     }
 
     /// Whether the delay grows with the load.
@@ -120,6 +128,9 @@ impl Air {
             return None;
         }
         let delay = self.delay.at(departure)?;
+        if self.asks_always {
+            return Some(delay);
+        }
         let spared = if let [lone] = &mut self.loss[..] { lone.spare_ahead() } else { None };
         let quiet_until = match spared {
             Some(_) => Time::MAX,

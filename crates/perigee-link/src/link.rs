@@ -176,6 +176,22 @@ impl<T: Copy + Send + 'static> Link<T> {
 }
 
 impl<T: Copy> Link<T> {
+    /// The same link without its fast paths, before its first packet: the reference for them. Each packet asks the queue, the server, and the
+    /// processes of loss and delay; nothing is looked up ahead, and what was found out for one packet is not kept for the next.
+    #[must_use]
+    pub fn without_fast_path(mut self) -> Self {
+        // Without room that is sure, no packet passes in one step.
+        self.backlog = Backlog::default();
+        self.server.forget_sizes();
+        self.air.ask_for_each_packet();
+        match &mut self.keeper {
+            Some(Keeper { packets: Kept::Queues(discipline), .. }) => discipline.without_fast_path(),
+            Some(Keeper { packets: Kept::Terminals(channel), .. }) => channel.plan_each_superframe(),
+            None => {}
+        }
+        self
+    }
+
     /// Offers a packet that arrives at `now`; an instant before the last one counts as that one.
     #[inline]
     pub fn offer(&mut self, now: Time, packet: Packet<T>) -> Offered {

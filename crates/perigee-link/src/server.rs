@@ -138,6 +138,8 @@ struct Clock {
     alike: Alike,
     /// Sizes before it.
     others: [Alike; OTHERS],
+    /// It remembers no size.
+    forgets: bool,
 }
 
 /// What a packet size comes to at a rate.
@@ -217,6 +219,14 @@ impl Server {
         let size = work(u32::try_from(burst.as_u64()).unwrap_or(u32::MAX));
         let bucket = (size > 0).then(|| Bucket { size, free: size, ahead: Clock::default() });
         Self { source, busy: Clock::default(), bucket, mirror }
+    }
+
+    /// Divides for each packet, as a reference for the sizes that are remembered else.
+    pub(crate) fn forget_sizes(&mut self) {
+        self.busy.forgets = true;
+        if let Some(bucket) = &mut self.bucket {
+            bucket.ahead.forgets = true;
+        }
     }
 
     /// Whether a bucket lets packets go ahead of the rate.
@@ -375,6 +385,9 @@ impl Source {
     #[cold]
     fn advance_by_division(&mut self, clock: &mut Clock, size: u32) {
         let until = self.work_off(clock, work(size));
+        if clock.forgets {
+            return;
+        }
         if let Some(quotient) = work(size).checked_div(clock.rate) {
             let (remainder, short_until) = (work(size) % clock.rate, until.as_nanos().saturating_sub(quotient));
             let alike = Alike { size, short_until, quotient, remainder, short_of_rate: clock.rate - remainder };

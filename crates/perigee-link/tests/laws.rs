@@ -364,6 +364,21 @@ proptest! {
     }
 
     #[test]
+    fn a_link_without_its_fast_path_does_the_same(spec in links(), packets in arrivals(), alike in 1usize..20) {
+        // Sizes change now and then only.
+        let packets: Vec<_> = packets.iter().enumerate().map(|(i, (at, _))| (*at, packets[i / alike].1)).collect();
+        let (mut fast, mut plain) = (Link::new(&spec, 11, "law"), Link::new(&spec, 11, "law").without_fast_path());
+        for (i, (at, bytes)) in packets.iter().enumerate() {
+            prop_assert_eq!(fast.offer(*at, packet(i, *bytes)), plain.offer(*at, packet(i, *bytes)));
+            prop_assert_eq!(fast.next_event(), plain.next_event());
+            prop_assert_eq!(fast.poll(*at), plain.poll(*at));
+        }
+        let rest = |link: &mut Link<usize>| -> Vec<_> { std::iter::from_fn(|| link.poll(Time::from_secs(1 << 30))).collect() };
+        prop_assert_eq!(rest(&mut fast), rest(&mut plain));
+        prop_assert_eq!(fast.counters(), plain.counters());
+    }
+
+    #[test]
     fn the_next_event_of_a_link_is_when_poll_has_something_or_a_decision_is_due(spec in links(), packets in arrivals()) {
         let mut link = Link::new(&spec, 5, "law");
         for (i, (at, bytes)) in packets.iter().enumerate() {

@@ -67,17 +67,20 @@ pub(crate) struct Side<'a> {
     pub(crate) seed: u64,
     /// The largest segment that arrives.
     pub(crate) mss: u16,
+    /// It predicts segments.
+    pub(crate) fast_path: bool,
 }
 
 impl Side<'_> {
     /// Its endpoint, which opens the connection or listens.
     pub(crate) fn endpoint(self, opens: bool) -> Box<Endpoint> {
         let config = Config { mss: self.mss, ..self.config.clone() };
-        Box::new(if opens {
+        let endpoint = if opens {
             Endpoint::client(&config, self.cc, self.seed)
         } else {
             Endpoint::server(&config, self.cc, self.seed)
-        })
+        };
+        Box::new(if self.fast_path { endpoint } else { endpoint.without_fast_path() })
     }
 }
 

@@ -66,8 +66,8 @@ impl<'a> Engine<'a> {
         let sources = FirstSources { endpoints, instants, sampling, limit: sampling + 1, routes: sampling + 2 };
         let interval = scenario.measure.series.filter(|interval| *interval > Time::ZERO);
         let proxies = scenario.proxies.iter().map(Proxy::new).collect();
-        let open = (flows, connections);
-        let mut world = World::new(network, proxies, sources.routes as usize + 1, open, interval, scenario.time_limit);
+        let (open, end) = ((flows, connections), (scenario.time_limit, carriage.fast_paths));
+        let mut world = World::new(network, proxies, sources.routes as usize + 1, open, interval, end);
         let starts: Vec<Time> = scenario.flows.iter().map(|flow| flow.start_in(run.seed)).collect();
         for (source, start) in (instants..).zip(&starts) {
             world.queue.set(source, *start);
@@ -283,7 +283,7 @@ impl<'a> Engine<'a> {
                         .collect();
                     let traffic = (&**tcp, app);
                     let ahead = self.world.network.delivers_ahead(sources[0].way);
-                    let begun = (self.run.seed, ahead);
+                    let begun = (self.run.seed, ahead, self.world.fast_paths);
                     Flow::Tcp(Box::new(TcpFlow::start(now, &sources, source, spec, traffic, begun, measure)))
                 }
                 Traffic::Population { tcp, population } => {

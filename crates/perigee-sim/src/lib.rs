@@ -50,5 +50,5 @@ pub use result::{Captured, RunResult, SimError};
 /// [`SimError::Cancelled`] where `progress` says so; [`SimError::NoWay`] where a flow cannot reach its other end, [`SimError::NotLoaded`]
 /// where its congestion control is only described; [`SimError::Fault`] where the run has broken a law of the simulator.
 pub fn run(run: &Run, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<RunResult, SimError> {
-    engine::Engine::new(run, network::Carriage::default())?.run(progress)
+    engine::Engine::new(run, network::Carriage::of(&run.scenario))?.run(progress)
 }

@@ -139,7 +139,8 @@ impl<'a> PopulationFlow<'a> {
         let slot = &mut self.slots[number as usize];
         let mss = |config: &perigee_tcp::Config| self.spec.segment(config.mss);
         let mut side = |config, opens| {
-            Side { config, cc: &self.tcp.cc, seed: self.seeds.next_u64(), mss: mss(config) }.endpoint(opens)
+            let (cc, seed) = (&self.tcp.cc, self.seeds.next_u64());
+            Side { config, cc, seed, mss: mss(config), fast_path: world.fast_paths }.endpoint(opens)
         };
         let ends = [side(&self.tcp.from, false), side(&self.tcp.to, true)];
         let connection = Connection::new(ends, slot.sources, self.spec.ip.header_bytes(), false);

@@ -48,14 +48,14 @@ pub(crate) struct TcpFlow {
 
 impl TcpFlow {
     /// A flow that begins now. `sources` are those of its connection, and of its further legs; `ahead` is the link that delivers its data,
-    /// where the receiver may be asked ahead of time.
+    /// where the receiver may be asked ahead of time; its endpoints have a `fast_path` or not.
     pub(crate) fn start(
         now: Time,
         sources: &[Sources],
         instant: u32,
         spec: &FlowSpec,
         (tcp, app): (&Tcp, &App),
-        (seed, ahead): (u64, Option<u32>),
+        (seed, ahead, fast_path): (u64, Option<u32>, bool),
         measure: &Measure,
     ) -> Self {
         let opener = match tcp.opened_by {
@@ -67,6 +67,7 @@ impl TcpFlow {
             cc,
             seed: spec.stream(seed, name).next_u64(),
             mss: spec.segment(config.mss),
+            fast_path,
         };
         let (mut connections, mut legs) = (Vec::new(), tcp.legs.iter());
         let mut add = |from: Side<'_>, to: Side<'_>, sources: Sources| {

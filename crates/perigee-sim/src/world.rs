@@ -38,6 +38,8 @@ pub(crate) struct World {
     pub(crate) last_arrival: Time,
     /// The instant at which all flows end that have not.
     pub(crate) limit: Time,
+    /// Endpoints have their fast path.
+    pub(crate) fast_paths: bool,
 }
 
 /// An event source that a population has added.
@@ -52,14 +54,14 @@ pub(crate) enum Dynamic {
 }
 
 impl World {
-    /// A run of so many flows and event sources, that ends at `limit` at the latest.
+    /// A run of so many flows and event sources, that ends at `limit` at the latest, and whose endpoints have `fast_paths` or not.
     pub(crate) fn new(
         network: Network,
         proxies: Vec<Proxy>,
         sources: usize,
         (flows, connections): (usize, Vec<(u32, u32)>),
         interval: Option<Time>,
-        limit: Time,
+        (limit, fast_paths): (Time, bool),
     ) -> Self {
         let stop = whole_intervals(limit, interval);
         let further: Vec<_> = connections[flows..].iter().map(|(flow, _)| *flow).collect();
@@ -79,6 +81,7 @@ impl World {
             stop,
             last_arrival: Time::ZERO,
             limit,
+            fast_paths,
         }
     }
 

@@ -89,7 +89,7 @@ impl Document {
             [table @ ("measure" | "hosts" | "live" | "route"), ref rest @ ..] if !rest.is_empty() => {
                 Ok(vec![join(table, rest[0], &rest[1..])])
             }
-            [scalar @ ("seed" | "rounds" | "time_limit")] => Ok(vec![vec![scalar.to_owned()]]),
+            [scalar @ ("seed" | "rounds" | "time_limit" | "carriage")] => Ok(vec![vec![scalar.to_owned()]]),
             _ if matches!(value.content, Content::Table(_)) => {
                 let fix = format!("write the whole path in quotes, one of {PATHS}");
                 bad(format!("`{}` is no key path", clip(path)), fix)
@@ -281,10 +281,11 @@ fn default_of(section: &Section, key: &str, like: &Node) -> Option<Node> {
 const DEEPEST: usize = 12;
 
 /// How key paths begin.
-const STARTS: [&str; 14] = [
+const STARTS: [&str; 15] = [
     "seed",
     "rounds",
     "time_limit",
+    "carriage",
     "flow",
     "flows",
     "link",
@@ -299,6 +300,7 @@ const STARTS: [&str; 14] = [
 ];
 
 /// The key paths there are.
-pub(crate) const PATHS: &str = "seed, rounds, time_limit, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, \
+pub(crate) const PATHS: &str =
+    "seed, rounds, time_limit, carriage, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, \
     proxy.KEY (every proxy), proxies.NAME.KEY, proxies.NAME.sides.LINK.KEY, \
     route.KEY (every route that holds at times), hosts.KEY, hosts.NODE.KEY, measure.KEY, live.KEY, inputs.NAME";

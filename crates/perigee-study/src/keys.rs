@@ -36,6 +36,12 @@ pub(crate) static STUDY: Section = Section {
             "1 h",
             "A run ends here even where flows have not completed.",
         ),
+        key(
+            "carriage",
+            Kind::Word(CARRIAGES),
+            "fast",
+            "How the simulator carries packets, on which no result depends. `fast`: usual packets and acknowledgements by fast paths, in batches and ahead of time where that is safe. `plain`: every packet by itself on the slow path, hop by hop, as a reference; a run takes several times as long. `perigee run --verify` compares the two. Other engines ignore it.",
+        ),
         required("nodes", Kind::Names, "Hosts and routers; every node can be either."),
         key("inputs", Kind::Inputs, "", "Files that the user must name: a name and a text that says what is wanted. A link refers to one as `\"${inputs.NAME}\"`; `--set inputs.NAME=PATH` gives it."),
         key("measure", Kind::Table(&MEASURE), "", "What a run writes down."),
@@ -192,6 +198,10 @@ pub(crate) static EXPERIMENT: Section = Section {
     ],
 };
 
+/// The words of `carriage`.
+const CARRIAGES: &[&str] = &["fast", PLAIN];
+/// The one that has no fast path.
+pub(crate) const PLAIN: &str = "plain";
 /// Most runs of a plan.
 pub(crate) const MAX_RUNS: u64 = 1_000_000;
 #[cfg(test)]

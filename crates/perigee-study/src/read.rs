@@ -11,7 +11,7 @@ use perigee_wire::IpVersion;
 use crate::ends::{apply_tcp, congestion_control};
 use crate::flows::{workload, Workload, FLOW, MAX_FLOWS};
 use crate::hosts::TCP;
-use crate::keys::{LINK, MEASURE, MILESTONES, REDUCED, STUDY};
+use crate::keys::{LINK, MEASURE, MILESTONES, PLAIN, REDUCED, STUDY};
 use crate::nodes::Nodes;
 use crate::outside::Outside;
 use crate::packets::{ecn, Packets};
@@ -47,6 +47,8 @@ pub(crate) struct Head {
     pub(crate) seed: u64,
     pub(crate) rounds: u32,
     pub(crate) time_limit: Time,
+    /// Its `carriage` is `plain`.
+    pub(crate) is_plain: bool,
 }
 
 /// A link: its name, its ends, and its table, whose processes are read when files can be.
@@ -59,7 +61,7 @@ pub(crate) struct LinkDraft {
 }
 
 encode_struct!(Draft { head, nodes, links, flows, proxies, measure, next_hop, reroutes, processing });
-encode_struct!(Head { name, title, about, seed, rounds, time_limit });
+encode_struct!(Head { name, title, about, seed, rounds, time_limit, is_plain });
 
 /// Its processes have a fingerprint of their own, with the recordings in them.
 impl Encode for LinkDraft {
@@ -105,6 +107,7 @@ fn head(study: &Reader<'_>) -> Result<Head, StrictError> {
         seed: study.get("seed")?,
         rounds: study.get("rounds")?,
         time_limit: study.get("time_limit")?,
+        is_plain: study.get::<String>("carriage")? == PLAIN,
     })
 }
 

@@ -77,6 +77,8 @@ pub struct Scenario {
     pub measure: Measure,
     /// The run ends here even where flows have not completed.
     pub time_limit: Time,
+    /// The simulator carries every packet on the slow path, as a reference for its fast paths.
+    pub is_plain: bool,
     /// The link to take by `node * nodes.len() + destination`; see [`Scenario::next_hop`].
     pub next_hop: Vec<Option<u32>>,
     /// Routes that hold at times only; of several for one node and destination the last that holds.

@@ -168,6 +168,7 @@ fn scenario(draft: Draft, point: Name, links: Vec<[Built; 2]>) -> Scenario {
         proxies: draft.proxies,
         measure: draft.measure,
         time_limit: draft.head.time_limit,
+        is_plain: draft.head.is_plain,
         next_hop: draft.next_hop,
         reroutes: draft.reroutes,
         processing: draft.processing,

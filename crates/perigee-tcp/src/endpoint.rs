@@ -66,6 +66,8 @@ pub struct Endpoint {
     listener: Option<Box<(Selected, u64)>>,
     /// Whatever changes the endpoint in a way that is not predicted forgets it.
     prediction: Prediction,
+    /// It predicts segments at all.
+    has_fast_path: bool,
 }
 
 /// Where the connection stands.
@@ -150,7 +152,16 @@ impl Endpoint {
             gathered: (config.receive_offload > Time::ZERO).then(|| Box::new(Gathered::new(config.receive_offload))),
             listener: None,
             prediction: Prediction::Forgotten,
+            has_fast_path: true,
         }
+    }
+
+    /// The same endpoint without header prediction, before it opens or listens: the reference for the fast path. Every segment is taken, and
+    /// every one sent, by the slow path.
+    #[must_use]
+    pub fn without_fast_path(mut self) -> Self {
+        self.has_fast_path = false;
+        self
     }
 
     /// Opens the connection: a SYN is ready to leave.

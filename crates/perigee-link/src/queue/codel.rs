@@ -31,6 +31,11 @@ impl<T> CodelQueue<T> {
         Self { rules: Rules::new(spec), queue: ControlledQueue::default() }
     }
 
+    /// Takes no packet out by [`CodelQueue::dequeue_plainly`].
+    pub(super) fn without_fast_path(&mut self) {
+        self.rules.short_wait = Time::ZERO;
+    }
+
     /// Keeps a packet.
     pub(super) fn enqueue(&mut self, packet: Waiting<T>) {
         self.rules.see(packet.size);
@@ -52,6 +57,8 @@ impl<T> CodelQueue<T> {
 /// What the queues of a link have in common.
 pub(super) struct Rules {
     target: Time,
+    /// Waits below it are on the fast path.
+    short_wait: Time,
     interval: Time,
     ecn: bool,
     largest_packet: u32,
@@ -60,7 +67,7 @@ pub(super) struct Rules {
 impl Rules {
     pub(super) fn new(spec: &CodelSpec) -> Self {
         let CodelSpec { target, interval, ecn } = *spec;
-        Self { target, interval, ecn, largest_packet: 0 }
+        Self { target, short_wait: target, interval, ecn, largest_packet: 0 }
     }
 
     /// Notes the size of a packet.
@@ -135,7 +142,7 @@ impl<T> ControlledQueue<T> {
     #[inline]
     pub(super) fn dequeue_plainly(&mut self, rules: &Rules, now: Time) -> Option<Waiting<T>> {
         let head = self.fifo.front()?;
-        if self.dropping || now - head.arrived >= rules.target {
+        if self.dropping || now - head.arrived >= rules.short_wait {
             return None;
         }
         self.first_above = None;

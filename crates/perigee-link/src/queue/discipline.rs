@@ -30,6 +30,13 @@ impl<T> Discipline<T> {
         }
     }
 
+    /// Takes every packet out in the general way, as a reference for [`Discipline::dequeue_plainly`].
+    pub(crate) fn without_fast_path(&mut self) {
+        if let Self::Codel(queue) = self {
+            queue.without_fast_path();
+        }
+    }
+
     /// Keeps a packet that was admitted; may mark it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet of a link that decides on departure")]

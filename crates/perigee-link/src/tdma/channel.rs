@@ -39,6 +39,8 @@ pub(crate) struct Channel<T> {
     granted: Vec<u32>,
     ledger: Ledger,
     quiet: QuietUnits,
+    /// Super-frames in which nobody sends are passed over.
+    skips: bool,
 }
 
 /// What waits at a terminal.
@@ -111,7 +113,13 @@ impl<T> Channel<T> {
             granted: Vec::new(),
             ledger: Ledger::default(),
             quiet: QuietUnits { active: 0, by_turn: Vec::new() },
+            skips: true,
         }
+    }
+
+    /// Makes the plan of each super-frame, as a reference for those that are passed over else.
+    pub(crate) fn plan_each_superframe(&mut self) {
+        self.skips = false;
     }
 
     /// Keeps a packet at its terminal; false: there is no room for it, and it is not asked for either.
@@ -155,7 +163,7 @@ impl<T> Channel<T> {
             }
             if burst < request {
                 self.burst(sent);
-            } else if !(self.is_quiet() && self.skip_to(now)) {
+            } else if !(self.skips && self.is_quiet() && self.skip_to(now)) {
                 self.plan(request);
             }
         }

@@ -104,6 +104,7 @@ proptest! {
         prop_assert_eq!(&tables, &carried(Carriage { cut_through: false, ..ahead }), "hop by hop");
         let kept = Carriage { cut_through: false, links_keep_packets: true, ..ahead };
         prop_assert_eq!(&tables, &carried(kept), "with packets kept by the links");
+        prop_assert_eq!(&tables, &carried(Carriage::PLAIN), "without fast paths");
     }
 }
 
@@ -132,6 +133,7 @@ proptest! {
         prop_assert_eq!(&tables, &carried(Carriage { cut_through: false, ..ahead }), "hop by hop");
         let kept = Carriage { cut_through: false, links_keep_packets: true, ..ahead };
         prop_assert_eq!(&tables, &carried(kept), "with packets kept by the links");
+        prop_assert_eq!(&tables, &carried(Carriage::PLAIN), "without fast paths");
     }
 }
 

@@ -99,6 +99,7 @@ impl Endpoint {
         let mut fresh = Self::server(&self.config, cc, *seed);
         fresh.sender.stream.written = self.sender.stream.written;
         fresh.sender.stream.fin_queued = self.sender.stream.fin_queued;
+        fresh.has_fast_path = self.has_fast_path;
         *self = fresh;
     }
 

@@ -172,7 +172,11 @@ impl Endpoint {
     #[inline(never)]
     fn predict(&mut self) {
         let (sender, receiver) = (&self.sender, &self.receiver);
-        let is_plain = self.state == State::Established && self.gathered.is_none() && !sender.ecn.on && !self.ecn_echo;
+        let is_plain = self.has_fast_path
+            && self.state == State::Established
+            && self.gathered.is_none()
+            && !sender.ecn.on
+            && !self.ecn_echo;
         let sends_nothing =
             || sender.timer.unanswered_probes == 0 && !sender.output.due && sender.deadline() == Time::MAX;
         self.prediction = match (receiver.is_in_order(), sender.sk.packets_out > 0) {
