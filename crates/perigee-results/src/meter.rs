@@ -89,6 +89,7 @@ impl<'a> FlowId<'a> {
 }
 
 /// Arrived bytes in bins of equal length from the flow's beginning.
+#[derive(Clone)]
 struct Bin {
     length: Time,
     end: Time,
@@ -216,7 +217,7 @@ impl Meter {
     /// Records the milestones and boundaries of phases that are reached by `now`.
     #[cold]
     pub fn record_progress(&mut self, now: Time, sent: SenderCounts) {
-        if self.end.is_some() {
+        if self.end.is_some_and(|end| end <= now) {
             return;
         }
         while let Some(size) = self.sizes.last().copied().filter(|size| *size <= self.received) {
@@ -244,10 +245,12 @@ impl Meter {
     /// The next instant at which [`Meter::record_progress`] is to be called.
     pub fn next_instant(&self) -> Time {
         let open = |phase: &Option<Phase>| phase.as_ref().filter(|p| p.boundary.is_none()).map_or(Time::MAX, |p| p.at);
-        if self.end.is_some() {
+        let next = open(&self.startup).min(open(&self.steady));
+        // An end that is known ahead of time leaves what comes before it.
+        if self.end.is_some_and(|end| end <= next) {
             Time::MAX
         } else {
-            open(&self.startup).min(open(&self.steady))
+            next
         }
     }
 
@@ -275,9 +278,8 @@ impl Meter {
         }
     }
 
-    /// Ends the flow at `end`; nothing counts for it any more.
+    /// Ends the flow at `end`, which may lie ahead; nothing arrives for it any more. A later call with an earlier end cuts it off there.
     pub fn finish(&mut self, end: Time) {
-        self.bin.close_until(end, self.arrived);
         self.end = Some(end);
     }
 
@@ -323,7 +325,7 @@ impl Meter {
         row.start_s = self.start.as_secs_f64();
         row.duration_s = duration.as_secs_f64();
         row.goodput_mbps = mbps(self.received, duration);
-        (row.goodput_p10_mbps, row.goodput_p50_mbps, row.goodput_p90_mbps) = self.bin.percentiles_mbps();
+        (row.goodput_p10_mbps, row.goodput_p50_mbps, row.goodput_p90_mbps) = self.percentiles_mbps(end);
         (row.sent_packets, row.retransmitted_packets) = (sent.packets, sent.retransmitted);
         if let Some(startup) = self.startup.as_ref().and_then(|phase| phase.boundary) {
             let length = startup.at - self.start;
@@ -347,6 +349,15 @@ impl Meter {
         row.rtt_p50_ms = all.quantile_ms(0.5);
         row.rtt_p95_ms = all.quantile_ms(0.95);
         row.rtt_p99_ms = all.quantile_ms(0.99);
+    }
+
+    /// The 10th, 50th and 90th percentile of the rate in the whole bins up to `end`; `None` without one.
+    fn percentiles_mbps(&self, end: Time) -> (Option<f64>, Option<f64>, Option<f64>) {
+        let mut bin = self.bin.clone();
+        bin.close_until(end, self.arrived);
+        bin.done.sort_unstable();
+        let percentile = |share| quantile(&bin.done, share).map(|bytes| bytes * 8e3 / bin.length.as_nanos() as f64);
+        (percentile(0.1), percentile(0.5), percentile(0.9))
     }
 
     /// Adds the flow to the tables: `row`, which [`Meter::fill`] has filled, its distributions of round trips, and the
@@ -420,14 +431,6 @@ impl Bin {
             self.before = arrived;
             self.end += self.length;
         }
-    }
-
-    /// The 10th, 50th and 90th percentile of the rate in the whole bins; `None` without one.
-    fn percentiles_mbps(&self) -> (Option<f64>, Option<f64>, Option<f64>) {
-        let mut bins = self.done.clone();
-        bins.sort_unstable();
-        let percentile = |share| quantile(&bins, share).map(|bytes| bytes * 8e3 / self.length.as_nanos() as f64);
-        (percentile(0.1), percentile(0.5), percentile(0.9))
     }
 }
 

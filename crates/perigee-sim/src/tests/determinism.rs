@@ -342,3 +342,45 @@ fn the_rate_of_a_free_channel_is_what_it_grants_however_packets_are_carried() {
         }
     }
 }
+
+#[test]
+fn a_flow_whose_last_loss_is_known_ahead_has_its_phases_and_bins_until_it_ends() {
+    // The last packets are refused behind a link in whose queue they wait for longer than a second.
+    for (limit, startup) in [("900 ms", "off"), ("10 s", "off"), ("10 s", "1300 ms")] {
+        let text = format!(
+            r#"
+            name = "ahead"
+            nodes = ["a", "b", "c"]
+            time_limit = "{limit}"
+            [measure]
+            series = "off"
+            startup = "{startup}"
+            [[links]]
+            name = "slow"
+            between = ["a", "b"]
+            rate = "100 kbit/s"
+            delay = "1 s"
+            [[links]]
+            name = "full"
+            between = ["b", "c"]
+            rate = "10 Mbit/s"
+            delay = "1 ms"
+            queue = "0 B"
+            [[flows]]
+            name = "lost"
+            kind = "udp"
+            from = "a"
+            to = "c"
+            rate = "200 kbit/s"
+            packet = "500 B"
+            duration = "600 ms"
+            "#
+        );
+        let run = plan(&text);
+        let rows = |carriage| carry_out(&run, carriage).expect("the run is possible").tables.flows;
+        let (fast, plain) = (rows(Carriage::default()), rows(Carriage::PLAIN));
+        assert_eq!(fast, plain, "{limit}, {startup}");
+        assert_eq!(fast.goodput_p50_mbps[0].is_some(), fast.duration_s[0] >= 1.0);
+        assert_eq!(fast.startup_s[0], (startup != "off").then_some(1.3));
+    }
+}
