@@ -18,6 +18,8 @@ from conftest import environment
 
 CHEAP_S = 1.0
 """Seconds that a test of this folder takes without `--torture`."""
+APART = 10_000_000
+"""Seeds between the first ones of two parts of a test."""
 MEMORY = 3 << 30
 """Address space of a command under test, bytes."""
 
@@ -28,25 +30,35 @@ class Attempts:
     """Seeds to try within the time; each is printed, so that a failure shows its seed.
 
     Args:
-        seconds: the time there is; one attempt is made in any case.
+        seconds: the time there is; one attempt is made in any case. None: no more than are asked for.
         first: the first seed.
         only: the only seed, where one is to be repeated.
     """
 
-    def __init__(self, seconds: float, first: int, only: int | None) -> None:
+    def __init__(self, seconds: float | None, first: int, only: int | None) -> None:
         self._seconds = seconds
         self._first = first
         self._only = only
 
     def __iter__(self) -> Iterator[random.Random]:
         """Yield a source of random numbers for each attempt."""
-        until = time.monotonic() + self._seconds
-        seed = self._first if self._only is None else self._only
+        return self._from(self._first, 0, CHEAP_S)
+
+    def part(self, number: int, count: int) -> Iterator[random.Random]:
+        """Yield those of one of several tests side by side: so many without `--torture`, on a machine of any speed."""
+        return self._from(self._first + number * APART, count, 0)
+
+    def _from(self, seed: int, least: int, cheap_s: float) -> Iterator[random.Random]:
+        seconds = cheap_s if self._seconds is None else self._seconds
+        until = time.monotonic() + seconds
+        if self._only is not None:
+            seed, least, until = self._only, 0, 0
+        done = 0
         while True:
             print(f"seed {seed}; to repeat it: --torture-seed {seed}")
             yield random.Random(seed)  # noqa: S311 - no secret is made of it
-            seed += 1
-            if self._only is not None or time.monotonic() >= until:
+            seed, done = seed + 1, done + 1
+            if done >= least and time.monotonic() >= until:
                 return
 
 
@@ -56,7 +68,7 @@ def attempts(request: pytest.FixtureRequest) -> Attempts:
     minutes = float(request.config.getoption("--torture"))
     only = request.config.getoption("--torture-seed")
     if minutes == 0:
-        return Attempts(CHEAP_S, 1, only)
+        return Attempts(None, 1, only)
     tests = max(request.session.testscollected, 1)
     return Attempts(minutes * 60 / tests, int(time.time()) % 10**9 * 1000, only)
 

@@ -160,14 +160,14 @@ class NativePlan:
         if result is None:
             return None
         tables, captured = result
-        return Output(_arrow_tables(tables), captured)
+        return Output(arrow_tables(tables), captured)
 
     def execute_several(self, runs: range, for_s: float, progress: Progress) -> tuple[int, Mapping[str, pa.Table]]:
         """Simulate runs with the interpreter's lock released, see `Several.execute_several`."""
         if self._engine != "sim" or self._own:
             return 0, {}
         done, tables = self._plan.run_several(runs, for_s, progress)
-        return done, _arrow_tables(tables)
+        return done, arrow_tables(tables)
 
     def close(self) -> None:
         """End the processes of authors' code."""
@@ -175,7 +175,8 @@ class NativePlan:
             self._own.close()
 
 
-def _arrow_tables(tables: Mapping[str, Any]) -> dict[str, pa.Table]:
+def arrow_tables(tables: Mapping[str, Any]) -> dict[str, pa.Table]:
+    """Return the core's tables as Arrow tables."""
     from perigee.store.arrow import arrow_table
 
     return {name: arrow_table(rows, columns) for name, (rows, columns) in tables.items()}

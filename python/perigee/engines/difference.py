@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Where two results of the same runs differ first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first cell that is not the same, or a table that has rows in one result only.
+
+    Attributes:
+        table: the table.
+        row: what names the row in both: its first cells, up to the last that is no measurement.
+        column: the column; none: one result has more rows, or other columns.
+        values: what the two results have there.
+    """
+
+    table: str
+    row: Mapping[str, Any]
+    column: str | None
+    values: tuple[Any, Any]
+
+    def __str__(self) -> str:
+        """Say it in a line.
+
+        Examples:
+            >>> str(Difference("flows", {"run": 3, "flow": "download"}, "received_bytes", (18824, 5000000)))
+            'table flows, run 3, flow download, column received_bytes: 18824 and 5000000'
+            >>> str(Difference("series", {}, None, ("10 rows", "11 rows")))
+            'table series: 10 rows and 11 rows'
+        """
+        place = [f"table {self.table}", *(f"{key} {value}" for key, value in self.row.items())]
+        place += [f"column {self.column}"] if self.column else []
+        return f"{', '.join(place)}: {_text(self.values[0])} and {_text(self.values[1])}"
+
+
+def first_difference(one: Mapping[str, pa.Table], other: Mapping[str, pa.Table]) -> Difference | None:
+    """Return where two results differ first, table by table; none: each cell is the same.
+
+    Numbers are compared exactly. A table that only one of them has is a difference where it has rows.
+    """
+    for name in sorted({*one, *other}):
+        tables = [result.get(name) for result in (one, other)]
+        rows = [0 if table is None else table.num_rows for table in tables]
+        first, second = tables
+        if first is None or second is None:
+            if any(rows):
+                return Difference(name, {}, None, (_rows(rows[0]), _rows(rows[1])))
+        elif first.schema != second.schema:
+            return Difference(name, {}, None, (", ".join(first.column_names), ", ".join(second.column_names)))
+        elif found := _first_cell(name, first, second):
+            return found
+    return None
+
+
+def _first_cell(name: str, one: pa.Table, other: pa.Table) -> Difference | None:
+    if one.equals(other):
+        return None
+    shared = min(one.num_rows, other.num_rows)
+    places: list[tuple[int, str]] = []
+    for column in one.column_names:
+        cells = [table[column].slice(0, shared) for table in (one, other)]
+        if not cells[0].equals(cells[1]):
+            pairs = zip(*(part.to_pylist() for part in cells), strict=True)
+            # Two cells that are not a number are the same.
+            place = next((row for row, (a, b) in enumerate(pairs) if a != b and not (a != a and b != b)), None)
+            places += [] if place is None else [(place, column)]
+    if not places:
+        if one.num_rows == other.num_rows:
+            return None
+        return Difference(name, {}, None, (_rows(one.num_rows), _rows(other.num_rows)))
+    place, column = min(places, key=lambda found: found[0])
+    keys = {key: one[key][place].as_py() for key in one.column_names if key in KEYS and key != column}
+    key = {key: cell for key, cell in keys.items() if cell is not None}
+    return Difference(name, key, column, (one[column][place].as_py(), other[column][place].as_py()))
+
+
+def _text(value: object) -> str:
+    return "nothing" if value is None else str(value)
+
+
+def _rows(count: int) -> str:
+    return f"{count} row" if count == 1 else f"{count} rows"
+
+
+KEYS = ("run", "flow", "leg", "link", "proxy", "t_s", "number", "phase", "rtt_ms", "class", "page")
+"""Columns that name a row."""
