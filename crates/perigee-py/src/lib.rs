@@ -167,6 +167,12 @@ impl Plan {
         &self.warnings
     }
 
+    /// Whether the simulator carries packets of any run on the slow path only.
+    #[getter]
+    fn is_plain(&self) -> bool {
+        self.runs.iter().any(|run| run.scenario.is_plain)
+    }
+
     /// The text of each author's algorithm, by the name that results have for it.
     fn sources<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let sources = PyDict::new(py);

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from rich.markup import escape
 
 from perigee.commands import options
 from perigee.console import error_console, out_console, say
+from perigee.errors import InputError, RunError
 from perigee.numbers import counted
 from perigee.places import find_study
 
@@ -80,6 +82,18 @@ def command(
     force: Annotated[
         bool, typer.Option("--force", help="Emulated runs: begin also where this machine is too slow for real time.")
     ] = False,
+    plain: Annotated[
+        bool,
+        typer.Option("--plain", help="Simulate every packet by itself on the slow path, as --set carriage=plain does."),
+    ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Simulate the study fast and plain, and compare all tables; exit code 1 where a cell differs. "
+            "Keeps nothing, or the fast results in --out.",
+        ),
+    ] = False,
     cc_stall: options.CcStall = options.DEFAULT_STALL,
     cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
     dry_run: Annotated[
@@ -103,6 +117,7 @@ def command(
       perigee run ./my-study.toml --shard 2/8          the second of eight machines
       perigee run ./my-study.toml --cluster tcp://scheduler:8786      on the workers of a Dask cluster
       perigee run ./my-study.toml --set rounds=200 --until "2 %"      as many rounds as it takes, up to 200
+      perigee run ./my-study.toml --reduced --verify      do fast paths of the simulator show in the results?
       perigee run ./my-study.toml --engine live --set live.servers.server=example.org:5201 --dry-run
     """
     # Modules that a dry run, or another command, has no use for are slow to import.
@@ -121,7 +136,7 @@ def command(
             # A list of runs needs no cluster.
             cluster=None if dry_run else cluster,
         ),
-        settings=options.study_settings(settings, vary, also, experiment),
+        settings=(*options.study_settings(settings, vary, also, experiment), *(["carriage=plain"] if plain else [])),
         reduced=reduced,
         out=out,
         workers=jobs,
@@ -129,7 +144,28 @@ def command(
         part=Part.read(shard) if shard is not None else None,
         until=[Until.read(text) for text in until or ()],
     )
-    do(job, dry_run=dry_run)
+    if verify and not dry_run:
+        if plain:
+            raise InputError("--verify carries the study plain as well as fast; leave --plain out")
+        _verify(job)
+    else:
+        do(job, dry_run=dry_run)
+
+
+def _verify(job: Job) -> None:
+    """Carry a job out both ways, and say whether they agree."""
+    from perigee.commands import progress
+    from perigee.engines.verify import verify
+
+    with ExitStack() as shown:
+        verified = verify(job, lambda way: shown.enter_context(progress.bar(error_console, way)), say)
+    if verified.done.warnings:
+        error_console.print(escape(verified.done.warnings.rstrip()), highlight=False, soft_wrap=True)
+    if verified.difference:
+        raise RunError(f"fast and plain differ: {verified.difference}")
+    captures = f", {counted(verified.captures, 'capture')}" if verified.captures else ""
+    compared = f"{counted(verified.done.runs, 'run')}, {counted(verified.tables, 'table')}{captures}: identical"
+    out_console.print(compared, highlight=False, soft_wrap=True, markup=False)
 
 
 def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None:
