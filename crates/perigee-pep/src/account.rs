@@ -8,6 +8,7 @@ use perigee_units::Time;
 
 use crate::config::Rule;
 use crate::relay::{Relay, Side};
+use crate::shared::Permit;
 use crate::stats::{End, RuleStats};
 
 /// Whose connection it is, by which rule, and what the counters of that have of it.
@@ -19,7 +20,9 @@ pub(crate) struct Account {
     pub(crate) began: Time,
     /// When the server had answered.
     pub(crate) connected: Option<Time>,
-    stats: Arc<RuleStats>,
+    stats: Opened,
+    /// Its place, where its client has connected.
+    _permit: Option<Permit>,
     /// Bytes that the counters have, by the side that they come from.
     passed: [u64; 2],
     /// Segments sent again that the counters have, by leg.
@@ -35,8 +38,12 @@ pub(crate) struct Outcome {
     pub(crate) reason: String,
 }
 
+/// The counters of a rule, which count a connection as open until this is dropped.
+#[derive(Debug)]
+struct Opened(Arc<RuleStats>);
+
 impl Account {
-    /// Counts a connection that begins.
+    /// Counts a connection that begins; it is counted as open until this is dropped.
     pub(crate) fn open(
         [source, destination]: [SocketAddr; 2],
         rule: Arc<Rule>,
@@ -44,9 +51,23 @@ impl Account {
         began: Time,
     ) -> Self {
         stats.accepted.add(1);
-        stats.open.add(1);
-        let (passed, retransmitted) = ([0; 2], [0; 2]);
-        Self { rule, source, destination, began, connected: None, stats, passed, retransmitted, due: began }
+        Self {
+            rule,
+            source,
+            destination,
+            began,
+            connected: None,
+            stats: Opened::new(stats),
+            _permit: None,
+            passed: [0; 2],
+            retransmitted: [0; 2],
+            due: began,
+        }
+    }
+
+    /// With the place of the connection, which is free again with this.
+    pub(crate) fn with_place(self, permit: Permit) -> Self {
+        Self { _permit: Some(permit), ..self }
     }
 
     /// Counts what has passed; at the end that may be less than before it was reset.
@@ -54,7 +75,7 @@ impl Account {
         for side in [Side::Client, Side::Server] {
             let (passed, counted) = (relay.passed(side), &mut self.passed[side as usize]);
             if passed > *counted {
-                self.stats.bytes[side as usize].add(passed - *counted);
+                self.stats.0.bytes[side as usize].add(passed - *counted);
                 *counted = passed;
             }
         }
@@ -71,7 +92,7 @@ impl Account {
 
     /// Counts what a leg tells: its smoothed round trip, 0 where it has none yet, and all segments that it has sent again.
     pub(crate) fn sample(&mut self, side: Side, round_trip_us: u32, retransmitted: u32) {
-        let leg = &self.stats.legs[side as usize];
+        let leg = &self.stats.0.legs[side as usize];
         if round_trip_us > 0 {
             leg.round_trips.add(1);
             leg.round_trips_us.add(u64::from(round_trip_us));
@@ -83,8 +104,7 @@ impl Account {
 
     /// Counts its end; the line of the log. `through` and `legs` are further fields, each after a space.
     pub(crate) fn close(&self, outcome: &Outcome, through: &str, legs: &str, now: Time) -> String {
-        self.stats.ends[outcome.end as usize].add(1);
-        self.stats.open.subtract(1);
+        self.stats.0.ends[outcome.end as usize].add(1);
         let connect =
             self.connected.map_or(String::from("-"), |at| format!("{:.3}", (at - self.began).as_millis_f64()));
         format!(
@@ -99,6 +119,19 @@ impl Account {
             self.passed[Side::Server as usize],
             (now - self.began).as_secs_f64(),
         )
+    }
+}
+
+impl Opened {
+    fn new(stats: Arc<RuleStats>) -> Self {
+        stats.open.add(1);
+        Self(stats)
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.0.open.subtract(1);
     }
 }
 
@@ -131,13 +164,18 @@ const INTERVAL: Time = Time::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::Log;
+    use crate::shared::Shared;
     use crate::stats::Stats;
 
     #[test]
     fn a_leg_is_counted_as_it_was_last_seen() {
-        let stats = Stats::default().rule("web");
+        let all = Arc::new(Stats::default());
+        let (shared, stats) = (Shared::new(all.clone(), Log::new(all.clone()).0, 1), all.rule("web"));
         let ends = ["10.0.0.1:5".parse().unwrap(), "10.0.0.2:80".parse().unwrap()];
-        let mut account = Account::open(ends, Arc::default(), stats.clone(), Time::from_secs(1));
+        let permit = shared.permit("10.0.0.1".parse().unwrap(), 1).unwrap();
+        let mut account = Account::open(ends, Arc::default(), stats.clone(), Time::from_secs(1)).with_place(permit);
+        assert_eq!((stats.open.get(), all.open.get()), (1, 1));
         assert!(account.is_due(Time::from_secs(1)) && !account.is_due(Time::from_millis(1999)));
         account.sample(Side::Server, 0, 0);
         account.sample(Side::Server, 600_000, 3);
@@ -146,5 +184,7 @@ mod tests {
         assert_eq!((client.round_trips.get(), client.retransmitted.get()), (0, 0));
         let counted = (server.round_trips.get(), server.round_trips_us.get(), server.retransmitted.get());
         assert_eq!(counted, (2, 1_300_000, 5));
+        drop(account);
+        assert_eq!((stats.open.get(), all.open.get()), (0, 0));
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use perigee_units::Time;
 
 use crate::config::{Config, Rule};
+use crate::shared::Permit;
 
 /// What the tunnel is told.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub(crate) struct Accepted {
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
     pub(crate) rule: Arc<Rule>,
+    pub(crate) permit: Permit,
 }
 
 /// A server that has answered, for a client whose handshake begins.

@@ -17,7 +17,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     /// Connections at a time.
     most: AtomicUsize,
-    clients: Mutex<HashMap<IpAddr, usize>>,
+    clients: Arc<Mutex<HashMap<IpAddr, usize>>>,
     /// The connections, where somebody looks at them.
     watched: Option<Mutex<Vec<Carried>>>,
     /// Where clients go whom the tunnel carries.
@@ -26,13 +26,21 @@ pub(crate) struct Shared {
     dialled: Mutex<HashMap<[SocketAddr; 2], Dialled>>,
 }
 
+/// A connection's place among those of the service and of its client. It is free again once this is dropped, on whatever path.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    client: IpAddr,
+    clients: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    stats: Arc<Stats>,
+}
+
 impl Shared {
     pub(crate) fn new(stats: Arc<Stats>, log: Log, connections: usize) -> Self {
         Self {
             stats,
             log,
             most: AtomicUsize::new(connections),
-            clients: Mutex::default(),
+            clients: Arc::default(),
             watched: None,
             tunnel: OnceLock::new(),
             dialled: Mutex::default(),
@@ -102,27 +110,48 @@ impl Shared {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).get(&client).is_some_and(|count| *count >= most)
     }
 
-    /// Counts a connection, unless the client has `most` already.
-    pub(crate) fn enter(&self, client: IpAddr, most: usize) -> bool {
+    /// A place for a connection of a client; `None` where the client has `most` already.
+    pub(crate) fn permit(&self, client: IpAddr, most: usize) -> Option<Permit> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let count = clients.entry(client).or_default();
         if *count >= most {
-            return false;
+            return None;
         }
         *count += 1;
         self.stats.open.add(1);
-        true
+        Some(Permit { client, clients: self.clients.clone(), stats: self.stats.clone() })
     }
+}
 
-    /// Counts the end of a connection.
-    pub(crate) fn leave(&self, client: IpAddr) {
+impl Drop for Permit {
+    fn drop(&mut self) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = clients.get_mut(&client) {
+        if let Some(count) = clients.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {
-                clients.remove(&client);
+                clients.remove(&self.client);
             }
         }
         self.stats.open.subtract(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_free_again_once_its_permit_is_dropped() {
+        let stats = Arc::new(Stats::default());
+        let (log, _lines) = Log::new(stats.clone());
+        let shared = Shared::new(stats.clone(), log, 10);
+        let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().unwrap());
+        let first = shared.permit(one, 1);
+        assert!(first.is_some() && shared.permit(one, 1).is_none() && shared.is_full(one, 1));
+        let second = shared.permit(other, 1);
+        assert_eq!(stats.open.get(), 2);
+        drop((first, second));
+        assert_eq!(stats.open.get(), 0);
+        assert!(shared.clients.lock().unwrap().is_empty() && shared.permit(one, 1).is_some());
     }
 }

@@ -22,7 +22,7 @@ use crate::connection::{Connection, Readiness};
 use crate::handover::{Accepted, Dialled};
 use crate::leg::{apply, dial, reset_on_close, set_dscp, switch_congestion};
 use crate::relay::{Progress, Side};
-use crate::shared::Shared;
+use crate::shared::{Permit, Shared};
 use crate::slab::{Key, Slab};
 use crate::sys;
 
@@ -45,6 +45,15 @@ pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
     /// Whether it gets connections to other hosts.
     pub(crate) is_transparent: bool,
+}
+
+/// An accepted connection that is served.
+struct Opened {
+    /// Without one the tunnel carries it.
+    server: Option<OwnedFd>,
+    destination: SocketAddr,
+    rule: Arc<Rule>,
+    permit: Permit,
 }
 
 /// An event loop with its state.
@@ -196,7 +205,6 @@ impl Worker {
         self.agenda.move_timer(key, connection.timer, None);
         connection.sockets.release(&mut self.memory);
         self.shared.log.line(connection.close(outcome, self.now));
-        self.shared.leave(connection.account.source.ip());
     }
 
     /// Accepts connections that wait at a listening socket.
@@ -235,10 +243,12 @@ impl Worker {
                 Err("the limit of connections is reached".to_owned())
             };
             match opened {
-                Ok((Some(server), destination, rule)) => {
-                    self.begin([client, server], [source, destination], rule, None);
+                Ok(Opened { server: Some(server), destination, rule, permit }) => {
+                    self.begin([client, server], [source, destination], rule, permit, None);
                 }
-                Ok((None, destination, rule)) => self.shared.carry(Accepted { client, source, destination, rule }),
+                Ok(Opened { server: None, destination, rule, permit }) => {
+                    self.shared.carry(Accepted { client, source, destination, rule, permit });
+                }
                 Err(reason) => {
                     self.shared.stats.refused.add(1);
                     self.shared.log.line(format!("refused client={source} listener={address} reason=\"{reason}\""));
@@ -266,17 +276,17 @@ impl Worker {
         let Dialled { server, rule, dscp, times } = dialled;
         let [source, destination] = addresses;
         let _ = sys::stop_reporting_arrival(&client, source.is_ipv6());
-        if !self.shared.enter(source.ip(), self.config.limits.per_client) {
+        let Some(permit) = self.shared.permit(source.ip(), self.config.limits.per_client) else {
             self.shared.stats.refused.add(1);
             let reason = "the limit of connections of the client is reached";
             self.shared.log.line(format!("refused client={source} server={destination} reason=\"{reason}\""));
             return;
-        }
+        };
         let refused = apply(&rule.client, &client);
         for line in refused.into_iter().chain(set_dscp(&rule.client, &client, source.is_ipv6(), dscp)) {
             self.shared.log.once(line);
         }
-        self.begin([client, server], addresses, rule, Some(times));
+        self.begin([client, server], addresses, rule, permit, Some(times));
     }
 
     /// Dials the server of an accepted connection, unless the tunnel carries it; the error is why that is not done.
@@ -286,7 +296,7 @@ impl Worker {
         source: SocketAddr,
         address: SocketAddr,
         is_transparent: bool,
-    ) -> Result<(Option<OwnedFd>, SocketAddr, Arc<Rule>), String> {
+    ) -> Result<Opened, String> {
         let destination = if is_transparent {
             let name = getsockname(client).map_err(|error| error.to_string())?;
             SocketAddr::try_from(name).map_err(|error| error.to_string())?
@@ -298,9 +308,8 @@ impl Worker {
         let found = self.rule(client, source, destination);
         let (rule, dscp) = found.map_err(|error| format!("its arrival is unknown: {error}"))?;
         let rule = rule.ok_or("no rule")?;
-        if !self.shared.enter(source.ip(), self.config.limits.per_client) {
-            return Err("the limit of connections of the client is reached".to_owned());
-        }
+        let permit = self.shared.permit(source.ip(), self.config.limits.per_client);
+        let permit = permit.ok_or("the limit of connections of the client is reached")?;
         let transparent = self.config.transparent.as_ref().filter(|_| is_transparent);
         let seen = transparent.filter(|transparent| !transparent.hide_clients).map(|_| source);
         let mut refused = apply(&rule.client, client);
@@ -309,19 +318,17 @@ impl Worker {
             for line in refused {
                 self.shared.log.once(line);
             }
-            return Ok((None, destination, rule));
+            return Ok(Opened { server: None, destination, rule, permit });
         }
         let own_mark = self.config.transparent.as_ref().map(Transparent::own_mark);
         let dialled = dial(&rule.server, seen, destination, own_mark, dscp);
-        let (server, more) = dialled.map_err(|error| {
-            self.shared.leave(source.ip());
-            format!("server {destination} {}: {error}", in_words(error.kind()))
-        })?;
+        let (server, more) =
+            dialled.map_err(|error| format!("server {destination} {}: {error}", in_words(error.kind())))?;
         refused.extend(more);
         for line in refused {
             self.shared.log.once(line);
         }
-        Ok((Some(server), destination, rule))
+        Ok(Opened { server: Some(server), destination, rule, permit })
     }
 
     /// Whether the configuration allows the connection, and it does not lead back here.
@@ -358,10 +365,12 @@ impl Worker {
         sockets: [OwnedFd; 2],
         addresses: [SocketAddr; 2],
         rule: Arc<Rule>,
+        permit: Permit,
         answered: Option<[Time; 2]>,
     ) {
         let stats = self.shared.stats.rule(&rule.name);
-        let mut connection = Connection::new(sockets, Account::open(addresses, rule, stats, self.now));
+        let mut connection =
+            Connection::new(sockets, Account::open(addresses, rule, stats, self.now).with_place(permit));
         if let Some([began, connected]) = answered {
             connection.on_answered(began, connected);
         }

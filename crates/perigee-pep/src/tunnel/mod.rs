@@ -246,8 +246,10 @@ impl Work {
         let now = self.now;
         let (late, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|(at, _)| *at <= now);
         self.waiting = waiting;
+        let is_up = self.gateway.is_some_and(|(_, is_up)| is_up);
+        let reason = if is_up { "all streams of the tunnel are in use" } else { "the tunnel is down" };
         for (_, accepted) in Vec::from(late) {
-            self.refuse(&accepted, "the tunnel is down");
+            self.refuse(&accepted, reason);
         }
     }
 
@@ -329,13 +331,15 @@ impl Work {
             if self.waiting.is_empty() {
                 return;
             }
-            let opened = self.link.get_mut(handle).and_then(|peer| peer.streams().open(Dir::Bi));
-            let (Some(stream), Some((_, accepted))) = (opened, self.waiting.pop_front()) else { return };
-            let Accepted { client, source, destination, rule } = accepted;
+            // A client that finds no stream stays the first to have one.
+            let Some(stream) = self.link.get_mut(handle).and_then(|peer| peer.streams().open(Dir::Bi)) else { return };
+            let Some((_, accepted)) = self.waiting.pop_front() else { return };
+            let Accepted { client, source, destination, rule, permit } = accepted;
             let first = Opening { source, destination }.encode();
             let ends = Ends::new(client, Side::Client, stream, first, Bytes::new());
             let stats = self.shared.stats.rule(&rule.name);
-            self.begin(handle, stream, ends, Account::open([source, destination], rule, stats, self.now));
+            let account = Account::open([source, destination], rule, stats, self.now).with_place(permit);
+            self.begin(handle, stream, ends, account);
         }
     }
 
@@ -399,22 +403,20 @@ impl Work {
         if self.shared.stats.open.get() >= self.shared.connections() as u64 {
             return Err(refuse("the limit of connections is reached"));
         }
-        if !self.shared.enter(source.ip(), self.config.limits.per_client) {
-            return Err(refuse("the limit of connections of the client is reached"));
-        }
+        let permit = self.shared.permit(source.ip(), self.config.limits.per_client);
+        let permit = permit.ok_or_else(|| refuse("the limit of connections of the client is reached"))?;
         let transparent = self.config.transparent.as_ref();
         let seen = transparent.filter(|transparent| !transparent.hide_clients).map(|_| source);
         let dialled = dial(&rule.server, seen, destination, transparent.map(Transparent::own_mark), 0);
-        let (server, notes) = dialled.map_err(|error| {
-            self.shared.leave(source.ip());
-            (Failure::of_kind(error.kind()), format!("server {}: {error}", in_words(error.kind())))
-        })?;
+        let (server, notes) = dialled
+            .map_err(|error| (Failure::of_kind(error.kind()), format!("server {}: {error}", in_words(error.kind()))))?;
         for line in notes {
             self.shared.log.once(line);
         }
         let ends = Ends::new(server, Side::Server, stream, Vec::new(), arrived);
         let stats = self.shared.stats.rule(&rule.name);
-        self.begin(handle, stream, ends, Account::open([source, destination], rule, stats, self.now));
+        let account = Account::open([source, destination], rule, stats, self.now).with_place(permit);
+        self.begin(handle, stream, ends, account);
         Ok(())
     }
 
@@ -472,13 +474,11 @@ impl Work {
         if let Some(tunnel) = tunnel {
             release(tunnel, passage.ends.stream, Failure::Other);
         }
-        self.shared.leave(passage.account.source.ip());
     }
 
     /// Gives up a client that has no stream: its connection is reset.
     fn refuse(&mut self, accepted: &Accepted, reason: &str) {
         self.shared.stats.refused.add(1);
-        self.shared.leave(accepted.source.ip());
         let Accepted { source, destination, .. } = accepted;
         self.shared.log.line(format!("refused client={source} server={destination} reason=\"{reason}\""));
     }

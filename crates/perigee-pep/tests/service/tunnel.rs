@@ -5,6 +5,7 @@ use std::net::Shutdown;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -178,6 +179,44 @@ fn streams_that_have_ended_make_room_for_others() {
     // Nobody listens there.
     for _ in 0..20 {
         assert!(is_refused(&path.world.client, "10.3.0.2:81"));
+    }
+    terminal.stop();
+    gateway.stop();
+}
+
+#[test]
+fn clients_wait_for_a_stream_and_leave_their_place_when_they_find_none() {
+    let Some(path) = Path::new() else { return };
+    let more = "[limits]\nconnections = 3\n[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.2\"]\n";
+    let gateway = path.start(&path.world.server, ["gateway", "terminal"], "listen = \"10.2.0.2:4433\"", more);
+    let more = "[limits]\nper_client = 5\n[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\n\
+         [transparent]\ninterfaces = [\"lan0\"]\n[legs.local]\n\
+         [[rules]]\nname = \"far\"\nclient = \"local\"\nthrough = \"tunnel\"\nconnect_timeout = \"4 s\"\n";
+    let terminal = path.start(&path.world.router, ["terminal", "gateway"], "gateway = \"10.2.0.2:4433\"", more);
+    terminal.await_line(&["tunnel up"]);
+    let listener = path.town.listen("10.3.0.2:80");
+    let open = || {
+        let mut socket = path.world.client.connect("10.3.0.2:80");
+        let (mut far, _) = accept(&listener);
+        far.write_all(b"hi").unwrap();
+        socket.read_exact(&mut [0; 2]).unwrap();
+        (socket, far)
+    };
+    let mut streams: Vec<_> = (0..3).map(|_| open()).collect();
+    // Both wait: the first for a stream that is free in time, the other one until its time is over.
+    let [mut early, mut late] = [(), ()].map(|()| path.world.client.connect("10.3.0.2:80"));
+    let began = Instant::now();
+    drop(streams.pop());
+    let (mut far, _) = accept(&listener);
+    far.write_all(b"hi").unwrap();
+    early.read_exact(&mut [0; 2]).unwrap();
+    assert!(read_all(&mut late).1.is_err());
+    assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
+    terminal.await_line(&["refused client=", "all streams of the tunnel are in use"]);
+    drop((streams, early, late, far));
+    // Each place of the client is free again.
+    for _ in 0..8 {
+        drop(open());
     }
     terminal.stop();
     gateway.stop();
