@@ -95,6 +95,15 @@ impl Gauge {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
+    /// Counts `after` of what was counted as `before`.
+    pub(crate) fn change(&self, before: &mut usize, after: usize) {
+        match after.checked_sub(*before) {
+            Some(more) => self.add(more as u64),
+            None => self.subtract((*before - after) as u64),
+        }
+        *before = after;
+    }
+
     pub(crate) fn subtract(&self, count: u64) {
         self.0.fetch_sub(count, Ordering::Relaxed);
     }

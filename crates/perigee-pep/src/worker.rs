@@ -502,11 +502,7 @@ impl Worker {
 
     fn gauge(&mut self) {
         let used = self.memory.used();
-        match used.checked_sub(self.gauged) {
-            Some(more) => self.shared.stats.held.add(more as u64),
-            None => self.shared.stats.held.subtract((self.gauged - used) as u64),
-        }
-        self.gauged = used;
+        self.shared.stats.held.change(&mut self.gauged, used);
     }
 }
 

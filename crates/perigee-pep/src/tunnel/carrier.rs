@@ -1,5 +1,6 @@
 //! The bytes of a connection between its socket at this box and its stream of the tunnel.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -27,6 +28,11 @@ pub(crate) struct Ends {
     is_last: bool,
     /// What has come from the stream and is not read.
     arrived: Bytes,
+    /// What comes after that, read from the stream while the socket takes nothing, and how the stream has failed after it.
+    ahead: VecDeque<Bytes>,
+    ahead_failure: Option<io::ErrorKind>,
+    /// The socket has taken all of `arrived` since [`Ends::has_taken`] was asked.
+    has_taken: bool,
     /// The first byte of a head, where the other one is still to come.
     half: Option<u8>,
     /// Bytes of the present record that are still to come, or in `arrived`.
@@ -52,6 +58,9 @@ impl Ends {
             outgoing: first.into(),
             is_last: false,
             arrived,
+            ahead: VecDeque::new(),
+            ahead_failure: None,
+            has_taken: false,
             half: None,
             left: 0,
         }
@@ -59,6 +68,26 @@ impl Ends {
 
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    /// Bytes that were read and wait for stream or socket.
+    pub(crate) fn held(&self) -> usize {
+        self.outgoing.len() + self.unread()
+    }
+
+    /// Whether the reader at the socket is so far behind that no more is read ahead: the other box may fill the window of the
+    /// stream.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.unread() >= READ_AHEAD
+    }
+
+    /// Whether the reader has taken a whole piece since this was asked last.
+    pub(crate) fn has_taken(&mut self) -> bool {
+        std::mem::take(&mut self.has_taken)
+    }
+
+    fn unread(&self) -> usize {
+        self.arrived.len() + self.ahead.iter().map(Bytes::len).sum::<usize>()
     }
 
     /// Bytes of data that wait for the stream.
@@ -87,6 +116,19 @@ impl Carriage<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Reads from the stream what the socket does not take yet, up to [`READ_AHEAD`]: how much that is shows whether a reader
+    /// is behind, which QUIC does not tell.
+    pub(crate) fn read_ahead(&mut self) {
+        let Some(tunnel) = self.tunnel.as_deref_mut() else { return };
+        while !self.ends.is_behind() && self.ends.ahead_failure.is_none() {
+            match next_chunk(tunnel, self.ends.stream) {
+                Ok(chunk) => self.ends.ahead.push_back(chunk),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => self.ends.ahead_failure = Some(error.kind()),
+            }
+        }
     }
 
     /// Says last how this direction has ended. What waits goes before it.
@@ -142,6 +184,14 @@ impl Carriage<'_> {
             }
             if !self.ends.arrived.is_empty() {
                 return Ok(Some(self.ends.left.min(self.ends.arrived.len())));
+            }
+            self.ends.has_taken = true;
+            if let Some(chunk) = self.ends.ahead.pop_front() {
+                self.ends.arrived = chunk;
+                continue;
+            }
+            if let Some(kind) = self.ends.ahead_failure {
+                return Err(kind.into());
             }
             let Some(tunnel) = self.tunnel.as_deref_mut() else { return Err(io::ErrorKind::ConnectionReset.into()) };
             self.ends.arrived = next_chunk(tunnel, self.ends.stream)?;
@@ -216,6 +266,7 @@ impl Carrier for Carriage<'_> {
         } else {
             self.ends.left -= self.held(from);
             self.ends.arrived.clear();
+            self.ends.ahead.clear();
         }
     }
 
@@ -227,3 +278,6 @@ impl Carrier for Carriage<'_> {
         }
     }
 }
+
+/// Bytes of a stream that are read before its socket takes them: more than an interactive exchange has under way.
+const READ_AHEAD: usize = 64 << 10;

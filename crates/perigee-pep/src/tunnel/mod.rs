@@ -9,6 +9,7 @@ mod identity;
 mod link;
 mod passage;
 mod record;
+mod room;
 mod transport;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -28,6 +29,8 @@ use self::identity::Identity;
 pub(crate) use self::link::Link;
 use self::passage::Passage;
 use self::record::{Failure, Opening};
+use self::room::Room;
+use self::transport::stream_window;
 use crate::account::{in_words, Account, Outcome};
 use crate::agenda::{self, Agenda};
 use crate::clock::{instant, monotonic};
@@ -104,6 +107,7 @@ struct Work {
     passages: Slab<Passage>,
     streams: BTreeMap<(ConnectionHandle, StreamId), Key>,
     agenda: Agenda,
+    room: Room,
     is_draining: bool,
     now: Time,
 }
@@ -121,6 +125,9 @@ impl Work {
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), Flags::IN)?;
         epoll::add(&epoll, link.socket(), epoll::EventData::new_u64(LINK), Flags::IN | Flags::OUT | Flags::ET)?;
         let now = monotonic();
+        let held = config.limits.held.as_u64();
+        let window = config.tunnel.as_ref().map_or(0, |tunnel| stream_window(tunnel, held));
+        let room = Room::new(held, window);
         Ok(Self {
             epoll,
             wake,
@@ -136,6 +143,7 @@ impl Work {
             passages: Slab::default(),
             streams: BTreeMap::new(),
             agenda: Agenda::default(),
+            room,
             is_draining: false,
             now,
         })
@@ -172,6 +180,7 @@ impl Work {
                 }
             }
             self.fire_timers();
+            self.make_room();
             // What the turns have written.
             self.drive();
             if self.obey() {
@@ -183,7 +192,8 @@ impl Work {
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
-        let own = [self.agenda.first_timer(), self.redial.0, self.waiting.iter().map(|(at, _)| *at).min()];
+        let own =
+            [self.agenda.first_timer(), self.redial.0, self.room.next(), self.waiting.iter().map(|(at, _)| *at).min()];
         let own = own.into_iter().flatten().min().map(|at| at - monotonic());
         let link = self.link.next().map(|at| at.saturating_duration_since(instant()));
         let link = link.map(|wait| Time::from_nanos(wait.as_nanos() as u64));
@@ -441,6 +451,8 @@ impl Work {
         let tunnel = passage.place().and_then(|(peer, _)| self.link.get_mut(peer));
         let progress = passage.advance(tunnel, BUDGET, self.now);
         self.agenda.move_timer(key, before, passage.timer);
+        let held = passage.ends.held();
+        self.shared.stats.held.change(&mut passage.gauged, self.room.count(held, passage.ends.is_behind(), self.now));
         match progress {
             Ok(Progress::OutOfBudget) => self.queue(key),
             Ok(_) => {}
@@ -463,9 +475,27 @@ impl Work {
         }
     }
 
+    /// Ends connections whose readers stay silent where what they may leave unread gets near to the memory for it.
+    fn make_room(&mut self) {
+        if self.room.next().is_none_or(|at| at > self.now) {
+            return;
+        }
+        let mut behind = Vec::new();
+        for key in self.passages.keys() {
+            let Some(passage) = self.passages.get_mut(key) else { continue };
+            if let Some((silence, (peer, _))) = passage.silence(self.now).zip(passage.place()) {
+                behind.push((peer, silence, key));
+            }
+        }
+        for key in self.room.victims(behind, self.now) {
+            self.end(key, &Outcome::aborted("its reader was silent, and the memory of the tunnel is nearly used"));
+        }
+    }
+
     fn end(&mut self, key: Key, outcome: &Outcome) {
         let Some(mut passage) = self.passages.remove(key) else { return };
         self.agenda.move_timer(key, passage.timer, None);
+        self.shared.stats.held.change(&mut passage.gauged, 0);
         let place = passage.place();
         place.map(|place| self.streams.remove(&place));
         let tunnel = place.and_then(|(peer, _)| self.link.get_mut(peer));

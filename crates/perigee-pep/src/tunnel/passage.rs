@@ -24,6 +24,10 @@ pub(crate) struct Passage {
     pub(crate) account: Account,
     /// Whether the other box has acknowledged all that the stream was given.
     is_delivered: bool,
+    /// When the reader at the socket has last taken a piece of what the stream brought.
+    taken: Time,
+    /// Bytes that the gauge of the service has of it.
+    pub(crate) gauged: usize,
     pub(crate) timer: Option<Time>,
     pub(crate) is_queued: bool,
     interval: Time,
@@ -51,8 +55,10 @@ impl Passage {
             peer: Some(peer),
             relay,
             phase,
+            taken: account.began,
             account,
             is_delivered: false,
+            gauged: 0,
             timer: None,
             is_queued: false,
             interval: FIRST_LOOK,
@@ -95,6 +101,12 @@ impl Passage {
         self.peer.map(|peer| (peer, self.ends.stream))
     }
 
+    /// How long the reader at the socket has taken nothing, where it is so far behind that the other box may fill the stream's
+    /// window.
+    pub(crate) fn silence(&self, now: Time) -> Option<Time> {
+        self.ends.is_behind().then(|| now - self.taken)
+    }
+
     /// The tunnel is gone, and the stream with it.
     pub(crate) fn on_lost(&mut self) {
         self.peer = None;
@@ -119,6 +131,7 @@ impl Passage {
                 if now >= deadline {
                     self.relay.on_failure(side, &std::io::ErrorKind::TimedOut.into());
                 }
+                carriage.read_ahead();
                 let Some(kind) = self.relay.failure(side) else {
                     self.timer = Some(deadline);
                     return Ok(Progress::Waiting);
@@ -128,6 +141,12 @@ impl Passage {
             }
             Phase::Open => {
                 let progress = self.relay.advance(&mut carriage, budget);
+                if carriage.ends.has_taken() {
+                    self.taken = now;
+                }
+                if progress == Progress::Waiting {
+                    carriage.read_ahead();
+                }
                 match progress {
                     Progress::Complete => {
                         close_in_order(carriage.ends.socket());

@@ -13,8 +13,7 @@ use crate::config::{Tunnel, TunnelCongestion};
 /// number of connections at a time.
 pub(crate) fn transport(tunnel: &Tunnel, held: u64, streams: usize) -> TransportConfig {
     let product = tunnel.product();
-    // A window in flight, and one that waits for acknowledgements of losses.
-    let stream = product.map_or(DEFAULT_STREAM, |bytes| (2 * bytes).clamp(LEAST_STREAM, MOST_STREAM)).min(held);
+    let stream = stream_window(tunnel, held);
     let grace = Duration::from_nanos(tunnel.outage_grace.as_nanos());
     let mut config = TransportConfig::default();
     config
@@ -51,6 +50,13 @@ pub(crate) fn transport(tunnel: &Tunnel, held: u64, streams: usize) -> Transport
     };
     config.congestion_controller_factory(congestion);
     config
+}
+
+/// Bytes that the other box may have under way, or unread here, of one stream: a window in flight, and one that waits for
+/// acknowledgements of losses.
+pub(crate) fn stream_window(tunnel: &Tunnel, held: u64) -> u64 {
+    let window = tunnel.product().map_or(DEFAULT_STREAM, |bytes| (2 * bytes).clamp(LEAST_STREAM, MOST_STREAM));
+    window.min(held / 4)
 }
 
 fn number(value: u64) -> VarInt {

@@ -223,6 +223,60 @@ fn clients_wait_for_a_stream_and_leave_their_place_when_they_find_none() {
 }
 
 #[test]
+fn downloads_that_are_paused_leave_the_tunnel_to_others() {
+    let Some(path) = Path::new() else { return };
+    let path_of_20_mbit = "bandwidth = \"20 Mbit/s\"\nround_trip = \"600 ms\"";
+    let limits = "[limits]\nheld = \"64 MiB\"\n";
+    let allow = "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\n";
+    let end = format!("listen = \"10.2.0.2:4433\"\n{path_of_20_mbit}");
+    let gateway = path.start(&path.world.server, ["gateway", "terminal"], &end, &format!("{limits}{allow}"));
+    let control = path.file("control", "sock");
+    let more = format!(
+        "{limits}{allow}[service]\ncontrol = \"{}\"\n[transparent]\ninterfaces = [\"lan0\"]\n[legs.local]\n\
+         [[rules]]\nname = \"far\"\nclient = \"local\"\nthrough = \"tunnel\"\nconnect_timeout = \"30 s\"\n",
+        control.display()
+    );
+    let end = format!("gateway = \"10.2.0.2:4433\"\n{path_of_20_mbit}");
+    let terminal = path.start(&path.world.router, ["terminal", "gateway"], &end, &more);
+    let (downloads, echoes) = (path.town.listen("10.3.0.2:80"), path.town.listen("10.3.0.2:7"));
+    thread::spawn(move || {
+        while let Ok((mut socket, _)) = downloads.accept() {
+            // It ends by the reset of a reader that is given up.
+            thread::spawn(move || socket.write_all(&bytes(6_000_000, 1)));
+        }
+    });
+    thread::spawn(move || {
+        while let Ok((mut socket, _)) = echoes.accept() {
+            let mut word = [0; 4];
+            let _ = socket.read_exact(&mut word).and_then(|()| socket.write_all(&word));
+        }
+    });
+    // Four times what the windows of all streams may hold.
+    let paused: Vec<_> = (0..120).map(|_| path.world.client.connect("10.3.0.2:80")).collect();
+    terminal.await_line(&["end=aborted", "its reader was silent"]);
+    for _ in 0..5 {
+        let began = Instant::now();
+        let mut socket = path.world.client.connect("10.3.0.2:7");
+        socket.write_all(b"ping").unwrap();
+        socket.read_exact(&mut [0; 4]).unwrap();
+        assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    }
+    // Those who were not given up are counted, within the memory of the tunnel.
+    let program = env!("CARGO_BIN_EXE_perigee-pep");
+    let status = Command::new(program).arg("status").arg(path.file("terminal", "toml")).output().unwrap();
+    let status = String::from_utf8(status.stdout).unwrap();
+    let held = status.lines().find_map(|line| line.strip_prefix("held_bytes ")).unwrap().parse::<u64>().unwrap();
+    assert!((16 << 20..80 << 20).contains(&held), "{status}");
+    drop(paused);
+    terminal.signal(Signal::TERM);
+    terminal.signal(Signal::TERM);
+    terminal.wait();
+    gateway.signal(Signal::TERM);
+    gateway.signal(Signal::TERM);
+    gateway.wait();
+}
+
+#[test]
 fn failures_at_either_end_reach_the_other_as_such() {
     let Some(path) = Path::new() else { return };
     let (gateway, terminal) = (path.gateway(), path.terminal());
