@@ -1,6 +1,6 @@
 //! The connections of QUIC at this box: their UDP socket, timers and events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -8,14 +8,15 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, Event,
-    ServerConfig, Transmit, VarInt,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig, Event,
+    Incoming, ServerConfig, Transmit, VarInt,
 };
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::net::sockopt;
 
+use super::handshakes::Handshakes;
 use super::identity::Identity;
-use super::transport::transport;
+use super::transport::{number, transport};
 use crate::clock::instant;
 use crate::config::{Config, Tunnel, TunnelEnd};
 use crate::error::ServiceError;
@@ -28,6 +29,13 @@ pub(crate) struct Link {
     /// What a terminal connects with, and where.
     dials: Option<(ClientConfig, SocketAddr)>,
     connections: BTreeMap<ConnectionHandle, Connection>,
+    /// Of those, the ones whose other box is not known yet, and the gateway's terminals.
+    handshakes: Handshakes,
+    terminals: BTreeSet<ConnectionHandle>,
+    /// Streams that a terminal may have at a time.
+    streams: VarInt,
+    /// Handshakes that were given up since [`Link::given_up`] was asked.
+    given_up: u64,
     /// What the socket did not take.
     unsent: Option<(Transmit, Vec<u8>)>,
     /// A buffer of datagrams to be sent, between two uses.
@@ -42,7 +50,7 @@ impl Link {
         let identity = Identity::read(tunnel)?;
         let system = |error: io::Error| ServiceError::system("tunnel")(error);
         let wrong = |error: rustls::Error| system(io::Error::other(error));
-        let settings = Arc::new(transport(tunnel, config.limits.held.as_u64(), config.limits.connections));
+        let settings = Arc::new(transport(tunnel, config.limits.held.as_u64()));
         let (local, server, dials) = match tunnel.end {
             TunnelEnd::Gateway(address) => {
                 let mut server = ServerConfig::with_crypto(Arc::new(identity.server().map_err(wrong)?));
@@ -71,6 +79,10 @@ impl Link {
             endpoint,
             dials,
             connections: BTreeMap::new(),
+            handshakes: Handshakes::default(),
+            terminals: BTreeSet::new(),
+            streams: number(config.limits.connections as u64),
+            given_up: 0,
             unsent: None,
             scratch: Vec::new(),
             buffers,
@@ -109,7 +121,8 @@ impl Link {
 
     /// When [`Link::drive`] has to be called at the latest.
     pub(crate) fn next(&mut self) -> Option<Instant> {
-        self.connections.values_mut().filter_map(Connection::poll_timeout).min()
+        let timers = self.connections.values_mut().filter_map(Connection::poll_timeout);
+        timers.chain(self.handshakes.next()).min()
     }
 
     /// Reads what has arrived; true: there may be more. An error is of the network, and what it was about comes again.
@@ -142,18 +155,7 @@ impl Link {
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
-                let response = if !self.accepts || self.connections.len() >= MOST_CONNECTIONS {
-                    Some(self.endpoint.refuse(incoming, &mut answer))
-                } else {
-                    match self.endpoint.accept(incoming, now, &mut answer, None) {
-                        Ok((handle, connection)) => {
-                            self.connections.insert(handle, connection);
-                            None
-                        }
-                        Err(error) => error.response,
-                    }
-                };
-                if let Some(transmit) = response {
+                if let Some(transmit) = self.accept(incoming, now, &mut answer) {
                     self.send(transmit, answer);
                 }
             }
@@ -162,12 +164,63 @@ impl Link {
         }
     }
 
+    /// Begins a handshake; what is to be sent instead, if that is not done.
+    fn accept(&mut self, incoming: Incoming, now: Instant, answer: &mut Vec<u8>) -> Option<Transmit> {
+        if !self.accepts {
+            return Some(self.endpoint.refuse(incoming, answer));
+        }
+        if self.handshakes.ask_for_proof() && !incoming.remote_address_validated() {
+            return self.endpoint.retry(incoming, answer).ok();
+        }
+        let address = incoming.remote_address().ip();
+        match self.endpoint.accept(incoming, now, answer, None) {
+            Ok((handle, connection)) => {
+                self.connections.insert(handle, connection);
+                if let Some(oldest) = self.handshakes.begin(handle, address, now) {
+                    self.give_up(oldest, now);
+                }
+                None
+            }
+            Err(error) => error.response,
+        }
+    }
+
+    /// Ends a handshake that has no more time.
+    fn give_up(&mut self, handle: ConnectionHandle, now: Instant) {
+        if let Some(connection) = self.connections.get_mut(&handle) {
+            connection.close(now, VarInt::from_u32(0), Bytes::from_static(b"the handshake was not completed in time"));
+            self.given_up += 1;
+        }
+    }
+
+    /// How many handshakes were given up since the last time.
+    pub(crate) fn given_up(&mut self) -> u64 {
+        std::mem::take(&mut self.given_up)
+    }
+
+    /// The other box is known: the gateway gives it its streams, unless it has as many terminals as it takes.
+    fn on_known(&mut self, handle: ConnectionHandle, connection: &mut Connection, now: Instant) {
+        if self.dials.is_some() {
+            return;
+        }
+        self.handshakes.end(handle);
+        if self.terminals.len() >= MOST_TERMINALS {
+            connection.close(now, VarInt::from_u32(0), Bytes::from_static(b"the gateway has too many terminals"));
+            return;
+        }
+        self.terminals.insert(handle);
+        connection.set_max_concurrent_streams(Dir::Bi, self.streams);
+    }
+
     /// Sends what is due, and tells what has happened to which connection.
     pub(crate) fn drive(&mut self) -> Vec<(ConnectionHandle, Event)> {
         let now = instant();
         let mut events = Vec::new();
         if let Some((transmit, contents)) = self.unsent.take() {
             self.send(transmit, contents);
+        }
+        while let Some(late) = self.handshakes.pop_late(now) {
+            self.give_up(late, now);
         }
         let handles: Vec<_> = self.connections.keys().copied().collect();
         for handle in handles {
@@ -192,13 +245,20 @@ impl Link {
                     }
                 }
                 while let Some(event) = connection.poll() {
+                    if matches!(event, Event::Connected) {
+                        self.on_known(handle, &mut connection, now);
+                        has_changed = true;
+                    }
                     events.push((handle, event));
                 }
                 if !has_changed {
                     break;
                 }
             }
-            if !connection.is_drained() {
+            if connection.is_drained() {
+                self.handshakes.end(handle);
+                self.terminals.remove(&handle);
+            } else {
                 self.connections.insert(handle, connection);
             }
         }
@@ -229,7 +289,7 @@ impl Link {
 /// What a terminal calls the gateway: its certificate alone says who it is.
 const NAME: &str = "gateway";
 /// Terminals of a gateway.
-const MOST_CONNECTIONS: usize = 1_000;
+const MOST_TERMINALS: usize = 1_000;
 /// Bytes of the UDP socket's buffers: a burst of a satellite link's window.
 const SOCKET_BUFFER: usize = 4 << 20;
 /// Datagrams, or trains of them, that are read at a time.

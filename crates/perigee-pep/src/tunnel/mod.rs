@@ -5,6 +5,7 @@
 //! streams whose bytes it had. The gateway dials the server by its own rules. One thread has all of it, beside the workers.
 
 mod carrier;
+mod handshakes;
 mod identity;
 mod link;
 mod passage;
@@ -251,6 +252,13 @@ impl Work {
                 Event::Stream(event) => self.on_stream(handle, &event),
                 _ => {}
             }
+        }
+        let given_up = self.link.given_up();
+        if given_up > 0 {
+            self.shared.stats.refused.add(given_up);
+            self.shared
+                .log
+                .once("tunnel: a handshake was not completed in time; refused_total counts more of them".to_owned());
         }
         // Rules have time-outs of their own, so that the first to come need not be the first to give up.
         let now = self.now;

@@ -9,9 +9,8 @@ use quinn_proto::{IdleTimeout, TransportConfig, VarInt};
 
 use crate::config::{Tunnel, TunnelCongestion};
 
-/// The settings of QUIC; `held` is the memory for bytes that the other box has sent and nobody has read, and `streams` the
-/// number of connections at a time.
-pub(crate) fn transport(tunnel: &Tunnel, held: u64, streams: usize) -> TransportConfig {
+/// The settings of QUIC; `held` is the memory for bytes that the other box has sent and nobody has read.
+pub(crate) fn transport(tunnel: &Tunnel, held: u64) -> TransportConfig {
     let product = tunnel.product();
     let stream = stream_window(tunnel, held);
     let grace = Duration::from_nanos(tunnel.outage_grace.as_nanos());
@@ -20,7 +19,8 @@ pub(crate) fn transport(tunnel: &Tunnel, held: u64, streams: usize) -> Transport
         .stream_receive_window(number(stream))
         .receive_window(number(held))
         .send_window(held)
-        .max_concurrent_bidi_streams(number(streams as u64))
+        // QUIC keeps a place for each stream from the start: a gateway allows them to terminals that it knows.
+        .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .datagram_receive_buffer_size(None)
         .keep_alive_interval(Some((grace / 4).min(KEEP_ALIVE)));
@@ -59,7 +59,8 @@ pub(crate) fn stream_window(tunnel: &Tunnel, held: u64) -> u64 {
     window.min(held / 4)
 }
 
-fn number(value: u64) -> VarInt {
+/// As QUIC writes numbers.
+pub(crate) fn number(value: u64) -> VarInt {
     VarInt::from_u64(value).unwrap_or(VarInt::MAX)
 }
 

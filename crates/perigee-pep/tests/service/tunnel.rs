@@ -1,9 +1,10 @@
 //! Two boxes and the tunnel between them.
 
 use std::io::{Read as _, Write as _};
-use std::net::Shutdown;
+use std::net::{Shutdown, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -332,6 +333,48 @@ fn a_gateway_that_dies_resets_its_streams_and_the_next_one_is_found() {
     drop(socket);
     terminal.stop();
     again.stop();
+}
+
+#[test]
+fn strangers_who_begin_handshakes_neither_lock_terminals_out_nor_take_memory() {
+    let Some(path) = Path::new() else { return };
+    let gateway = path.gateway();
+    let provider = rustls::crypto::ring::default_provider();
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider.into())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![b"perigee-pep/1".to_vec()];
+    let tls = quinn_proto::crypto::rustls::QuicClientConfig::try_from(tls).unwrap();
+    let config = quinn_proto::ClientConfig::new(Arc::new(tls));
+    let mut endpoint = quinn_proto::Endpoint::new(Arc::default(), None, true, None);
+    let to = "10.2.0.2:4433".parse().unwrap();
+    // One Initial of each, and never an answer, as if the addresses were forged.
+    path.world.router.enter(|| {
+        let socket = UdpSocket::bind("10.2.0.1:0").unwrap();
+        for at in 0..1_100 {
+            let (_, mut connection) = endpoint.connect(Instant::now(), config.clone(), to, "gateway").unwrap();
+            let mut datagram = Vec::new();
+            let transmit = connection.poll_transmit(Instant::now(), 1, &mut datagram).unwrap();
+            socket.send_to(&datagram[..transmit.size], to).unwrap();
+            if at % 10 == 0 {
+                // The gateway's socket holds no more at a time.
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+    });
+    let began = Instant::now();
+    let terminal = path.terminal();
+    terminal.await_line(&["tunnel up"]);
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.id())).unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kilobytes < 150_000, "{kilobytes} kB");
+    gateway.await_line(&["a handshake was not completed in time"]);
+    terminal.stop();
+    gateway.stop();
 }
 
 #[test]
