@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn_proto::{EndpointConfig, HashedConnectionIdGenerator};
+use ring::hmac;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{verify_tls13_signature, CryptoProvider};
 use rustls::pki_types::pem::PemObject as _;
@@ -42,6 +44,19 @@ impl Identity {
             wrong(&tunnel.key, format!("{what}; name the key that was made with the certificate"))
         })?;
         Ok(identity)
+    }
+
+    /// QUIC of this box. Connection identifiers and reset tokens follow from its key, so that a box which was restarted knows those
+    /// of before: it resets them, and the other box does not wait until they time out (RFC 9000, 10.3).
+    pub(crate) fn endpoint(&self) -> EndpointConfig {
+        let own = hmac::Key::new(hmac::HMAC_SHA256, self.key.secret_der());
+        let resets = hmac::sign(&own, b"perigee-pep stateless reset");
+        let mut config = EndpointConfig::new(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, resets.as_ref())));
+        let mut identifiers = [0; 8];
+        identifiers.copy_from_slice(&hmac::sign(&own, b"perigee-pep connection identifiers").as_ref()[..8]);
+        let identifiers = u64::from_be_bytes(identifiers);
+        config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(identifiers)));
+        config
     }
 
     /// What the gateway answers with.

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig, Event,
-    Incoming, ServerConfig, Transmit, VarInt,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint, Event, Incoming,
+    ServerConfig, Transmit, VarInt,
 };
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::net::sockopt;
@@ -69,7 +69,7 @@ impl Link {
         let _ = sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BUFFER);
         let _ = sockopt::set_socket_send_buffer_size_force(&socket, SOCKET_BUFFER);
         let state = UdpSocketState::new(UdpSockRef::from(&socket)).map_err(system)?;
-        let own = Arc::new(EndpointConfig::default());
+        let own = Arc::new(identity.endpoint());
         let size = own.get_max_udp_payload_size() as usize * state.gro_segments();
         let endpoint = Endpoint::new(own, server, !state.may_fragment(), None);
         let buffers = vec![vec![0; size]; RECEIVED_AT_ONCE];

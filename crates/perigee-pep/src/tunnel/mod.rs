@@ -22,7 +22,7 @@ use std::thread::{self, JoinHandle};
 
 use bytes::{Bytes, BytesMut};
 use perigee_units::Time;
-use quinn_proto::{ConnectionHandle, Dir, Event, StreamEvent, StreamId};
+use quinn_proto::{ConnectionError, ConnectionHandle, Dir, Event, StreamEvent, StreamId};
 use rustix::event::{epoll, eventfd, EventfdFlags};
 
 use self::carrier::{next_chunk, release, Ends};
@@ -248,7 +248,7 @@ impl Work {
         for (handle, event) in self.link.drive() {
             match event {
                 Event::Connected => self.on_connected(handle),
-                Event::ConnectionLost { reason } => self.on_lost(handle, &reason.to_string()),
+                Event::ConnectionLost { reason } => self.on_lost(handle, &reason),
                 Event::Stream(event) => self.on_stream(handle, &event),
                 _ => {}
             }
@@ -284,11 +284,14 @@ impl Work {
         self.open_streams();
     }
 
-    fn on_lost(&mut self, handle: ConnectionHandle, reason: &str) {
+    fn on_lost(&mut self, handle: ConnectionHandle, reason: &ConnectionError) {
         self.shared.log.line(format!("tunnel down reason=\"{reason}\""));
         if self.gateway.is_some_and(|(gateway, _)| gateway == handle) {
             self.gateway = None;
-            self.redial = (Some(self.now + self.redial.1), (self.redial.1 * 2).min(LAST_PAUSE));
+            // A gateway that resets a connection was restarted, and is there.
+            let is_back = *reason == ConnectionError::Reset;
+            let pause = if is_back { Time::ZERO } else { self.redial.1 };
+            self.redial = (Some(self.now + pause), (self.redial.1 * 2).min(LAST_PAUSE));
         }
         self.greetings.retain(|(peer, _), _| *peer != handle);
         let lost: Vec<Key> =

@@ -378,6 +378,33 @@ fn strangers_who_begin_handshakes_neither_lock_terminals_out_nor_take_memory() {
 }
 
 #[test]
+fn a_gateway_that_was_killed_and_is_back_has_its_terminals_at_once() {
+    let Some(path) = Path::new() else { return };
+    let (gateway, terminal) = (path.gateway(), path.terminal());
+    let listener = path.town.listen("10.3.0.2:80");
+    let answered = || {
+        let mut socket = path.world.client.connect("10.3.0.2:80");
+        let (mut far, _) = accept(&listener);
+        far.write_all(b"hi").unwrap();
+        socket.read_exact(&mut [0; 2]).unwrap();
+        (socket, far)
+    };
+    let (mut before, _far) = answered();
+    gateway.signal(Signal::KILL);
+    gateway.wait();
+    let again = path.gateway();
+    let began = Instant::now();
+    // What was open is reset, far before the grace of 50 s is over.
+    before.write_all(b"more").unwrap();
+    assert!(read_all(&mut before).1.is_err());
+    drop(answered());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    terminal.await_line(&["tunnel down reason=\"reset by peer\""]);
+    terminal.stop();
+    again.stop();
+}
+
+#[test]
 fn a_box_with_an_unknown_certificate_is_refused() {
     let Some(path) = Path::new() else { return };
     let (gateway, stranger) = (path.gateway(), path.terminal_as("stranger"));
