@@ -1,6 +1,8 @@
 //! Who the two boxes are: each has a certificate of its own and knows those of the others, byte for byte.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -35,8 +37,7 @@ impl Identity {
     /// Reads the files that the configuration names.
     pub(crate) fn read(tunnel: &Tunnel) -> Result<Self, ServiceError> {
         let own = certificates(&tunnel.certificate)?.swap_remove(0);
-        let key = PrivateKeyDer::from_pem_slice(&content(&tunnel.key)?)
-            .map_err(|_| wrong(&tunnel.key, "it has no private key; name a PEM file with one".to_owned()))?;
+        let key = private_key(&tunnel.key)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let identity = Self { own, key, peers: Arc::new(Peers { known: certificates(&tunnel.peers)?, provider }) };
         identity.server().map_err(|error| {
@@ -95,6 +96,22 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServiceErro
 
 fn content(path: &Path) -> Result<Vec<u8>, ServiceError> {
     fs::read(path).map_err(|error| ServiceError::File { path: path.to_owned(), error })
+}
+
+/// The private key of a file that only its owner may use.
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, ServiceError> {
+    let system = |error| ServiceError::File { path: path.to_owned(), error };
+    let mut file = File::open(path).map_err(system)?;
+    let mode = file.metadata().map_err(system)?.permissions().mode();
+    let mut content = Vec::new();
+    file.read_to_end(&mut content).map_err(system)?;
+    let key = PrivateKeyDer::from_pem_slice(&content)
+        .map_err(|_| wrong(path, "it has no private key; name a PEM file with one".to_owned()))?;
+    if mode & OTHERS != 0 {
+        let fix = format!("take that right away: chmod 600 {}", path.display());
+        return Err(wrong(path, format!("other users of this machine can use it (mode {:04o}); {fix}", mode & 0o7777)));
+    }
+    Ok(key)
 }
 
 fn wrong(path: &Path, what: String) -> ServiceError {
@@ -196,5 +213,7 @@ impl ClientCertVerifier for Peers {
     }
 }
 
+/// Rights of a file that its group and others have.
+const OTHERS: u32 = 0o077;
 /// What both boxes speak, as QUIC negotiates it.
 const PROTOCOL: &[u8] = b"perigee-pep/1";

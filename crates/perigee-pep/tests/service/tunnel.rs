@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -455,5 +456,15 @@ fn what_is_wrong_with_a_tunnel_is_said() {
         let error = String::from_utf8_lossy(&output.stderr);
         let code = if said.is_empty() { 0 } else { 2 };
         assert!(output.status.code() == Some(code) && error.contains(said), "{files}: {error}");
+    }
+    // The last configuration is right; a key that others can read is not.
+    for mode in [0o644, 0o640, 0o602] {
+        std::fs::set_permissions(&own, std::fs::Permissions::from_mode(mode)).unwrap();
+        for command in ["check", "run"] {
+            let output = Command::new(program).arg(command).arg(&config).output().unwrap();
+            let error = String::from_utf8_lossy(&output.stderr);
+            let said = format!("chmod 600 {}", own.display());
+            assert!(output.status.code() == Some(2) && error.contains(&said), "{mode:o}: {error}");
+        }
     }
 }
