@@ -97,7 +97,8 @@ struct Work {
     link: Link,
     /// Whether the socket of the link may have more.
     is_readable: bool,
-    /// The terminal's connection to its gateway, and whether its handshake is complete.
+    /// The terminal's connection to its gateway, and whether the gateway has confirmed the handshake: it sees the terminal's
+    /// certificate last (TLS 1.3).
     gateway: Option<(ConnectionHandle, bool)>,
     /// When the terminal dials again, and the pause after that.
     redial: (Option<Time>, Time),
@@ -247,12 +248,14 @@ impl Work {
     fn drive(&mut self) {
         for (handle, event) in self.link.drive() {
             match event {
-                Event::Connected => self.on_connected(handle),
+                // The terminal waits for the gateway's word.
+                Event::Connected if self.gateway.is_none() => self.on_up(handle),
                 Event::ConnectionLost { reason } => self.on_lost(handle, &reason),
                 Event::Stream(event) => self.on_stream(handle, &event),
                 _ => {}
             }
         }
+        self.look_at_gateway();
         let given_up = self.link.given_up();
         if given_up > 0 {
             self.shared.stats.refused.add(given_up);
@@ -271,17 +274,21 @@ impl Work {
         }
     }
 
-    fn on_connected(&mut self, handle: ConnectionHandle) {
+    /// Whether the gateway has confirmed the terminal's handshake meanwhile.
+    fn look_at_gateway(&mut self) {
+        let Some((handle, false)) = self.gateway else { return };
+        if self.link.get_mut(handle).is_some_and(|gateway| gateway.stats().frame_rx.handshake_done > 0) {
+            self.gateway = Some((handle, true));
+            self.redial.1 = FIRST_PAUSE;
+            self.on_up(handle);
+            self.open_streams();
+        }
+    }
+
+    fn on_up(&mut self, handle: ConnectionHandle) {
         let Some(connection) = self.link.get_mut(handle) else { return };
         let (remote, round_trip) = (connection.remote_address(), connection.rtt());
         self.shared.log.line(format!("tunnel up peer={remote} rtt_us={}", round_trip.as_micros()));
-        if let Some((gateway, is_up)) = &mut self.gateway {
-            if *gateway == handle {
-                *is_up = true;
-                self.redial.1 = FIRST_PAUSE;
-            }
-        }
-        self.open_streams();
     }
 
     fn on_lost(&mut self, handle: ConnectionHandle, reason: &ConnectionError) {
