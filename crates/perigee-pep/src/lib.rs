@@ -37,8 +37,8 @@ mod worker;
 pub use carried::Carried;
 pub use command::main;
 pub use config::{
-    Allow, AtLimit, Config, Forward, Leg, Limits, Ports, Request, Rule, Transparent, Tunnel, TunnelCongestion,
-    TunnelEnd,
+    Allow, AtLimit, Config, Forward, Leg, Limits, Ports, Request, Rule, Terminal, Transparent, Tunnel,
+    TunnelCongestion, TunnelEnd,
 };
 pub use embedded::Embedded;
 pub use error::ServiceError;

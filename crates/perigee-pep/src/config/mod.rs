@@ -11,7 +11,7 @@ use perigee_units::{Bytes, Rate, Time};
 
 use crate::network::{is_local_form, never, Network};
 
-pub use tunnel::{Tunnel, TunnelCongestion, TunnelEnd};
+pub use tunnel::{Terminal, Tunnel, TunnelCongestion, TunnelEnd};
 
 /// A configuration, complete and consistent; [`Config::parse`] reads one.
 #[derive(Clone, Debug, PartialEq)]
@@ -213,6 +213,15 @@ impl Allow {
             return None;
         }
         (is_local_form(destination) || is_own(destination)).then_some("destination is local")
+    }
+}
+
+impl Config {
+    /// Whether a connection to this address would come back to the service.
+    pub(crate) fn leads_back(&self, destination: SocketAddr, is_own: impl FnOnce(IpAddr) -> bool) -> bool {
+        let ports = self.forwards.iter().map(|forward| forward.listen.port());
+        let mut ports = ports.chain(self.transparent.iter().map(|transparent| transparent.port));
+        ports.any(|port| port == destination.port()) && is_own(destination.ip())
     }
 }
 

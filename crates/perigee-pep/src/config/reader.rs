@@ -9,7 +9,8 @@ use perigee_study::strict::{parse, Content, Node, Read, StrictError, Table};
 use perigee_units::{suggestion, Bytes, Rate, Time};
 
 use super::{
-    Allow, AtLimit, Config, Forward, Leg, Limits, Ports, Rule, Transparent, Tunnel, TunnelCongestion, TunnelEnd,
+    Allow, AtLimit, Config, Forward, Leg, Limits, Ports, Rule, Terminal, Transparent, Tunnel, TunnelCongestion,
+    TunnelEnd,
 };
 use crate::network::{is_local_form, never, Network};
 
@@ -231,11 +232,15 @@ fn read_tunnel(table: &Table<'_>) -> Result<Tunnel, StrictError> {
         let message = "`tunnel.congestion` = `fixed` needs to know the path";
         return Err(table.error("congestion", message, "add `bandwidth` and `round_trip`"));
     }
+    let terminals = read_terminals(table, end)?;
+    let peers =
+        if terminals.is_empty() { Some(path("peers")?) } else { table.get::<String>("peers")?.map(PathBuf::from) };
     let read = Tunnel {
         end,
         certificate: path("certificate")?,
         key: path("key")?,
-        peers: path("peers")?,
+        peers,
+        terminals,
         bandwidth,
         round_trip,
         congestion,
@@ -243,6 +248,25 @@ fn read_tunnel(table: &Table<'_>) -> Result<Tunnel, StrictError> {
     };
     table.refuse_unknown()?;
     Ok(read)
+}
+
+/// `[[tunnel.terminals]]`.
+fn read_terminals(table: &Table<'_>, end: TunnelEnd) -> Result<Vec<Terminal>, StrictError> {
+    let tables = tables(table, "terminals")?;
+    if !tables.is_empty() && matches!(end, TunnelEnd::Terminal(_)) {
+        let message = "a terminal has one gateway, and no terminals";
+        return Err(table.error("terminals", message, "name the gateway's certificate in `peers`"));
+    }
+    let read = |table: &Table<'_>| {
+        let certificate: String = table.get("certificate")?.ok_or_else(|| table.missing("certificate"))?;
+        if !table.has("sources") {
+            return Err(table.missing("sources"));
+        }
+        let sources = networks(table, "sources")?;
+        table.refuse_unknown()?;
+        Ok(Terminal { certificate: certificate.into(), sources })
+    };
+    tables.iter().map(read).collect()
 }
 
 fn read_legs(top: &Table<'_>) -> Result<BTreeMap<String, Leg>, StrictError> {

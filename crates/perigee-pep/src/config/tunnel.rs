@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use perigee_units::{Rate, Time};
 
+use crate::network::Network;
+
 /// The connection between the boxes at the two ends of a satellite link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tunnel {
@@ -15,7 +17,9 @@ pub struct Tunnel {
     /// Its private key, PEM.
     pub key: PathBuf,
     /// The certificates of the boxes that it speaks with, PEM.
-    pub peers: PathBuf,
+    pub peers: Option<PathBuf>,
+    /// At the gateway: terminals that have clients of their own only.
+    pub terminals: Vec<Terminal>,
     /// What the satellite link carries.
     pub bandwidth: Option<Rate>,
     /// The round trip between the boxes.
@@ -24,6 +28,15 @@ pub struct Tunnel {
     pub congestion: TunnelCongestion,
     /// How long the other box may be silent before its connections are given up.
     pub outage_grace: Time,
+}
+
+/// A terminal whose clients the gateway knows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terminal {
+    /// Its certificate, PEM.
+    pub certificate: PathBuf,
+    /// Where its clients are.
+    pub sources: Vec<Network>,
 }
 
 /// An end of the tunnel.

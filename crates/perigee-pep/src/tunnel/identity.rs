@@ -18,12 +18,15 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, 
 
 use crate::config::Tunnel;
 use crate::error::ServiceError;
+use crate::network::Network;
 
 /// The certificate of this box with its key, and those of the boxes that it speaks with.
 pub(crate) struct Identity {
     own: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
     peers: Arc<Peers>,
+    /// Where the clients of a terminal are, if the configuration says so.
+    sources: Vec<(CertificateDer<'static>, Vec<Network>)>,
 }
 
 /// Accepts the certificates that it knows, whoever has signed them, and no others.
@@ -39,12 +42,25 @@ impl Identity {
         let own = certificates(&tunnel.certificate)?.swap_remove(0);
         let key = private_key(&tunnel.key)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let identity = Self { own, key, peers: Arc::new(Peers { known: certificates(&tunnel.peers)?, provider }) };
+        let mut known = tunnel.peers.as_deref().map_or(Ok(Vec::new()), certificates)?;
+        let mut sources = Vec::new();
+        for terminal in &tunnel.terminals {
+            for certificate in certificates(&terminal.certificate)? {
+                known.push(certificate.clone());
+                sources.push((certificate, terminal.sources.clone()));
+            }
+        }
+        let identity = Self { own, key, peers: Arc::new(Peers { known, provider }), sources };
         identity.server().map_err(|error| {
             let what = format!("it does not belong to {} ({error})", tunnel.certificate.display());
             wrong(&tunnel.key, format!("{what}; name the key that was made with the certificate"))
         })?;
         Ok(identity)
+    }
+
+    /// Where the clients of terminals are, by their certificates.
+    pub(crate) fn sources(&self) -> Vec<(CertificateDer<'static>, Vec<Network>)> {
+        self.sources.clone()
     }
 
     /// QUIC of this box. Connection identifiers and reset tokens follow from its key, so that a box which was restarted knows those

@@ -1,8 +1,8 @@
 //! The connections of QUIC at this box: their UDP socket, timers and events.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,6 +13,7 @@ use quinn_proto::{
 };
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::net::sockopt;
+use rustls::pki_types::CertificateDer;
 
 use super::handshakes::Handshakes;
 use super::identity::Identity;
@@ -20,6 +21,7 @@ use super::transport::{number, transport};
 use crate::clock::instant;
 use crate::config::{Config, Tunnel, TunnelEnd};
 use crate::error::ServiceError;
+use crate::network::Network;
 
 /// The UDP socket of a box with its connections.
 pub(crate) struct Link {
@@ -29,9 +31,11 @@ pub(crate) struct Link {
     /// What a terminal connects with, and where.
     dials: Option<(ClientConfig, SocketAddr)>,
     connections: BTreeMap<ConnectionHandle, Connection>,
-    /// Of those, the ones whose other box is not known yet, and the gateway's terminals.
+    /// Of those, the ones whose other box is not known yet, and the gateway's terminals, with where their clients are.
     handshakes: Handshakes,
-    terminals: BTreeSet<ConnectionHandle>,
+    terminals: BTreeMap<ConnectionHandle, Option<Vec<Network>>>,
+    /// Where clients of terminals are, by certificate.
+    sources: Vec<(CertificateDer<'static>, Vec<Network>)>,
     /// Streams that a terminal may have at a time.
     streams: VarInt,
     /// Handshakes that were given up since [`Link::given_up`] was asked.
@@ -80,7 +84,8 @@ impl Link {
             dials,
             connections: BTreeMap::new(),
             handshakes: Handshakes::default(),
-            terminals: BTreeSet::new(),
+            terminals: BTreeMap::new(),
+            sources: identity.sources(),
             streams: number(config.limits.connections as u64),
             given_up: 0,
             unsent: None,
@@ -96,6 +101,15 @@ impl Link {
 
     pub(crate) fn get_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
         self.connections.get_mut(&handle)
+    }
+
+    /// Whether a client may be behind a terminal.
+    pub(crate) fn has_client(&self, handle: ConnectionHandle, client: IpAddr) -> bool {
+        match self.terminals.get(&handle) {
+            Some(Some(sources)) => sources.iter().any(|network| network.contains(client)),
+            Some(None) => true,
+            None => false,
+        }
     }
 
     /// Connects to the gateway.
@@ -208,7 +222,11 @@ impl Link {
             connection.close(now, VarInt::from_u32(0), Bytes::from_static(b"the gateway has too many terminals"));
             return;
         }
-        self.terminals.insert(handle);
+        let identity = connection.crypto_session().peer_identity();
+        let identity = identity.and_then(|one| one.downcast::<Vec<CertificateDer<'static>>>().ok());
+        let certificate = identity.as_ref().and_then(|chain| chain.first());
+        let known = self.sources.iter().find(|(known, _)| Some(known) == certificate);
+        self.terminals.insert(handle, known.map(|(_, sources)| sources.clone()));
         connection.set_max_concurrent_streams(Dir::Bi, self.streams);
     }
 

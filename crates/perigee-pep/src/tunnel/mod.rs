@@ -423,8 +423,14 @@ impl Work {
             return Err(refuse("the gateway is being stopped"));
         }
         let is_own = |address| sys::is_own(address).unwrap_or(true);
+        if !self.link.has_client(handle, source.ip()) {
+            return Err(refuse("the source is not one of this terminal"));
+        }
         if let Some(reason) = self.config.allow.refusal(source.ip(), destination.ip(), is_own) {
             return Err(refuse(reason));
+        }
+        if self.config.leads_back(destination, is_own) {
+            return Err(refuse("it leads back to this service"));
         }
         let request = Request { source, destination, interface: None, dscp: 0 };
         let rule = self.config.rule(&request).cloned().ok_or_else(|| refuse("no rule"))?;

@@ -426,6 +426,52 @@ fn a_box_with_an_unknown_certificate_is_refused() {
 }
 
 #[test]
+fn a_gateway_serves_the_sources_of_each_terminal_and_nothing_that_leads_back() {
+    let Some(path) = Path::new() else { return };
+    let control = path.file("control", "sock");
+    // Who speaks to the gateway's own address would come back to it by that port.
+    let more = format!(
+        "[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\nlocal = true\n\
+         [[forward]]\nlisten = \"10.3.0.1:8080\"\ntarget = \"10.3.0.2:80\"\n\
+         [service]\ncontrol = \"{}\"\n",
+        control.display()
+    );
+    let end = |sources: &str| {
+        let of = |name: &str| path.file(name, "pem").display().to_string();
+        format!(
+            "terminals = [{{ certificate = \"{}\", sources = [\"{sources}\"] }}]\nlisten = \"10.2.0.2:4433\"",
+            of("terminal")
+        )
+    };
+    let listener = path.town.listen("10.3.0.2:80");
+    // The other terminal, here the file of peers, may speak for everybody who is allowed.
+    let names = ["gateway", "stranger"];
+    let gateway = path.start(&path.world.server, names, &end("10.1.0.2/32"), &more);
+    let terminal = path.terminal();
+    let mut socket = path.world.client.connect("10.3.0.2:80");
+    accept(&listener).0.write_all(b"hi").unwrap();
+    socket.read_exact(&mut [0; 2]).unwrap();
+    assert!(is_refused(&path.world.client, "10.3.0.1:8080"));
+    gateway.await_line(&["refused terminal=", "server=10.3.0.1:8080", "it leads back to this service"]);
+    terminal.stop();
+    gateway.stop();
+    let gateway = path.start(&path.world.server, names, &end("10.1.0.3/32"), &more);
+    for (terminal, is_served) in [("terminal", false), ("stranger", true)] {
+        let terminal = path.terminal_as(terminal);
+        if is_served {
+            let mut socket = path.world.client.connect("10.3.0.2:80");
+            accept(&listener).0.write_all(b"hi").unwrap();
+            socket.read_exact(&mut [0; 2]).unwrap();
+        } else {
+            assert!(is_refused(&path.world.client, "10.3.0.2:80"));
+            gateway.await_line(&["refused terminal=", "client=10.1.0.2", "the source is not one of this terminal"]);
+        }
+        terminal.stop();
+    }
+    gateway.stop();
+}
+
+#[test]
 fn what_is_wrong_with_a_tunnel_is_said() {
     let Some(path) = Path::new() else { return };
     let program = env!("CARGO_BIN_EXE_perigee-pep");
