@@ -40,6 +40,8 @@ pub(crate) struct Link {
     streams: VarInt,
     /// Handshakes that were given up since [`Link::given_up`] was asked.
     given_up: u64,
+    /// Where a datagram of the least size did not fit into the packets of this host's own device.
+    too_large: Option<SocketAddr>,
     /// What the socket did not take.
     unsent: Option<(Transmit, Vec<u8>)>,
     /// A buffer of datagrams to be sent, between two uses.
@@ -88,6 +90,7 @@ impl Link {
             sources: identity.sources(),
             streams: number(config.limits.connections as u64),
             given_up: 0,
+            too_large: None,
             unsent: None,
             scratch: Vec::new(),
             buffers,
@@ -212,6 +215,11 @@ impl Link {
         std::mem::take(&mut self.given_up)
     }
 
+    /// Where datagrams did not go since the last time, for the MTU of the device is below what QUIC needs.
+    pub(crate) fn too_large(&mut self) -> Option<SocketAddr> {
+        self.too_large.take()
+    }
+
     /// The other box is known: the gateway gives it its streams, unless it has as many terminals as it takes.
     fn on_known(&mut self, handle: ConnectionHandle, connection: &mut Connection, now: Instant) {
         if self.dials.is_some() {
@@ -295,12 +303,18 @@ impl Link {
                 src_ip: transmit.src_ip,
             },
         );
-        // Any other error is a datagram lost, which QUIC sends again.
-        if sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-            self.unsent = Some((transmit, contents));
-        } else {
-            self.scratch = contents;
+        if let Err(error) = sent {
+            if error.kind() == io::ErrorKind::WouldBlock {
+                self.unsent = Some((transmit, contents));
+                return;
+            }
+            // Larger ones look for what the path takes. Any other error is a datagram lost, which QUIC sends again.
+            let size = transmit.segment_size.unwrap_or(transmit.size);
+            if error.raw_os_error() == Some(libc::EMSGSIZE) && size <= LEAST_DATAGRAM {
+                self.too_large = Some(transmit.destination);
+            }
         }
+        self.scratch = contents;
     }
 }
 
@@ -308,6 +322,8 @@ impl Link {
 const NAME: &str = "gateway";
 /// Terminals of a gateway.
 const MOST_TERMINALS: usize = 1_000;
+/// Bytes of a datagram that each path has to carry (RFC 9000, 14).
+const LEAST_DATAGRAM: usize = 1_200;
 /// Bytes of the UDP socket's buffers: a burst of a satellite link's window.
 const SOCKET_BUFFER: usize = 4 << 20;
 /// Datagrams, or trains of them, that are read at a time.

@@ -255,6 +255,10 @@ impl Work {
                 _ => {}
             }
         }
+        if let Some(to) = self.link.too_large() {
+            let reason = "the MTU of the device there is too small";
+            self.shared.log.once(format!("tunnel: datagrams do not reach {to}: {reason}; {MTU}"));
+        }
         self.look_at_gateway();
         let given_up = self.link.given_up();
         if given_up > 0 {
@@ -292,7 +296,9 @@ impl Work {
     }
 
     fn on_lost(&mut self, handle: ConnectionHandle, reason: &ConnectionError) {
-        self.shared.log.line(format!("tunnel down reason=\"{reason}\""));
+        let was_up = self.gateway.is_none_or(|(gateway, is_up)| gateway != handle || is_up);
+        let hint = if !was_up && *reason == ConnectionError::TimedOut { format!("; {MTU}") } else { String::new() };
+        self.shared.log.line(format!("tunnel down reason=\"{reason}{hint}\""));
         if self.gateway.is_some_and(|(gateway, _)| gateway == handle) {
             self.gateway = None;
             // A gateway that resets a connection was restarted, and is there.
@@ -547,6 +553,8 @@ const EVENTS: usize = 256;
 const READS: usize = 16;
 /// Bytes of a direction before others have their turn.
 const BUDGET: usize = 256 << 10;
+/// What a user has to know of packets.
+const MTU: &str = "QUIC needs an MTU of 1228 bytes all the way (IPv6: 1248)";
 /// Pauses between attempts to connect to the gateway: each is twice the one before.
 const FIRST_PAUSE: Time = Time::from_secs(1);
 const LAST_PAUSE: Time = Time::from_secs(30);

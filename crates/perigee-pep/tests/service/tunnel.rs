@@ -472,6 +472,27 @@ fn a_gateway_serves_the_sources_of_each_terminal_and_nothing_that_leads_back() {
 }
 
 #[test]
+fn a_path_whose_packets_are_too_small_is_named_in_the_log() {
+    let Some(mut path) = Path::new() else { return };
+    path.grace_s = 2;
+    let gateway = path.gateway();
+    // At the terminal itself, and on the way behind it.
+    for (host, device, said) in [
+        (&path.world.router, "wan0", "datagrams do not reach 10.2.0.2:4433: the MTU of the device"),
+        (&path.world.server, "eth0", "tunnel down reason=\"timed out; QUIC needs an MTU of 1228 bytes"),
+    ] {
+        host.execute(&format!("ip link set {device} mtu 1227"));
+        let terminal = path.terminal();
+        terminal.await_line(&[said]);
+        host.execute(&format!("ip link set {device} mtu 1228"));
+        terminal.await_line(&["tunnel up"]);
+        terminal.stop();
+        host.execute(&format!("ip link set {device} mtu 1500"));
+    }
+    gateway.stop();
+}
+
+#[test]
 fn what_is_wrong_with_a_tunnel_is_said() {
     let Some(path) = Path::new() else { return };
     let program = env!("CARGO_BIN_EXE_perigee-pep");
