@@ -104,6 +104,24 @@ def one_end_answers(proxy: Proxy, request: bytes, *, server_first: bool = False,
         sending.result()
 
 
+def urgent_byte(proxy: Proxy) -> None:
+    """An urgent byte amid an upload, and its end, before the server reads: the byte has its place, and nothing behind it is lost."""
+    client, server = pair(proxy)
+    with client, server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
+
+        def work() -> None:
+            client.sendall(LONG)
+            client.send(b"!", socket.MSG_OOB)
+            client.sendall(SHORT)
+            client.shutdown(socket.SHUT_WR)
+
+        sending = Work(work)
+        time.sleep(1)
+        expect_whole(read(server), LONG + b"!" + SHORT)
+        sending.result()
+
+
 def before_the_server(proxy: Proxy) -> None:
     """The client has sent and ended its stream before the server takes the connection."""
     with proxy.world.server.listen(SERVER) as listener, proxy.world.client.connect(SERVER) as client:
@@ -356,6 +374,7 @@ CASES = (
     Case("reader with a buffer of 4 KiB", lambda proxy: late_reader(proxy, receive_buffer=4096, count=MB, late_s=0.2)),
     Case("reader that pauses for 3 s", lambda proxy: late_reader(proxy, late_s=3)),
     Case("upload while the download is not read", stalled_other_way),
+    Case("upload with an urgent byte, read 1 s late", urgent_byte),
     Case("server killed after its last write", killed_after_writing),
     Case("server resets before any byte", lambda proxy: reset_by(proxy, "server")),
     Case("server resets after 1 MB", lambda proxy: reset_by(proxy, "server", LONG[:MB])),

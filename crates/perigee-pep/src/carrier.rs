@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice, PipeFlags, SpliceFlags};
 
@@ -154,6 +155,8 @@ impl Carriage<'_> {
         }
     }
 
+    /// Moves bytes into the pipe. Where there are none to move, only [`Carriage::copy`] knows why: at an urgent mark `splice`
+    /// stops, and says of the bytes behind it that there are none yet, or none any more.
     fn splice(&mut self, from: Side, pipe: Pipe, budget: usize) -> io::Result<Option<usize>> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
         match splice(self.sockets.of(from), None, &pipe.write, None, budget.clamp(BUFFER, pipe.size), flags) {
@@ -165,7 +168,10 @@ impl Carriage<'_> {
             other => {
                 self.sockets.is_bulk[from as usize] = false;
                 self.memory.release(Store::Pipe(pipe, 0));
-                Ok(Some(other?))
+                match other {
+                    Ok(_) | Err(Errno::AGAIN) => self.copy(from),
+                    Err(error) => Err(error.into()),
+                }
             }
         }
     }
@@ -247,6 +253,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
 
+    use crate::leg::deliver_urgent_in_line;
     use rustix::thread::{capabilities, set_capabilities, CapabilitySet};
 
     #[test]
@@ -326,6 +333,51 @@ mod tests {
         memory.allow(1 << 20, true);
         assert!(carry(data, &mut memory) <= PIPE);
         assert_eq!(carry(b"small".to_vec(), &mut memory), BUFFER);
+    }
+
+    #[test]
+    fn bytes_behind_an_urgent_one_are_carried_and_so_is_that_one() {
+        for has_ended in [true, false] {
+            let ((mut client, near), (far, mut server)) = (pair(), pair());
+            deliver_urgent_in_line(&near).unwrap();
+            near.set_nonblocking(true).unwrap();
+            let urgent = [vec![1; 20_000], vec![2], vec![3; 20_000]];
+            client.write_all(&urgent[0]).unwrap();
+            rustix::net::send(&client, &urgent[1], SendFlags::OOB).unwrap();
+            client.write_all(&urgent[2]).unwrap();
+            if has_ended {
+                client.shutdown(std::net::Shutdown::Write).unwrap();
+            }
+            let all = urgent.concat();
+            // All of it has arrived before anything is read.
+            while rustix::io::ioctl_fionread(&near).unwrap() < all.len() as u64 {
+                std::thread::yield_now();
+            }
+            let mut sockets = Sockets::new(near.into(), far.into());
+            sockets.is_bulk[Side::Client as usize] = true;
+            let mut memory = Memory::new(1 << 20, true);
+            let mut carriage = Carriage { sockets: &mut sockets, memory: &mut memory };
+            let end = loop {
+                match carriage.receive(Side::Client, usize::MAX) {
+                    Ok(Some(bytes)) if bytes > 0 => {
+                        // What follows is bulk again, as far as the socket knows.
+                        carriage.sockets.is_bulk[Side::Client as usize] = true;
+                        while carriage.held(Side::Client) > 0 {
+                            carriage.send(Side::Client).unwrap();
+                        }
+                    }
+                    end => break end,
+                }
+            };
+            match end {
+                Ok(bytes) => assert_eq!((bytes, has_ended), (Some(0), true)),
+                Err(error) => assert_eq!((error.kind(), has_ended), (io::ErrorKind::WouldBlock, false)),
+            }
+            drop(sockets);
+            let mut received = Vec::new();
+            server.read_to_end(&mut received).unwrap();
+            assert!(received == all, "{} of {} bytes", received.len(), all.len());
+        }
     }
 
     #[test]

@@ -90,6 +90,7 @@ pub(crate) fn dial(
 ) -> io::Result<(OwnedFd, Vec<String>)> {
     let socket = stream_socket(destination)?;
     reset_on_close(&socket);
+    deliver_urgent_in_line(&socket)?;
     if let Some(mark) = own_mark {
         sys::mark(&socket, mark)?;
     }
@@ -118,6 +119,8 @@ pub(crate) fn listening(address: SocketAddr, is_transparent: bool) -> io::Result
     if is_transparent {
         sys::make_transparent(&socket, address.is_ipv6())?;
     }
+    // Accepted sockets inherit it, before any byte of theirs is looked at.
+    deliver_urgent_in_line(&socket)?;
     bind(&socket, &address)?;
     listen(&socket, BACKLOG)?;
     Ok(socket)
@@ -133,6 +136,11 @@ pub(crate) fn close_in_order(socket: impl AsFd) {
 pub(crate) fn reset_on_close(socket: impl AsFd) {
     // It fails for no TCP socket.
     let _ = sockopt::set_socket_linger(socket, Some(std::time::Duration::ZERO));
+}
+
+/// Has an urgent byte stay in its place among the others (RFC 6093, section 5), instead of outside of the stream.
+pub(crate) fn deliver_urgent_in_line(socket: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_socket_oobinline(socket, true)?)
 }
 
 /// A socket of TCP for the version of an address.

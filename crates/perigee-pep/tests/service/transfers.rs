@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
 use std::thread;
 
+use rustix::net::{send, sockopt, SendFlags};
 use sha2::{Digest as _, Sha256};
 
 use crate::operation::is_refused;
@@ -99,6 +100,37 @@ fn a_slow_reader_that_closes_late_has_every_byte() {
     client.write_all(b"late").unwrap_or(());
     drop(client);
     service.stop();
+}
+
+#[test]
+fn an_urgent_byte_keeps_its_place_and_what_follows_it_arrives() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    sockopt::set_socket_recv_buffer_size(&listener, 4096).unwrap();
+    let legs = "[legs.wide]\nreceive_buffer = \"4 MiB\"\n[legs.narrow]\nsend_buffer = \"16 KiB\"\n\
+                [[rules]]\nname = \"all\"\nclient = \"wide\"\nserver = \"narrow\"\n";
+    for splice in [true, false] {
+        let service =
+            world.start(&format!("{}{legs}", TRANSPARENT.replace("workers = 2", &format!("splice = {splice}"))));
+        let mut client = world.client.connect("10.2.0.2:80");
+        let (mut server, _) = accept(&listener);
+        sockopt::set_socket_oobinline(&server, true).unwrap();
+        let parts = [bytes(400_000, 1), b"!".to_vec(), bytes(100_000, 2)];
+        client.write_all(&parts[0]).unwrap();
+        send(&client, &parts[1], SendFlags::OOB).unwrap();
+        client.write_all(&parts[2]).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        // The service has all of it, and the end of the stream, while most of it waits for the server.
+        while world.client.execute("ss -Htn state fin-wait-2").is_empty() {
+            thread::yield_now();
+        }
+        let (received, end) = read_all(&mut server);
+        end.unwrap();
+        assert!(received == parts.concat(), "{} bytes, then an orderly end; splice = {splice}", received.len());
+        drop((client, server));
+        service.await_line(&["end=complete", "bytes_up=500001"]);
+        service.stop();
+    }
 }
 
 #[test]
