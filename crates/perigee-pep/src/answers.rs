@@ -1,20 +1,124 @@
 //! Answers to who asks for the state of the service: `status` over a Unix socket, metrics over HTTP.
+//!
+//! The thread that obeys signals gives them, and waits for nobody: every socket is asked only for what it has at once. Who asks and
+//! says no more, or does not read, is dropped after [`PATIENCE`], or sooner for the next one.
 
+use std::collections::VecDeque;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::net::TcpListener;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use perigee_units::Time;
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{accept_with, recv, send, RecvFlags, SendFlags, SocketFlags};
+
 use crate::error::ServiceError;
+
+/// Who asks, and where they do.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    control: Option<Control>,
+    metrics: Option<TcpListener>,
+    /// Oldest first.
+    open: VecDeque<Visitor>,
+}
 
 /// The socket that `status` asks; its file is removed with it.
 #[derive(Debug)]
 pub(crate) struct Control {
-    pub(crate) listener: UnixListener,
+    listener: UnixListener,
     path: PathBuf,
+}
+
+/// One who asks.
+#[derive(Debug)]
+struct Visitor {
+    socket: OwnedFd,
+    state: Conversation,
+    /// When it is dropped.
+    deadline: Time,
+}
+
+#[derive(Debug)]
+enum Conversation {
+    /// What has come of a request.
+    Asking(Vec<u8>),
+    /// What is left of the answer.
+    Answered(Vec<u8>),
+}
+
+impl Answers {
+    /// Answers at these sockets.
+    pub(crate) fn new(control: Option<Control>, metrics: Option<TcpListener>) -> Self {
+        Self { control, metrics, open: VecDeque::new() }
+    }
+
+    /// The sockets that have work for [`Answers::serve`], and when.
+    pub(crate) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let control = self.control.iter().map(|control| control.listener.as_fd());
+        let listeners = control.chain(self.metrics.iter().map(|metrics| metrics.as_fd()));
+        let visitors = self.open.iter().map(|visitor| match visitor.state {
+            Conversation::Asking(_) => (visitor.socket.as_fd(), PollFlags::IN),
+            Conversation::Answered(_) => (visitor.socket.as_fd(), PollFlags::OUT),
+        });
+        listeners
+            .map(|socket| (socket, PollFlags::IN))
+            .chain(visitors)
+            .map(|(socket, flags)| PollFd::from_borrowed_fd(socket, flags))
+    }
+
+    /// Goes on with all who ask, as far as that is possible at once.
+    pub(crate) fn serve(&mut self, now: Time, status: impl Fn() -> String, metrics: impl Fn() -> String) {
+        let deadline = now + PATIENCE;
+        if let Some(control) = &self.control {
+            for socket in accepted(&control.listener) {
+                let state = Conversation::Answered(status().into_bytes());
+                self.open.push_back(Visitor { socket, state, deadline });
+            }
+        }
+        if let Some(listener) = &self.metrics {
+            for socket in accepted(listener) {
+                self.open.push_back(Visitor { socket, state: Conversation::Asking(Vec::new()), deadline });
+            }
+        }
+        self.open.retain_mut(|visitor| visitor.deadline > now && visitor.goes_on(&metrics));
+        // The newest ask most likely, and wait least.
+        let beyond = self.open.len().saturating_sub(MOST);
+        self.open.drain(..beyond);
+    }
+}
+
+impl Visitor {
+    /// Reads and writes what it can; false: it is done, or has failed.
+    fn goes_on(&mut self, metrics: impl Fn() -> String) -> bool {
+        if let Conversation::Asking(request) = &mut self.state {
+            let mut part = [0; LONGEST_REQUEST];
+            match recv(&self.socket, &mut part[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return false,
+                Ok((bytes, _)) => request.extend(&part[..bytes]),
+                Err(error) => return would_block(error),
+            }
+            let is_whole = request.windows(HEAD_END.len()).any(|bytes| bytes == HEAD_END);
+            if !is_whole {
+                return request.len() < LONGEST_REQUEST;
+            }
+            self.state = Conversation::Answered(answer(request, metrics));
+        }
+        if let Conversation::Answered(left) = &mut self.state {
+            while !left.is_empty() {
+                match send(&self.socket, left, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                    Ok(bytes) => drop(left.drain(..bytes)),
+                    Err(error) => return would_block(error),
+                }
+            }
+        }
+        false
+    }
 }
 
 impl Drop for Control {
@@ -41,52 +145,44 @@ pub(crate) fn control_socket(path: &Path) -> Result<Control, ServiceError> {
 /// Asks a running service for its state.
 pub(crate) fn ask(path: &Path) -> io::Result<String> {
     let mut socket = UnixStream::connect(path)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(ANSWERED_WITHIN))?;
     let mut state = String::new();
     socket.read_to_string(&mut state)?;
     Ok(state)
 }
 
-/// Answers all who ask now.
-pub(crate) fn serve_status(listener: &UnixListener, state: impl Fn() -> String) {
-    for _ in 0..AT_ONCE {
-        let Ok((mut socket, _)) = listener.accept() else { return };
-        let _ = socket.set_nonblocking(false);
-        let _ = socket.set_write_timeout(Some(PATIENCE));
-        // Who does not read has no answer.
-        let _ = socket.write_all(state().as_bytes());
-    }
+/// Those who wait to be accepted, at most [`AT_ONCE`].
+fn accepted(listener: impl std::os::fd::AsFd) -> impl Iterator<Item = OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    (0..AT_ONCE).map_while(move |_| accept_with(&listener, flags).ok())
 }
 
-/// Answers all requests for metrics that have arrived.
-pub(crate) fn serve_metrics(listener: &TcpListener, metrics: impl Fn() -> String) {
-    for _ in 0..AT_ONCE {
-        let Ok((mut socket, _)) = listener.accept() else { return };
-        let _ = socket.set_nonblocking(false);
-        let _ = socket.set_read_timeout(Some(PATIENCE));
-        let _ = socket.set_write_timeout(Some(PATIENCE));
-        let mut request = [0; 4096];
-        let received = loop {
-            match socket.read(&mut request) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                done => break done,
-            }
-        };
-        let Ok(length) = received else { continue };
-        let (status, body) = if request[..length].starts_with(b"GET /metrics ") {
-            ("200 OK", metrics())
-        } else {
-            ("404 Not Found", "metrics are at /metrics\n".to_owned())
-        };
-        let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-            body.len()
-        );
-        let _ = socket.write_all(format!("{head}{body}").as_bytes());
-    }
+fn answer(request: &[u8], metrics: impl Fn() -> String) -> Vec<u8> {
+    let (status, body) = if request.starts_with(b"GET /metrics ") {
+        ("200 OK", metrics())
+    } else {
+        ("404 Not Found", "metrics are at /metrics\n".to_owned())
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    (head + &body).into_bytes()
 }
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Answers before signals have their turn.
-const AT_ONCE: usize = 8;
+fn would_block(error: rustix::io::Errno) -> bool {
+    matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR)
+}
+
+/// How long one may ask, and read the answer.
+const PATIENCE: Time = Time::from_secs(1);
+/// How long `status` waits for an answer.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
+/// Those who ask at a time; beyond them the one who has asked for longest is dropped.
+const MOST: usize = 32;
+/// Those who are accepted at each socket before signals have their turn.
+const AT_ONCE: usize = 64;
+/// The end of the head of a request.
+const HEAD_END: &[u8] = b"\r\n\r\n";
+/// The longest head of a request, bytes.
+const LONGEST_REQUEST: usize = 4096;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use perigee_units::Time;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
-use crate::answers::{control_socket, serve_metrics, serve_status};
+use crate::answers::{control_socket, Answers};
 use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Tunnel as Tunnelled};
 use crate::confinement::{confine, Confinement};
@@ -104,7 +104,7 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     };
     service.manager.tell("READY=1");
     service.shared.log.line(format!("ready workers={}", service.workers.len()));
-    let ended = service.obey(&signals, control.as_ref().map(|socket| &socket.listener), metrics.as_ref());
+    let ended = service.obey(&signals, Answers::new(control, metrics));
     service.shared.log.line("stopped".to_owned());
     drop(service);
     // The last of those who log has gone.
@@ -137,16 +137,10 @@ struct Service {
 
 impl Service {
     /// Obeys signals and answers until all workers have ended.
-    fn obey(
-        &mut self,
-        signals: &OwnedFd,
-        control: Option<&UnixListener>,
-        metrics: Option<&TcpListener>,
-    ) -> Result<(), ServiceError> {
+    fn obey(&mut self, signals: &OwnedFd, mut answers: Answers) -> Result<(), ServiceError> {
         loop {
             let mut polled = vec![PollFd::new(signals, PollFlags::IN)];
-            polled.extend(control.map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)));
-            polled.extend(metrics.map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)));
+            polled.extend(answers.polled());
             let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_NS };
             match poll(&mut polled, Some(&timeout)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -155,13 +149,10 @@ impl Service {
             while let Some(signal) = next_signal(signals) {
                 self.on_signal(signal);
             }
-            if let Some(control) = control {
-                let state = if self.deadline.is_some() { "draining" } else { "running" };
-                serve_status(control, || self.shared.stats.status(monotonic() - self.began, state));
-            }
-            if let Some(metrics) = metrics {
-                serve_metrics(metrics, || self.shared.stats.prometheus());
-            }
+            let now = monotonic();
+            let state = if self.deadline.is_some() { "draining" } else { "running" };
+            let stats = &self.shared.stats;
+            answers.serve(now, || stats.status(now - self.began, state), || stats.prometheus());
             if self.deadline.is_some_and(|deadline| monotonic() >= deadline) {
                 self.deadline = Some(Time::MAX);
                 self.tell_all(|| Command::Abort);

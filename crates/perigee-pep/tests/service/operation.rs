@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::net::{sockopt, AddressFamily, SocketType};
 use rustix::process::Signal;
@@ -242,6 +243,28 @@ fn status_and_metrics_show_what_happens() {
     drop((client, server));
     service.stop();
     assert!(!control.exists());
+}
+
+#[test]
+fn who_asks_for_metrics_and_says_nothing_delays_neither_signals_nor_answers() {
+    let Some(world) = World::new() else { return };
+    let control = world.folder.path().join("control");
+    let settings = format!("workers = 2\ncontrol = \"{}\"\nmetrics = \"127.0.0.1:9100\"", control.display());
+    let service = world.start(&TRANSPARENT.replace("workers = 2", &settings));
+    let silent: Vec<_> = (0..120).map(|_| world.router.connect("127.0.0.1:9100")).collect();
+    let began = Instant::now();
+    assert!(world.ask("status").starts_with("state running\n"));
+    let mut metrics = world.router.connect("127.0.0.1:9100");
+    // In two parts.
+    metrics.write_all(b"GET /metrics HT").unwrap();
+    metrics.write_all(b"TP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    assert!(read_all(&mut metrics).0.starts_with(b"HTTP/1.1 200 OK\r\n"));
+    service.signal(Signal::HUP);
+    service.await_line(&["reloaded"]);
+    service.stop();
+    // Eight of them alone would have taken a second each.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    drop(silent);
 }
 
 #[test]
