@@ -31,6 +31,7 @@ from pep_world import PATIENCE_S, SERVER, SERVICE, Perigee, Proxy, await_that
 LONG = data(8 * MB, 3)
 SHORT_CONNECTIONS = 3000
 AT_ONCE = 1000
+STALLED = 400
 BYTES_EACH = 16_000
 
 
@@ -178,6 +179,32 @@ def start_after_a_kill(proxy: Proxy) -> None:
     expect("perigee_pep" not in left and "7065" not in left, "rules are left")
 
 
+def stalled_readers(proxy: Proxy) -> None:
+    """Beside downloads that nobody reads, from one address, another connection's messages are answered."""
+    stalled = []
+    with proxy.world.server.listen(SERVER) as listener:
+        for _ in range(STALLED):
+            client = proxy.world.client.connect(SERVER, receive_buffer=4096)
+            server, _ = listener.accept()
+            server.setblocking(False)
+            with suppress(BlockingIOError):
+                server.send(LONG[:220_000])
+            stalled.append((client, server))
+    try:
+        client, server = pair(proxy)
+        with client, server:
+            times = []
+            for _ in range(100):
+                began = time.monotonic()
+                echo(client, server)
+                times.append(time.monotonic() - began)
+            expect(sorted(times)[50] < 0.01, f"an echo takes {sorted(times)[50] * 1000:.1f} ms")
+    finally:
+        for ends in stalled:
+            for end in ends:
+                end.close()
+
+
 def few_descriptors(proxy: Proxy) -> None:
     """More connections at once than the limit of descriptors allows: all are served in the end."""
     answers(proxy, 600, 200)
@@ -250,12 +277,14 @@ PROXIED = ("perigee", "haproxy")
 ALL = ("direct", *PROXIED)
 OURS = ("perigee",)
 FEW = {"perigee": {"descriptors": "300"}, "haproxy": {"descriptors": "300", "maxconn": ""}}
+NARROW = {"perigee": {"more": '[limits]\nheld = "1 MiB"\n'}}
 ONE = {"perigee": {"more": "[limits]\nconnections = 1\n"}, "haproxy": {"maxconn": "1"}}
 DEADLINE = {"perigee": {"service": 'drain = "1 ms"'}}
 
 CASES: tuple[tuple[str, Callable[[Proxy], None], tuple[str, ...], dict[str, dict[str, str]]], ...] = (
     (f"{SHORT_CONNECTIONS} short connections, 20 at a time", lambda it: answers(it, SHORT_CONNECTIONS, 20), ALL, {}),
     (f"{AT_ONCE} connections at once", many_at_once, ALL, {}),
+    (f"echoes beside {STALLED} unread downloads", stalled_readers, ALL, NARROW),
     ("300 connections that end at random", random_ends, ALL, {}),
     ("no socket is left of 1200 connections", descriptors_stay, PROXIED, {}),
     ("three reloads amid transfers", reload_under_load, PROXIED, {}),

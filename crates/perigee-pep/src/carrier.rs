@@ -1,6 +1,8 @@
 //! The bytes of connections between sockets: small ones copied through a buffer, bulk spliced through a pipe.
 //!
-//! A connection has a buffer or a pipe only while the receiving socket takes no more; otherwise it goes back to the worker's.
+//! Buffers and pipes are the worker's. Of a connection is only what the receiving socket has not taken, in a buffer of its size
+//! or, for a few connections, in the pipe; all of that together is limited. Beyond the limit each direction still has
+//! [`SHARE`], which nobody can take from it: unread bytes wait in the kernel's receive buffer, and others go on.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,10 +17,12 @@ use crate::relay::{Carrier, Side};
 /// The memory of a worker for bytes that were read and are not written.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// Bytes of buffers and pipes that connections may have.
+    /// Bytes that connections may keep, beside the share of each.
     limit: usize,
-    /// Bytes of buffers and pipes that connections have.
+    /// Bytes that connections keep.
     used: usize,
+    /// Connections' directions that keep a pipe.
+    kept_pipes: usize,
     may_splice: bool,
     buffers: Vec<Vec<u8>>,
     pipes: Vec<Pipe>,
@@ -44,9 +48,12 @@ pub(crate) struct Carriage<'a> {
 enum Store {
     #[default]
     Empty,
-    /// Bytes of the buffer from the first index to the second.
+    /// The worker's: bytes of the buffer from the first index to the second, within a turn.
     Buffer(Vec<u8>, usize, usize),
-    Pipe(Pipe, usize),
+    /// What is left of a buffer or of a pipe, from the index.
+    Rest(Box<[u8]>, usize),
+    /// The pipe with its bytes, and how many of them are counted; none within a turn.
+    Pipe(Pipe, usize, usize),
 }
 
 #[derive(Debug)]
@@ -57,10 +64,10 @@ struct Pipe {
 }
 
 impl Memory {
-    /// Memory of at most `limit` bytes, and no less than what one connection needs.
+    /// Memory of at most `limit` bytes, and no less than what one connection needs to be fast.
     pub(crate) fn new(limit: usize, may_splice: bool) -> Self {
         let limit = limit.max(2 * PIPE);
-        Self { limit, used: 0, may_splice, buffers: Vec::new(), pipes: Vec::new() }
+        Self { limit, used: 0, kept_pipes: 0, may_splice, buffers: Vec::new(), pipes: Vec::new() }
     }
 
     /// Changes what is allowed from now on.
@@ -68,47 +75,63 @@ impl Memory {
         (self.limit, self.may_splice) = (limit.max(2 * PIPE), may_splice);
     }
 
-    /// Bytes of buffers and pipes that connections have.
+    /// Bytes that connections keep.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
-    /// Whether a connection that found none would find some now.
-    pub(crate) fn has_room(&self) -> bool {
-        self.used + PIPE <= self.limit
+    /// Bytes that a direction may read at a time.
+    fn room(&self) -> usize {
+        self.limit.saturating_sub(self.used).max(SHARE)
     }
 
-    fn buffer(&mut self) -> Option<Vec<u8>> {
-        if self.used + BUFFER > self.limit {
-            return None;
-        }
-        self.used += BUFFER;
-        Some(self.buffers.pop().unwrap_or_else(|| vec![0; BUFFER]))
+    fn buffer(&mut self) -> Vec<u8> {
+        self.buffers.pop().unwrap_or_else(|| vec![0; BUFFER])
     }
 
-    /// A pipe; none without memory, or where the system has none to give.
+    /// A pipe; none where the system has none to give.
     fn pipe(&mut self) -> Option<Pipe> {
-        if self.used + PIPE > self.limit {
-            return None;
-        }
-        let pipe = self.pipes.pop().or_else(Pipe::new)?;
-        self.used += pipe.size;
-        Some(pipe)
+        self.pipes.pop().or_else(Pipe::new)
+    }
+
+    /// What the receiving socket has not taken is the connection's from now on.
+    fn keep(&mut self, store: Store) -> io::Result<Store> {
+        let rest: Box<[u8]> = match store {
+            Store::Buffer(buffer, first, last) => {
+                let rest = buffer[first..last].into();
+                self.release(Store::Buffer(buffer, first, last));
+                rest
+            }
+            Store::Pipe(pipe, held, 0) if self.kept_pipes < KEPT / 2 => {
+                self.kept_pipes += 1;
+                self.used += held;
+                return Ok(Store::Pipe(pipe, held, held));
+            }
+            Store::Pipe(pipe, held, 0) => {
+                let rest = pipe.drain(held)?;
+                self.release(Store::Pipe(pipe, 0, 0));
+                rest
+            }
+            kept => return Ok(kept),
+        };
+        self.used += rest.len();
+        Ok(Store::Rest(rest, 0))
     }
 
     fn release(&mut self, store: Store) {
         match store {
             Store::Empty => {}
             Store::Buffer(buffer, ..) => {
-                self.used -= BUFFER;
                 if self.buffers.len() < KEPT {
                     self.buffers.push(buffer);
                 }
             }
-            Store::Pipe(pipe, held) => {
-                self.used -= pipe.size;
+            Store::Rest(rest, _) => self.used -= rest.len(),
+            Store::Pipe(pipe, held, counted) => {
+                self.used -= counted;
+                self.kept_pipes -= usize::from(counted > 0);
                 // A pipe with bytes in it is of no use to another connection.
-                if held == 0 && self.pipes.len() < KEPT {
+                if held == 0 && self.pipes.len() + self.kept_pipes < KEPT {
                     self.pipes.push(pipe);
                 }
             }
@@ -139,35 +162,36 @@ impl Sockets {
 }
 
 impl Carriage<'_> {
-    fn copy(&mut self, from: Side) -> io::Result<Option<usize>> {
-        let Some(mut buffer) = self.memory.buffer() else { return Ok(None) };
-        let received = rustix::net::recv(self.sockets.of(from), &mut buffer[..], RecvFlags::DONTWAIT);
+    fn copy(&mut self, from: Side) -> io::Result<usize> {
+        let mut buffer = self.memory.buffer();
+        let most = self.memory.room().min(BUFFER);
+        let received = rustix::net::recv(self.sockets.of(from), &mut buffer[..most], RecvFlags::DONTWAIT);
         match received {
             Ok((bytes, _)) if bytes > 0 => {
                 self.sockets.is_bulk[from as usize] = bytes >= BULK;
                 self.sockets.stores[from as usize] = Store::Buffer(buffer, 0, bytes);
-                Ok(Some(bytes))
+                Ok(bytes)
             }
             other => {
                 self.memory.release(Store::Buffer(buffer, 0, 0));
-                Ok(Some(other?.0))
+                Ok(other?.0)
             }
         }
     }
 
     /// Moves bytes into the pipe. Where there are none to move, only [`Carriage::copy`] knows why: at an urgent mark `splice`
     /// stops, and says of the bytes behind it that there are none yet, or none any more.
-    fn splice(&mut self, from: Side, pipe: Pipe, budget: usize) -> io::Result<Option<usize>> {
+    fn splice(&mut self, from: Side, pipe: Pipe, most: usize) -> io::Result<usize> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
-        match splice(self.sockets.of(from), None, &pipe.write, None, budget.clamp(BUFFER, pipe.size), flags) {
+        match splice(self.sockets.of(from), None, &pipe.write, None, most.min(pipe.size), flags) {
             Ok(bytes) if bytes > 0 => {
                 self.sockets.is_bulk[from as usize] = bytes >= SMALL;
-                self.sockets.stores[from as usize] = Store::Pipe(pipe, bytes);
-                Ok(Some(bytes))
+                self.sockets.stores[from as usize] = Store::Pipe(pipe, bytes, 0);
+                Ok(bytes)
             }
             other => {
                 self.sockets.is_bulk[from as usize] = false;
-                self.memory.release(Store::Pipe(pipe, 0));
+                self.memory.release(Store::Pipe(pipe, 0, 0));
                 match other {
                     Ok(_) | Err(Errno::AGAIN) => self.copy(from),
                     Err(error) => Err(error.into()),
@@ -178,10 +202,11 @@ impl Carriage<'_> {
 }
 
 impl Carrier for Carriage<'_> {
-    fn receive(&mut self, from: Side, budget: usize) -> io::Result<Option<usize>> {
-        if self.memory.may_splice && self.sockets.is_bulk[from as usize] {
+    fn receive(&mut self, from: Side, budget: usize) -> io::Result<usize> {
+        let room = self.memory.room();
+        if self.memory.may_splice && self.sockets.is_bulk[from as usize] && room >= BUFFER {
             if let Some(pipe) = self.memory.pipe() {
-                return self.splice(from, pipe, budget);
+                return self.splice(from, pipe, budget.max(BUFFER).min(room));
             }
         }
         self.copy(from)
@@ -190,20 +215,22 @@ impl Carrier for Carriage<'_> {
     fn send(&mut self, from: Side) -> io::Result<usize> {
         let to = self.sockets.ends[from.opposite() as usize].as_fd();
         let store = &mut self.sockets.stores[from as usize];
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let sent = match store {
             Store::Empty => return Ok(0),
             Store::Buffer(buffer, first, last) => {
-                let sent = rustix::net::send(to, &buffer[*first..*last], SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
-                *first += sent;
-                sent
+                rustix::net::send(to, &buffer[*first..*last], flags).inspect(|sent| *first += sent)
             }
-            Store::Pipe(pipe, held) => {
+            Store::Rest(rest, first) => rustix::net::send(to, &rest[*first..], flags).inspect(|sent| *first += sent),
+            Store::Pipe(pipe, held, _) => {
                 let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
-                let sent = splice(&pipe.read, None, to, None, *held, flags)?;
-                *held -= sent;
-                sent
+                splice(&pipe.read, None, to, None, *held, flags).inspect(|sent| *held -= sent)
             }
         };
+        if sent == Err(Errno::AGAIN) {
+            *store = self.memory.keep(std::mem::take(store))?;
+        }
+        let sent = sent?;
         if self.held(from) == 0 {
             self.discard(from);
         }
@@ -214,7 +241,8 @@ impl Carrier for Carriage<'_> {
         match &self.sockets.stores[from as usize] {
             Store::Empty => 0,
             Store::Buffer(_, first, last) => last - first,
-            Store::Pipe(_, held) => *held,
+            Store::Rest(rest, first) => rest.len() - first,
+            Store::Pipe(_, held, _) => *held,
         }
     }
 
@@ -235,16 +263,30 @@ impl Pipe {
         let size = fcntl_setpipe_size(&write, PIPE).or_else(|_| fcntl_getpipe_size(&write)).ok()?;
         (size >= BUFFER).then_some(Self { read, write, size })
     }
+
+    /// Takes the bytes that it holds.
+    fn drain(&self, held: usize) -> io::Result<Box<[u8]>> {
+        let mut rest = vec![0; held];
+        let mut done = 0;
+        while done < held {
+            done += rustix::io::read(&self.read, &mut rest[done..])?;
+        }
+        Ok(rest.into())
+    }
 }
 
 /// Bytes that are read at a time by copying.
 pub(crate) const BUFFER: usize = 64 << 10;
+/// Descriptors of a worker's pipes.
+pub(crate) const PIPE_DESCRIPTORS: usize = 2 * KEPT;
 /// Size of a pipe, bytes.
 const PIPE: usize = 256 << 10;
 /// A direction is bulk if so many bytes were there to copy, until fewer than [`SMALL`] were there to splice.
 const BULK: usize = 48 << 10;
 const SMALL: usize = 16 << 10;
-/// Unused buffers and pipes that a worker keeps.
+/// Bytes of a direction beyond the limit of all.
+const SHARE: usize = 4 << 10;
+/// Unused buffers that a worker keeps, and its pipes: half of these may wait for sockets.
 const KEPT: usize = 64;
 
 #[cfg(test)]
@@ -254,6 +296,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use crate::leg::deliver_urgent_in_line;
+    use rustix::net::sockopt;
     use rustix::thread::{capabilities, set_capabilities, CapabilitySet};
 
     #[test]
@@ -276,7 +319,9 @@ mod tests {
             }
             let last: Vec<Pipe> = std::iter::from_fn(Pipe::new).take(64).collect();
             assert!(last.len() < 64, "the limit holds");
-            assert_eq!(carry(vec![7; 4_000_000], &mut Memory::new(1 << 20, true)), BUFFER);
+            let mut memory = Memory::new(1 << 20, true);
+            assert!(carry(vec![7; 4_000_000], &mut memory) <= BUFFER);
+            assert!(memory.pipes.is_empty());
         });
         unprivileged.join().unwrap();
     }
@@ -304,13 +349,13 @@ mod tests {
         loop {
             let mut carriage = Carriage { sockets: &mut sockets, memory };
             let done = if carriage.held(Side::Client) > 0 {
-                carriage.send(Side::Client).map(Some)
+                carriage.send(Side::Client)
             } else {
                 carriage.receive(Side::Client, usize::MAX)
             };
             most = most.max(memory.used());
             match done {
-                Ok(Some(0)) => break,
+                Ok(0) => break,
                 Ok(_) => {}
                 Err(error) => {
                     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
@@ -329,10 +374,10 @@ mod tests {
     fn copied_and_spliced_bytes_are_the_same_and_memory_is_given_back() {
         let data: Vec<u8> = (0..8_000_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let mut memory = Memory::new(1 << 20, false);
-        assert_eq!(carry(data.clone(), &mut memory), BUFFER);
+        assert!(carry(data.clone(), &mut memory) <= BUFFER && memory.pipes.is_empty());
         memory.allow(1 << 20, true);
-        assert!(carry(data, &mut memory) <= PIPE);
-        assert_eq!(carry(b"small".to_vec(), &mut memory), BUFFER);
+        assert!(carry(data, &mut memory) <= PIPE && !memory.pipes.is_empty());
+        assert_eq!(carry(b"small".to_vec(), &mut memory), 0);
     }
 
     #[test]
@@ -359,7 +404,7 @@ mod tests {
             let mut carriage = Carriage { sockets: &mut sockets, memory: &mut memory };
             let end = loop {
                 match carriage.receive(Side::Client, usize::MAX) {
-                    Ok(Some(bytes)) if bytes > 0 => {
+                    Ok(bytes) if bytes > 0 => {
                         // What follows is bulk again, as far as the socket knows.
                         carriage.sockets.is_bulk[Side::Client as usize] = true;
                         while carriage.held(Side::Client) > 0 {
@@ -370,7 +415,7 @@ mod tests {
                 }
             };
             match end {
-                Ok(bytes) => assert_eq!((bytes, has_ended), (Some(0), true)),
+                Ok(bytes) => assert_eq!((bytes, has_ended), (0, true)),
                 Err(error) => assert_eq!((error.kind(), has_ended), (io::ErrorKind::WouldBlock, false)),
             }
             drop(sockets);
@@ -380,14 +425,59 @@ mod tests {
         }
     }
 
-    #[test]
-    fn without_memory_nothing_is_read() {
-        let ((_client, near), (far, _server)) = (pair(), pair());
-        let mut memory = Memory::new(0, true);
-        let taken: Vec<_> = std::iter::from_fn(|| memory.buffer()).collect();
-        assert!(!memory.has_room() && !taken.is_empty());
+    /// Carriage of what `client` has sent, to a server that reads nothing, until its socket takes no more; bytes of it.
+    fn stall(memory: &mut Memory, open: &mut Vec<(TcpStream, Sockets, TcpStream)>, is_bulk: bool) -> usize {
+        let ((mut client, near), (far, server)) = (pair(), pair());
+        sockopt::set_socket_send_buffer_size(&far, 1).unwrap();
+        far.set_nonblocking(true).unwrap();
+        // It has taken all that it takes before.
+        let block = vec![9; BUFFER];
+        while (&far).write(&block).is_ok() {}
+        near.set_nonblocking(true).unwrap();
+        client.set_nonblocking(true).unwrap();
         let mut sockets = Sockets::new(near.into(), far.into());
-        let mut carriage = Carriage { sockets: &mut sockets, memory: &mut memory };
-        assert!(matches!(carriage.receive(Side::Client, 1000), Ok(None)));
+        loop {
+            let _ = client.write(&block);
+            sockets.is_bulk[Side::Client as usize] = is_bulk;
+            let mut carriage = Carriage { sockets: &mut sockets, memory };
+            if carriage.held(Side::Client) == 0 {
+                let _ = carriage.receive(Side::Client, usize::MAX);
+            } else if carriage.send(Side::Client).is_err() {
+                let held = carriage.held(Side::Client);
+                open.push((client, sockets, server));
+                return held;
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_stalled_reader_leaves_is_kept_in_its_size_and_its_direction_has_a_share_whatever_others_take() {
+        for is_bulk in [false, true] {
+            let (mut memory, mut open) = (Memory::new(0, true), Vec::new());
+            let mut held = 0;
+            while memory.room() > SHARE {
+                held += stall(&mut memory, &mut open, is_bulk);
+                assert_eq!(memory.used(), held);
+            }
+            assert!(held >= memory.limit - SHARE && held < memory.limit + BUFFER, "{held}");
+            for _ in 0..10 {
+                let more = stall(&mut memory, &mut open, is_bulk);
+                assert!((1..=SHARE).contains(&more), "{more}");
+            }
+            for (_, sockets, _) in &mut open {
+                sockets.release(&mut memory);
+            }
+            assert_eq!((memory.used(), memory.kept_pipes), (0, 0));
+        }
+    }
+
+    #[test]
+    fn beyond_the_pipes_that_may_be_kept_their_bytes_are_copied() {
+        let mut memory = Memory::new(1 << 20, true);
+        let pipe = memory.pipe().unwrap();
+        rustix::io::write(&pipe.write, b"all of it").unwrap();
+        memory.kept_pipes = KEPT / 2;
+        let Store::Rest(rest, 0) = memory.keep(Store::Pipe(pipe, 9, 0)).unwrap() else { panic!("a pipe is kept") };
+        assert_eq!((&rest[..], memory.used(), memory.pipes.len()), (&b"all of it"[..], 9, 1));
     }
 }

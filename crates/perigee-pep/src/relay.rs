@@ -15,9 +15,8 @@ pub(crate) enum Side {
 
 /// The operations on both sockets. A *direction* has the name of the side that its bytes come from.
 pub(crate) trait Carrier {
-    /// Reads at most about `budget` bytes of a direction of which nothing is held; `Ok(None)` without memory for them, zero
-    /// at the end of the stream.
-    fn receive(&mut self, from: Side, budget: usize) -> io::Result<Option<usize>>;
+    /// Reads at most about `budget` bytes of a direction of which nothing is held; zero at the end of the stream.
+    fn receive(&mut self, from: Side, budget: usize) -> io::Result<usize>;
     /// Writes what is held of a direction to the opposite side, or a part of it.
     fn send(&mut self, from: Side) -> io::Result<usize>;
     /// Bytes of a direction that were read and are not written.
@@ -35,8 +34,6 @@ pub(crate) enum Progress {
     Waiting,
     /// More at once, after the turn of others.
     OutOfBudget,
-    /// More when memory is free.
-    OutOfMemory,
     /// Both streams were passed on to their ends.
     Complete,
     /// The other side has failed: this one is to be reset, once all that was written to it is acknowledged.
@@ -172,9 +169,8 @@ impl Relay {
                 return Progress::OutOfBudget;
             } else {
                 match carrier.receive(from, budget) {
-                    Ok(None) => return Progress::OutOfMemory,
-                    Ok(Some(0)) => self.sides[from as usize].has_ended = true,
-                    Ok(Some(bytes)) => budget = budget.saturating_sub(bytes),
+                    Ok(0) => self.sides[from as usize].has_ended = true,
+                    Ok(bytes) => budget = budget.saturating_sub(bytes),
                     Err(error) if is_retry(&error) => {}
                     Err(error) if would_block(&error) => self.sides[from as usize].is_readable = false,
                     Err(error) => {

@@ -17,6 +17,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 
 use crate::answers::{control_socket, Answers};
+use crate::carrier::PIPE_DESCRIPTORS;
 use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Tunnel as Tunnelled};
 use crate::confinement::{confine, Confinement};
@@ -323,7 +324,9 @@ fn connections(config: &Config) -> usize {
     // Where that is refused, the lower limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let descriptors = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| most as usize);
-    let own = OWN_DESCRIPTORS + config.workers * (addresses(config).len() + 2);
+    // Where descriptors are few, bytes are copied.
+    let pipes = (config.workers * PIPE_DESCRIPTORS).min(descriptors / 4);
+    let own = OWN_DESCRIPTORS + config.workers * (addresses(config).len() + 2) + pipes;
     config.limits.connections.min(descriptors.saturating_sub(own) / 2).max(1)
 }
 

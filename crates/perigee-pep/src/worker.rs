@@ -69,8 +69,6 @@ pub(crate) struct Worker {
     /// Bytes of memory that the gauge of all workers has.
     gauged: usize,
     agenda: Agenda,
-    /// Found no memory.
-    starved: Vec<Key>,
     /// When listening goes on, which a limit has stopped.
     paused: Option<Time>,
     is_draining: bool,
@@ -100,7 +98,6 @@ impl Worker {
             memory,
             gauged: 0,
             agenda: Agenda::default(),
-            starved: Vec::new(),
             paused: None,
             is_draining: false,
             now: monotonic(),
@@ -133,11 +130,6 @@ impl Worker {
                 }
             }
             self.fire_timers();
-            if self.memory.has_room() {
-                for key in std::mem::take(&mut self.starved) {
-                    self.queue(key);
-                }
-            }
             self.gauge();
             if self.paused.is_some_and(|until| until <= self.now) {
                 self.paused = None;
@@ -179,7 +171,6 @@ impl Worker {
         self.agenda.move_timer(key, before, connection.timer);
         match progress {
             Ok(Progress::OutOfBudget) => self.queue(key),
-            Ok(Progress::OutOfMemory) => self.starved.push(key),
             Ok(_) => {}
             Err(outcome) => self.end(key, &outcome),
         }

@@ -46,7 +46,7 @@ impl Config {
             }
             rules.push(Arc::new(rule));
         }
-        let leg = || Leg { name: OTHER.to_owned(), ..Leg::default() };
+        let leg = || Leg { name: OTHER.to_owned(), outage_grace: Some(LEG_OUTAGE_GRACE), ..Leg::default() };
         rules.push(Arc::new(Rule {
             name: OTHER.to_owned(),
             client: leg(),
@@ -114,9 +114,10 @@ fn read_limits(table: &Table<'_>) -> Result<Limits, StrictError> {
             return Err(table.error("at_limit", format!("`limits.at_limit` = `{other}` is unknown"), fix));
         }
     };
+    let connections = table.get_in("connections", 1..=most)?.map_or(DEFAULT_LIMITS.connections, |n| n as usize);
     let read = Limits {
-        connections: table.get_in("connections", 1..=most)?.map_or(DEFAULT_LIMITS.connections, |n| n as usize),
-        per_client: table.get_in("per_client", 1..=most)?.map_or(DEFAULT_LIMITS.per_client, |n| n as usize),
+        connections,
+        per_client: table.get_in("per_client", 1..=most)?.map_or(connections.div_ceil(2), |n| n as usize),
         held: table.get_in("held", Bytes::new(1 << 20)..=Bytes::new(1 << 40))?.unwrap_or(DEFAULT_LIMITS.held),
         at_limit,
     };
@@ -307,7 +308,7 @@ fn read_leg(table: &Table<'_>, name: &str) -> Result<Leg, StrictError> {
         mss: table.get_in("mss", 88..=32767u16)?,
         unsent: table.get_in("unsent", Bytes::new(1)..=Bytes::new(1 << 30))?.map(Bytes::as_u64),
         nagle: table.get("nagle")?.unwrap_or(false),
-        outage_grace: table.get_in("outage_grace", Time::from_secs(1)..=DAY)?,
+        outage_grace: table.get_in("outage_grace", Time::from_secs(1)..=DAY)?.or(Some(LEG_OUTAGE_GRACE)),
         keep_alive: table.get_in("keep_alive", Time::from_secs(1)..=Time::from_secs(32767))?,
     };
     table.refuse_unknown()?;
@@ -468,12 +469,14 @@ const CONNECT_TIMEOUT: Time = Time::from_secs(30);
 /// A buffer below this stalls even a path without delay, bytes.
 const LEAST_BUFFER: u64 = 64 << 10;
 const DEFAULT_LIMITS: Limits =
-    Limits { connections: 10_000, per_client: usize::MAX, held: Bytes::new(256 << 20), at_limit: AtLimit::Wait };
+    Limits { connections: 10_000, per_client: 5_000, held: Bytes::new(256 << 20), at_limit: AtLimit::Wait };
 const CONGESTION: [(&str, TunnelCongestion); 4] = [
     ("fixed", TunnelCongestion::Fixed),
     ("cubic", TunnelCongestion::Cubic),
     ("newreno", TunnelCongestion::NewReno),
     ("bbr", TunnelCongestion::Bbr),
 ];
+/// Longer than pauses of a reader, and longer than the quarter of an hour for which the kernel itself sends again.
+const LEG_OUTAGE_GRACE: Time = Time::from_secs(3600);
 /// Longer than most showers take the link away.
 const OUTAGE_GRACE: Time = Time::from_secs(60);

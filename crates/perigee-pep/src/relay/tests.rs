@@ -7,7 +7,6 @@ struct Memory {
     sides: [Socket; 2],
     /// Held of the direction from each side.
     held: [Vec<u8>; 2],
-    is_exhausted: bool,
 }
 
 #[derive(Debug, Default)]
@@ -25,22 +24,19 @@ struct Socket {
 }
 
 impl Carrier for Memory {
-    fn receive(&mut self, from: Side, budget: usize) -> io::Result<Option<usize>> {
+    fn receive(&mut self, from: Side, budget: usize) -> io::Result<usize> {
         assert!(self.held[from as usize].is_empty(), "something is held");
         let socket = &mut self.sides[from as usize];
-        if self.is_exhausted {
-            return Ok(None);
-        }
         if socket.queue.is_empty() {
             return match (socket.failed, socket.ended) {
                 (true, _) => Err(io::ErrorKind::ConnectionReset.into()),
-                (_, true) => Ok(Some(0)),
+                (_, true) => Ok(0),
                 _ => Err(io::ErrorKind::WouldBlock.into()),
             };
         }
         let taken: Vec<u8> = socket.queue.drain(..budget.min(7).min(socket.queue.len())).collect();
         self.held[from as usize] = taken;
-        Ok(Some(self.held[from as usize].len()))
+        Ok(self.held[from as usize].len())
     }
 
     fn send(&mut self, from: Side) -> io::Result<usize> {
@@ -80,7 +76,6 @@ enum Event {
     /// The peer of a side reads so many bytes.
     Reads(bool, u8),
     Ends(bool),
-    Memory(bool),
 }
 
 fn side(is_server: bool) -> Side {
@@ -92,7 +87,6 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         4 => (any::<bool>(), 1..40u8).prop_map(|(side, bytes)| Event::Arrives(side, bytes)),
         4 => (any::<bool>(), 1..40u8).prop_map(|(side, bytes)| Event::Reads(side, bytes)),
         1 => any::<bool>().prop_map(Event::Ends),
-        1 => any::<bool>().prop_map(Event::Memory),
     ];
     proptest::collection::vec(event, 0..60)
 }
@@ -118,7 +112,6 @@ fn apply(event: &Event, memory: &mut Memory, relay: &mut Relay, sent: &mut [Vec<
             memory.sides[usize::from(at)].ended = true;
             relay.on_ready(side(at), true, false);
         }
-        Event::Memory(is_gone) => memory.is_exhausted = is_gone,
     }
 }
 
@@ -142,7 +135,7 @@ proptest! {
             relay.advance(&mut memory, budget);
         }
         // In the end both peers end their streams and read all.
-        for event in [Event::Memory(false), Event::Ends(false), Event::Ends(true)] {
+        for event in [Event::Ends(false), Event::Ends(true)] {
             apply(&event, &mut memory, &mut relay, &mut sent);
         }
         for at in [Side::Client, Side::Server] {
@@ -169,7 +162,6 @@ proptest! {
             apply(event, &mut memory, &mut relay, &mut sent);
             relay.advance(&mut memory, 10);
         }
-        apply(&Event::Memory(false), &mut memory, &mut relay, &mut sent);
         let was_complete = relay.advance(&mut memory, usize::MAX) == Progress::Complete;
         let (failed, other) = (side(fails), side(!fails));
         memory.sides[failed as usize].failed = true;

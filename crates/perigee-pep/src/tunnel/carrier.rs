@@ -156,7 +156,7 @@ impl Carriage<'_> {
     }
 
     /// Reads from the socket into a record.
-    fn read_socket(&mut self) -> io::Result<Option<usize>> {
+    fn read_socket(&mut self) -> io::Result<usize> {
         let mut record = BytesMut::zeroed(HEAD + MOST);
         let (length, _) = rustix::net::recv(self.ends.socket(), &mut record[HEAD..], RecvFlags::DONTWAIT)?;
         if length > 0 {
@@ -164,11 +164,11 @@ impl Carriage<'_> {
             record.truncate(HEAD + length);
             (self.ends.outgoing, self.ends.overhead) = (record.freeze(), HEAD);
         }
-        Ok(Some(length))
+        Ok(length)
     }
 
     /// Reads from the stream until there are data, or it has ended.
-    fn read_stream(&mut self) -> io::Result<Option<usize>> {
+    fn read_stream(&mut self) -> io::Result<usize> {
         loop {
             while self.ends.left == 0 && !self.ends.arrived.is_empty() {
                 let byte = self.ends.arrived.get_u8();
@@ -178,12 +178,12 @@ impl Carriage<'_> {
                 };
                 match Head::decode([first, byte]) {
                     Head::Data(length) => self.ends.left = length,
-                    Head::End => return Ok(Some(0)),
+                    Head::End => return Ok(0),
                     Head::Failed(failure) => return Err(failure.kind().into()),
                 }
             }
             if !self.ends.arrived.is_empty() {
-                return Ok(Some(self.ends.left.min(self.ends.arrived.len())));
+                return Ok(self.ends.left.min(self.ends.arrived.len()));
             }
             self.ends.has_taken = true;
             if let Some(chunk) = self.ends.ahead.pop_front() {
@@ -229,7 +229,7 @@ fn failure(code: VarInt) -> io::Error {
 }
 
 impl Carrier for Carriage<'_> {
-    fn receive(&mut self, from: Side, _budget: usize) -> io::Result<Option<usize>> {
+    fn receive(&mut self, from: Side, _budget: usize) -> io::Result<usize> {
         if from == self.ends.side {
             self.read_socket()
         } else {

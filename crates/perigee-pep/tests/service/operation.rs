@@ -309,7 +309,8 @@ fn a_malformed_configuration_is_an_error_with_its_line() {
 fn at_a_limit_new_connections_pass_by_until_there_is_room() {
     let Some(world) = World::new() else { return };
     let listener = world.server.listen("0.0.0.0:80");
-    let service = world.start(&format!("{TRANSPARENT}[limits]\nconnections = 10\nat_limit = \"pass\"\n"));
+    let service =
+        world.start(&format!("{TRANSPARENT}[limits]\nconnections = 10\nper_client = 10\nat_limit = \"pass\"\n"));
     let mut held: Vec<_> = (0..10).map(|_| connected(&world, &listener)).collect();
     service.await_line(&["passing", "limit of connections"]);
     // It needs no service, and is there after the service's end.
@@ -320,6 +321,42 @@ fn at_a_limit_new_connections_pass_by_until_there_is_room() {
     drop((client, server, held));
     service.stop();
     echo(&mut beside, &mut beside_server);
+}
+
+#[test]
+fn readers_who_take_all_memory_leave_each_other_connection_its_share() {
+    let Some(world) = World::new() else { return };
+    let listener = world.server.listen("0.0.0.0:80");
+    sockopt::set_socket_recv_buffer_size(&listener, 4096).unwrap();
+    let control = world.folder.path().join("control");
+    let settings = format!("workers = 1\ncontrol = \"{}\"", control.display());
+    let narrow = "[limits]\nheld = \"1 MiB\"\n[legs.any]\nsend_buffer = \"4 KiB\"\nreceive_buffer = \"256 KiB\"\n\
+                  [[rules]]\nname = \"all\"\nclient = \"any\"\nserver = \"any\"\n";
+    let service = world.start(&format!("{}{narrow}", TRANSPARENT.replace("workers = 2", &settings)));
+    let held = || {
+        let status = world.ask("status");
+        status.lines().find_map(|line| line.strip_prefix("held_bytes ")).unwrap().parse::<usize>().unwrap()
+    };
+    let upload = bytes(150_000, 4);
+    let mut stalled = Vec::new();
+    while stalled.len() < 100 {
+        let mut client = world.client.connect("10.2.0.2:80");
+        client.write_all(&upload).unwrap();
+        stalled.push((client, accept(&listener).0));
+    }
+    while held() < MIB - 65_536 {
+        std::thread::yield_now();
+    }
+    let (mut client, mut server) = connected(&world, &listener);
+    echo(&mut client, &mut server);
+    assert!(held() <= MIB + 65_536 + 100 * 4096, "{}", held());
+    // Nothing of theirs is lost.
+    for (client, mut server) in stalled {
+        drop(client);
+        assert!(read_all(&mut server).0 == upload);
+    }
+    drop((client, server));
+    service.stop();
 }
 
 #[test]
@@ -381,3 +418,5 @@ fn both_legs_have_the_code_point_of_the_client() {
     }
     service.stop();
 }
+
+const MIB: usize = 1 << 20;

@@ -189,7 +189,7 @@ fn streams_that_have_ended_make_room_for_others() {
 #[test]
 fn clients_wait_for_a_stream_and_leave_their_place_when_they_find_none() {
     let Some(path) = Path::new() else { return };
-    let more = "[limits]\nconnections = 3\n[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.2\"]\n";
+    let more = "[limits]\nconnections = 3\nper_client = 3\n[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.2\"]\n";
     let gateway = path.start(&path.world.server, ["gateway", "terminal"], "listen = \"10.2.0.2:4433\"", more);
     let more = "[limits]\nper_client = 5\n[allow]\nsources = [\"10.1.0.0/16\"]\ndestinations = [\"10.3.0.0/16\"]\n\
          [transparent]\ninterfaces = [\"lan0\"]\n[legs.local]\n\
