@@ -121,6 +121,14 @@ impl Connection {
         }
     }
 
+    /// Where only the acknowledgement of the stream's end is missing from the server: how long that may take.
+    pub(crate) fn awaits_last_acknowledgement(&self) -> Option<Time> {
+        let info = TcpInfo::of(self.sockets.of(Side::Server)).ok()?;
+        let is_last = self.phase == Phase::Closing && info.is_last_acknowledgement;
+        let is_all = unacknowledged(self.sockets.of(Side::Server)).is_ok_and(|bytes| bytes <= 1);
+        (is_last && is_all).then(|| LAST_ACKNOWLEDGEMENT.max(Time::from_micros(u64::from(info.rtt_us)) * 3))
+    }
+
     /// Its end; the line of the log.
     pub(crate) fn close(&mut self, outcome: &Outcome, now: Time) -> String {
         self.account.count(&self.relay);
@@ -204,3 +212,5 @@ impl Readiness {
 /// Time to the first look at what is unacknowledged; each is twice as late as the one before, up to [`LAST_LOOK`].
 const FIRST_LOOK: Time = Time::from_millis(2);
 const LAST_LOOK: Time = Time::from_secs(1);
+/// Least time for the end of a stream to be acknowledged: its first time-out and a round trip, where that is not known.
+const LAST_ACKNOWLEDGEMENT: Time = Time::from_secs(1);

@@ -252,6 +252,8 @@ impl Work {
                 }
                 waiting.server = Some(server);
             }
+            // The worker waits for the end of the older connection between the same two.
+            Err(error) if error.kind() == ErrorKind::AddrNotAvailable => return self.put_back(bytes),
             Err(error) => {
                 let kind = match error.kind() {
                     // As the kernel says where it forwards, over IPv6 (RFC 4443, section 3.1: no route to destination).

@@ -12,6 +12,8 @@ use rustix::net::{connect, getsockname, socket_with, AddressFamily, SocketFlags,
 pub(crate) struct TcpInfo {
     /// Whether the kernel has no more to do with it.
     pub(crate) is_closed: bool,
+    /// Whether all that is left is the acknowledgement of the end of the stream that was written, after that of the other one.
+    pub(crate) is_last_acknowledgement: bool,
     /// Smoothed round-trip time.
     pub(crate) rtt_us: u32,
     /// Segments that were sent again.
@@ -26,8 +28,14 @@ impl TcpInfo {
         let mut bytes = [0u8; 228];
         get(socket, (libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let is_closed = bytes[0] == TCP_CLOSE;
-        Ok(Self { is_closed, rtt_us: word(68), retransmitted: word(100), out_of_order: word(224) })
+        let (is_closed, is_last_acknowledgement) = (bytes[0] == TCP_CLOSE, bytes[0] == TCP_LAST_ACK);
+        Ok(Self {
+            is_closed,
+            is_last_acknowledgement,
+            rtt_us: word(68),
+            retransmitted: word(100),
+            out_of_order: word(224),
+        })
     }
 }
 
@@ -243,8 +251,9 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// A state of `net/tcp_states.h`.
+/// States of `net/tcp_states.h`.
 const TCP_CLOSE: u8 = 7;
+const TCP_LAST_ACK: u8 = 9;
 /// Any port: nothing is sent to it.
 const DISCARD_PORT: u16 = 9;
 

@@ -24,6 +24,7 @@ use crate::leg::{apply, dial, reset_on_close, set_dscp, switch_congestion};
 use crate::relay::{Progress, Side};
 use crate::shared::{Permit, Shared};
 use crate::slab::{Key, Slab};
+use crate::stats::End;
 use crate::sys;
 
 /// What the service tells a worker.
@@ -49,11 +50,31 @@ pub(crate) struct Listener {
 
 /// An accepted connection that is served.
 struct Opened {
-    /// Without one the tunnel carries it.
-    server: Option<OwnedFd>,
+    server: Reached,
     destination: SocketAddr,
     rule: Arc<Rule>,
     permit: Permit,
+}
+
+/// How a client's server is reached.
+enum Reached {
+    Dialled(OwnedFd),
+    Tunnelled,
+    /// An older connection between the same two has not ended; the code point of the client.
+    Later(u8),
+}
+
+/// A client that has used its port again while the older leg to the server has not ended.
+struct Redial {
+    client: OwnedFd,
+    ends: [SocketAddr; 2],
+    dscp: u8,
+    rule: Arc<Rule>,
+    permit: Permit,
+    began: Time,
+    /// When the server is dialled next.
+    due: Time,
+    pause: Time,
 }
 
 /// An event loop with its state.
@@ -69,6 +90,7 @@ pub(crate) struct Worker {
     /// Bytes of memory that the gauge of all workers has.
     gauged: usize,
     agenda: Agenda,
+    redials: Vec<Redial>,
     /// When listening goes on, which a limit has stopped.
     paused: Option<Time>,
     is_draining: bool,
@@ -98,6 +120,7 @@ impl Worker {
             memory,
             gauged: 0,
             agenda: Agenda::default(),
+            redials: Vec::new(),
             paused: None,
             is_draining: false,
             now: monotonic(),
@@ -130,6 +153,7 @@ impl Worker {
                 }
             }
             self.fire_timers();
+            self.redial();
             self.gauge();
             if self.paused.is_some_and(|until| until <= self.now) {
                 self.paused = None;
@@ -142,7 +166,8 @@ impl Worker {
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
-        let next = self.agenda.first_timer().into_iter().chain(self.paused).min();
+        let redials = self.redials.iter().map(|redial| redial.due);
+        let next = self.agenda.first_timer().into_iter().chain(self.paused).chain(redials).min();
         let timeout = match next {
             _ if self.agenda.ready() > 0 => Some(Time::ZERO),
             // Rounded up, so that the timer has passed.
@@ -234,12 +259,19 @@ impl Worker {
                 Err("the limit of connections is reached".to_owned())
             };
             match opened {
-                Ok(Opened { server: Some(server), destination, rule, permit }) => {
-                    self.begin([client, server], [source, destination], rule, permit, None);
-                }
-                Ok(Opened { server: None, destination, rule, permit }) => {
-                    self.shared.carry(Accepted { client, source, destination, rule, permit });
-                }
+                Ok(Opened { server, destination, rule, permit }) => match server {
+                    Reached::Dialled(server) => {
+                        self.begin([client, server], [source, destination], rule, permit, self.now, None);
+                    }
+                    Reached::Tunnelled => {
+                        self.shared.carry(Accepted { client, source, destination, rule, permit });
+                    }
+                    Reached::Later(dscp) => {
+                        let (ends, began) = ([source, destination], self.now);
+                        let redial = Redial { client, ends, dscp, rule, permit, began, due: began, pause: FIRST_PAUSE };
+                        self.redials.push(redial);
+                    }
+                },
                 Err(reason) => {
                     self.shared.stats.refused.add(1);
                     self.shared.log.line(format!("refused client={source} listener={address} reason=\"{reason}\""));
@@ -277,7 +309,54 @@ impl Worker {
         for line in refused.into_iter().chain(set_dscp(&rule.client, &client, source.is_ipv6(), dscp)) {
             self.shared.log.once(line);
         }
-        self.begin([client, server], addresses, rule, permit, Some(times));
+        self.begin([client, server], addresses, rule, permit, self.now, Some(times));
+    }
+
+    /// Dials the servers of clients that have used their ports again, as far as the older connections have ended.
+    fn redial(&mut self) {
+        for mut redial in std::mem::take(&mut self.redials) {
+            if redial.due > self.now {
+                self.redials.push(redial);
+                continue;
+            }
+            self.clear(redial.ends, redial.began);
+            let [source, destination] = redial.ends;
+            let Redial { rule, dscp, .. } = &redial;
+            match self.dial(rule, Some(source), destination, *dscp) {
+                Ok(server) => {
+                    let Redial { client, ends, rule, permit, began, .. } = redial;
+                    self.begin([client, server], ends, rule, permit, began, None);
+                }
+                Err(error) if is_taken(&error) && self.now < redial.began + rule.connect_timeout => {
+                    redial.due = self.now + redial.pause;
+                    redial.pause = (redial.pause * 2).min(LAST_PAUSE);
+                    self.redials.push(redial);
+                }
+                Err(error) => {
+                    self.shared.stats.refused.add(1);
+                    let reason = format!("server {destination} {}: {error}", in_words(error.kind()));
+                    self.shared.log.line(format!("refused client={source} server={destination} reason=\"{reason}\""));
+                }
+            }
+        }
+    }
+
+    /// Ends the older connection between two addresses, whose client is gone, as soon as nothing of it can be lost: at once
+    /// where all is acknowledged, and where only the end of the stream is not, once that has had time since `began`.
+    fn clear(&mut self, [source, destination]: [SocketAddr; 2], began: Time) {
+        for key in self.connections.keys() {
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            if (connection.account.source, connection.account.destination) != (source, destination) {
+                continue;
+            }
+            self.turn(key);
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            if connection.awaits_last_acknowledgement().is_some_and(|patience| self.now >= began + patience) {
+                reset_on_close(connection.sockets.of(Side::Server));
+                let reason = "complete; the client uses its port again".to_owned();
+                self.end(key, &Outcome { end: End::Complete, reason });
+            }
+        }
     }
 
     /// Dials the server of an accepted connection, unless the tunnel carries it; the error is why that is not done.
@@ -309,17 +388,27 @@ impl Worker {
             for line in refused {
                 self.shared.log.once(line);
             }
-            return Ok(Opened { server: None, destination, rule, permit });
+            return Ok(Opened { server: Reached::Tunnelled, destination, rule, permit });
         }
-        let own_mark = self.config.transparent.as_ref().map(Transparent::own_mark);
-        let dialled = dial(&rule.server, seen, destination, own_mark, dscp);
-        let (server, more) =
-            dialled.map_err(|error| format!("server {destination} {}: {error}", in_words(error.kind())))?;
-        refused.extend(more);
         for line in refused {
             self.shared.log.once(line);
         }
-        Ok(Opened { server: Some(server), destination, rule, permit })
+        let server = match self.dial(&rule, seen, destination, dscp) {
+            Ok(server) => Reached::Dialled(server),
+            Err(error) if seen.is_some() && is_taken(&error) => Reached::Later(dscp),
+            Err(error) => return Err(format!("server {destination} {}: {error}", in_words(error.kind()))),
+        };
+        Ok(Opened { server, destination, rule, permit })
+    }
+
+    /// Begins to connect to a server, which sees the address `seen`.
+    fn dial(&self, rule: &Rule, seen: Option<SocketAddr>, destination: SocketAddr, dscp: u8) -> io::Result<OwnedFd> {
+        let own_mark = self.config.transparent.as_ref().map(Transparent::own_mark);
+        let (server, refused) = dial(&rule.server, seen, destination, own_mark, dscp)?;
+        for line in refused {
+            self.shared.log.once(line);
+        }
+        Ok(server)
     }
 
     /// Whether the configuration allows the connection, and it does not lead back here.
@@ -350,18 +439,18 @@ impl Worker {
         Ok((self.config.rule(&request).cloned(), arrival.dscp))
     }
 
-    /// Adds a connection whose server was dialled; `answered` has when it was, and when the server has answered, if it has.
+    /// Adds a connection that was accepted when it `began` and whose server was dialled; `answered` has when it was, and when the server has answered, if it has.
     fn begin(
         &mut self,
         sockets: [OwnedFd; 2],
         addresses: [SocketAddr; 2],
         rule: Arc<Rule>,
         permit: Permit,
+        began: Time,
         answered: Option<[Time; 2]>,
     ) {
         let stats = self.shared.stats.rule(&rule.name);
-        let mut connection =
-            Connection::new(sockets, Account::open(addresses, rule, stats, self.now).with_place(permit));
+        let mut connection = Connection::new(sockets, Account::open(addresses, rule, stats, began).with_place(permit));
         if let Some([began, connected]) = answered {
             connection.on_answered(began, connected);
         }
@@ -431,7 +520,9 @@ impl Worker {
                     self.gauge();
                     return Ok(true);
                 }
-                Err(TryRecvError::Empty) => return Ok(self.is_draining && self.connections.len() == 0),
+                Err(TryRecvError::Empty) => {
+                    return Ok(self.is_draining && self.connections.len() == 0 && self.redials.is_empty())
+                }
                 Err(TryRecvError::Disconnected) => return Ok(true),
             }
         }
@@ -507,6 +598,11 @@ fn is_exhausted(error: Errno) -> bool {
     matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
 }
 
+/// Whether a connection between the same two addresses and ports is not over.
+fn is_taken(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable
+}
+
 /// Data of the event that wakes a worker, and the bit of those of listening sockets; [`Key`]s have neither.
 const WAKE: u64 = u64::MAX;
 const LISTENER: u64 = 1 << 63;
@@ -518,3 +614,6 @@ const ACCEPTED_AT_ONCE: usize = 64;
 const BUDGET: usize = 512 << 10;
 /// Time without listening at a limit.
 const PAUSE: Time = Time::from_millis(20);
+/// Time to the second attempt of a client that uses its port again; each is twice as late as the one before, up to [`LAST_PAUSE`].
+const FIRST_PAUSE: Time = Time::from_millis(2);
+const LAST_PAUSE: Time = Time::from_millis(50);

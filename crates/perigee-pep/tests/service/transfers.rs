@@ -1,10 +1,10 @@
 //! Nothing is lost, and each end learns of the other's.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::thread;
 
-use rustix::net::{send, sockopt, SendFlags};
+use rustix::net::{send, sockopt, AddressFamily, SendFlags, SocketType};
 use sha2::{Digest as _, Sha256};
 
 use crate::operation::is_refused;
@@ -186,6 +186,40 @@ fn refusals_and_unreachable_servers_reset_the_client_before_any_byte() {
     service.await_line(&["server=10.2.0.2:81", "end=unreached", "server refused the connection"]);
     service.await_line(&["10.3.0.1:80", "server 10.3.0.1:80 is unreachable"]);
     service.stop();
+}
+
+#[test]
+fn a_client_that_uses_its_port_again_is_served_though_its_last_end_of_stream_is_lost() {
+    let Some(world) = World::new() else { return };
+    world.server.execute("nft add table inet lost");
+    world.server.execute("nft add chain inet lost input { type filter hook input priority 0 ; }");
+    world.server.execute("nft add rule inet lost input tcp dport 80 tcp flags & fin == fin drop");
+    let service = world.start(TRANSPARENT);
+    let listener = world.server.listen("0.0.0.0:80");
+    for round in 0..3 {
+        let mut client = patient(world.client.enter(|| loop {
+            let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+            sockopt::set_socket_reuseaddr(&socket, true).unwrap();
+            rustix::net::bind(&socket, &"10.1.0.2:40300".parse::<SocketAddr>().unwrap()).unwrap();
+            match rustix::net::connect(&socket, &"10.2.0.2:80".parse::<SocketAddr>().unwrap()) {
+                // Its own kernel has not seen the end of the connection before.
+                Err(rustix::io::Errno::ADDRNOTAVAIL) => thread::yield_now(),
+                done => {
+                    done.unwrap();
+                    break socket.into();
+                }
+            }
+        }));
+        let (mut server, peer) = accept(&listener);
+        assert_eq!(peer.port(), 40300);
+        server.write_all(b"answer").unwrap();
+        drop(server);
+        let (answer, end) = read_all(&mut client);
+        assert!(end.is_ok() && answer == b"answer", "round {round}: {end:?}");
+    }
+    service.await_line(&["end=complete", "the client uses its port again"]);
+    let log = service.stop_at_once();
+    assert!(!log.iter().any(|line| line.starts_with("refused")), "{log:#?}");
 }
 
 #[test]

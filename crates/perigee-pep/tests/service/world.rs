@@ -219,6 +219,13 @@ impl Service {
         (status, self.log())
     }
 
+    /// Ends it without waiting for connections.
+    pub(crate) fn stop_at_once(self) -> Vec<String> {
+        self.signal(Signal::TERM);
+        self.await_line(&["draining"]);
+        self.stop()
+    }
+
     /// Ends it in order.
     pub(crate) fn stop(self) -> Vec<String> {
         self.signal(Signal::TERM);
