@@ -105,7 +105,7 @@ def one_end_answers(proxy: Proxy, request: bytes, *, server_first: bool = False,
 
 
 def urgent_byte(proxy: Proxy) -> None:
-    """An urgent byte amid an upload, and its end, before the server reads: the byte has its place, and nothing behind it is lost."""
+    """An urgent byte amid an upload whose server reads late: it keeps its place, and nothing behind it is lost."""
     client, server = pair(proxy)
     with client, server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)

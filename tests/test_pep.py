@@ -121,3 +121,23 @@ def test_a_program_that_is_not_there_is_one_line_with_the_fix() -> None:
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == "error: /dev/null: PERIGEE_PEP names no program; give the path of perigee-pep\n"
+
+
+def test_chains_that_drop_forwarded_packets_are_found_by_policy_rule_and_jump() -> None:
+    from perigee.engines.proxy_checks import restricting
+
+    def chain(name: str, **more: str) -> dict[str, object]:
+        return {"chain": {"family": "inet", "table": "f", "name": name, **more}}
+
+    def rule(name: str, *expr: object) -> dict[str, object]:
+        return {"rule": {"family": "inet", "table": "f", "chain": name, "expr": list(expr)}}
+
+    hook = {"hook": "forward"}
+    assert restricting({}) == []
+    assert restricting({"nftables": [chain("c", **hook, policy="accept"), rule("c", {"accept": None})]}) == []
+    assert restricting({"nftables": [chain("c", **hook, policy="drop")]}) == ["inet f c"]
+    assert restricting({"nftables": [chain("c", hook="input", policy="drop")]}) == []
+    for verdict in ({"drop": None}, {"reject": {"type": "tcp reset"}}):
+        jump = {"jump": {"target": "other"}}
+        items = [chain("c", **hook, policy="accept"), chain("other"), rule("c", jump), rule("other", verdict, jump)]
+        assert restricting({"nftables": items}) == ["inet f c"]

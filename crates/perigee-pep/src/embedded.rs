@@ -36,7 +36,7 @@ impl Embedded {
         let shared = Arc::new(Shared::new(stats, log, config.limits.connections).watched());
         let worker = Team::start(&shared, &config)?;
         let mut service = Self { hold: None, worker, shared, lines: Mutex::new(lines) };
-        if config.connects_first() {
+        if config.uses_device() {
             let hold = Hold::begin(&service.shared, &config).map_err(ServiceError::system("connect_first"))?;
             service.hold = Some(hold);
         }

@@ -4,6 +4,9 @@
 //! back into the kernel through the device, and from there to the listening socket. A refusal is answered by a reset
 //! (RFC 9293, section 3.10.7.1), an unreachable server by ICMP, and silence by silence. The device ends with this process, and
 //! with it the route to it: SYNs then pass by.
+//!
+//! The way to the device leads through the host's `forward` chain. With `transparent.through_forward` all SYNs take it; those that need
+//! not wait go back at once.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -24,6 +27,7 @@ use crate::agenda::{self, Agenda};
 use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Request, Rule, Transparent};
 use crate::connection::Readiness;
+use crate::error::ServiceError;
 use crate::handover::Dialled;
 use crate::intercept::{execute, DEVICE};
 use crate::leg::dial;
@@ -48,19 +52,28 @@ struct Told {
 }
 
 impl Hold {
-    /// Starts the thread where a rule needs it. Where the system does not allow it, the configuration that is returned has the
-    /// handshakes of clients first, and the log says why.
-    pub(crate) fn start(shared: &Arc<Shared>, config: Arc<Config>) -> (Arc<Config>, Option<Self>) {
-        if config.transparent.is_none() || !config.connects_first() {
-            return (config, None);
-        }
-        match Self::begin(shared, &config) {
+    /// Starts the thread where the configuration needs it. Where the system does not allow it, the configuration that is returned
+    /// has the handshakes of clients first, and the log says why.
+    ///
+    /// # Errors
+    /// If the system does not allow it, and nothing may pass by the firewall.
+    pub(crate) fn start(
+        shared: &Arc<Shared>,
+        config: Arc<Config>,
+    ) -> Result<(Arc<Config>, Option<Self>), ServiceError> {
+        let Some(transparent) = config.transparent.as_ref().filter(|_| config.uses_device()) else {
+            return Ok((config, None));
+        };
+        Ok(match Self::begin(shared, &config) {
             Ok(hold) => (config, Some(hold)),
+            Err(error) if transparent.through_forward => {
+                return Err(ServiceError::system("transparent.through_forward")(error));
+            }
             Err(error) => {
                 shared.log.line(format!("connect_first is not possible, clients are accepted first: {error}"));
                 (Arc::new((*config).clone().accepting_first()), None)
             }
-        }
+        })
     }
 
     /// Starts the thread. The error says what the system does not allow.
@@ -221,7 +234,7 @@ impl Work {
         let dscp = code_point(bytes);
         let request = Request { source, destination, interface: None, dscp };
         let Some(rule) = config.rule(&request).filter(|rule| rule.connects_first).cloned() else {
-            // A new configuration has no such rule any more.
+            // It need not wait: it was only to be forwarded, or a new configuration has no such rule any more.
             self.put_back(bytes);
             return;
         };

@@ -41,7 +41,7 @@ impl Interception {
 
     /// Replaces the rules after a change of the configuration, whose port, mark and table are the same.
     pub(crate) fn update(config: &Config, transparent: &Transparent) -> io::Result<()> {
-        if config.connects_first() {
+        if config.uses_device() {
             for line in Routes::of(transparent).hold_additions() {
                 match execute(&line, None) {
                     // The rule of an earlier configuration.
@@ -62,7 +62,7 @@ impl Interception {
 /// Puts rules and routes in place, in a network namespace that has none of them.
 pub(crate) fn put(config: &Config, transparent: &Transparent) -> io::Result<()> {
     let routes = Routes::of(transparent);
-    let held = if config.connects_first() { routes.hold_additions() } else { Vec::new() };
+    let held = if config.uses_device() { routes.hold_additions() } else { Vec::new() };
     for line in routes.additions().iter().chain(&held) {
         execute(line, None)?;
     }
@@ -129,7 +129,7 @@ impl Routes {
 pub(crate) fn script(config: &Config) -> Option<String> {
     let transparent = config.transparent.as_ref()?;
     let routes = Routes::of(transparent);
-    let held = if config.connects_first() { routes.hold_additions() } else { Vec::new() };
+    let held = if config.uses_device() { routes.hold_additions() } else { Vec::new() };
     let routes = [routes.additions(), held].concat().join("\n");
     Some(format!("{routes}\nnft -f - <<'END'\n{}END\n", ruleset(config, transparent, true)))
 }
@@ -158,7 +158,7 @@ fn ruleset(config: &Config, transparent: &Transparent, with_new: bool) -> String
         })
         .collect();
     out.push_str("\t\ttcp flags & (fin | syn | rst | ack) != syn return\n");
-    if config.connects_first() {
+    if config.uses_device() {
         for (address, tproxy) in &families {
             let _ = writeln!(
                 out,
@@ -179,6 +179,10 @@ fn ruleset(config: &Config, transparent: &Transparent, with_new: bool) -> String
             let (interfaces, ports) = (names(&transparent.interfaces), port_set(&transparent.ports));
             let all = format!("meta nfproto {} {interfaces}{sources}{destinations}{ports}", family(*address));
             let hold = format!("meta l4proto tcp meta mark set {} accept", transparent.hold_mark());
+            if transparent.through_forward {
+                let _ = writeln!(out, "\t\t{all}{hold} comment \"through forward\"");
+                continue;
+            }
             // Rules in their order, as far as there is one whose clients wait.
             let last = config.rules.iter().rposition(|rule| rule.connects_first);
             for rule in config.rules.iter().take(last.map_or(0, |last| last + 1)) {
@@ -349,6 +353,19 @@ mod tests {
                 format!("{all}ip dscp {{ 46 }} meta l4proto tcp meta mark set 7 accept comment \"rule voice\""),
             ]
         );
+        // The host's firewall decides on the first packet of each connection.
+        let forwarded = Config::parse(
+            &text
+                .replace("mark = 5", "through_forward = true\nmark = 5")
+                .replace("interfaces = [\"lan0\"]\nclient", "client"),
+            "pep.toml",
+            1,
+        )
+        .unwrap();
+        let through = ruleset(&forwarded, forwarded.transparent.as_ref().unwrap(), true);
+        let new: Vec<&str> = through.lines().filter(|line| line.contains("10.0.0.0/8")).collect();
+        assert_eq!(new, [format!("{all}meta l4proto tcp meta mark set 7 accept comment \"through forward\"")]);
+        assert!(through.contains("iifname \"perigee_pep\" meta l4proto tcp tproxy"));
         // What has been answered is accepted, whatever new connections do.
         assert!(ruleset(&config, transparent, false).contains("iifname \"perigee_pep\" meta l4proto tcp tproxy"));
         let without = config.clone().accepting_first();

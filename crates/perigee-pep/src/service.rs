@@ -81,7 +81,7 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
         shared.connect_tunnel(tunnel.orders.clone());
     }
     let workers = (0..config.workers).map(|_| Team::start(&shared, &config)).collect::<Result<Vec<_>, _>>()?;
-    let (config, hold) = Hold::start(&shared, config);
+    let (config, hold) = Hold::start(&shared, config)?;
     let interception = match &config.transparent {
         Some(transparent) => {
             Some(Interception::new(&config, transparent).map_err(ServiceError::system("interception"))?)
@@ -262,7 +262,7 @@ impl Service {
         }
         let mut started = None;
         if self.hold.is_none() {
-            (config, started) = Hold::start(&self.shared, config);
+            (config, started) = Hold::start(&self.shared, config)?;
         }
         if let Some(transparent) = &config.transparent {
             Interception::update(&config, transparent).map_err(ServiceError::system("interception"))?;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import shutil
 import subprocess
@@ -72,6 +73,7 @@ def _interception(transparent: dict[str, Any] | None, config: Path, root: Path) 
         there = done.returncode == 0
         found = "table inet perigee_pep is there" if there else (done.stderr.strip() or "nft fails").splitlines()[0]
         yield Check("rules", there, found, INTERCEPTION, "" if there else begin)
+        yield _forward(_said(nft, "-j", "list", "ruleset"), through=transparent.get("through_forward", False))
     if ip := _program("ip"):
         table = transparent.get("table", TABLE)
         for version in ("-4", "-6"):
@@ -89,6 +91,58 @@ def _interception(transparent: dict[str, Any] | None, config: Path, root: Path) 
         elif value == STRICT:
             fix = f"sudo sysctl -w {key}=2"
         yield Check(f"rp_filter, {interface}", not fix, value or "not there", INTERCEPTION, fix)
+
+
+def _forward(done: subprocess.CompletedProcess[str], *, through: bool) -> Check:
+    """Say whether the host's firewall drops forwarded packets, which intercepted connections pass by."""
+    needed_for = "forward rules that hold for intercepted connections"
+    if done.returncode:
+        said = (done.stderr.strip() or "nft fails").splitlines()[0]
+        return Check("forward rules", False, said, needed_for, "run this as root")
+    chains = restricting(json.loads(done.stdout or "{}"))
+    if not chains:
+        return Check("forward rules", True, "none drops or rejects packets", needed_for, "")
+    found = f"{', '.join(chains)} may drop packets"
+    if through:
+        return Check("forward rules", True, f"{found}, and decides on first packets", needed_for, "")
+    fix = "connections pass by it: through_forward = true in [transparent], or the same limits in [allow] and `ports`"
+    return Check("forward rules", False, found, needed_for, fix)
+
+
+def restricting(ruleset: dict[str, Any]) -> list[str]:
+    """Return the base chains at hook forward that drop or reject packets: by policy, rule or jump.
+
+    Args:
+        ruleset: what `nft -j list ruleset` prints.
+
+    Examples:
+        >>> chain = {"family": "inet", "table": "f", "name": "c", "hook": "forward", "policy": "drop"}
+        >>> restricting({"nftables": [{"chain": chain}]})
+        ['inet f c']
+    """
+    items: list[dict[str, Any]] = ruleset.get("nftables", [])
+    chains = [item["chain"] for item in items if "chain" in item]
+    rules: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for item in items:
+        if rule := item.get("rule"):
+            key = rule["family"], rule["table"], rule["chain"]
+            rules.setdefault(key, []).extend(each for each in rule.get("expr", []) if isinstance(each, dict))
+
+    def restricts(family: str, table: str, name: str, seen: frozenset[str] = frozenset()) -> bool:
+        for each in rules.get((family, table, name), []):
+            if {"drop", "reject"} & each.keys():
+                return True
+            target = (each.get("jump") or each.get("goto") or {}).get("target")
+            if target and target not in seen and restricts(family, table, target, seen | {name}):
+                return True
+        return False
+
+    return [
+        f"{one['family']} {one['table']} {one['name']}"
+        for one in chains
+        if one.get("hook") == "forward"
+        and (one.get("policy") == "drop" or restricts(one["family"], one["table"], one["name"]))
+    ]
 
 
 def _connect_first(rules: list[dict[str, Any]], root: Path) -> Iterator[Check]:

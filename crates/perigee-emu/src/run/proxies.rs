@@ -238,6 +238,7 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
             interfaces: Vec::new(),
             ports,
             hide_clients: false,
+            through_forward: false,
             mark: MARK,
             table: TABLE,
         }),

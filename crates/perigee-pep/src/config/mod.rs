@@ -88,6 +88,8 @@ pub struct Transparent {
     pub ports: Vec<Ports>,
     /// Whether servers see this host's address instead of the client's.
     pub hide_clients: bool,
+    /// Whether the first packet of a connection is forwarded, so that the host's firewall decides on it, before it is served.
+    pub through_forward: bool,
     /// Firewall mark of packets that are delivered to the service; the next number marks those that it sends, the one after it
     /// those that wait for the server.
     pub mark: u32,
@@ -182,6 +184,11 @@ impl Config {
     /// Whether a rule has clients wait for their server.
     pub(crate) fn connects_first(&self) -> bool {
         self.rules.iter().any(|rule| rule.connects_first)
+    }
+
+    /// Whether first packets of connections go through the device of the service.
+    pub(crate) fn uses_device(&self) -> bool {
+        self.connects_first() || self.transparent.as_ref().is_some_and(|transparent| transparent.through_forward)
     }
 
     /// The same with the handshakes of clients first in all rules.

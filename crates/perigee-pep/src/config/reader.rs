@@ -44,6 +44,11 @@ impl Config {
                 let message = "only intercepted clients can wait for their server";
                 return Err(table.error("connect_first", message, "add `[transparent]`, or remove `connect_first`"));
             }
+            if !rule.interfaces.is_empty() && transparent.as_ref().is_some_and(|one| one.through_forward) {
+                let message = "the interface of a client whose first packet was forwarded is not known";
+                let fix = "name its networks in `sources` instead, or remove `transparent.through_forward`";
+                return Err(table.error("interfaces", message, fix));
+            }
             rules.push(Arc::new(rule));
         }
         let leg = || Leg { name: OTHER.to_owned(), outage_grace: Some(LEG_OUTAGE_GRACE), ..Leg::default() };
@@ -153,6 +158,7 @@ fn read_transparent(table: &Table<'_>) -> Result<Transparent, StrictError> {
         interfaces: interfaces(table)?,
         ports: ports(table)?,
         hide_clients: table.get("hide_clients")?.unwrap_or(false),
+        through_forward: table.get("through_forward")?.unwrap_or(false),
         mark: table.get_in("mark", 1..=u32::MAX - 2)?.unwrap_or(0x0070_6570),
         table: table.get_in("table", 1..=u32::MAX - 1)?.unwrap_or(7065),
     };

@@ -98,6 +98,49 @@ fn a_client_that_waits_sees_refusal_unreachable_server_and_silence() {
 }
 
 #[test]
+fn the_forward_rules_of_the_host_decide_where_first_packets_are_forwarded() {
+    let Some(world) = World::new() else { return };
+    let file = world.folder.path().join("forward.nft");
+    let rules = "table inet host {\n\tchain forward {\n\t\ttype filter hook forward priority 0; policy drop;\n\
+                 \t\tct state established accept\n\t\ttcp dport 443 accept\n\t}\n}\n";
+    std::fs::write(&file, rules).unwrap();
+    world.router.execute(&format!("nft -f {}", file.display()));
+    let listeners = [443, 8000].map(|port| world.server.listen(&format!("[::]:{port}")));
+    let is_refused = |address: &str| failure(&world.client, address) == ErrorKind::TimedOut;
+    let config = TRANSPARENT.replace("[transparent]", "[transparent]\nthrough_forward = true");
+    let rule = "[legs.any]\n[[rules]]\nname = \"any\"\nclient = \"any\"\nserver = \"any\"\n";
+    for more in ["", rule, FIRST] {
+        let service = world.start(&format!("{config}{more}"));
+        for host in ["10.2.0.2", "[2001:db8:2::2]"] {
+            assert!(is_refused(&format!("{host}:8000")), "{host}");
+            let mut client = world.client.connect(&format!("{host}:443"));
+            let (mut server, peer) = accept(&listeners[0]);
+            assert_eq!(peer.port(), client.local_addr().unwrap().port());
+            client.write_all(b"question").and_then(|()| client.shutdown(std::net::Shutdown::Write)).unwrap();
+            assert_eq!(read_all(&mut server).0, b"question");
+            drop((client, server));
+        }
+        service.await_line(&["end=complete", "bytes_up=8", "server=10.2.0.2:443"]);
+        service.stop();
+    }
+    // Without it interception passes by them.
+    let service = world.start(TRANSPARENT);
+    drop((world.client.connect("10.2.0.2:8000"), accept(&listeners[1])));
+    service.stop();
+}
+
+#[test]
+fn without_the_device_nothing_passes_by_the_forward_rules() {
+    let Some(world) = World::new() else { return };
+    world.router.execute("ip tuntap add dev perigee_pep mode tap");
+    let path = world.config(&TRANSPARENT.replace("[transparent]", "[transparent]\nthrough_forward = true"));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_perigee-pep"));
+    let output = world.router.enter(|| command.arg("run").arg(path).output().unwrap());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("transparent.through_forward"), "{said}");
+}
+
+#[test]
 fn an_unreachable_server_over_ipv6_is_told_by_icmp() {
     let Some(world) = World::new() else { return };
     world.router.execute("ip -6 route add unreachable 2001:db8:3::/48");
