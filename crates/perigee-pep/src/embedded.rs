@@ -51,7 +51,7 @@ impl Embedded {
         self.shared.carried()
     }
 
-    /// Bytes of buffers and pipes that connections have; sockets have theirs beside them.
+    /// Bytes that were read and that no socket has taken yet; sockets have theirs beside them.
     pub fn held(&self) -> u64 {
         self.shared.stats.held.get()
     }

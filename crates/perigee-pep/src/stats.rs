@@ -12,7 +12,7 @@ use perigee_units::Time;
 pub(crate) struct Stats {
     /// Open now, whatever their state.
     pub(crate) open: Gauge,
-    /// Bytes of buffers and pipes that connections have now.
+    /// Bytes that were read and that no socket has taken yet.
     pub(crate) held: Gauge,
     /// Refused before a rule applied: source, destination, limit.
     pub(crate) refused: Counter,
