@@ -7,8 +7,8 @@ use std::sync::Arc;
 use perigee_units::Time;
 
 use crate::config::Rule;
+use crate::permit::Permit;
 use crate::relay::{Relay, Side};
-use crate::shared::Permit;
 use crate::stats::{End, RuleStats};
 
 /// Whose connection it is, by which rule, and what the counters of that have of it.
@@ -164,16 +164,15 @@ const INTERVAL: Time = Time::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::Log;
-    use crate::shared::Shared;
+    use crate::permit::Clients;
     use crate::stats::Stats;
 
     #[test]
     fn a_leg_is_counted_as_it_was_last_seen() {
         let all = Arc::new(Stats::default());
-        let (shared, stats) = (Shared::new(all.clone(), Log::new(all.clone()).0, 1), all.rule("web"));
+        let (clients, stats) = (Clients::new(all.clone()), all.rule("web"));
         let ends = ["10.0.0.1:5".parse().unwrap(), "10.0.0.2:80".parse().unwrap()];
-        let permit = shared.permit("10.0.0.1".parse().unwrap(), 1).unwrap();
+        let permit = clients.permit("10.0.0.1".parse().unwrap(), 1).unwrap();
         let mut account = Account::open(ends, Arc::default(), stats.clone(), Time::from_secs(1)).with_place(permit);
         assert_eq!((stats.open.get(), all.open.get()), (1, 1));
         assert!(account.is_due(Time::from_secs(1)) && !account.is_due(Time::from_millis(1999)));

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use perigee_units::Time;
 
 use crate::config::{Config, Rule};
-use crate::shared::Permit;
+use crate::permit::Permit;
 
 /// What the tunnel is told.
 #[derive(Debug)]

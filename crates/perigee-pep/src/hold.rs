@@ -238,7 +238,7 @@ impl Work {
             self.put_back(bytes);
             return;
         };
-        if self.shared.is_full(source.ip(), config.limits.per_client) {
+        if self.shared.clients.is_full(source.ip(), config.limits.per_client) {
             let reason = "the limit of connections of the client is reached";
             self.refuse(&packet, &tcp, &format!("refused client={source} server={destination} reason=\"{reason}\""));
             return;

@@ -24,6 +24,7 @@ mod leg;
 mod log;
 mod network;
 mod notify;
+mod permit;
 mod relay;
 mod service;
 mod shared;

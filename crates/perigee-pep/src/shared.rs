@@ -1,13 +1,14 @@
 //! What all workers of a service share.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::carried::Carried;
 use crate::handover::{Accepted, Dialled, Order, Orders};
 use crate::log::Log;
+use crate::permit::Clients;
 use crate::stats::Stats;
 
 /// Counters, log, and the connections of each client.
@@ -17,7 +18,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
     /// Connections at a time.
     most: AtomicUsize,
-    clients: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    pub(crate) clients: Clients,
     /// The connections, where somebody looks at them.
     watched: Option<Mutex<Vec<Carried>>>,
     /// Where clients go whom the tunnel carries.
@@ -26,21 +27,13 @@ pub(crate) struct Shared {
     dialled: Mutex<HashMap<[SocketAddr; 2], Dialled>>,
 }
 
-/// A connection's place among those of the service and of its client. It is free again once this is dropped, on whatever path.
-#[derive(Debug)]
-pub(crate) struct Permit {
-    client: IpAddr,
-    clients: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    stats: Arc<Stats>,
-}
-
 impl Shared {
     pub(crate) fn new(stats: Arc<Stats>, log: Log, connections: usize) -> Self {
         Self {
+            clients: Clients::new(stats.clone()),
             stats,
             log,
             most: AtomicUsize::new(connections),
-            clients: Arc::default(),
             watched: None,
             tunnel: OnceLock::new(),
             dialled: Mutex::default(),
@@ -103,55 +96,5 @@ impl Shared {
     /// Changes [`Shared::connections`].
     pub(crate) fn allow(&self, connections: usize) {
         self.most.store(connections, Ordering::Relaxed);
-    }
-
-    /// Whether a client has `most` connections already.
-    pub(crate) fn is_full(&self, client: IpAddr, most: usize) -> bool {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).get(&client).is_some_and(|count| *count >= most)
-    }
-
-    /// A place for a connection of a client; `None` where the client has `most` already.
-    pub(crate) fn permit(&self, client: IpAddr, most: usize) -> Option<Permit> {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = clients.entry(client).or_default();
-        if *count >= most {
-            return None;
-        }
-        *count += 1;
-        self.stats.open.add(1);
-        Some(Permit { client, clients: self.clients.clone(), stats: self.stats.clone() })
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = clients.get_mut(&self.client) {
-            *count -= 1;
-            if *count == 0 {
-                clients.remove(&self.client);
-            }
-        }
-        self.stats.open.subtract(1);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_is_free_again_once_its_permit_is_dropped() {
-        let stats = Arc::new(Stats::default());
-        let (log, _lines) = Log::new(stats.clone());
-        let shared = Shared::new(stats.clone(), log, 10);
-        let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|ip| ip.parse().unwrap());
-        let first = shared.permit(one, 1);
-        assert!(first.is_some() && shared.permit(one, 1).is_none() && shared.is_full(one, 1));
-        let second = shared.permit(other, 1);
-        assert_eq!(stats.open.get(), 2);
-        drop((first, second));
-        assert_eq!(stats.open.get(), 0);
-        assert!(shared.clients.lock().unwrap().is_empty() && shared.permit(one, 1).is_some());
     }
 }

@@ -21,8 +21,9 @@ use crate::config::{AtLimit, Config, Request, Rule, Transparent};
 use crate::connection::{Connection, Readiness};
 use crate::handover::{Accepted, Dialled};
 use crate::leg::{apply, dial, reset_on_close, set_dscp, switch_congestion};
+use crate::permit::Permit;
 use crate::relay::{Progress, Side};
-use crate::shared::{Permit, Shared};
+use crate::shared::Shared;
 use crate::slab::{Key, Slab};
 use crate::stats::End;
 use crate::sys;
@@ -299,7 +300,7 @@ impl Worker {
         let Dialled { server, rule, dscp, times } = dialled;
         let [source, destination] = addresses;
         let _ = sys::stop_reporting_arrival(&client, source.is_ipv6());
-        let Some(permit) = self.shared.permit(source.ip(), self.config.limits.per_client) else {
+        let Some(permit) = self.shared.clients.permit(source.ip(), self.config.limits.per_client) else {
             self.shared.stats.refused.add(1);
             let reason = "the limit of connections of the client is reached";
             self.shared.log.line(format!("refused client={source} server={destination} reason=\"{reason}\""));
@@ -378,7 +379,7 @@ impl Worker {
         let found = self.rule(client, source, destination);
         let (rule, dscp) = found.map_err(|error| format!("its arrival is unknown: {error}"))?;
         let rule = rule.ok_or("no rule")?;
-        let permit = self.shared.permit(source.ip(), self.config.limits.per_client);
+        let permit = self.shared.clients.permit(source.ip(), self.config.limits.per_client);
         let permit = permit.ok_or("the limit of connections of the client is reached")?;
         let transparent = self.config.transparent.as_ref().filter(|_| is_transparent);
         let seen = transparent.filter(|transparent| !transparent.hide_clients).map(|_| source);

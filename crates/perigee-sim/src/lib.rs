@@ -16,6 +16,7 @@ mod datagram_flow;
 mod engine;
 mod event_log;
 mod flow;
+mod link_account;
 mod network;
 mod packet;
 mod places;

@@ -23,8 +23,8 @@ use perigee_units::Time;
 
 use crate::calendar::{Calendar, Taken};
 use crate::captures::Captures;
-use crate::checks::LinkAccount;
 use crate::compact::Compact;
+use crate::link_account::LinkAccount;
 use crate::packet::NetPacket;
 use crate::places::Places;
 use crate::processing::Processing;

@@ -443,7 +443,7 @@ impl Work {
         if self.shared.stats.open.get() >= self.shared.connections() as u64 {
             return Err(refuse("the limit of connections is reached"));
         }
-        let permit = self.shared.permit(source.ip(), self.config.limits.per_client);
+        let permit = self.shared.clients.permit(source.ip(), self.config.limits.per_client);
         let permit = permit.ok_or_else(|| refuse("the limit of connections of the client is reached"))?;
         let transparent = self.config.transparent.as_ref();
         let seen = transparent.filter(|transparent| !transparent.hide_clients).map(|_| source);
