@@ -240,13 +240,15 @@ fn read_tunnel(table: &Table<'_>) -> Result<Tunnel, StrictError> {
         return Err(table.error("congestion", message, "add `bandwidth` and `round_trip`"));
     }
     let terminals = read_terminals(table, end)?;
-    let peers =
-        if terminals.is_empty() { Some(path("peers")?) } else { table.get::<String>("peers")?.map(PathBuf::from) };
     let read = Tunnel {
         end,
         certificate: path("certificate")?,
         key: path("key")?,
-        peers,
+        peers: if terminals.is_empty() {
+            Some(path("peers")?)
+        } else {
+            table.get::<String>("peers")?.map(PathBuf::from)
+        },
         terminals,
         bandwidth,
         round_trip,
