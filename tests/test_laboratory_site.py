@@ -6,11 +6,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import os
 import re
+import sys
 import time
 import zipfile
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from perigee.errors import InputError
 from perigee.laboratory import server
 from perigee.laboratory.access import SESSION_S, Access, Person
 from perigee.laboratory.guard import Limits
+from perigee.laboratory.lanes import Commands
 from perigee.laboratory.pages.visit import Laboratory
 from perigee.laboratory.site import COOKIE, Site
 from perigee.places import find_study
@@ -92,6 +95,18 @@ class Browser:
     def post(self, path: str, **options: Any) -> httpx.Response:
         """POST a page."""
         return self._loop.run(self._client.post(path, **options))
+
+    def at_once(self, *requests: tuple[str, str, dict[str, str]]) -> list[httpx.Response]:
+        """Make several requests at once, of method, path and form; return the answers in their order."""
+
+        async def gathered() -> list[httpx.Response]:
+            return await asyncio.gather(*(self._client.request(how, path, data=form) for how, path, form in requests))
+
+        return self._loop.run(gathered())
+
+    def run(self, script: Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]]) -> None:
+        """Run a script of requests."""
+        self._loop.run(script(self._client))
 
     def close(self) -> None:
         """Close it."""
@@ -167,7 +182,7 @@ def test_a_session_ends_with_its_time_its_password_and_its_user(
 ) -> None:
     access = Access(tmp_path, {"t" * 12: "look"})
     access.add_user("ada", "run", "correct horse battery")
-    ada = access.enter("ada", "correct horse battery")
+    ada = access.with_password("ada", "correct horse battery")
     assert ada == Person("ada", "run")
     cookie = access.session(ada, "correct horse battery")
     found = access.of_session(cookie)
@@ -428,13 +443,12 @@ def test_reports_comparisons_and_drawings_are_made_by_commands(
     made(laboratory, study, "two", rounds=3)
     given: list[tuple[str, ...]] = []
 
-    def command(_laboratory: Laboratory, *arguments: str) -> str:
+    async def run(_commands: Commands, *arguments: str) -> None:
         given.append(arguments)
         if "--out" in arguments:
             Path(arguments[-1]).write_bytes(b"made")
-        return ""
 
-    monkeypatch.setattr(Laboratory, "command", command)
+    monkeypatch.setattr(Commands, "run", run)
     submit(browser, "/results/one/report")
     submit(browser, "/results/one/report", figures="1")
     page = submit(browser, "/compare", result=["one", "two"])
@@ -448,7 +462,113 @@ def test_reports_comparisons_and_drawings_are_made_by_commands(
 
 def test_a_command_that_fails_says_why(laboratory: Laboratory) -> None:
     with pytest.raises(InputError, match="no such study file"):
-        laboratory.command("run", "nowhere")
+        asyncio.run(laboratory.commands.run("run", "nowhere"))
+
+
+@dataclass
+class Gate:
+    """A program in the place of perigee's that fails once it is let through."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        os.mkfifo(self.folder / "gate")
+        self._gate = os.open(self.folder / "gate", os.O_RDWR)
+        program = self.folder / "program"
+        program.write_text(
+            f"#!/bin/sh\necho \"$$ $*\" >> '{self.folder}/begun'\nread line < '{self.folder}/gate'\nexit 1\n"
+        )
+        program.chmod(0o700)
+        self.program = str(program)
+
+    @property
+    def begun(self) -> list[str]:
+        """The commands that were begun, each after the number of its process."""
+        path = self.folder / "begun"
+        return path.read_text().splitlines() if path.is_file() else []
+
+    def open(self) -> None:
+        """Let all through, those that come later too."""
+        os.write(self._gate, b"\n" * 100)
+
+    def close(self) -> None:
+        """Take the gate away."""
+        os.close(self._gate)
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Commands of the laboratory wait at a gate."""
+    folder = tmp_path / "program"
+    folder.mkdir()
+    with contextlib.closing(Gate(folder)) as found:
+        monkeypatch.setattr(sys, "executable", found.program)
+        yield found
+        found.open()
+
+
+def test_the_queue_answers_while_commands_take_their_time_and_who_may_only_look_asks_for_many(
+    browser: Browser, laboratory: Laboratory, study: Path, gate: Gate
+) -> None:
+    made(laboratory, study, "one")
+    form = {"forms": forms(browser)}
+
+    async def script(client: httpx.AsyncClient) -> None:
+        slow = [asyncio.create_task(client.post("/results/one/report", data=form))]
+        slow += [asyncio.create_task(client.get("/links/geo/drawing.png")) for _ in range(60)]
+        try:
+            while len(gate.begun) < 2:
+                await asyncio.sleep(0.01)
+            assert (await asyncio.wait_for(client.get("/queue"), 20)).status_code == 200
+        finally:
+            gate.open()
+        assert {answer.status_code for answer in await asyncio.gather(*slow)} == {404, 422}
+
+    browser.run(script)
+    assert sorted(command.split()[3] for command in gate.begun) == ["profiles", "report"]
+
+
+def test_a_few_commands_wait_and_more_are_told_that_the_laboratory_is_busy(
+    browser: Browser, laboratory: Laboratory, study: Path, gate: Gate
+) -> None:
+    for name in ("one", "two", "three", "four"):
+        made(laboratory, study, name)
+    ways = [{}, {"figures": "1"}]
+    form = {"forms": forms(browser)}
+
+    async def script(client: httpx.AsyncClient) -> None:
+        asked = [
+            asyncio.create_task(client.post(f"/results/{name}/report", data={**form, **way}))
+            for name in ("one", "two", "three", "four")
+            for way in ways
+        ]
+        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        refused = done.pop().result()
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "60")
+        gate.open()
+        assert sorted([answer.status_code for answer in await asyncio.gather(*asked)]) == [422] * 6 + [503] * 2
+
+    browser.run(script)
+    assert len(gate.begun) == 6
+
+
+def test_commands_end_with_the_server(browser: Browser, laboratory: Laboratory, study: Path, gate: Gate) -> None:
+    made(laboratory, study, "one")
+    form = {"forms": forms(browser)}
+
+    async def script(client: httpx.AsyncClient) -> None:
+        asked = asyncio.create_task(client.post("/results/one/report", data=form))
+        while not gate.begun:
+            await asyncio.sleep(0.01)
+        others = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others)
+        assert asked.cancelled()
+
+    browser.run(script)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(gate.begun[0].split()[0]), 0)
 
 
 def test_the_queue_is_followed_while_it_runs(browser: Browser, laboratory: Laboratory, study: Path) -> None:

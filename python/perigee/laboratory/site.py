@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import json
 import logging
@@ -21,8 +22,9 @@ from starlette.routing import BaseRoute, Route
 from perigee.errors import InputError, PerigeeError
 from perigee.laboratory.access import SESSION_S, Person
 from perigee.laboratory.guard import Budget, Guard, Limits
+from perigee.laboratory.lanes import BusyError
 from perigee.laboratory.pages import agents, graphs, links, queue, results, studies
-from perigee.laboratory.pages.visit import Handler, Laboratory, Visit, render
+from perigee.laboratory.pages.visit import Awaited, Handler, Laboratory, Visit, render
 
 LOG = logging.getLogger("perigee.laboratory")
 
@@ -105,6 +107,7 @@ class Site:
         self._secure = secure
         self._tries = Budget(TRIES_PER_S, TRIES)
         self._streams = 0
+        self._found: tuple[float, asyncio.Future[str]] | None = None
         self._graph = queue.LiveGraph(laboratory)
         routes: list[BaseRoute] = [
             Route("/", self._home),
@@ -114,7 +117,9 @@ class Site:
             Route("/static/{name}", self._static),
         ]
         for role, method, handlers in (("look", "GET", GET), ("run", "GET", GET_TO_RUN), ("run", "POST", POST)):
-            routes += [Route(path, self._page(handler, role), methods=[method]) for path, handler in handlers.items()]
+            for path, handler in handlers.items():
+                reads = method == "GET" and path.startswith("/results")
+                routes.append(Route(path, self._page(handler, role, reads=reads), methods=[method]))
         inner = Starlette(routes=routes, exception_handlers={404: self._missing, Exception: self._broken})
         self.app = Guard(inner, hosts, limits or Limits())
 
@@ -134,7 +139,7 @@ class Site:
     def _may_try(self, request: Request) -> bool:
         return self._tries.take(request.client.host if request.client else "?", time.monotonic())
 
-    def _page(self, handler: Handler, role: str) -> Endpoint:
+    def _page(self, handler: Handler, role: str, *, reads: bool) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             person = self._person(request)
             if person is None:
@@ -151,10 +156,17 @@ class Site:
                     return self._refused(request, person, 403, "This form is too old; go back and load the page again.")
             visit = Visit(self._laboratory, person, request.path_params, request.query_params, form)
             try:
-                return await run_in_threadpool(handler, visit)
+                async with self._laboratory.reading if reads else contextlib.nullcontext():
+                    answer = await run_in_threadpool(handler, visit)
+                if isinstance(answer, Awaited):
+                    await answer.by.run(*answer.arguments)
+                    answer = answer.then()
+            except BusyError as error:
+                return self._busy(request, error)
             except PerigeeError as error:
                 status = 404 if request.method == "GET" and isinstance(error, InputError) else 422
                 return self._refused(request, person, status, str(error))
+            return answer
 
         return endpoint
 
@@ -168,6 +180,10 @@ class Site:
         if status == 403:
             LOG.warning("%s %r of %s: %s", request.method, request.url.path, _client(request), why)
         return Visit(self._laboratory, person).page("message.html", status, why=why)
+
+    def _busy(self, request: Request, error: BusyError) -> Response:
+        LOG.warning("%s %r of %s: busy", request.method, request.url.path, _client(request))
+        return PlainTextResponse(f"{error}\n", 503, {"retry-after": "60"})
 
     def _is_own_origin(self, request: Request) -> bool:
         """Whether a form was sent by a page of this site; programs send no origin."""
@@ -193,7 +209,11 @@ class Site:
         if not self._may_try(request):
             LOG.warning("too many wrong passwords or tokens of %s", _client(request))
             return _entrance("Too many tries; wait a minute.", 429)
-        person = await run_in_threadpool(access.enter, name, secret)
+        try:
+            async with self._laboratory.hashing:
+                person = await run_in_threadpool(access.enter, name, secret)
+        except BusyError as error:
+            return self._busy(request, error)
         if person is None:
             LOG.warning("wrong password or token of %s", _client(request))
             return _entrance("That is not right.", 401)
@@ -224,13 +244,21 @@ class Site:
             until = time.monotonic() + STREAM_S
             before = ""
             while time.monotonic() < until:
-                state = json.dumps(await run_in_threadpool(self._state))
+                state = await self._shared_state()
                 # A comment shows whether somebody is still there.
                 yield f"data: {state}\n\n" if state != before else ": nothing new\n\n"
                 before = state
                 await asyncio.sleep(EVENT_EVERY_S)
         finally:
             self._streams -= 1
+
+    async def _shared_state(self) -> str:
+        """Return the state as JSON; all streams share what was found out within the last `EVENT_EVERY_S`."""
+        now = time.monotonic()
+        if self._found is None or now - self._found[0] >= EVENT_EVERY_S:
+            self._found = now, asyncio.ensure_future(run_in_threadpool(lambda: json.dumps(self._state())))
+        # A stream that ends takes nothing from the others.
+        return await asyncio.shield(self._found[1])
 
     def _state(self) -> dict[str, object]:
         found = queue.state_of(self._laboratory)

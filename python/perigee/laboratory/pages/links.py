@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from pathlib import Path
 from typing import Any
 
 from starlette.responses import FileResponse, Response
@@ -14,7 +13,7 @@ from perigee import __version__
 from perigee.cc.catalog import algorithms
 from perigee.cc.kernel import status
 from perigee.errors import InputError, PerigeeError
-from perigee.laboratory.pages.visit import Laboratory, Visit
+from perigee.laboratory.pages.visit import Awaited, Visit
 from perigee.places import ProfileFile, find_profile, profiles
 
 
@@ -64,24 +63,19 @@ def said(profile: ProfileFile) -> dict[str, str]:
     return {key: str(about.get(key, "")) for key in ("title", "source")}
 
 
-def drawing(visit: Visit) -> Response:
+def drawing(visit: Visit) -> Response | Awaited:
     """Return a profile drawn; each is drawn once."""
-    return FileResponse(drawn(visit.laboratory, visit.path["name"]), media_type="image/png")
+    name = visit.path["name"]
+    key = hashlib.sha256(f"{__version__}\n{_profile(name).text}".encode()).hexdigest()[:16]
+    path = visit.laboratory.place.private / "drawn" / f"{name}-{key}.png"
 
+    def drawn() -> Response:
+        return FileResponse(path, media_type="image/png")
 
-def drawn(laboratory: Laboratory, name: str) -> Path:
-    """Draw a profile where that was not done yet; return the file.
-
-    Raises:
-        InputError: there is no such profile, or it is wrong.
-    """
-    found = _profile(name)
-    key = hashlib.sha256(f"{__version__}\n{found.text}".encode()).hexdigest()[:16]
-    path = laboratory.place.private / "drawn" / f"{name}-{key}.png"
-    if not path.is_file():
-        path.parent.mkdir(exist_ok=True)
-        laboratory.command("profiles", "draw", name, "--out", str(path))
-    return path
+    if path.is_file():
+        return drawn()
+    path.parent.mkdir(exist_ok=True)
+    return Awaited(visit.laboratory.drawings, ("profiles", "draw", name, "--out", str(path)), drawn)
 
 
 def _profile(name: str) -> ProfileFile:

@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 
 from perigee.errors import InputError
 from perigee.laboratory.pages.queue import page_of
-from perigee.laboratory.pages.visit import Visit
+from perigee.laboratory.pages.visit import Awaited, Visit
 from perigee.report.provenance import command_line
 from perigee.store.manifest import read_manifest
 
@@ -91,12 +91,15 @@ def report(visit: Visit) -> Response:
     return FileResponse(path, media_type="text/html", headers=OF_REPORT)
 
 
-def make_report(visit: Visit) -> Response:
+def make_report(visit: Visit) -> Awaited:
     """Make the report, or its figures and tables for papers, which takes some seconds."""
     folder = visit.laboratory.catalogue.path(visit.path["name"])
     formats = "html,pdf,png,csv" if visit.given("figures") else "html"
-    visit.laboratory.command("report", str(folder), "--format", formats)
-    return visit.go(f"results/{folder.name}", "The report is there.")
+    return Awaited(
+        visit.laboratory.commands,
+        ("report", str(folder), "--format", formats),
+        lambda: visit.go(f"results/{folder.name}", "The report is there."),
+    )
 
 
 def table(visit: Visit) -> Response:
@@ -178,7 +181,7 @@ class _Sink(io.RawIOBase):
         return b"".join(parts)
 
 
-def compare(visit: Visit) -> Response:
+def compare(visit: Visit) -> Response | Awaited:
     """Compare two results, and show the page of it."""
     names = visit.form.get("result", [])
     if len(names) != 2:
@@ -187,9 +190,10 @@ def compare(visit: Visit) -> Response:
     key = hashlib.sha256("\n".join(f"{one} {(one / 'manifest.json').stat().st_mtime_ns}" for one in folders).encode())
     page = visit.laboratory.place.private / "compared" / f"{key.hexdigest()[:32]}.html"
     page.parent.mkdir(exist_ok=True)
-    if not page.is_file():
-        visit.laboratory.command("compare", *map(str, folders), "--out", str(page))
-    return visit.go(f"compared/{page.stem}")
+    if page.is_file():
+        return visit.go(f"compared/{page.stem}")
+    command = ("compare", *map(str, folders), "--out", str(page))
+    return Awaited(visit.laboratory.commands, command, lambda: visit.go(f"compared/{page.stem}"))
 
 
 def compared(visit: Visit) -> Response:

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,18 +15,16 @@ import jinja2
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from perigee import __version__
-from perigee.errors import InputError
 from perigee.laboratory.access import Access, Person
 from perigee.laboratory.agents import Hub
 from perigee.laboratory.catalogue import Catalogue
 from perigee.laboratory.entries import Entry, Queue
 from perigee.laboratory.graphs import Graphs
+from perigee.laboratory.lanes import Commands, Lane
 from perigee.laboratory.own_studies import Studies
 from perigee.laboratory.place import Place
 
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
-COMMAND_S = 1800.0
-"""So long a command may take that a page waits for."""
 
 
 @dataclass
@@ -44,6 +39,10 @@ class Laboratory:
         access: who may do what.
         graphs: the graphs over time that were asked for last.
         hub: the agents, where they may connect.
+        commands: carries out what changes something.
+        drawings: carries out what who may only look can ask for.
+        reading: for pages that read much.
+        hashing: for passwords, each of which takes 32 MiB.
     """
 
     place: Place
@@ -53,35 +52,20 @@ class Laboratory:
     access: Access
     graphs: Graphs = field(default_factory=Graphs)
     hub: Hub | None = None
-    _commands: threading.Lock = field(default_factory=threading.Lock)
+    commands: Commands = field(init=False)
+    drawings: Commands = field(init=False)
+    reading: Lane = field(default_factory=lambda: Lane(8, 64))
+    hashing: Lane = field(default_factory=lambda: Lane(1, 16))
+
+    def __post_init__(self) -> None:
+        """Make what carries commands out: two at once of who may run studies, and one of who may only look."""
+        self.commands = Commands(self.place.root, 2, 4)
+        self.drawings = Commands(self.place.root, 1, 32)
 
     def label(self, entry: Entry, results: str) -> None:
         """Give results the tags and notes of their entry."""
         if entry.tags or entry.notes:
             self.catalogue.label(results, entry.tags, entry.notes)
-
-    def command(self, *arguments: str) -> str:
-        """Carry a command of perigee out, one at a time, and return what it printed.
-
-        Raises:
-            InputError: it failed; the message is its error.
-        """
-        with self._commands:
-            done = subprocess.run(  # noqa: S603 - our own program, no shell
-                [sys.executable, "-m", "perigee", *arguments],
-                cwd=self.place.root,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                timeout=COMMAND_S,
-            )
-        if done.returncode:
-            said = done.stderr.strip().splitlines() or ["it said nothing"]
-            errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
-            raise InputError((errors or said)[-1])
-        return done.stdout
 
 
 @dataclass
@@ -116,7 +100,22 @@ class Visit:
         return RedirectResponse(at(path, said=said), 303)
 
 
-Handler = Callable[[Visit], Response]
+@dataclass(frozen=True)
+class Awaited:
+    """An answer that a command comes before, which no thread waits for.
+
+    Attributes:
+        by: what carries the command out.
+        arguments: those of `perigee`.
+        then: returns the answer.
+    """
+
+    by: Commands
+    arguments: tuple[str, ...]
+    then: Callable[[], Response]
+
+
+Handler = Callable[[Visit], Response | Awaited]
 
 
 def render(template: str, **content: Any) -> str:
