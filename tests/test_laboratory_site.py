@@ -29,7 +29,7 @@ from conftest import SMALL_STUDY
 from perigee.engines.job import Job
 from perigee.engines.runner import carry_out
 from perigee.errors import InputError
-from perigee.laboratory import server
+from perigee.laboratory import own_studies, server
 from perigee.laboratory.access import SESSION_S, Access, Person
 from perigee.laboratory.guard import Limits
 from perigee.laboratory.lanes import Commands
@@ -182,7 +182,7 @@ def test_a_session_ends_with_its_time_its_password_and_its_user(
 ) -> None:
     access = Access(tmp_path, {"t" * 12: "look"})
     access.add_user("ada", "run", "correct horse battery")
-    ada = access.with_password("ada", "correct horse battery")
+    ada = access.enter("ada", "correct horse battery")
     assert ada == Person("ada", "run")
     cookie = access.session(ada, "correct horse battery")
     found = access.of_session(cookie)
@@ -248,6 +248,35 @@ def test_wrong_tokens_are_counted(stranger: Browser) -> None:
     answers = [stranger.get("/enter?token=wrong").status_code for _ in range(20)]
     assert answers[0] == 401
     assert answers[-1] == 429
+
+
+def test_of_several_who_save_at_once_one_does(browser: Browser, laboratory: Laboratory) -> None:
+    form = {"forms": forms(browser), "name": "mine"}
+    assert browser.post("/studies", data={**form, "text": SMALL_STUDY}).status_code == 303
+    form["before"] = own_studies.stamp(SMALL_STUDY)
+    texts = [f"{SMALL_STUDY}# edit {number}\n" for number in range(12)]
+    answers = browser.at_once(*(("POST", "/studies", {**form, "text": text}) for text in texts))
+    assert sorted(answer.status_code for answer in answers) == [303] + 11 * [422]
+    (saved,) = [text for text, answer in zip(texts, answers, strict=True) if answer.status_code == 303]
+    assert laboratory.studies.get("mine").text == saved
+
+
+def test_numbers_and_words_of_any_length_are_answered(browser: Browser, laboratory: Laboratory) -> None:
+    for path in ("/queue", "/results"):
+        assert browser.get(f"{path}?page={'9' * 5000}").status_code == 200
+    word = "w" * 300
+    text = SMALL_STUDY.replace('"cubic"', f'"{word}"') if '"cubic"' in SMALL_STUDY else f'{SMALL_STUDY}x = "{word}"\n'
+    checked = browser.post("/check", data={"forms": forms(browser), "name": "mine", "text": text})
+    assert checked.json()["fault"] is not None
+    assert submit(browser, "/studies", name="mine", text=text).status_code == 422
+    assert submit(browser, "/studies/gallery/queue", rounds="1" * 300).status_code == 422
+    assert submit(browser, "/studies/gallery/queue", settings=f"flow.cc={word}").status_code == 422
+    number = laboratory.queue.add(pretended.entries(1)[0])
+    place = laboratory.place.entry(number)
+    place.mkdir()
+    for damaged in (b"", b'{"done": 1.', b"\0" * 40, b"[1]", b"\xff"):
+        (place / "progress.json").write_bytes(damaged)
+        assert browser.get(f"/queue/{number}").status_code == 200, damaged
 
 
 def test_answers_have_a_strict_policy_and_reports_an_origin_of_their_own(

@@ -8,7 +8,9 @@ no files, which could be any of this machine, and no C code, which would be exec
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import threading
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -51,6 +53,7 @@ class Studies:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._writing = threading.Lock()
 
     def names(self) -> dict[str, bool]:
         """Return the names of all studies, and of each whether it is the user's own."""
@@ -92,16 +95,18 @@ class Studies:
         """
         if not NAME.fullmatch(name):
             raise InputError(f"{name}: no name of a study; take letters, digits, - and _, at most 64")
-        is_own = self.is_own(name)
-        if before is None and name in self.names():
-            raise InputError(f"{name}: there is a study of that name; take another")
-        if before is not None and not (is_own and stamp(self.get(name).text) == before):
-            raise InputError(f"{name}: was changed by somebody else meanwhile; copy your text, and open it again")
         if fault := self.fault(name, text):
             raise InputError(fault.message if fault.line is None else f"line {fault.line}: {fault.message}")
-        folder = self._place.studies / name
-        folder.mkdir(exist_ok=True)
-        write_atomically(folder / "study.toml", text.encode())
+        # Of several who saved at once, the others see what the first has written.
+        with self._writing:
+            is_own = self.is_own(name)
+            if before is None and name in self.names():
+                raise InputError(f"{name}: there is a study of that name; take another")
+            if before is not None and not (is_own and stamp(self.get(name).text) == before):
+                raise InputError(f"{name}: was changed by somebody else meanwhile; copy your text, and open it again")
+            folder = self._place.studies / name
+            folder.mkdir(exist_ok=True)
+            write_atomically(folder / "study.toml", text.encode())
 
     def fault(self, name: str, text: str, settings: Sequence[str] = (), *, reduced: bool = False) -> Fault | None:
         """Return what is wrong with a study that was given, in the reader's own words; nothing where all is right."""
@@ -154,7 +159,7 @@ def refuse_files(text: str, settings: Sequence[str], search: Sequence[Path]) -> 
         for word in re.split(r"""[\s"'=,\[\]{}]+""", each):
             if not word or RATE.fullmatch(word):
                 continue
-            if "/" in word or word.endswith(".c") or any((folder / word).is_file() for folder in search):
+            if "/" in word or word.endswith(".c") or any(_is_file(folder / word) for folder in search):
                 raise InputError(
                     f"{word}: names a file, which only the command line may", "give a profile or an algorithm by name"
                 )
@@ -184,6 +189,11 @@ def schema() -> str:
     """Return the JSON schema of studies, as text."""
     path = Path(__file__).resolve().parent.parent / "data" / "schema" / "study.json"
     return read_bounded(path, 16 * MIB, "a schema").decode()
+
+
+def _is_file(path: Path) -> bool:
+    # `Path.is_file` fails where a word is too long for a name.
+    return os.path.isfile(path)  # noqa: PTH113
 
 
 def _texts(content: Any, key: str = "") -> Iterator[str]:

@@ -58,12 +58,12 @@ def work(folder: Path, start: int, say: Say = lambda _text: None) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return what one of the files says; nothing where it is not there."""
+    """Return what one of the files says; nothing where it is not there, or a power failure has cut it off."""
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-    except FileNotFoundError:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
         return {}
-    return found
+    return found if isinstance(found, dict) else {}
 
 
 @contextlib.contextmanager

@@ -17,6 +17,8 @@ from perigee.laboratory.pages.visit import Laboratory, Visit, local_time
 from perigee.store.shards import ShardReader, shards_in
 
 PAGE = 100
+LONGEST_PAGE = 6
+"""Digits of the number of a page."""
 MOST_POINTS = 500
 """Runs in a live graph: the last ones."""
 SHARDS_AT_ONCE = 8
@@ -48,9 +50,9 @@ def queue(visit: Visit) -> Response:
 
 
 def page_of(visit: Visit) -> int:
-    """Return the number of the page that is asked for, from 0."""
+    """Return the number of the page that is asked for, from 0; 0 for what is none."""
     text = visit.query.get("page", "0")
-    return min(int(text), 10**6) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) <= LONGEST_PAGE else 0
 
 
 def entry(visit: Visit) -> Response:
