@@ -182,7 +182,7 @@ def test_a_session_ends_with_its_time_its_password_and_its_user(
 ) -> None:
     access = Access(tmp_path, {"t" * 12: "look"})
     access.add_user("ada", "run", "correct horse battery")
-    ada = access.enter("ada", "correct horse battery")
+    ada = access.with_password("ada", "correct horse battery")
     assert ada == Person("ada", "run")
     cookie = access.session(ada, "correct horse battery")
     found = access.of_session(cookie)
@@ -244,10 +244,19 @@ def test_requests_of_the_wrong_host_too_many_too_large_and_too_slow_are_refused(
         assert client.post("/enter", content=parts(4, 1)).status_code == 408
 
 
-def test_wrong_tokens_are_counted(stranger: Browser) -> None:
-    answers = [stranger.get("/enter?token=wrong").status_code for _ in range(20)]
-    assert answers[0] == 401
-    assert answers[-1] == 429
+def test_wrong_tokens_are_counted_and_keep_nobody_of_their_address_out(
+    stranger: Browser, laboratory: Laboratory, opened: tuple[Laboratory, dict[str, str]]
+) -> None:
+    wrong, right = {"authorization": "Bearer wrong"}, {"authorization": f"Bearer {opened[1]['look']}"}
+    laboratory.access.add_user("ada", "look", "correct horse battery")
+    answers = [stranger.get("/queue", headers=wrong).status_code for _ in range(20)]
+    assert (answers[0], answers[-1]) == (401, 429)
+    assert stranger.get("/enter?token=wrong").status_code == 429
+    assert stranger.get("/queue", headers=right).status_code == 200
+    assert stranger.post("/enter", data={"name": "ada", "secret": "correct horse battery"}).status_code == 303
+    assert stranger.get(f"/enter?token={opened[1]['run']}").status_code == 303
+    answers = [stranger.post("/enter", data={"name": "a", "secret": "b"}).status_code for _ in range(20)]
+    assert (answers[0], answers[-1]) == (401, 429)
 
 
 def test_of_several_who_save_at_once_one_does(browser: Browser, laboratory: Laboratory) -> None:

@@ -9,7 +9,6 @@ import hmac
 import json
 import os
 import secrets
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,19 +68,14 @@ class Access:
         self._hasher = PasswordHasher(memory_cost=32 * KIB)
         # An unknown name takes as long as a wrong password.
         self._nobody = self._hasher.hash(secrets.token_hex())
-        # One at a time: each takes 32 MiB.
-        self._hashing = threading.Lock()
 
-    def enter(self, name: str, secret: str) -> Person | None:
-        """Return who has this password; with no name, this token; nobody where it is wrong."""
-        if not name:
-            return self.with_token(secret)
+    def with_password(self, name: str, secret: str) -> Person | None:
+        """Return the user of this name and password; nobody where one is wrong."""
         user = self.users().get(name)
-        with self._hashing:
-            try:
-                self._hasher.verify(user["hash"] if user else self._nobody, secret)
-            except (VerifyMismatchError, InvalidHashError):
-                return None
+        try:
+            self._hasher.verify(user["hash"] if user else self._nobody, secret)
+        except (VerifyMismatchError, InvalidHashError):
+            return None
         return Person(name, user["role"]) if user else None
 
     def with_token(self, token: str) -> Person | None:

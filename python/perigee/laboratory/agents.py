@@ -12,9 +12,10 @@ import contextlib
 import errno
 import logging
 import os
+import socket
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,15 @@ from typing import Any
 from perigee.agents.certificates import Authority
 from perigee.engines.live.messages import SOCKET, Drop, Message, MessageError, offer_of, packed, received
 from perigee.errors import InputError
+from perigee.laboratory.doors import Door, Guests
 
 LOG = logging.getLogger("perigee.laboratory")
 
 SILENCE_S = 30.0
 """An agent that says nothing for this time is lost; it says what it has every 10 s."""
 HANDSHAKE_S = 10.0
-MOST_CONNECTIONS = 256
+MOST_RUNS = 256
+"""Connections of runs."""
 NOBODY = 0
 """The number of questions that no run has asked."""
 
@@ -70,7 +73,8 @@ class Hub:
     def __init__(self, folder: Path) -> None:
         self._authority = Authority(folder)
         self._agents: dict[str, Connected] = {}
-        self._connections = 0
+        self._runs = 0
+        self._guests = Guests()
 
     def listed(self) -> list[dict[str, Any]]:
         """Return the agents that were invited: `name`, and of those connected `since`, `busy` and `offer`."""
@@ -100,46 +104,41 @@ class Hub:
         Path(SOCKET).unlink(missing_ok=True)
 
         async def agent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await self._guarded(self._agent(reader, writer, context), writer)
+            await _guarded(self._agent(reader, writer, context), writer)
 
         async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await self._guarded(self._run(reader, writer), writer)
+            if self._runs >= MOST_RUNS:
+                writer.transport.abort()
+                return
+            self._runs += 1
+            try:
+                await _guarded(self._run(reader, writer), writer)
+            finally:
+                self._runs -= 1
 
+        servers: list[asyncio.Server] = []
         try:
-            outside = await asyncio.start_server(agent, host, port)
+            servers += [await asyncio.start_server(agent, sock=door) for door in self._doors(host, port)]
         except OSError as error:
             why = "another program listens there" if error.errno == errno.EADDRINUSE else error.strerror
             raise InputError(f"--agents {host}:{port}: {why}", "give another address or port") from error
         mask = os.umask(0o177)
         try:
-            inside = await asyncio.start_unix_server(run, SOCKET)
+            servers.append(await asyncio.start_unix_server(run, SOCKET))
         finally:
             os.umask(mask)
         try:
             yield
         finally:
-            for server in (outside, inside):
+            for server in servers:
                 server.close()
             for one in list(self._agents.values()):
                 one.writer.transport.abort()
             Path(SOCKET).unlink(missing_ok=True)
 
-    async def _guarded(self, conversation: Any, writer: asyncio.StreamWriter) -> None:
-        """Carry on a conversation until it ends, whatever ends it."""
-        if self._connections >= MOST_CONNECTIONS:
-            conversation.close()
-            writer.transport.abort()
-            return
-        self._connections += 1
-        try:
-            await conversation
-        except (EOFError, OSError, TimeoutError):
-            pass
-        except MessageError as error:
-            LOG.warning("%s: refused: %s", _peer(writer), error)
-        finally:
-            self._connections -= 1
-            writer.transport.abort()
+    def _doors(self, host: str, port: int) -> Iterator[Door]:
+        for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            yield Door(socket.create_server(address[:2], family=family), self._guests)
 
     async def _agent(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext) -> None:
         peer = _peer(writer)
@@ -151,6 +150,9 @@ class Hub:
         name = self._name(writer)
         if name is None:
             LOG.warning("%s: its certificate was removed or replaced", peer)
+            return
+        if not self._guests.know(writer.get_extra_info("peername")[:2]):
+            LOG.warning("%s: agent %s is refused: too many agents are connected", peer, name)
             return
         if name in self._agents:
             LOG.warning("%s: agent %s is connected already; the earlier connection is closed", peer, name)
@@ -206,6 +208,18 @@ class Hub:
     def _name(self, writer: asyncio.StreamWriter) -> str | None:
         connection: ssl.SSLObject = writer.get_extra_info("ssl_object")
         return self._authority.name_of(connection.getpeercert(binary_form=True) or b"")
+
+
+async def _guarded(conversation: Coroutine[Any, Any, None], writer: asyncio.StreamWriter) -> None:
+    """Carry on a conversation until it ends, whatever ends it."""
+    try:
+        await conversation
+    except (EOFError, OSError, TimeoutError):
+        pass
+    except MessageError as error:
+        LOG.warning("%s: refused: %s", _peer(writer), error)
+    finally:
+        writer.transport.abort()
 
 
 def _peer(writer: asyncio.StreamWriter) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
+from perigee.laboratory.doors import network_of
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -57,7 +59,7 @@ class Limits:
 
 
 class Budget:
-    """A number of requests for each address, which comes back with time.
+    """A number of requests for each address (of version 6: each network of 64 bits), which comes back with time.
 
     Args:
         per_s: how many come back each second.
@@ -76,6 +78,7 @@ class Budget:
 
     def take(self, address: str, now: float) -> bool:
         """Take one request of an address, if there is one left."""
+        address = network_of(address)
         left, before = self._left.pop(address, (self._burst, now))
         left = min(self._burst, left + (now - before) * self._per_s)
         self._left[address] = (left - 1 if left >= 1 else left, now)

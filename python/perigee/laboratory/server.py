@@ -26,6 +26,7 @@ from perigee.errors import InputError, PerigeeError
 from perigee.laboratory.access import Access, kept_secret
 from perigee.laboratory.agents import Hub
 from perigee.laboratory.catalogue import Catalogue
+from perigee.laboratory.doors import Door
 from perigee.laboratory.entries import Queue
 from perigee.laboratory.own_studies import Studies
 from perigee.laboratory.pages.visit import Laboratory
@@ -41,7 +42,7 @@ STOP_S = 30.0
 """So long the entries that run are waited for at the end."""
 HEAD_S = 15.0
 """So long the head of a request may take."""
-MOST_CONNECTIONS = 256
+BACKLOG = 256
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,6 @@ def serve(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=10,
         timeout_graceful_shutdown=3,
         ssl_certfile=address.certificate,
@@ -188,9 +188,9 @@ def serve(
         try:
             links = {role: f"{address.url}enter?token={token}" for role, token in tokens.items()}
             # The server hands the signal on that has ended it.
-            with contextlib.suppress(KeyboardInterrupt), listening(address) as opened_socket:
+            with contextlib.suppress(KeyboardInterrupt), Door(listening(address), laboratory.guests) as door:
                 taking = hub.listening(*agents) if hub and agents else contextlib.nullcontext()
-                asyncio.run(_serve(uvicorn.Server(config), opened_socket, scheduler, lambda: begun(links), taking))
+                asyncio.run(_serve(uvicorn.Server(config), door, scheduler, lambda: begun(links), taking))
         finally:
             scheduler.end()
             reading.join()
@@ -206,7 +206,7 @@ def listening(address: Address) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in address.bind else socket.AF_INET
     try:
-        return socket.create_server((address.bind, address.port), family=family, backlog=MOST_CONNECTIONS)
+        return socket.create_server((address.bind, address.port), family=family, backlog=BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise InputError(

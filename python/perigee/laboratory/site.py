@@ -9,6 +9,7 @@ import hmac
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -21,6 +22,7 @@ from starlette.routing import BaseRoute, Route
 
 from perigee.errors import InputError, PerigeeError
 from perigee.laboratory.access import SESSION_S, Person
+from perigee.laboratory.doors import network_of
 from perigee.laboratory.guard import Budget, Guard, Limits
 from perigee.laboratory.lanes import BusyError
 from perigee.laboratory.pages import agents, graphs, links, queue, results, studies
@@ -35,7 +37,8 @@ TRIES_PER_S, TRIES = 1 / 12, 10.0
 EVENT_EVERY_S = 1.0
 STREAM_S = 600.0
 """After this time a browser asks again, so that a session that has ended is noticed."""
-MOST_STREAMS = 64
+MOST_STREAMS = 128
+STREAMS_BY_ADDRESS = 32
 
 STATIC = Path(__file__).resolve().parent / "static"
 REPORT = Path(__file__).resolve().parent.parent / "report"
@@ -105,8 +108,8 @@ class Site:
     ) -> None:
         self._laboratory = laboratory
         self._secure = secure
-        self._tries = Budget(TRIES_PER_S, TRIES)
-        self._streams = 0
+        self._wrong_tokens, self._passwords = Budget(TRIES_PER_S, TRIES), Budget(TRIES_PER_S, TRIES)
+        self._streams: Counter[str] = Counter()
         self._found: tuple[float, asyncio.Future[str]] | None = None
         self._graph = queue.LiveGraph(laboratory)
         routes: list[BaseRoute] = [
@@ -124,20 +127,13 @@ class Site:
         self.app = Guard(inner, hosts, limits or Limits())
 
     def _person(self, request: Request) -> Person | None:
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() == "bearer":
-            return self._with_token(request, token)
-        return self._laboratory.access.of_session(request.cookies.get(COOKIE, ""))
-
-    def _with_token(self, request: Request, token: str) -> Person | None:
-        """Return who has a token; wrong ones are counted."""
-        person = self._laboratory.access.with_token(token)
-        if person is None and not self._may_try(request):
-            return None
+        """Return who asks; their connection is a guest's then."""
+        token = _bearer(request)
+        access = self._laboratory.access
+        person = access.of_session(request.cookies.get(COOKIE, "")) if token is None else access.with_token(token)
+        if person is not None and request.client is not None:
+            self._laboratory.guests.know((request.client.host, request.client.port))
         return person
-
-    def _may_try(self, request: Request) -> bool:
-        return self._tries.take(request.client.host if request.client else "?", time.monotonic())
 
     def _page(self, handler: Handler, role: str, *, reads: bool) -> Endpoint:
         async def endpoint(request: Request) -> Response:
@@ -173,6 +169,9 @@ class Site:
     def _strangers(self, request: Request) -> Response:
         if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
             return RedirectResponse("/enter", 303)
+        # A right token is right however many wrong ones its address has given: 128 bits are not guessed.
+        if _bearer(request) is not None and not self._wrong_tokens.take(_client(request), time.monotonic()):
+            return PlainTextResponse("too many wrong tokens; wait a minute\n", 429, {"retry-after": "60"})
         LOG.warning("%s %r of %s: no valid token", request.method, request.url.path, _client(request))
         return PlainTextResponse("a token or a password is needed\n", 401, {"www-authenticate": "Bearer"})
 
@@ -206,14 +205,21 @@ class Site:
             name, secret = form.get("name", [""])[0].strip(), form.get("secret", [""])[0]
         if not secret:
             return _entrance("")
-        if not self._may_try(request):
-            LOG.warning("too many wrong passwords or tokens of %s", _client(request))
+        client, now = _client(request), time.monotonic()
+        if name:
+            person, may_try = None, self._passwords.take(client, now)
+        else:
+            person = access.with_token(secret)
+            may_try = person is not None or self._wrong_tokens.take(client, now)
+        if not may_try:
+            LOG.warning("too many wrong passwords or tokens of %s", client)
             return _entrance("Too many tries; wait a minute.", 429)
-        try:
-            async with self._laboratory.hashing:
-                person = await run_in_threadpool(access.enter, name, secret)
-        except BusyError as error:
-            return self._busy(request, error)
+        if name:
+            try:
+                async with self._laboratory.hashing:
+                    person = await run_in_threadpool(access.with_password, name, secret)
+            except BusyError as error:
+                return self._busy(request, error)
         if person is None:
             LOG.warning("wrong password or token of %s", _client(request))
             return _entrance("That is not right.", 401)
@@ -234,12 +240,13 @@ class Site:
         """Stream the state of the queue, and the points of the graph of the entry that runs."""
         if self._person(request) is None:
             return self._strangers(request)
-        if self._streams >= MOST_STREAMS:
+        network = network_of(_client(request))
+        if self._streams.total() >= MOST_STREAMS or self._streams[network] >= STREAMS_BY_ADDRESS:
             return PlainTextResponse("too many pages follow the queue\n", 503)
-        return StreamingResponse(self._stream(), media_type="text/event-stream")
+        return StreamingResponse(self._stream(network), media_type="text/event-stream")
 
-    async def _stream(self) -> AsyncIterator[str]:
-        self._streams += 1
+    async def _stream(self, network: str) -> AsyncIterator[str]:
+        self._streams[network] += 1
         try:
             until = time.monotonic() + STREAM_S
             before = ""
@@ -250,7 +257,9 @@ class Site:
                 before = state
                 await asyncio.sleep(EVENT_EVERY_S)
         finally:
-            self._streams -= 1
+            self._streams[network] -= 1
+            # Without those that have none.
+            self._streams = +self._streams
 
     async def _shared_state(self) -> str:
         """Return the state as JSON; all streams share what was found out within the last `EVENT_EVERY_S`."""
@@ -282,6 +291,12 @@ class Site:
     async def _broken(self, request: Request, error: Exception) -> Response:
         LOG.error("%s %r: %r", request.method, request.url.path, error)
         return PlainTextResponse("this page is broken; the log of the server says more\n", 500)
+
+
+def _bearer(request: Request) -> str | None:
+    """Return the token that a program gives with its request; none where it gives none."""
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token if kind.lower() == "bearer" else None
 
 
 async def _form(request: Request) -> dict[str, list[str]]:

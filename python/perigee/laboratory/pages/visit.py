@@ -18,6 +18,7 @@ from perigee import __version__
 from perigee.laboratory.access import Access, Person
 from perigee.laboratory.agents import Hub
 from perigee.laboratory.catalogue import Catalogue
+from perigee.laboratory.doors import Guests
 from perigee.laboratory.entries import Entry, Queue
 from perigee.laboratory.graphs import Graphs
 from perigee.laboratory.lanes import Commands, Lane
@@ -39,6 +40,7 @@ class Laboratory:
         access: who may do what.
         graphs: the graphs over time that were asked for last.
         hub: the agents, where they may connect.
+        guests: the connections of the page.
         commands: carries out what changes something.
         drawings: carries out what who may only look can ask for.
         reading: for pages that read much.
@@ -52,6 +54,7 @@ class Laboratory:
     access: Access
     graphs: Graphs = field(default_factory=Graphs)
     hub: Hub | None = None
+    guests: Guests = field(default_factory=Guests)
     commands: Commands = field(init=False)
     drawings: Commands = field(init=False)
     reading: Lane = field(default_factory=lambda: Lane(8, 64))
