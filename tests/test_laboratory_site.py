@@ -259,6 +259,32 @@ def test_wrong_tokens_are_counted_and_keep_nobody_of_their_address_out(
     assert (answers[0], answers[-1]) == (401, 429)
 
 
+def test_a_session_that_was_left_has_ended_for_the_server_too(
+    browser: Browser, laboratory: Laboratory, opened: tuple[Laboratory, dict[str, str]]
+) -> None:
+    cookie = browser.get(f"/enter?token={opened[1]['run']}").cookies[COOKIE]
+    other = browser.get(f"/enter?token={opened[1]['run']}").cookies[COOKIE]
+    assert other != cookie
+
+    def has(session: str) -> int:
+        return browser.get("/queue", headers={"cookie": f"{COOKIE}={session}"}).status_code
+
+    assert (has(cookie), has(other)) == (200, 200)
+    assert browser.post("/leave", headers={"cookie": f"{COOKIE}={cookie}"}).headers["location"] == "/enter"
+    assert (has(cookie), has(other)) == (401, 200)
+    again = Access(laboratory.place.private, {opened[1]["run"]: "run"})
+    ended, goes_on = (again.of_session(session.strip('"')) for session in (cookie, other))
+    assert (ended, goes_on is not None) == (None, True)
+
+
+@pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-site", 403), ("none", 303)])
+def test_another_site_cannot_choose_whose_session_a_browser_has(
+    stranger: Browser, opened: tuple[Laboratory, dict[str, str]], site: str, status: int
+) -> None:
+    answer = stranger.get(f"/enter?token={opened[1]['look']}", headers={"sec-fetch-site": site})
+    assert (answer.status_code, COOKIE in answer.cookies) == (status, status == 303)
+
+
 def test_of_several_who_save_at_once_one_does(browser: Browser, laboratory: Laboratory) -> None:
     form = {"forms": forms(browser), "name": "mine"}
     assert browser.post("/studies", data={**form, "text": SMALL_STUDY}).status_code == 303

@@ -9,6 +9,7 @@ import hmac
 import json
 import os
 import secrets
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ ROLES = ("look", "run")
 SESSION_S = 12 * 3600
 """For so long a browser needs no password."""
 LONGEST_NAME = 64
+MOST_ENDED = 8192
+"""Sessions that were left before their time, of which a list is kept."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class Access:
         self._hasher = PasswordHasher(memory_cost=32 * KIB)
         # An unknown name takes as long as a wrong password.
         self._nobody = self._hasher.hash(secrets.token_hex())
+        self._ending = threading.Lock()
+        self._ended = self._read_ended()
 
     def with_password(self, name: str, secret: str) -> Person | None:
         """Return the user of this name and password; nobody where one is wrong."""
@@ -87,7 +92,8 @@ class Access:
         """Return the cookie of a session that begins now."""
         user = self.users().get(person.name)
         proof = _digest(user["hash"]) if user else _digest(secret)
-        content = json.dumps([person.name, proof, int(time.time()) + SESSION_S]).encode()
+        # The last part tells sessions that begin at once from each other.
+        content = json.dumps([person.name, proof, int(time.time()) + SESSION_S, secrets.token_hex(8)]).encode()
         return f"{base64.urlsafe_b64encode(content).decode()}.{self._sign('session', content)}"
 
     def of_session(self, cookie: str) -> Person | None:
@@ -99,12 +105,36 @@ class Access:
             return None
         if not hmac.compare_digest(signature.encode(), self._sign("session", content).encode()):
             return None
-        name, proof, until = json.loads(content)
+        if signature in self._ended:
+            return None
+        name, proof, until, *_ = json.loads(content)
         user = self.users().get(name)
         role = (user["role"] if _digest(user["hash"]) == proof else None) if user else self._tokens.get(proof)
         if until < time.time() or role is None:
             return None
         return Person(name, role, self._sign("forms", content))
+
+    def end(self, cookie: str) -> None:
+        """End a session before its time, for other servers of this folder too that start later."""
+        if self.of_session(cookie) is None:
+            return
+        encoded, _, signature = cookie.partition(".")
+        until = json.loads(base64.urlsafe_b64decode(encoded))[2]
+        with self._ending:
+            now = time.time()
+            kept = sorted((each for each in self._ended.items() if each[1] > now), key=lambda each: -each[1])
+            # Where there are too many, those that end by themselves soonest go on until then.
+            self._ended = dict([(signature, until), *kept][:MOST_ENDED])
+            write_atomically(self._folder / "ended.json", json.dumps(self._ended).encode())
+            (self._folder / "ended.json").chmod(0o600)
+
+    def _read_ended(self) -> dict[str, float]:
+        path = self._folder / "ended.json"
+        try:
+            found = json.loads(read_bounded(path, MIB, "a list of sessions")) if path.is_file() else {}
+        except ValueError as error:
+            raise InputError(f"{path}: damaged ({error}); remove it, and sessions that were left go on") from error
+        return {str(signature): float(until) for signature, until in found.items()}
 
     def users(self) -> dict[str, dict[str, Any]]:
         """Return the users by name, each with `role` and `hash`."""

@@ -203,6 +203,9 @@ class Site:
                 return PlainTextResponse("this form is of another site\n", 403)
             form = await _form(request)
             name, secret = form.get("name", [""])[0].strip(), form.get("secret", [""])[0]
+        elif secret and request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            # Another site would choose whose session this browser has.
+            return _entrance("That address was opened by another site; paste the token here.", 403)
         if not secret:
             return _entrance("")
         client, now = _client(request), time.monotonic()
@@ -232,6 +235,7 @@ class Site:
     async def _leave(self, request: Request) -> Response:
         if not self._is_own_origin(request):
             return PlainTextResponse("this form is of another site\n", 403)
+        await run_in_threadpool(self._laboratory.access.end, request.cookies.get(COOKIE, ""))
         answer = RedirectResponse("/enter", 303)
         answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=self._secure)
         return answer
