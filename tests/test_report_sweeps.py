@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from perigee.report.choice import FIGURES, plots_of
 from perigee.report.context import Context
 from perigee.report.factors import Level, factor
 from perigee.report.model import Plot, Report
+from perigee.report.model import Text as Paragraph
 from perigee.report.paper import numbers
 from perigee.report.settings import Choice
 from perigee.report.style import COLUMN_IN, WIDTH_IN, Look, figure, styled
@@ -376,6 +378,22 @@ def test_figures_of_report_toml_are_drawn_and_checked(two_numbers: Results, tmp_
     (results.path / "study" / "report.toml").write_text("[[figure]]\nfigure = 'lines'\nfacets = ['loss']\n")
     with pytest.raises(InputError, match=r"report.toml:3: unknown key `facets`; did you mean `facet`\?"):
         Context(results)
+
+
+def test_a_figure_of_report_toml_over_what_is_pinned_is_left_out_with_a_note(tmp_path: Path, perigee: Perigee) -> None:
+    settings = "sections = ['figures', 'summary']\n"
+    settings += "".join(
+        f"[[figure]]\nfigure = 'lines'\n{key}\n" for key in ("x = ['rate']", "metric = ['exchange_ms']")
+    )
+    results = swept(tmp_path, report=f"{settings}[[figure]]\nfigure = 'cdf'\n")
+    with styled():
+        report = assemble(results)
+    notes = [block.text for block in report.sections[0].blocks if isinstance(block, Paragraph)]
+    assert len(list(report.plots())) == 1
+    assert re.match(r"The figure lines of report.toml is left out \(x rate: does not vary in these results; ", notes[0])
+    assert re.match(r"The figure lines of report.toml is left out \(metric exchange_ms: no flow ", notes[1])
+    asked = perigee("report", results.path, "--figure", "lines", "--x", "rate", "--format", "csv")
+    assert (asked.returncode, "--x rate: does not vary" in asked.stderr) == (2, True), asked.stderr
 
 
 def test_every_curve_has_its_numbers(report: Report) -> None:

@@ -49,6 +49,10 @@ class InputError(PerigeeError):
     exit_code = EXIT_BAD_INPUT
 
 
+class NothingToDrawError(InputError):
+    """What a figure is drawn over, or shows, is not in these results."""
+
+
 class RootNeededError(InputError):
     """Only root may do it; the command line says how to give the same command as root."""
 

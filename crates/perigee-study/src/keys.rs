@@ -172,8 +172,14 @@ pub(crate) static LIVE: Section = Section {
 };
 
 /// `[reduced]`.
-pub(crate) static REDUCED: Section =
-    Section { name: "reduced", keys: &[required("set", Kind::Set, "Key paths and values, as of `--set`.")] };
+pub(crate) static REDUCED: Section = Section {
+    name: "reduced",
+    keys: &[required(
+        "set",
+        Kind::Set,
+        "Key paths and values, as of `--set`; `\"vary.KEY PATH\" = [...]` varies one over these values.",
+    )],
+};
 
 /// `[[experiments]]`.
 pub(crate) static EXPERIMENT: Section = Section {

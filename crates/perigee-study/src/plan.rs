@@ -118,7 +118,10 @@ impl Grid {
         grid.refuse_overlaps()?;
         if overrides.reduced {
             for (path, value) in reduced(root)?.iter().chain(experiment.iter().flat_map(|one| &one.reduced)) {
-                grid.lay(path, value)?;
+                match path.strip_prefix("vary.") {
+                    Some(varied) => grid.replace(axis(varied, value)?)?,
+                    None => grid.lay(path, value)?,
+                }
             }
         }
         for (path, text) in overrides.set.iter().filter(|(path, _)| path != EXPERIMENTS) {

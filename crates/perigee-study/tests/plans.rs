@@ -188,6 +188,17 @@ fn nothing_is_added_to_values_that_are_linked_with_others() {
 }
 
 #[test]
+fn the_reduced_size_may_keep_some_of_the_values_of_what_varies() {
+    let kept = "set = { \"vary.links.air.down.rate\" = [\"10 Mbit/s\", \"30 Mbit/s\"], ";
+    let text = small_with("set = { ", kept);
+    let points = |reduced| plan(&text, &["flows.download.cc=reno", "rounds=1"], reduced).unwrap().len();
+    assert_eq!((points(false), points(true)), (3, 2));
+    let one = small_with("set = { ", "set = { \"vary.links.air.down.rate\" = \"10 Mbit/s\", ");
+    let error = plan(&one, &[], true).unwrap_err().to_string();
+    assert!(error.ends_with("`vary.links.air.down.rate` is a string; write a list of values in brackets"), "{error}");
+}
+
+#[test]
 fn the_reduced_size_is_the_declared_one_and_settings_come_after_it() {
     let size = |settings: &[&str]| {
         let runs = plan(SMALL, settings, true).unwrap();

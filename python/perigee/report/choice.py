@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from perigee.errors import InputError
+from perigee.errors import InputError, NothingToDrawError
 from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
 from perigee.report.context import OTHERS, Context, Group
@@ -30,8 +30,8 @@ def plots_of(context: Context, choice: Choice) -> list[Plot]:
     """Return the figures of a choice.
 
     Raises:
-        InputError: there is no such kind, metric or key, or the kind cannot show what is asked; the message says what
-            there is.
+        NothingToDrawError: what it is drawn over does not vary in these results, or they have nothing that it shows.
+        InputError: there is no such kind or metric; the message says what there is.
     """
     if choice.figure not in FIGURES:
         raise _unknown("figure", choice.figure, list(FIGURES))
@@ -40,7 +40,7 @@ def plots_of(context: Context, choice: Choice) -> list[Plot]:
     _, make = FIGURES[choice.figure]
     made = make(context, groups, metrics, choice)
     if not made:
-        raise InputError(f"--figure {choice.figure}: these results have nothing that it shows")
+        raise NothingToDrawError(f"--figure {choice.figure}: these results have nothing that it shows")
     return made
 
 
@@ -53,13 +53,13 @@ def _with_values(context: Context, metrics: Sequence[Metric], flows: Sequence[st
         kept = [group for group in groups if not group.flows.is_empty()]
         if any(context.with_metric(group, metrics[0].name)[metrics[0].name].count() for group in kept):
             return kept
-    raise InputError(f"--metric {metrics[0].name}: no flow of these results has a value of it")
+    raise NothingToDrawError(f"--metric {metrics[0].name}: no flow of these results has a value of it")
 
 
 def _lines(context: Context, groups: Sequence[Group], metrics: Sequence[Metric], choice: Choice) -> list[Plot]:
     place = _placed(context.factors(groups), choice)
     if place.x is None:
-        raise InputError("--figure lines: nothing varies beside the colours; use boxes, or give --x")
+        raise NothingToDrawError("--figure lines: nothing varies beside the colours; use boxes, or give --x")
     return [block for block in sweep.lines_only(context, groups, metrics, place) if isinstance(block, Plot)]
 
 
@@ -70,7 +70,7 @@ def _heatmap(context: Context, groups: Sequence[Group], metrics: Sequence[Metric
     chosen = [_factor(factors, key, "--x") for key in choice.x[:2]]
     axes = (chosen + [one for one in numbers + words if one not in chosen])[:2]
     if len(axes) < 2:
-        raise InputError(
+        raise NothingToDrawError(
             f"--figure heatmap: two things must vary beside the algorithm, and here only {_listed(factors)} does"
         )
     place = _placed(
@@ -221,7 +221,7 @@ def _factor(factors: Sequence[Factor], key: str, option: str) -> Factor:
             return one
     names = [one.name.removeprefix("point.") for one in factors]
     if not names:
-        raise InputError(f"{option} {key}: nothing varies in these results")
+        raise NothingToDrawError(f"{option} {key}: nothing varies in these results")
     raise _unknown(option, key, names)
 
 
@@ -231,7 +231,8 @@ def _unknown(what: str, name: str, there: Sequence[str]) -> InputError:
     said = f"did you mean {near[0]}? There" if near else "there"
     kind = "does not vary in these results" if what.startswith("--") else f"there is no such {what}"
     are = "vary" if what.startswith("--") else "are"
-    return InputError(f"{where} {name}: {kind}; {said} {are} {', '.join(there)}")
+    error = NothingToDrawError if what.startswith("--") else InputError
+    return error(f"{where} {name}: {kind}; {said} {are} {', '.join(there)}")
 
 
 def _listed(factors: Sequence[Factor]) -> str:

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Each study that comes with perigee has a report at its reduced size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from perigee.api.study import Study
+from perigee.report.assemble import assemble
+from perigee.report.style import styled
+from perigee.store.results import Results
+
+STUDIES = sorted(path.parent.name for path in (ROOT / "studies").glob("*/study.toml"))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_reduced_results_of_a_study_have_its_report(name: str, tmp_path: Path) -> None:
+    results = Results(Study.load(name).run(out=tmp_path / "results", reduced=True).folder)
+    with styled():
+        report = assemble(results)
+    shown = report.sections or [section for chapter in report.chapters for section in chapter.sections]
+    assert shown
+    if name == "caini-2009":
+        lengths = next(chapter for chapter in report.chapters if chapter.name == "lengths")
+        assert "Figures" in [section.title for section in lengths.sections]
+        assert not [block for section in lengths.sections for block in section.blocks if "left out (" in str(block)]
