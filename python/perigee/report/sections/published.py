@@ -273,7 +273,7 @@ def orderings(context: Context) -> Section | None:
         )
         cell = Cell("✓ holds", "good") if holds else Cell("✗ does not hold", "bad")
         rows.append([Cell(ordering.claim), Cell(ordering.metric.heading), Cell(seen), cell])
-        stated = " > ".join(" = ".join(tier) for tier in ordering.tiers)
+        stated = " > ".join(", ".join(tier) for tier in ordering.tiers)
         facts_here = {"claim": ordering.claim, "quantity": ordering.metric.name, "stated": stated, "holds": holds}
         data.append(facts_here | {f"simulated_{key}": mean for key, mean in means.items()})
     if not rows:
