@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,23 @@ def test_sobol_s_points_fill_all_equal_boxes_alike() -> None:
         for delay, queue in zip(numbers(found, "links.l.delay"), numbers(found, "links.l.queue"), strict=True)
     }
     assert boxes == set(itertools.product(range(8), range(8)))
+
+
+def test_whole_numbers_of_a_design_have_equal_parts_of_its_points() -> None:
+    for design, count, axis, parts in (
+        ("lhs", 300, "flow.count=1..3", {1: 100, 2: 100, 3: 100}),
+        ("sobol", 256, "flow.count=1..4", {1: 64, 2: 64, 3: 64, 4: 64}),
+        ("lhs", 400, "flow.count=-1..2", {-1: 100, 0: 100, 1: 100, 2: 100}),
+        # Between the half numbers: 1 from 0.5 to 1.5, 13 from 12.5 to 13.5.
+        ("lhs", 1000, "flow.count=log 1..13", None),
+    ):
+        found = Counter(point["flow.count"] for point in points([read_axis(axis)], design, count))
+        if parts is not None:
+            assert found == parts, (design, axis)
+            continue
+        for number in range(1, 14):
+            share = math.log((number + 0.5) / (number - 0.5)) / math.log(13.5 / 0.5)
+            assert abs(found[number] - count * share) <= 1.5, number
 
 
 def test_the_seed_of_a_design_determines_its_points() -> None:

@@ -77,6 +77,24 @@ class Axis:
             return f"{_plain(value)} {self.unit}"
         return round(value) if self.is_whole else float(_plain(value))
 
+    def drawn(self, share: float) -> Any:
+        """Return the value at a share, 0 to 1, of a design that is no grid: each whole number has an equal part.
+
+        Of log ranges, whole numbers have what lies between them and the half numbers around them.
+
+        Examples:
+            >>> axis = read_axis("flow.count=1..3")
+            >>> [axis.drawn(share) for share in (0.0, 0.33, 0.34, 0.66, 0.67, 1.0)]
+            [1, 1, 2, 2, 3, 3]
+            >>> [read_axis("flow.count=log 1..100").drawn(share) for share in (0.0, 0.2, 0.5, 1.0)]
+            [1, 1, 7, 100]
+        """
+        if not self.is_whole or self.values or self.unit:
+            return self.at(share)
+        low, high = self.low - 0.5, self.high + 0.5
+        value = low * (high / low) ** share if self.log else low + share * (high - low)
+        return int(min(max(math.floor(value + 0.5), self.low), self.high))
+
     def all_levels(self) -> list[Any]:
         """Return the values of a grid.
 
@@ -189,7 +207,7 @@ def settings_of(axes: Sequence[Axis], design: str, points: int | None, seed: int
 
     of = {"lhs": qmc.LatinHypercube, "sobol": qmc.Sobol}[design](d=len(axes), seed=seed)
     drawn = [
-        {axis.key: axis.at(float(share)) for axis, share in zip(axes, shares, strict=True)}
+        {axis.key: axis.drawn(float(share)) for axis, share in zip(axes, shares, strict=True)}
         for shares in of.random(points)
     ]
     return [f"vary.linked={toml.inline(drawn)}"]
