@@ -26,20 +26,23 @@ impl Codec {
 /// The rating R of a conversation with this delay from mouth to ear, ms, and this share of packets that are not played, %.
 /// Losses come at random (`BurstR` = 1), and there is no advantage of access (A = 0).
 ///
-/// R = Ro - Is - Id - Ie,eff + A (7-1)
+/// R = Ro - Is - Id - Ie,eff + A (7-1), and at least 0: below it the model says no more than that nobody is content (B-4), and
+/// means over calls would weigh the useless ones by how far below they are. The most is 93.21, which G.107 rounds to 93.2.
 ///
 /// ```
 /// use perigee_results::{rating, Codec};
 /// assert!((rating(0.0, 0.0, Codec::G711) - 93.2).abs() < 0.05);
+/// assert_eq!(rating(600.0, 90.0, Codec::G711), 0.0);
 /// ```
 pub fn rating(mouth_to_ear_ms: f64, lost_percent: f64, codec: Codec) -> f64 {
     let noise = noise();
     let ratio = signal_to_noise(noise);
-    ratio
+    let rating = ratio
         - simultaneous(ratio, noise)
         - listener_echo(ratio)
         - absolute_delay(mouth_to_ear_ms)
-        - loss(lost_percent, codec)
+        - loss(lost_percent, codec);
+    rating.max(0.0)
 }
 
 /// The mean opinion score of a rating, from 1 to 4.5.
@@ -184,6 +187,18 @@ mod tests {
         near(simultaneous(ratio, noise()), 1.41, 0.01);
         near(rating(0.0, 0.0, Codec::G711), 93.2, 0.05);
         near(opinion(rating(0.0, 0.0, Codec::G711)), 4.41, 0.005);
+    }
+
+    #[test]
+    fn a_rating_stays_within_0_and_93_21_whatever_delay_and_loss() {
+        for codec in [Codec::G711, Codec::G711_CONCEALED] {
+            for delay_ms in [0.0, 100.0, 150.0, 600.0, 1e9] {
+                for lost_percent in [0.0, 1.0, 90.0, 100.0] {
+                    let rating = rating(delay_ms, lost_percent, codec);
+                    assert!((0.0..=93.21).contains(&rating), "{rating} at {delay_ms} ms and {lost_percent} %");
+                }
+            }
+        }
     }
 
     #[test]

@@ -207,7 +207,7 @@ table!(Voice, VoiceRow, "voice", "A row per `voice` flow: what its listener hear
     jitter_mean_ms: Option<f64>, "ms", "Interarrival jitter of RFC 3550, 6.4.1: mean of the estimate over the arrivals; empty below two.";
     jitter_max_ms: Option<f64>, "ms", "Largest value of that estimate.";
     mouth_to_ear_ms: Option<f64>, "ms", "Mean delay from mouth to ear: packetization, network and playout buffer.";
-    r_factor: Option<f64>, "", "Rating R of the E-model (ITU-T G.107), 0 to 93.2; empty where no packet came.";
+    r_factor: Option<f64>, "", "Rating R of the E-model (ITU-T G.107), 0 to 93.21; empty where no packet came.";
     mos: Option<f64>, "", "Mean opinion score of that rating, 1 to 4.5.";
 });
 
