@@ -243,10 +243,37 @@ def test_the_interval_of_a_large_t_is_nearly_that_of_the_noncentral_t() -> None:
 def test_the_effect_of_independent_samples_is_hedges_g_and_that_of_pairs_d_z() -> None:
     a, b = [5.0, 6.0, 7.0, 9.0], [1.0, 2.0, 3.0, 4.5]
     independent, pairs = estimates.welch(a, b), estimates.paired(a, b)
+    for found in (independent, pairs):
+        assert found is not None
+        assert found.effect_low is not None
+        assert found.effect_high is not None
+        assert found.effect_low < found.effect < found.effect_high
     assert independent is not None
     assert pairs is not None
     assert independent.effect == pytest.approx(independent.d * (1 - 3 / (4 * 6 - 1)))
-    assert independent.effect_low < independent.effect < independent.effect_high
     differences = np.subtract(a, b)
     assert pairs.effect == pytest.approx(differences.mean() / differences.std(ddof=1))
-    assert pairs.effect_low < pairs.effect < pairs.effect_high
+
+
+def test_an_effect_of_independent_samples_has_an_interval_where_that_holds() -> None:
+    few, many = [1.0, 4.0, 2.0, 9.0, 4.0], [11.0, 12.0, 11.5, 12.5, 11.2, 12.2, 11.7, 12.1, 11.9, 12.4]
+    unequal = estimates.welch(many, few)
+    assert unequal is not None
+    assert (unequal.effect_low, unequal.effect_high) == (None, None)
+    assert unequal.effect > 0
+    of_one_size = estimates.welch(many[:5], few)
+    assert of_one_size is not None
+    assert of_one_size.effect_low is not None
+    alike = estimates.welch(many, [value - 1 for value in many[:5]])
+    assert alike is not None
+    assert alike.effect_low is not None
+
+
+def test_an_effect_has_a_word_where_its_data_carry_one() -> None:
+    assert [estimates.effect_said(2.0, values, p) for values, p in ((4, 0.001), (5, 0.05), (5, None), (5, 0.049))] == [
+        "",
+        "",
+        "",
+        " (large)",
+    ]
+    assert estimates.glass_delta([9.0, 10.0], [1.0, 1.1]) is None

@@ -10,14 +10,12 @@ from typing import Any
 
 from perigee.numbers import number
 from perigee.report.context import FILE, Context, Group
+from perigee.statistics.estimates import ALPHA
 from perigee.statistics.metrics import Metric
 from perigee.statistics.pairing import Comparison, compare_groups, corrected, share_draws
 
 ALGORITHM, FLOW = "cc", "flow"
 """Factors of every group: its own congestion control and its name."""
-
-ALPHA = 0.05
-"""A difference is significant whose corrected p is smaller."""
 
 
 @dataclass(frozen=True)

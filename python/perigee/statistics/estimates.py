@@ -27,6 +27,15 @@ CONFIDENCE = 0.95
 CONFIDENCES = (0.5, 0.999)
 """The lowest and the highest level that can be chosen."""
 
+ALPHA = 0.05
+"""Below this probability a difference is significant."""
+
+FEWEST_OF_WORDS = 5
+"""Values of a sample from which an effect is said to be small, medium or large."""
+
+ALIKE = 1.25
+"""Sizes, and standard deviations, of two samples that differ by this factor at the most are alike."""
+
 NORMAL_FROM_T = 30.0
 """Beyond it the noncentral t distribution is taken as normal."""
 
@@ -198,7 +207,7 @@ class Contrast:
         d: Cohen's d: the difference over the pooled standard deviation of both samples.
         effect: the effect in the terms of the test: of pairs Cohen's d_z, the mean of their differences over the
             standard deviation of these; of independent samples Hedges' g, Cohen's d without its bias in small samples.
-        effect_low: lower end of the effect's confidence interval.
+        effect_low: lower end of the effect's confidence interval; none where that would claim too much, see `welch`.
         effect_high: upper end.
         p_wilcoxon: the same as `p` by Wilcoxon's signed-rank test; none where the samples are not paired.
     """
@@ -210,8 +219,8 @@ class Contrast:
     p: float
     d: float
     effect: float
-    effect_low: float
-    effect_high: float
+    effect_low: float | None
+    effect_high: float | None
     p_wilcoxon: float | None = None
 
 
@@ -246,6 +255,9 @@ def paired(first: npt.ArrayLike, second: npt.ArrayLike, confidence: float = CONF
 def welch(first: npt.ArrayLike, second: npt.ArrayLike, confidence: float = CONFIDENCE) -> Contrast | None:
     """Compare two independent samples, whose variances may differ (Welch's t test).
 
+    The interval of Hedges' g assumes equal variances. Where they differ it still holds for samples of one size; it is
+    left out where sizes and standard deviations both differ by more than `ALIKE`.
+
     Args:
         first: shape (n,), n > 1.
         second: shape (m,), m > 1.
@@ -269,9 +281,13 @@ def welch(first: npt.ArrayLike, second: npt.ArrayLike, confidence: float = CONFI
     # Hedges (1981): g = J d, J = 1 - 3 / (4 (n + m - 2) - 1); d (n m / (n + m))^0.5 is a noncentral t.
     pooled_degrees = n + m - 2
     unbiased, root = 1 - 3 / (4 * pooled_degrees - 1), (n * m / (n + m)) ** 0.5
+    found = replace(found, effect=unbiased * found.d, effect_low=None, effect_high=None)
+    narrow, wide = sorted((float(a.std(ddof=1)), float(b.std(ddof=1))))
+    if max(n, m) > ALIKE * min(n, m) and wide > ALIKE * narrow:
+        return found
     low, high = noncentrality(found.d * root, pooled_degrees, confidence)
     factor = unbiased / root
-    return replace(found, effect=unbiased * found.d, effect_low=factor * low, effect_high=factor * high)
+    return replace(found, effect_low=factor * low, effect_high=factor * high)
 
 
 def noncentrality(t: float, degrees: float, confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -348,18 +364,35 @@ def glass_delta(first: npt.ArrayLike, second: npt.ArrayLike) -> float | None:
         second: shape (m,), the control.
 
     Returns:
-        The effect, positive where the first mean is the larger; none where the control does not vary.
+        The effect, positive where the first mean is the larger; none where the control does not vary, or has two
+        values only: the standard deviation of these is mostly chance.
 
     Examples:
-        >>> glass_delta([5, 6, 7], [2, 3, 4]), glass_delta([5, 6], [2, 2])
-        (3.0, None)
+        >>> glass_delta([5, 6, 7], [2, 3, 4]), glass_delta([5, 6, 7], [2, 2, 2]), glass_delta([5, 6], [2, 3])
+        (3.0, None, None)
     """
     deviation = spread(second)
-    if deviation is None:
+    if deviation is None or len(np.asarray(second)) < 3:
         return None
     return (
         float(np.mean(np.asarray(first, dtype=np.float64))) - float(np.mean(np.asarray(second, dtype=np.float64)))
     ) / deviation
+
+
+def effect_said(d: float, values: int, p: float | None) -> str:
+    """Say how large an effect is, in brackets; nothing of few values, or of what chance alone may have made.
+
+    Args:
+        d: the effect.
+        values: of the smaller sample.
+        p: of the difference, as it is reported.
+
+    Examples:
+        >>> effect_said(107.7, 2, 0.881), effect_said(0.9, 10, 0.2), effect_said(0.9, 10, 0.01)
+        ('', '', ' (large)')
+    """
+    is_said = values >= FEWEST_OF_WORDS and p is not None and p < ALPHA
+    return f" ({effect_word(d)})" if is_said else ""
 
 
 def effect_word(d: float) -> str:

@@ -150,8 +150,14 @@ def effects_in_words(comparisons: Sequence[Comparison], confidence: float = CONF
         "of independent samples Hedges' g" if False in kinds else "",
     ]
     said = "; ".join(word for word in words if word)
-    d = "Cohen's d is the difference over the pooled standard deviation: 0.2 small, 0.5 medium, 0.8 large."
-    return f"Effect: {said}, with a {percent(confidence)} interval. {d}" if said else d
+    d = (
+        "Cohen's d is the difference over the pooled standard deviation: 0.2 small, 0.5 medium, 0.8 large, said from "
+        "five rounds on where p is below 0.05."
+    )
+    unequal = ""
+    if any(one.contrast and one.contrast.effect_low is None for one in comparisons):
+        unequal = ", left out where it would claim too much: where sizes and standard deviations both differ"
+    return f"Effect: {said}, with a {percent(confidence)} interval{unequal}. {d}" if said else d
 
 
 def is_one_sample(flows: pl.DataFrame) -> bool:

@@ -10,7 +10,7 @@ from perigee.numbers import decimals, number, probability, signed
 from perigee.report.context import Context, Group
 from perigee.report.factors import capital
 from perigee.report.model import Cell, Section, Table
-from perigee.statistics.estimates import at_level, effect_word, glass_delta, spread
+from perigee.statistics.estimates import at_level, effect_said, glass_delta, spread
 from perigee.statistics.metrics import Metric
 from perigee.statistics.pairing import Comparison, compare_groups, corrected, method, share_draws
 
@@ -51,7 +51,7 @@ def section(context: Context) -> Section | None:
                 Cell(number(float(found.second.mean()), digits)),
                 Cell(number(float(found.first.mean()), digits)),
                 Cell(signed(found.difference, digits) + (f" ± {number(deviation, digits)}" if deviation else "")),
-                Cell("–" if delta is None else f"{signed(delta, 2)} ({effect_word(delta)})"),
+                Cell("–" if delta is None else f"{signed(delta, 2)}{effect_said(delta, len(found.second), p)}"),
                 Cell(probability(p)),
             ]
         )
@@ -67,7 +67,8 @@ def section(context: Context) -> Section | None:
     table = Table(
         name="differences",
         caption=f"{first} minus {second}: means, difference ± standard deviation over rounds, and Glass's Δ, the "
-        f"difference over the standard deviation of the second (0.2 small, 0.5 medium, 0.8 large)",
+        f"difference over the standard deviation of the second (0.2 small, 0.5 medium, 0.8 large; said from five "
+        "rounds on, where p is below 0.05)",
         head=["Quantity", "", second, first, "difference", "Glass's Δ", "p"],
         rows=rows,
         data=pl.DataFrame(data, infer_schema_length=None),

@@ -8,8 +8,7 @@ import polars as pl
 from perigee.numbers import decimals, number, probability, signed
 from perigee.report.context import Context, Group
 from perigee.report.model import Cell, Section, Table
-from perigee.report.ranking import ALPHA
-from perigee.statistics.estimates import at_level, effect_word, percent
+from perigee.statistics.estimates import ALPHA, Contrast, at_level, effect_said, effect_word, percent
 from perigee.statistics.metrics import Metric
 from perigee.statistics.pairing import (
     Comparison,
@@ -96,9 +95,15 @@ def _row(
         Cell(probability(p)),
         Cell(probability(ranks)),
         Cell("significant" if is_significant else "not significant", "best" if is_significant else ""),
-        Cell(f"{number(test.effect, 2)} [{number(test.effect_low, 2)}, {number(test.effect_high, 2)}]"),
-        Cell(f"{number(test.d, 2)} ({effect_word(test.d)})"),
+        Cell(f"{number(test.effect, 2)} {_ends(test)}"),
+        Cell(f"{number(test.d, 2)}{effect_said(test.d, min(len(found.first), len(found.second)), p)}"),
     ]
+
+
+def _ends(test: Contrast) -> str:
+    if test.effect_low is None or test.effect_high is None:
+        return "(no interval)"
+    return f"[{number(test.effect_low, 2)}, {number(test.effect_high, 2)}]"
 
 
 def _fact(
