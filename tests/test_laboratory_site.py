@@ -584,12 +584,12 @@ def test_the_queue_answers_while_commands_take_their_time_and_who_may_only_look_
             while len(gate.begun) < 2:
                 await asyncio.sleep(0.01)
             assert (await asyncio.wait_for(client.get("/queue"), 20)).status_code == 200
+            assert sorted(command.split()[3] for command in gate.begun) == ["profiles", "report"]
         finally:
             gate.open()
         assert {answer.status_code for answer in await asyncio.gather(*slow)} == {404, 422}
 
     browser.run(script)
-    assert sorted(command.split()[3] for command in gate.begun) == ["profiles", "report"]
 
 
 def test_a_few_commands_wait_and_more_are_told_that_the_laboratory_is_busy(
