@@ -1,5 +1,6 @@
 //! An event loop: one thread, its listening sockets, and the connections that it has accepted.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -313,14 +314,18 @@ impl Worker {
         self.begin([client, server], addresses, rule, permit, self.now, Some(times));
     }
 
-    /// Dials the servers of clients that have used their ports again, as far as the older connections have ended.
+    /// Dials the servers of clients that have used their ports again, as far as the older connections have ended: at most
+    /// [`REDIALLED_AT_ONCE`] before others have their turn.
     fn redial(&mut self) {
-        for mut redial in std::mem::take(&mut self.redials) {
-            if redial.due > self.now {
-                self.redials.push(redial);
-                continue;
-            }
-            self.clear(redial.ends, redial.began);
+        if self.redials.iter().all(|redial| redial.due > self.now) {
+            return;
+        }
+        let all = std::mem::take(&mut self.redials).into_iter();
+        let (mut due, mut later): (Vec<Redial>, Vec<Redial>) = all.partition(|redial| redial.due <= self.now);
+        later.extend(due.drain(REDIALLED_AT_ONCE.min(due.len())..));
+        self.redials = later;
+        self.clear(&due.iter().map(|redial| (redial.ends, redial.began)).collect());
+        for mut redial in due {
             let [source, destination] = redial.ends;
             let Redial { rule, dscp, .. } = &redial;
             match self.dial(rule, Some(source), destination, *dscp) {
@@ -342,17 +347,17 @@ impl Worker {
         }
     }
 
-    /// Ends the older connection between two addresses, whose client is gone, as soon as nothing of it can be lost: at once
-    /// where all is acknowledged, and where only the end of the stream is not, once that has had time since `began`.
-    fn clear(&mut self, [source, destination]: [SocketAddr; 2], began: Time) {
+    /// Ends the older connections between these addresses, whose clients are gone, as soon as nothing of them can be lost: at
+    /// once where all is acknowledged, and where only the end of the stream is not, once that has had time since the client has
+    /// used its port again.
+    fn clear(&mut self, ends: &HashMap<[SocketAddr; 2], Time>) {
         for key in self.connections.keys() {
             let Some(connection) = self.connections.get_mut(key) else { continue };
-            if (connection.account.source, connection.account.destination) != (source, destination) {
-                continue;
-            }
+            let Account { source, destination, .. } = connection.account;
+            let Some(began) = ends.get(&[source, destination]) else { continue };
             self.turn(key);
             let Some(connection) = self.connections.get_mut(key) else { continue };
-            if connection.awaits_last_acknowledgement().is_some_and(|patience| self.now >= began + patience) {
+            if connection.awaits_last_acknowledgement().is_some_and(|patience| self.now >= *began + patience) {
                 reset_on_close(connection.sockets.of(Side::Server));
                 let reason = "complete; the client uses its port again".to_owned();
                 self.end(key, &Outcome { end: End::Complete, reason });
@@ -617,4 +622,6 @@ const BUDGET: usize = 512 << 10;
 const PAUSE: Time = Time::from_millis(20);
 /// Time to the second attempt of a client that uses its port again; each is twice as late as the one before, up to [`LAST_PAUSE`].
 const FIRST_PAUSE: Time = Time::from_millis(2);
-const LAST_PAUSE: Time = Time::from_millis(50);
+const LAST_PAUSE: Time = Time::from_millis(100);
+/// Servers that are dialled again before others have their turn.
+const REDIALLED_AT_ONCE: usize = 32;
