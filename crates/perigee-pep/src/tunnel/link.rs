@@ -233,8 +233,9 @@ impl Link {
         let identity = connection.crypto_session().peer_identity();
         let identity = identity.and_then(|one| one.downcast::<Vec<CertificateDer<'static>>>().ok());
         let certificate = identity.as_ref().and_then(|chain| chain.first());
-        let known = self.sources.iter().find(|(known, _)| Some(known) == certificate);
-        self.terminals.insert(handle, known.map(|(_, sources)| sources.clone()));
+        let mut own = self.sources.iter().filter(|(known, _)| Some(known) == certificate).peekable();
+        let is_named = own.peek().is_some();
+        self.terminals.insert(handle, is_named.then(|| own.flat_map(|(_, sources)| sources).copied().collect()));
         connection.set_max_concurrent_streams(Dir::Bi, self.streams);
     }
 

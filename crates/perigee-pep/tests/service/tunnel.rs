@@ -445,7 +445,8 @@ fn a_gateway_serves_the_sources_of_each_terminal_and_nothing_that_leads_back() {
     let end = |sources: &str| {
         let of = |name: &str| path.file(name, "pem").display().to_string();
         format!(
-            "terminals = [{{ certificate = \"{}\", sources = [\"{sources}\"] }}]\nlisten = \"10.2.0.2:4433\"",
+            "terminals = [{{ certificate = \"{0}\", sources = [\"10.1.0.9\"] }}, \
+             {{ certificate = \"{0}\", sources = [\"{sources}\"] }}]\nlisten = \"10.2.0.2:4433\"",
             of("terminal")
         )
     };
