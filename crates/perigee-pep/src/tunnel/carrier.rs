@@ -31,8 +31,6 @@ pub(crate) struct Ends {
     /// What comes after that, read from the stream while the socket takes nothing, and how the stream has failed after it.
     ahead: VecDeque<Bytes>,
     ahead_failure: Option<io::ErrorKind>,
-    /// The socket has taken all of `arrived` since [`Ends::has_taken`] was asked.
-    has_taken: bool,
     /// The first byte of a head, where the other one is still to come.
     half: Option<u8>,
     /// Bytes of the present record that are still to come, or in `arrived`.
@@ -60,7 +58,6 @@ impl Ends {
             arrived,
             ahead: VecDeque::new(),
             ahead_failure: None,
-            has_taken: false,
             half: None,
             left: 0,
         }
@@ -79,11 +76,6 @@ impl Ends {
     /// stream.
     pub(crate) fn is_behind(&self) -> bool {
         self.unread() >= READ_AHEAD
-    }
-
-    /// Whether the reader has taken a whole piece since this was asked last.
-    pub(crate) fn has_taken(&mut self) -> bool {
-        std::mem::take(&mut self.has_taken)
     }
 
     fn unread(&self) -> usize {
@@ -185,7 +177,6 @@ impl Carriage<'_> {
             if !self.ends.arrived.is_empty() {
                 return Ok(self.ends.left.min(self.ends.arrived.len()));
             }
-            self.ends.has_taken = true;
             if let Some(chunk) = self.ends.ahead.pop_front() {
                 self.ends.arrived = chunk;
                 continue;

@@ -24,8 +24,8 @@ pub(crate) struct Passage {
     pub(crate) account: Account,
     /// Whether the other box has acknowledged all that the stream was given.
     is_delivered: bool,
-    /// When the reader at the socket has last taken a piece of what the stream brought.
-    taken: Time,
+    /// Bytes that the reader at the socket had acknowledged when it was last seen to read, and when that was.
+    read: (u64, Time),
     /// Bytes that the gauge of the service has of it.
     pub(crate) gauged: usize,
     pub(crate) timer: Option<Time>,
@@ -55,7 +55,7 @@ impl Passage {
             peer: Some(peer),
             relay,
             phase,
-            taken: account.began,
+            read: (0, account.began),
             account,
             is_delivered: false,
             gauged: 0,
@@ -101,10 +101,19 @@ impl Passage {
         self.peer.map(|peer| (peer, self.ends.stream))
     }
 
-    /// How long the reader at the socket has taken nothing, where it is so far behind that the other box may fill the stream's
-    /// window.
-    pub(crate) fn silence(&self, now: Time) -> Option<Time> {
-        self.ends.is_behind().then(|| now - self.taken)
+    /// How long the reader at the socket has read less than [`STEP`], where it is so far behind that the other box may fill the
+    /// stream's window. Its acknowledgements say so: the socket asks for more only once a third of its buffer is free, which of a
+    /// slow reader takes seconds.
+    pub(crate) fn silence(&mut self, now: Time) -> Option<Time> {
+        if !self.ends.is_behind() {
+            return None;
+        }
+        let unacknowledged = unacknowledged(self.ends.socket()).unwrap_or_default() as u64;
+        let read = self.relay.passed(self.ends.side.opposite()).saturating_sub(unacknowledged);
+        if read >= self.read.0 + STEP {
+            self.read = (read, now);
+        }
+        Some(now - self.read.1)
     }
 
     /// The tunnel is gone, and the stream with it.
@@ -141,9 +150,6 @@ impl Passage {
             }
             Phase::Open => {
                 let progress = self.relay.advance(&mut carriage, budget);
-                if carriage.ends.has_taken() {
-                    self.taken = now;
-                }
                 if progress == Progress::Waiting {
                     carriage.read_ahead();
                 }
@@ -249,3 +255,46 @@ fn tell(carriage: &mut Carriage<'_>, why: Failure) {
 /// Time to the first look at what is unacknowledged; each is twice as late as the one before, up to [`LAST_LOOK`].
 const FIRST_LOOK: Time = Time::from_millis(2);
 const LAST_LOOK: Time = Time::from_secs(1);
+/// Bytes by which a reader that is behind shows that it reads.
+const STEP: u64 = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use quinn_proto::{Dir, Side as QuicSide};
+
+    use super::*;
+    use crate::stats::Stats;
+    use crate::tunnel::record::MOST;
+
+    #[test]
+    fn a_reader_that_reads_is_not_silent_though_its_socket_asks_for_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let near = listener.accept().unwrap().0;
+        near.set_nonblocking(true).unwrap();
+        let record = [&Head::Data(MOST).encode()[..], &[7; MOST]].concat();
+        let arrived = Bytes::from(record.repeat((32 << 20) / MOST));
+        let stream = StreamId::new(QuicSide::Client, Dir::Bi, 0);
+        let ends = Ends::new(near.into(), Side::Client, stream, Vec::new(), arrived);
+        let addresses = ["10.0.0.1:5", "10.0.0.2:80"].map(|address| address.parse().unwrap());
+        let stats = Arc::new(Stats::default()).rule("far");
+        let account = Account::open(addresses, Arc::default(), stats, Time::ZERO);
+        let mut passage = Passage::new(ends, ConnectionHandle(0), account);
+        passage.on_socket(Readiness { is_writable: true, ..Readiness::default() }, Time::ZERO);
+        while passage.advance(None, 1 << 20, Time::ZERO).unwrap() != Progress::Waiting {}
+        let taken = |passage: &Passage| {
+            passage.relay.passed(Side::Server) - u64::from(unacknowledged(passage.ends.socket()).unwrap())
+        };
+        assert!(passage.silence(Time::from_secs(10)).is_some());
+        let before = taken(&passage);
+        while taken(&passage) < before + STEP {
+            client.read_exact(&mut [0; 4096]).unwrap();
+        }
+        assert_eq!(passage.silence(Time::from_secs(30)), Some(Time::ZERO));
+    }
+}
