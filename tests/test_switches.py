@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Each setting of TCP that a kernel has too does in the simulator what it does in this machine's kernel."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from conftest import ROOT, Perigee
+
+
+@pytest.fixture(scope="module")
+def comparison() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("switches", ROOT / "validation" / "switches" / "switches.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["switches"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.quiet
+def test_each_switch_acts_in_the_simulator_as_in_the_kernel(
+    comparison: ModuleType, perigee: Perigee, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        pytest.skip("emulated links need root and /dev/net/tun")
+
+    def run(arguments: Sequence[str]) -> None:
+        done = perigee(*arguments)
+        assert done.returncode == 0, done.stderr
+
+    known = comparison.differences()
+    chosen = [switch for switch in comparison.switches() if not switch.default and switch.label not in known]
+    here = comparison.simulated(run, tmp_path / "sim")
+    there = comparison.emulated(run, tmp_path / "emu", chosen, at_once=6, tries=2)
+    cells = [comparison.Compared(switch, here[switch.label], there[switch.label]) for switch in chosen]
+    kept = [cell for cell in cells if cell.emu.late_us <= comparison.LATE_US]
+    assert [cell.row() for cell in kept if cell.misses] == []
+    if len(kept) < len(cells):
+        late = ", ".join(cell.switch.label for cell in cells if cell not in kept)
+        pytest.skip(f"this machine was too busy for {late}; the other {len(kept)} agree")
+
+
+def test_each_switch_acts_on_its_path(comparison: ModuleType, perigee: Perigee, tmp_path: Path) -> None:
+    def run(arguments: Sequence[str]) -> None:
+        done = perigee(*arguments)
+        assert done.returncode == 0, done.stderr
+
+    here = comparison.simulated(run, tmp_path)
+    for name, values in groupby(comparison.switches(), key=lambda switch: switch.name):
+        found = [here[switch.label] for switch in values]
+        assert len(found) > 1, name
+        assert len(set(found)) == len(found), f"{name}: values that make no difference on this path"
+
+
+def test_what_is_known_to_differ_is_a_cell_of_the_study(comparison: ModuleType) -> None:
+    assert set(comparison.differences()) <= {switch.label for switch in comparison.switches()}
+
+
+def test_the_page_has_a_row_per_cell_and_the_reason_of_each_miss(
+    comparison: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off, large = (
+        comparison.Switch("sack", "hosts.sack", "false", False, "The queue overflows."),
+        comparison.Switch("mss", "hosts.mss", '"9000 B"', False, "A large path."),
+    )
+    monkeypatch.setattr(comparison, "differences", lambda: {off.label: "Timers of the kernel."})
+    one = comparison.Measured(10.0, 50.0, 1.0, 0.0)
+    other = comparison.Measured(9.0, 50.0, 1.2, 80.0)
+    page = comparison.page([comparison.Compared(off, one, other), comparison.Compared(large, one, one)])
+    assert "| sack | `false` | 10.00 | 9.00 | -10.0 % | 50.0 | 50.0 | +0.0 % | 1.00 | 1.20 | no: throughput |" in page
+    assert "1 of 2 cells are within." in page
+    assert "at most 80 us late" in page
+    assert "- **sack = false.** Timers of the kernel." in page
