@@ -42,8 +42,8 @@ HEAD = """\
 # Each switch of TCP beside the kernel
 
 `make validate`, as root, carries each experiment of [validation/switches](../../validation/switches/README.md) out on
-both engines and writes this page: each setting that the kernel has too, on a path on which it acts, with Linux's default
-and with other values. Of everything else, host and path are the same. Within: as on the page of
+both engines and writes this page: each setting that the kernel has too, on a path on which it acts, with Linux's
+default and with other values. Of everything else, host and path are the same. Within: as on the page of
 [validation](validation.md); throughput and mean round trip differ by at most 5 %, the retransmitted share by a factor
 of at most 1.5 or 0.1 percentage points.
 
@@ -236,7 +236,7 @@ def _measured(flows: pl.DataFrame, releases: pl.DataFrame | None) -> Measured:
 
 def _paths(cells: Sequence[Compared]) -> Iterator[str]:
     yield "\n## The paths\n\n"
-    yield "10 Mbit/s, 50 ms there and back, a queue of 60 kB and 4 s of a transfer with Reno, where nothing else is said.\n\n"
+    yield "10 Mbit/s, 50 ms there and back, a queue of 60 kB, 4 s of a transfer with Reno, but for what is said.\n\n"
     for name, path in {cell.switch.name: cell.switch.path for cell in cells}.items():
         yield f"- **{name}.** {path}\n"
 
