@@ -238,12 +238,11 @@ impl ReceiveWindow {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn on_segment(&mut self, payload: u16, echo: u32, echo_age_us: Option<u32>) {
-        let is_full = self.is_full(u64::from(payload));
-        if self.unmeasured && is_full {
+        if self.unmeasured && self.is_full(u64::from(payload)) {
             self.measure_share(u64::from(payload));
         }
         let Some(age) = echo_age_us else { return };
-        if u64::from(echo) == self.last_echo || !is_full {
+        if u64::from(echo) == self.last_echo || !self.is_full(u64::from(payload)) {
             return;
         }
         self.last_echo = u64::from(echo);
