@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Each setting of TCP that a kernel has too does in the simulator what it does in this machine's kernel."""
+"""Settings of TCP that a kernel has too do in the simulator what they do in this machine's kernel."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def comparison() -> ModuleType:
 
 
 @pytest.mark.quiet
-def test_each_switch_acts_in_the_simulator_as_in_the_kernel(
+def test_steady_switches_act_in_the_simulator_as_in_the_kernel(
     comparison: ModuleType, perigee: Perigee, tmp_path: Path
 ) -> None:
     if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
