@@ -515,6 +515,9 @@ impl Endpoint {
                 segment.flags.0 |= Flags::CWR;
             }
         }
+        if segment.len > 0 {
+            self.receiver.on_data_sent(self.sender.now);
+        }
         self.receiver.on_ack_sent();
     }
 
@@ -573,7 +576,8 @@ impl Endpoint {
         }
         if segment.len > 0 || segment.flags.has(Flags::FIN) {
             let echo_age_us = self.echo_age_us(segment);
-            self.receiver.on_data(self.sender.now, start, (segment, unit), echo_age_us);
+            let sender = &self.sender;
+            self.receiver.on_data(sender.now, start, (segment, unit), echo_age_us, || sender.rto());
         }
     }
 

@@ -138,13 +138,14 @@ impl Receiver {
     }
 
     /// Takes a segment's payload, which begins at `start` and came in packets of at most `unit` bytes, and its FIN; `echo_age_us` is the
-    /// age of the timestamp that it echoes, if it echoes one.
+    /// age of the timestamp that it echoes, if it echoes one. `rto` is the retransmission timeout of this end.
     pub(crate) fn on_data(
         &mut self,
         now: Time,
         start: u64,
         (segment, unit): (&Segment, u16),
         echo_age_us: Option<u32>,
+        rto: impl FnOnce() -> Time,
     ) {
         let has_fin = segment.flags.has(Flags::FIN);
         let mut end = start + u64::from(segment.len);
@@ -153,7 +154,7 @@ impl Receiver {
         } else if segment.len == 0 {
             return;
         }
-        self.on_payload(now, segment, unit, echo_age_us);
+        self.on_payload(now, segment, unit, echo_age_us, rto);
         end += u64::from(has_fin);
         if end <= self.stream.next() {
             self.stream.reports.note_duplicate(start, end);
@@ -178,16 +179,22 @@ impl Receiver {
         !self.stream.has_gap() && self.stream.reports.is_empty() && self.fin_at == NOT_SEEN
     }
 
-    /// Whether the peer knows of all that was received, and sending tells it nothing new.
-    pub(crate) fn has_acknowledged_all(&self) -> bool {
-        self.is_advertised && self.acks.is_idle() && self.window.acknowledged() == self.stream.next()
+    /// Whether the peer knows of all that was received, and sending from `now` on tells it nothing new.
+    pub(crate) fn has_acknowledged_all(&self, now: Time) -> bool {
+        self.is_advertised && self.acks.is_idle(now) && self.window.acknowledged() == self.stream.next()
     }
 
     /// [`Receiver::on_data`] of payload that begins at the position expected, of one that [`Receiver::is_in_order`].
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    pub(crate) fn on_next_data(&mut self, now: Time, header: &Header, echo_age_us: Option<u32>) {
-        self.on_payload(now, header, header.len, echo_age_us);
+    pub(crate) fn on_next_data(
+        &mut self,
+        now: Time,
+        header: &Header,
+        echo_age_us: Option<u32>,
+        rto: impl FnOnce() -> Time,
+    ) {
+        self.on_payload(now, header, header.len, echo_age_us, rto);
         if self.stream.next() > self.window.right_edge() {
             return self.acks.force();
         }
@@ -212,8 +219,14 @@ impl Receiver {
     /// [`Receiver::on_data`] of payload that begins at the [newest](Receiver::newest) position, of one that [`Receiver::is_growing`].
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment behind a gap")]
-    pub(crate) fn on_further_data(&mut self, now: Time, header: &Header, echo_age_us: Option<u32>) {
-        self.on_payload(now, header, header.len, echo_age_us);
+    pub(crate) fn on_further_data(
+        &mut self,
+        now: Time,
+        header: &Header,
+        echo_age_us: Option<u32>,
+        rto: impl FnOnce() -> Time,
+    ) {
+        self.on_payload(now, header, header.len, echo_age_us, rto);
         if self.newest() > self.window.right_edge() {
             return self.acks.force();
         }
@@ -224,9 +237,16 @@ impl Receiver {
     /// A segment with payload has arrived, of packets of at most `unit` bytes, whatever becomes of it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    fn on_payload(&mut self, now: Time, header: &Header, unit: u16, echo_age_us: Option<u32>) {
+    fn on_payload(
+        &mut self,
+        now: Time,
+        header: &Header,
+        unit: u16,
+        echo_age_us: Option<u32>,
+        rto: impl FnOnce() -> Time,
+    ) {
         self.is_advertised = false;
-        self.acks.on_data(now, unit, self.window.size());
+        self.acks.on_data(now, unit, self.window.size(), rto);
         self.window.on_segment(unit, header.tsecr, echo_age_us);
     }
 
@@ -276,6 +296,12 @@ impl Receiver {
 
     pub(crate) fn on_timer(&mut self, now: Time) {
         self.acks.on_timer(now);
+    }
+
+    /// Data leave.
+    #[inline]
+    pub(crate) fn on_data_sent(&mut self, now: Time) {
+        self.acks.on_data_sent(now);
     }
 
     /// An acknowledgement has left, alone or with data.

@@ -216,6 +216,36 @@ fn every_second_segment_is_acknowledged_once_quick_acks_are_over() {
 }
 
 #[test]
+fn replies_carry_the_acknowledgements_until_one_does_not_come() {
+    let mut transfer = Transfer::new(&Path::default(), &Config::default(), "reno");
+    transfer.open();
+    transfer.run(Time::from_secs(1), |_| false);
+    let mut requests = 0;
+    let mut request = |transfer: &mut Transfer, replies: bool| {
+        requests += 1;
+        transfer.receiver.write(400);
+        transfer.flush();
+        transfer.run(Time::MAX, |t| t.sender.received() == 400 * requests);
+        let arrival = transfer.now;
+        if replies {
+            transfer.sender.write(6_000);
+            transfer.flush();
+        }
+        let before = transfer.data.len();
+        transfer.run(arrival + Time::from_millis(400), |_| false);
+        let acknowledged = transfer.data[before..].iter().filter(|segment| segment.len == 0).count();
+        (transfer.data.iter().filter(|segment| segment.len == 0).count(), acknowledged)
+    };
+    // The handshake, and the first request at once: nothing is known of replies.
+    assert_eq!(request(&mut transfer, true), (2, 0));
+    assert_eq!(request(&mut transfer, true), (2, 0));
+    assert_eq!(request(&mut transfer, true), (2, 0));
+    // The delay passes without a reply; then each is acknowledged at once again.
+    assert_eq!(request(&mut transfer, false), (3, 1));
+    assert_eq!(request(&mut transfer, false), (4, 0));
+}
+
+#[test]
 fn a_small_receive_buffer_holds_the_sender_to_a_window_each_round_trip() {
     let path = Path { rate: Rate::from_mbps(100.0), queue_bytes: 10_000_000, ..Path::default() };
     let config = Config { rmem: [Bytes::new(4096), Bytes::new(131_072), Bytes::new(131_072)], ..Config::default() };

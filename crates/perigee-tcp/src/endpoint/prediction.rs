@@ -180,7 +180,7 @@ impl Endpoint {
         let sends_nothing =
             || sender.timer.unanswered_probes == 0 && !sender.output.due && sender.deadline() == Time::MAX;
         self.prediction = match (receiver.is_in_order(), sender.sk.packets_out > 0) {
-            (true, true) if is_plain && receiver.has_acknowledged_all() => {
+            (true, true) if is_plain && receiver.has_acknowledged_all(sender.now) => {
                 if sender.is_undisturbed() {
                     Prediction::Acknowledgements
                 } else {
@@ -231,7 +231,8 @@ impl Endpoint {
         self.sender.set_now(now);
         self.note_peer(header);
         let echo_age_us = self.echo_age_us(header);
-        self.receiver.on_next_data(now, header, echo_age_us);
+        let sender = &self.sender;
+        self.receiver.on_next_data(now, header, echo_age_us, || sender.rto());
         true
     }
 
@@ -245,7 +246,8 @@ impl Endpoint {
         self.sender.set_now(now);
         self.last_peer_window = header.window;
         let echo_age_us = self.echo_age_us(header);
-        self.receiver.on_further_data(now, header, echo_age_us);
+        let sender = &self.sender;
+        self.receiver.on_further_data(now, header, echo_age_us, || sender.rto());
         true
     }
 

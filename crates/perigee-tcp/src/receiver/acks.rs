@@ -1,11 +1,14 @@
 //! When to acknowledge: delayed, quick and compressed acknowledgements, as Linux sends them.
 
+use std::mem;
+
 use perigee_units::Time;
 
 use crate::settings::Config;
 
-/// Linux's policy: each second full segment is acknowledged, each segment in quick mode; otherwise later. While a gap is
-/// open, acknowledgements after the first three are compressed where that is on.
+/// Linux's policy: each second full segment is acknowledged, each segment in quick mode; otherwise later. An end that replies to what it
+/// receives is not in quick mode: its replies carry the acknowledgements. While a gap is open, acknowledgements after the first three
+/// are compressed where that is on.
 #[derive(Clone, Debug)]
 pub(super) struct AckPolicy {
     now: bool,
@@ -19,6 +22,8 @@ pub(super) struct AckPolicy {
     /// Acknowledgements left to send without delay.
     quick: u32,
     quick_allowed: bool,
+    /// Data have left here within the delay after data arrived (Linux's ping-pong mode).
+    replies: bool,
     /// Largest segment seen: what "full" means.
     full_segment: u16,
     /// When data arrived last; [`Time::MAX`] before the first.
@@ -40,6 +45,7 @@ impl AckPolicy {
             gap: (0, 0),
             quick: 0,
             quick_allowed: config.quick_acks,
+            replies: false,
             full_segment: 536,
             last_data: Time::MAX,
             delay: config.delayed_ack_max,
@@ -49,10 +55,10 @@ impl AckPolicy {
 
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
-    pub(super) fn on_data(&mut self, now: Time, len: u16, window: u64) {
+    pub(super) fn on_data(&mut self, now: Time, len: u16, window: u64, rto: impl FnOnce() -> Time) {
         self.full_segment = self.full_segment.max(len);
         if self.last_data == Time::MAX {
-            self.enter_quick(window);
+            self.allow_quick(window);
         } else {
             let gap = now - self.last_data;
             let half = self.delay_max.as_nanos() / 2;
@@ -61,6 +67,9 @@ impl AckPolicy {
                 self.delay = Time::from_nanos(smoothed + half);
             } else if gap < self.delay {
                 self.delay = Time::from_nanos(smoothed + gap.as_nanos());
+            } else if gap > rto() {
+                // The sender may be in slow start again.
+                self.allow_quick(window);
             }
         }
         self.last_data = now;
@@ -77,9 +86,25 @@ impl AckPolicy {
         self.now
     }
 
-    /// Whether no acknowledgement is due or put off, and none sent would change when the next ones leave.
-    pub(super) fn is_idle(&self) -> bool {
-        !self.now && self.deadline() == Time::MAX && self.compressed == 0 && self.quick == 0
+    /// Whether no acknowledgement is due or put off, and data sent from `now` on do not change when the next ones leave.
+    pub(super) fn is_idle(&self, now: Time) -> bool {
+        !self.is_scheduled() && self.compressed == 0 && (self.replies || !self.would_reply(now))
+    }
+
+    /// Whether an acknowledgement is due or put off.
+    fn is_scheduled(&self) -> bool {
+        self.now || self.deadline() < Time::MAX
+    }
+
+    /// Whether data sent now count as a reply.
+    fn would_reply(&self, now: Time) -> bool {
+        self.last_data < Time::MAX && now - self.last_data < self.delay
+    }
+
+    /// Data leave (`tcp_event_data_sent`).
+    #[inline]
+    pub(super) fn on_data_sent(&mut self, now: Time) {
+        self.replies |= self.would_reply(now);
     }
 
     /// An acknowledgement must leave now.
@@ -91,13 +116,15 @@ impl AckPolicy {
     /// A segment was received before.
     pub(super) fn on_duplicate(&mut self, window: u64) {
         self.now = true;
-        self.enter_quick(window);
+        if self.quick_allowed {
+            self.enter_quick(self.most_quick(window));
+        }
     }
 
     /// The network has marked a segment: the next two are acknowledged at once.
     pub(super) fn on_congestion_mark(&mut self) {
         if self.quick_allowed {
-            self.quick = self.quick.max(2);
+            self.enter_quick(2);
         }
     }
 
@@ -110,7 +137,9 @@ impl AckPolicy {
     pub(super) fn on_timer(&mut self, now: Time) {
         if now >= self.delayed_until {
             self.delayed_until = Time::MAX;
-            self.delay = (self.delay * 2).min(self.delay_max);
+            // The reply that was awaited did not come.
+            self.delay =
+                if mem::take(&mut self.replies) { self.delay_max } else { (self.delay * 2).min(self.delay_max) };
             self.now = true;
         }
         if now >= self.compressed_until {
@@ -125,7 +154,8 @@ impl AckPolicy {
         if self.now {
             return;
         }
-        if !self.delayed || unacknowledged > u64::from(self.full_segment) || self.quick > 0 {
+        let is_quick = self.quick > 0 && !self.replies;
+        if !self.delayed || unacknowledged > u64::from(self.full_segment) || is_quick {
             self.now = true;
         } else if !has_gap {
             self.delay(now);
@@ -136,13 +166,24 @@ impl AckPolicy {
         }
     }
 
-    /// Linux: as many as half the window holds, at most 16.
+    /// Acknowledges at once from now on, at most so often, even an end that replies (`tcp_enter_quickack_mode`).
+    fn enter_quick(&mut self, most: u32) {
+        self.quick = self.quick.max(most);
+        self.replies = false;
+        self.delay = self.delay_max;
+    }
+
+    /// Acknowledges at once from now on, unless this end replies (`tcp_incr_quickack`).
     #[inline(never)]
-    fn enter_quick(&mut self, window: u64) {
+    fn allow_quick(&mut self, window: u64) {
         if self.quick_allowed {
-            let fits = (window / (2 * u64::from(self.full_segment))).clamp(2, MAX_QUICK_ACKS);
-            self.quick = self.quick.max(fits as u32);
+            self.quick = self.quick.max(self.most_quick(window));
         }
+    }
+
+    /// Linux: as many as half the window holds, at most 16.
+    fn most_quick(&self, window: u64) -> u32 {
+        (window / (2 * u64::from(self.full_segment))).clamp(2, MAX_QUICK_ACKS) as u32
     }
 
     /// While the window grows, each segment is acknowledged, as in Linux.
@@ -176,11 +217,11 @@ impl AckPolicy {
     /// An acknowledgement has left.
     #[inline]
     pub(super) fn on_sent(&mut self) {
+        self.quick = self.quick.saturating_sub(u32::from(self.is_scheduled()));
         self.now = false;
         self.delayed_until = Time::MAX;
         self.compressed_until = Time::MAX;
         self.compressed = 0;
-        self.quick = self.quick.saturating_sub(1);
     }
 }
 
