@@ -42,8 +42,9 @@ pub(super) struct ReceiveWindow {
     share: u64,
     /// What the share is taken from.
     sharing: WindowShare,
-    /// No full segment has told its share yet.
-    unmeasured: bool,
+    /// A segment with more payload than this is measured: the largest so far, at least Linux's first guess (`rcv_mss`). `u64::MAX`:
+    /// none is.
+    measured: u64,
     /// The application says itself when it reads.
     on_demand: bool,
 }
@@ -90,7 +91,7 @@ impl ReceiveWindow {
             arrived: 1,
             share: HALF,
             sharing: config.window_share,
-            unmeasured: config.window_share == WindowShare::Measured,
+            measured: if config.window_share == WindowShare::Measured { FIRST_SEGMENT } else { u64::MAX },
             on_demand: false,
         }
     }
@@ -224,9 +225,10 @@ impl ReceiveWindow {
         most >= self.mss || most >= self.window / 2
     }
 
-    /// The first full segment tells how much of its memory is payload; the window follows at once.
+    /// How much of its memory is payload in a segment larger than all before; the window follows at once (`tcp_measure_rcv_mss`).
+    #[cold]
     fn measure_share(&mut self, payload: u64) {
-        self.unmeasured = false;
+        self.measured = payload;
         self.share = measured_share(payload, self.segment_memory);
         self.clamp = self.window_of(self.buffer);
         self.threshold = self.threshold.max(self.window.min(self.clamp));
@@ -238,7 +240,7 @@ impl ReceiveWindow {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that arrives")]
     pub(super) fn on_segment(&mut self, payload: u16, echo: u32, echo_age_us: Option<u32>) {
-        if self.unmeasured && self.is_full(u64::from(payload)) {
+        if u64::from(payload) > self.measured {
             self.measure_share(u64::from(payload));
         }
         let Some(age) = echo_age_us else { return };
@@ -373,9 +375,14 @@ fn growth_ends(config: &Config) -> u64 {
     }
 }
 
-/// Shift that lets the largest buffer be advertised in 16 bits.
+/// Shift that lets the largest buffer be advertised in 16 bits, of those that an application may set, too
+/// (`tcp_select_initial_window`).
 pub(crate) fn window_scale(config: &Config) -> u8 {
-    let mut space = config.rmem[2].as_u64();
+    let settable = match config.window_share {
+        WindowShare::Half => RMEM_MAX_BEFORE,
+        WindowShare::Measured => RMEM_MAX,
+    };
+    let mut space = config.rmem[2].as_u64().max(settable);
     let mut scale = 0;
     while space > MAX_UNSCALED_WINDOW && scale < 14 {
         space >>= 1;
@@ -396,3 +403,8 @@ const MAX_UNSCALED_WINDOW: u64 = 65_535;
 /// No timestamp: they have 32 bits.
 const NO_ECHO: u64 = u64::MAX;
 const INITIAL_SEGMENTS: u64 = 10;
+/// Payload of a segment as Linux expects it before it has seen one (`TCP_MSS_DEFAULT`).
+const FIRST_SEGMENT: u64 = 536;
+/// The default of Linux's `net.core.rmem_max`, in 6.18 and in old versions.
+const RMEM_MAX: u64 = 4 << 20;
+const RMEM_MAX_BEFORE: u64 = 212_992;
