@@ -17,15 +17,25 @@ from conftest import ROOT, Perigee
 
 STEADY = {
     "sack = false",
+    "timestamps = false",
     "window_scaling = false",
     "receive_autotuning = false",
+    'rmem = ["4096 B", "8192 B", "16384 B"]',
+    'rmem = ["2304 B", "4608 B", "9216 B"]',
+    'mss = "8960 B"',
     "initial_window = 2",
     "initial_window = 40",
     "slow_start_after_idle = false",
     "ecn = true",
+    "rack = false",
+    "reordering = 10",
+    "tlp = false",
+    "frto = true",
+    "ack_compression = false",
+    'rto_min = "20 ms"',
     "pacing = true",
 }
-"""Values on slow paths without random losses, whose runs on the kernel hardly differ; `make validate` has all."""
+"""A value at least of each setting whose runs on the kernel hardly differ; `make validate` has all."""
 
 
 @pytest.fixture(scope="module")
