@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
-from perigee.engines.contract import Engine, Output, Progress
-from perigee.engines.runs import Run, Runs
+from perigee.engines.plan.contract import Engine, Output, Progress
+from perigee.engines.plan.runs import Run, Runs
 from perigee.places import StudyFile
 
 ALGORITHMS = {"bbr": (96.0, 23.0, 827.0, 2.0), "cubic": (91.0, 16.6, 806.0, 1.5)}

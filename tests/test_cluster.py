@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, SMALL_STUDY, Perigee, environment, running
-from perigee.engines.cluster_files import files_of
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.cluster.files import files_of
+from perigee.engines.plan.native import Simulator
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.places import find_study
 
 pytest.importorskip("distributed", reason="distributed is missing: pip install 'perigee[cluster]'")
@@ -47,9 +47,9 @@ PROGRAM = """
 import os, signal, sys
 from pathlib import Path
 from distributed import Client
-from perigee.engines.cluster import ClusterSimulator
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.cluster.engine import ClusterSimulator
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.places import find_study
 
 address, study, out, victim = sys.argv[1:]

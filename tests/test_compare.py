@@ -12,9 +12,9 @@ from rich.console import Console
 
 from conftest import Perigee
 from perigee.commands.compare import tables
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.plan.native import Simulator
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.report.changes import Change, changes, letters

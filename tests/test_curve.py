@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from conftest import SMALL_STUDY
-from perigee.engines.curve import INTERVAL_S, MOST_SAMPLES, Curve
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.plan.native import Simulator
+from perigee.engines.run.curve import INTERVAL_S, MOST_SAMPLES, Curve
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.places import find_study
 
 

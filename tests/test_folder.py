@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from conftest import ROOT, environment
-from perigee.engines import crew
-from perigee.engines.contract import Output, Progress
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.plan.contract import Output, Progress
+from perigee.engines.run import crew
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError, InterruptedRunError, RunError, StorageError
 from perigee.places import StudyFile, find_study
 from perigee.store.results import Results

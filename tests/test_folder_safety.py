@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from conftest import ROOT, environment
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.files import atomic_file
 from perigee.places import find_study

@@ -19,7 +19,7 @@ from conftest import SMALL_STUDY, Perigee, environment
 from perigee import files
 from perigee.analysis import iperf3, ping_logs, probe_logs
 from perigee.analysis.recordings import analyze
-from perigee.engines.native import Simulator
+from perigee.engines.plan.native import Simulator
 from perigee.errors import InputError
 from perigee.files import read_bounded
 from perigee.fitting.series import read_pings

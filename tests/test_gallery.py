@@ -11,8 +11,8 @@ import pytest
 
 from perigee.cc.catalog import algorithms
 from perigee.engines.choice import engine
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.places import find_study
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section, Table

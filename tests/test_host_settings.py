@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from perigee.core import native
-from perigee.engines.host_settings import UNKNOWN, of_namespaces, of_real_hosts, of_this_host
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.host.settings import UNKNOWN, of_namespaces, of_real_hosts, of_this_host
+from perigee.engines.plan.native import Simulator
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.report.measured import round_trips

@@ -22,9 +22,9 @@ pytest.importorskip("uvicorn", reason="perigee[serve] is not installed")
 import uvicorn
 
 from conftest import NARROW, SMALL_STUDY, Perigee, environment, next_line, running
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.plan.native import Simulator
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.laboratory import server
 from perigee.laboratory.access import Access

@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from perigee.engines import runner, work
-from perigee.engines.crew import Crew
-from perigee.engines.job import Job
-from perigee.engines.memory import available_bytes
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.host.memory import available_bytes
+from perigee.engines.plan.native import Simulator
+from perigee.engines.run import runner, work
+from perigee.engines.run.crew import Crew
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.places import find_study
 

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from conftest import ROOT, Perigee
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.plan.native import Simulator
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.report.context import Context

@@ -15,10 +15,10 @@ from conftest import SMALL_STUDY, Perigee
 from perigee.api.designs import read_axis, settings_of
 from perigee.api.refined_sweep import carry_out
 from perigee.api.refinement import PARTS, Means, Node, Refinement, Rule
-from perigee.engines import runner
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import Done
+from perigee.engines.plan.native import Simulator
+from perigee.engines.run import runner
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import Done
 from perigee.errors import InputError, InterruptedRunError
 from perigee.files import sha256_of
 from perigee.places import find_study

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conftest import NARROW
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.plan.native import Simulator
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.report.html import write

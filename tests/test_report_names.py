@@ -14,9 +14,9 @@ from matplotlib.text import Text
 
 from conftest import ROOT, Perigee
 from perigee.analysis.recordings import analyze, keep
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.plan.native import Simulator
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.report.assemble import assemble

@@ -20,9 +20,9 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from conftest import Perigee
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.plan.native import Simulator
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.report.answers import answers

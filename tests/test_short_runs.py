@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from conftest import SMALL_STUDY
-from perigee.engines import crew
-from perigee.engines.job import Job
-from perigee.engines.native import NativePlan, Simulator
-from perigee.engines.part import Part
-from perigee.engines.runner import carry_out
+from perigee.engines.plan.native import NativePlan, Simulator
+from perigee.engines.run import crew
+from perigee.engines.run.job import Job
+from perigee.engines.run.part import Part
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError, RunError
 from perigee.places import StudyFile, find_study
 from perigee.store import shards

@@ -11,9 +11,9 @@ import pytest
 from conftest import SMALL_STUDY, Perigee
 from perigee.commands import run
 from perigee.core import native
-from perigee.engines.job import Job
-from perigee.engines.native import NativePlan, Simulator, native_plan
-from perigee.engines.verify import verify
+from perigee.engines.plan.native import NativePlan, Simulator, native_plan
+from perigee.engines.run.job import Job
+from perigee.engines.sim.verify import verify
 from perigee.errors import RunError
 from perigee.places import find_study
 

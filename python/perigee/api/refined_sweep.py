@@ -18,14 +18,14 @@ from typing import Any
 
 from perigee.api.designs import MOST_POINTS
 from perigee.api.refinement import Means, Node, Refinement
-from perigee.engines.contract import Closing, Plan, Preparing, Timed
-from perigee.engines.crew import Crew, Watch
-from perigee.engines.forecast import Forecast
-from perigee.engines.job import Job
-from perigee.engines.kept_flows import KeptFlows
-from perigee.engines.runner import Done
-from perigee.engines.runs import Runs
-from perigee.engines.work import files_of, folder_of, identity_of, workers_of
+from perigee.engines.plan.contract import Closing, Plan, Preparing, Timed
+from perigee.engines.plan.forecast import Forecast
+from perigee.engines.plan.runs import Runs
+from perigee.engines.run.crew import Crew, Watch
+from perigee.engines.run.job import Job
+from perigee.engines.run.kept_flows import KeptFlows
+from perigee.engines.run.runner import Done
+from perigee.engines.run.work import files_of, folder_of, identity_of, workers_of
 from perigee.errors import InputError, InterruptedRunError
 from perigee.interrupts import held_back
 from perigee.numbers import counted
@@ -38,7 +38,7 @@ MOST_RUNS = 1_000_000
 
 
 def carry_out(job: Job, refinement: Refinement, watch: Watch, say: Say) -> Done:
-    """Carry a study out over ranges that are refined; see `perigee.engines.runner.carry_out`.
+    """Carry a study out over ranges that are refined; see `perigee.engines.run.runner.carry_out`.
 
     Args:
         job: what to run, without the values of the ranges.

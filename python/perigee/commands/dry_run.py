@@ -13,13 +13,12 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from perigee.engines.contract import Plan, describe
-from perigee.engines.forecast import Forecast
-from perigee.engines.memory import Roomy
-from perigee.engines.real_time import span
-from perigee.engines.runs import Runs
+from perigee.engines.host.memory import Roomy
+from perigee.engines.plan.contract import Plan, describe
+from perigee.engines.plan.forecast import Forecast
+from perigee.engines.plan.runs import Runs
 from perigee.files import shown_bytes
-from perigee.numbers import counted
+from perigee.numbers import counted, span
 
 ALL_SHOWN = 30
 """Up to so many runs are all shown."""

@@ -9,10 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from perigee.commands.dry_run import counted_runs, listing, new_table, shown_indices
-from perigee.engines.contract import Plan, describe
 from perigee.engines.live.engine import LivePlan
 from perigee.engines.live.timetable import time_of_day
-from perigee.engines.real_time import span
+from perigee.engines.plan.contract import Plan, describe
+from perigee.numbers import span
 
 if TYPE_CHECKING:
     from perigee._core import LiveFlow, LiveRun

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from perigee.api.refinement import Refinement
-    from perigee.engines.contract import Plan
-    from perigee.engines.job import Job
-    from perigee.engines.runner import Done
+    from perigee.engines.plan.contract import Plan
+    from perigee.engines.run.job import Job
+    from perigee.engines.run.runner import Done
 
 
 def command(
@@ -122,9 +122,9 @@ def command(
     """
     # Modules that a dry run, or another command, has no use for are slow to import.
     from perigee.engines import choice
-    from perigee.engines.job import Job
-    from perigee.engines.part import Part
-    from perigee.engines.until import Until
+    from perigee.engines.run.job import Job
+    from perigee.engines.run.part import Part
+    from perigee.engines.run.until import Until
 
     job = Job(
         study=find_study(study),
@@ -155,7 +155,7 @@ def command(
 def _verify(job: Job) -> None:
     """Carry a job out both ways, and say whether they agree."""
     from perigee.commands import progress
-    from perigee.engines.verify import verify
+    from perigee.engines.sim.verify import verify
 
     with ExitStack() as shown:
         verified = verify(job, lambda way: shown.enter_context(progress.bar(error_console, way)), say)
@@ -170,7 +170,7 @@ def _verify(job: Job) -> None:
 
 def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None:
     """Carry a job out, with progress and what to do next; or only list its runs, of a refined sweep the first ones."""
-    from perigee.engines.forecast import Forecast
+    from perigee.engines.plan.forecast import Forecast
 
     if dry_run:
         first = refinement.settings(refinement.grid) if refinement else ()
@@ -186,7 +186,7 @@ def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None
         return
     from perigee.commands import progress
     from perigee.commands.run_notes import say_notes
-    from perigee.engines.runner import carry_out
+    from perigee.engines.run.runner import carry_out
     from perigee.report.settings import check_beside
 
     check_beside(job.study)
@@ -229,7 +229,7 @@ def _say_shard(done: Done) -> None:
 
 
 def _listing(plan: Plan) -> tuple[Table, str]:
-    from perigee.engines.contract import Timed
+    from perigee.engines.plan.contract import Timed
 
     if isinstance(plan, Timed):
         from perigee.commands.dry_run_live import live_listing

@@ -13,13 +13,13 @@ from perigee.commands.application import Application
 from perigee.commands.name_list import show_names
 from perigee.commands.setup_table import show_setup
 from perigee.console import out_console, result, say
-from perigee.engines.forecast import Forecast
+from perigee.engines.plan.forecast import Forecast
 from perigee.errors import InputError
 from perigee.numbers import counted
 from perigee.places import StudyFile, find_study, studies
 
 if TYPE_CHECKING:
-    from perigee.engines.contract import Plan
+    from perigee.engines.plan.contract import Plan
 
 app = Application("Studies: which there are, and what each asks.", lists=True)
 

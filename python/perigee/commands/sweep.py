@@ -81,8 +81,8 @@ def command(
     from perigee.api.designs import read_axis, settings_of
     from perigee.api.refinement import Refinement, Rule
     from perigee.engines import choice
-    from perigee.engines.job import Job
-    from perigee.engines.part import Part
+    from perigee.engines.run.job import Job
+    from perigee.engines.run.part import Part
 
     axes = [read_axis(text) for text in over]
     refinement = None

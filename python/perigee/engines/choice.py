@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
-from perigee.engines.contract import Engine
-from perigee.engines.native import Emulator, Simulator
+from perigee.engines.plan.contract import Engine
+from perigee.engines.plan.native import Emulator, Simulator
 from perigee.errors import InputError
 
 
@@ -42,7 +42,7 @@ def engine(
     if cluster is not None:
         if name != "sim":
             raise InputError(f"--cluster: only simulated runs go to a cluster; leave out --engine {name}")
-        from perigee.engines.cluster import ClusterSimulator
+        from perigee.engines.cluster.engine import ClusterSimulator
 
         return ClusterSimulator(cluster)
     match name:

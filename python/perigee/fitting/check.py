@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from perigee.core import native
-from perigee.engines.contract import Output
-from perigee.engines.native import Simulator
+from perigee.engines.plan.contract import Output
+from perigee.engines.plan.native import Simulator
 from perigee.fitting.fit import Measured
 from perigee.fitting.profile import Fitted, quoted
 from perigee.fitting.series import Pings

@@ -25,7 +25,7 @@ def draw_link(samples: pl.DataFrame, title: str = "") -> Drawing:
     """Draw what a link does over time.
 
     Args:
-        samples: what `perigee.engines.sampling.sample_profile` returns.
+        samples: what `perigee.engines.links.sampling.sample_profile` returns.
         title: above the figure.
 
     Returns:

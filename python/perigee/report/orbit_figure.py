@@ -27,7 +27,7 @@ def draw_orbit(orbit: Orbit, title: str = "") -> Drawing:
     """Draw the path of a link over satellites.
 
     Args:
-        orbit: what `perigee.engines.orbits.orbit_slots` returns.
+        orbit: what `perigee.engines.links.orbits.orbit_slots` returns.
         title: above the figure.
 
     Returns:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from perigee.analysis import iperf3, observations
 from perigee.analysis.observations import FlowDescription, Observation
 from perigee.core import core_fingerprint, native
-from perigee.engines.contract import Output, Progress, describe
-from perigee.engines.host_settings import of_real_hosts, of_this_host
+from perigee.engines.host.settings import of_real_hosts, of_this_host
 from perigee.engines.live.client import Command, TroubleError, captured, carry
 from perigee.engines.live.plan import Agent, Hosts, captures, check, commands
 from perigee.engines.live.remote import LOST, AgentError, Agents
 from perigee.engines.live.timetable import Clock, RealClock, Say, Schedule, Timetable, beginnings, time_of_day
-from perigee.engines.native import NativePlan, native_plan
-from perigee.engines.runs import Runs
+from perigee.engines.plan.contract import Output, Progress, describe
+from perigee.engines.plan.native import NativePlan, native_plan
+from perigee.engines.plan.runs import Runs
 from perigee.errors import InputError, RunError
 
 if TYPE_CHECKING:

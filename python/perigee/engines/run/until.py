@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perigee.engines.kept_flows import GROUP, METRIC, check_column
+from perigee.engines.run.kept_flows import GROUP, METRIC, check_column
 from perigee.errors import InputError
 
 if TYPE_CHECKING:

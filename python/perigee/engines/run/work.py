@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from perigee.engines.contract import Plan
-from perigee.engines.job import Job
-from perigee.engines.memory import Roomy, available_bytes, workers_that_fit
-from perigee.engines.runs import Runs
+from perigee.engines.host.memory import Roomy, available_bytes, workers_that_fit
+from perigee.engines.plan.contract import Plan
+from perigee.engines.plan.runs import Runs
+from perigee.engines.run.job import Job
 from perigee.files import printable
 from perigee.store.folder import Identity, default_folder
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from perigee.engines.real_time import span
+from perigee.numbers import span
 
 if TYPE_CHECKING:
     from perigee import _core

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from perigee.errors import InputError
-from perigee.numbers import number
+from perigee.numbers import number, span
 
 if TYPE_CHECKING:
     from perigee._core import Outlook
@@ -69,20 +69,3 @@ take another machine, or begin all the same with --force
         f"which each link takes {number(outlook.hop_us, 1)} us); lower the rates of its links "
         "(--set link.NAME.rate=...), take another machine, or begin all the same with --force"
     )
-
-
-def span(seconds: float) -> str:
-    """Write a length of time, with two units at the most.
-
-    Examples:
-        >>> span(4.2), span(100), span(3600), span(90_061)
-        ('5 s', '1 min 40 s', '1 h', '1 d 1 h')
-    """
-    left = int(-(-seconds // 1))
-    units = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)]
-    parts = []
-    for name, length in units:
-        count, left = divmod(left, length)
-        parts.append((count, name))
-    first = next((place for place, (count, _) in enumerate(parts) if count), len(parts) - 1)
-    return " ".join(f"{count} {name}" for count, name in parts[first : first + 2] if count) or "0 s"

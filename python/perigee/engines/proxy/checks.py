@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from perigee.engines.buffers import LinkSize, command, host_buffers, too_small
-from perigee.engines.host import Check
-from perigee.engines.proxy import PROGRAM, find_program
+from perigee.engines.host.buffers import LinkSize, command, host_buffers, too_small
+from perigee.engines.host.checks import Check
+from perigee.engines.proxy.program import PROGRAM, find_program
 from perigee.errors import EXIT_BAD_INPUT, InputError
 
 TABLE = 7065

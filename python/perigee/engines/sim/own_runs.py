@@ -11,7 +11,7 @@ from perigee.cc.child import LOADING_FACTOR, Child, LostError, StoppedError
 from perigee.cc.fault import line_of, near
 from perigee.cc.limits import CodeLimits
 from perigee.core import native
-from perigee.engines.contract import Output, Progress
+from perigee.engines.plan.contract import Output, Progress
 from perigee.errors import RunError
 
 AGAIN = "the same command repeats it: finished runs are kept, and a run is the same each time"

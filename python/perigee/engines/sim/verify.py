@@ -11,11 +11,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perigee.engines.crew import Watch
-from perigee.engines.difference import Difference, first_difference
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator, native_plan
-from perigee.engines.runner import Done, carry_out
+from perigee.engines.plan.native import Simulator, native_plan
+from perigee.engines.run.crew import Watch
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import Done, carry_out
+from perigee.engines.sim.difference import Difference, first_difference
 from perigee.errors import InputError
 
 if TYPE_CHECKING:

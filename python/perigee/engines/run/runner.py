@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from perigee.engines.contract import Closing, Plan, Timed
-from perigee.engines.crew import Crew, Watch
-from perigee.engines.curve import Curve
-from perigee.engines.forecast import Forecast
-from perigee.engines.job import Job
-from perigee.engines.kept_flows import KeptFlows
-from perigee.engines.until import FIRST_ROUNDS, Until
-from perigee.engines.work import files_of, folder_of, identity_of, workers_of
+from perigee.engines.plan.contract import Closing, Plan, Timed
+from perigee.engines.plan.forecast import Forecast
+from perigee.engines.run.crew import Crew, Watch
+from perigee.engines.run.curve import Curve
+from perigee.engines.run.job import Job
+from perigee.engines.run.kept_flows import KeptFlows
+from perigee.engines.run.until import FIRST_ROUNDS, Until
+from perigee.engines.run.work import files_of, folder_of, identity_of, workers_of
 from perigee.errors import InputError
 from perigee.store.folder import ResultsFolder
 

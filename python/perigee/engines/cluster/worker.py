@@ -14,12 +14,12 @@ import pyarrow as pa
 from distributed import WorkerPlugin, get_worker
 
 from perigee.core import core_fingerprint
-from perigee.engines.native import Simulator
+from perigee.engines.plan.native import Simulator
 from perigee.errors import PerigeeError, RunError
 from perigee.places import StudyFile, data_roots
 
 if TYPE_CHECKING:
-    from perigee.engines.contract import Output, Plan
+    from perigee.engines.plan.contract import Output, Plan
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perigee.engines.contract import Engine
-from perigee.engines.part import Part
-from perigee.engines.until import Until
+from perigee.engines.plan.contract import Engine
+from perigee.engines.run.part import Part
+from perigee.engines.run.until import Until
 from perigee.errors import InputError
 from perigee.files import printable
 from perigee.places import StudyFile

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
 from perigee.core import core_fingerprint, native
-from perigee.engines.contract import Output, Plan, Progress, describe
-from perigee.engines.forecast import cut_short, path_warnings, processor_seconds, slots_without_path
-from perigee.engines.host_settings import of_namespaces
-from perigee.engines.memory import Room
-from perigee.engines.real_time import foresee
-from perigee.engines.runs import Runs
+from perigee.engines.emu.real_time import foresee
+from perigee.engines.host.memory import Room
+from perigee.engines.host.settings import of_namespaces
+from perigee.engines.plan.contract import Output, Plan, Progress, describe
+from perigee.engines.plan.forecast import cut_short, path_warnings, processor_seconds, slots_without_path
+from perigee.engines.plan.runs import Runs
 from perigee.errors import RunError, StorageError
 from perigee.files import printable
 from perigee.places import StudyFile, headers
@@ -24,7 +24,7 @@ from perigee.places import StudyFile, headers
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from perigee.engines.isolated_runs import OwnRuns
+    from perigee.engines.sim.own_runs import OwnRuns
 
 
 PlanArguments = tuple[str, str, list[str], bool, list[str], str]
@@ -50,7 +50,7 @@ class Simulator:
         plan = native_plan(study, settings, reduced)
         if not plan.sources():
             return NativePlan(plan, self.name)
-        from perigee.engines.isolated_runs import OwnRuns
+        from perigee.engines.sim.own_runs import OwnRuns
 
         arguments = plan_arguments(study, settings, reduced)
         return NativePlan(plan, self.name, OwnRuns(plan, arguments, self._limits))

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol
 
-from perigee.engines.contract import Plan, Progress, Several, Timed
-from perigee.engines.curve import Curve
+from perigee.engines.plan.contract import Plan, Progress, Several, Timed
+from perigee.engines.run.curve import Curve
 from perigee.errors import InterruptedRunError
 from perigee.interrupts import held_back
 from perigee.store.folder import ResultsFolder

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from perigee.engines.proxy import find_program
+from perigee.engines.proxy.program import find_program
 from perigee.errors import EXIT_BAD_INPUT, InputError, RunError
 
 PATIENCE_S = 30

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from perigee.engines.runs import Runs
+    from perigee.engines.plan.runs import Runs
     from perigee.places import StudyFile
 
 

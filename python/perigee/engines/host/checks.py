@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perigee.engines.buffers import LinkSize, command, host_buffers, too_small
-from perigee.engines.memory import available_bytes
+from perigee.engines.host.buffers import LinkSize, command, host_buffers, too_small
+from perigee.engines.host.memory import available_bytes
 from perigee.files import shown_bytes
 
 SIMULATOR = "simulated runs"

@@ -12,13 +12,13 @@ from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perigee.engines.contract import Output, Plan, Progress
-from perigee.engines.native import NativePlan, Simulator
+from perigee.engines.plan.contract import Output, Plan, Progress
+from perigee.engines.plan.native import NativePlan, Simulator
 from perigee.errors import InputError, RunError
 from perigee.files import printable
 
 if TYPE_CHECKING:
-    from perigee.engines.cluster_worker import Answer
+    from perigee.engines.cluster.worker import Answer
     from perigee.places import StudyFile
 
 CONNECT_S = 30.0
@@ -58,8 +58,8 @@ class ClusterSimulator(Simulator):
             )
         client = _connected(self._address)
         try:
-            from perigee.engines.cluster_files import files_of
-            from perigee.engines.cluster_worker import Request, StudyOnWorker
+            from perigee.engines.cluster.files import files_of
+            from perigee.engines.cluster.worker import Request, StudyOnWorker
 
             self.most_at_once = min(max(AHEAD * _threads(client, self._address), LEAST), MOST)
             request = Request(
@@ -110,7 +110,7 @@ class ClusterPlan:
         """Have a worker carry out a run, see `Plan.execute`. A run whose worker dies is given to another one."""
         from distributed import KilledWorker
 
-        from perigee.engines.cluster_worker import run
+        from perigee.engines.cluster.worker import run
 
         ended = threading.Event()
         future = self._client.submit(run, self._name, index, key=f"{self._name}-{index}", pure=False)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from perigee.engines.runs import Runs
+from perigee.engines.plan.runs import Runs
 from perigee.errors import InputError
 from perigee.files import MIB, shown_bytes
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perigee.core import native
-from perigee.engines.buffers import LinkSize
+from perigee.engines.host.buffers import LinkSize
 from perigee.places import ProfileFile
 
 if TYPE_CHECKING:
