@@ -43,12 +43,12 @@ duration = "20 s"
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of a simulated run with captures at both ends."""
-    from perigee.engines.plan.native import Simulator
+    from perigee.engines.sim.engine import Simulator
 
     folder = tmp_path_factory.mktemp("analysis")
     (folder / "study.toml").write_text(STUDY)
     out = folder / "results"
-    carry_out(Job(find_study(str(folder / "study.toml")), Simulator(), out=out))
+    carry_out(Job(find_study(str(folder / "study.toml")), Simulator, out=out))
     return out
 
 

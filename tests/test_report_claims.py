@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from conftest import Perigee
-from perigee.engines.plan.native import Simulator
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.report.assemble import assemble
@@ -74,7 +74,7 @@ def simulated(study: str, folder: Path, report: str = "") -> Results:
     path.write_text(study)
     path.with_name("report.toml").write_text(report)
     out = folder / "results"
-    carry_out(Job(find_study(str(path)), Simulator(), out=out, workers=1))
+    carry_out(Job(find_study(str(path)), Simulator, out=out, workers=1))
     return Results(out)
 
 
@@ -222,8 +222,8 @@ def test_a_comparison_names_both_algorithms_and_the_settings_that_differ(tmp_pat
     path = tmp_path / "study.toml"
     path.write_text(ONE_LINK + flow("f", duration_s=2))
     study = find_study(str(path))
-    carry_out(Job(study, Simulator(), out=tmp_path / "a", workers=1))
-    carry_out(Job(study, Simulator(), settings=("flow.cc=reno",), out=tmp_path / "b", workers=1))
+    carry_out(Job(study, Simulator, out=tmp_path / "a", workers=1))
+    carry_out(Job(study, Simulator, settings=("flow.cc=reno",), out=tmp_path / "b", workers=1))
     a, b = Results(tmp_path / "a"), Results(tmp_path / "b")
     cells = compare(a, b)
     assert {cell.label for cell in cells} == {"cubic in A, reno in B"}

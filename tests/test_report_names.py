@@ -14,9 +14,9 @@ from matplotlib.text import Text
 
 from conftest import ROOT, Perigee
 from perigee.analysis.recordings import analyze, keep
-from perigee.engines.plan.native import Simulator
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.report.assemble import assemble
@@ -51,7 +51,7 @@ def simulated(study: str, folder: Path) -> Path:
     """Results of the simulator."""
     path = folder / "names.toml"
     path.write_text(study)
-    carry_out(Job(find_study(str(path)), Simulator(), out=folder / "results", workers=1))
+    carry_out(Job(find_study(str(path)), Simulator, out=folder / "results", workers=1))
     return folder / "results"
 
 

@@ -132,7 +132,7 @@ def _plan(profile: ProfileFile) -> Plan:
 
     file = profile.path.resolve()
     study = StudyFile(file, STUDY.format(file=json.dumps(str(file))), (file.parent, *profile.search))
-    return choice.engine("sim").plan(study, (), reduced=False)
+    return choice.engine("sim")(study, (), False)
 
 
 def _text(profile: ProfileFile, key: str) -> str:

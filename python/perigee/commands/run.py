@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -145,6 +146,10 @@ def command(
         until=[Until.read(text) for text in until or ()],
     )
     if verify and not dry_run:
+        if engine != "sim" or cluster is not None:
+            raise InputError(
+                "--verify: only the simulator has two ways to carry packets; leave --engine or --cluster out"
+            )
         if plain:
             raise InputError("--verify carries the study plain as well as fast; leave --plain out")
         _verify(job)
@@ -170,15 +175,12 @@ def _verify(job: Job) -> None:
 
 def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None:
     """Carry a job out, with progress and what to do next; or only list its runs, of a refined sweep the first ones."""
-    from perigee.engines.plan.forecast import Forecast
-
     if dry_run:
         first = refinement.settings(refinement.grid) if refinement else ()
-        plan = job.engine.plan(job.study, (*job.settings, *first), job.reduced)
-        table, together = _listing(plan)
-        out_console.print(table)
-        if isinstance(plan, Forecast):
-            for remark in plan.remarks:
+        with replace(job, settings=(*job.settings, *first)) as grid:
+            table, together = _listing(grid.plan)
+            out_console.print(table)
+            for remark in grid.plan.remarks:
                 say(remark)
         say(together)
         if refinement:
@@ -229,9 +231,7 @@ def _say_shard(done: Done) -> None:
 
 
 def _listing(plan: Plan) -> tuple[Table, str]:
-    from perigee.engines.plan.contract import Timed
-
-    if isinstance(plan, Timed):
+    if plan.has_timetable:
         from perigee.commands.dry_run_live import live_listing
 
         return live_listing(plan, time.time())

@@ -7,19 +7,20 @@ import contextlib
 import logging
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perigee.engines.plan.contract import Output, Plan, Progress
-from perigee.engines.plan.native import NativePlan, Simulator
+from perigee.engines.cluster.files import files_of
+from perigee.engines.plan.contract import Output, Progress
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError, RunError
 from perigee.files import printable
+from perigee.places import StudyFile
 
 if TYPE_CHECKING:
     from perigee.engines.cluster.worker import Answer
-    from perigee.places import StudyFile
 
 CONNECT_S = 30.0
 """For how long a scheduler may take to answer."""
@@ -31,80 +32,57 @@ LEAST, MOST = 16, 512
 
 
 class ClusterSimulator(Simulator):
-    """The simulator on a Dask cluster: the same bytes as on one machine.
+    """A study whose runs the workers of a cluster simulate.
 
     Args:
+        study: the study file.
+        settings: `key=value` overrides.
+        reduced: take the small size that the study declares.
         address: that of the scheduler, such as `tcp://scheduler:8786`.
+
+    Raises:
+        InputError: also where the study has an author's congestion control.
     """
 
-    def __init__(self, address: str) -> None:
-        super().__init__()
-        self._address = address
-
-    def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> ClusterPlan:
-        """Read a study, see `Engine.plan`, and hand it to the workers.
-
-        Raises:
-            InputError: also where no scheduler answers, it has no worker, or the study has an author's congestion
-                control.
-        """
-        plan = super().plan(study, settings, reduced)
-        assert isinstance(plan, NativePlan), "as Simulator.plan makes it"  # noqa: S101 - for the type
-        if plan.sources:
-            plan.close()
+    def __init__(self, study: StudyFile, settings: Sequence[str], reduced: bool, address: str) -> None:
+        super().__init__(study, settings, reduced)
+        if self.sources:
             raise InputError(
-                f"--cluster: the study has a congestion control of its own ({', '.join(plan.sources)}), which runs on "
+                f"--cluster: the study has a congestion control of its own ({', '.join(self.sources)}), which runs on "
                 "this machine only; use --shard to divide it between machines"
             )
-        client = _connected(self._address)
+        self.most_together = 1
+        self._address = address
+        self._client: Any = None
+        self._given = study, tuple(settings), reduced
+        self._name = f"perigee-{uuid.uuid4().hex}"
+
+    def prepare(self) -> None:
+        """Hand the study to the workers, see `Plan.prepare`.
+
+        Raises:
+            InputError: no scheduler answers, or it has no worker.
+        """
+        self._client = _connected(self._address)
         try:
-            from perigee.engines.cluster.files import files_of
             from perigee.engines.cluster.worker import Request, StudyOnWorker
 
-            self.most_at_once = min(max(AHEAD * _threads(client, self._address), LEAST), MOST)
+            self.most_at_once = min(max(AHEAD * _threads(self._client, self._address), LEAST), MOST)
+            study, settings, reduced = self._given
             request = Request(
-                name=f"perigee-{uuid.uuid4().hex}",
+                name=self._name,
                 path=printable(study.path),
                 text=study.text,
                 files=files_of(study, settings),
-                settings=tuple(settings),
+                settings=settings,
                 reduced=reduced,
                 build=self.build,
-                digest=plan.runs.digest,
+                digest=self.runs.digest,
             )
-            client.register_plugin(StudyOnWorker(request), name=request.name)
+            self._client.register_plugin(StudyOnWorker(request), name=self._name)
         except BaseException:
-            client.close()
+            self._client.close()
             raise
-        return ClusterPlan(plan, client, request.name, self._address)
-
-    def plan_of_done(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
-        """Lay out runs that workers have carried out, see `Preparing.plan_of_done`."""
-        return super().plan(study, settings, reduced)
-
-
-class ClusterPlan:
-    """A plan whose runs are carried out by workers.
-
-    Args:
-        plan: the simulator's.
-        client: Dask's.
-        name: the study's on the cluster.
-        address: that of the scheduler.
-    """
-
-    def __init__(self, plan: NativePlan, client: Any, name: str, address: str) -> None:
-        self._client = client
-        self._name = name
-        self._address = address
-        self.study = plan.study
-        self.runs = plan.runs
-        self.setup: Mapping[str, Any] = plan.setup
-        self.rooms = plan.rooms
-        self.warnings = plan.warnings
-        self.sources: Mapping[str, bytes] = plan.sources
-        self.processor_s = plan.processor_s
-        self.remarks = plan.remarks
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
         """Have a worker carry out a run, see `Plan.execute`. A run whose worker dies is given to another one."""
@@ -134,6 +112,8 @@ class ClusterPlan:
 
     def close(self) -> None:
         """Take the study off the workers, and leave the cluster."""
+        if self._client is None:
+            return
         if self._client.status == "running":
             # The cluster may go at this very moment, and the study with it.
             with contextlib.suppress(OSError, ValueError, CancelledError):

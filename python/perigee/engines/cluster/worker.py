@@ -14,7 +14,7 @@ import pyarrow as pa
 from distributed import WorkerPlugin, get_worker
 
 from perigee.core import core_fingerprint
-from perigee.engines.plan.native import Simulator
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import PerigeeError, RunError
 from perigee.places import StudyFile, data_roots
 
@@ -130,7 +130,7 @@ class StudyOnWorker(WorkerPlugin):  # type: ignore[misc] # Dask has no types her
             (root / name).write_bytes(content)
         study = StudyFile(Path(asked.path), asked.text, (root, *data_roots()))
         try:
-            plan = Simulator().plan(study, asked.settings, asked.reduced)
+            plan = Simulator(study, asked.settings, asked.reduced)
         except PerigeeError as error:
             raise type(error)(f"worker {self._address}: {error}") from error
         if plan.runs.digest != asked.digest:

@@ -6,9 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
-from perigee.engines.plan.runs import Runs
 from perigee.errors import InputError
 from perigee.files import MIB, shown_bytes
 
@@ -32,23 +31,11 @@ FIXES = {
 }
 
 
-@runtime_checkable
-class Roomy(Protocol):
-    """A plan that knows what its runs take."""
-
-    @property
-    def rooms(self) -> Sequence[Room]:
-        """What the results of each point take."""
-
-
-def workers_that_fit(
-    rooms: Sequence[Room], runs: Runs, wanted: int, available: int | None, say: Callable[[str], None]
-) -> int:
+def workers_that_fit(rooms: Sequence[Room], wanted: int, available: int | None, say: Callable[[str], None]) -> int:
     """Return how many runs may go at a time: as many as wanted, or fewer where memory would not do.
 
     Args:
-        rooms: what the results of each point take.
-        runs: the runs.
+        rooms: what the results of each point take; empty: nobody knows.
         wanted: how many are wanted.
         available: bytes of memory that are free; none: nobody knows.
         say: prints a note if there are fewer.
@@ -57,15 +44,14 @@ def workers_that_fit(
         InputError: not even one fits.
 
     Examples:
-        >>> runs = Runs([{"point": {}}], 9, lambda _round: 7)
         >>> from types import SimpleNamespace as Part
         >>> rooms = [[Part(name="series", rows=10**7, memory=3 << 30, file=1 << 30)]]
-        >>> workers_that_fit(rooms, runs, 4, 16 << 30, print)
+        >>> workers_that_fit(rooms, 4, 16 << 30, print)
         4
-        >>> workers_that_fit(rooms, runs, 4, 8 << 30, print)
+        >>> workers_that_fit(rooms, 4, 8 << 30, print)
         2 runs at a time instead of 4: the results of one take up to 3 GiB of memory, and 8 GiB are free
         2
-        >>> workers_that_fit(rooms, runs, 4, 1 << 30, print)
+        >>> workers_that_fit(rooms, 4, 1 << 30, print)
         Traceback (most recent call last):
         ...
         perigee.errors.InputError: run 0: its results take up to 3 GiB of memory (table series: 10,000,000 rows), and \
@@ -89,7 +75,7 @@ def workers_that_fit(
     part = rooms[largest][0]
     what = f"table {part.name}: {part.rows:,} rows" if part.name != "captures" else "captures"
     raise InputError(
-        f"run {runs[largest]['index']}: its results take up to {shown_bytes(sizes[largest])} of memory ({what}), and "
+        f"run {largest}: its results take up to {shown_bytes(sizes[largest])} of memory ({what}), and "
         f"{shown_bytes(available)} are free; {FIXES.get(part.name, 'split its flows into several studies')}"
     )
 

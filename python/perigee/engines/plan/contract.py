@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from perigee.core import core_fingerprint
+from perigee.places import StudyFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from perigee.engines.host.memory import Room
     from perigee.engines.plan.runs import Runs
-    from perigee.places import StudyFile
 
 
 class Progress(Protocol):
@@ -44,28 +47,63 @@ class Output:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-class Plan(Protocol):
-    """The runs of a study with all its settings resolved."""
+class Plan:
+    """A study laid out for an engine: its runs, and how to carry one out. An engine is a class of plans.
+
+    Attributes:
+        engine: the engine, as `--engine` and the results have it.
+        most_at_once: how many runs may go at a time; none: as many as there are cores.
+        most_together: how many short runs `execute_several` may be given.
+        has_timetable: whether runs have their times, so that all of them are carried out, and in their order.
+        study: the study's name.
+        runs: what each run is: `index`, `round`, `seed`, `point` (what varied), links, flows; in run order.
+        setup: links, hosts and flows of all points in words: lists of `name` and `properties`, for the report.
+        warnings: what a compiler warned of in authors' congestion controls.
+        sources: the text of each author's congestion control, by the name that results have for it.
+        rooms: what the results of each point take; empty: nobody knows.
+        processor_s: processor time of all runs together, s, roughly; none: they are in real time, or nobody knows.
+        remarks: what a user should know before the first run.
+    """
+
+    engine: ClassVar[str]
+    most_at_once: int | None = None
+    most_together: int = 1
+    has_timetable: ClassVar[bool] = False
+    study: str
+    runs: Runs
+    setup: Mapping[str, Any]
+    warnings: str = ""
+    sources: Mapping[str, bytes] = MappingProxyType({})
+    rooms: Sequence[Room] = ()
 
     @property
-    def study(self) -> str:
-        """The study's name."""
+    def build(self) -> str:
+        """Fingerprint of the engine: half-finished results of another one are not continued."""
+        return core_fingerprint()
 
     @property
-    def runs(self) -> Runs:
-        """What each run is: `index`, `round`, `seed`, `point` (what varied), links, flows; in run order."""
+    def processor_s(self) -> float | None:
+        """See the class."""
+        return None
 
     @property
-    def setup(self) -> Mapping[str, Any]:
-        """Links, hosts and flows of the first run in words: lists of `name` and `properties`, for the report."""
+    def remarks(self) -> Sequence[str]:
+        """See the class."""
+        return ()
 
-    @property
-    def warnings(self) -> str:
-        """What a compiler warned of in authors' congestion controls."""
+    def prepare(self) -> None:
+        """Make ready for runs: check this machine, or hand the study to others.
 
-    @property
-    def sources(self) -> Mapping[str, bytes]:
-        """The text of each author's congestion control, by the name that results have for it."""
+        Raises:
+            InputError: the runs cannot be carried out here.
+        """
+
+    def begin(self, since_s: float, *, resumed: bool) -> None:
+        """Take note of when the study began, seconds of Unix time, and whether runs of it are there already."""
+
+    def outlook(self) -> tuple[str, float | None] | None:
+        """Return what goes on, and how many seconds are left (none: nobody knows); none without a timetable."""
+        return None
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
         """Do one run; `None` when `progress` asked to stop.
@@ -79,61 +117,13 @@ class Plan(Protocol):
             RunError: the run failed.
             StorageError: a capture cannot be written.
         """
-
-
-class Engine(Protocol):
-    """A way to carry a study out.
-
-    Attributes:
-        name: as `--engine` and the results have it.
-        most_at_once: how many runs may go at a time; none: as many as there are cores.
-    """
-
-    name: str
-    most_at_once: int | None
-
-    @property
-    def build(self) -> str:
-        """Fingerprint of the engine: half-finished results of another one are not continued."""
-
-    def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
-        """Read a study and plan its runs.
-
-        Args:
-            study: the study file.
-            settings: `key=value` overrides.
-            reduced: take the small size the study declares.
-
-        Raises:
-            InputError: the study or a setting is wrong; the message names file, line and fix.
-        """
-
-
-@runtime_checkable
-class Preparing(Protocol):
-    """An engine that makes ready for runs when it plans them: it checks this machine, or hands the study to others."""
-
-    def plan_of_done(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> Plan:
-        """Plan runs whose results are there already, see `Engine.plan`; none is to be carried out."""
-
-
-@runtime_checkable
-class Closing(Protocol):
-    """A plan that has processes of its own."""
-
-    def close(self) -> None:
-        """End them."""
-
-
-@runtime_checkable
-class Several(Protocol):
-    """A plan that can do runs one after the other and hand their tables over in one piece: short runs cost less so."""
+        raise NotImplementedError
 
     def execute_several(self, runs: range, for_s: float, progress: Progress) -> tuple[int, Mapping[str, pa.Table]]:
-        """Do runs in their order until a time has passed; return how many, and their tables.
+        """Do runs in their order until a time has passed, and hand their tables over in one piece.
 
         Args:
-            runs: which runs.
+            runs: which runs, `most_together` at the most.
             for_s: no run is begun when so many seconds have passed.
             progress: called with the number of runs done, parts of them counted; returns whether to go on.
 
@@ -141,32 +131,14 @@ class Several(Protocol):
             How many of the runs are done, from the first, and their tables. None is, where the first of them has to be
             done by `execute`, or `progress` asked to stop.
         """
+        return 0, {}
+
+    def close(self) -> None:
+        """End the processes and connections that the plan has."""
 
 
-@runtime_checkable
-class Timed(Protocol):
-    """A plan whose runs have their times."""
+Engine = Callable[[StudyFile, Sequence[str], bool], Plan]
+"""Lays a study out: the study file, `key=value` overrides, and whether to take the small size that the study declares.
 
-    def begin(self, since_s: float, *, resumed: bool) -> None:
-        """Say when the study began, seconds of Unix time, and whether runs of it are there already."""
-
-    def outlook(self) -> tuple[str, float | None]:
-        """Return what goes on, and how many seconds are left; none: nobody knows."""
-
-
-def describe(run: Mapping[str, Any]) -> str:
-    """Say in a few words which run it is.
-
-    Examples:
-        >>> describe({"round": 3, "point": {"flow.cc": "cubic"}})
-        'round 3, flow.cc = cubic'
-    """
-    point = run.get("point") or {}
-    if isinstance(point, str):
-        point = json.loads(point)
-    # Of a variant its name says enough.
-    said = {
-        key: value["name"] if "." not in key and isinstance(value, Mapping) else value for key, value in point.items()
-    }
-    words = [f"round {run.get('round', 0)}", *(f"{key} = {value}" for key, value in said.items())]
-    return ", ".join(words)
+It raises `InputError` where the study or a setting is wrong; the message names file, line and fix.
+"""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from perigee.numbers import span
 
@@ -21,19 +21,6 @@ MOST_POINTS = 1000
 """So many points of a study are looked at."""
 LOOKED_AT_S = 3600.0
 """So much of the runs, one after the other, is looked at for slots without a path, s."""
-
-
-@runtime_checkable
-class Forecast(Protocol):
-    """A plan that knows something of its runs before they begin."""
-
-    @property
-    def processor_s(self) -> float | None:
-        """Processor time of all runs together, s, roughly; none: they are in real time."""
-
-    @property
-    def remarks(self) -> Sequence[str]:
-        """What a user should know before they begin."""
 
 
 def processor_seconds(outlook: _core.Outlook) -> float:

@@ -73,3 +73,21 @@ class Runs(Sequence[Run]):
         """
         plan = {"points": list(self.points), "rounds": self.rounds, "first_seed": self.seed_of(0)}
         return hashlib.sha256(json.dumps(plan, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def describe(run: Mapping[str, Any]) -> str:
+    """Say in a few words which run it is.
+
+    Examples:
+        >>> describe({"round": 3, "point": {"flow.cc": "cubic"}})
+        'round 3, flow.cc = cubic'
+    """
+    point = run.get("point") or {}
+    if isinstance(point, str):
+        point = json.loads(point)
+    # Of a variant its name says enough.
+    said = {
+        key: value["name"] if "." not in key and isinstance(value, Mapping) else value for key, value in point.items()
+    }
+    words = [f"round {run.get('round', 0)}", *(f"{key} = {value}" for key, value in said.items())]
+    return ", ".join(words)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Protocol
 
-from perigee.engines.plan.contract import Plan, Progress, Several, Timed
+from perigee.engines.plan.contract import Plan, Progress
 from perigee.engines.run.curve import Curve
 from perigee.errors import InterruptedRunError
 from perigee.interrupts import held_back
@@ -21,8 +21,6 @@ WINDOW = 2
 """Stretches that are submitted at a time for each worker: one under way and one that follows at once."""
 STRETCH_S = 0.25
 """Short runs are done and kept together for about so long: what a kill costs, and what keeping them is spread over."""
-LONGEST_STRETCH = 4096
-"""Runs that are kept together at the most."""
 SPARE = 4
 """Stretches for each worker that are left at least, so that all end at about the same time."""
 
@@ -116,10 +114,9 @@ class Crew:
                         stretch, number = waiting.pop(future), future.result()
                         left.put_back(stretch[number:])
                         done += number
-                    outlook = self._plan.outlook() if isinstance(self._plan, Timed) else None
                     if self._follow and (curves := list(self._curves.values())):
                         self._follow(curves[0])
-                    watch(done + sum(list(self._share.values())), total, outlook=outlook)
+                    watch(done + sum(list(self._share.values())), total, outlook=self._plan.outlook())
             except BaseException as error:
                 self._stop.set()
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -133,9 +130,8 @@ class Crew:
 
     def _most(self, left: int) -> int:
         """Return how many runs are done together at the most."""
-        if not isinstance(self._plan, Several):
-            return 1
-        return max(1, min(int(STRETCH_S / self._run_s), left // (SPARE * self._workers), LONGEST_STRETCH))
+        longest = min(left // (SPARE * self._workers), self._plan.most_together)
+        return max(1, min(int(STRETCH_S / self._run_s), longest))
 
     def _some(self, runs: range) -> int:
         """Do runs of a stretch, and keep them; return how many."""
@@ -160,7 +156,7 @@ class Crew:
         return done
 
     def _together(self, runs: range, progress: Progress) -> int:
-        if len(runs) == 1 or not isinstance(self._plan, Several):
+        if len(runs) == 1:
             return 0
         done, tables = self._plan.execute_several(runs, STRETCH_S, progress)
         if done:

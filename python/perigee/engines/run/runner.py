@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Carries a plan out on all cores, run by run, into a results folder that can be resumed at any instant."""
+"""Carries a job out on all cores, run by run, into a results folder that can be resumed at any instant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from perigee.engines.plan.contract import Closing, Plan, Timed
-from perigee.engines.plan.forecast import Forecast
 from perigee.engines.run.crew import Crew, Watch
 from perigee.engines.run.curve import Curve
 from perigee.engines.run.job import Job
 from perigee.engines.run.kept_flows import KeptFlows
-from perigee.engines.run.until import FIRST_ROUNDS, Until
-from perigee.engines.run.work import files_of, folder_of, identity_of, workers_of
+from perigee.engines.run.until import FIRST_ROUNDS
 from perigee.errors import InputError
-from perigee.store.folder import ResultsFolder
 
 
 @dataclass(frozen=True)
@@ -60,66 +56,55 @@ def carry_out(
         StorageError: the disk is full; runs done before are kept.
         InterruptedRunError: the user stopped it; runs done before are kept.
     """
-    plan = job.engine.plan(job.study, job.settings, job.reduced)
-    if isinstance(plan, Forecast):
+    with job:
+        plan, folder = job.plan, job.folder
         for remark in plan.remarks:
             say(remark)
-    try:
-        return _carry_out(plan, job, watch, say, follow)
-    finally:
-        if isinstance(plan, Closing):
-            plan.close()
+        if (job.part or job.until) and plan.has_timetable:
+            option = "--shard" if job.part else "--until"
+            raise InputError(
+                f"{option}: runs between real hosts have one timetable, which it would change; leave it out"
+            )
+        crew = Crew(plan, folder, job.at_once(say), follow)
+        identity = job.identity(_rounds_before(job))
+        with folder.open(identity, job.files, fresh=job.fresh) as manifest:
+            if manifest.is_complete:
+                watch(identity.runs, identity.runs)
+                return Done(folder.path, identity.runs, identity.runs, plan.warnings)
+            missing = folder.missing(identity.runs)
+            since = datetime.fromisoformat(manifest.content["started"])
+            plan.begin(since.timestamp(), resumed=len(missing) < identity.runs)
+            if job.until:
+                ended = job.identity(_rounds_needed(job, crew, watch))
+                folder.finish(manifest, ended=ended)
+                return Done(
+                    folder.path, ended.runs, ended.runs - sum(run < ended.runs for run in missing), plan.warnings
+                )
+            mine = job.part.select(missing) if job.part else missing
+            all_of_mine = len(job.part.select(range(identity.runs))) if job.part else identity.runs
+            crew.do(mine, all_of_mine, watch)
+            left = len(missing) - len(mine)
+            if not left:
+                folder.finish(manifest)
+            return Done(folder.path, all_of_mine, all_of_mine - len(mine), plan.warnings, left)
 
 
-def _carry_out(
-    plan: Plan, job: Job, watch: Watch, say: Callable[[str], None], follow: Callable[[Curve], None] | None
-) -> Done:
-    total = len(plan.runs)
-    if (job.part or job.until) and isinstance(plan, Timed):
-        option = "--shard" if job.part else "--until"
-        raise InputError(f"{option}: runs between real hosts have one timetable, which it would change; leave it out")
-    workers = workers_of(plan, job, say)
-    out = folder_of(plan.study, job)
-    folder = ResultsFolder(out)
-    identity = identity_of(plan, job)
-    if job.until and not job.fresh and (rounds := folder.rounds_of_complete()):
-        # What the stop rule came to before.
-        identity = identity_of(plan, job, min(rounds, plan.runs.rounds))
-    with folder.open(identity, files_of(plan, job), fresh=job.fresh) as manifest:
-        if manifest.is_complete and job.until:
-            total = identity.runs
-        if manifest.is_complete:
-            watch(total, total)
-            return Done(out, total, total, plan.warnings)
-        missing = folder.missing(total)
-        if isinstance(plan, Timed):
-            since = datetime.fromisoformat(manifest.content["started"]).timestamp()
-            plan.begin(since, resumed=len(missing) < total)
-        crew = Crew(plan, folder, workers, follow)
-        if job.until:
-            rounds = _rounds_needed(plan, job.until, folder, crew, watch)
-            ended = identity_of(plan, job, rounds)
-            folder.finish(manifest, ended=ended)
-            return Done(out, ended.runs, ended.runs - sum(run < ended.runs for run in missing), plan.warnings)
-        mine = job.part.select(missing) if job.part else missing
-        all_of_mine = len(job.part.select(range(total))) if job.part else total
-        crew.do(mine, all_of_mine, watch)
-        left = len(missing) - len(mine)
-        if not left:
-            folder.finish(manifest)
-        return Done(out, all_of_mine, all_of_mine - len(mine), plan.warnings, left)
+def _rounds_before(job: Job) -> int | None:
+    """Return the rounds that a stop rule came to before; none: nothing is there that it has ended."""
+    rounds = job.folder.rounds_of_complete() if job.until and not job.fresh else None
+    return min(rounds, job.plan.runs.rounds) if rounds else None
 
 
-def _rounds_needed(plan: Plan, until: Sequence[Until], folder: ResultsFolder, crew: Crew, watch: Watch) -> int:
+def _rounds_needed(job: Job, crew: Crew, watch: Watch) -> int:
     """Do rounds until all stop rules are content, or there are no more; return how many."""
-    points, most = len(plan.runs.points), plan.runs.rounds
-    kept = KeptFlows("--until", folder.shards, [one.metric for one in until])
+    points, most = len(job.plan.runs.points), job.plan.runs.rounds
+    kept = KeptFlows("--until", job.folder.shards, [one.metric for one in job.until])
     rounds = min(FIRST_ROUNDS, most)
     while True:
         runs = rounds * points
-        crew.do(folder.missing(runs), runs, watch)
+        crew.do(job.folder.missing(runs), runs, watch)
         flows = kept.rows(runs)
-        needed = max(one.needed(flows, rounds) for one in until)
+        needed = max(one.needed(flows, rounds) for one in job.until)
         if needed <= rounds or rounds == most:
             return rounds
         rounds = min(needed, most)

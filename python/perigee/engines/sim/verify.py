@@ -11,7 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perigee.engines.plan.native import Simulator, native_plan
+from perigee.engines.plan.native import native_plan
 from perigee.engines.run.crew import Watch
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import Done, carry_out
@@ -47,16 +47,14 @@ def verify(job: Job, watch: Callable[[str], Watch], say: Callable[[str], None]) 
     """Carry a job out fast and plain, and compare.
 
     Args:
-        job: what to run. Fast results go into its `out`; without one nothing is kept.
+        job: what to simulate. Fast results go into its `out`; without one nothing is kept.
         watch: makes what is called with the progress of the way whose name it is given.
         say: prints a note on each deviation from the request.
 
     Raises:
-        InputError: it is no job of the simulator, or one of a part of the runs only; or as of `carry_out`.
+        InputError: the job is one of a part of the runs only; or as of `carry_out`.
         RunError: a run failed.
     """
-    if not isinstance(job.engine, Simulator):
-        raise InputError("--verify: only the simulator has two ways to carry packets; leave --engine or --cluster out")
     if job.part:
         raise InputError("--verify: a shard has no tables before it is merged; leave --shard out")
     is_plain = native_plan(job.study, job.settings, job.reduced).is_plain
