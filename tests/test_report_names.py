@@ -14,6 +14,7 @@ from matplotlib.text import Text
 
 from conftest import ROOT, Perigee
 from perigee.analysis.recordings import analyze, keep
+from perigee.engines.choice import engine
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
@@ -24,7 +25,7 @@ from perigee.report.context import Context
 from perigee.report.names import LONGEST, file_names, slug
 from perigee.report.style import styled
 from perigee.report.writer import write_report
-from perigee.store.manifest import ENGINES
+from perigee.store.origins import ENGINES, ORIGINS
 from perigee.store.outcomes import FAILED, INCOMPLETE
 from perigee.store.results import Results
 
@@ -256,4 +257,8 @@ def test_reports_have_words_for_every_outcome_and_every_engine_of_the_tables() -
     flows = next(table for table in tables if table["name"] == "flows")
     meaning = {column["name"]: column["meaning"] for column in flows["columns"]}
     assert set(re.findall("`([a-z_]+)`", meaning["outcome"])) == {"completed", *FAILED, *INCOMPLETE}
-    assert set(re.findall("`([a-z_]+)`", meaning["engine"])) == set(ENGINES)
+    assert set(re.findall("`([a-z_]+)`", meaning["engine"])) == set(ORIGINS)
+
+
+def test_each_engine_of_the_list_is_offered() -> None:
+    assert all(callable(engine(name)) for name in ENGINES)

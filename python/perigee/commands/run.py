@@ -18,6 +18,7 @@ from perigee.console import error_console, out_console, say
 from perigee.errors import InputError, RunError
 from perigee.numbers import counted
 from perigee.places import find_study
+from perigee.store.origins import ENGINES
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,9 +34,8 @@ def command(
     engine: Annotated[
         str,
         typer.Option(
-            metavar="sim|emu|live",
-            help="sim: simulated, in virtual time. emu: real TCP over emulated links, in real time, as root. "
-            "live: between real hosts, through their iperf3 servers.",
+            metavar="|".join(ENGINES),
+            help=" ".join(f"{name}: {carries}." for name, carries in ENGINES.items()),
         ),
     ] = "sim",
     settings: options.Settings = None,

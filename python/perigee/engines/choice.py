@@ -9,6 +9,7 @@ from functools import partial
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
 from perigee.engines.plan.contract import Engine
 from perigee.errors import InputError
+from perigee.store.origins import ENGINES
 
 
 def engine(
@@ -56,4 +57,4 @@ def engine(
             from perigee.engines.live.engine import Live
 
             return partial(Live, say=say)
-    raise InputError(f"--engine {name}: there is no such engine; the engines are: sim, emu, live")
+    raise InputError(f"--engine {name}: there is no such engine; the engines are: {', '.join(ENGINES)}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perigee.errors import InputError
-from perigee.store.manifest import ENGINES
+from perigee.store.origins import ORIGINS
 from perigee.store.results import Results
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -49,7 +49,7 @@ def changes(results: Sequence[Results]) -> list[Change]:
     keys = dict.fromkeys(key for own in settings for key in own)
     found += [(key, [own.get(key, AS_WRITTEN) for own in settings]) for key in keys]
     found.append(("size", ["reduced" if one.manifest["reduced"] else "whole" for one in results]))
-    found.append(("engine", [ENGINES[one.manifest["engine"]] for one in results]))
+    found.append(("engine", [ORIGINS[one.manifest["engine"]].numbers for one in results]))
     found.append(("rounds", [str(one.manifest["rounds"]) for one in results]))
     found.append(("first seed", [str(one.manifest["first_seed"]) for one in results]))
     found += _files(results)

@@ -33,7 +33,7 @@ from perigee.report.style import Look, look
 from perigee.statistics.estimates import most_typical
 from perigee.statistics.metrics import Metric, group_value, metric, numeric, with_metric
 from perigee.statistics.pairing import is_one_sample
-from perigee.store.manifest import ENGINES
+from perigee.store.origins import ORIGINS
 from perigee.store.outcomes import STOPPED, has_failed
 from perigee.store.points import Value, as_text, named, own_keys, variants_of
 from perigee.store.results import Results
@@ -100,12 +100,12 @@ class Context:
         settings: what to show.
         published: what was published, if anything.
         network: the paths of the flows.
-        found: how the numbers of the results came about, in a word: see `ENGINES`.
+        found: how the numbers of the results came about, in a word: see `ORIGINS`.
     """
 
     def __init__(self, results: Results, confidence: float | None = None) -> None:
         self.results = results
-        self.found = ENGINES[results.manifest["engine"]]
+        self.found = ORIGINS[results.manifest["engine"]].numbers
         settings = report_settings(results).of(results.experiment)
         self.settings: ReportSettings = settings if confidence is None else replace(settings, confidence=confidence)
         self.published: Published | None = published(results)

@@ -23,7 +23,7 @@ from perigee.report.sections.representative import rtt_of
 from perigee.report.style import WIDTH_IN, Look, figure, look, styled
 from perigee.statistics.estimates import percent
 from perigee.statistics.metrics import mean
-from perigee.store.manifest import ENGINES
+from perigee.store.origins import ORIGINS
 from perigee.store.results import Results
 
 ROWS = (
@@ -247,4 +247,4 @@ def _table(
 
 
 def _name(results: Results) -> str:
-    return f"{results.path.name} ({ENGINES[results.manifest['engine']]})"
+    return f"{results.path.name} ({ORIGINS[results.manifest['engine']].numbers})"
