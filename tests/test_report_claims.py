@@ -441,6 +441,16 @@ def test_failed_flows_are_reported_and_in_no_mean(tmp_path: Path) -> None:
     assert sizes["bbr", "goodput_mbps"] == "10 pairs"
 
 
+def test_flows_of_a_kind_that_no_section_shows_are_shown_as_bulk_transfers(tmp_path: Path) -> None:
+    def edit(row: dict[str, Any]) -> None:
+        if row["cc"] == "bbr":
+            row |= {"kind": "unheard-of", "outcome": "refused" if row["round"] == 1 else "completed"}
+
+    made = report_of(synthetic(tmp_path, SyntheticEngine(3, edit=edit)))
+    assert "bbr" in [row[0].text for row in table(made, "summary").rows]
+    assert [row[1].text for row in table(made, "outcomes").rows] == ["Failed in 1 of 3 rounds (refused)"]
+
+
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_a_group_of_which_every_flow_failed_is_reported_too(tmp_path: Path, everywhere: bool) -> None:
     def edit(row: dict[str, Any]) -> None:

@@ -22,7 +22,9 @@ from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
+from perigee.report.kinds import SECTION_OF
 from perigee.report.names import LONGEST, file_names, slug
+from perigee.report.sections import BY_DEFAULT, SECTIONS
 from perigee.report.style import styled
 from perigee.report.writer import write_report
 from perigee.store.origins import ENGINES, ORIGINS
@@ -262,3 +264,9 @@ def test_reports_have_words_for_every_outcome_and_every_engine_of_the_tables() -
 
 def test_each_engine_of_the_list_is_offered() -> None:
     assert all(callable(engine(name)) for name in ENGINES)
+
+
+def test_each_kind_of_flow_but_bulk_has_a_section_that_is_shown_unless_a_study_chooses() -> None:
+    flow = json.loads((ROOT / "schema" / "study.json").read_text())["properties"]["flows"]["items"]
+    assert set(flow["properties"]["kind"]["enum"]) == {"bulk", *SECTION_OF}
+    assert set(SECTION_OF.values()) <= set(SECTIONS) & set(BY_DEFAULT)

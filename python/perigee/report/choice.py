@@ -10,8 +10,9 @@ from functools import partial
 from perigee.errors import InputError, NothingToDrawError
 from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
-from perigee.report.context import OTHERS, Context, Group
+from perigee.report.context import Context, Group
 from perigee.report.factors import Factor
+from perigee.report.kinds import SECTION_OF
 from perigee.report.model import Plot
 from perigee.report.panels import Panel, Roles, few, hue_of, panels, roles
 from perigee.report.sections import distributions, representative, sweep, tradeoff
@@ -46,7 +47,7 @@ def plots_of(context: Context, choice: Choice) -> list[Plot]:
 
 def _with_values(context: Context, metrics: Sequence[Metric], flows: Sequence[str]) -> list[Group]:
     """Return the groups to draw: of the flows named, else of bulk transfers or the kind that has the first metric."""
-    candidates = [context.drawn, *(context.groups_of(kind) for kind in OTHERS)]
+    candidates = [context.drawn, *(context.groups_of(kind) for kind in SECTION_OF)]
     if flows:
         candidates = [context.groups_named(flows)]
     for groups in candidates:

@@ -25,6 +25,7 @@ from perigee.report.factors import (
     of_group,
     phrase,
 )
+from perigee.report.kinds import SECTION_OF
 from perigee.report.names import distinct
 from perigee.report.network import Meeting, Network
 from perigee.report.panels import Panel, few, hue_of, panels
@@ -41,9 +42,6 @@ from perigee.store.small_flows import is_small
 
 MOST_OF_FILES = 12
 """Flows of captures that figures show: those that carried most."""
-
-OTHERS = ("request", "transactions", "web", "pages", "video", "ping", "udp", "voice", "call")
-"""The kinds of flows beside `bulk`."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +137,11 @@ class Context:
 
     @functools.cached_property
     def bulk(self) -> pl.DataFrame:
-        """The rows of bulk transfers, else of all flows; small connections of captures are not among them."""
-        bulk = self.rows.filter(pl.col("kind") == "bulk")
+        """The rows of bulk transfers, else of all flows; small connections of captures are not among them.
+
+        Flows of a kind that has no section to itself count as bulk transfers.
+        """
+        bulk = self._transfers
         if self.results.is_analysis:
             bulk = bulk.filter(~is_small())
         return self.rows if bulk.is_empty() else bulk
@@ -148,7 +149,11 @@ class Context:
     @property
     def has_bulk(self) -> bool:
         """Whether there are bulk transfers."""
-        return not self.rows.filter(pl.col("kind") == "bulk").is_empty()
+        return not self._transfers.is_empty()
+
+    @property
+    def _transfers(self) -> pl.DataFrame:
+        return self.rows.filter(~pl.col("kind").is_in(list(SECTION_OF)))
 
     @functools.cached_property
     def meetings(self) -> list[Meeting]:

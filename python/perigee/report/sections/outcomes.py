@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from perigee.report.context import OTHERS, Context, Group
+from perigee.report.context import Context, Group
+from perigee.report.kinds import SECTION_OF
 from perigee.report.model import Cell, Section, Table
 from perigee.store.outcomes import FAILED, INCOMPLETE, in_words
 
@@ -34,4 +35,4 @@ def section(context: Context) -> Section | None:
 
 
 def _groups(context: Context) -> list[Group]:
-    return context.all_groups + (context.groups_of(*OTHERS) if context.has_bulk else [])
+    return context.all_groups + (context.groups_of(*SECTION_OF) if context.has_bulk else [])
