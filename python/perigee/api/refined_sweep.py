@@ -26,7 +26,8 @@ from perigee.engines.run.runner import Done
 from perigee.errors import InputError, InterruptedRunError
 from perigee.interrupts import held_back
 from perigee.numbers import counted
-from perigee.store.folder import Identity, ResultsFolder
+from perigee.store.folder import ResultsFolder
+from perigee.store.identity import Identity
 from perigee.store.points import as_text, named
 
 Say = Callable[[str], None]

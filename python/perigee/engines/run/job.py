@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from perigee.engines.host.memory import available_bytes, workers_that_fit
 from perigee.engines.plan.contract import Engine, Plan
@@ -21,7 +21,10 @@ from perigee.engines.run.until import Until
 from perigee.errors import InputError
 from perigee.files import printable
 from perigee.places import StudyFile
-from perigee.store.folder import Identity, ResultsFolder, default_folder
+from perigee.store.identity import Identity, default_folder
+
+if TYPE_CHECKING:
+    from perigee.store.folder import ResultsFolder
 
 SCHEDULE = {
     f"live.{key}"
@@ -97,6 +100,8 @@ class Job:
     @functools.cached_property
     def folder(self) -> ResultsFolder:
         """The folder for the results."""
+        from perigee.store.folder import ResultsFolder
+
         if self.out:
             return ResultsFolder(self.out)
         whole = default_folder(self.plan.study, self.plan.engine, reduced=self.reduced)
