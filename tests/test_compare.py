@@ -4,21 +4,23 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 from rich.console import Console
 
-from conftest import Perigee
+from conftest import Perigee, environment
 from perigee.commands.compare import tables
+from perigee.comparison.cells import as_frame, compare, remarks
+from perigee.comparison.changes import Change, changes, letters
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.places import find_study
-from perigee.report.changes import Change, changes, letters
-from perigee.report.comparison import as_frame, compare, remarks
 from perigee.store.results import Results
 
 STUDY = """
@@ -69,6 +71,27 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         found.append(folder / name)
         carry_out(Job(study, Simulator, settings, reduced, out=found[-1], workers=1))
     return found
+
+
+COMPARED = """
+import sys
+import perigee
+from perigee.__main__ import main
+
+a, b = sys.argv[2:4]
+assert not perigee.load(a).compare(perigee.load(b)).cells.is_empty()
+try:
+    main()
+finally:
+    assert "matplotlib" not in sys.modules
+"""
+
+
+def test_results_are_compared_without_the_library_of_figures(made: list[Path], tmp_path: Path) -> None:
+    command = [sys.executable, "-c", COMPARED, "compare", *map(str, made[:2]), "--csv", str(tmp_path / "cells.csv")]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "cells.csv").exists()
 
 
 def read(paths: list[Path]) -> list[Results]:

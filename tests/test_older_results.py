@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 
 from conftest import Perigee
+from perigee.comparison.cells import as_frame, compare
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.files import sha256_of
 from perigee.places import find_study
 from perigee.report.assemble import assemble
-from perigee.report.comparison import as_frame, compare
 from perigee.store.manifest import read_manifest, write_manifest
 from perigee.store.results import Results
 

@@ -12,14 +12,14 @@ import pytest
 from scipy import stats
 
 from conftest import Perigee
+from perigee.comparison.cells import as_frame, compare, pairs, remarks
+from perigee.comparison.changes import Change, changes
 from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.report.assemble import assemble
-from perigee.report.changes import Change, changes
-from perigee.report.comparison import as_frame, compare, pairs, remarks
 from perigee.report.context import Context
 from perigee.report.html import render
 from perigee.report.model import Report, Table

@@ -19,11 +19,11 @@ from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
+from perigee.groups.kinds import SECTION_OF
+from perigee.groups.names import LONGEST, file_names, slug
 from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
-from perigee.report.kinds import SECTION_OF
-from perigee.report.names import LONGEST, file_names, slug
 from perigee.report.sections import BY_DEFAULT, SECTIONS
 from perigee.report.style import styled
 from perigee.report.writer import write_report

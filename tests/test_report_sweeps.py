@@ -24,6 +24,9 @@ from perigee.engines.run.job import Job
 from perigee.engines.run.runner import carry_out
 from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
+from perigee.groups.factors import Level, factor
+from perigee.groups.looks import Look
+from perigee.groups.settings import Choice
 from perigee.places import find_study
 from perigee.report.answers import answers
 from perigee.report.assemble import assemble
@@ -32,12 +35,10 @@ from perigee.report.charts.grid import grid
 from perigee.report.charts.scales import lay_out
 from perigee.report.choice import FIGURES, plots_of
 from perigee.report.context import Context
-from perigee.report.factors import Level, factor
 from perigee.report.model import Plot, Report
 from perigee.report.model import Text as Paragraph
 from perigee.report.paper import numbers
-from perigee.report.settings import Choice
-from perigee.report.style import COLUMN_IN, WIDTH_IN, Look, figure, styled
+from perigee.report.style import COLUMN_IN, WIDTH_IN, figure, styled
 from perigee.report.writer import write_report
 from perigee.statistics.expressions import parse
 from perigee.statistics.metrics import metric, with_metric

@@ -189,7 +189,7 @@ def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None
     from perigee.commands import progress
     from perigee.commands.run_notes import say_notes
     from perigee.engines.run.runner import carry_out
-    from perigee.report.settings import check_beside
+    from perigee.report.beside import check_beside
 
     check_beside(job.study)
     file = job.study.path.resolve()

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 
+from perigee.groups.looks import look
 from perigee.numbers import number
 from perigee.report.legends import broken
-from perigee.report.style import WIDTH_IN, Drawing, figure, look
+from perigee.report.style import WIDTH_IN, Drawing, figure
 
 if TYPE_CHECKING:
     from perigee._core import Orbit, OrbitSlot

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from perigee.errors import InputError
+from perigee.groups.kinds import SECTION_OF
 from perigee.report.context import Context
-from perigee.report.kinds import SECTION_OF
 from perigee.report.model import Section
 from perigee.report.sections import (
     bands,

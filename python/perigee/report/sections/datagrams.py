@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import polars as pl
 
+from perigee.groups.kinds import kinds_of
 from perigee.numbers import number
 from perigee.report.context import Context
-from perigee.report.kinds import kinds_of
 from perigee.report.model import Cell, Section, Table
 from perigee.statistics.metrics import mean
 

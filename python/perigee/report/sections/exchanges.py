@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.kinds import kinds_of
+from perigee.groups.panels import roles
 from perigee.numbers import number
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
 from perigee.report.context import Context
-from perigee.report.kinds import kinds_of
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.panels import roles
 from perigee.report.sections import sweep
 from perigee.statistics.estimates import cumulative
 from perigee.statistics.metrics import EXCHANGE, metric, sample_of

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from perigee.groups.group import Group
+from perigee.groups.kinds import kinds_of
+from perigee.groups.panels import roles
 from perigee.numbers import number
-from perigee.report.context import Context, Group
-from perigee.report.kinds import kinds_of
+from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Section, Table
-from perigee.report.panels import roles
 from perigee.report.sections import sweep
 from perigee.statistics.metrics import Metric, mean, metric
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from perigee.report.context import Context, Group
-from perigee.report.kinds import SECTION_OF
+from perigee.groups.group import Group
+from perigee.groups.kinds import SECTION_OF
+from perigee.report.context import Context
 from perigee.report.model import Cell, Section, Table
 from perigee.store.outcomes import FAILED, INCOMPLETE, in_words
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from perigee.comparison.changes import in_words as made_with
+from perigee.comparison.changes import letters
 from perigee.errors import InputError
 from perigee.files import printable
+from perigee.groups.group import Group
+from perigee.groups.groups import Groups
+from perigee.groups.settings import confidence_level
 from perigee.numbers import decimals, signed
-from perigee.report.changes import in_words as made_with
-from perigee.report.changes import letters
-from perigee.report.context import Context, Group
-from perigee.report.settings import confidence_level
 from perigee.statistics.estimates import CONFIDENCE, at_level
 from perigee.statistics.metrics import Metric, metric, with_metric
 from perigee.statistics.pairing import Comparison, compare_groups, corrected, is_one_sample, method, share_draws
@@ -134,7 +135,7 @@ def compare(
     if not others:
         raise InputError(f"{a.path}: there is nothing to compare it with; give two results of the same study")
     letters(len(others) + 1)
-    chosen = Context(a).settings.confidence if confidence is None else confidence_level("--confidence", confidence)
+    chosen = Groups(a).settings.confidence if confidence is None else confidence_level("--confidence", confidence)
     cells: dict[int, list[Difference]] = {}
     for number, b in enumerate(others, 1):
         draws = share_draws(a, b)
@@ -173,7 +174,7 @@ def pairs(a: Results, b: Results) -> list[tuple[Group, Group]]:
     Raises:
         InputError: there is none.
     """
-    ours, theirs = Context(a).all_groups, Context(b).all_groups
+    ours, theirs = Groups(a).all_groups, Groups(b).all_groups
     found: dict[int, Group] = {}
     for identity in (_point, _factors, _algorithm):
         left = [group for group in ours if group.number not in found]

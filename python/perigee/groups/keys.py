@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """The keys of `report.toml` and `published.toml`: what each takes, its default and its meaning.
 
-The reader (`settings.py`) takes the keys that are declared here and no others, and `docs/reference/report.md` is
+The readers take the keys that are declared here and no others, and `docs/reference/report.md` is
 generated from them.
 """
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perigee.report.factors import Factor
+from perigee.groups.factors import Factor
 
 if TYPE_CHECKING:
-    from perigee.report.context import Group
+    from perigee.groups.group import Group
 
 FEW_HUES = 7
 """What is no algorithm has colours where it has no more values than this."""
