@@ -23,8 +23,8 @@ from hypothesis import settings
 from forked import MODULE, Forked
 from perigee.__main__ import OBJECTS_PER_COLLECTION
 from perigee.cc.kernel import load, status, unload
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.measuring.server import Limits, serve
 from perigee.places import find_study

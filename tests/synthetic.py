@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
-from perigee.engines.contract import Engine, Output, Progress
-from perigee.engines.runs import Run, Runs
+from perigee.engines.plan.contract import Engine, Output, Plan, Progress
+from perigee.engines.plan.runs import Run, Runs
 from perigee.places import StudyFile
 
 ALGORITHMS = {"bbr": (96.0, 23.0, 827.0, 2.0), "cubic": (91.0, 16.6, 806.0, 1.5)}
@@ -36,20 +36,18 @@ class Variant:
         pause_s: how long a run takes.
         first_seed: seed of the first round.
         edit: changes each row of `flows`.
+        build: fingerprint of the engine.
     """
 
     pairs: bool
     pause_s: float
     first_seed: int
     edit: Edit
+    build: str
 
 
 class SyntheticEngine:
     """Draws each run's tables from distributions seeded by the run's seed and algorithm."""
-
-    name = "sim"
-    build: str = "synthetic"
-    most_at_once: int | None = None
 
     def __init__(
         self,
@@ -59,11 +57,12 @@ class SyntheticEngine:
         pause_s: float = 0.0,
         first_seed: int = 1000,
         edit: Edit = lambda _row: None,
+        build: str = "synthetic",
     ) -> None:
         self._rounds = rounds
-        self._variant = Variant(pairs, pause_s, first_seed, edit)
+        self._variant = Variant(pairs, pause_s, first_seed, edit, build)
 
-    def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> SyntheticPlan:
+    def __call__(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> SyntheticPlan:
         """Plan the runs; `rounds` is the only setting."""
         rounds = 1 if reduced else self._rounds
         for setting in settings:
@@ -73,20 +72,25 @@ class SyntheticEngine:
         return SyntheticPlan(study.path.parent.name, rounds, self._variant)
 
 
-class SyntheticPlan:
+class SyntheticPlan(Plan):
     """Four algorithms, interlaced."""
+
+    engine = "sim"
 
     def __init__(self, study: str, rounds: int, variant: Variant) -> None:
         self.study = study
         self._variant = variant
         self.setup: dict[str, Any] = {}
-        self.warnings = ""
-        self.sources: dict[str, bytes] = {}
         names = list(ALGORITHMS)
         points = [{"flow.cc": name} for name in names]
         if variant.pairs:
             points += [{"flows.a.cc": a, "flows.b.cc": b} for i, a in enumerate(names) for b in names[i + 1 :]]
         self.runs = Runs([{"point": point} for point in points], rounds, lambda number: variant.first_seed + number)
+
+    @property
+    def build(self) -> str:
+        """That of its engine."""
+        return self._variant.build
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
         """Draw one run's tables."""

@@ -254,7 +254,7 @@ def test_an_agent_or_an_algorithm_that_is_not_there_ends_a_study_before_it_begin
 
     def error(*settings: str) -> str:
         with pytest.raises(InputError) as refused:
-            Live().plan(find_study(str(file)), settings, False)
+            Live(find_study(str(file)), settings, False)
         return str(refused.value)
 
     assert "agent `other` is not connected; connected are: first, second, third" in error("live.agents.first=other")

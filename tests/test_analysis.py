@@ -14,8 +14,8 @@ import pytest
 
 from conftest import Perigee
 from perigee.analysis.recordings import Options, analyze, keep, kind_of
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.statistics.periodicity import periodicity
@@ -43,12 +43,12 @@ duration = "20 s"
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of a simulated run with captures at both ends."""
-    from perigee.engines.native import Simulator
+    from perigee.engines.sim.engine import Simulator
 
     folder = tmp_path_factory.mktemp("analysis")
     (folder / "study.toml").write_text(STUDY)
     out = folder / "results"
-    carry_out(Job(find_study(str(folder / "study.toml")), Simulator(), out=out))
+    carry_out(Job(find_study(str(folder / "study.toml")), Simulator, out=out))
     return out
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, SMALL_STUDY, Perigee, environment, running
-from perigee.engines.cluster_files import files_of
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.cluster.files import files_of
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.places import find_study
 
 pytest.importorskip("distributed", reason="distributed is missing: pip install 'perigee[cluster]'")
@@ -45,11 +45,12 @@ size = "200 kB"
 
 PROGRAM = """
 import os, signal, sys
+from functools import partial
 from pathlib import Path
 from distributed import Client
-from perigee.engines.cluster import ClusterSimulator
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.cluster.engine import ClusterSimulator
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.places import find_study
 
 address, study, out, victim = sys.argv[1:]
@@ -63,7 +64,7 @@ def watch(done, total, outlook=None):
         killed = True
         os.kill(int(victim), signal.SIGKILL)
 
-done = carry_out(Job(find_study(study), ClusterSimulator(address), out=Path(out), workers=4), watch)
+done = carry_out(Job(find_study(study), partial(ClusterSimulator, address=address), out=Path(out), workers=4), watch)
 assert killed
 print(done.runs, done.resumed)
 """
@@ -101,7 +102,7 @@ def test_a_cluster_gives_the_bytes_of_one_machine_though_a_worker_is_killed(tmp_
     study = own / "study.toml"
     study.write_text(STUDY)
     shutil.copy(ROOT / "profiles/geo.toml", own / "mine.toml")
-    carry_out(Job(find_study(str(study)), Simulator(), out=tmp_path / "alone", workers=2))
+    carry_out(Job(find_study(str(study)), Simulator, out=tmp_path / "alone", workers=2))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     place = elsewhere / "scheduler.json"

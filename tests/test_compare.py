@@ -4,21 +4,23 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 from rich.console import Console
 
-from conftest import Perigee
+from conftest import Perigee, environment
 from perigee.commands.compare import tables
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.comparison.cells import as_frame, compare, remarks
+from perigee.comparison.changes import Change, changes, letters
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.places import find_study
-from perigee.report.changes import Change, changes, letters
-from perigee.report.comparison import as_frame, compare, remarks
 from perigee.store.results import Results
 
 STUDY = """
@@ -67,8 +69,29 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         ("small", ("links.sat.loss=1 %",), True),
     ):
         found.append(folder / name)
-        carry_out(Job(study, Simulator(), settings, reduced, out=found[-1], workers=1))
+        carry_out(Job(study, Simulator, settings, reduced, out=found[-1], workers=1))
     return found
+
+
+COMPARED = """
+import sys
+import perigee
+from perigee.__main__ import main
+
+a, b = sys.argv[2:4]
+assert not perigee.load(a).compare(perigee.load(b)).cells.is_empty()
+try:
+    main()
+finally:
+    assert "matplotlib" not in sys.modules
+"""
+
+
+def test_results_are_compared_without_the_library_of_figures(made: list[Path], tmp_path: Path) -> None:
+    command = [sys.executable, "-c", COMPARED, "compare", *map(str, made[:2]), "--csv", str(tmp_path / "cells.csv")]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "cells.csv").exists()
 
 
 def read(paths: list[Path]) -> list[Results]:
@@ -92,7 +115,7 @@ def test_an_algorithm_that_was_changed_in_between_is_a_change(made: list[Path], 
         (folder / "mine.c").write_text(text)
         out.append(tmp_path / name)
         own = (f"flow.cc={folder / 'mine.c'}", "rounds=1", "flow.duration=1 s")
-        carry_out(Job(find_study(str(folder)), Simulator(), own, out=out[-1], workers=1))
+        carry_out(Job(find_study(str(folder)), Simulator, own, out=out[-1], workers=1))
     (found,) = changes(read(out))
     assert found.what.endswith("mine.c")
     assert found.values[0] != found.values[1]
@@ -126,7 +149,7 @@ def test_a_duration_that_the_study_sets_is_no_quantity(made: list[Path], tmp_pat
     results = read(made)
     assert "duration_s" not in {cell.metric.name for cell in compare(*results)}
     (tmp_path / "study.toml").write_text(STUDY.replace('duration = "3 s"', 'size = "200 kB"'))
-    carry_out(Job(find_study(str(tmp_path)), Simulator(), ("rounds=1",), out=tmp_path / "sized", workers=1))
+    carry_out(Job(find_study(str(tmp_path)), Simulator, ("rounds=1",), out=tmp_path / "sized", workers=1))
     sized = Results(tmp_path / "sized")
     assert "duration_s" in {cell.metric.name for cell in compare(sized, sized)}
 
@@ -174,7 +197,7 @@ def test_without_a_test_there_are_no_columns_for_one(made: list[Path], perigee: 
     for loss in ("0 %", "1 %"):
         out.append(tmp_path / f"out{len(out)}")
         one = ("rounds=1", f"links.sat.loss={loss}")
-        carry_out(Job(find_study(str(tmp_path)), Simulator(), one, out=out[-1], workers=1))
+        carry_out(Job(find_study(str(tmp_path)), Simulator, one, out=out[-1], workers=1))
     done = perigee("compare", *out)
     assert done.returncode == 0, done.stderr
     assert "Wilcoxon" not in done.stdout.partition("No test")[0]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from conftest import SMALL_STUDY
-from perigee.engines.curve import INTERVAL_S, MOST_SAMPLES, Curve
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.run.curve import INTERVAL_S, MOST_SAMPLES, Curve
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.places import find_study
 
 
@@ -32,7 +32,7 @@ def test_a_simulated_run_is_followed_while_it_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "long.toml"
     path.write_text(SMALL_STUDY.replace("10 Mbit/s", "200 Mbit/s").replace("10 kB", "20 GB"))
     seen = []
-    job = Job(find_study(str(path)), Simulator(), out=tmp_path / "out", workers=1)
+    job = Job(find_study(str(path)), Simulator, out=tmp_path / "out", workers=1)
     carry_out(job, follow=lambda curve: seen.append(curve.drawn()))
     assert len(seen) > 1, "the run is too short to be followed"
     ends = [drawn["t_s"][-1] for drawn in seen if drawn["t_s"]]

@@ -14,7 +14,7 @@ from subprocess import CompletedProcess
 import polars as pl
 import pytest
 
-from perigee.engines.native import native_plan
+from perigee.engines.plan.native import native_plan
 from perigee.places import find_study
 
 Perigee = Callable[..., CompletedProcess[str]]

@@ -13,9 +13,9 @@ import pytest
 from conftest import Perigee
 from perigee import Study, load
 from perigee.errors import InputError
+from perigee.groups.settings import Choice
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
-from perigee.report.settings import Choice
 from perigee.report.style import styled
 from perigee.report.writer import write_report
 from perigee.store.results import Results

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT, SMALL_STUDY, Perigee
-from perigee.engines.host import OLDEST_KERNEL, STRUCT_OPS, checks
-from perigee.engines.host import _kernel as kernel_checks
+from perigee.engines.host.checks import OLDEST_KERNEL, STRUCT_OPS, checks
+from perigee.engines.host.checks import _kernel as kernel_checks
 from perigee.places import profiles, studies
 
 

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from conftest import ROOT, environment
-from perigee.engines import crew
-from perigee.engines.contract import Output, Progress
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.plan.contract import Output, Progress
+from perigee.engines.run import crew
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError, InterruptedRunError, RunError, StorageError
 from perigee.places import StudyFile, find_study
 from perigee.store.results import Results
@@ -43,9 +43,9 @@ class FailingEngine(SyntheticEngine):
         super().__init__(3)
         self._error, self._at = error, at
 
-    def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> SyntheticPlan:
+    def __call__(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> SyntheticPlan:
         """Plan the runs, one of which fails."""
-        plan = super().plan(study, settings, reduced)
+        plan = super().__call__(study, settings, reduced)
         execute, error, at = plan.execute, self._error, self._at
 
         def fail(index: int, progress: Progress, captures: Path) -> Output | None:
@@ -183,10 +183,8 @@ def test_results_of_other_settings_are_not_overwritten_unless_asked_to(results: 
 
 
 def test_results_of_another_build_are_neither_continued_nor_taken_for_this_ones(results: Path, study: Path) -> None:
-    engine = SyntheticEngine(3)
-    engine.build = "another"
     with pytest.raises(InputError, match="another build"):
-        carry_out(job(study, results, engine))
+        carry_out(job(study, results, SyntheticEngine(3, build="another")))
 
 
 def test_finished_results_are_not_done_again(results: Path, study: Path) -> None:

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from conftest import ROOT, environment
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.comparison.cells import compare
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.files import atomic_file
 from perigee.places import find_study
-from perigee.report.comparison import compare
 from perigee.report.writer import write_report
 from perigee.store.manifest import read_manifest, write_manifest
 from perigee.store.results import Results

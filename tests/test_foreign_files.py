@@ -19,7 +19,7 @@ from conftest import SMALL_STUDY, Perigee, environment
 from perigee import files
 from perigee.analysis import iperf3, ping_logs, probe_logs
 from perigee.analysis.recordings import analyze
-from perigee.engines.native import Simulator
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.files import read_bounded
 from perigee.fitting.series import read_pings
@@ -121,7 +121,7 @@ def test_a_recording_and_a_profile_have_a_limit(tmp_path: Path, key: str, name: 
     (tmp_path / "study.toml").write_text(SMALL_STUDY.replace('rate = "10 Mbit/s"', key))
     sparse(tmp_path / name, 1 << 40)
     with pytest.raises(InputError, match=f"{name}.*it is larger than {limit}"):
-        Simulator().plan(find_study(str(tmp_path)), (), False)
+        Simulator(find_study(str(tmp_path)), (), False)
 
 
 def test_a_line_that_a_crash_cut_off_is_left_out(tmp_path: Path) -> None:

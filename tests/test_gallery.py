@@ -11,13 +11,14 @@ import pytest
 
 from perigee.cc.catalog import algorithms
 from perigee.engines.choice import engine
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.groups.looks import look
 from perigee.places import find_study
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section, Table
 from perigee.report.sections import build, gallery
-from perigee.report.style import COLUMN_IN, in_a_column, look, styled
+from perigee.report.style import COLUMN_IN, in_a_column, styled
 from perigee.store.results import Results
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from perigee.core import native
-from perigee.engines.host_settings import UNKNOWN, of_namespaces, of_real_hosts, of_this_host
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.host.settings import UNKNOWN, of_namespaces, of_real_hosts, of_this_host
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.report.measured import round_trips
@@ -44,7 +44,7 @@ size = "100 kB"
 def test_the_setup_of_a_report_has_all_values_of_what_varies_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
-    carry_out(Job(find_study(str(path)), Simulator(), out=tmp_path / "results"))
+    carry_out(Job(find_study(str(path)), Simulator, out=tmp_path / "results"))
     with styled():
         report = assemble(Results(tmp_path / "results"))
     rows = {table.name: {row[0].text: row[1].text for row in table.rows} for table in report.tables()}

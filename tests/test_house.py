@@ -401,6 +401,8 @@ ROOMS = (
     "engines",
     "agents",
     "fitting",
+    "groups",
+    "comparison",
     "report",
     "api",
     "laboratory",

@@ -370,8 +370,8 @@ def test_a_study_of_built_in_algorithms_starts_no_process(folder: Path) -> None:
         "from pathlib import Path\n"
         "from perigee.engines.choice import engine\n"
         "from perigee.places import find_study\n"
-        "from perigee.engines.job import Job\n"
-        "from perigee.engines.runner import carry_out\n"
+        "from perigee.engines.run.job import Job\n"
+        "from perigee.engines.run.runner import carry_out\n"
         "carry_out(Job(find_study('own.toml'), engine('sim'), ['flows.download.cc=reno'], out=Path('out')))\n"
     )
     done = subprocess.run(

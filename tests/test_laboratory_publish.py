@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("starlette", reason="perigee[serve] is not installed")
 
 from perigee.commands.publish import command
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.laboratory import publish as publishing
 from perigee.laboratory.catalogue import Catalogue

@@ -22,9 +22,9 @@ pytest.importorskip("uvicorn", reason="perigee[serve] is not installed")
 import uvicorn
 
 from conftest import NARROW, SMALL_STUDY, Perigee, environment, next_line, running
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.laboratory import server
 from perigee.laboratory.access import Access
@@ -217,7 +217,7 @@ def test_pages_are_accessible_wide_and_narrow_in_light_and_dark(chrome: Chrome, 
     study.parent.mkdir(parents=True)
     study.write_text(SMALL_STUDY)
     small = folder / "results" / "small"
-    carry_out(Job(find_study(str(study)), Simulator(), out=small, workers=1))
+    carry_out(Job(find_study(str(study)), Simulator, out=small, workers=1))
     write_report(small)
     chrome.set_script_timeout(WAIT_S)
     with serving(folder) as (_, address):

@@ -26,8 +26,8 @@ import httpx
 
 import laboratory as pretended
 from conftest import SMALL_STUDY
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.laboratory import own_studies, server
 from perigee.laboratory.access import SESSION_S, Access, Person

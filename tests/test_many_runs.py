@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from conftest import SMALL_STUDY, Perigee
-from perigee.engines import crew
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.run import crew
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.places import find_study
 from perigee.store import shards
 from perigee.store.shards import merge_shards, shard_name, write_shard

@@ -8,12 +8,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from perigee.engines import runner, work
-from perigee.engines.crew import Crew
-from perigee.engines.job import Job
-from perigee.engines.memory import available_bytes
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.host.memory import available_bytes
+from perigee.engines.run import job as jobs
+from perigee.engines.run import runner
+from perigee.engines.run.crew import Crew
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.places import find_study
 
@@ -108,9 +109,8 @@ def study(tmp_path: Path, text: str) -> Path:
 
 
 def test_a_run_writes_no_more_rows_than_estimated_and_not_far_fewer(tmp_path: Path) -> None:
-    job = Job(find_study(str(study(tmp_path, STUDY))), Simulator(), out=tmp_path / "out")
-    plan = Simulator().plan(job.study, (), False)
-    reckoned = {part.name: part for part in plan.rooms[0]}  # type: ignore[attr-defined]
+    job = Job(find_study(str(study(tmp_path, STUDY))), Simulator, out=tmp_path / "out")
+    reckoned = {part.name: part for part in job.plan.rooms[0]}
     folder = carry_out(job).folder
     # Flows without a duration are bounded by the time limit.
     loose = {"series": 40, "links": 40, "events": 6, "milestones": 3, "exchanges": 1, "flows": 1}
@@ -124,8 +124,8 @@ def test_a_run_writes_no_more_rows_than_estimated_and_not_far_fewer(tmp_path: Pa
 def test_a_run_that_does_not_fit_is_refused_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "available_bytes", lambda: GIB)
-    job = Job(find_study(str(study(tmp_path, DEAD))), Simulator(), out=tmp_path / "out")
+    monkeypatch.setattr(jobs, "available_bytes", lambda: GIB)
+    job = Job(find_study(str(study(tmp_path, DEAD))), Simulator, out=tmp_path / "out")
     said = r"run 0: its results take up to 1.8 GiB of memory \(table links: 5,184,004 rows\), and 1 GiB are free; raise"
     with pytest.raises(InputError, match=said):
         carry_out(job)
@@ -141,7 +141,7 @@ def test_a_run_that_does_not_fit_is_refused_before_anything_is_written(
 def test_fewer_runs_go_at_once_where_not_all_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, settings: tuple[str, ...], said: str | None
 ) -> None:
-    monkeypatch.setattr(work, "available_bytes", lambda: free)
+    monkeypatch.setattr(jobs, "available_bytes", lambda: free)
     workers: list[int] = []
 
     class Idle(Crew):
@@ -151,7 +151,7 @@ def test_fewer_runs_go_at_once_where_not_all_fit(
 
     monkeypatch.setattr(runner, "Crew", Idle)
     heard: list[str] = []
-    job = Job(find_study(str(study(tmp_path, DEAD))), Simulator(), settings, out=tmp_path / "out", workers=2)
+    job = Job(find_study(str(study(tmp_path, DEAD))), Simulator, settings, out=tmp_path / "out", workers=2)
     with pytest.raises(StopError):
         carry_out(job, say=heard.append)
     assert workers == [1 if said else 2]

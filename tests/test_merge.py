@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from conftest import SMALL_STUDY, Perigee
-from perigee.engines.job import Job
-from perigee.engines.part import Part
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.part import Part
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.store.manifest import read_manifest

@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 
 from conftest import Perigee
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.comparison.cells import as_frame, compare
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.files import sha256_of
 from perigee.places import find_study
 from perigee.report.assemble import assemble
-from perigee.report.comparison import as_frame, compare
 from perigee.store.manifest import read_manifest, write_manifest
 from perigee.store.results import Results
 
@@ -70,7 +70,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Results of today, and the same as of before the columns and the table of page loads."""
     folder = tmp_path_factory.mktemp("older")
     (folder / "study.toml").write_text(STUDY)
-    carry_out(Job(find_study(str(folder / "study.toml")), Simulator(), out=folder / "today"))
+    carry_out(Job(find_study(str(folder / "study.toml")), Simulator, out=folder / "today"))
     return folder / "today", without(folder / "today", ADDED, ["pages"], folder / "then")
 
 

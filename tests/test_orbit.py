@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from conftest import ROOT, SMALL_STUDY, Perigee
 from perigee import load
 from perigee.core import native
-from perigee.engines.orbits import orbit_slots
+from perigee.engines.links.orbits import orbit_slots
 from perigee.places import find_profile
 
 ELEMENTS = ROOT / "profiles" / "walker-66.tle"

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from conftest import ROOT, Perigee
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
@@ -30,7 +30,7 @@ EXPERIMENTS = ("exploration", "campaign", "trace", "throughput", "fairness", "ca
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """The study at its reduced size."""
     out = tmp_path_factory.mktemp("pawirotaroeno") / "results"
-    carry_out(Job(find_study(str(ROOT / "studies" / "pawirotaroeno-2022")), Simulator(), reduced=True, out=out))
+    carry_out(Job(find_study(str(ROOT / "studies" / "pawirotaroeno-2022")), Simulator, reduced=True, out=out))
     return Results(out)
 
 

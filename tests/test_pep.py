@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from conftest import environment
-from perigee.engines.proxy import find_program
-from perigee.engines.proxy_checks import proxy_checks
+from perigee.engines.proxy.checks import proxy_checks
+from perigee.engines.proxy.program import find_program
 from perigee.errors import InputError
 
 
@@ -124,7 +124,7 @@ def test_a_program_that_is_not_there_is_one_line_with_the_fix() -> None:
 
 
 def test_chains_that_drop_forwarded_packets_are_found_by_policy_rule_and_jump() -> None:
-    from perigee.engines.proxy_checks import restricting
+    from perigee.engines.proxy.checks import restricting
 
     def chain(name: str, **more: str) -> dict[str, object]:
         return {"chain": {"family": "inet", "table": "f", "name": name, **more}}

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from perigee.engines.choice import engine
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.store.points import points_of

@@ -15,10 +15,10 @@ from conftest import SMALL_STUDY, Perigee
 from perigee.api.designs import read_axis, settings_of
 from perigee.api.refined_sweep import carry_out
 from perigee.api.refinement import PARTS, Means, Node, Refinement, Rule
-from perigee.engines import runner
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import Done
+from perigee.engines.run import runner
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import Done
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError, InterruptedRunError
 from perigee.files import sha256_of
 from perigee.places import find_study
@@ -66,7 +66,7 @@ def refined(study: Path, out: Path, *, workers: int = 2, watch: Watch = lambda *
     def watched(done: float, total: int, /, outlook: tuple[str, float | None] | None = None) -> None:
         watch(done, total, outlook)
 
-    job = Job(find_study(str(study)), Simulator(), ("rounds=2",), out=out, workers=workers)
+    job = Job(find_study(str(study)), Simulator, ("rounds=2",), out=out, workers=workers)
     return carry_out(job, refinement, watched, lambda _text: None)
 
 
@@ -133,7 +133,7 @@ def test_results_are_those_of_a_sweep_over_the_points_from_any_number_of_workers
     assert sums(tmp_path / "one") == sums(tmp_path / "two")
     settings = json.loads((tmp_path / "one/manifest.json").read_text())["settings"]
     assert settings[0] == "rounds=2"
-    plain = Job(find_study(str(small)), Simulator(), settings, out=tmp_path / "plain", workers=1)
+    plain = Job(find_study(str(small)), Simulator, settings, out=tmp_path / "plain", workers=1)
     runner.carry_out(plain)
     assert sums(tmp_path / "one") == sums(tmp_path / "plain")
     assert len(list((tmp_path / "one/captures").iterdir())) == 64

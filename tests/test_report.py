@@ -14,15 +14,15 @@ import polars as pl
 import pytest
 
 from conftest import ROOT
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.comparison.cells import as_frame, compare
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
+from perigee.groups import keys
+from perigee.groups.keys import Key
 from perigee.places import find_study
-from perigee.report import keys
 from perigee.report.assemble import assemble
-from perigee.report.comparison import as_frame, compare
 from perigee.report.context import Context
-from perigee.report.keys import Key
 from perigee.report.model import Report
 from perigee.report.overlay import over_time, write_overlay
 from perigee.report.sections import SECTIONS

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conftest import NARROW
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.report.html import write
@@ -66,7 +66,7 @@ return [...document.querySelectorAll("th[scope=row]")].map(e => e.textContent).f
 def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("swept")
     (folder / "study.toml").write_text(STUDY)
-    carry_out(Job(find_study(str(folder / "study.toml")), Simulator(), out=folder / "results", workers=1))
+    carry_out(Job(find_study(str(folder / "study.toml")), Simulator, out=folder / "results", workers=1))
     with styled():
         write(assemble(Results(folder / "results")), folder / "report.html")
     return (folder / "report.html").as_uri()

@@ -12,14 +12,14 @@ import pytest
 from scipy import stats
 
 from conftest import Perigee
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.comparison.cells import as_frame, compare, pairs, remarks
+from perigee.comparison.changes import Change, changes
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.report.assemble import assemble
-from perigee.report.changes import Change, changes
-from perigee.report.comparison import as_frame, compare, pairs, remarks
 from perigee.report.context import Context
 from perigee.report.html import render
 from perigee.report.model import Report, Table
@@ -74,7 +74,7 @@ def simulated(study: str, folder: Path, report: str = "") -> Results:
     path.write_text(study)
     path.with_name("report.toml").write_text(report)
     out = folder / "results"
-    carry_out(Job(find_study(str(path)), Simulator(), out=out, workers=1))
+    carry_out(Job(find_study(str(path)), Simulator, out=out, workers=1))
     return Results(out)
 
 
@@ -222,8 +222,8 @@ def test_a_comparison_names_both_algorithms_and_the_settings_that_differ(tmp_pat
     path = tmp_path / "study.toml"
     path.write_text(ONE_LINK + flow("f", duration_s=2))
     study = find_study(str(path))
-    carry_out(Job(study, Simulator(), out=tmp_path / "a", workers=1))
-    carry_out(Job(study, Simulator(), settings=("flow.cc=reno",), out=tmp_path / "b", workers=1))
+    carry_out(Job(study, Simulator, out=tmp_path / "a", workers=1))
+    carry_out(Job(study, Simulator, settings=("flow.cc=reno",), out=tmp_path / "b", workers=1))
     a, b = Results(tmp_path / "a"), Results(tmp_path / "b")
     cells = compare(a, b)
     assert {cell.label for cell in cells} == {"cubic in A, reno in B"}
@@ -439,6 +439,16 @@ def test_failed_flows_are_reported_and_in_no_mean(tmp_path: Path) -> None:
     sizes = {(cell.label, cell.metric.name): cell.comparison.size for cell in compare(whole, results)}
     assert sizes["cubic", "goodput_mbps"] == "7 pairs"
     assert sizes["bbr", "goodput_mbps"] == "10 pairs"
+
+
+def test_flows_of_a_kind_that_no_section_shows_are_shown_as_bulk_transfers(tmp_path: Path) -> None:
+    def edit(row: dict[str, Any]) -> None:
+        if row["cc"] == "bbr":
+            row |= {"kind": "unheard-of", "outcome": "refused" if row["round"] == 1 else "completed"}
+
+    made = report_of(synthetic(tmp_path, SyntheticEngine(3, edit=edit)))
+    assert "bbr" in [row[0].text for row in table(made, "summary").rows]
+    assert [row[1].text for row in table(made, "outcomes").rows] == ["Failed in 1 of 3 rounds (refused)"]
 
 
 @pytest.mark.parametrize("everywhere", [False, True])

@@ -14,17 +14,20 @@ from matplotlib.text import Text
 
 from conftest import ROOT, Perigee
 from perigee.analysis.recordings import analyze, keep
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.choice import engine
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
+from perigee.groups.kinds import SECTION_OF
+from perigee.groups.names import LONGEST, file_names, slug
 from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
-from perigee.report.names import LONGEST, file_names, slug
+from perigee.report.sections import BY_DEFAULT, SECTIONS
 from perigee.report.style import styled
 from perigee.report.writer import write_report
-from perigee.store.manifest import ENGINES
+from perigee.store.origins import ENGINES, ORIGINS
 from perigee.store.outcomes import FAILED, INCOMPLETE
 from perigee.store.results import Results
 
@@ -51,7 +54,7 @@ def simulated(study: str, folder: Path) -> Path:
     """Results of the simulator."""
     path = folder / "names.toml"
     path.write_text(study)
-    carry_out(Job(find_study(str(path)), Simulator(), out=folder / "results", workers=1))
+    carry_out(Job(find_study(str(path)), Simulator, out=folder / "results", workers=1))
     return folder / "results"
 
 
@@ -256,4 +259,14 @@ def test_reports_have_words_for_every_outcome_and_every_engine_of_the_tables() -
     flows = next(table for table in tables if table["name"] == "flows")
     meaning = {column["name"]: column["meaning"] for column in flows["columns"]}
     assert set(re.findall("`([a-z_]+)`", meaning["outcome"])) == {"completed", *FAILED, *INCOMPLETE}
-    assert set(re.findall("`([a-z_]+)`", meaning["engine"])) == set(ENGINES)
+    assert set(re.findall("`([a-z_]+)`", meaning["engine"])) == set(ORIGINS)
+
+
+def test_each_engine_of_the_list_is_offered() -> None:
+    assert all(callable(engine(name)) for name in ENGINES)
+
+
+def test_each_kind_of_flow_but_bulk_has_a_section_that_is_shown_unless_a_study_chooses() -> None:
+    flow = json.loads((ROOT / "schema" / "study.json").read_text())["properties"]["flows"]["items"]
+    assert set(flow["properties"]["kind"]["enum"]) == {"bulk", *SECTION_OF}
+    assert set(SECTION_OF.values()) <= set(SECTIONS) & set(BY_DEFAULT)

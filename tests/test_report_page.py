@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 
 from conftest import ROOT
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError
 from perigee.places import find_study
 from perigee.report.answers import answers

@@ -20,10 +20,13 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from conftest import Perigee
-from perigee.engines.job import Job
-from perigee.engines.native import Simulator
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError
+from perigee.groups.factors import Level, factor
+from perigee.groups.looks import Look
+from perigee.groups.settings import Choice
 from perigee.places import find_study
 from perigee.report.answers import answers
 from perigee.report.assemble import assemble
@@ -32,12 +35,10 @@ from perigee.report.charts.grid import grid
 from perigee.report.charts.scales import lay_out
 from perigee.report.choice import FIGURES, plots_of
 from perigee.report.context import Context
-from perigee.report.factors import Level, factor
 from perigee.report.model import Plot, Report
 from perigee.report.model import Text as Paragraph
 from perigee.report.paper import numbers
-from perigee.report.settings import Choice
-from perigee.report.style import COLUMN_IN, WIDTH_IN, Look, figure, styled
+from perigee.report.style import COLUMN_IN, WIDTH_IN, figure, styled
 from perigee.report.writer import write_report
 from perigee.statistics.expressions import parse
 from perigee.statistics.metrics import metric, with_metric
@@ -69,7 +70,7 @@ def swept(folder: Path, *varied: str, report: str = "") -> Results:
     path = folder / "study.toml"
     path.write_text(STUDY + "\n".join(varied))
     path.with_name("report.toml").write_text(report)
-    carry_out(Job(find_study(str(path)), Simulator(), out=folder / "results", workers=1))
+    carry_out(Job(find_study(str(path)), Simulator, out=folder / "results", workers=1))
     return Results(folder / "results")
 
 
@@ -128,7 +129,7 @@ def test_more_algorithms_than_colours_are_all_drawn_and_look_different(tmp_path:
     variants = ", ".join(f'{{ name = "cubic", beta = "{share} %" }}' for share in range(60, 76))
     study = STUDY.replace('["cubic", "reno"]', f"[{variants}]").replace("1500 ms", "500 ms").replace("rounds = 2", "")
     (tmp_path / "study.toml").write_text(study)
-    carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator(), out=tmp_path / "results", workers=1))
+    carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator, out=tmp_path / "results", workers=1))
     with styled():
         made = assemble(Results(tmp_path / "results"))
     for name in ("tradeoff", "throughput-boxes", "rtt-distribution"):
@@ -239,7 +240,7 @@ def test_values_of_a_setting_are_not_compared_as_rivals(tmp_path: Path) -> None:
     study = STUDY.replace('"flow.cc" = ["cubic", "reno"]', varied)
     path = tmp_path / "study.toml"
     path.write_text(study)
-    carry_out(Job(find_study(str(path)), Simulator(), settings=("rounds=4",), out=tmp_path / "out", workers=1))
+    carry_out(Job(find_study(str(path)), Simulator, settings=("rounds=4",), out=tmp_path / "out", workers=1))
     results = Results(tmp_path / "out")
     said = answers(Context(results))
     means = {
@@ -299,7 +300,7 @@ def test_requests_beside_a_download_come_first_and_by_what_varies(tmp_path: Path
     study = STUDY.replace("[vary]", web + "\n[vary]").replace('"flow.cc"', '"flows.f.cc"').replace("    ", "")
     path = tmp_path / "study.toml"
     path.write_text(study + '"links.l.queue" = ["5 kB", "20 kB"]\n')
-    carry_out(Job(find_study(str(path)), Simulator(), out=tmp_path / "results", workers=1))
+    carry_out(Job(find_study(str(path)), Simulator, out=tmp_path / "results", workers=1))
     with styled():
         made = assemble(Results(tmp_path / "results"))
     assert made.sections[0].name == "exchanges"
@@ -432,7 +433,7 @@ def test_combinations_that_a_study_leaves_out_have_no_figure(tmp_path: Path) -> 
     (tmp_path / "study.toml").write_text(study + varied)
     (tmp_path / "report.toml").write_text("sections = ['sweep']\n")
     out = tmp_path / "results"
-    carry_out(Job(find_study(str(tmp_path)), Simulator(), out=out))
+    carry_out(Job(find_study(str(tmp_path)), Simulator, out=out))
     with styled():
         made = assemble(Results(out))
     # No flow is beside its own algorithm, and not every pair of algorithms is in the study.
@@ -443,7 +444,7 @@ def test_a_link_is_not_measured_by_flows_shorter_than_its_interval(tmp_path: Pat
     path = tmp_path / "short.toml"
     short = STUDY.replace('duration = "1500 ms"', 'size = "20 kB"')
     path.write_text(short + '"links.l.rate" = ["1 Mbit/s", "2 Mbit/s"]\n')
-    carry_out(Job(find_study(str(path)), Simulator(), out=tmp_path / "results"))
+    carry_out(Job(find_study(str(path)), Simulator, out=tmp_path / "results"))
     with styled():
         names = [one.name for one in assemble(Results(tmp_path / "results")).plots()]
     assert [name for name in names if "link_utilisation" in name] == []

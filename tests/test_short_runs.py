@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from conftest import SMALL_STUDY
-from perigee.engines import crew
-from perigee.engines.job import Job
-from perigee.engines.native import NativePlan, Simulator
-from perigee.engines.part import Part
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.part import Part
+from perigee.engines.run.runner import carry_out
+from perigee.engines.sim.engine import Simulator
 from perigee.errors import InputError, RunError
 from perigee.places import StudyFile, find_study
 from perigee.store import shards
@@ -38,15 +37,15 @@ def tables(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.glob("*.parquet"))}
 
 
-def one_by_one(study: StudyFile, out: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    with monkeypatch.context() as patch:
-        patch.setattr(crew, "LONGEST_STRETCH", 1)
-        carry_out(Job(study, Simulator(), out=out, workers=2))
+def one_by_one(study: StudyFile, out: Path) -> Path:
+    job = Job(study, Simulator, out=out, workers=2)
+    job.plan.most_together = 1
+    carry_out(job)
     return out
 
 
 def parts(study: StudyFile, out: Path, number: int, of: int) -> Path:
-    carry_out(Job(study, Simulator(), out=out, workers=1, part=Part(number, of)))
+    carry_out(Job(study, Simulator, out=out, workers=1, part=Part(number, of)))
     return out
 
 
@@ -59,19 +58,17 @@ def test_runs_that_were_kept_together_are_the_bytes_of_runs_kept_one_by_one(
         written.append(path.name)
         write_shard(path, tables)
 
-    single = one_by_one(small, tmp_path / "single", monkeypatch)
+    single = one_by_one(small, tmp_path / "single")
     monkeypatch.setattr(shards, "write_shard", noted)
-    done = carry_out(Job(small, Simulator(), out=tmp_path / "together", workers=2))
+    done = carry_out(Job(small, Simulator, out=tmp_path / "together", workers=2))
     assert done.runs == ROUNDS * POINTS
     assert len(written) < ROUNDS, "most runs are in shards with others"
     assert sorted(run for name in written for run in runs_of(name)) == list(range(ROUNDS * POINTS))
     assert tables(tmp_path / "together") == tables(single) != {}
 
 
-def test_parts_of_a_study_have_every_nth_run_and_merge_into_the_same_bytes(
-    small: StudyFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    single = one_by_one(small, tmp_path / "single", monkeypatch)
+def test_parts_of_a_study_have_every_nth_run_and_merge_into_the_same_bytes(small: StudyFile, tmp_path: Path) -> None:
+    single = one_by_one(small, tmp_path / "single")
     folders = [parts(small, tmp_path / f"{number}-of-3", number, 3) for number in (1, 2, 3)]
     held = [runs_of(path.name) for path in (folders[1] / "shards").iterdir()]
     assert any(runs.step == 3 and len(runs) > 10 for runs in held)
@@ -110,31 +107,31 @@ def test_what_is_there_of_an_interrupted_study_is_not_done_again(
     with monkeypatch.context() as patch:
         patch.setattr(ResultsFolder, "keep_several", full)
         with pytest.raises(Exception, match=r"stopped: \d+ of 600 runs are kept"):
-            carry_out(Job(small, Simulator(), out=out, workers=1))
+            carry_out(Job(small, Simulator, out=out, workers=1))
     kept = len(shards_in(out / "shards"))
     assert 0 < kept <= ROUNDS
-    done = carry_out(Job(small, Simulator(), out=out, workers=1))
+    done = carry_out(Job(small, Simulator, out=out, workers=1))
     assert (done.runs, done.resumed) == (ROUNDS * POINTS, kept)
-    assert tables(out) == tables(one_by_one(small, tmp_path / "single", monkeypatch))
+    assert tables(out) == tables(one_by_one(small, tmp_path / "single"))
 
 
 def test_a_run_that_fails_is_named_and_those_before_it_are_kept(
     small: StudyFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    several, execute = NativePlan.execute_several, NativePlan.execute
+    several, execute = Simulator.execute_several, Simulator.execute
 
-    def until_400(self: NativePlan, runs: range, *more: object) -> object:
+    def until_400(self: Simulator, runs: range, *more: object) -> object:
         return several(self, runs[: max(0, 400 - runs[0])], *more) if runs[0] < 400 else (0, {})  # type: ignore[arg-type]
 
-    def fail_at_400(self: NativePlan, index: int, *more: object) -> object:
+    def fail_at_400(self: Simulator, index: int, *more: object) -> object:
         if index == 400:
             raise RunError("run 400: the queue caught fire")
         return execute(self, index, *more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(NativePlan, "execute_several", until_400)
-    monkeypatch.setattr(NativePlan, "execute", fail_at_400)
+    monkeypatch.setattr(Simulator, "execute_several", until_400)
+    monkeypatch.setattr(Simulator, "execute", fail_at_400)
     with pytest.raises(RunError, match="run 400"):
-        carry_out(Job(small, Simulator(), out=tmp_path / "out", workers=1))
+        carry_out(Job(small, Simulator, out=tmp_path / "out", workers=1))
     assert set(range(400)) <= shards_in(tmp_path / "out" / "shards").keys()
 
 

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from conftest import Perigee
-from perigee.engines.job import Job
-from perigee.engines.runner import carry_out
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.places import find_study
 from perigee.report.assemble import assemble
 from perigee.report.context import Context
@@ -50,11 +50,11 @@ size = "2 kB"
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results of a simulated run with a large flow, a small one, a log of TCP, and the sender's capture."""
-    from perigee.engines.native import Simulator
+    from perigee.engines.sim.engine import Simulator
 
     folder = tmp_path_factory.mktemp("sequence")
     (folder / "study.toml").write_text(STUDY)
-    carry_out(Job(find_study(str(folder / "study.toml")), Simulator(), out=folder / "results"))
+    carry_out(Job(find_study(str(folder / "study.toml")), Simulator, out=folder / "results"))
     return folder / "results"
 
 
@@ -108,10 +108,10 @@ def test_a_report_draws_each_sequence_with_its_curves_in_numbers(study: Path, an
 
 
 def test_a_study_without_a_log_has_no_graph(tmp_path: Path) -> None:
-    from perigee.engines.native import Simulator
+    from perigee.engines.sim.engine import Simulator
 
     (tmp_path / "study.toml").write_text(STUDY.replace("events = true", "").replace('pcap = ["a"]', ""))
-    carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator(), out=tmp_path / "results"))
+    carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator, out=tmp_path / "results"))
     assert time_sequence.section(Context(Results(tmp_path / "results"))) is None
 
 
@@ -163,7 +163,7 @@ def test_the_pages_script_is_given_every_segment_and_groups_them_away_from_the_c
 
 
 def test_a_flow_that_proxies_split_has_a_sequence_per_leg_from_one_time_zero(tmp_path: Path) -> None:
-    from perigee.engines.native import Simulator
+    from perigee.engines.sim.engine import Simulator
 
     text = STUDY[: STUDY.index("[[flows]]")].replace('["a", "b"]\n[measure]', '["a", "b", "c"]\n[measure]')
     text += """
@@ -187,7 +187,7 @@ cc = "cubic"
 cc = "cubic"
 """
     (tmp_path / "study.toml").write_text(text)
-    carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator(), out=tmp_path / "results"))
+    carry_out(Job(find_study(str(tmp_path / "study.toml")), Simulator, out=tmp_path / "results"))
     context = Context(Results(tmp_path / "results"))
     first, second = time_sequence.sequences(context)
     assert (first.leg, second.leg) == (1, 2)

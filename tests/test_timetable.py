@@ -163,7 +163,7 @@ def test_pauses_grow_from_run_to_run_until_one_comes_through(tmp_path: Path, mon
     (tmp_path / "s.toml").write_text(STUDY)
     clock, said = FakeClock(MIDNIGHT), list[str]()
     settings = ["live.servers.server=a", "live.retries=2", "live.backoff=20 s"]
-    plan = Live(said.append, clock).plan(find_study(str(tmp_path / "s.toml")), settings, False)
+    plan = Live(find_study(str(tmp_path / "s.toml")), settings, False, said.append, clock)
     plan.begin(MIDNIGHT, resumed=True)
     answers = [None, None, None, None, None, None, ARRIVED, None, ARRIVED]
 

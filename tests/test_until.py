@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from conftest import Perigee
-from perigee.engines.job import Job
-from perigee.engines.runner import Done, carry_out
-from perigee.engines.until import FIRST_ROUNDS, Until
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import Done, carry_out
+from perigee.engines.run.until import FIRST_ROUNDS, Until
 from perigee.errors import InputError, InterruptedRunError
 from perigee.places import find_study
 from perigee.statistics.estimates import mean_interval

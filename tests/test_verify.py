@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,11 +12,12 @@ import pytest
 from conftest import SMALL_STUDY, Perigee
 from perigee.commands import run
 from perigee.core import native
-from perigee.engines.job import Job
-from perigee.engines.native import NativePlan, Simulator, native_plan
-from perigee.engines.verify import verify
+from perigee.engines.plan.native import NativePlan, native_plan
+from perigee.engines.run.job import Job
+from perigee.engines.sim.engine import Simulator
+from perigee.engines.sim.verify import verify
 from perigee.errors import RunError
-from perigee.places import find_study
+from perigee.places import StudyFile, find_study
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def test_the_first_cell_that_differs_is_named_and_the_command_fails(
     def changed(self: NativePlan, index: int, *more: object) -> object:
         output = execute(self, index, *more)  # type: ignore[arg-type]
         assert output is not None
-        if index == 4 and self._plan.is_plain:
+        if index == 4 and self._core.is_plain:
             flows = output.tables["flows"]
             place = flows.schema.get_field_index("received_bytes")
             cells = [pa.array([9999] * flows.num_rows, pa.uint64())]
@@ -61,7 +63,7 @@ def test_the_first_cell_that_differs_is_named_and_the_command_fails(
         return output
 
     monkeypatch.setattr(NativePlan, "execute", changed)
-    job = Job(find_study(str(small)), Simulator(), out=tmp_path / "out", workers=1)
+    job = Job(find_study(str(small)), Simulator, out=tmp_path / "out", workers=1)
     found = verify(job, lambda _way: lambda *_, outlook=None: None, print)
     assert str(found.difference) == "table flows, run 4, flow f, column received_bytes: 10000 and 9999"
     with pytest.raises(RunError, match="fast and plain differ: table flows, run 4, flow f"):
@@ -88,14 +90,12 @@ def test_a_study_that_is_plain_itself_is_compared_with_fast_runs(small: Path) ->
     assert native_plan(study, (), False).is_plain
     ways: list[bool] = []
 
-    class Watched(Simulator):
-        def plan(self, *given: object) -> NativePlan:
-            plan = super().plan(*given)  # type: ignore[arg-type]
-            assert isinstance(plan, NativePlan)
-            ways.append(plan._plan.is_plain)
-            return plan
+    def watched(study: StudyFile, settings: Sequence[str], reduced: bool) -> Simulator:
+        plan = Simulator(study, settings, reduced)
+        ways.append(plan._core.is_plain)
+        return plan
 
-    found = verify(Job(study, Watched()), lambda _way: lambda *_, outlook=None: None, print)
+    found = verify(Job(study, watched), lambda _way: lambda *_, outlook=None: None, print)
     assert (found.difference, ways) == (None, [False, True])
 
 

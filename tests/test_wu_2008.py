@@ -13,11 +13,11 @@ from matplotlib.colors import to_hex
 from conftest import ROOT, Perigee, environment
 from forked import MODULE, Forked
 from perigee.errors import InputError
+from perigee.groups.settings import Choice
 from perigee.report.choice import plots_of
 from perigee.report.context import Context
 from perigee.report.model import Plot
 from perigee.report.sections import link_sweep
-from perigee.report.settings import Choice
 from perigee.report.style import styled
 from perigee.statistics.metrics import metric, with_metric
 from perigee.store.results import Results

@@ -118,8 +118,8 @@ def differences(one: Answer, other: Answer, alone: set[str]) -> str | None:
         return None if one == other else f"{_why(one)}, and {_why(other)}"
     if len(one) != len(other):
         return f"{len(one)} and {len(other)} runs"
-    from perigee.engines.difference import first_difference
-    from perigee.engines.native import arrow_tables
+    from perigee.engines.plan.native import arrow_tables
+    from perigee.engines.sim.difference import first_difference
 
     for before, after in zip(one, other, strict=True):
         if before == after:

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from perigee.report import keys
-from perigee.report.keys import Key
+from perigee.groups import keys
+from perigee.groups.keys import Key
 from perigee.report.sections import SECTIONS
 from perigee.statistics.metrics import METRICS, Metric
 

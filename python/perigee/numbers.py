@@ -98,3 +98,20 @@ def signed(value: float | None, digits: int = 1) -> str:
     text = number(value, digits)
     is_positive = value is not None and float(f"{value:.{digits}f}") > 0
     return "+" + text if is_positive else text
+
+
+def span(seconds: float) -> str:
+    """Write a length of time, with two units at the most.
+
+    Examples:
+        >>> span(4.2), span(100), span(3600), span(90_061)
+        ('5 s', '1 min 40 s', '1 h', '1 d 1 h')
+    """
+    left = int(-(-seconds // 1))
+    units = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)]
+    parts = []
+    for name, length in units:
+        count, left = divmod(left, length)
+        parts.append((count, name))
+    first = next((place for place, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    return " ".join(f"{count} {name}" for count, name in parts[first : first + 2] if count) or "0 s"

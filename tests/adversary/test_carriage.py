@@ -11,8 +11,8 @@ import pytest
 from adversary.conftest import Attempts
 from adversary.studies import WAYS, study
 from perigee.core import native
-from perigee.engines.difference import first_difference
-from perigee.engines.native import arrow_tables
+from perigee.engines.plan.native import arrow_tables
+from perigee.engines.sim.difference import first_difference
 from perigee.errors import InputError
 from perigee.places import headers
 

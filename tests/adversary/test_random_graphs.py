@@ -11,9 +11,9 @@ import polars as pl
 from adversary.conftest import Attempts, damaged
 from adversary.studies import study
 from perigee.engines.choice import engine
-from perigee.engines.job import Job
-from perigee.engines.native import native_plan
-from perigee.engines.runner import carry_out
+from perigee.engines.plan.native import native_plan
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import carry_out
 from perigee.errors import InputError, PerigeeError
 from perigee.places import find_study
 from perigee.store.results import Results

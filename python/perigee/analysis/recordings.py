@@ -19,7 +19,8 @@ from perigee.errors import InputError
 from perigee.files import DOCUMENT_BYTES, printable, read_bounded
 from perigee.numbers import number
 from perigee.store.arrow import arrow_table
-from perigee.store.folder import Identity, ResultsFolder
+from perigee.store.folder import ResultsFolder
+from perigee.store.identity import Identity
 from perigee.store.small_flows import is_small
 
 if TYPE_CHECKING:

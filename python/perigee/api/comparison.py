@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from perigee.report.changes import changes, letters
-from perigee.report.comparison import as_frame, compare, remarks
+from perigee.comparison.cells import as_frame, compare, remarks
+from perigee.comparison.changes import changes, letters
 
 if TYPE_CHECKING:
     from perigee.store.results import Results
@@ -26,7 +26,7 @@ class Comparison:
     Attributes:
         cells: a row per group of flows, quantity and other results: `group, quantity, unit, other` (`B`, ...), `a, b`
             (the means), `difference, difference_percent, half_width_95` (or another level), `flows_a, flows_b, p_holm`
-            and more, see `perigee.report.comparison.as_frame`.
+            and more, see `perigee.comparison.cells.as_frame`.
         changes: what differs in how the results were made: `what`, and a column of text for each of the results.
         remarks: what is to be known of the cells: how they were tested, which are the same, which flows failed.
 

@@ -95,7 +95,7 @@ class Profile:
             >>> Profile.load("geo").sample(seconds=10.0, every=0.5).shape
             (40, 5)
         """
-        from perigee.engines.sampling import sample_profile
+        from perigee.engines.links.sampling import sample_profile
 
         return sample_profile(self.file, seconds, every, seed, self.settings)
 

@@ -7,29 +7,27 @@ the end the runs of all stages get the numbers that a sweep over all the points 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from perigee.api.designs import MOST_POINTS
 from perigee.api.refinement import Means, Node, Refinement
-from perigee.engines.contract import Closing, Plan, Preparing, Timed
-from perigee.engines.crew import Crew, Watch
-from perigee.engines.forecast import Forecast
-from perigee.engines.job import Job
-from perigee.engines.kept_flows import KeptFlows
-from perigee.engines.runner import Done
-from perigee.engines.runs import Runs
-from perigee.engines.work import files_of, folder_of, identity_of, workers_of
+from perigee.engines.plan.contract import Plan
+from perigee.engines.plan.runs import Runs
+from perigee.engines.run.crew import Crew, Watch
+from perigee.engines.run.job import Job
+from perigee.engines.run.kept_flows import KeptFlows
+from perigee.engines.run.runner import Done
 from perigee.errors import InputError, InterruptedRunError
 from perigee.interrupts import held_back
 from perigee.numbers import counted
-from perigee.store.folder import Identity, ResultsFolder
+from perigee.store.folder import ResultsFolder
+from perigee.store.identity import Identity
 from perigee.store.points import as_text, named
 
 Say = Callable[[str], None]
@@ -38,7 +36,7 @@ MOST_RUNS = 1_000_000
 
 
 def carry_out(job: Job, refinement: Refinement, watch: Watch, say: Say) -> Done:
-    """Carry a study out over ranges that are refined; see `perigee.engines.runner.carry_out`.
+    """Carry a study out over ranges that are refined; see `perigee.engines.run.runner.carry_out`.
 
     Args:
         job: what to run, without the values of the ranges.
@@ -52,30 +50,30 @@ def carry_out(job: Job, refinement: Refinement, watch: Watch, say: Say) -> Done:
         StorageError: the disk is full; runs done before are kept.
         InterruptedRunError: the user stopped it; runs done before are kept.
     """
-    with _planned(job, refinement.settings(refinement.grid)) as (plan, of_grid):
-        _check(plan, refinement)
-        if isinstance(plan, Forecast):
-            # The grid has the ends of the ranges.
-            for remark in plan.remarks:
-                say(remark)
-        begun = _begun(identity_of(plan, of_grid), job, refinement)
-        folder = ResultsFolder(folder_of(plan.study, job))
+    with _at(job, refinement.settings(refinement.grid)) as grid:
+        _check(grid.plan, refinement)
+        # The grid has the ends of the ranges.
+        for remark in grid.plan.remarks:
+            say(remark)
+        begun = _begun(grid.identity(), job, refinement)
+        folder, warnings = grid.folder, grid.plan.warnings
         if not job.fresh and (runs := folder.runs_refined_from(begun)):
             watch(runs, runs)
-            return Done(folder.path, runs, runs, plan.warnings)
-        with folder.open(begun, files_of(plan, of_grid), fresh=job.fresh) as manifest:
+            return Done(folder.path, runs, runs, warnings)
+        with folder.open(begun, grid.files, fresh=job.fresh) as manifest:
             sweep = _Sweep(job, refinement, folder, watch, say)
-            sweep.do_all(plan, of_grid)
-            with _planned(job, refinement.settings(sorted(sweep.means)), is_done=True) as (whole, of_all):
-                kept, numbers = sweep.runs_of(whole.runs)
-                folder.keep_study(manifest, files_of(whole, of_all))
-                folder.take_captures(kept, numbers)
-                folder.finish(manifest, kept, numbers, ended=identity_of(whole, of_all), refined_from=begun)
+            sweep.do_all(grid)
+            # Its runs are done already: nothing is made ready for them.
+            whole = _at(job, refinement.settings(sorted(sweep.means)))
+            kept, numbers = sweep.runs_of(whole.plan.runs)
+            folder.keep_study(manifest, whole.files)
+            folder.take_captures(kept, numbers)
+            folder.finish(manifest, kept, numbers, ended=whole.identity(), refined_from=begun)
         stages = counted(len(sweep.stages), "stage")
         say(f"{counted(len(sweep.means), 'point')} in {stages}, {refinement.end}")
         for line in refinement.steepest(sweep.means):
             say(f"steepest: {line}")
-        return Done(folder.path, len(kept), sweep.resumed, plan.warnings)
+        return Done(folder.path, len(kept), sweep.resumed, warnings)
 
 
 @dataclass(frozen=True)
@@ -120,16 +118,16 @@ class _Sweep:
         self.means: dict[Node, Means] = {}
         self.resumed = 0
 
-    def do_all(self, plan: Plan, job: Job) -> None:
-        """Carry out the first grid, whose plan is there, and then what its results ask for."""
-        self._most = len(plan.runs) // len(self._refinement.grid) * self._refinement.rule.points
+    def do_all(self, grid: Job) -> None:
+        """Carry out the first grid, and then what its results ask for."""
+        self._most = len(grid.plan.runs) // len(self._refinement.grid) * self._refinement.rule.points
         with held_back() as answer_interrupts:
             try:
-                self._do(plan, job, self._refinement.grid)
+                self._do(grid, self._refinement.grid)
                 while nodes := self._refinement.advance(self.means):
                     answer_interrupts()
-                    with _planned(self._job, self._refinement.settings(nodes)) as (further, at_nodes):
-                        self._do(further, at_nodes, nodes)
+                    with _at(self._job, self._refinement.settings(nodes)) as further:
+                        self._do(further, nodes)
             except (KeyboardInterrupt, InterruptedRunError):
                 kept = counted(sum(len(stage.folder.shards()) for stage in self.stages), "run")
                 raise InterruptedRunError(
@@ -150,7 +148,8 @@ class _Sweep:
                 kept.append(shards[stage.folder.path][numbers[-1]])
         return kept, numbers
 
-    def _do(self, plan: Plan, job: Job, nodes: Sequence[Node]) -> None:
+    def _do(self, job: Job, nodes: Sequence[Node]) -> None:
+        plan = job.plan
         before = sum(len(stage.runs) for stage in self.stages)
         stage = _Stage(self._folder.stage(len(self.stages)), plan.runs)
         self.stages.append(stage)
@@ -162,11 +161,11 @@ class _Sweep:
             left_s = (time.monotonic() - self._began_s) / here * (self._most - before - done) if here > 0 else None
             self._watch(before + done, self._most, outlook=(said, left_s))
 
-        with stage.folder.open(identity_of(plan, job), {}):
+        with stage.folder.open(job.identity(), {}):
             missing = stage.folder.missing(len(plan.runs))
             self.resumed += len(plan.runs) - len(missing)
             if missing:
-                crew = Crew(plan, stage.folder, workers_of(plan, job, self._say_once))
+                crew = Crew(plan, stage.folder, job.at_once(self._say_once))
                 crew.do(missing, len(plan.runs), watch)
         self.means |= self._means_of(stage, nodes)
 
@@ -198,23 +197,14 @@ class _Sweep:
         }
 
 
-@contextlib.contextmanager
-def _planned(job: Job, points: Sequence[str], *, is_done: bool = False) -> Iterator[tuple[Plan, Job]]:
-    """Plan a job at some points of its ranges, which is done already or still to be."""
-    there = replace(job, settings=(*job.settings, *points))
-    engine = job.engine
-    planner = engine.plan_of_done if is_done and isinstance(engine, Preparing) else engine.plan
-    plan = planner(there.study, there.settings, there.reduced)
-    try:
-        yield plan, there
-    finally:
-        if isinstance(plan, Closing):
-            plan.close()
+def _at(job: Job, points: Sequence[str]) -> Job:
+    """Return a job at some points of its ranges."""
+    return replace(job, settings=(*job.settings, *points))
 
 
 def _check(plan: Plan, refinement: Refinement) -> None:
     """Refuse before the first run what could not be put together after the last one."""
-    if isinstance(plan, Timed):
+    if plan.has_timetable:
         raise InputError("--refine: runs between real hosts have one timetable, which it would change; leave it out")
     each = len(plan.runs.points) // len(refinement.grid)
     points = each * refinement.rule.points

@@ -19,7 +19,7 @@ from typing import Any
 
 from perigee.api import toml
 from perigee.api.designs import MOST_POINTS, Axis
-from perigee.engines.kept_flows import METRIC, check_column
+from perigee.engines.run.kept_flows import METRIC, check_column
 from perigee.errors import InputError
 from perigee.numbers import counted
 

@@ -219,9 +219,9 @@ class Results:
             InputError: there is no such kind, column, key or experiment, or nothing varies; the message says what there
                 is.
         """
+        from perigee.groups.settings import Choice
         from perigee.report.choice import plots_of
         from perigee.report.context import Context
-        from perigee.report.settings import Choice
         from perigee.report.style import styled
 
         stored = self._stored if experiment is None else self._stored.of_experiment(experiment)

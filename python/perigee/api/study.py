@@ -163,7 +163,7 @@ class Study:
         """
         import polars as pl
 
-        from perigee.engines.native import native_plan
+        from perigee.engines.plan.native import native_plan
         from perigee.store.points import points_of
 
         plan = native_plan(self.file, self.settings, reduced)
@@ -203,8 +203,8 @@ class Study:
         """
         from perigee.api.results import Results
         from perigee.engines import choice
-        from perigee.engines.job import Job
-        from perigee.engines.runner import carry_out
+        from perigee.engines.run.job import Job
+        from perigee.engines.run.runner import carry_out
 
         def watch(done: float, total: int, /, outlook: tuple[str, float | None] | None = None) -> None:
             if progress:

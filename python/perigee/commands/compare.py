@@ -19,7 +19,7 @@ from perigee.console import out_console
 from perigee.numbers import number, probability, signed
 
 if TYPE_CHECKING:
-    from perigee.report.comparison import Difference
+    from perigee.comparison.cells import Difference
     from perigee.store.results import Results
 
 
@@ -61,9 +61,9 @@ def command(
       perigee compare results/validation-sim results/validation-emu --out overlay.html
       perigee compare results/a results/b results/c --csv differences.csv
     """
+    from perigee.comparison.cells import as_frame, remarks
+    from perigee.comparison.cells import compare as compare_results
     from perigee.files import write_atomically
-    from perigee.report.comparison import as_frame, remarks
-    from perigee.report.comparison import compare as compare_results
     from perigee.report.csv_text import csv_text
     from perigee.store.results import Results
 
@@ -87,7 +87,7 @@ def tables(results: Sequence[Results], cells: Sequence[Difference], width: int) 
 
     The columns of `SPARED` go where a table would be wider than `width`, characters, and its title says which.
     """
-    from perigee.report.changes import changes, letters
+    from perigee.comparison.changes import changes, letters
     from perigee.statistics.estimates import percent
 
     names = letters(len(results))

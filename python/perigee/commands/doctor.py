@@ -14,8 +14,8 @@ from perigee.console import out_console, result, say
 from perigee.errors import EXIT_RUN_FAILED
 
 if TYPE_CHECKING:
-    from perigee.engines.buffers import LinkSize
-    from perigee.engines.host import Check
+    from perigee.engines.host.buffers import LinkSize
+    from perigee.engines.host.checks import Check
 
 
 def command(
@@ -38,7 +38,7 @@ def command(
       perigee doctor --link geo      also whether tcp_rmem and tcp_wmem suffice for it
       perigee doctor --json
     """
-    from perigee.engines.host import checks
+    from perigee.engines.host.checks import checks
 
     found = checks(_size_of(link) if link else None)
     show(found, as_json=as_json)
@@ -50,7 +50,7 @@ def command(
 
 def show(found: Sequence[Check], *, as_json: bool) -> None:
     """Print checks, each with its fix where something is missing."""
-    from perigee.engines.host import as_data
+    from perigee.engines.host.checks import as_data
 
     if as_json:
         result(json.dumps(as_data(found), indent=2))
@@ -64,7 +64,7 @@ def show(found: Sequence[Check], *, as_json: bool) -> None:
 
 
 def _size_of(link: str) -> LinkSize:
-    from perigee.engines.emulation import link_size
+    from perigee.engines.links.emulation import link_size
     from perigee.places import find_profile
 
     profile = find_profile(link)

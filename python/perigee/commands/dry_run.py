@@ -13,13 +13,10 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from perigee.engines.contract import Plan, describe
-from perigee.engines.forecast import Forecast
-from perigee.engines.memory import Roomy
-from perigee.engines.real_time import span
-from perigee.engines.runs import Runs
+from perigee.engines.plan.contract import Plan
+from perigee.engines.plan.runs import Runs, describe
 from perigee.files import shown_bytes
-from perigee.numbers import counted
+from perigee.numbers import counted, span
 
 ALL_SHOWN = 30
 """Up to so many runs are all shown."""
@@ -57,7 +54,7 @@ def shown_indices(count: int) -> Iterator[int | None]:
 
 def _time(plan: Plan) -> str:
     """Say roughly how long the runs take on all cores of this machine, where that is known."""
-    if not isinstance(plan, Forecast) or plan.processor_s is None:
+    if plan.processor_s is None:
         return ""
     cores = min(os.cpu_count() or 1, len(plan.runs))
     return f"; about {span(plan.processor_s / cores)} on {cores} core{'s' * (cores > 1)}, a rough estimate"
@@ -65,7 +62,7 @@ def _time(plan: Plan) -> str:
 
 def _size(plan: Plan) -> str:
     """Say how much a plan writes at the most, where it knows."""
-    if not isinstance(plan, Roomy):
+    if not plan.rooms:
         return ""
     size = plan.runs.rounds * sum(part.file for parts in plan.rooms for part in parts)
     return f"; results of at most about {shown_bytes(size)} before they are compressed"

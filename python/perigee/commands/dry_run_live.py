@@ -9,10 +9,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from perigee.commands.dry_run import counted_runs, listing, new_table, shown_indices
-from perigee.engines.contract import Plan, describe
-from perigee.engines.live.engine import LivePlan
+from perigee.engines.live.engine import Live
 from perigee.engines.live.timetable import time_of_day
-from perigee.engines.real_time import span
+from perigee.engines.plan.contract import Plan
+from perigee.engines.plan.runs import describe
+from perigee.numbers import span
 
 if TYPE_CHECKING:
     from perigee._core import LiveFlow, LiveRun
@@ -28,7 +29,7 @@ def live_listing(plan: Plan, now: float) -> tuple[Table, str]:
         plan: the runs, of real hosts.
         now: seconds of Unix time, when they would begin.
     """
-    if not isinstance(plan, LivePlan):
+    if not isinstance(plan, Live):
         return listing(plan)
     table = new_table("Run", "Begins", "What", "Flows")
     begins = plan.beginnings(now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from perigee.commands.application import Application
 from perigee.console import result, say
-from perigee.engines import emulation
+from perigee.engines.links import emulation
 
 app = Application("Emulated links: tidy up.")
 

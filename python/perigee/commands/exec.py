@@ -11,8 +11,8 @@ import typer
 from perigee.commands.exec_live import LiveLine
 from perigee.commands.options import profile_setting, seconds
 from perigee.console import say
-from perigee.engines import emulation
-from perigee.engines.buffers import hint, host_buffers
+from perigee.engines.host.buffers import hint, host_buffers
+from perigee.engines.links import emulation
 from perigee.numbers import number
 from perigee.places import find_profile
 

@@ -119,7 +119,7 @@ def draw(
 
 def _orbit(profile: str, at: str, duration: str, direction: str, settings: list[str] | None) -> Orbit:
     """Compute the slots, and say what to know of the elements."""
-    from perigee.engines.orbits import orbit_slots
+    from perigee.engines.links.orbits import orbit_slots
 
     pairs = [profile_setting(setting) for setting in settings or ()]
     span, begin = seconds("--for", duration, 0.001), seconds("--at", at, 0.0)

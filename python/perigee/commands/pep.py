@@ -11,13 +11,13 @@ import typer
 
 from perigee.commands.application import Application
 from perigee.console import out_console, result
-from perigee.engines.proxy import hand_over
+from perigee.engines.proxy.program import hand_over
 from perigee.errors import EXIT_RUN_FAILED
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from perigee.engines.proxy_state import ProxyState
+    from perigee.engines.proxy.state import ProxyState
 
 app = Application(
     "The proxy that splits TCP connections, for satellite links. What is done is the program's, perigee-pep."
@@ -94,7 +94,7 @@ def top(
 
     from rich.live import Live
 
-    from perigee.engines.proxy_state import read_state
+    from perigee.engines.proxy.state import read_state
 
     before = read_state(config)
     with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as stack:
@@ -164,9 +164,9 @@ def doctor(
       perigee pep doctor pep.toml --to http://[2001:db8::1]/large.bin --seconds 30 --rounds 4
     """
     from perigee.commands.doctor import show
-    from perigee.engines.host import as_data
-    from perigee.engines.proxy import said
-    from perigee.engines.proxy_checks import proxy_checks
+    from perigee.engines.host.checks import as_data
+    from perigee.engines.proxy.checks import proxy_checks
+    from perigee.engines.proxy.program import said
 
     found = proxy_checks(config)
     lacks = not all(one.ok for one in found)
@@ -194,7 +194,7 @@ def _tables(before: ProxyState, after: ProxyState) -> Group:
     from rich.console import Group
     from rich.table import Table
 
-    from perigee.engines.proxy_state import per_second, round_trip_ms
+    from perigee.engines.proxy.state import per_second, round_trip_ms
 
     totals = ", ".join(f"{name} {value}" for name, value in after.totals.items() if name != "running_s")
     table = Table(title=f"{after.state}: {totals}", title_justify="left")

@@ -20,7 +20,7 @@ from perigee.errors import InputError
 from perigee.places import ProfileFile, StudyFile, find_profile, profiles
 
 if TYPE_CHECKING:
-    from perigee.engines.contract import Plan
+    from perigee.engines.plan.contract import Plan
 
 app = Application("Link profiles: which there are, and what each link does.", lists=True)
 
@@ -99,7 +99,7 @@ def draw(
     found = find_profile(profile)
     span, step = seconds("--for", duration, 0.001), seconds("--every", every, 0.000001)
     pairs = [profile_setting(setting) for setting in settings or ()]
-    from perigee.engines.sampling import sample_profile
+    from perigee.engines.links.sampling import sample_profile
     from perigee.files import atomic_file
     from perigee.report.link_figure import draw_link
     from perigee.report.style import styled
@@ -132,7 +132,7 @@ def _plan(profile: ProfileFile) -> Plan:
 
     file = profile.path.resolve()
     study = StudyFile(file, STUDY.format(file=json.dumps(str(file))), (file.parent, *profile.search))
-    return choice.engine("sim").plan(study, (), reduced=False)
+    return choice.engine("sim")(study, (), False)
 
 
 def _text(profile: ProfileFile, key: str) -> str:

@@ -21,7 +21,7 @@ from rich.progress import (
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from perigee.engines.crew import Watch
+    from perigee.engines.run.crew import Watch
 
 LINE_EVERY_S = 15.0
 TIMED_LINE_EVERY_S = 600.0

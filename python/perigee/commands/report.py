@@ -13,7 +13,7 @@ from perigee.console import out_console
 from perigee.errors import InputError
 
 if TYPE_CHECKING:
-    from perigee.report.settings import Choice
+    from perigee.groups.settings import Choice
 
 
 def command(
@@ -106,7 +106,7 @@ def _choices(figures: list[str], metrics: list[str], x: list[str], hue: str, fac
     Raises:
         InputError: something is chosen of no figure.
     """
-    from perigee.report.settings import Choice
+    from perigee.groups.settings import Choice
 
     given = {"--metric": metrics, "--x": x, "--hue": hue, "--facet": facets}
     if not figures and (alone := [name for name, value in given.items() if value]):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,14 +18,15 @@ from perigee.console import error_console, out_console, say
 from perigee.errors import InputError, RunError
 from perigee.numbers import counted
 from perigee.places import find_study
+from perigee.store.origins import ENGINES
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from perigee.api.refinement import Refinement
-    from perigee.engines.contract import Plan
-    from perigee.engines.job import Job
-    from perigee.engines.runner import Done
+    from perigee.engines.plan.contract import Plan
+    from perigee.engines.run.job import Job
+    from perigee.engines.run.runner import Done
 
 
 def command(
@@ -32,9 +34,8 @@ def command(
     engine: Annotated[
         str,
         typer.Option(
-            metavar="sim|emu|live",
-            help="sim: simulated, in virtual time. emu: real TCP over emulated links, in real time, as root. "
-            "live: between real hosts, through their iperf3 servers.",
+            metavar="|".join(ENGINES),
+            help=" ".join(f"{name}: {carries}." for name, carries in ENGINES.items()),
         ),
     ] = "sim",
     settings: options.Settings = None,
@@ -122,9 +123,9 @@ def command(
     """
     # Modules that a dry run, or another command, has no use for are slow to import.
     from perigee.engines import choice
-    from perigee.engines.job import Job
-    from perigee.engines.part import Part
-    from perigee.engines.until import Until
+    from perigee.engines.run.job import Job
+    from perigee.engines.run.part import Part
+    from perigee.engines.run.until import Until
 
     job = Job(
         study=find_study(study),
@@ -145,6 +146,10 @@ def command(
         until=[Until.read(text) for text in until or ()],
     )
     if verify and not dry_run:
+        if engine != "sim" or cluster is not None:
+            raise InputError(
+                "--verify: only the simulator has two ways to carry packets; leave --engine or --cluster out"
+            )
         if plain:
             raise InputError("--verify carries the study plain as well as fast; leave --plain out")
         _verify(job)
@@ -155,7 +160,7 @@ def command(
 def _verify(job: Job) -> None:
     """Carry a job out both ways, and say whether they agree."""
     from perigee.commands import progress
-    from perigee.engines.verify import verify
+    from perigee.engines.sim.verify import verify
 
     with ExitStack() as shown:
         verified = verify(job, lambda way: shown.enter_context(progress.bar(error_console, way)), say)
@@ -170,15 +175,12 @@ def _verify(job: Job) -> None:
 
 def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None:
     """Carry a job out, with progress and what to do next; or only list its runs, of a refined sweep the first ones."""
-    from perigee.engines.forecast import Forecast
-
     if dry_run:
         first = refinement.settings(refinement.grid) if refinement else ()
-        plan = job.engine.plan(job.study, (*job.settings, *first), job.reduced)
-        table, together = _listing(plan)
-        out_console.print(table)
-        if isinstance(plan, Forecast):
-            for remark in plan.remarks:
+        with replace(job, settings=(*job.settings, *first)) as grid:
+            table, together = _listing(grid.plan)
+            out_console.print(table)
+            for remark in grid.plan.remarks:
                 say(remark)
         say(together)
         if refinement:
@@ -186,8 +188,8 @@ def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None
         return
     from perigee.commands import progress
     from perigee.commands.run_notes import say_notes
-    from perigee.engines.runner import carry_out
-    from perigee.report.settings import check_beside
+    from perigee.engines.run.runner import carry_out
+    from perigee.report.beside import check_beside
 
     check_beside(job.study)
     file = job.study.path.resolve()
@@ -229,9 +231,7 @@ def _say_shard(done: Done) -> None:
 
 
 def _listing(plan: Plan) -> tuple[Table, str]:
-    from perigee.engines.contract import Timed
-
-    if isinstance(plan, Timed):
+    if plan.has_timetable:
         from perigee.commands.dry_run_live import live_listing
 
         return live_listing(plan, time.time())

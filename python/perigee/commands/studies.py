@@ -13,13 +13,12 @@ from perigee.commands.application import Application
 from perigee.commands.name_list import show_names
 from perigee.commands.setup_table import show_setup
 from perigee.console import out_console, result, say
-from perigee.engines.forecast import Forecast
 from perigee.errors import InputError
 from perigee.numbers import counted
 from perigee.places import StudyFile, find_study, studies
 
 if TYPE_CHECKING:
-    from perigee.engines.contract import Plan
+    from perigee.engines.plan.contract import Plan
 
 app = Application("Studies: which there are, and what each asks.", lists=True)
 
@@ -72,9 +71,8 @@ def show(study: Annotated[str, typer.Argument(metavar="STUDY", help="Its name, i
     if "reduced" in head:
         result(f"reduced: {_counted(_plan(found, reduced=True))} (--reduced)")
     show_setup(plan.setup, ("links", "flows"))
-    if isinstance(plan, Forecast):
-        for remark in plan.remarks:
-            say(remark)
+    for remark in plan.remarks:
+        say(remark)
 
 
 def _show_plan(plan: Plan) -> None:
@@ -106,7 +104,7 @@ def _counted(plan: Plan) -> str:
 def _plan(study: StudyFile, *, reduced: bool) -> Plan:
     from perigee.engines import choice
 
-    return choice.engine("sim").plan(study, (), reduced)
+    return choice.engine("sim")(study, (), reduced)
 
 
 def _head(study: StudyFile) -> dict[str, Any]:

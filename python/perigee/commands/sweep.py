@@ -13,6 +13,7 @@ from perigee.commands.run import do
 from perigee.console import say
 from perigee.errors import InputError
 from perigee.places import find_study
+from perigee.store.origins import ENGINES
 
 
 def command(
@@ -46,7 +47,7 @@ def command(
     design_seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="Seed of the points; the study's seed is its own.")
     ] = 1,
-    engine: Annotated[str, typer.Option(metavar="sim|emu", help="As of `perigee run`.")] = "sim",
+    engine: Annotated[str, typer.Option(metavar="|".join(ENGINES), help="As of `perigee run`.")] = "sim",
     settings: options.Settings = None,
     reduced: options.Reduced = False,
     jobs: options.Jobs = None,
@@ -81,8 +82,8 @@ def command(
     from perigee.api.designs import read_axis, settings_of
     from perigee.api.refinement import Refinement, Rule
     from perigee.engines import choice
-    from perigee.engines.job import Job
-    from perigee.engines.part import Part
+    from perigee.engines.run.job import Job
+    from perigee.engines.run.part import Part
 
     axes = [read_axis(text) for text in over]
     refinement = None

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
-from perigee.engines.contract import Engine
-from perigee.engines.native import Emulator, Simulator
+from perigee.engines.plan.contract import Engine
 from perigee.errors import InputError
+from perigee.store.origins import ENGINES
 
 
 def engine(
@@ -28,8 +29,6 @@ def engine(
         InputError: there is no such engine, or it has no use for a cluster.
 
     Examples:
-        >>> engine("emu").most_at_once
-        1
         >>> engine("lab")
         Traceback (most recent call last):
         ...
@@ -42,16 +41,20 @@ def engine(
     if cluster is not None:
         if name != "sim":
             raise InputError(f"--cluster: only simulated runs go to a cluster; leave out --engine {name}")
-        from perigee.engines.cluster import ClusterSimulator
+        from perigee.engines.cluster.engine import ClusterSimulator
 
-        return ClusterSimulator(cluster)
+        return partial(ClusterSimulator, address=cluster)
     match name:
         case "sim":
-            return Simulator(limits)
+            from perigee.engines.sim.engine import Simulator
+
+            return partial(Simulator, limits=limits)
         case "emu":
-            return Emulator(say, force=force)
+            from perigee.engines.emu.engine import Emulator
+
+            return partial(Emulator, say=say, force=force)
         case "live":
             from perigee.engines.live.engine import Live
 
-            return Live(say)
-    raise InputError(f"--engine {name}: there is no such engine; the engines are: sim, emu, live")
+            return partial(Live, say=say)
+    raise InputError(f"--engine {name}: there is no such engine; the engines are: {', '.join(ENGINES)}")

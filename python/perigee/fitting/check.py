@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from perigee.core import native
-from perigee.engines.contract import Output
-from perigee.engines.native import Simulator
+from perigee.engines.plan.contract import Output
+from perigee.engines.sim.engine import Simulator
 from perigee.fitting.fit import Measured
 from perigee.fitting.profile import Fitted, quoted
 from perigee.fitting.series import Pings
@@ -123,7 +123,7 @@ def _run(profile: str, flow: str, seed: int) -> Output:
         )
         if 'kind = "ping"' in flow:
             text = text.replace('series = "1 s"', 'series = "1 h"')
-        plan = Simulator().plan(StudyFile(path.with_name("study.toml"), text, (path.parent,)), [], False)
+        plan = Simulator(StudyFile(path.with_name("study.toml"), text, (path.parent,)), [], False)
         output = plan.execute(0, lambda *_: True, Path(folder))
     if output is None:
         raise AssertionError("nobody stopped it")

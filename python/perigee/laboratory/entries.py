@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from perigee.errors import InputError, StorageError
+from perigee.store.origins import ENGINES
 
-ENGINES = ("sim", "emu", "live")
 STATES = ("waiting", "running", "paused", "stopped", "done", "failed", "daily")
 ENDED = ("stopped", "done", "failed")
 WISHES = ("pause", "stop")
@@ -56,7 +56,7 @@ class Entry:
 
     Attributes:
         study: its name.
-        engine: `sim`, `emu` or `live`.
+        engine: of `ENGINES`.
         due: when it may begin, seconds of Unix time.
         text: the study file as it was when the entry was made; none: the study that comes with perigee.
         settings: `KEY=VALUE` overrides.

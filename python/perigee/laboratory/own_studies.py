@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from perigee.core import native
-from perigee.engines.native import native_plan
+from perigee.engines.plan.native import native_plan
 from perigee.errors import InputError
 from perigee.files import MIB, read_bounded, write_atomically
 from perigee.laboratory.place import Place

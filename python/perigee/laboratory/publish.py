@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from perigee.engines.sampling import sample_profile
+from perigee.engines.links.sampling import sample_profile
 from perigee.errors import InputError
 from perigee.files import storage_errors
 from perigee.laboratory.catalogue import Catalogue, Summary

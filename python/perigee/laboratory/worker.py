@@ -25,7 +25,7 @@ from perigee.errors import InputError, InterruptedRunError, PerigeeError
 from perigee.files import storage_errors, write_atomically
 
 if TYPE_CHECKING:
-    from perigee.engines.curve import Curve
+    from perigee.engines.run.curve import Curve
 
 SAY_EVERY_S = 0.5
 """How often progress is written and `halt` is looked for."""
@@ -84,8 +84,8 @@ def held(folder: Path) -> Iterator[bool]:
 
 def _carry_out(entry: dict[str, Any], folder: Path, say: Say) -> tuple[str, str]:
     from perigee.engines import choice
-    from perigee.engines.job import Job
-    from perigee.engines.runner import carry_out
+    from perigee.engines.run.job import Job
+    from perigee.engines.run.runner import carry_out
     from perigee.places import StudyFile, data_roots, find_study
     from perigee.report.writer import write_report
 

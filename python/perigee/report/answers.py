@@ -16,9 +16,10 @@ from itertools import groupby
 
 import polars as pl
 
+from perigee.groups.factors import capital
+from perigee.groups.group import Group
 from perigee.numbers import decimals, number
-from perigee.report.context import Context, Group
-from perigee.report.factors import capital
+from perigee.report.context import Context
 from perigee.report.ranking import ALGORITHM, FLOW, Question, Ranking, Rival, comparable, rankings
 from perigee.statistics.estimates import percent
 from perigee.statistics.metrics import Metric

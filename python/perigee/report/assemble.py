@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from perigee.errors import InputError
+from perigee.groups.settings import Choice, confidence_level
 from perigee.numbers import counted, number, plural
 from perigee.report import sections
 from perigee.report.answers import answers
@@ -15,7 +16,6 @@ from perigee.report.context import Context
 from perigee.report.model import Chapter, Fact, Report, Section
 from perigee.report.provenance import citations, made
 from perigee.report.sections.published import facts as published_facts
-from perigee.report.settings import Choice, confidence_level
 from perigee.store.outcomes import INCOMPLETE, has_failed
 from perigee.store.results import Results
 

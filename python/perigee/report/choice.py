@@ -8,14 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from perigee.errors import InputError, NothingToDrawError
+from perigee.groups.factors import Factor
+from perigee.groups.group import Group
+from perigee.groups.kinds import SECTION_OF
+from perigee.groups.panels import Panel, Roles, few, hue_of, panels, roles
+from perigee.groups.settings import Choice
 from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
-from perigee.report.context import OTHERS, Context, Group
-from perigee.report.factors import Factor
+from perigee.report.context import Context
 from perigee.report.model import Plot
-from perigee.report.panels import Panel, Roles, few, hue_of, panels, roles
 from perigee.report.sections import distributions, representative, sweep, tradeoff
-from perigee.report.settings import Choice
 from perigee.statistics.estimates import cumulative
 from perigee.statistics.metrics import Metric, metric, numeric, sample
 
@@ -46,7 +48,7 @@ def plots_of(context: Context, choice: Choice) -> list[Plot]:
 
 def _with_values(context: Context, metrics: Sequence[Metric], flows: Sequence[str]) -> list[Group]:
     """Return the groups to draw: of the flows named, else of bulk transfers or the kind that has the first metric."""
-    candidates = [context.drawn, *(context.groups_of(kind) for kind in OTHERS)]
+    candidates = [context.drawn, *(context.groups_of(kind) for kind in SECTION_OF)]
     if flows:
         candidates = [context.groups_named(flows)]
     for groups in candidates:

@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 
+from perigee.groups.looks import look
 from perigee.numbers import number
 from perigee.report.legends import broken, legend_of
-from perigee.report.style import WIDTH_IN, Drawing, figure, from_zero, look
+from perigee.report.style import WIDTH_IN, Drawing, figure, from_zero
 from perigee.statistics.metrics import mean, sample_of
 
 NAMES = {"down": "towards the user", "up": "away from the user"}
@@ -25,7 +26,7 @@ def draw_link(samples: pl.DataFrame, title: str = "") -> Drawing:
     """Draw what a link does over time.
 
     Args:
-        samples: what `perigee.engines.sampling.sample_profile` returns.
+        samples: what `perigee.engines.links.sampling.sample_profile` returns.
         title: above the figure.
 
     Returns:

@@ -10,7 +10,7 @@ from typing import Literal
 import polars as pl
 from matplotlib.figure import Figure
 
-from perigee.report.names import file_names
+from perigee.groups.names import file_names
 from perigee.report.style import WIDTH_IN
 
 Drawing = Callable[[float], Figure]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 
+from perigee.groups.looks import look
 from perigee.numbers import number
 from perigee.report.legends import broken
-from perigee.report.style import WIDTH_IN, Drawing, figure, look
+from perigee.report.style import WIDTH_IN, Drawing, figure
 
 if TYPE_CHECKING:
     from perigee._core import Orbit, OrbitSlot
@@ -27,7 +28,7 @@ def draw_orbit(orbit: Orbit, title: str = "") -> Drawing:
     """Draw the path of a link over satellites.
 
     Args:
-        orbit: what `perigee.engines.orbits.orbit_slots` returns.
+        orbit: what `perigee.engines.links.orbits.orbit_slots` returns.
         title: above the figure.
 
     Returns:

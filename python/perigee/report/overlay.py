@@ -10,20 +10,22 @@ from pathlib import Path
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.comparison.cells import Difference, as_frame, pairs, remarks
+from perigee.comparison.changes import Change, changes, letters
 from perigee.errors import InputError
+from perigee.groups.group import Group
+from perigee.groups.looks import Look, look
 from perigee.numbers import number, plural, probability, signed
-from perigee.report.changes import Change, changes, letters
-from perigee.report.comparison import Difference, as_frame, pairs, remarks
-from perigee.report.context import Context, Group
+from perigee.report.context import Context
 from perigee.report.html import write
 from perigee.report.legends import broken_title, legend_above
 from perigee.report.model import Block, Cell, Fact, Plot, Report, Section, Table, Text
 from perigee.report.provenance import citations, made
 from perigee.report.sections.representative import rtt_of
-from perigee.report.style import WIDTH_IN, Look, figure, look, styled
+from perigee.report.style import WIDTH_IN, figure, styled
 from perigee.statistics.estimates import percent
 from perigee.statistics.metrics import mean
-from perigee.store.manifest import ENGINES
+from perigee.store.origins import ORIGINS
 from perigee.store.results import Results
 
 ROWS = (
@@ -46,7 +48,7 @@ def write_overlay(results: Sequence[Results], cells: Sequence[Difference], out: 
 
     Args:
         results: two or more; the others are held against the first.
-        cells: what `perigee.report.comparison.compare` found.
+        cells: what `perigee.comparison.cells.compare` found.
         out: the HTML file.
 
     Raises:
@@ -247,4 +249,4 @@ def _table(
 
 
 def _name(results: Results) -> str:
-    return f"{results.path.name} ({ENGINES[results.manifest['engine']]})"
+    return f"{results.path.name} ({ORIGINS[results.manifest['engine']].numbers})"

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 
 from perigee.errors import InputError
 from perigee.files import atomic_file, storage_errors, write_atomically
+from perigee.groups.names import distinct
 from perigee.report.csv_text import csv_text
 from perigee.report.latex import latex
 from perigee.report.model import Plot, Report
-from perigee.report.names import distinct
 from perigee.report.style import COLUMN_IN, in_a_column
 
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from perigee.groups.group import FILE, Group
 from perigee.numbers import number
-from perigee.report.context import FILE, Context, Group
+from perigee.report.context import Context
 from perigee.statistics.estimates import ALPHA
 from perigee.statistics.metrics import Metric
 from perigee.statistics.pairing import Comparison, compare_groups, corrected, share_draws

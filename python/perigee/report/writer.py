@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from perigee.errors import InputError
+from perigee.groups.settings import Choice
 from perigee.report.assemble import assemble
-from perigee.report.settings import Choice
 from perigee.report.style import styled
 from perigee.store.results import Results
 

@@ -10,10 +10,8 @@ import polars as pl
 
 from perigee.statistics.estimates import CONFIDENCE, Array, Contrast, holm, paired, percent, spread, welch
 from perigee.statistics.metrics import sample, sample_of
+from perigee.store.origins import ORIGINS
 from perigee.store.results import Results
-
-DRAWING = ("sim", "emu")
-"""Engines whose links take their draws from the seed of the round."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,8 @@ def share_draws(a: Results, b: Results) -> bool:
 
     Rounds of one study between real hosts did so too: their flows follow each other at once.
     """
-    engines = (a.manifest["engine"], b.manifest["engine"])
-    return set(engines) <= set(DRAWING) or (a is b and not a.is_analysis)
+    is_drawn = all(ORIGINS[one.manifest["engine"]].draws_by_seed for one in (a, b))
+    return is_drawn or (a is b and not a.is_analysis)
 
 
 def compare_groups(

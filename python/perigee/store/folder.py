@@ -12,13 +12,11 @@ import contextlib
 import errno
 import fcntl
 import hashlib
-import json
 import os
 import platform
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,85 +26,13 @@ import pyarrow as pa
 from perigee.errors import InputError
 from perigee.files import sha256_of, storage_errors, write_atomically
 from perigee.store import shards
+from perigee.store.identity import Identity
 from perigee.store.manifest import FOLDER_FORMAT, FOLDER_VERSION, Manifest, read_manifest, write_manifest
 
 FOLDERS = ("shards", "stages", "study", "captures", "raw")
 """The folders that runs write to."""
 OF_REPORTS = ("report.html", "report-files")
 """What `perigee report` writes there unless another place is given."""
-
-
-@dataclass(frozen=True)
-class Identity:
-    """What makes two results folders the same work, so that one may be resumed as the other.
-
-    Attributes:
-        study: the study's name.
-        engine: `sim`, `emu` or `live`.
-        plan: SHA-256 of the plan: every run with every setting resolved.
-        build: SHA-256 of the engine's binary.
-        settings: the `--set` overrides, for messages.
-        reduced: whether the small size was asked for.
-        runs: the number of runs.
-        rounds: the number of rounds.
-        first_seed: the seed of the first of them.
-        study_file: what the command called the study, for the report; results of another name are the same work.
-    """
-
-    study: str
-    engine: str
-    plan: str
-    build: str
-    settings: tuple[str, ...]
-    reduced: bool
-    runs: int
-    rounds: int
-    first_seed: int
-    study_file: str = ""
-
-    @classmethod
-    def of(cls, manifest: Mapping[str, Any]) -> Identity:
-        """Return the work that a manifest says its folder is of."""
-        return cls(
-            study=manifest["study"],
-            engine=manifest["engine"],
-            plan=manifest["study_hash"],
-            build=manifest["build"],
-            settings=tuple(manifest["settings"]),
-            reduced=manifest["reduced"],
-            runs=manifest["runs"],
-            rounds=manifest["rounds"],
-            first_seed=manifest["first_seed"],
-            study_file=manifest.get("study_file") or "",
-        )
-
-    def differences(self, manifest: Mapping[str, Any]) -> list[str]:
-        """Say what differs from the work a folder was begun with."""
-        mine = {
-            "study": self.study,
-            "engine": self.engine,
-            "settings": list(self.settings),
-            "reduced": self.reduced,
-            "runs": self.runs,
-        }
-        found = [
-            f"{key} {_say(manifest.get(key))} there, {_say(value)} here"
-            for key, value in mine.items()
-            if manifest.get(key) != value
-        ]
-        if not found and manifest.get("study_hash") != self.plan:
-            found.append("the study, a profile, a trace or an algorithm was changed since")
-        return found
-
-
-def default_folder(study: str, engine: str, *, reduced: bool) -> Path:
-    """Return the results folder of a study where none is given.
-
-    Examples:
-        >>> default_folder("gallery", "sim", reduced=False), default_folder("gallery", "emu", reduced=True)
-        (PosixPath('results/gallery'), PosixPath('results/gallery-emu-reduced'))
-    """
-    return Path("results") / f"{study}{'' if engine == 'sim' else f'-{engine}'}{'-reduced' if reduced else ''}"
 
 
 class ResultsFolder:
@@ -409,10 +335,6 @@ def _said_of(identity: Identity) -> dict[str, Any]:
         "first_seed": identity.first_seed,
         "build": identity.build,
     }
-
-
-def _say(value: object) -> str:
-    return json.dumps(value) if value not in ([], None) else "none"
 
 
 def _now() -> str:

@@ -13,14 +13,12 @@ from typing import Any
 
 from perigee.errors import InputError
 from perigee.files import MIB, read_bounded, write_atomically
+from perigee.store.origins import ORIGINS
 
 FOLDER_FORMAT = "perigee-results"
 FOLDER_VERSION = 2
 """Of the manifest and the files beside it. The tables have a version of their own: `tables_version` of the schema."""
 LARGEST_BYTES = 16 * MIB
-
-ENGINES = {"sim": "simulated", "emu": "emulated", "live": "measured", "capture": "captured"}
-"""Engines and other origins of results, and the words of reports for their numbers."""
 
 Check = Callable[[object], bool]
 
@@ -156,7 +154,7 @@ def _named(name: str, check: Check) -> Check:
 OF_THE_WORK: Mapping[str, Check] = {
     "study": _text,
     "study_file": _optional(_text),
-    "engine": _one_of(*ENGINES),
+    "engine": _one_of(*ORIGINS),
     "study_hash": _sha256,
     "settings": _list_of(_text),
     "reduced": lambda value: isinstance(value, bool),

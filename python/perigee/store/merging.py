@@ -14,7 +14,8 @@ from typing import Any
 from perigee.errors import InputError
 from perigee.files import read_bounded, storage_errors
 from perigee.store import shards
-from perigee.store.folder import Identity, ResultsFolder, default_folder
+from perigee.store.folder import ResultsFolder
+from perigee.store.identity import Identity, default_folder
 from perigee.store.manifest import LARGEST_BYTES, read_manifest
 
 BESIDE = ("captures", "raw")

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from perigee.analysis import iperf3, observations
 from perigee.analysis.observations import FlowDescription, Observation
-from perigee.core import core_fingerprint, native
-from perigee.engines.contract import Output, Progress, describe
-from perigee.engines.host_settings import of_real_hosts, of_this_host
+from perigee.engines.host.settings import of_real_hosts, of_this_host
 from perigee.engines.live.client import Command, TroubleError, captured, carry
 from perigee.engines.live.plan import Agent, Hosts, captures, check, commands
 from perigee.engines.live.remote import LOST, AgentError, Agents
 from perigee.engines.live.timetable import Clock, RealClock, Say, Schedule, Timetable, beginnings, time_of_day
-from perigee.engines.native import NativePlan, native_plan
-from perigee.engines.runs import Runs
+from perigee.engines.plan.contract import Output, Progress
+from perigee.engines.plan.native import NativePlan
+from perigee.engines.plan.runs import Runs, describe
 from perigee.errors import InputError, RunError
 
 if TYPE_CHECKING:
@@ -35,78 +34,56 @@ FIRST_PAUSE_S = 2.0
 """Before a run is tried again for the first time; doubled each time until one comes through."""
 
 
-class Live:
-    """Real hosts: one run after the other over a real path."""
+class Live(NativePlan):
+    """A study between real hosts: one run after the other over a real path.
 
-    name = "live"
-    most_at_once: int | None = 1
-
-    def __init__(self, say: Say = lambda _text: None, clock: Clock | None = None) -> None:
-        self._say = say
-        self._clock = clock or RealClock()
-
-    @property
-    def build(self) -> str:
-        """Fingerprint of what measures."""
-        return core_fingerprint()
-
-    def plan(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> LivePlan:
-        """Read a study and lay out its runs, see `Engine.plan`; what cannot be carried is an error."""
-        core_plan = native_plan(study, settings, reduced, real=True)
-        return LivePlan(core_plan, self._say, self._clock)
-
-
-class LivePlan(NativePlan):
-    """The runs of a study between real hosts.
+    Args:
+        study: the study file.
+        settings: `key=value` overrides.
+        reduced: take the small size that the study declares.
+        say: prints a note.
+        clock: when it is.
 
     Attributes:
         hosts: which they are.
         schedule: when runs begin.
         distinct: what the runs of the first round are, see `details`.
+
+    Raises:
+        InputError: also where iperf3 cannot carry the flows between these hosts.
     """
 
-    def __init__(self, plan: native.Plan, say: Say, clock: Clock) -> None:
-        super().__init__(plan, "live")
-        settings = plan.live()
+    engine = "live"
+    most_at_once = 1
+    has_timetable = True
+    is_real = True
+
+    def __init__(
+        self,
+        study: StudyFile,
+        settings: Sequence[str],
+        reduced: bool,
+        say: Say = lambda _text: None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(study, settings, reduced)
+        live = self._core.live()
         self.distinct = [self.details(index) for index in range(len(self.runs.points))]
         self._agents = Agents()
-        with contextlib.ExitStack() as refused:
-            refused.callback(self.close)
-            self.hosts = Hosts.of(settings, self.distinct, _agents(settings, self._agents))
-            if self.hosts.here and shutil.which("iperf3") is None:
-                raise InputError(
-                    "--engine live: iperf3 is not installed; install the package iperf3 (apt install iperf3)"
-                )
-            check(self.distinct, self.hosts)
-            refused.pop_all()
-        # Results of other hosts are other results.
-        hosts = {key: value for key, value in asdict(self.hosts).items() if key not in ("connect_timeout_s", "agents")}
-        if self.hosts.agents:
-            hosts["agents"] = {node: f"{one.name}@{one.address}" for node, one in self.hosts.agents.items()}
-        points = [{**point, "hosts": hosts} for point in self.runs.points]
+        self.hosts = self._hosts_of(live)
+        points = [{**point, "hosts": _identity(self.hosts)} for point in self.runs.points]
         self.runs = Runs(points, self.runs.rounds, self.runs.seed_of)
+        self.setup |= _in_words(self.hosts)
         self._expected_of_point_s = [self._expected_s(details) for details in self.distinct]
-        agents = self.hosts.agents
-        paths = [(node, f"to the server {host}, port {port}") for node, (host, port) in self.hosts.servers.items()]
-        paths += [(node, f"to the agent {one.name}, {one.address}") for node, one in agents.items()]
-        self.setup = {
-            **self.setup,
-            "links": [{"name": node, "properties": [["a real path", to]]} for node, to in paths],
-        }
-        own = {self.hosts.here: of_this_host()} if self.hosts.here else {}
-        known = {**own, **{node: one.offer["settings"] for node, one in agents.items()}}
-        self.setup["hosts"] = of_real_hosts(known, self.hosts.servers)
-        kernels = [platform.release()] if own else []
-        self.setup["kernel"] = ", ".join(dict.fromkeys([*kernels, *(one.offer["kernel"] for one in agents.values())]))
-        self.schedule = _schedule(settings)
-        self._retries = settings.retries
-        self._backoff_s = settings.backoff_ns / 1e9
+        self.schedule = _schedule(live)
+        self._retries = live.retries
+        self._backoff_s = live.backoff_ns / 1e9
         self._pause_s = FIRST_PAUSE_S
-        self._again = settings.again
-        self._timeout_s = settings.timeout_ns / 1e9
+        self._again = live.again
+        self._timeout_s = live.timeout_ns / 1e9
         self._say = say
-        self._clock = clock
-        self._timetable = Timetable(self.schedule, clock, say)
+        self._clock = clock or RealClock()
+        self._timetable = Timetable(self.schedule, self._clock, say)
         self._under_way: int | None = None
         self._took_s: float | None = None
         self._has_worked = False
@@ -116,9 +93,22 @@ class LivePlan(NativePlan):
         self._outlook: tuple[str, float | None] = ("", None)
         self._outlook_until = 0.0
 
+    def _hosts_of(self, live: LiveSettings) -> Hosts:
+        """Return the hosts, once their agents are there and all flows can be carried between them."""
+        with contextlib.ExitStack() as refused:
+            refused.callback(self.close)
+            hosts = Hosts.of(live, self.distinct, _agents(live, self._agents))
+            if hosts.here and shutil.which("iperf3") is None:
+                raise InputError(
+                    "--engine live: iperf3 is not installed; install the package iperf3 (apt install iperf3)"
+                )
+            check(self.distinct, hosts)
+            refused.pop_all()
+        return hosts
+
     def details(self, index: int) -> LiveRun:
         """Return what a run is."""
-        return self._plan.live_run(index)
+        return self._core.live_run(index)
 
     def commands(self, details: LiveRun) -> list[Command]:
         """Return the processes of a run."""
@@ -171,7 +161,7 @@ class LivePlan(NativePlan):
             self._timetable.ended()
 
     def close(self) -> None:
-        """See `Closing.close`: agents end what they still do."""
+        """See `Plan.close`: agents end what they still do."""
         self._agents.close()
 
     def _attempts(
@@ -268,7 +258,7 @@ class LivePlan(NativePlan):
                     carried = replace(carried, outcome=failed or "stopped")
             description = FlowDescription(
                 self.study, name, flow.kind, flow.from_node, flow.to_node, flow.cc,
-                flow.cc_params, "live", index, run["round"], run["seed"], details.point,
+                flow.cc_params, self.engine, index, run["round"], run["seed"], details.point,
                 outcome=carried.outcome, lost_packets=carried.lost_packets, jitter_ms=carried.jitter_ms,
             )  # fmt: skip
             asked = replace(carried.seen, start_ns=flow.start_ns, size=flow.size, length_ns=flow.length_ns)
@@ -348,6 +338,27 @@ class LivePlan(NativePlan):
                 return False
             self._clock.sleep(min(left, 0.2))
         return True
+
+
+def _identity(hosts: Hosts) -> dict[str, Any]:
+    """Return what makes results those of other hosts."""
+    own = {key: value for key, value in asdict(hosts).items() if key not in ("connect_timeout_s", "agents")}
+    agents = {node: f"{one.name}@{one.address}" for node, one in hosts.agents.items()}
+    return {**own, "agents": agents} if agents else own
+
+
+def _in_words(hosts: Hosts) -> dict[str, Any]:
+    """Return what the report says of hosts and of the paths between them, see `Plan.setup`."""
+    paths = [(node, f"to the server {host}, port {port}") for node, (host, port) in hosts.servers.items()]
+    paths += [(node, f"to the agent {one.name}, {one.address}") for node, one in hosts.agents.items()]
+    own = {hosts.here: of_this_host()} if hosts.here else {}
+    known = {**own, **{node: one.offer["settings"] for node, one in hosts.agents.items()}}
+    kernels = [*([platform.release()] if own else []), *(one.offer["kernel"] for one in hosts.agents.values())]
+    return {
+        "links": [{"name": node, "properties": [["a real path", to]]} for node, to in paths],
+        "hosts": of_real_hosts(known, hosts.servers),
+        "kernel": ", ".join(dict.fromkeys(kernels)),
+    }
 
 
 def _cc_of(trouble: TroubleError, details: LiveRun) -> str:

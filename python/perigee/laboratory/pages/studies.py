@@ -21,6 +21,7 @@ from perigee.laboratory.entries import Entry, next_time_of_day
 from perigee.laboratory.own_studies import LARGEST_BYTES, Studies, check_settings, schema, stamp
 from perigee.laboratory.pages.visit import Visit
 from perigee.places import StudyFile
+from perigee.store.origins import ENGINES
 
 TEMPLATE = Path(__file__).resolve().parent.parent.parent / "data" / "study" / "study.toml"
 """What a new study begins with."""
@@ -79,6 +80,7 @@ def described(studies: Studies, name: str, found: StudyFile) -> dict[str, Any]:
         "inputs": list(_table(content, "inputs").items()),
         "experiments": [one for one in content.get("experiments", []) if isinstance(one, dict)],
         "has_reduced": "reduced" in content,
+        "engines": ENGINES,
     }
 
 

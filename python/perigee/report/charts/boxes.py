@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from perigee.groups.looks import Look
 from perigee.report.charts.grid import grid
-from perigee.report.style import INK, Look, from_zero
+from perigee.report.style import INK, from_zero
 from perigee.statistics.estimates import Array, Box, box
 
 FEW = 5

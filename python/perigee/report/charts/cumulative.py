@@ -11,8 +11,8 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from perigee.groups.looks import Look
 from perigee.report.charts.grid import grid
-from perigee.report.style import Look
 from perigee.statistics.estimates import Array
 
 MOST_ROWS = 2000

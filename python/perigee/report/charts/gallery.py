@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from perigee.groups.looks import Look, look
 from perigee.report.legends import broken, legend_of, rows_of_legend, size_of
-from perigee.report.style import COLUMN_IN, FAINT, INK, Look, figure, look
+from perigee.report.style import COLUMN_IN, FAINT, INK, figure
 from perigee.statistics.metrics import largest, sample_of
 
 GREY = "#aab2bb"

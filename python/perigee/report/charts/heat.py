@@ -13,11 +13,11 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from perigee.groups.factors import Factor
 from perigee.numbers import decimals, number
 from perigee.report.charts.grid import grid
 from perigee.report.charts.sample import Sample, by_levels, texts
 from perigee.report.charts.scales import LOG_VALUES_FROM
-from perigee.report.factors import Factor
 from perigee.report.legends import POINTS_PER_IN, width_of
 from perigee.report.style import INK, plain_numbers
 from perigee.statistics.estimates import Array

@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from perigee.groups.factors import Factor
 from perigee.report.charts.grid import Place, grid
 from perigee.report.charts.sample import Sample, by_levels, entries, texts
 from perigee.report.charts.scales import lay_out, places, values_axis
-from perigee.report.factors import Factor
 from perigee.statistics.metrics import Metric, sample
 
 FAR = 1.5

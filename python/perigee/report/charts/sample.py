@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from perigee.report.factors import Factor
-from perigee.report.style import Look, look
+from perigee.groups.factors import Factor
+from perigee.groups.looks import Look, look
 from perigee.statistics.estimates import CONFIDENCE, at_level, mean_interval
 from perigee.statistics.metrics import Metric, group_value, sample
 

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from perigee.report.factors import Factor
+from perigee.groups.factors import Factor
 from perigee.report.legends import POINTS_PER_IN, broken, size_of, width_of
 from perigee.report.style import plain_numbers
 

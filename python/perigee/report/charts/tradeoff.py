@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 from matplotlib.ticker import MaxNLocator
 
+from perigee.groups.factors import Factor
 from perigee.report.charts.grid import grid
 from perigee.report.charts.sample import Sample, entries, texts
-from perigee.report.factors import Factor
 from perigee.report.style import COLUMN_IN
 from perigee.statistics.estimates import Array
 from perigee.statistics.metrics import Metric

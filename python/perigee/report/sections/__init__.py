@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from perigee.errors import InputError
+from perigee.groups.kinds import SECTION_OF
 from perigee.report.context import Context
 from perigee.report.model import Section
 from perigee.report.sections import (
     bands,
-    call,
     campaign,
     capture,
     chosen,
@@ -23,8 +23,8 @@ from perigee.report.sections import (
     in_turn,
     legs,
     links,
+    of_kind,
     outcomes,
-    pages,
     periods,
     power,
     published,
@@ -41,8 +41,6 @@ from perigee.report.sections import (
     time_sequence,
     timeline,
     tradeoff,
-    video,
-    voice,
     window,
 )
 
@@ -74,10 +72,10 @@ SECTIONS: Mapping[str, Callable[[Context], Section | None]] = {
     "responses": responses.section,
     "quality": quality.section,
     "datagrams": datagrams.section,
-    "voice": voice.section,
-    "video": video.section,
-    "call": call.section,
-    "pages": pages.section,
+    "voice": of_kind.voice,
+    "video": of_kind.video,
+    "call": of_kind.call,
+    "pages": of_kind.pages,
     "links": links.section,
     "legs": legs.section,
     "short_time": short_time.section,
@@ -97,7 +95,7 @@ BY_DEFAULT = (
 OF_FILES = ("capture", "short_time", "periods")
 """What a report of captures and other files shows too."""
 
-OF_NO_FLOW = ("exchanges", "responses", "datagrams", "voice", "video", "call", "pages", "capture", "setup")
+OF_NO_FLOW = (*SECTION_OF.values(), "capture", "setup")
 """Sections that say something where each flow has failed."""
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perigee.errors import NothingToDrawError
+from perigee.groups.settings import Choice
 from perigee.report import choice as figures
 from perigee.report.context import Context
 from perigee.report.model import Block, Section, Text
-from perigee.report.settings import Choice
 
 
 def section(context: Context) -> Section | None:

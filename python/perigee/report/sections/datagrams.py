@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from perigee.groups.kinds import kinds_of
 from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.model import Cell, Section, Table
@@ -13,7 +14,7 @@ from perigee.statistics.metrics import mean
 
 def section(context: Context) -> Section | None:
     """Return a table of rate, loss, delay and jitter per group."""
-    groups = context.groups_of("udp")
+    groups = context.groups_of(*kinds_of("datagrams"))
     if not groups:
         return None
     rows, data = [], []

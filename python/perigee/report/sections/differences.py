@@ -6,9 +6,10 @@ from __future__ import annotations
 import polars as pl
 
 from perigee.errors import InputError
+from perigee.groups.factors import capital
+from perigee.groups.group import Group
 from perigee.numbers import decimals, number, probability, signed
-from perigee.report.context import Context, Group
-from perigee.report.factors import capital
+from perigee.report.context import Context
 from perigee.report.model import Cell, Section, Table
 from perigee.statistics.estimates import at_level, effect_said, glass_delta, spread
 from perigee.statistics.metrics import Metric

@@ -10,10 +10,11 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from perigee.groups.group import Group
 from perigee.numbers import decimals, number
 from perigee.report.charts.boxes import FEW, BoxPanel, Column, boxes_figure
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
-from perigee.report.context import Context, Group
+from perigee.report.context import Context
 from perigee.report.measured import round_trips
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.statistics.estimates import WHISKER_IQR, Array, Box, box, cumulative

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.panels import Panel
 from perigee.numbers import number
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Cell, Plot, Section, Table
-from perigee.report.panels import Panel
 from perigee.statistics.estimates import Array, at_level, mean_interval, percent
 from perigee.statistics.metrics import download_times
 

@@ -11,16 +11,17 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.kinds import kinds_of
+from perigee.groups.panels import roles
 from perigee.numbers import number
 from perigee.report.charts.cumulative import Curve, CurvePanel, cumulative_figure, data_of
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.panels import roles
 from perigee.report.sections import sweep
 from perigee.statistics.estimates import cumulative
 from perigee.statistics.metrics import EXCHANGE, metric, sample_of
 
-KINDS = ("request", "ping")
+KINDS = kinds_of("exchanges")
 
 TITLES = {"request": "Mean duration of a request", "ping": "Mean round trip of a ping"}
 """What is drawn over what varies: of each flow the mean over its exchanges."""
@@ -31,7 +32,7 @@ MOST_PANELS = 12
 
 def section(context: Context) -> Section | None:
     """Return a table of durations per group and their cumulative distributions."""
-    groups = context.groups_of("request", "ping")
+    groups = context.groups_of(*KINDS)
     if not groups or not context.results.has("exchanges"):
         return None
     exchanges = context.results.table("exchanges")

@@ -13,13 +13,13 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from perigee.groups.looks import Look, look
 from perigee.headers import IPV4, TCP, TCP_TIMESTAMPS
 from perigee.numbers import number
 from perigee.report.charts.gallery import Quantity, Scale, Strip, overview, strips, tops
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table, Text
 from perigee.report.sections.representative import rtt_of
-from perigee.report.style import Look, look
 from perigee.statistics.estimates import jain
 from perigee.statistics.metrics import mean, sample_of
 from perigee.store.outcomes import has_failed

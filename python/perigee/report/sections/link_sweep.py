@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from perigee.report.context import Context, Group
+from perigee.groups.group import Group
+from perigee.groups.panels import roles
+from perigee.report.context import Context
 from perigee.report.model import Block, Text
-from perigee.report.panels import roles
 from perigee.report.sections import sweep
 from perigee.report.utilisation import Span, utilisation
 from perigee.statistics.metrics import Metric

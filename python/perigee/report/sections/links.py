@@ -10,11 +10,12 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.group import Group
+from perigee.groups.panels import Panel
 from perigee.numbers import number
 from perigee.report.charts.grid import grid
-from perigee.report.context import Context, Group
+from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.panels import Panel
 from perigee.report.sections import link_sweep
 from perigee.report.sections.representative import DENSE
 from perigee.report.style import from_zero, plain_numbers

@@ -1,59 +1,81 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A section of the flows of one kind, with what a table of their own has of them."""
+"""Sections of flows that have a table of results of their own: voice, video, calls, pages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
+from perigee.groups.group import Group
+from perigee.groups.kinds import kinds_of
+from perigee.groups.panels import roles
 from perigee.numbers import number
-from perigee.report.context import Context, Group
+from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Section, Table
-from perigee.report.panels import roles
 from perigee.report.sections import sweep
 from perigee.statistics.metrics import Metric, mean, metric
 
 
-@dataclass(frozen=True)
-class OfKind:
-    """Flows of one kind.
+def voice(context: Context) -> Section | None:
+    """Return a table of delay, jitter, loss and opinion score of voice flows per group, and lines over what varies."""
+    columns = (
+        "voice_delay_ms", "voice_jitter_ms", "voice_lost_percent", "unplayed_percent", "mouth_to_ear_ms", "r_factor",
+        "mos",
+    )  # fmt: skip
+    return _section(context, "voice", "voice", "Calls", "Voice flows: means over flows", columns)
 
-    Attributes:
-        kind: the kind, which is the name of the section too.
-        table: the table of results that has a row for each of them.
+
+def video(context: Context) -> Section | None:
+    """Return a table of start, stalls, bit rate and switches of video flows per group, and lines over what varies."""
+    columns = ("startup_delay_s", "stalls", "stalled_percent", "bitrate_mbps", "switches")
+    return _section(context, "video", "videos", "Videos", "Video flows: means over flows", columns)
+
+
+def call(context: Context) -> Section | None:
+    """Return a table of frames on time, delay, jitter and freezes of calls per group, and lines over what varies."""
+    columns = ("on_time_percent", "frame_delay_ms", "frame_jitter_ms", "freezes", "frozen_percent")
+    return _section(context, "call", "calls", "Video calls", "Video calls: means over flows", columns)
+
+
+def pages(context: Context) -> Section | None:
+    """Return a table of load times, sizes and connections of pages per group, and lines over what varies."""
+    columns = ("page_load_ms", "document_ms", "page_bytes", "page_connections")
+    caption = "Page loads: means over the loads of each flow, then over flows"
+    return _section(context, "pages", "pages", "Page loads", caption, columns)
+
+
+def _section(
+    context: Context, name: str, table: str, title: str, caption: str, columns: Sequence[str]
+) -> Section | None:
+    """Return a table of the means over flows per group, and lines over what varies; none without such flows.
+
+    Args:
+        context: the results.
+        name: the name of the section and of its table.
+        table: the table of results that has a row for each of the flows.
         title: the title of the section.
         caption: the caption of its table.
         columns: the metrics of the table.
     """
-
-    kind: str
-    table: str
-    title: str
-    caption: str
-    columns: Sequence[str]
-
-    def section(self, context: Context) -> Section | None:
-        """Return a table of the means over flows per group, and lines over what varies; none without such flows."""
-        groups = [group for group in context.groups_of(self.kind) if not group.flows.is_empty()]
-        if not groups or not context.results.has(self.table):
-            return None
-        metrics = [metric(name) for name in self.columns]
-        rows, data = [], []
-        for group in groups:
-            values = [mean(context.with_metric(group, one.name)[one.name]) for one in metrics]
-            shown = [Cell(number(value, one.digits)) for value, one in zip(values, metrics, strict=True)]
-            rows.append([Cell(group.label), *shown])
-            data.append({"group": group.name, **dict(zip(self.columns, values, strict=True))})
-        table = Table(
-            name=self.kind,
-            caption=self.caption,
-            head=["", *(one.heading for one in metrics)],
-            rows=rows,
-            data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
-        )
-        return Section(self.kind, self.title, [*_over_what_varies(context, groups, metrics), table])
+    groups = [group for group in context.groups_of(*kinds_of(name)) if not group.flows.is_empty()]
+    if not groups or not context.results.has(table):
+        return None
+    metrics = [metric(column) for column in columns]
+    rows, data = [], []
+    for group in groups:
+        values = [mean(context.with_metric(group, one.name)[one.name]) for one in metrics]
+        shown = [Cell(number(value, one.digits)) for value, one in zip(values, metrics, strict=True)]
+        rows.append([Cell(group.label), *shown])
+        data.append({"group": group.name, **dict(zip(columns, values, strict=True))})
+    shown_table = Table(
+        name=name,
+        caption=caption,
+        head=["", *(one.heading for one in metrics)],
+        rows=rows,
+        data=pl.DataFrame(data, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None)),
+    )
+    return Section(name, title, [*_over_what_varies(context, groups, metrics), shown_table])
 
 
 def _over_what_varies(context: Context, groups: list[Group], metrics: list[Metric]) -> list[Block]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from perigee.report.context import OTHERS, Context, Group
+from perigee.groups.group import Group
+from perigee.groups.kinds import SECTION_OF
+from perigee.report.context import Context
 from perigee.report.model import Cell, Section, Table
 from perigee.store.outcomes import FAILED, INCOMPLETE, in_words
 
@@ -34,4 +36,4 @@ def section(context: Context) -> Section | None:
 
 
 def _groups(context: Context) -> list[Group]:
-    return context.all_groups + (context.groups_of(*OTHERS) if context.has_bulk else [])
+    return context.all_groups + (context.groups_of(*SECTION_OF) if context.has_bulk else [])

@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.group import Group
 from perigee.numbers import number
-from perigee.report.context import Context, Group
+from perigee.report.context import Context
 from perigee.report.legends import broken_title
 from perigee.report.model import Block, Cell, Plot, Section, Table
 from perigee.report.style import INK, WIDTH_IN, figure

@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 from matplotlib.figure import Figure
 
+from perigee.groups.panels import Panel
 from perigee.numbers import number
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section
-from perigee.report.panels import Panel
 from perigee.report.ranking import ALGORITHM, Question, rankings
 from perigee.report.sections.summary import metric_table
 from perigee.report.style import COLUMN_IN, INK, from_zero

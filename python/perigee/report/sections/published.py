@@ -13,12 +13,13 @@ import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from perigee.groups.group import Group
 from perigee.numbers import number, signed
-from perigee.report.context import Context, Group
+from perigee.report.context import Context
 from perigee.report.legends import broken, legend_of, size_of
 from perigee.report.model import Block, Cell, Fact, Mark, Plot, Section, Table, Text
 from perigee.report.provenance import cited
-from perigee.report.settings import Ordering, PublishedTable, PublishedValue
+from perigee.report.published import Ordering, PublishedTable, PublishedValue
 from perigee.report.style import FAINT, INK, WIDTH_IN, figure
 from perigee.statistics.metrics import group_spread, sample
 

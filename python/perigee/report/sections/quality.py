@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import polars as pl
 
+from perigee.groups.group import Group
 from perigee.numbers import number
-from perigee.report.context import Context, Group
+from perigee.report.context import Context
 from perigee.report.model import Cell, Section, Table
 from perigee.statistics.metrics import sample_of
 from perigee.statistics.quality import Requirements, Score, score

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.group import Group
+from perigee.groups.looks import look
 from perigee.numbers import number
 from perigee.report.charts.grid import grid
-from perigee.report.context import Context, Group
+from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table, Text
 from perigee.report.sections.representative import DENSE
-from perigee.report.style import FAINT, INK, from_zero, look
+from perigee.report.style import FAINT, INK, from_zero
 from perigee.statistics.reductions import named_share, reductions
 
 MOST_PANELS = 4

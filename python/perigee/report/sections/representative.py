@@ -12,12 +12,13 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from perigee.groups.group import Group
+from perigee.groups.looks import Look
+from perigee.groups.panels import Panel
 from perigee.numbers import number
 from perigee.report.charts.grid import grid
-from perigee.report.context import Context, Group
+from perigee.report.context import Context
 from perigee.report.model import Block, Plot, Section, Text
-from perigee.report.panels import Panel
-from perigee.report.style import Look
 from perigee.statistics.metrics import largest, sample_of
 
 MOST_FLOWS = 16

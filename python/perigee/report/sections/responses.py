@@ -7,14 +7,15 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from perigee.groups.kinds import kinds_of
+from perigee.groups.panels import roles
 from perigee.numbers import number
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Section, Table
-from perigee.report.panels import roles
 from perigee.report.sections import sweep
 from perigee.statistics.metrics import RESPONSES, metric
 
-KINDS = ("transactions", "web")
+KINDS = kinds_of("responses")
 
 MOST_OPEN_ROWS = 60
 """A table of more rows is folded."""

@@ -14,11 +14,11 @@ import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.network import Meeting
 from perigee.numbers import number, with_spread
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Block, Cell, Plot, Section, Table
-from perigee.report.network import Meeting
 from perigee.report.sections.representative import DENSE
 from perigee.report.sections.timeline import capacity_area
 from perigee.report.style import INK

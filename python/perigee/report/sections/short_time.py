@@ -9,11 +9,11 @@ from functools import partial
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.panels import Panel
 from perigee.numbers import number
 from perigee.report.charts.grid import grid
 from perigee.report.context import Context
 from perigee.report.model import Plot, Section
-from perigee.report.panels import Panel
 from perigee.report.sections.representative import DENSE
 from perigee.report.style import from_zero
 from perigee.statistics.estimates import Array

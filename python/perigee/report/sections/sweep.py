@@ -9,16 +9,17 @@ from functools import partial
 
 import polars as pl
 
+from perigee.groups.factors import Factor
+from perigee.groups.group import Group
+from perigee.groups.panels import Roles, few, panels, roles
 from perigee.numbers import number
 from perigee.report.charts.heat import caption as caption_of_map
 from perigee.report.charts.heat import heat
 from perigee.report.charts.lines import lines
 from perigee.report.charts.sample import Sample, means, texts
 from perigee.report.charts.scales import scale_of
-from perigee.report.context import Context, Group
-from perigee.report.factors import Factor
+from perigee.report.context import Context
 from perigee.report.model import Block, Plot, Section, Text
-from perigee.report.panels import Roles, few, panels, roles
 from perigee.statistics.estimates import at_level, percent
 from perigee.statistics.metrics import Metric
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import polars as pl
 
+from perigee.groups.group import Group
 from perigee.numbers import decimals, number, probability, signed
-from perigee.report.context import Context, Group
+from perigee.report.context import Context
 from perigee.report.model import Cell, Section, Table
 from perigee.statistics.estimates import ALPHA, Contrast, at_level, effect_said, effect_word, percent
 from perigee.statistics.metrics import Metric

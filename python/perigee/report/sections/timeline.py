@@ -12,8 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
+from perigee.groups.group import Group
 from perigee.numbers import number
-from perigee.report.context import Context, Group
+from perigee.report.context import Context
 from perigee.report.legends import broken_title, legend_above
 from perigee.report.model import Block, Cell, Plot, Section, Table, Text
 from perigee.report.sections.representative import line, rtt_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perigee.groups.factors import Factor, Level, factor
+from perigee.groups.panels import Panel, hue_of
 from perigee.numbers import number
 from perigee.report.charts.sample import Sample, means, texts
 from perigee.report.charts.tradeoff import LEAST_FOR_AN_ELLIPSE, tradeoff
 from perigee.report.context import Context
-from perigee.report.factors import Factor, Level, factor
 from perigee.report.model import Plot, Section
-from perigee.report.panels import Panel, hue_of
 from perigee.statistics.metrics import Metric, metric
 
 MOST_PANELS = 9

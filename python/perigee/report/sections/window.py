@@ -10,9 +10,10 @@ from functools import partial
 import polars as pl
 from matplotlib.figure import Figure
 
+from perigee.groups.group import Group
 from perigee.numbers import number
 from perigee.report.charts.grid import grid
-from perigee.report.context import Context, Group
+from perigee.report.context import Context
 from perigee.report.model import Block, Plot, Section, Text
 from perigee.report.sections.representative import DENSE, line
 from perigee.report.style import from_zero

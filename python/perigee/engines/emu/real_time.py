@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Whether this machine can emulate a study's runs in real time, and how long they take: reported before the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from perigee.errors import InputError
+from perigee.numbers import number, span
+
+if TYPE_CHECKING:
+    from perigee._core import Outlook
+
+TOO_MUCH = 1.5
+"""From this load on a run cannot be in real time; the measurement is not that wrong."""
+
+TIGHT = 0.75
+"""From this load on a run may be late at times."""
+
+
+def foresee(outlook: Outlook, names: Sequence[str], say: Callable[[str], None], *, force: bool = False) -> None:
+    """Say how long a study takes, and where this machine is too slow for it.
+
+    Args:
+        outlook: what the core knows of the runs before they begin.
+        names: what the runs of the first round are called.
+        say: prints a line.
+        force: begin also where a run cannot be in real time.
+
+    Raises:
+        InputError: a run cannot be in real time.
+
+    Examples:
+        >>> from types import SimpleNamespace as Known
+        >>> run = {"load": 0.2, "packets_per_s": 4e4, "least_s": 50.0, "most_s": 600.0}
+        >>> def machine(*runs):
+        ...     return Known(ends_us=2.0, hop_us=3.0, rounds=1, runs=[Known(**each) for each in runs])
+        >>> foresee(machine(run, run), ["a", "b"], print)
+        2 runs in real time, one after the other: at least 1 min 40 s
+        >>> foresee(machine(run, run | {"load": 1.2, "packets_per_s": 2.4e5}), ["a", "b"], print)
+        2 runs in real time, one after the other: at least 1 min 40 s
+        warning: 1 of 2 runs may be late: b asks for up to 120 % of what this machine can move (240,000 packets/s)
+        >>> foresee(machine(run | {"load": 3.0}), ["a"], print)
+        Traceback (most recent call last):
+        ...
+        perigee.errors.InputError: this machine is too slow for 1 of 1 runs: a asks for up to 300 % of what it can \
+move (40,000 packets/s, of which each link takes 3.0 us); lower the rates of its links (--set link.NAME.rate=...), \
+take another machine, or begin all the same with --force
+    """
+    runs, rounds = outlook.runs, outlook.rounds
+    total, least = rounds * len(runs), rounds * sum(run.least_s for run in runs)
+    say(f"{total} runs in real time, one after the other: at least {span(least)}")
+    heavy = [index for index, run in enumerate(runs) if run.load >= TIGHT]
+    if not heavy:
+        return
+    worst = max(heavy, key=lambda index: runs[index].load)
+    load, rate = runs[worst].load, f"{runs[worst].packets_per_s:,.0f}"
+    what = f"{names[worst]} asks for up to {number(100 * load, 0)} %"
+    if load < TOO_MUCH or force:
+        say(
+            f"warning: {rounds * len(heavy)} of {total} runs may be late: {what} of what this machine can move "
+            f"({rate} packets/s)"
+        )
+        return
+    slow = rounds * sum(run.load >= TOO_MUCH for run in runs)
+    raise InputError(
+        f"this machine is too slow for {slow} of {total} runs: {what} of what it can move ({rate} packets/s, of "
+        f"which each link takes {number(outlook.hop_us, 1)} us); lower the rates of its links "
+        "(--set link.NAME.rate=...), take another machine, or begin all the same with --force"
+    )

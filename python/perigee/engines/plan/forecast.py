@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""What is known of a plan before it begins: how long it takes, flows that cannot end, paths not to be believed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from perigee.numbers import span
+
+if TYPE_CHECKING:
+    from perigee import _core
+
+CROSSING_S = 2.5e-7
+"""Processor time of the simulator for a packet on a link, s: a download of 1 GB over three links takes some 0.5 s."""
+RUN_S = 5e-3
+"""Processor time of a run besides that, s."""
+MOST_POINTS = 1000
+"""So many points of a study are looked at."""
+LOOKED_AT_S = 3600.0
+"""So much of the runs, one after the other, is looked at for slots without a path, s."""
+
+
+def processor_seconds(outlook: _core.Outlook) -> float:
+    """Return the processor time that simulating the runs takes, s; flows that lose packets or wait take less.
+
+    Args:
+        outlook: what the core knows of the runs.
+
+    Examples:
+        >>> from types import SimpleNamespace as Known
+        >>> run = Known(packets_per_s=1e5, least_s=60.0)
+        >>> round(processor_seconds(Known(rounds=10, runs=[run, run])))
+        30
+    """
+    crossings = sum(run.packets_per_s * run.least_s for run in outlook.runs)
+    return outlook.rounds * (crossings * CROSSING_S + len(outlook.runs) * RUN_S)
+
+
+def cut_short(plan: _core.Plan, points: Sequence[Mapping[str, object]]) -> Iterator[str]:
+    """Yield a warning where `time_limit` ends flows before the end of their `duration`: they count as not completed.
+
+    Flows that one table declares (`count`) are warned about together.
+
+    Args:
+        plan: the core's.
+        points: what each point of the study says.
+    """
+    found: dict[str, _CutShort] = {}
+    looked_at = min(len(points), MOST_POINTS)
+    for index in range(looked_at):
+        run = plan.live_run(index)
+        for flow in run.flows:
+            end = flow.start_ns + (flow.length_ns or 0)
+            if flow.length_ns is not None and end > run.time_limit_ns:
+                late = found.setdefault(_declared(flow.name), _CutShort())
+                late.names.setdefault(flow.name)
+                late.points.add(index)
+                late.end_s = max(late.end_s, end / 1e9)
+                late.limit_s = run.time_limit_ns / 1e9
+    for declared, late in found.items():
+        count = len(late.points)
+        where = "every run" if count == looked_at else f"runs of {count} of {looked_at} points"
+        if len(late.names) == 1:
+            which, they = f"flow `{next(iter(late.names))}` ends at {span(late.end_s)}", "it does"
+            duration = "its duration"
+        else:
+            which, they = f"{len(late.names)} flows `{declared}` end, the last at {span(late.end_s)}", "they do"
+            duration = "their duration"
+        yield (
+            f"warning: in {where} {which}, after time_limit = {span(late.limit_s)}: {they} not complete; raise "
+            f'time_limit (--set time_limit="{round(late.end_s + 60)} s") or shorten {duration}'
+        )
+
+
+@dataclass
+class _CutShort:
+    """Flows of one table that end after the time limit.
+
+    Attributes:
+        names: the flows, in order.
+        points: the points in which they do.
+        end_s: when the last of them ends, s.
+        limit_s: the time limit, s.
+    """
+
+    names: dict[str, None] = field(default_factory=dict)
+    points: set[int] = field(default_factory=set)
+    end_s: float = 0.0
+    limit_s: float = 0.0
+
+
+def _declared(flow: str) -> str:
+    """Return the name of the table that declares a flow.
+
+    Examples:
+        >>> _declared("web"), _declared("web.12")
+        ('web', 'web')
+    """
+    return re.sub(r"\.\d+$", "", flow)
+
+
+def path_warnings(setup: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a user should know of computed paths: satellites that have decayed, elements of another time.
+
+    Args:
+        setup: links in words, see `Plan.setup`.
+
+    Examples:
+        >>> words = "66 satellites; light and 5 ms; warning: 2 of 66 have decayed; warning: old; use newer (varied)"
+        >>> link = {"properties": [["rate", "1 Mbit/s"], ["delay", words]]}
+        >>> list(path_warnings({"links": [{"name": "sat.down", **link}, {"name": "sat.up", **link}]}))
+        ['warning: links sat.down, sat.up: 2 of 66 have decayed', 'warning: links sat.down, sat.up: old; use newer']
+    """
+    found: dict[str, list[str]] = {}
+    for link in setup.get("links", []):
+        words = re.sub(r" (and others )?\(varied[^()]*\)$", "", dict(link["properties"]).get("delay", ""))
+        for warning in words.split("; warning: ")[1:]:
+            found.setdefault(warning, []).append(link["name"])
+    for warning, names in found.items():
+        yield f"warning: link{'s' * (len(names) > 1)} {', '.join(names)}: {warning}"
+
+
+def slots_without_path(plan: _core.Plan, outlook: _core.Outlook) -> Iterator[str]:
+    """Yield a warning where a constellation leaves a link without a path for part of the time.
+
+    Args:
+        plan: the core's.
+        outlook: what the core knows of its runs.
+
+    Examples:
+        >>> from types import SimpleNamespace as Known
+        >>> plan = Known(slots_without_path=lambda index, span_s: [("sat.down", 1, 4), ("sat.up", 1, 4)])
+        >>> list(slots_without_path(plan, Known(rounds=2, runs=[Known(least_s=60.0)])))
+        ['warning: links sat.down, sat.up: no satellite is in view of user and gateway in 2 of 8 slots, and packets of \
+these are lost; perigee orbit show lists them']
+    """
+    counts: dict[str, tuple[int, int]] = {}
+    points, left_s = len(outlook.runs), LOOKED_AT_S
+    for index in range(min(points * outlook.rounds, MOST_POINTS)):
+        span_s = min(outlook.runs[index % points].least_s, left_s)
+        if span_s <= 0:
+            break
+        here = plan.slots_without_path(index, span_s)
+        left_s -= span_s
+        for name, without, slots in here:
+            before = counts.get(name, (0, 0))
+            counts[name] = (before[0] + without, before[1] + slots)
+    names: dict[tuple[int, int], list[str]] = {}
+    for name, count in counts.items():
+        names.setdefault(count, []).append(name)
+    which = "slots" if left_s > 0 else "slots of the first hour"
+    for (without, slots), links in names.items():
+        if without:
+            yield (
+                f"warning: link{'s' * (len(links) > 1)} {', '.join(links)}: no satellite is in view of user and "
+                f"gateway in {without} of {slots} {which}, and packets of these are lost; perigee orbit show lists them"
+            )

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""A plan of the compiled module: parsed once, run from as many threads as the engine may have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from perigee.core import native
+from perigee.engines.plan.contract import Output, Plan, Progress
+from perigee.engines.plan.forecast import cut_short, path_warnings, slots_without_path
+from perigee.engines.plan.runs import Runs, describe
+from perigee.errors import RunError, StorageError
+from perigee.files import printable
+from perigee.places import StudyFile, headers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PlanArguments = tuple[str, str, list[str], bool, list[str], str]
+"""The first arguments of the core's `Plan`."""
+
+FREE = (0.0, 0.0)
+"""What moving a packet costs an engine that moves none, us."""
+
+
+def native_plan(study: StudyFile, settings: Sequence[str], reduced: bool, *, real: bool = False) -> native.Plan:
+    """Return the Rust core's plan of a study; where paths are `real`, its runs have no links.
+
+    Raises:
+        InputError: the study or a setting is wrong.
+    """
+    return native.Plan(*plan_arguments(study, settings, reduced), real)
+
+
+def plan_arguments(study: StudyFile, settings: Sequence[str], reduced: bool) -> PlanArguments:
+    """Return what the core's `Plan` takes first."""
+    search = [str(folder) for folder in study.search]
+    return study.text, printable(study.path), list(settings), reduced, search, str(headers())
+
+
+class NativePlan(Plan):
+    """What the engines of the core have in common.
+
+    Args:
+        study: the study file.
+        settings: `key=value` overrides.
+        reduced: take the small size that the study declares.
+    """
+
+    is_real: ClassVar[bool] = False
+    """Whether its paths are real, so that its runs have no links."""
+
+    def __init__(self, study: StudyFile, settings: Sequence[str], reduced: bool) -> None:
+        self._core = native_plan(study, settings, reduced, real=self.is_real)
+        self.study = self._core.study
+        laid_out = json.loads(self._core.plan_json())
+        points: list[dict[str, Any]] = laid_out["points"]
+        self.runs = Runs(points, laid_out["rounds"], lambda round_: self._core.seed(round_ * len(points)))
+        self.setup: dict[str, Any] = json.loads(self._core.setup_json())
+        # Captures are written straight to the disk.
+        self.rooms = [[part for part in parts if part.name != "captures"] for parts in self._core.rooms()]
+        self.warnings = self._core.warnings
+        self.sources = self._core.sources()
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Flows that cannot come to their end; of computed paths, old elements and slots without a satellite."""
+        found = [*cut_short(self._core, self.runs.points), *path_warnings(self.setup)]
+        if not self.is_real:
+            found += slots_without_path(self._core, self._core.outlook_emulated(FREE))
+        return found
+
+    def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:
+        """Carry out one run with the interpreter's lock released, see `Plan.execute`."""
+        try:
+            return self._carried_out(index, progress, captures)
+        except OSError as error:
+            raise StorageError.from_os(error, Path(error.filename)) from error
+        except RunError as error:
+            raise RunError(f"run {index} ({describe(self.runs[index])}): {error}") from error
+
+    def _carried_out(self, index: int, progress: Progress, captures: Path) -> Output | None:
+        result = self._core.run(index, self.engine, str(captures), progress)
+        if result is None:
+            return None
+        tables, captured = result
+        return Output(arrow_tables(tables), captured)
+
+
+def arrow_tables(tables: Mapping[str, Any]) -> dict[str, pa.Table]:
+    """Return the core's tables as Arrow tables."""
+    from perigee.store.arrow import arrow_table
+
+    return {name: arrow_table(rows, columns) for name, (rows, columns) in tables.items()}

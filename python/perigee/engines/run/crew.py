@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Worker threads that do the runs of a plan: long ones one by one, short ones in stretches of a quarter of a second."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Protocol
+
+from perigee.engines.plan.contract import Plan, Progress
+from perigee.engines.run.curve import Curve
+from perigee.errors import InterruptedRunError
+from perigee.interrupts import held_back
+from perigee.store.folder import ResultsFolder
+
+POLL_S = 0.1
+WINDOW = 2
+"""Stretches that are submitted at a time for each worker: one under way and one that follows at once."""
+STRETCH_S = 0.25
+"""Short runs are done and kept together for about so long: what a kill costs, and what keeping them is spread over."""
+SPARE = 4
+"""Stretches for each worker that are left at least, so that all end at about the same time."""
+
+
+class Watch(Protocol):
+    """Called with the progress."""
+
+    def __call__(self, done: float, total: int, /, outlook: tuple[str, float | None] | None = None) -> None:
+        """The work done so far and all of it, in runs, parts of runs counted; of a plan that knows: its outlook."""
+
+
+class Stretches:
+    """Runs that are to be done, as stretches of equal distances.
+
+    Args:
+        runs: their numbers, rising.
+
+    Examples:
+        >>> left = Stretches([0, 1, 2, 3, 9, 17, 25])
+        >>> list(left.take(3)), list(left.take(3)), list(left.take(3)), len(left)
+        ([0, 1, 2], [3], [9, 17, 25], 0)
+    """
+
+    def __init__(self, runs: Iterable[int]) -> None:
+        self._stretches: deque[range] = deque()
+        self._runs = 0
+        for run in runs:
+            self._runs += 1
+            last = self._stretches[-1] if self._stretches else None
+            if last is None or (len(last) > 1 and run != last[-1] + last.step):
+                self._stretches.append(range(run, run + 1))
+            else:
+                self._stretches[-1] = range(last[0], run + 1, run - last[-1])
+
+    def __len__(self) -> int:
+        """The number of runs."""
+        return self._runs
+
+    def take(self, most: int) -> range:
+        """Take the first runs, as many as are in one stretch and no more than `most`; there has to be one."""
+        first = self._stretches.popleft()
+        taken, rest = first[:most], first[most:]
+        self._runs -= len(first)
+        self.put_back(rest)
+        return taken
+
+    def put_back(self, runs: range) -> None:
+        """Put runs before all others."""
+        if runs:
+            self._stretches.appendleft(runs)
+            self._runs += len(runs)
+
+
+class Crew:
+    """Worker threads; the engine releases the interpreter's lock, so they fill the cores.
+
+    Args:
+        plan: the plan whose runs they do.
+        folder: where results are kept.
+        workers: how many threads.
+        follow: called with the throughput over time of the run that has gone on for longest, on the calling thread.
+    """
+
+    def __init__(
+        self, plan: Plan, folder: ResultsFolder, workers: int, follow: Callable[[Curve], None] | None = None
+    ) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._workers = workers
+        self._follow = follow
+        self._curves: dict[int, Curve] = {}
+        self._stop = threading.Event()
+        self._share: dict[int, float] = {}
+        self._run_s = STRETCH_S
+
+    def do(self, missing: Sequence[int], total: int, watch: Watch) -> None:
+        """Do runs that are missing of a total, see `carry_out`."""
+        done = total - len(missing)
+        watch(done, total)
+        with held_back() as answer_interrupts, ThreadPoolExecutor(self._workers, thread_name_prefix="run") as pool:
+            left = Stretches(missing)
+            waiting: dict[Future[int], range] = {}
+            try:
+                while left or waiting:
+                    # A window, not all of them: `wait` looks at each that it is given.
+                    while left and len(waiting) < WINDOW * self._workers:
+                        stretch = left.take(self._most(len(left)))
+                        waiting[pool.submit(self._some, stretch)] = stretch
+                    answer_interrupts()
+                    for future in wait(waiting, timeout=POLL_S, return_when=FIRST_COMPLETED).done:
+                        stretch, number = waiting.pop(future), future.result()
+                        left.put_back(stretch[number:])
+                        done += number
+                    if self._follow and (curves := list(self._curves.values())):
+                        self._follow(curves[0])
+                    watch(done + sum(list(self._share.values())), total, outlook=self._plan.outlook())
+            except BaseException as error:
+                self._stop.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+                if isinstance(error, KeyboardInterrupt):
+                    still = self._folder.missing(len(self._plan.runs))
+                    kept = total - len(set(missing).intersection(still))
+                    raise InterruptedRunError(
+                        f"stopped: {kept} of {total} runs are kept in {self._folder.path}"
+                    ) from None
+                raise
+
+    def _most(self, left: int) -> int:
+        """Return how many runs are done together at the most."""
+        longest = min(left // (SPARE * self._workers), self._plan.most_together)
+        return max(1, min(int(STRETCH_S / self._run_s), longest))
+
+    def _some(self, runs: range) -> int:
+        """Do runs of a stretch, and keep them; return how many."""
+        if self._stop.is_set():
+            return 0
+
+        def progress(done: float, now_s: float = 0.0, received: Sequence[int] = ()) -> bool:
+            self._share[runs[0]] = done
+            if curve and received:
+                curve.add(now_s, received)
+                self._curves.setdefault(runs[0], curve)
+            return not self._stop.is_set()
+
+        begun = time.monotonic()
+        curve = Curve(runs[0], self._plan.runs[runs[0]].get("flows", ())) if self._follow else None
+        try:
+            done = self._together(runs, progress) or self._alone(runs[0], progress)
+        finally:
+            self._share.pop(runs[0], None)
+            self._curves.pop(runs[0], None)
+        self._run_s = max((time.monotonic() - begun) / max(done, 1), 1e-9)
+        return done
+
+    def _together(self, runs: range, progress: Progress) -> int:
+        if len(runs) == 1:
+            return 0
+        done, tables = self._plan.execute_several(runs, STRETCH_S, progress)
+        if done:
+            self._folder.keep_several(runs[:done], tables)
+        return done
+
+    def _alone(self, run: int, progress: Progress) -> int:
+        output = self._plan.execute(run, progress, self._folder.captures)
+        if output is None:
+            return 0
+        self._folder.keep(run, output.tables, output.captures, output.files)
+        return 1

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""The packet-level simulator: virtual time, the same bytes out for the same study and seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perigee.cc.limits import DEFAULT_LIMITS, CodeLimits
+from perigee.engines.plan.contract import Output, Progress
+from perigee.engines.plan.forecast import processor_seconds
+from perigee.engines.plan.native import FREE, NativePlan, arrow_tables, plan_arguments
+from perigee.places import StudyFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from perigee.engines.sim.own_runs import OwnRuns
+
+LONGEST_STRETCH = 4096
+"""Runs that are kept together at the most."""
+
+
+class Simulator(NativePlan):
+    """A study in the simulator, see `NativePlan`.
+
+    Args:
+        study: the study file.
+        settings: `key=value` overrides.
+        reduced: take the small size that the study declares.
+        limits: what authors' code may take.
+    """
+
+    engine = "sim"
+
+    def __init__(
+        self, study: StudyFile, settings: Sequence[str], reduced: bool, limits: CodeLimits = DEFAULT_LIMITS
+    ) -> None:
+        super().__init__(study, settings, reduced)
+        self.rooms = self._core.rooms()
+        self._own: OwnRuns | None = None
+        if self.sources:
+            from perigee.engines.sim.own_runs import OwnRuns
+
+            self._own = OwnRuns(self._core, plan_arguments(study, settings, reduced), limits)
+        self.most_together = 1 if self._own else LONGEST_STRETCH
+
+    @property
+    def processor_s(self) -> float:
+        """See `Plan`."""
+        return processor_seconds(self._core.outlook_emulated(FREE))
+
+    def execute_several(self, runs: range, for_s: float, progress: Progress) -> tuple[int, Mapping[str, pa.Table]]:
+        """Simulate runs with the interpreter's lock released, see `Plan.execute_several`."""
+        done, tables = self._core.run_several(runs, for_s, progress)
+        return done, arrow_tables(tables)
+
+    def close(self) -> None:
+        """End the processes of authors' code."""
+        if self._own:
+            self._own.close()
+
+    def _carried_out(self, index: int, progress: Progress, captures: Path) -> Output | None:
+        if self._own and self._own.has(index):
+            return self._own.execute(index, progress)
+        return super()._carried_out(index, progress, captures)

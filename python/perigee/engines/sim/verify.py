@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Carries a study fast and plain, and compares all that the two have written."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perigee.engines.plan.native import native_plan
+from perigee.engines.run.crew import Watch
+from perigee.engines.run.job import Job
+from perigee.engines.run.runner import Done, carry_out
+from perigee.engines.sim.difference import Difference, first_difference
+from perigee.errors import InputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FAST, PLAIN = "carriage=fast", "carriage=plain"
+ROWS = 1 << 16
+"""Rows of a table that are compared at a time."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a comparison of the two ways came to.
+
+    Attributes:
+        done: the outcome of the fast runs.
+        tables: how many tables were compared.
+        captures: how many captures were.
+        difference: where the two ways differ first; none: nowhere.
+    """
+
+    done: Done
+    tables: int
+    captures: int
+    difference: Difference | None
+
+
+def verify(job: Job, watch: Callable[[str], Watch], say: Callable[[str], None]) -> Verified:
+    """Carry a job out fast and plain, and compare.
+
+    Args:
+        job: what to simulate. Fast results go into its `out`; without one nothing is kept.
+        watch: makes what is called with the progress of the way whose name it is given.
+        say: prints a note on each deviation from the request.
+
+    Raises:
+        InputError: the job is one of a part of the runs only; or as of `carry_out`.
+        RunError: a run failed.
+    """
+    if job.part:
+        raise InputError("--verify: a shard has no tables before it is merged; leave --shard out")
+    is_plain = native_plan(job.study, job.settings, job.reduced).is_plain
+    fast = dataclasses.replace(job, settings=(*job.settings, FAST)) if is_plain else job
+    with tempfile.TemporaryDirectory(prefix="perigee-verify-") as scratch:
+        folders = [job.out or Path(scratch) / "fast", Path(scratch) / "plain"]
+        done = carry_out(dataclasses.replace(fast, out=folders[0]), watch("fast"), say)
+        plain = dataclasses.replace(job, settings=(*job.settings, PLAIN), out=folders[1], fresh=False)
+        carry_out(plain, watch("plain"))
+        names = sorted({path.name for folder in folders for path in folder.glob("*.parquet")})
+        found = (_of_table(name.removesuffix(".parquet"), *(folder / name for folder in folders)) for name in names)
+        difference = next((one for one in found if one), None) or _of_captures(*folders)
+        return Verified(done, len(names), len(_captures(folders[0])), difference)
+
+
+def _of_table(name: str, one: Path, other: Path) -> Difference | None:
+    from pyarrow import parquet
+
+    if not (one.exists() and other.exists()):
+        there, missing = ("rows", "no table") if one.exists() else ("no table", "rows")
+        return Difference(name, {}, None, (there, missing))
+    with parquet.ParquetFile(one) as first, parquet.ParquetFile(other) as second:
+        for batches in zip_longest(*(file.iter_batches(ROWS) for file in (first, second))):
+            tables = [_table(batch, file.schema_arrow) for batch, file in zip(batches, (first, second), strict=True)]
+            if found := first_difference({name: tables[0]}, {name: tables[1]}):
+                return found
+    return None
+
+
+def _table(batch: pa.RecordBatch | None, schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_batches([] if batch is None else [batch], schema)
+
+
+def _of_captures(one: Path, other: Path) -> Difference | None:
+    for name in sorted(_captures(one) | _captures(other)):
+        sizes = [path.stat().st_size if (path := folder / name).exists() else None for folder in (one, other)]
+        if sizes[0] != sizes[1] or (one / name).read_bytes() != (other / name).read_bytes():
+            return Difference("captures", {"file": name}, None, (f"{sizes[0]} B", f"{sizes[1]} B that differ"))
+    return None
+
+
+def _captures(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*.pcapng")}

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-only OR MIT
+"""Where results come from: the one list of engines, and the files of others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Origin:
+    """An engine, or another origin of results.
+
+    Attributes:
+        numbers: what reports call its numbers.
+        carries: how the engine carries a study out; empty: it is no engine.
+        draws_by_seed: whether links take their draws from the seed of the round.
+    """
+
+    numbers: str
+    carries: str = ""
+    draws_by_seed: bool = False
+
+
+ORIGINS = {
+    "sim": Origin("simulated", "simulated, in virtual time", draws_by_seed=True),
+    "emu": Origin("emulated", "real TCP over emulated links, in real time, as root", draws_by_seed=True),
+    "live": Origin("measured", "between real hosts, through their iperf3 servers"),
+    "capture": Origin("captured"),
+}
+"""By the names that results have for them."""
+
+ENGINES = {name: one.carries for name, one in ORIGINS.items() if one.carries}
+"""The engines as `--engine` takes them, and how each carries a study out."""
