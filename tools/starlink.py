@@ -39,7 +39,7 @@ OPPORTUNITY_KBIT = 12
 SEED = 15
 LENGTH_MS = 300_000
 STRATA = 5
-"""Of so many slots in a row each has its mean from another fifth of the distribution."""
+"""Number of successive slots that take their means from different fifths of the distribution."""
 
 RAISED_AFTER = 3
 """Steps from a slot's beginning to the plateau of its delay."""

@@ -24,7 +24,7 @@ from perigee.errors import InputError
 from perigee.numbers import counted
 
 PARTS = 64
-"""An interval of the first grid is bisected into so many parts at the most, so that a jump does not take all points."""
+"""Maximum parts into which an interval of the first grid is bisected, so that a jump does not take all points."""
 MOST_RANGES = 2
 SHARE = 0.01
 """Smaller changes, as a share of the range of the response, need no points unless the option says otherwise."""
@@ -75,7 +75,7 @@ class Rule:
             raise InputError(f'--refine {text}: no number of points; write "24" or "rtt_mean_ms 24"')
         points, metric, share = int(found[2]), found[1] or METRIC, float(found[3]) / 100 if found[3] else SHARE
         if points > MOST_POINTS:
-            raise InputError(f"--refine {text}: {points} points; a study has {MOST_POINTS} at the most")
+            raise InputError(f"--refine {text}: {points} points; a study has at most {MOST_POINTS}")
         if not 0 < share < 1:
             raise InputError(f"--refine {text}: the share must lie between 0 % and 100 %")
         check_column("--refine", metric)

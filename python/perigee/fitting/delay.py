@@ -154,7 +154,7 @@ def with_spreads(delay: Delay, spreads_ms: Floats, block_s: float) -> Delay:
 
 
 def _range(delay: Delay, draws: float) -> float:
-    """Mean of largest less least of so many draws of the body: the integral of Q(u) n (u^(n-1) - (1-u)^(n-1))."""
+    """Mean of largest less least of n = `draws` draws of the body: the integral of Q(u) n (u^(n-1) - (1-u)^(n-1))."""
     shares = (np.arange(2000) + 0.5) / 2000
     if delay.body == "uniform":
         values = delay.width_ms * shares
@@ -212,7 +212,7 @@ def _triangular(share: Floats) -> Floats:
 
 
 def _edge(body: _Body, count: int) -> float:
-    """What of so many values none should exceed, if there were no tail."""
+    """Return a bound that none of `count` values should exceed without a tail."""
     far = float(stats.norm.isf(min(1e-4, 0.1 / count)))
     if body.kind == "normal":
         return body.base + body.width * far
@@ -272,7 +272,7 @@ def _against(density: Floats, visible: float) -> float:
 
 
 def autocorrelation(scores: Floats, lags: int, follows: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return the correlation of values so many steps apart, from 1 on, and its 99 % bound for independent ones.
+    """Return the correlation of values by their distance, from 1 on, and its 99 % bound for independent ones.
 
     Pairs with a value that is not there, or with a pause in between, do not count.
     """
