@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Transfers in which a proxy may lose something: `CASES` has all, and `run` says what a proxy makes of each.
+"""Transfers in which a proxy may lose something: `CASES` has all, and `run` returns the outcome of each with a proxy.
 
-Each case has a network and a proxy of its own. It fails where a byte is lost or changed, where one end is told that a
-stream has ended although it has not, and where an end is told nothing. Without a proxy the same transfers show that
-the cases themselves are right. `pep.py` prints the table.
+Each case has its own network and proxy. It fails if a byte is lost or changed, if an end sees an orderly end of a
+stream that has not ended, or if an end sees nothing. Without a proxy the same transfers show that the cases themselves
+are right. `pep.py` prints the table.
 """
 
 from __future__ import annotations

@@ -174,9 +174,9 @@ def _download(proxy: Proxy) -> Iterator[Callable[[], int]]:
 
 @contextlib.contextmanager
 def _connected(proxy: Proxy, count: int) -> Iterator[tuple[list[socket.socket], Callable[[], None]]]:
-    """So many connections to a server that echoes what it is sent, and after a `d` sends 4 MB, or what finds room.
+    """`count` connections to a server that echoes its input, and after a `d` sends 4 MB, or as much as finds room.
 
-    The block has the clients, and a function that returns once the server has sent what found room.
+    The block has the clients, and a function that returns once the server has sent as much as finds room.
     """
     done = mmap.mmap(-1, 8)
 

@@ -164,7 +164,7 @@ def synthesise(statistics: Mapping[str, Any], seed: int = SEED) -> str:
 
 
 def _strata(values: Sequence[float], count: int, draws: random.Random) -> list[float]:
-    """So many draws; of each few in a row, one is from each part of the distribution."""
+    """Return `count` draws; `STRATA` successive ones are from different parts of the distribution."""
     found: list[float] = []
     while len(found) < count:
         parts = list(range(STRATA))

@@ -31,7 +31,7 @@ SHARE = 0.01
 TOGETHER = 0.5
 """A stage bisects all cells whose change is at least this share of the greatest: halves of the steepest one have it."""
 NAMED = 3
-"""So many of the steepest cells are named at the end."""
+"""Number of the steepest cells that are named at the end."""
 
 Node = tuple[int, ...]
 """A point: its place on each axis, in `PARTS` of an interval of the first grid."""

@@ -58,7 +58,7 @@ class Delay:
         sigma: standard deviation of its logarithm, of a log-normal body.
         error_ms: root of the mean square of the quantiles' error, of the body.
         tail: the heavy tail.
-        every_s: a value holds for so long.
+        every_s: time for which a value holds.
         memory_s: time in which the correlation falls to 1/e; 0: each value is drawn for itself.
         resolved: whether the pings were close enough to see for how long a value holds.
         interval_s: between two pings; the tail is drawn anew with each.
@@ -136,7 +136,7 @@ def with_spreads(delay: Delay, spreads_ms: Floats, block_s: float) -> Delay:
         spreads_ms: largest less least delay of dense packets in each block of time.
         block_s: length of a block.
 
-    A block has block / every + 1 values of the body on average; the mean spread is that of so many draws. Where it
+    A block has block / every + 1 values of the body on average; the mean spread is that of this many draws. Where it
     says more than the pings' interval, or as good as nothing changes within a block, the delay stays as it is.
     """
     if delay.resolved or delay.body == "constant" or not len(spreads_ms):
