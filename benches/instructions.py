@@ -44,7 +44,7 @@ class Path:
 
 
 def told(program: Callable[[Download], list[str]], download: Download) -> Command:
-    """How a program is told of a download of any size."""
+    """Return the command line of a program for a download of any size."""
     return lambda size: program(dataclasses.replace(download, size=size))
 
 
@@ -60,7 +60,7 @@ def whole(download: Download) -> Path:
 
 
 def many(size: int) -> list[str]:
-    """Ten thousand downloads at once, of so many bytes together."""
+    """Ten thousand concurrent downloads, `size` bytes in total."""
     return [str(OURS), str(HERE / "many.toml"), f"flows.download.size={size // 10_000} B"]
 
 

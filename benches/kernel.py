@@ -106,7 +106,7 @@ def receive() -> None:
 
 
 def send(cc: str, seconds: float) -> None:
-    """Send for so long, then say what it took."""
+    """Send for a time, and print its cost."""
     block = memoryview(bytearray(BLOCK))
     with socket.socket() as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())

@@ -52,7 +52,7 @@ MANIFEST: dict[str, Any] = {
 
 
 def fill(root: Path, count: int) -> tuple[Site, str]:
-    """Make a laboratory with so many results folders and entries; return its site and a token."""
+    """Create a laboratory with results folders and entries; return its site and a token."""
     laboratory, tokens = server.opened(root)
     first = laboratory.place.results / "study-0"
     first.mkdir()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""Transfers in which a proxy may lose something: `CASES` has all, and `run` says what a proxy makes of each.
+"""Transfers in which a proxy may lose something: `CASES` has all, and `run` returns the outcome of each with a proxy.
 
-Each case has a network and a proxy of its own. It fails where a byte is lost or changed, where one end is told that a
-stream has ended although it has not, and where an end is told nothing. Without a proxy the same transfers show that
-the cases themselves are right. `pep.py` prints the table.
+Each case has its own network and proxy. It fails if a byte is lost or changed, if an end sees an orderly end of a
+stream that has not ended, or if an end sees nothing. Without a proxy the same transfers show that the cases themselves
+are right. `pep.py` prints the table.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def small_packets(proxy: Proxy) -> None:
 
 
 def reset_by(proxy: Proxy, who: str, after: bytes = b"", *, half_closed: bool = False) -> None:
-    """One end sends something and resets the connection; the other is told."""
+    """One end sends something and resets the connection; the other sees the reset."""
     client, server = pair(proxy)
     with client, server:
         one, other = (client, server) if who == "client" else (server, client)
@@ -215,7 +215,7 @@ def reset_by(proxy: Proxy, who: str, after: bytes = b"", *, half_closed: bool = 
 
 
 def reset_of_a_reader(proxy: Proxy) -> None:
-    """The client resets in the middle of a download; the server is told."""
+    """The client resets in the middle of a download; the server sees the reset."""
     client, server = pair(proxy)
     with client, server:
         sending = Work(lambda: flood(server))
@@ -225,7 +225,7 @@ def reset_of_a_reader(proxy: Proxy) -> None:
 
 
 def closed_with_unread_bytes(proxy: Proxy) -> None:
-    """The server closes without having read the request; the client is told."""
+    """The server closes without having read the request; the client sees the reset."""
     client, server = pair(proxy)
     with client:
         with server:
@@ -235,7 +235,7 @@ def closed_with_unread_bytes(proxy: Proxy) -> None:
 
 
 def reset_at_once(proxy: Proxy) -> None:
-    """The client resets as soon as it is connected; the server is told, if it learns of the connection."""
+    """The client resets as soon as it is connected; the server sees it, if it accepts the connection."""
     with proxy.world.server.listen(SERVER) as listener:
         reset(proxy.world.client.connect(SERVER))
         listener.settimeout(1)
@@ -264,7 +264,7 @@ def both_reset(proxy: Proxy) -> None:
 
 
 def unreached(proxy: Proxy, how: str, *, as_such: bool = False) -> None:
-    """The server refuses, is unreachable or silent; the client is told before any orderly end."""
+    """The server refuses, is unreachable or silent; the client sees it before any orderly end."""
     address = SERVER
     if how == "unreachable":
         address = "10.2.0.99"
@@ -285,7 +285,7 @@ def unreached(proxy: Proxy, how: str, *, as_such: bool = False) -> None:
 
 
 def vanished(proxy: Proxy, who: str, sender: str) -> None:
-    """An end falls silent for ever, while one of the two sends; the other end is told."""
+    """An end falls silent forever, while one of the two sends; the other end sees a failure."""
     client, server = pair(proxy)
     with client, server:
         echo(client, server)

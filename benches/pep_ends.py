@@ -136,7 +136,7 @@ def expect_reset(got: tuple[bytes, str], sent: bytes = b"") -> None:
 
 
 def read_exactly(end: socket.socket, count: int) -> bytes:
-    """Read so many bytes.
+    """Read `count` bytes.
 
     Raises:
         LostError: the stream ends before.

@@ -30,7 +30,7 @@ SPARE = 400
 CORES = sorted(os.sched_getaffinity(0))
 ONE_CORE = str(CORES[-1])
 ALGORITHMS = ("hybla", "cubic", "bbr", "westwood", "vivace")
-"""Of which the fastest is the ideal on the satellite."""
+"""Candidates, the fastest of which is the ideal on the satellite."""
 
 
 def bulk(proxy: Proxy, seconds: float) -> dict[str, float]:
@@ -99,7 +99,7 @@ def opened_and_closed(proxy: Proxy, seconds: float) -> dict[str, float]:
 
 
 def idle_memory(proxy: Proxy, count: int) -> dict[str, float]:
-    """The proxy's memory with so many idle connections, as many as descriptors allow: MB."""
+    """The proxy's memory with `count` idle connections, as far as descriptors allow: MB."""
     count = min(count, (DESCRIPTORS - SPARE) // 2)
     before = proxy.memory_mb()
     with _connected(proxy, count) as (clients, _):
@@ -110,7 +110,7 @@ def idle_memory(proxy: Proxy, count: int) -> dict[str, float]:
 
 
 def active_memory(proxy: Proxy, count: int) -> dict[str, float]:
-    """Memory with so many downloads that nobody reads: the proxy's own (Pss), and what the machine has less, MB."""
+    """Memory with downloads that nobody reads: the proxy's own (Pss), and the machine's loss of free memory, MB."""
     before = _available_mb()
     with _connected(proxy, count) as (clients, ask):
         for client in clients:
@@ -174,9 +174,9 @@ def _download(proxy: Proxy) -> Iterator[Callable[[], int]]:
 
 @contextlib.contextmanager
 def _connected(proxy: Proxy, count: int) -> Iterator[tuple[list[socket.socket], Callable[[], None]]]:
-    """So many connections to a server that echoes what it is sent, and after a `d` sends 4 MB, or what finds room.
+    """`count` connections to a server that echoes its input, and after a `d` sends 4 MB, or as much as finds room.
 
-    The block has the clients, and a function that returns once the server has sent what found room.
+    The block has the clients, and a function that returns once the server has sent as much as finds room.
     """
     done = mmap.mmap(-1, 8)
 

@@ -142,7 +142,7 @@ def drain_deadline(proxy: Proxy) -> None:
 
 
 def killed(proxy: Proxy) -> None:
-    """The proxy is killed amid a download: neither end is told that the stream has ended."""
+    """The proxy is killed amid a download: neither end sees an orderly end of the stream."""
     client, server = pair(proxy)
     with client, server:
         server.sendall(LONG[:MB])

@@ -57,7 +57,7 @@ class Look:
 
 
 def soak(proxy: Proxy, minutes: float, sockets: int) -> list[Look]:
-    """Take turns for so long, three at least; return a look after each, when only so many sockets are open again."""
+    """Take turns for some minutes, at least three; return a look after each, once only `sockets` are open again."""
     begin, looks = time.monotonic(), list[Look]()
     while len(looks) < 3 or time.monotonic() < begin + 60 * minutes:
         for act in TURN:
@@ -76,7 +76,7 @@ def _await_closed(proxy: Proxy, sockets: int) -> None:
 
 
 def faults(looks: list[Look], sockets: int) -> list[str]:
-    """Return what has grown, a line each; the service had so many sockets before."""
+    """Return what has grown, a line each; the service had `sockets` sockets before."""
     found = []
     if (left := looks[-1].sockets - sockets) > 0:
         found.append(f"{left} sockets are left")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The programs that are compared: how each is told of a download, run, and counted."""
+"""The programs that are compared: their command lines, runs and counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PERF = ("perf", "stat", "-x", ",", "-e", "instructions:u")
 MB = 1_000_000
 GB = 1000 * MB
 PAYLOAD = 1448
-"""Of a packet of 1500 bytes with timestamps."""
+"""Payload of a packet of 1500 bytes with timestamps."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Outcome:
     peak_mib: float
     sent: int = 0
     connections: int = 0
-    """Of populations."""
+    """Number of connections of a population."""
     simulated_s: float = 0.0
     cpu_s: float = 0.0
-    """Of the whole process, reading the study included."""
+    """CPU time of the whole process, reading of the study included."""
 
     @property
     def speed(self) -> float:
@@ -99,7 +99,7 @@ ROUND_TRIP_S = 0.6
 
 
 def window(packets: int, loss: float) -> Download:
-    """A download whose path holds so many packets: its rate is window / round trip; its queue holds as many again."""
+    """A download whose path holds `packets` packets: its rate is window / round trip; its queue holds as many again."""
     rate = round(packets * PACKET_BITS / ROUND_TRIP_S)
     queue = max(packets, 10) * 1500
     return Download(

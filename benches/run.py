@@ -147,7 +147,7 @@ def users(repeats: int | None, with_peers: bool) -> None:
 
 
 def split_study(flows: Iterable[str], size: int, *settings: str) -> list[str]:
-    """The command that carries so many bytes over each of these flows of split.toml."""
+    """The command that carries `size` bytes over each of these flows of split.toml."""
     return [str(OURS), str(HERE / "split.toml"), *(f"flows.{flow}.size={size} B" for flow in flows), *settings]
 
 

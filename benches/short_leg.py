@@ -77,7 +77,7 @@ def drain(connection: socket.socket, is_proxy: bool) -> None:
 
 
 def send(cc: str, seconds: float) -> None:
-    """Send for so long; print the goodput of the second half, and how long the receiver's window was the limit."""
+    """Send for a time; print the goodput of the second half, and how long the receiver's window was the limit."""
     block = memoryview(bytearray(1 << 18))
     with socket.socket() as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())

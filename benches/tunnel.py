@@ -77,7 +77,7 @@ def serve(cc: str) -> None:
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
-    """Exactly so many bytes."""
+    """Read exactly `size` bytes."""
     data = b""
     while len(data) < size:
         more = connection.recv(size - len(data))

@@ -182,7 +182,7 @@ def _serve(requests: socket.socket) -> list[str]:
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    # Those of the parent know of its streams whether they have positions and who reads them.
+    # The parent's objects remember whether its own streams are seekable, and their readers.
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), sys.stdin.encoding, sys.stdin.errors)
     sys.stdout, sys.stderr = _writer(1, sys.stdout), _writer(2, sys.stderr)
     asked = json.loads(request)

@@ -426,7 +426,7 @@ def test_an_agent_of_another_laboratory_says_so_and_the_file_of_an_agent_is_its_
     with running(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as agent:
         said = asyncio.run(refuse(agent))
     assert "the controller's certificate is not of this agent's laboratory" in said
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         other.invite("moon", "127.0.0.1:1", file)
     with pytest.raises(InputError, match="no name for an agent"):
         other.invite("../moon", "127.0.0.1:1", tmp_path / "x")

@@ -117,7 +117,7 @@ def test_load_prints_the_name_and_it_stays_until_unload(perigee: Perigee) -> Non
     assert "hybla (rtt0=50 ms) loaded" in done.stderr
     assert name in registered()
     again = perigee("cc", "load", "hybla", "--as", name)
-    assert "took the place of the earlier version" in again.stderr
+    assert "replaced the earlier version" in again.stderr
     assert name in perigee("cc", "list").stdout
     done = perigee("cc", "unload", name)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr

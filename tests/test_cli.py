@@ -113,7 +113,7 @@ def test_a_dry_run_lists_the_runs_and_runs_none(perigee: Perigee, tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert "round 1, flow.cc = hybla" in done.stdout
     assert re.search(
-        r"^8 runs: 4 points in 2 rounds; .*; results of at most about [\d.]+ MiB .*; nothing was run$",
+        r"^8 runs: 4 points in 2 rounds; .*; results up to about [\d.]+ MiB .*; nothing was run$",
         done.stderr,
         re.MULTILINE,
     )
@@ -160,7 +160,7 @@ def test_a_single_run_is_no_runs(perigee: Perigee, tmp_path: Path) -> None:
 def test_a_dry_run_of_many_runs_shows_some_and_sums_them_up(perigee: Perigee) -> None:
     done = perigee("run", "claypool-2021", "--dry-run")
     assert len([line for line in done.stdout.splitlines() if re.match(r"  +[0-9]+ ", line)]) == 13
-    summed = r"^320 runs: 4 points in 80 rounds; about [\w ]+ on \d+ cores?, a rough estimate; results of at most about"
+    summed = r"^320 runs: 4 points in 80 rounds; about [\w ]+ on \d+ cores?, a rough estimate; results up to about"
     assert re.search(summed, done.stderr, re.MULTILINE)
 
 

@@ -118,7 +118,7 @@ def test_what_can_stand_at_a_place_is_offered(line: str, kind: str, words: list[
 
 
 def test_each_word_is_offered_with_its_meaning() -> None:
-    assert ("run", "Carry a study out and keep its results in a folder.") in candidates(TREE, [""]).words
+    assert ("run", "Run a study and write its results to a folder.") in candidates(TREE, [""]).words
     assert dict(candidates(TREE, ["cc", "load", "hybla"]).words)["hybla"].startswith("Hybla")
 
 
@@ -271,7 +271,10 @@ def test_completion_is_installed_where_the_shell_looks(shell: str, program: dict
 
 def test_a_shell_that_is_not_known_is_bad_input(perigee: Perigee) -> None:
     done = perigee("completion", "bsh")
-    assert (done.returncode, done.stderr) == (2, "error: bsh: there is no completion for it; did you mean `bash`?\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: bsh: completion is not available for this shell; did you mean `bash`?\n",
+    )
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)

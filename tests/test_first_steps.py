@@ -37,7 +37,7 @@ def test_a_study_that_needs_a_recording_is_shown_with_what_to_give(perigee: Peri
     done = perigee("studies", "show", study)
     assert done.returncode == 0, done.stderr
     assert "needs: --set inputs.bw=PATH (a recording)" in done.stdout
-    assert "its runs are not shown" in done.stderr
+    assert "the runs are not shown" in done.stderr
 
 
 def test_a_study_that_is_wrong_is_not_shown(perigee: Perigee, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_the_study_to_begin_with_works_at_once(perigee: Perigee, tmp_path: Path)
 def test_a_new_study_is_written_over_nothing(perigee: Perigee, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("a file")
     done = perigee("new", "study", "mine")
-    assert (done.returncode, "is there already" in done.stderr) == (2, True)
+    assert (done.returncode, "exists already" in done.stderr) == (2, True)
     assert perigee("new", "study", "../mine").returncode == 2
     assert perigee("new", "study", "mine", "--dir", "nowhere").returncode == 2
     assert (tmp_path / "mine").read_text() == "a file"
@@ -127,7 +127,10 @@ def test_a_link_is_drawn_into_a_file_of_the_kind_that_its_name_says(perigee: Per
         assert (done.returncode, done.stdout) == (0, f"{tmp_path / name}\n"), done.stderr
         assert (tmp_path / name).read_bytes().startswith(begins)
     done = perigee("profiles", "draw", "geo", "-o", tmp_path / "a.gif")
-    assert (done.returncode, "no format of figures; end its name in .png, .pdf, .svg" in done.stderr) == (2, True)
+    assert (done.returncode, "unknown format of figures; use a name that ends in .png, .pdf, .svg" in done.stderr) == (
+        2,
+        True,
+    )
     assert not (tmp_path / "a.gif").exists()
 
 

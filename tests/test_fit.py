@@ -439,7 +439,7 @@ def test_the_command_writes_a_profile_that_a_study_takes(perigee: Perigee, tmp_p
     run = perigee("run", "./study.toml", "--out", "out")
     assert run.returncode == 0, run.stderr
     again = perigee("fit", "--ping", "base.csv", "-o", "mine.toml")
-    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -449,7 +449,7 @@ def test_the_command_writes_a_profile_that_a_study_takes(perigee: Perigee, tmp_p
         (["--ping", "no-such-log", "-o", "a.toml"], "no-such-log: cannot be read"),
         (["--ping", __file__, "-o", "a.toml"], "no log of `perigee ping`"),
         (["--probe", __file__, "-o", "a.toml"], "no log of `perigee probe`"),
-        (["-o", "A B.toml"], "give one"),
+        (["-o", "A B.toml"], "not a name"),
         (["-o", "a.toml", "--down", "20"], 'not a rate with a unit; write "2 Mbit/s"'),
     ],
 )

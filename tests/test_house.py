@@ -308,6 +308,60 @@ def test_lint_finds_a_link_to_nowhere(tmp_path: Path, monkeypatch: pytest.Monkey
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "finding"),
+    [
+        ("a.rs", "/// Of one side.\nstruct A;\n", "begins with `Of one side.`"),
+        ("a.rs", "// Those of `out`.\n", "begins with `Those of `out`.`"),
+        ("a.c", "/* That of the kernel. */\n", "begins with `That of the kernel. `"),
+        ("a.py", 'A = 1\n"""Of a link."""\n', "begins with `Of a link.`"),
+        ("a.py", 'A = Option(help="Of the figures.")\n', "begins with `Of the figures.`"),
+        ("a.rs", "/// Sleeps\n/// so long.\n", "`so long`"),
+        ("a.py", "# So often the server looks.\n", "`So often`"),
+        ("a.rs", "//! Reads so many bytes.\n", "`so many`"),
+        ("a.py", 'def a():\n    """Wait.\n\n    The server is told.\n    """\n', "`is told`"),
+        ("docs/reference/commands.md", "List what there is\n", "`there is` in a help text"),
+    ],
+)
+def test_lint_finds_each_habit_of_language(
+    name: str, text: str, finding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lint = tool("lint")
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(text)
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    [found] = lint.habits([lint.PurePosixPath(name)])
+    assert finding in found
+
+
+def test_lint_leaves_code_later_lines_and_excepted_folders_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lint = tool("lint")
+    texts = {
+        "a.rs": '/// Counts\n/// Of all. Holds so long as it lives.\nlet told = "so long";\n',
+        "b.py": "A = 'Of b'\n",
+    }
+    for name, text in (texts | {f"{folder}/c.rs": "// Of c.\n" for folder in lint.TO_EDIT}).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    assert (
+        list(lint.habits([lint.PurePosixPath(str(path.relative_to(tmp_path))) for path in tmp_path.rglob("*.*")])) == []
+    )
+
+
+def test_lint_finds_what_the_map_of_the_readme_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lint = tool("lint")
+    (tmp_path / "README.md").write_text("[crates](crates/README.md) `tests/` `perigee-a`\n")
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    known = ["README.md", "crates/perigee-a/Cargo.toml", "crates/perigee-b/Cargo.toml", "tests/a.py", "tools/a.py"]
+    assert list(lint.unmapped([lint.PurePosixPath(path) for path in known])) == [
+        "README.md: its map lacks the folder tools",
+        "README.md: its map lacks the crate perigee-b",
+    ]
+
+
 def test_links_to_nothing_and_whatever_the_site_would_fetch_from_another_host_are_found(tmp_path: Path) -> None:
     docs = tool("docs")
     first, second = tmp_path / "first.html", tmp_path / "second.html"

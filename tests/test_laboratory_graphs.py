@@ -20,7 +20,7 @@ from perigee.laboratory import graphs
 
 
 def write(path: Path, columns: dict[str, Any], rows: int = 1 << 17) -> Path:
-    """Write a table in row groups of so many rows."""
+    """Write a table in row groups of equal size."""
     pq.write_table(pa.table(columns), path, row_group_size=rows)
     return path
 

@@ -376,7 +376,7 @@ def test_runs_begin_on_the_clocks_grid_until_the_time_is_over(lab: Lab) -> None:
     done = lab.perigee("run", "between.toml", *HERE, *(part for key in schedule for part in ("--set", key)))
     assert done.returncode == 0, done.stderr
     assert "the time of `live.for` is over" in done.stderr
-    assert "2 runs were left out when the time was over" in done.stderr
+    assert "2 runs were skipped when the time was over" in done.stderr
     assert flows(lab)["run"].to_list() == [0, 1, 2]
     starts = [begun(lab, run) for run in range(3)]
     # iperf3 reports whole seconds of a clock that the kernel sets forward once in 10 ms, so that a run which begins on

@@ -67,7 +67,7 @@ def test_a_missing_or_unfinished_shard_is_named(study: Path, tmp_path: Path) -> 
 
 def test_a_run_in_two_folders_is_taken_if_both_are_the_same(study: Path, tmp_path: Path) -> None:
     whole = carried_out(study, tmp_path / "whole")
-    # Of 8 and of 4 shards: the second of the four has the second and the sixth of the eight.
+    # Shard 2 of 4 has the runs of shards 2 and 6 of 8.
     shards = [carried_out(study, tmp_path / f"{n}-of-4", f"{n}/4") for n in (1, 2, 3, 4)]
     again = carried_out(study, tmp_path / "6-of-8", "6/8")
     assert bytes_of(merge([*shards, again], tmp_path / "out").folder) == bytes_of(whole)

@@ -156,7 +156,7 @@ def test_a_new_algorithms_study_runs_beside_cubic(perigee: Perigee, tmp_path: Pa
 def test_new_overwrites_no_file_and_refuses_wrong_names(perigee: Perigee, tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     for name, why in {
-        "kept": "is there already",
+        "kept": "exists already",
         "cubic": "is the name of a built-in algorithm",
         "sock": "means something else in C",
         "while": "means something else in C",

@@ -216,7 +216,7 @@ def test_a_server_without_a_token_makes_one_in_a_file_that_only_its_user_can_rea
         with running([*command, *arguments], stderr=subprocess.PIPE, env=environment) as server:
             said = next_line(server.stderr)
             assert "a token was made" in said
-            assert "answering at 127.0.0.1" in next_line(server.stderr)
+            assert "listening on 127.0.0.1" in next_line(server.stderr)
             token = arguments or ["--token", said.strip().rpartition("PERIGEE_TOKEN=")[2]]
             done = perigee("ping", "127.0.0.1", *token, "--port", chosen, "-c", "3", "--interval", "20 ms")
             assert "3 sent, 0 lost" in done.stdout, done.stderr
@@ -235,11 +235,11 @@ def test_the_server_names_a_client_of_an_older_version(tmp_path: Path) -> None:
     chosen = free_port()
     command = [sys.executable, "-m", "perigee", "ping", "--serve", "--bind", "127.0.0.1", "--port", str(chosen)]
     with running([*command, "--token", "correct-horse"], stderr=subprocess.PIPE) as server:
-        assert "answering" in next_line(server.stderr)
+        assert "listening on" in next_line(server.stderr)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as old:
             for _ in range(3):
                 old.sendto(b"PGa1" + bytes(16), ("127.0.0.1", chosen))
-            assert "127.0.0.1 speaks an older version" in next_line(server.stderr)
+            assert "127.0.0.1 uses an older protocol" in next_line(server.stderr)
         server.send_signal(signal.SIGTERM)
         assert server.communicate(timeout=300)[1] == ""
         assert server.returncode == 0
@@ -262,7 +262,7 @@ def test_the_summary_needs_little_memory_whatever_it_counts() -> None:
         (["--token", "correct-horse"], "no host is given"),
         (["127.0.0.1", "--token", "correct-horse", "--interval", "200"], 'not a time with a unit; write "200 ms"'),
         (["no-such-host.invalid", "--token", "correct-horse"], "give a name or an address"),
-        (["here", "--serve", "--token", "correct-horse"], "there is no host to ask"),
+        (["here", "--serve", "--token", "correct-horse"], "--serve takes no host"),
         (["--summary", "no-such-log"], "no-such-log: cannot be read"),
         (["--summary", __file__], "no log of `perigee ping`"),
     ],
@@ -279,7 +279,7 @@ def test_the_command_serves_asks_sums_up_and_ends_on_a_signal(perigee: Perigee, 
     both = ["--token", "correct-horse", "--port", chosen]
     command = [sys.executable, "-m", "perigee", "ping", "--serve", "--bind", "127.0.0.1", *both]
     with running(command, stderr=subprocess.PIPE) as server:
-        assert "answering at 127.0.0.1" in next_line(server.stderr)
+        assert "listening on 127.0.0.1" in next_line(server.stderr)
         log, ccdf = tmp_path / "log.csv", tmp_path / "ccdf.csv"
         for _ in range(50):
             done = perigee(
@@ -293,7 +293,7 @@ def test_the_command_serves_asks_sums_up_and_ends_on_a_signal(perigee: Perigee, 
         server.send_signal(signal.SIGTERM)
         assert server.wait(300) == 0
     nobody = perigee("ping", "127.0.0.1", *both, "-c", "2", "--interval", "20 ms", "--timeout", "200 ms")
-    assert (nobody.returncode, "nobody answers" in nobody.stderr) == (1, True)
+    assert (nobody.returncode, "no server answers" in nobody.stderr) == (1, True)
     again = perigee("ping", "--summary", log, "--ccdf", ccdf)
     assert "5 sent" in again.stdout
     assert ccdf.read_text().splitlines()[-1].endswith(",0")

@@ -123,9 +123,9 @@ def test_a_server_that_allows_less_says_how_much(port: int) -> None:
 
 
 def test_a_closed_port_and_a_wrong_token_have_different_errors(port: int) -> None:
-    with pytest.raises(RunError, match="nobody answers; start `perigee probe --serve` there"):
+    with pytest.raises(RunError, match="no server answers; start `perigee probe --serve` there"):
         probe(plan(free_port(), 1))
-    with pytest.raises(RunError, match="no answer came: is the token the same"):
+    with pytest.raises(RunError, match="no answer arrived: check that the token is the same"):
         probe(plan(port, 1, token=b"wrong-horse"))
 
 
@@ -190,7 +190,7 @@ def test_a_clock_s_drift_is_taken_out_of_delays_and_a_queue_s_growth_is_not() ->
         (["127.0.0.1", "--token", "correct-horse", "--packet", "60"], "between 100 and 9000 bytes"),
         (["127.0.0.1:99999", "--token", "correct-horse"], "a port is between 1 and 65535"),
         (["no-such-host.invalid", "--token", "correct-horse"], "give a name or an address"),
-        (["here", "--serve", "--token", "correct-horse"], "there is no host to ask"),
+        (["here", "--serve", "--token", "correct-horse"], "--serve takes no host"),
         (["--summary", __file__], "no log of `perigee probe`"),
     ],
 )
@@ -315,7 +315,7 @@ def test_a_search_ends_at_the_link_s_rate_and_a_packet_that_does_not_fit_is_name
         f"{PERIGEE} probe 100.64.0.1 --find --rate '2 Mbit/s' --time '3 s' --direction up --log probe.jsonl",
     )
     assert done.returncode == 0, done.stderr
-    assert "the path takes packets of 1500 bytes at the most" in done.stderr
+    assert "the maximum packet size of the path is 1500 bytes" in done.stderr
     steps = read_log(tmp_path / "probe.jsonl")
     assert [round(step.offered_bps / 1e6, 1) for step in steps][:3] == [2, 4, 8]
     assert len(steps) == 4

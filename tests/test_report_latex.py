@@ -18,7 +18,7 @@ HOSTILE = ["\\input{x} & 100 % $a_b^c$ #1 {}~", "[2mm] *", "日本 é µ ² ✓ 
 
 
 def table(rows: int, columns: int) -> Table:
-    """A table of so many rows and columns beside the first, of hostile texts."""
+    """A table of hostile texts; `columns` does not count the first."""
     texts = [[Cell(HOSTILE[(row + column) % len(HOSTILE)]) for column in range(columns + 1)] for row in range(rows)]
     head = ["", *(f"Head {number} % (Mbit/s) of some length" for number in range(columns))]
     groups = [("", 1), ("both", columns)] if columns > 1 else ()

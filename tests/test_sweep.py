@@ -83,7 +83,7 @@ def test_a_grid_has_its_levels_at_equal_distances_or_ratios() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("links.l.loss", "there is no key or no value"),
+        ("links.l.loss", "the key or its values are missing"),
         ("links.l.loss=1 ms..2 %", "two units"),
         ("links.l.loss=log 0 %..2 %", "begins above 0"),
         ("links.l.loss=2 %..2 %", "the range is empty"),

@@ -65,8 +65,8 @@ def test_values_are_added_and_an_authors_file_is_relative_to_the_working_directo
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--vary", "cubic,bbr"], "--vary cubic,bbr: there is no key or no `=`; write --vary flow.cc=cubic,bbr"),
-        (["--also", "=bbr"], "--also =bbr: there is no key or no `=`"),
+        (["--vary", "cubic,bbr"], "--vary cubic,bbr: the key or `=` is missing; write --vary flow.cc=cubic,bbr"),
+        (["--also", "=bbr"], "--also =bbr: the key or `=` is missing"),
         (["--vary", "flow.cc=cubic,"], "--vary flow.cc=cubic,: a value is empty"),
         (["--also", "flow.cc=reno"], '--also flow.cc=reno: `flow.cc` has "reno" twice; give it once'),
         (["--also", "links.l.loss=1 %"], "`links.l.loss` does not vary in the study; give all values with --vary"),

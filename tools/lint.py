@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What no linter checks: lengths, READMEs, links of the documentation, purity of the core, the C for both targets."""
+"""What no linter checks: lengths, READMEs, links, habits of language, purity of the core, the C for both targets."""
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -21,6 +23,32 @@ DESCRIBED_ABOVE = re.compile(
     r"^\.ci$|^algorithms/\w+$|^crates/.*/(src|tests|examples|benches)\b|^fuzz/(fuzz_targets|corpus)\b"
     r"|^tests\b|(^|/)(images|data)$|^packaging/wheel\b"
 )
+
+# Where the text of a comment begins in a line of Rust, and of C.
+COMMENTS = {".rs": re.compile(r"^\s*//[/!]?\s?(.*)"), ".c": re.compile(r"^\s*/?\*+\s?(.*)")}
+COMMENTS[".h"] = COMMENTS[".c"]
+# Habits of language that make readers stop: the pattern, and the remedy.
+FRAGMENT = re.compile(r"^(?:Of|Those of|That of) ")
+HABITS = (
+    (
+        re.compile(r"\b[Ss]o (?:often|long|many)\b(?! as\b)"),
+        "write `every`, `after`, `for at most`, or name the number",
+    ),
+    (re.compile(r"\b(?:is|are|was|were) told\b"), "write `report`, `learn` or `see`"),
+)
+EXISTENCE = re.compile(r"\b[Tt]here (?:is|are)\b")
+# Where all help texts are: the generated reference, and the help of the proxy's program.
+HELP_TEXTS = ("docs/reference/commands.md", "crates/perigee-pep/src/command.rs")
+# Folders whose comments may have the habits, and why.
+TO_EDIT = {
+    "crates/perigee-link": "to be edited",
+    "crates/perigee-sim": "to be edited",
+    "crates/perigee-tcp": "to be edited",
+    "python/perigee/engines": "to be edited",
+    "python/perigee/report": "to be edited",
+}
+# Folders that the README need not map: continuous integration has no reader.
+UNMAPPED = {".ci"}
 
 # What says that something is not finished.
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
@@ -73,6 +101,63 @@ def unfinished(known: list[PurePosixPath]) -> Iterator[str]:
         for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
             if found := UNFINISHED.search(line):
                 yield f"{path}:{number}: {found[0]}; finish it, or leave it out"
+
+
+def remarks(path: PurePosixPath) -> Iterator[tuple[int, str, bool]]:
+    """Yield lines of comments, docstrings and help texts: number, text, and whether it is the first of its block."""
+    if path.suffix == ".py":
+        yield from python_remarks((ROOT / path).read_text(encoding="utf-8"))
+    elif pattern := COMMENTS.get(path.suffix):
+        before = -1
+        for number, line in enumerate((ROOT / path).read_text(encoding="utf-8").splitlines(), 1):
+            if found := pattern.match(line):
+                yield number, found[1], before != number - 1
+                before = number
+
+
+def python_remarks(source: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield what `remarks` does of a Python file."""
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    before = -1
+    for index, token in enumerate(tokens):
+        first = token.start[0]
+        if token.type == tokenize.COMMENT:
+            yield first, token.string.lstrip("# "), before != first - 1
+            before = first
+        elif token.type == tokenize.STRING:
+            text = token.string.lstrip("rf")
+            if text.startswith('"""') or tokens[max(index - 2, 0)].string == "help":
+                for number, line in enumerate(text.strip("\"'").splitlines()):
+                    yield first + number, line.strip(), not number
+
+
+def habits(known: list[PurePosixPath]) -> Iterator[str]:
+    """Comments, docstrings and help texts with a habit that the house's English does without."""
+    for path in known:
+        if any(path.is_relative_to(folder) for folder in TO_EDIT):
+            continue
+        for number, text, is_first in remarks(path):
+            if is_first and FRAGMENT.match(text):
+                yield f"{path}:{number}: begins with `{text[:20]}`; name its subject"
+            for habit, remedy in HABITS:
+                if said := habit.search(text):
+                    yield f"{path}:{number}: `{said[0]}`; {remedy}"
+    for name in HELP_TEXTS:
+        if PurePosixPath(name) in known:
+            for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1):
+                if said := EXISTENCE.search(line):
+                    yield f"{name}:{number}: `{said[0]}` in a help text; name what exists as the subject"
+
+
+def unmapped(known: list[PurePosixPath]) -> Iterator[str]:
+    """Folders of the root and crates that the README's map forgets."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for folder in sorted({path.parts[0] for path in known if len(path.parts) > 1} - UNMAPPED):
+        if f"]({folder}/" not in readme and f"`{folder}/`" not in readme:
+            yield f"README.md: its map lacks the folder {folder}"
+    for crate in sorted(path.parts[1] for path in known if path.match("crates/*/Cargo.toml")):
+        if f"`{crate}`" not in readme:
+            yield f"README.md: its map lacks the crate {crate}"
 
 
 def without_readme(known: list[PurePosixPath]) -> Iterator[str]:
@@ -139,7 +224,7 @@ def c_warnings(known: list[PurePosixPath]) -> Iterator[str]:
 def main() -> int:
     """Print every finding. 1 if there is one."""
     known = files()
-    checks = (too_long, unfinished, without_readme, broken_links, impure_core, c_warnings)
+    checks = (too_long, unfinished, habits, unmapped, without_readme, broken_links, impure_core, c_warnings)
     findings = [finding for check in checks for finding in check(known)]
     for finding in findings:
         print(finding)

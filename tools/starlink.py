@@ -39,7 +39,7 @@ OPPORTUNITY_KBIT = 12
 SEED = 15
 LENGTH_MS = 300_000
 STRATA = 5
-"""Of so many slots in a row each has its mean from another fifth of the distribution."""
+"""Number of successive slots that take their means from different fifths of the distribution."""
 
 RAISED_AFTER = 3
 """Steps from a slot's beginning to the plateau of its delay."""
@@ -164,7 +164,7 @@ def synthesise(statistics: Mapping[str, Any], seed: int = SEED) -> str:
 
 
 def _strata(values: Sequence[float], count: int, draws: random.Random) -> list[float]:
-    """So many draws; of each few in a row, one is from each part of the distribution."""
+    """Return `count` draws; `STRATA` successive ones are from different parts of the distribution."""
     found: list[float] = []
     while len(found) < count:
         parts = list(range(STRATA))

@@ -127,7 +127,7 @@ class Program:
     """Its source, from the root of the repository."""
     path: str
     folder: Path
-    """Of its crate, where Cargo runs it."""
+    """Folder of its crate, where Cargo runs it."""
     core: bool = False
     """Whether its crate is one of the core, which only compute."""
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 GRAVITY_KM3_S2 = 398600.8
-"""Of WGS72, for which two-line elements are made."""
+"""Constant of WGS72, the model of two-line elements."""
 EQUATOR_KM = 6378.137
 
 

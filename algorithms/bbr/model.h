@@ -114,7 +114,7 @@ static u32 inflight_at(struct sock *sk, const struct bbr *b, u32 gain)
 	return with_bursts(sk, b, bdp(b, b->bw.best.value, gain));
 }
 
-/* Of `inflight`, what is still in the network when the next packet may leave. */
+/* The part of `inflight` that is still in the network when the next packet may leave. */
 static u32 inflight_at_departure(struct sock *sk, const struct bbr *b, u32 inflight)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

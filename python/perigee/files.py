@@ -198,7 +198,7 @@ def write_new_folder(target: Path, texts: Mapping[str, str]) -> None:
         StorageError: the files cannot be written.
     """
     if target.exists() or target.is_symlink():
-        raise InputError(f"{target}: is there already, and nothing is written over; choose another name, or --dir")
+        raise InputError(f"{target}: exists already; choose another name, or --dir")
     if not target.parent.is_dir():
         raise InputError(f"{target.parent}: is no folder; make it, or choose another with --dir")
     with storage_errors(target):

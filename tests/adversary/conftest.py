@@ -45,7 +45,7 @@ class Attempts:
         return self._from(self._first, 0, CHEAP_S)
 
     def part(self, number: int, count: int) -> Iterator[random.Random]:
-        """Yield those of one of several tests side by side: so many without `--torture`, on a machine of any speed."""
+        """Yield the generators of one of several parallel tests: `count` without `--torture`, on any machine."""
         return self._from(self._first + number * APART, count, 0)
 
     def _from(self, seed: int, least: int, cheap_s: float) -> Iterator[random.Random]:

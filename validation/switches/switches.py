@@ -169,7 +169,7 @@ def simulated(run: Run, folder: Path) -> dict[str, Measured]:
 
 
 def emulated(run: Run, folder: Path, chosen: Sequence[Switch], at_once: int, tries: int) -> dict[str, Measured]:
-    """Carry switches out on the kernel, so many at once; those that were late again, one by one, up to so many times.
+    """Run switches on the kernel, `at_once` at a time; late ones again, one by one, up to `tries` times.
 
     Returns:
         What they came to by their labels.

@@ -2,8 +2,7 @@
 //! captures have.
 //!
 //! [`analyze`] reads each capture twice in constant memory: first which connections are in it (`survey`), then what the
-//! largest of them did (`measure`), by the meters of `perigee-results`. What the figures mean stands in
-//! `docs/models/analysis.md`.
+//! largest of them did (`measure`), by the meters of `perigee-results`. `docs/models/analysis.md` defines the figures.
 
 mod clock;
 mod datagrams;
@@ -30,28 +29,28 @@ pub use file::Broken;
 pub use measure::{OptionError, Options};
 pub use stream::{Counts, Part, Source};
 
-/// What one capture gave.
+/// Result of one capture.
 #[derive(Clone, Debug)]
 pub struct Analysis {
     /// The tables that every engine fills.
     pub tables: Tables,
-    /// Those that only captures have.
+    /// The tables that only captures have.
     pub captured: CaptureTables,
-    /// What was met in the files.
+    /// Counts over the files.
     pub counts: Counts,
-    /// Connections in it, of UDP too.
+    /// Connections in it, UDP included.
     pub connections: u64,
-    /// Of them, those of UDP.
+    /// UDP connections.
     pub udp: u64,
-    /// Of them, those that were measured.
+    /// Measured connections.
     pub measured: u64,
-    /// Payload of those that were not.
+    /// Payload of connections that were not measured.
     pub other_payload_bytes: u64,
-    /// Connections that were taken as ended because there were too many at a time.
+    /// Connections that were ended because too many were open.
     pub pushed_out: u64,
-    /// Rows of the series that were left out because there were too many.
+    /// Rows of the series beyond the limit, which were omitted.
     pub rows_left_out: u64,
-    /// Rows of the time sequences that were left out because there were too many.
+    /// Rows of the time sequences beyond the limit, which were omitted.
     pub segments_left_out: u64,
 }
 
@@ -139,5 +138,5 @@ fn check(source: &Source, survey: &survey::Survey) -> Result<(), AnalyzeError> {
     Err(AnalyzeError::NoTraffic { file, said })
 }
 
-/// Each capture is read so many times, and once more beside each that shows the same connections.
+/// Passes over a capture; another one follows for each capture with the same connections.
 const READINGS: u64 = 2;

@@ -17,7 +17,7 @@ use crate::key::Key;
 /// A capture's files, in order: one, or the parts that a long capture was cut into.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// What it is called in messages and results.
+    /// Its name in messages and results.
     pub name: String,
     /// Its files.
     pub parts: Vec<Part>,
@@ -63,7 +63,7 @@ pub(crate) struct Item {
     pub(crate) now: Time,
     /// Nanoseconds since 1970, as the file says.
     pub(crate) at_ns: u64,
-    /// Where it was seen: interface, device and direction.
+    /// The view on it: interface, device and direction.
     pub(crate) view: u32,
     pub(crate) key: Key,
     /// The way it goes between the ends of `key`.
@@ -76,7 +76,7 @@ pub(crate) struct Item {
 pub struct Counts {
     /// Frames.
     pub frames: u64,
-    /// Of them, those that carry no IP.
+    /// Frames without IP.
     pub not_ip: u64,
     /// IP packets that are neither TCP nor UDP, or fragments, or cut off within their headers.
     pub other: u64,

@@ -112,7 +112,7 @@ struct sk_buff {
 };
 #pragma clang attribute pop
 
-/* Of the TCP header (RFC 9293), as it is in a packet. */
+/* Fields of the TCP header (RFC 9293), as in a packet. */
 struct header {
 	__be16 source;
 	__be16 destination;

@@ -91,11 +91,11 @@ pub struct TcpEvent {
     pub ssthresh: u32,
     /// Packets sent and not yet acknowledged.
     pub packets_out: u32,
-    /// Of these, selectively acknowledged.
+    /// Selectively acknowledged packets of these.
     pub sacked: u32,
-    /// Of these, marked lost.
+    /// Packets of these that are marked lost.
     pub lost: u32,
-    /// Of these, retransmitted.
+    /// Retransmitted packets of these.
     pub retrans: u32,
     /// Smoothed round trip, us; 0 before the first sample.
     pub srtt_us: u32,

@@ -14,7 +14,7 @@ use crate::{clock, kernel, namespaces, requirements};
 pub enum InUse {
     /// Unload nothing.
     Refuse,
-    /// Wait until they close, for so long; the default is restored at once, so that no new socket inherits it.
+    /// Wait for at most this time until they close; the default is restored at once, so that no new socket inherits it.
     Wait(Duration),
     /// Unload; the sockets keep it until they close.
     Leave,

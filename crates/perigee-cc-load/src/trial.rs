@@ -39,7 +39,7 @@ pub enum Op {
     Undo,
     /// Something happens to the window.
     Event(CaEvent),
-    /// Nothing happens for so long, and then data are sent.
+    /// A pause of this length, after which data are sent.
     Idle {
         /// How long.
         us: u64,

@@ -111,7 +111,7 @@ impl Algorithm {
     pub(crate) fn described(about: About) -> Self {
         Self { ops: None, about, digest: 0, file: None, note: None }
     }
-    /// Of the program in its file; 0 for one that is part of this program, whose build results name.
+    /// Hash of the program in its file; 0 for a built-in one, which the build in results identifies.
     pub(crate) fn digest(&self) -> u64 {
         self.digest
     }

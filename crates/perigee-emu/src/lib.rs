@@ -1,8 +1,8 @@
 //! Puts real packets of the real kernel on an emulated satellite link.
 //!
 //! A [`Driver`] moves packets through links of `perigee-link`, the simulator's own model, on the wall clock: between
-//! the [`Tun`] devices of a [`TunWire`], which stand in [`Namespace`]s. [`run`] carries a run of a study out on the
-//! kernel's own TCP; an [`Exec`] puts any program behind a link.
+//! the [`Tun`] devices of a [`TunWire`], in [`Namespace`]s. [`run`] executes a run of a study on the kernel's own TCP;
+//! an [`Exec`] puts any program behind a link.
 
 mod exec;
 mod link;

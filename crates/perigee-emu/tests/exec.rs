@@ -212,7 +212,7 @@ fn two_links_at_once_do_not_disturb_each_other() {
     assert!(fast.up.delay_mean < Time::from_millis(10) && slow.up.delay_mean >= Time::from_millis(30));
 }
 
-/// A Python program that connects to a server at the link's near end, sends so many bytes, and ends at once.
+/// A Python program that connects to a server at the link's near end, sends a number of bytes, and ends at once.
 fn upload(bytes: usize) -> String {
     format!(
         "import socket\n\

@@ -102,7 +102,7 @@ fn settings_that_the_kernel_does_not_support_are_refused_before_the_run() {
     assert!(said("size = \"1 MB\"\ntcp = { prr = false }").contains("`prr` is off, which the kernel cannot"));
     let slow = "`processing_time` is set, which the kernel cannot; run it with --engine sim";
     assert!(said("size = \"1 MB\"\ntcp = { processing_time = \"8 us\" }").contains(slow));
-    // Of datagrams it is the host's that sends them.
+    // For datagrams it is that of the sending host.
     let stream = "kind = \"udp\"\nrate = \"1 Mbit/s\"\npacket = \"99 B\"\nduration = \"1 s\"\n";
     let of = |host: &str| format!("{stream}[hosts.{host}]\nprocessing_time = \"8 us\"");
     assert!(said(&of("server")).contains(slow));

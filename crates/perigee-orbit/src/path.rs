@@ -59,7 +59,7 @@ pub struct Path {
     youths: Vec<f64>,
     user: Station,
     gateways: Vec<Station>,
-    /// Of each satellite from the user.
+    /// Reach of each satellite for the user, see `Satellite::reach`.
     reaches: Vec<f64>,
     mesh: Option<Mesh>,
     blocks: Mutex<BTreeMap<i64, Arc<OnceLock<Block>>>>,
@@ -421,7 +421,7 @@ impl Path {
 }
 
 impl Route {
-    /// How long light takes that leaves so long after the begin of the slot.
+    /// Propagation time of light that leaves at a time after the start of the slot.
     pub fn delay(&self, since_begin: Time) -> Time {
         let x = 2.0 * since_begin.as_nanos() as f64 / self.period.as_nanos().max(1) as f64 - 1.0;
         Time::from_nanos(libm::round(self.curve.at(x)).max(0.0) as u64)

@@ -1,4 +1,4 @@
-//! What is counted and logged of one connection, whatever carries it.
+//! Counters and log line of one connection, shared by workers and the tunnel.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,39 +11,39 @@ use crate::permit::Permit;
 use crate::relay::{Relay, Side};
 use crate::stats::{End, RuleStats};
 
-/// Whose connection it is, by which rule, and what the counters of that have of it.
+/// Client, server and rule of a connection, and its share of the rule's counters.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) rule: Arc<Rule>,
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
     pub(crate) began: Time,
-    /// When the server had answered.
+    /// When the server answered.
     pub(crate) connected: Option<Time>,
     stats: Opened,
-    /// Its place, where its client has connected.
+    /// Its place among the connections, if a client has connected.
     _permit: Option<Permit>,
-    /// Bytes that the counters have, by the side that they come from.
+    /// Bytes counted so far, by the side that sent them.
     passed: [u64; 2],
-    /// Segments sent again that the counters have, by leg.
+    /// Retransmitted segments counted so far, by leg.
     retransmitted: [u32; 2],
-    /// When the legs are looked at next.
+    /// When the legs are sampled next.
     due: Time,
 }
 
-/// How a connection ends, in the log's words.
+/// Outcome of a connection, in the log's words.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) end: End,
     pub(crate) reason: String,
 }
 
-/// The counters of a rule, which count a connection as open until this is dropped.
+/// Counters of a rule; the connection counts as open until this is dropped.
 #[derive(Debug)]
 struct Opened(Arc<RuleStats>);
 
 impl Account {
-    /// Counts a connection that begins; it is counted as open until this is dropped.
+    /// Counts a new connection, as open until this is dropped.
     pub(crate) fn open(
         [source, destination]: [SocketAddr; 2],
         rule: Arc<Rule>,
@@ -65,12 +65,12 @@ impl Account {
         }
     }
 
-    /// With the place of the connection, which is free again with this.
+    /// Holds the place of the connection until this is dropped.
     pub(crate) fn with_place(self, permit: Permit) -> Self {
         Self { _permit: Some(permit), ..self }
     }
 
-    /// Counts what has passed; at the end that may be less than before it was reset.
+    /// Counts the bytes passed on; after a reset that may be fewer than before.
     pub(crate) fn count(&mut self, relay: &Relay) {
         for side in [Side::Client, Side::Server] {
             let (passed, counted) = (relay.passed(side), &mut self.passed[side as usize]);
@@ -81,7 +81,7 @@ impl Account {
         }
     }
 
-    /// Whether the legs are to be looked at: a second after the last time.
+    /// Whether the legs are due to be sampled: a second after the last time.
     pub(crate) fn is_due(&mut self, now: Time) -> bool {
         let is_due = now >= self.due;
         if is_due {
@@ -90,7 +90,7 @@ impl Account {
         is_due
     }
 
-    /// Counts what a leg tells: its smoothed round trip, 0 where it has none yet, and all segments that it has sent again.
+    /// Counts a sample of a leg: its smoothed round trip, 0 if it has none yet, and all its retransmissions.
     pub(crate) fn sample(&mut self, side: Side, round_trip_us: u32, retransmitted: u32) {
         let leg = &self.stats.0.legs[side as usize];
         if round_trip_us > 0 {
@@ -102,7 +102,7 @@ impl Account {
         *counted = retransmitted.max(*counted);
     }
 
-    /// Counts its end; the line of the log. `through` and `legs` are further fields, each after a space.
+    /// Counts its end and returns its log line. `through` and `legs` are further fields, each after a space.
     pub(crate) fn close(&self, outcome: &Outcome, through: &str, legs: &str, now: Time) -> String {
         self.stats.0.ends[outcome.end as usize].add(1);
         let connect =
@@ -147,7 +147,7 @@ impl Outcome {
     }
 }
 
-/// What has happened to a connection, in words.
+/// A failure of a connection, in words.
 pub(crate) fn in_words(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => "reset the connection",
@@ -158,7 +158,7 @@ pub(crate) fn in_words(kind: io::ErrorKind) -> &'static str {
     }
 }
 
-/// Time between two looks at the legs of a connection whose bytes pass.
+/// Sampling interval of the legs of an active connection.
 const INTERVAL: Time = Time::from_secs(1);
 
 #[cfg(test)]

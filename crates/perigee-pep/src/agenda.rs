@@ -1,4 +1,4 @@
-//! Whose turn it is in an event loop, at once or at a time.
+//! The connections whose turn it is in an event loop, at once or at a given time.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::slab::Key;
 
-/// The connections of an event loop that have their turn without an event.
+/// Connections of an event loop that are due without an event.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
     ready: VecDeque<Key>,
@@ -25,12 +25,12 @@ impl Agenda {
         }
     }
 
-    /// How many have their turn in this round. Those that are queued meanwhile are of the next.
+    /// The number of connections in this round. Those queued meanwhile belong to the next.
     pub(crate) fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    /// Takes the one whose turn it is.
+    /// Takes the next connection of this round.
     pub(crate) fn pop_ready(&mut self) -> Option<Key> {
         self.ready.pop_front()
     }

@@ -1,7 +1,7 @@
-//! Answers to who asks for the state of the service: `status` over a Unix socket, metrics over HTTP.
+//! Answers queries for the state of the service: `status` over a Unix socket, metrics over HTTP.
 //!
-//! The thread that obeys signals gives them, and waits for nobody: every socket is asked only for what it has at once. Who asks and
-//! says no more, or does not read, is dropped after [`PATIENCE`], or sooner for the next one.
+//! They share a thread with signals, so every socket is non-blocking. A client that stays silent or does not read is dropped
+//! after [`PATIENCE`], or sooner in favour of a newer one.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -19,7 +19,7 @@ use rustix::net::{accept_with, recv, send, RecvFlags, SendFlags, SocketFlags};
 
 use crate::error::ServiceError;
 
-/// Who asks, and where they do.
+/// The listening sockets, and their clients.
 #[derive(Debug)]
 pub(crate) struct Answers {
     control: Option<Control>,
@@ -28,14 +28,14 @@ pub(crate) struct Answers {
     open: VecDeque<Visitor>,
 }
 
-/// The socket that `status` asks; its file is removed with it.
+/// The socket that `status` connects to; its file is removed with it.
 #[derive(Debug)]
 pub(crate) struct Control {
     listener: UnixListener,
     path: PathBuf,
 }
 
-/// One who asks.
+/// A client.
 #[derive(Debug)]
 struct Visitor {
     socket: OwnedFd,
@@ -46,9 +46,9 @@ struct Visitor {
 
 #[derive(Debug)]
 enum Conversation {
-    /// What has come of a request.
+    /// The part of its request that has arrived.
     Asking(Vec<u8>),
-    /// What is left of the answer.
+    /// The unsent part of the answer.
     Answered(Vec<u8>),
 }
 
@@ -72,7 +72,7 @@ impl Answers {
             .map(|(socket, flags)| PollFd::from_borrowed_fd(socket, flags))
     }
 
-    /// Goes on with all who ask, as far as that is possible at once.
+    /// Advances all clients as far as possible without waiting.
     pub(crate) fn serve(&mut self, now: Time, status: impl Fn() -> String, metrics: impl Fn() -> String) {
         let deadline = now + PATIENCE;
         if let Some(control) = &self.control {
@@ -87,7 +87,7 @@ impl Answers {
             }
         }
         self.open.retain_mut(|visitor| visitor.deadline > now && visitor.goes_on(&metrics));
-        // The newest ask most likely, and wait least.
+        // The newest clients are the likeliest to complete a request.
         let beyond = self.open.len().saturating_sub(MOST);
         self.open.drain(..beyond);
     }
@@ -127,7 +127,7 @@ impl Drop for Control {
     }
 }
 
-/// Listens at a path, for its owner only. A socket that nobody listens at is replaced.
+/// Listens at a path, for its owner only. A socket without a listener is replaced.
 pub(crate) fn control_socket(path: &Path) -> Result<Control, ServiceError> {
     let system = |error| ServiceError::System { what: format!("service.control {}", path.display()), error };
     match UnixStream::connect(path) {
@@ -151,7 +151,7 @@ pub(crate) fn ask(path: &Path) -> io::Result<String> {
     Ok(state)
 }
 
-/// Those who wait to be accepted, at most [`AT_ONCE`].
+/// Clients that wait to be accepted, at most [`AT_ONCE`].
 fn accepted(listener: impl std::os::fd::AsFd) -> impl Iterator<Item = OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     (0..AT_ONCE).map_while(move |_| accept_with(&listener, flags).ok())
@@ -174,13 +174,13 @@ fn would_block(error: rustix::io::Errno) -> bool {
     matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR)
 }
 
-/// How long one may ask, and read the answer.
+/// Time for a client to send its request and read the answer.
 const PATIENCE: Time = Time::from_secs(1);
 /// How long `status` waits for an answer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
-/// Those who ask at a time; beyond them the one who has asked for longest is dropped.
+/// Maximum number of clients; beyond it the oldest is dropped.
 const MOST: usize = 32;
-/// Those who are accepted at each socket before signals have their turn.
+/// Clients accepted at each socket before signals are handled.
 const AT_ONCE: usize = 64;
 /// The end of the head of a request.
 const HEAD_END: &[u8] = b"\r\n\r\n";

@@ -1,4 +1,4 @@
-//! A connection as others see it while the service carries it.
+//! A handle to a connection that the service carries.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -19,7 +19,7 @@ impl Carried {
         Self { source, destination, sockets }
     }
 
-    /// Whether the service still has it.
+    /// Whether the connection is still open.
     pub fn is_open(&self) -> bool {
         self.sockets.strong_count() > 0
     }

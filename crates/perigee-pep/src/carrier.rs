@@ -1,8 +1,8 @@
-//! The bytes of connections between sockets: small ones copied through a buffer, bulk spliced through a pipe.
+//! Moves bytes between the sockets of a connection: small amounts are copied through a buffer, bulk is spliced through a pipe.
 //!
-//! Buffers and pipes are the worker's. Of a connection is only what the receiving socket has not taken, in a buffer of its size
-//! or, for a few connections, in the pipe; all of that together is limited. Beyond the limit each direction still has
-//! [`SHARE`], which nobody can take from it: unread bytes wait in the kernel's receive buffer, and others go on.
+//! Buffers and pipes belong to the worker. A connection owns only the bytes that the receiving socket has not taken, in a buffer
+//! of their size or, for a few connections, in the pipe; their total is limited. Beyond the limit each direction still has
+//! [`SHARE`], which no other connection can use: unread bytes wait in the kernel's receive buffer, and other connections go on.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,25 +14,25 @@ use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice, Pi
 
 use crate::relay::{Carrier, Side};
 
-/// The memory of a worker for bytes that were read and are not written.
+/// Memory of a worker for bytes that were read but not written yet.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// Bytes that connections may keep, beside the share of each.
     limit: usize,
     /// Bytes that connections keep.
     used: usize,
-    /// Connections' directions that keep a pipe.
+    /// Directions that keep a pipe.
     kept_pipes: usize,
     may_splice: bool,
     buffers: Vec<Vec<u8>>,
     pipes: Vec<Pipe>,
 }
 
-/// The sockets of a connection, and what is held between them.
+/// The sockets of a connection, and the bytes held between them.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     ends: Arc<[OwnedFd; 2]>,
-    /// Of the direction from each side.
+    /// Bytes held of the direction from each side.
     stores: [Store; 2],
     /// Whether the direction from each side is bulk.
     is_bulk: [bool; 2],
@@ -48,11 +48,11 @@ pub(crate) struct Carriage<'a> {
 enum Store {
     #[default]
     Empty,
-    /// The worker's: bytes of the buffer from the first index to the second, within a turn.
+    /// The worker's buffer: bytes from the first index to the second, within a turn.
     Buffer(Vec<u8>, usize, usize),
-    /// What is left of a buffer or of a pipe, from the index.
+    /// The rest of a buffer or a pipe, from the index.
     Rest(Box<[u8]>, usize),
-    /// The pipe with its bytes, and how many of them are counted; none within a turn.
+    /// The pipe, its bytes, and the number of them that are counted; zero within a turn.
     Pipe(Pipe, usize, usize),
 }
 
@@ -64,13 +64,13 @@ struct Pipe {
 }
 
 impl Memory {
-    /// Memory of at most `limit` bytes, and no less than what one connection needs to be fast.
+    /// Memory of at most `limit` bytes, but enough for one connection to be fast.
     pub(crate) fn new(limit: usize, may_splice: bool) -> Self {
         let limit = limit.max(2 * PIPE);
         Self { limit, used: 0, kept_pipes: 0, may_splice, buffers: Vec::new(), pipes: Vec::new() }
     }
 
-    /// Changes what is allowed from now on.
+    /// Changes the limits.
     pub(crate) fn allow(&mut self, limit: usize, may_splice: bool) {
         (self.limit, self.may_splice) = (limit.max(2 * PIPE), may_splice);
     }
@@ -89,12 +89,12 @@ impl Memory {
         self.buffers.pop().unwrap_or_else(|| vec![0; BUFFER])
     }
 
-    /// A pipe; none where the system has none to give.
+    /// A pipe; `None` if the system refuses one.
     fn pipe(&mut self) -> Option<Pipe> {
         self.pipes.pop().or_else(Pipe::new)
     }
 
-    /// What the receiving socket has not taken is the connection's from now on.
+    /// Moves bytes that the receiving socket has not taken into memory of the connection.
     fn keep(&mut self, store: Store) -> io::Result<Store> {
         let rest: Box<[u8]> = match store {
             Store::Buffer(buffer, first, last) => {
@@ -148,7 +148,7 @@ impl Sockets {
         self.ends[side as usize].as_fd()
     }
 
-    /// The sockets towards client and server, for who looks at them while they are open.
+    /// The sockets towards client and server, for observers while they are open.
     pub(crate) fn watched(&self) -> Weak<[OwnedFd; 2]> {
         Arc::downgrade(&self.ends)
     }
@@ -179,8 +179,8 @@ impl Carriage<'_> {
         }
     }
 
-    /// Moves bytes into the pipe. Where there are none to move, only [`Carriage::copy`] knows why: at an urgent mark `splice`
-    /// stops, and says of the bytes behind it that there are none yet, or none any more.
+    /// Moves bytes into the pipe. Only [`Carriage::copy`] can tell why none were moved: `splice` stops at an urgent mark, and
+    /// reports the bytes behind it as not arrived, or as the end of the stream.
     fn splice(&mut self, from: Side, pipe: Pipe, most: usize) -> io::Result<usize> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
         match splice(self.sockets.of(from), None, &pipe.write, None, most.min(pipe.size), flags) {
@@ -256,8 +256,8 @@ impl Carrier for Carriage<'_> {
 }
 
 impl Pipe {
-    /// A pipe that carries at least as much at a time as a buffer; none where the system has no descriptors for one. Past a user's
-    /// limit of pipes, which holds without `CAP_SYS_RESOURCE`, the kernel gives one of two pages: copying carries more.
+    /// A pipe that holds at least as much as a buffer; `None` if descriptors have run out. Past the user's limit of pipes, which
+    /// holds without `CAP_SYS_RESOURCE`, the kernel returns one of two pages: copying is faster.
     fn new() -> Option<Self> {
         let (read, write) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).ok()?;
         let size = fcntl_setpipe_size(&write, PIPE).or_else(|_| fcntl_getpipe_size(&write)).ok()?;
@@ -281,12 +281,12 @@ pub(crate) const BUFFER: usize = 64 << 10;
 pub(crate) const PIPE_DESCRIPTORS: usize = 2 * KEPT;
 /// Size of a pipe, bytes.
 const PIPE: usize = 256 << 10;
-/// A direction is bulk if so many bytes were there to copy, until fewer than [`SMALL`] were there to splice.
+/// A direction becomes bulk when a copy reads this many bytes, until a splice moves fewer than [`SMALL`].
 const BULK: usize = 48 << 10;
 const SMALL: usize = 16 << 10;
-/// Bytes of a direction beyond the limit of all.
+/// Bytes guaranteed to each direction beyond the common limit.
 const SHARE: usize = 4 << 10;
-/// Unused buffers that a worker keeps, and its pipes: half of these may wait for sockets.
+/// Number of unused buffers that a worker keeps, and of its pipes, half of which may wait for sockets.
 const KEPT: usize = 64;
 
 #[cfg(test)]
@@ -394,7 +394,7 @@ mod tests {
                 client.shutdown(std::net::Shutdown::Write).unwrap();
             }
             let all = urgent.concat();
-            // All of it has arrived before anything is read.
+            // All bytes arrive before anything is read.
             while rustix::io::ioctl_fionread(&near).unwrap() < all.len() as u64 {
                 std::thread::yield_now();
             }
@@ -405,7 +405,7 @@ mod tests {
             let end = loop {
                 match carriage.receive(Side::Client, usize::MAX) {
                     Ok(bytes) if bytes > 0 => {
-                        // What follows is bulk again, as far as the socket knows.
+                        // The socket treats the following bytes as bulk again.
                         carriage.sockets.is_bulk[Side::Client as usize] = true;
                         while carriage.held(Side::Client) > 0 {
                             carriage.send(Side::Client).unwrap();
@@ -430,7 +430,7 @@ mod tests {
         let ((mut client, near), (far, server)) = (pair(), pair());
         sockopt::set_socket_send_buffer_size(&far, 1).unwrap();
         far.set_nonblocking(true).unwrap();
-        // It has taken all that it takes before.
+        // First fill the socket.
         let block = vec![9; BUFFER];
         while (&far).write(&block).is_ok() {}
         near.set_nonblocking(true).unwrap();

@@ -10,8 +10,7 @@ use crate::intercept::script;
 use crate::service::{read, run};
 use crate::tunnel;
 
-/// Carries out a command line without the program's name, and returns the exit code: 2 where the input is wrong, 1 where it
-/// failed.
+/// Executes a command line without the program's name; returns the exit code: 2 for wrong input, 1 for a failure.
 pub fn main(arguments: &[OsString]) -> u8 {
     let words: Vec<&Path> = arguments.iter().map(Path::new).collect();
     let is = |at: usize, word: &str| words.get(at).is_some_and(|each| *each == Path::new(word));
@@ -40,12 +39,12 @@ pub fn main(arguments: &[OsString]) -> u8 {
         }),
         2 if is(0, "rules") => read(words[1]).map(|config| match script(&config) {
             Some(script) => print!("{script}"),
-            None => eprintln!("perigee-pep: nothing is intercepted: there is no `[transparent]`"),
+            None => eprintln!("perigee-pep: nothing is intercepted: `[transparent]` is missing"),
         }),
         2 if is(0, "status") => read(words[1]).and_then(|config| status(&config)),
         _ if is(0, "doctor") => Options::parse(&arguments[1..]).and_then(|options| doctor(&options)),
         _ => {
-            eprint!("perigee-pep: unknown command line; this is what there is\n{HELP}");
+            eprint!("perigee-pep: unknown command line\n{HELP}");
             return 2;
         }
     };
@@ -81,23 +80,23 @@ fn counted(count: usize, one: &str, more: &str) -> String {
 }
 
 const HELP: &str = "\
-perigee-pep: a proxy that splits TCP connections, for satellite links
+perigee-pep: a proxy that splits TCP connections over satellite links
 
-  perigee-pep run CONFIG.toml       run the service until SIGTERM; SIGHUP reads the configuration again
-  perigee-pep check CONFIG.toml     read the configuration and say what is wrong with it
+  perigee-pep run CONFIG.toml       run the service until SIGTERM; SIGHUP reloads its configuration
+  perigee-pep check CONFIG.toml     check the configuration and report its errors
   perigee-pep rules CONFIG.toml     print the firewall rules and routes of the service as a script
   perigee-pep status CONFIG.toml    print the state of the running service
   perigee-pep doctor CONFIG.toml --to HOST:PORT/PATH
-                                    fetch a file of a web server directly and through the proxy, and compare
+                                    fetch a file from a web server directly and through the proxy, and compare
   perigee-pep --version
 
 Options of doctor:
 
   --to TARGET       HOST:PORT/PATH or http://HOST:PORT/PATH, over plain HTTP; [ADDRESS]:PORT/PATH for IPv6
-  --rounds N        times that both transfers are made, in alternating order (2)
-  --seconds N       longest time of a transfer (10)
-  --bytes SIZE      bytes of a transfer at the most (\"100 MB\")
-  --from ADDRESS    client whose rule is applied (the first network of `allow.sources`)
-  --interface NAME  interface at which it arrives (the first of `transparent.interfaces`)
-  --json            one JSON object
+  --rounds N        number of transfers by each way, in alternating order (2)
+  --seconds N       maximum duration of a transfer (10)
+  --bytes SIZE      maximum size of a transfer (\"100 MB\")
+  --from ADDRESS    client address, which selects the rule (the first network of `allow.sources`)
+  --interface NAME  interface at which the client's packets arrive (the first of `transparent.interfaces`)
+  --json            print one JSON object
 ";

@@ -1,7 +1,7 @@
 //! Confinement of the service once it has its sockets and keys: capabilities, files (Landlock) and system calls (seccomp).
 //!
-//! It is applied to one thread before that starts others, so that all threads and the programs that they execute (`nft` and
-//! `ip`) have it.
+//! It is applied before the first thread starts, so that all threads and the programs that they execute (`nft` and `ip`)
+//! inherit it.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -21,7 +21,7 @@ use seccompiler::{
 
 use crate::config::Config;
 
-/// What keeps the confinement as it is; the service holds it.
+/// Resources that the confinement depends on; the service keeps them.
 #[derive(Debug)]
 pub(crate) struct Confinement {
     #[expect(dead_code, reason = "the kernel may forget an inode of /proc that nobody has open, and with it the rule")]
@@ -30,13 +30,13 @@ pub(crate) struct Confinement {
     pub(crate) report: String,
 }
 
-/// Confines the calling thread and those that it starts from now on. `file` is the configuration, which is read again on reload.
+/// Confines the calling thread and those that it starts afterwards. `file` is the configuration, which reloads read again.
 pub(crate) fn confine(config: &Config, file: &Path) -> Confinement {
     if !config.confine {
         return Confinement { pinned: None, report: "confinement off reason=\"service.confine = false\"".to_owned() };
     }
     let pinned = File::open(SYSCTLS).ok();
-    // Seccomp is the last: its filter lacks the calls of the others.
+    // Seccomp comes last: its filter refuses the calls of the others.
     let done = [
         ("capabilities", drop_capabilities().map_err(|error| error.to_string())),
         ("landlock", restrict_files(config, file)),
@@ -49,7 +49,7 @@ pub(crate) fn confine(config: &Config, file: &Path) -> Confinement {
     Confinement { pinned, report: format!("confinement {}", words.join(" ")) }
 }
 
-/// Gives up all capabilities but those of [`KEPT`]; it has fewer where it was started with fewer.
+/// Drops all capabilities but those of [`KEPT`] that it was started with.
 fn drop_capabilities() -> io::Result<()> {
     for one in CapabilitySet::all().difference(KEPT).iter() {
         // Without CAP_SETPCAP the bounding set stays; nor can what a child is given by it exceed what an administrator has chosen.
@@ -62,7 +62,7 @@ fn drop_capabilities() -> io::Result<()> {
     Ok(set_capabilities(None, sets)?)
 }
 
-/// Leaves the files that the service still opens.
+/// Restricts file access to files that the service still opens.
 fn restrict_files(config: &Config, file: &Path) -> Result<(), String> {
     let status = ruleset(config, file).map_err(|error| error.to_string())?;
     match status {
@@ -93,19 +93,19 @@ fn ruleset(config: &Config, file: &Path) -> Result<RulesetStatus, RulesetError> 
     }
     let mut created = Ruleset::default().handle_access(AccessFs::from_all(ABI::V5))?.scope(Scope::Signal)?.create()?;
     for (paths, access) in rules {
-        // Paths that are not there are left out.
+        // Missing paths are skipped.
         created = created.add_rules(path_beneath_rules(paths, access))?;
     }
     Ok(created.restrict_self()?.ruleset)
 }
 
-/// Where a program is, as `PATH` says.
+/// The path of a program, looked up in `PATH`.
 fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Leaves the system calls of [`CALLS`]. Others fail as on a kernel without them, for which C libraries have a second way.
+/// Restricts system calls to [`CALLS`]. Others fail as on a kernel without them, for which C libraries have fallbacks.
 fn restrict_calls(config: &Config) -> Result<(), String> {
     let arch = env::consts::ARCH.try_into().map_err(|_| format!("not on {}", env::consts::ARCH))?;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
@@ -130,11 +130,11 @@ const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
     .union(CapabilitySet::NET_RAW)
     .union(CapabilitySet::NET_BIND_SERVICE)
     .union(CapabilitySet::DAC_OVERRIDE);
-/// Whether there is IPv6, and the filters of the reverse path.
+/// Sysctls of IPv6 and of reverse path filters.
 const SYSCTLS: &str = "/proc/sys/net";
-/// What the service executes.
+/// Programs that the service executes.
 const PROGRAMS: [&str; 2] = ["nft", "ip"];
-/// What these need to start and to name things.
+/// Files that these programs need to start and to resolve names.
 const LIBRARIES: [&str; 9] = [
     "/lib",
     "/lib64",
@@ -155,7 +155,7 @@ const LOADERS: [&str; 6] = [
     "/lib/ld-musl-aarch64.so.1",
     "/lib/ld-musl-riscv64.so.1",
 ];
-/// Of sockets.
+/// Address families of sockets.
 const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// Calls of the service, its allocator and its threads.
@@ -237,7 +237,7 @@ const CALLS: &[i64] = &[
     libc::SYS_getrandom,
     libc::SYS_nanosleep,
 ];
-/// What the C library of x86-64 uses instead of some of those.
+/// Calls that the C library of x86-64 uses instead of some of those.
 #[cfg(target_arch = "x86_64")]
 const ARCH_CALLS: &[i64] = &[
     libc::SYS_access,

@@ -14,23 +14,23 @@ use crate::relay::{Progress, Relay, Side};
 use crate::stats::End;
 use crate::sys::{unacknowledged, TcpInfo};
 
-/// Both legs and what passes between them. Until both streams have ended, the close of a socket resets its leg: neither an
-/// error nor the end of this process looks like the end of a stream.
+/// Both legs of a connection and the relay between them. Until both streams have ended, closing a socket resets its leg: neither
+/// an error nor the end of this process looks like the end of a stream.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) sockets: Sockets,
     pub(crate) relay: Relay,
     pub(crate) phase: Phase,
     pub(crate) account: Account,
-    /// When it is to be looked at without an event.
+    /// When it is due without an event.
     pub(crate) timer: Option<Time>,
     /// Whether it waits for its next turn.
     pub(crate) is_queued: bool,
-    /// Time to the next look at what is unacknowledged.
+    /// Time to the next check of unacknowledged bytes.
     interval: Time,
 }
 
-/// What a connection does.
+/// Phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The server was dialled.
@@ -40,7 +40,7 @@ pub(crate) enum Phase {
     /// Both streams have ended; the kernel still delivers the last bytes. The sockets stay open: the kernel gives closed ones
     /// up early when their reader is slow.
     Closing,
-    /// The other side has failed; this one is reset once it has acknowledged what it was sent.
+    /// The other side has failed; this one is reset once it has acknowledged all data.
     Resetting(Side),
 }
 
@@ -57,14 +57,14 @@ impl Connection {
         }
     }
 
-    /// The server has answered before the client's handshake.
+    /// Starts a connection whose server answered before the client's handshake.
     pub(crate) fn on_answered(&mut self, began: Time, connected: Time) {
         self.phase = Phase::Open;
         self.account.began = began;
         self.account.connected = Some(connected);
     }
 
-    /// An event of a socket, or a look at what is left to do.
+    /// Handles an event of a socket.
     pub(crate) fn on_event(&mut self, side: Side, event: Readiness, now: Time) -> Option<Outcome> {
         self.relay.on_ready(side, event.is_readable, event.is_writable);
         if event.has_failed && self.phase != Phase::Closing {
@@ -89,7 +89,7 @@ impl Connection {
         None
     }
 
-    /// Its turn: what can be done is done. `Err` where it has ended.
+    /// Does all work that is possible now. `Err` if the connection has ended.
     pub(crate) fn advance(&mut self, memory: &mut Memory, budget: usize, now: Time) -> Result<Progress, Outcome> {
         match self.phase {
             Phase::Connecting => self.await_server(now).map(|()| Progress::Waiting),
@@ -121,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// Where only the acknowledgement of the stream's end is missing from the server: how long that may take.
+    /// If only the server's acknowledgement of the end of the stream is missing: how long that may take.
     pub(crate) fn awaits_last_acknowledgement(&self) -> Option<Time> {
         let info = TcpInfo::of(self.sockets.of(Side::Server)).ok()?;
         let is_last = self.phase == Phase::Closing && info.is_last_acknowledgement;
@@ -129,7 +129,7 @@ impl Connection {
         (is_last && is_all).then(|| LAST_ACKNOWLEDGEMENT.max(Time::from_micros(u64::from(info.rtt_us)) * 3))
     }
 
-    /// Its end; the line of the log.
+    /// Ends the connection; returns its log line.
     pub(crate) fn close(&mut self, outcome: &Outcome, now: Time) -> String {
         self.account.count(&self.relay);
         let [client, server] = self.sample();
@@ -140,7 +140,7 @@ impl Connection {
         self.account.close(outcome, "", &legs, now)
     }
 
-    /// Counts what the kernel says of the legs.
+    /// Samples the kernel's state of both legs.
     fn sample(&mut self) -> [TcpInfo; 2] {
         [Side::Client, Side::Server].map(|side| {
             let info = TcpInfo::of(self.sockets.of(side)).unwrap_or_default();
@@ -159,7 +159,7 @@ impl Connection {
         Err(Outcome { end: End::Unreached, reason })
     }
 
-    /// Ends the connection once nothing is unacknowledged; otherwise asks to be looked at again.
+    /// Ends the connection once nothing is unacknowledged; otherwise schedules another check.
     fn settle(&mut self, now: Time) -> Result<(), Outcome> {
         let is_settled = |side| {
             let socket = self.sockets.of(side);
@@ -188,7 +188,7 @@ impl Connection {
     }
 }
 
-/// What an event says of a socket.
+/// Readiness of a socket.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Readiness {
     pub(crate) is_readable: bool,
@@ -197,7 +197,7 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// What an event of epoll says.
+    /// Readiness from an epoll event.
     pub(crate) fn of(flags: epoll::EventFlags) -> Self {
         use epoll::EventFlags as Flags;
         let has_failed = flags.intersects(Flags::ERR | Flags::HUP);
@@ -209,8 +209,8 @@ impl Readiness {
     }
 }
 
-/// Time to the first look at what is unacknowledged; each is twice as late as the one before, up to [`LAST_LOOK`].
+/// Time to the first check of unacknowledged bytes; it doubles up to [`LAST_LOOK`].
 const FIRST_LOOK: Time = Time::from_millis(2);
 const LAST_LOOK: Time = Time::from_secs(1);
-/// Least time for the end of a stream to be acknowledged: its first time-out and a round trip, where that is not known.
+/// Minimum time for the end of a stream to be acknowledged: its first timeout and a round trip, if that is unknown.
 const LAST_ACKNOWLEDGEMENT: Time = Time::from_secs(1);

@@ -1,4 +1,4 @@
-//! The service in a thread of another program, as the emulator of a study has it.
+//! The service in a thread of another program, such as the emulator of a study.
 
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,10 @@ use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::team::Team;
 
-/// A service with one worker, in the network namespace of the thread that has started it. It ends with this value; its rules and
+/// A service with one worker, in the network namespace of the thread that started it. It ends when this is dropped; its rules and
 /// routes end with the namespace.
 pub struct Embedded {
-    /// Clients whose handshake waits for their server, where a rule has that.
+    /// Holds handshakes of clients until their server answers, if a rule asks for it.
     hold: Option<Hold>,
     worker: Team,
     shared: Arc<Shared>,
@@ -24,11 +24,11 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts a service in the network namespace of the calling thread, which has none of its rules. `workers`, `control` and
-    /// `metrics` of the configuration are not used.
+    /// Starts a service in the network namespace of the calling thread, which must not have its rules yet. `workers`, `control` and
+    /// `metrics` of the configuration are ignored.
     ///
     /// # Errors
-    /// If a listening socket, the rules of nftables or the routes are refused, or what clients need that wait for their server.
+    /// If the system refuses a listening socket, the rules of nftables, the routes, or the device of held handshakes.
     pub fn start(config: Config) -> Result<Self, ServiceError> {
         let config = Arc::new(Config { workers: 1, ..config });
         let stats = Arc::new(Stats::default());
@@ -46,17 +46,17 @@ impl Embedded {
         Ok(service)
     }
 
-    /// The connections that are open.
+    /// The open connections.
     pub fn carried(&self) -> Vec<Carried> {
         self.shared.carried()
     }
 
-    /// Bytes that were read and that no socket has taken yet; sockets have theirs beside them.
+    /// Bytes held by the service itself: read, but not taken by a socket yet.
     pub fn held(&self) -> u64 {
         self.shared.stats.held.get()
     }
 
-    /// Lines of the log since the last call, but for those of connections: settings that were refused, limits that were reached.
+    /// Log lines since the last call, except those of connections: refused settings and reached limits.
     pub fn notes(&self) -> Vec<String> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.try_iter().filter(|line| !line.starts_with("connection ")).collect()
@@ -65,7 +65,7 @@ impl Embedded {
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        // Before the worker: what it has dialled is no longer taken.
+        // Ends before the worker, which would otherwise take a server that it dialled.
         drop(self.hold.take());
         self.worker.abort();
     }

@@ -14,21 +14,21 @@ pub enum ServiceError {
     File {
         /// Its path.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// A file of keys or certificates is not what the configuration calls it.
+    /// A file of keys or certificates is unusable.
     #[error("{}: {what}", path.display())]
     Pem {
         /// Its path.
         path: PathBuf,
-        /// What is wrong with it, and the fix.
+        /// The problem and the fix.
         what: String,
     },
     /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] StrictError),
-    /// The command line is wrong, or asks for what the configuration does not allow.
+    /// The command line is wrong, or contradicts the configuration.
     #[error("{0}")]
     Input(String),
     /// A transfer has failed.
@@ -42,13 +42,13 @@ pub enum ServiceError {
     System {
         /// What was attempted.
         what: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }
 
 impl ServiceError {
-    /// For an operation of the system, to map its error.
+    /// Returns a function that wraps the error of a system operation.
     pub(crate) fn system(what: &str) -> impl FnOnce(io::Error) -> Self {
         let what = what.to_owned();
         move |error| Self::System { what, error }

@@ -1,4 +1,4 @@
-//! What threads of the service hand over to each other.
+//! Messages between threads of the service.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -10,10 +10,10 @@ use perigee_units::Time;
 use crate::config::{Config, Rule};
 use crate::permit::Permit;
 
-/// What the tunnel is told.
+/// Commands for the tunnel's thread.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// A client that a worker has accepted.
+    /// Carries a client that a worker has accepted.
     Carry(Accepted),
     Configure(Arc<Config>),
     /// Ends after the last connection.
@@ -32,7 +32,7 @@ pub(crate) struct Accepted {
     pub(crate) permit: Permit,
 }
 
-/// A server that has answered, for a client whose handshake begins.
+/// A connected server, for a client whose handshake follows.
 #[derive(Debug)]
 pub(crate) struct Dialled {
     pub(crate) server: OwnedFd,
@@ -43,7 +43,7 @@ pub(crate) struct Dialled {
     pub(crate) times: [Time; 2],
 }
 
-/// Gives orders to the tunnel's thread, from any other.
+/// Sends orders to the tunnel's thread from any other.
 #[derive(Clone, Debug)]
 pub(crate) struct Orders {
     sender: Arc<Mutex<Sender<Order>>>,
@@ -51,12 +51,12 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// Orders that the receiver's thread reads when `wake` is readable.
+    /// Orders for the receiver's thread, which reads them when `wake` is readable.
     pub(crate) fn new(sender: Sender<Order>, wake: Arc<OwnedFd>) -> Self {
         Self { sender: Arc::new(Mutex::new(sender)), wake }
     }
 
-    /// Gives an order; one that comes after the end of the tunnel is dropped.
+    /// Sends an order; it is dropped if the tunnel has ended.
     pub(crate) fn give(&self, order: Order) {
         let _ = self.sender.lock().unwrap_or_else(PoisonError::into_inner).send(order);
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());

@@ -1,12 +1,12 @@
-//! Handshakes that wait for their server: a client learns of a refusal by its SYN, not after the handshake.
+//! Handshakes that wait for their server, so that the answer to a client's SYN is the server's.
 //!
 //! The rules route the SYN into a TUN device, where the service reads it and dials the server. Once that answers, the same SYN goes
 //! back into the kernel through the device, and from there to the listening socket. A refusal is answered by a reset
-//! (RFC 9293, section 3.10.7.1), an unreachable server by ICMP, and silence by silence. The device ends with this process, and
-//! with it the route to it: SYNs then pass by.
+//! (RFC 9293, section 3.10.7.1), an unreachable server by ICMP, and silence by silence. Device and route end with this process:
+//! SYNs then bypass the service.
 //!
-//! The way to the device leads through the host's `forward` chain. With `transparent.through_forward` all SYNs take it; those that need
-//! not wait go back at once.
+//! Packets to the device pass the host's `forward` chain. With `transparent.through_forward` all SYNs take this way; those that
+//! need not wait are returned at once.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -36,14 +36,14 @@ use crate::slab::{Key, Slab};
 use crate::stats::End;
 use crate::sys;
 
-/// The thread that has the handshakes; it ends with this value.
+/// The thread that holds handshakes, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Hold {
     thread: Option<JoinHandle<()>>,
     order: Arc<Told>,
 }
 
-/// What the thread is told.
+/// Commands for the thread.
 #[derive(Debug)]
 struct Told {
     config: Mutex<Arc<Config>>,
@@ -52,11 +52,11 @@ struct Told {
 }
 
 impl Hold {
-    /// Starts the thread where the configuration needs it. Where the system does not allow it, the configuration that is returned
-    /// has the handshakes of clients first, and the log says why.
+    /// Starts the thread if the configuration needs it. If the system does not allow it, the returned configuration accepts clients
+    /// first, and the log says why.
     ///
     /// # Errors
-    /// If the system does not allow it, and nothing may pass by the firewall.
+    /// If the system does not allow it, and connections must not bypass the firewall.
     pub(crate) fn start(
         shared: &Arc<Shared>,
         config: Arc<Config>,
@@ -76,7 +76,7 @@ impl Hold {
         })
     }
 
-    /// Starts the thread. The error says what the system does not allow.
+    /// Starts the thread; an error if the system does not allow it.
     pub(crate) fn begin(shared: &Arc<Shared>, config: &Arc<Config>) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let order = Arc::new(Told { config: Mutex::new(config.clone()), has_ended: AtomicBool::new(false), wake });
@@ -85,7 +85,7 @@ impl Hold {
         Ok(Self { thread: Some(thread), order })
     }
 
-    /// Gives it a new configuration.
+    /// Applies a new configuration.
     pub(crate) fn configure(&self, config: Arc<Config>) {
         *self.order.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
@@ -100,17 +100,17 @@ impl Drop for Hold {
     }
 }
 
-/// A client that waits.
+/// A client that waits for its server.
 #[derive(Debug)]
 struct Waiting {
-    /// Its last SYN, and what that says.
+    /// Its last SYN, as bytes and parsed.
     syn: Vec<u8>,
     packet: Packet,
     tcp: Tcp,
     ends: [SocketAddr; 2],
     rule: Arc<Rule>,
     dscp: u8,
-    /// The dialled server; none: it has answered, and a worker has or gets it.
+    /// The dialled server; `None` once it has answered and is a worker's.
     server: Option<OwnedFd>,
     began: Time,
     timer: Time,
@@ -120,7 +120,7 @@ struct Waiting {
 struct Work {
     epoll: OwnedFd,
     device: File,
-    /// For messages of ICMP, over IPv4 and IPv6.
+    /// Raw sockets for ICMP, over IPv4 and IPv6.
     icmp: [Option<OwnedFd>; 2],
     shared: Arc<Shared>,
     order: Arc<Told>,
@@ -141,7 +141,7 @@ impl Work {
                 return Err(io::Error::other(message));
             }
         }
-        // Without IPv6 there is nothing to switch off.
+        // Fails without IPv6, where nothing is to be switched off.
         let _ = execute(&format!("ip link set dev {DEVICE} addrgenmode none"), None);
         execute(&format!("ip link set dev {DEVICE} mtu {MTU} up"), None)?;
         let raw = |family, protocol| {
@@ -207,15 +207,15 @@ impl Work {
         let key = self.keys.get(&ends).copied();
         match key.and_then(|key| self.waiting.get_mut(key)) {
             Some(waiting) if waiting.server.is_some() => {
-                // Once more, or of a new attempt with the same port.
+                // A retransmission, or a new attempt with the same port.
                 (waiting.packet, waiting.tcp) = (packet, tcp);
                 waiting.syn.clear();
                 waiting.syn.extend(bytes);
                 return;
             }
-            // The listening socket had no room for it.
+            // The listening socket had no room for the SYN.
             Some(_) if self.shared.has_dialled(ends) => return self.put_back(bytes),
-            // Of a new connection after an accepted one.
+            // A new connection after an accepted one.
             Some(_) => drop(key.and_then(|key| self.remove(key))),
             None => {}
         }
@@ -234,7 +234,7 @@ impl Work {
         let dscp = code_point(bytes);
         let request = Request { source, destination, interface: None, dscp };
         let Some(rule) = config.rule(&request).filter(|rule| rule.connects_first).cloned() else {
-            // It need not wait: it was only to be forwarded, or a new configuration has no such rule any more.
+            // It need not wait: it only had to pass the `forward` chain, or a new configuration has no such rule any more.
             self.put_back(bytes);
             return;
         };
@@ -249,7 +249,7 @@ impl Work {
                 let line = format!("refused client={source} server={destination} reason=\"{reason}\"");
                 self.refuse(&packet, &tcp, &line);
             }
-            // Otherwise its next SYN asks again.
+            // Otherwise its next SYN tries again.
             return;
         }
         let seen = config.transparent.as_ref().filter(|transparent| !transparent.hide_clients).map(|_| source);
@@ -265,11 +265,11 @@ impl Work {
                 }
                 waiting.server = Some(server);
             }
-            // The worker waits for the end of the older connection between the same two.
+            // The worker waits for the end of the older connection between the same addresses.
             Err(error) if error.kind() == ErrorKind::AddrNotAvailable => return self.put_back(bytes),
             Err(error) => {
                 let kind = match error.kind() {
-                    // As the kernel says where it forwards, over IPv6 (RFC 4443, section 3.1: no route to destination).
+                    // The kernel's own answer when it forwards, over IPv6 (RFC 4443, section 3.1: no route to destination).
                     ErrorKind::HostUnreachable if destination.is_ipv6() => ErrorKind::NetworkUnreachable,
                     kind => kind,
                 };
@@ -289,7 +289,7 @@ impl Work {
         }
     }
 
-    /// A dialled server has answered, or failed.
+    /// Handles the answer or failure of a dialled server.
     fn on_server(&mut self, key: Key, flags: epoll::EventFlags) {
         let Some(waiting) = self.waiting.get_mut(key) else { return };
         let Some(server) = waiting.server.take() else { return };
@@ -320,12 +320,12 @@ impl Work {
     fn on_timer(&mut self, key: Key) {
         let Some(waiting) = self.remove(key) else { return };
         if waiting.server.is_some() {
-            // Its own time-out tells the client.
+            // The client has its own timeout.
             self.log(&waiting, &format!("server did not answer within {}", waiting.rule.connect_timeout));
         }
     }
 
-    /// Removes a client; where its server has answered, and no worker has it, that is reset.
+    /// Removes a client; resets its server if that has answered and no worker has it.
     fn remove(&mut self, key: Key) -> Option<Waiting> {
         let waiting = self.waiting.remove(key)?;
         self.keys.remove(&waiting.ends);
@@ -336,17 +336,17 @@ impl Work {
         Some(waiting)
     }
 
-    /// Tells a client of the failure of its server.
+    /// Reports the failure of its server to a client.
     fn fail(&mut self, waiting: &Waiting, kind: ErrorKind) {
         self.log(waiting, &format!("server {}", in_words(kind)));
         match kind {
-            // Its own time-out tells the client.
+            // The client has its own timeout.
             ErrorKind::TimedOut => {}
             ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
                 let message = unreachable(&waiting.syn, kind == ErrorKind::NetworkUnreachable);
                 let client = waiting.packet.source;
                 if let Some(socket) = &self.icmp[usize::from(client.is_ipv6())] {
-                    // A lost message is followed by the client's next SYN.
+                    // If the message is lost, the client's next SYN follows.
                     let _ = sendto(socket, &message, SendFlags::empty(), &SocketAddr::new(client, 0));
                 }
             }
@@ -369,7 +369,7 @@ impl Work {
 
     /// Gives the kernel a packet as received from the device.
     fn put_back(&mut self, packet: &[u8]) {
-        // What it does not take is lost, as on a link: the client sends its SYN again.
+        // A refused packet is lost, as on a link: the client retransmits its SYN.
         let _ = self.device.write(packet);
     }
 }
@@ -400,11 +400,11 @@ fn code_point(packet: &[u8]) -> u8 {
     }
 }
 
-/// The largest packet of it: more than any SYN with data.
+/// MTU of the device: more than any SYN with data.
 const MTU: usize = 9216;
-/// A client that does not complete its handshake has gone.
+/// A client that does not complete its handshake within this time has gone.
 const ACCEPTED_WITHIN: Time = Time::from_secs(10);
-/// Data of events that are none of a server.
+/// Data of events of the TUN device and of wake-ups, not of a server.
 const TUN: u64 = u64::MAX - 1;
 const WAKE: u64 = u64::MAX;
 /// Events, and packets, that are fetched at a time.

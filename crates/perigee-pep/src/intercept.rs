@@ -1,8 +1,8 @@
 //! Interception: firewall rules and policy routes that give forwarded connections to the service.
 //!
-//! nftables has one table for it, `perigee_pep`, of the network namespace. A packet that begins a connection is given to the
-//! listening socket (TPROXY); those of connections that the service has are found by their sockets. A connection that is
-//! open already is left alone, and without a listening socket the rule does not match: it passes by the service.
+//! The network namespace has one nftables table for it, `perigee_pep`. The first packet of a connection is given to the listening
+//! socket (TPROXY); later packets are matched by their sockets. Connections that were open before are left alone, and
+//! without a listening socket the rule does not match: connections then bypass the service.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::config::{Config, Ports, Rule, Transparent};
 use crate::network::Network;
 use crate::sys::with_default_signals;
 
-/// Rules that are in place; they are removed with it.
+/// Installed rules, which are removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Interception {
     routes: Routes,
@@ -30,7 +30,7 @@ struct Routes {
 }
 
 impl Interception {
-    /// Puts rules in place; those that an earlier service has left are replaced.
+    /// Installs rules; replaces those that an earlier service left.
     pub(crate) fn new(config: &Config, transparent: &Transparent) -> io::Result<Self> {
         let routes = Routes::of(transparent);
         routes.remove();
@@ -44,7 +44,7 @@ impl Interception {
         if config.uses_device() {
             for line in Routes::of(transparent).hold_additions() {
                 match execute(&line, None) {
-                    // The rule of an earlier configuration.
+                    // An earlier configuration has installed it.
                     Err(error) if error.to_string().contains("File exists") => {}
                     done => done?,
                 }
@@ -53,13 +53,13 @@ impl Interception {
         execute("nft -f -", Some(&ruleset(config, transparent, true)))
     }
 
-    /// Lets new connections pass by, and keeps those that are open.
+    /// Lets new connections bypass the service, and keeps open ones.
     pub(crate) fn drain(config: &Config, transparent: &Transparent) -> io::Result<()> {
         execute("nft -f -", Some(&ruleset(config, transparent, false)))
     }
 }
 
-/// Puts rules and routes in place, in a network namespace that has none of them.
+/// Installs rules and routes in a network namespace that has none of them.
 pub(crate) fn put(config: &Config, transparent: &Transparent) -> io::Result<()> {
     let routes = Routes::of(transparent);
     let held = if config.uses_device() { routes.hold_additions() } else { Vec::new() };
@@ -71,7 +71,7 @@ pub(crate) fn put(config: &Config, transparent: &Transparent) -> io::Result<()> 
 
 impl Drop for Interception {
     fn drop(&mut self) {
-        // Rules without a service do not match; what cannot be removed now is replaced at the next start.
+        // Rules without a service do not match; leftovers are replaced at the next start.
         let _ = execute(&format!("nft delete table inet {TABLE}"), None);
         self.routes.remove();
     }
@@ -98,7 +98,7 @@ impl Routes {
         versions().flat_map(each).collect()
     }
 
-    /// Those of packets that wait for the server.
+    /// Commands that add the routes of packets held for the server.
     fn hold_additions(self) -> Vec<String> {
         let Self { hold_mark, hold_table, .. } = self;
         let each = |version: &str| {
@@ -125,7 +125,7 @@ impl Routes {
     }
 }
 
-/// What the service does to intercept, as a script for an administrator; `None`: it intercepts nothing.
+/// Rules and routes as a script for an administrator; `None` if the service intercepts nothing.
 pub(crate) fn script(config: &Config) -> Option<String> {
     let transparent = config.transparent.as_ref()?;
     let routes = Routes::of(transparent);
@@ -174,7 +174,7 @@ fn ruleset(config: &Config, transparent: &Transparent, with_new: bool) -> String
             let version = if is_ipv6 { "ip6" } else { "ip" };
             let sources = set(&format!("{version} saddr"), &config.allow.sources, is_ipv6);
             let destinations = set(&format!("{version} daddr"), &config.allow.destinations, is_ipv6);
-            // None of this version is allowed.
+            // No network of this version is allowed.
             let (Some(sources), Some(destinations)) = (sources, destinations) else { continue };
             let (interfaces, ports) = (names(&transparent.interfaces), port_set(&transparent.ports));
             let all = format!("meta nfproto {} {interfaces}{sources}{destinations}{ports}", family(*address));
@@ -183,7 +183,7 @@ fn ruleset(config: &Config, transparent: &Transparent, with_new: bool) -> String
                 let _ = writeln!(out, "\t\t{all}{hold} comment \"through forward\"");
                 continue;
             }
-            // Rules in their order, as far as there is one whose clients wait.
+            // Rules in order, up to the last one whose clients wait.
             let last = config.rules.iter().rposition(|rule| rule.connects_first);
             for rule in config.rules.iter().take(last.map_or(0, |last| last + 1)) {
                 if let Some(own) = matches(rule, is_ipv6) {
@@ -198,7 +198,7 @@ fn ruleset(config: &Config, transparent: &Transparent, with_new: bool) -> String
     out
 }
 
-/// Its name to nftables.
+/// Name of an address family for nftables.
 fn family(address: IpAddr) -> &'static str {
     if address.is_ipv6() {
         "ipv6"
@@ -207,7 +207,7 @@ fn family(address: IpAddr) -> &'static str {
     }
 }
 
-/// What a rule matches of one version; `None`: nothing.
+/// The match of a rule for one IP version; `None` if it matches nothing.
 fn matches(rule: &Rule, is_ipv6: bool) -> Option<String> {
     let version = if is_ipv6 { "ip6" } else { "ip" };
     let networks = |what: &str, networks: &[Network]| {
@@ -223,7 +223,7 @@ fn matches(rule: &Rule, is_ipv6: bool) -> Option<String> {
     Some(format!("{}{sources}{destinations}{}{dscp}", names(&rule.interfaces), port_set(&rule.ports)))
 }
 
-/// A match of networks of one version, nothing where all match, `None` where none does.
+/// A match of networks of one version; empty if all match, `None` if none does.
 fn set(what: &str, networks: &[Network], is_ipv6: bool) -> Option<String> {
     let own: Vec<Network> = networks.iter().copied().filter(|network| network.is_ipv6() == is_ipv6).collect();
     if own.is_empty() {
@@ -281,12 +281,12 @@ fn versions() -> impl Iterator<Item = &'static str> {
     ["-4", "-6"].into_iter().filter(|version| *version == "-4" || has_ipv6())
 }
 
-/// Whether this network namespace has IPv6: neither is the kernel without it nor has a sysctl disabled it.
+/// Whether this network namespace has IPv6, which the kernel can lack and a sysctl can disable.
 fn has_ipv6() -> bool {
     fs::read_to_string("/proc/sys/net/ipv6/conf/lo/disable_ipv6").is_ok_and(|text| text.trim() == "0")
 }
 
-/// Executes a command line of plain words; an error has what it printed.
+/// Executes a command line of plain words; an error has its output.
 pub(crate) fn execute(line: &str, input: Option<&str>) -> io::Result<()> {
     let mut words = line.split_whitespace();
     let program = words.next().unwrap_or_default();
@@ -366,7 +366,7 @@ mod tests {
         let new: Vec<&str> = through.lines().filter(|line| line.contains("10.0.0.0/8")).collect();
         assert_eq!(new, [format!("{all}meta l4proto tcp meta mark set 7 accept comment \"through forward\"")]);
         assert!(through.contains("iifname \"perigee_pep\" meta l4proto tcp tproxy"));
-        // What has been answered is accepted, whatever new connections do.
+        // Clients whose server answered are accepted, while new connections bypass the service.
         assert!(ruleset(&config, transparent, false).contains("iifname \"perigee_pep\" meta l4proto tcp tproxy"));
         let without = config.clone().accepting_first();
         assert!(!ruleset(&without, transparent, true).contains("perigee_pep\" meta"));

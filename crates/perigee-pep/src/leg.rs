@@ -1,4 +1,4 @@
-//! Sockets of legs: their settings, and the connection to a server.
+//! Sockets of legs: settings, dialling and listening.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,8 @@ use rustix::net::{bind, connect, listen, socket_with, sockopt, AddressFamily, So
 use crate::config::Leg;
 use crate::sys;
 
-/// Applies the settings of a leg to a socket. Returns what the kernel has refused, in words: the connection works without.
+/// Applies the settings of a leg to a socket. Returns the settings that the kernel refused, in words: the connection works
+/// without them.
 pub(crate) fn apply(leg: &Leg, socket: impl AsFd) -> Vec<String> {
     let socket = socket.as_fd();
     let mut refused = Vec::new();
@@ -63,7 +64,7 @@ pub(crate) fn apply(leg: &Leg, socket: impl AsFd) -> Vec<String> {
     refused
 }
 
-/// Sends a socket's packets with a differentiated services code point. Returns what the kernel has refused, as [`apply`].
+/// Sets the differentiated services code point of a socket's packets. Returns a refusal of the kernel, as [`apply`].
 pub(crate) fn set_dscp(leg: &Leg, socket: impl AsFd, is_ipv6: bool, dscp: u8) -> Option<String> {
     let done = match (dscp, is_ipv6) {
         (0, _) => Ok(()),
@@ -73,14 +74,14 @@ pub(crate) fn set_dscp(leg: &Leg, socket: impl AsFd, is_ipv6: bool, dscp: u8) ->
     done.err().map(|error| format!("leg {}: code point {dscp}: {error}", leg.name))
 }
 
-/// Gives an open socket the first congestion control of a leg that the kernel has; whether it has one.
+/// Switches an open socket to the first congestion control of a leg that the kernel has; false if it has none.
 pub(crate) fn switch_congestion(leg: &Leg, socket: impl AsFd) -> bool {
     let socket = socket.as_fd();
     leg.congestion.iter().any(|name| sockopt::set_tcp_congestion(socket, name).is_ok())
 }
 
-/// Begins to connect to a server; `source` is the address that it sees, which need not be this host's, and `dscp` the code point
-/// of the packets.
+/// Starts to connect to a server; `source` is the address that the server sees, which need not be this host's, and `dscp` the
+/// code point of the packets.
 pub(crate) fn dial(
     leg: &Leg,
     source: Option<SocketAddr>,
@@ -119,26 +120,26 @@ pub(crate) fn listening(address: SocketAddr, is_transparent: bool) -> io::Result
     if is_transparent {
         sys::make_transparent(&socket, address.is_ipv6())?;
     }
-    // Accepted sockets inherit it, before any byte of theirs is looked at.
+    // Accepted sockets inherit it before any of their bytes is processed.
     deliver_urgent_in_line(&socket)?;
     bind(&socket, &address)?;
     listen(&socket, BACKLOG)?;
     Ok(socket)
 }
 
-/// Has the kernel deliver what was written to a socket after its close: the default.
+/// Makes the kernel deliver written bytes after the close of a socket: the default.
 pub(crate) fn close_in_order(socket: impl AsFd) {
     // It fails for no TCP socket.
     let _ = sockopt::set_socket_linger(socket, None);
 }
 
-/// Has the close of a socket reset the connection.
+/// Makes the close of a socket reset the connection.
 pub(crate) fn reset_on_close(socket: impl AsFd) {
     // It fails for no TCP socket.
     let _ = sockopt::set_socket_linger(socket, Some(std::time::Duration::ZERO));
 }
 
-/// Has an urgent byte stay in its place among the others (RFC 6093, section 5), instead of outside of the stream.
+/// Keeps an urgent byte in its place in the stream (RFC 6093, section 5).
 pub(crate) fn deliver_urgent_in_line(socket: impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_socket_oobinline(socket, true)?)
 }
@@ -149,7 +150,7 @@ pub(crate) fn stream_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?)
 }
 
-/// The kernel doubles what it is given, for its own overhead.
+/// Sets the size of a buffer, which the kernel doubles for its own overhead.
 fn set_buffer(bytes: u64, set: impl FnOnce(usize) -> rustix::io::Result<()>) -> io::Result<()> {
     Ok(set(bytes as usize)?)
 }

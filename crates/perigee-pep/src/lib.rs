@@ -1,8 +1,8 @@
 //! A performance enhancing proxy (RFC 3135): splits TCP connections so that each leg has a congestion control, buffers and
 //! timers of its own.
 //!
-//! [`Config`] says which connections, [`run`] is the service, and [`main`] its command line. What passes between two legs is
-//! decided without sockets (`relay`); sockets, event loops and the kernel's rules are around it.
+//! [`Config`] selects the connections, [`run`] is the service, and [`main`] its command line. The relay between two legs decides
+//! without sockets (`relay`); sockets, event loops and the kernel's rules are built around it.
 
 mod account;
 mod agenda;

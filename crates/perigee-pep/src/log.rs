@@ -25,14 +25,14 @@ impl Log {
         (Self { lines, stats, said: Arc::default() }, written)
     }
 
-    /// A line; it is counted instead where too many wait.
+    /// Logs a line, or counts it if too many wait.
     pub(crate) fn line(&self, line: String) {
         if self.lines.try_send(line).is_err() {
             self.stats.unlogged.add(1);
         }
     }
 
-    /// A line that is written once, however often it is said.
+    /// Logs a line, but only once.
     pub(crate) fn once(&self, line: String) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() < MOST_SAID && said.insert(line.clone()) {
@@ -55,7 +55,7 @@ pub(crate) fn write(lines: Receiver<String>) -> JoinHandle<()> {
                 text.push_str(&line);
                 text.push('\n');
             }
-            // Without a reader there is nobody to tell.
+            // An error means that the reader has gone.
             let _ = error.lock().write_all(text.as_bytes());
             #[allow(clippy::disallowed_methods, reason = "nothing waits for this thread")]
             std::thread::sleep(GATHERED);
@@ -69,5 +69,5 @@ const GATHERED: Duration = Duration::from_millis(10);
 const MOST_GATHERED: usize = 256;
 /// Lines that may wait to be written.
 const WAITING: usize = 8192;
-/// Lines that are remembered as said.
+/// Number of lines that [`Log::once`] remembers.
 const MOST_SAID: usize = 1000;

@@ -20,7 +20,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether an address is in it; an IPv4 address in IPv6 notation counts as the IPv4 address.
+    /// Whether it contains an address; an IPv4 address in IPv6 notation counts as the IPv4 address.
     pub fn contains(self, address: IpAddr) -> bool {
         let (bits, own) = (bits(address.to_canonical()), bits(self.address));
         bits.1 == own.1 && bits.0 & mask(self.prefix, own.1) == own.0
@@ -31,12 +31,12 @@ impl Network {
         self.address
     }
 
-    /// Whether all addresses of another network are in it.
+    /// Whether it contains another network.
     pub(crate) fn covers(self, other: Self) -> bool {
         self.prefix <= other.prefix && self.contains(other.address)
     }
 
-    /// Whether all addresses of its version are in it.
+    /// Whether it contains all addresses of its version.
     pub(crate) fn is_all(self) -> bool {
         self.prefix == 0
     }
@@ -58,7 +58,7 @@ impl From<IpAddr> for Network {
 impl FromStr for Network {
     type Err = String;
 
-    /// The error says what is wrong.
+    /// Reads prefix notation; the error is a sentence.
     fn from_str(text: &str) -> Result<Self, String> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
@@ -84,7 +84,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// Why an address is never a server, whatever the configuration allows; `None`: it may be.
+/// Why an address is never a server, regardless of the configuration; `None` if it may be.
 pub(crate) fn never(address: IpAddr) -> Option<&'static str> {
     match address.to_canonical() {
         address if address.is_unspecified() => Some("unspecified address"),
@@ -94,7 +94,7 @@ pub(crate) fn never(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// Whether an address is of this host or of its link by its form: loopback and link-local networks.
+/// Whether an address is loopback or link-local.
 pub(crate) fn is_local_form(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => address.is_loopback() || address.is_link_local() || address.octets()[0] == 0,

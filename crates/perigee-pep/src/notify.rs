@@ -10,7 +10,7 @@ use std::path::Path;
 pub(crate) struct Manager(Option<UnixDatagram>);
 
 impl Manager {
-    /// As the environment says.
+    /// Connects to the socket of the environment, if it names one.
     pub(crate) fn new() -> Self {
         let connected = std::env::var_os("NOTIFY_SOCKET").and_then(|name| {
             let address = match name.as_bytes().split_first() {
@@ -27,7 +27,7 @@ impl Manager {
     /// Sends a message such as `READY=1`.
     pub(crate) fn tell(&self, message: &str) {
         if let Some(socket) = &self.0 {
-            // A manager that has gone needs no word.
+            // An error means that the manager has gone.
             let _ = socket.send(message.as_bytes());
         }
     }

@@ -1,4 +1,4 @@
-//! The connections of each client, counted by a value that each of them holds.
+//! Counts connections in all and by client, by a value that each connection holds.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::stats::Stats;
 
-/// The count of open connections, in all and by client.
+/// Counts of open connections.
 #[derive(Debug)]
 pub(crate) struct Clients {
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
     stats: Arc<Stats>,
 }
 
-/// A connection's place among those of the service and of its client. It is free again once this is dropped, on whatever path.
+/// A connection's place among those of the service and of its client, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     client: IpAddr,
@@ -31,7 +31,7 @@ impl Clients {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).get(&client).is_some_and(|count| *count >= most)
     }
 
-    /// A place for a connection of a client; `None` where the client has `most` already.
+    /// A place for a connection of a client; `None` if the client has `most` already.
     pub(crate) fn permit(&self, client: IpAddr, most: usize) -> Option<Permit> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(client).or_default();

@@ -1,42 +1,42 @@
-//! What passes between the two legs of a connection, without sockets: bytes, ends of streams, failures.
+//! Relays bytes, ends of streams and failures between the two legs of a connection, without sockets.
 //!
-//! Sockets are edge-triggered: a [`Relay`] remembers what an event has said until an operation would block.
+//! Sockets are edge-triggered: a [`Relay`] remembers the readiness of an event until an operation would block.
 
 use std::io;
 
 /// An end of a connection through the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// It has opened the connection.
+    /// The side that opened the connection.
     Client,
-    /// It was dialled.
+    /// The side that was dialled.
     Server,
 }
 
 /// The operations on both sockets. A *direction* has the name of the side that its bytes come from.
 pub(crate) trait Carrier {
-    /// Reads at most about `budget` bytes of a direction of which nothing is held; zero at the end of the stream.
+    /// Reads about `budget` bytes at most of a direction with no held bytes; returns zero at the end of the stream.
     fn receive(&mut self, from: Side, budget: usize) -> io::Result<usize>;
-    /// Writes what is held of a direction to the opposite side, or a part of it.
+    /// Writes held bytes of a direction, or a part of them, to the opposite side.
     fn send(&mut self, from: Side) -> io::Result<usize>;
-    /// Bytes of a direction that were read and are not written.
+    /// Bytes of a direction that were read but not written yet.
     fn held(&self, from: Side) -> usize;
-    /// Drops what is held of a direction.
+    /// Drops the held bytes of a direction.
     fn discard(&mut self, from: Side);
     /// Ends the stream towards a side.
     fn finish(&mut self, to: Side) -> io::Result<()>;
 }
 
-/// What has to happen next.
+/// Outcome of an advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Nothing until the next event.
+    /// Waits for the next event.
     Waiting,
-    /// More at once, after the turn of others.
+    /// Has more work, after the turn of other connections.
     OutOfBudget,
     /// Both streams were passed on to their ends.
     Complete,
-    /// The other side has failed: this one is to be reset, once all that was written to it is acknowledged.
+    /// The other side has failed: this one is to be reset once it has acknowledged all written bytes.
     Reset(Side),
     /// Both sides have failed.
     Lost,
@@ -45,16 +45,16 @@ pub(crate) enum Progress {
 /// State of an open connection.
 #[derive(Debug, Default)]
 pub(crate) struct Relay {
-    /// By side: of its socket, and of the direction from it.
+    /// State of each side's socket, and of the direction from it.
     sides: [State; 2],
 }
 
-/// Of one side.
+/// State of one side.
 #[derive(Debug, Default)]
 struct State {
     is_readable: bool,
     is_writable: bool,
-    /// Its stream has ended, or it has failed and all that had arrived before is read.
+    /// Its stream has ended, or it has failed and all bytes that arrived before were read.
     has_ended: bool,
     /// The end of its stream was passed on.
     is_finished: bool,
@@ -64,7 +64,7 @@ struct State {
 }
 
 impl Side {
-    /// The other one.
+    /// The other side.
     pub(crate) fn opposite(self) -> Self {
         match self {
             Self::Client => Self::Server,
@@ -82,14 +82,14 @@ impl Side {
 }
 
 impl Relay {
-    /// An event of a socket.
+    /// Handles an event of a socket.
     pub(crate) fn on_ready(&mut self, side: Side, is_readable: bool, is_writable: bool) {
         let state = &mut self.sides[side as usize];
         state.is_readable |= is_readable;
         state.is_writable |= is_writable;
     }
 
-    /// A failure of a socket. What it had received before can still be read.
+    /// Handles a failure of a socket. Bytes that it received before can still be read.
     pub(crate) fn on_failure(&mut self, side: Side, error: &io::Error) {
         let state = &mut self.sides[side as usize];
         state.failure.get_or_insert(error.kind());
@@ -121,7 +121,7 @@ impl Relay {
                 continue;
             }
             let other = side.opposite();
-            // Nobody is there to read it.
+            // The failed side cannot take it.
             carrier.discard(other);
             if self.sides[other as usize].failure.is_some() {
                 carrier.discard(side);

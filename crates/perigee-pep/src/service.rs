@@ -1,4 +1,4 @@
-//! The service: starts workers, obeys signals, answers who asks for its state.
+//! The service: starts workers, handles signals, and answers queries for its state.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,14 +46,14 @@ pub fn read(path: &Path) -> Result<Config, ServiceError> {
 
 /// Runs the service until a signal ends it.
 ///
-/// SIGTERM and SIGINT drain it: connections may end by themselves until the deadline, or a second signal. SIGHUP reads the
-/// configuration again.
+/// SIGTERM and SIGINT drain it: open connections continue until the deadline or a second signal. SIGHUP reloads the
+/// configuration.
 ///
 /// # Errors
 /// If it cannot start, or a worker fails.
 pub fn run(path: &Path) -> Result<(), ServiceError> {
     let config = Arc::new(read(path)?);
-    // Before any thread starts: all inherit which signals are blocked.
+    // Before any thread starts, since threads inherit the blocked signals.
     let signals =
         signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP]).map_err(ServiceError::system("signals"))?;
     let connections = connections(&config);
@@ -62,7 +62,7 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     let stats = Arc::new(Stats::default());
     let (log, lines) = Log::new(stats.clone());
     let control = config.control.clone().map(|path| control_socket(&path)).transpose()?;
-    // With the keys of this box, whose files are not read again.
+    // Reads the keys of this box, before confinement.
     let link = config.tunnel.as_ref().map(|tunnel| Link::open(&config, tunnel)).transpose()?;
     // Before any thread starts, as with signals.
     let confinement = confine(&config, path);
@@ -108,7 +108,7 @@ pub fn run(path: &Path) -> Result<(), ServiceError> {
     let ended = service.obey(&signals, Answers::new(control, metrics));
     service.shared.log.line("stopped".to_owned());
     drop(service);
-    // The last of those who log has gone.
+    // All users of the log have ended.
     let _ = writer.join();
     ended
 }
@@ -120,24 +120,24 @@ struct Service {
     shared: Arc<Shared>,
     workers: Vec<Team>,
     tunnel: Option<Tunnel>,
-    /// Clients whose handshake waits for their server, where a rule has that.
+    /// Holds handshakes of clients until their server answers, if a rule asks for it.
     hold: Option<Hold>,
     #[expect(dead_code, reason = "it removes the rules when it is dropped")]
     interception: Option<Interception>,
-    /// A name in the network namespace for each address, which ends with this process.
+    /// An abstract socket for each address, as a lock within the network namespace that ends with this process.
     locks: BTreeMap<String, UnixListener>,
     #[expect(dead_code, reason = "it is held as long as the service runs")]
     confinement: Confinement,
     manager: Manager,
     began: Time,
-    /// When it ends, whatever is open then.
+    /// When it ends, regardless of open connections.
     deadline: Option<Time>,
-    /// Whether new connections pass by because of the limit.
+    /// Whether new connections bypass the service because of the limit.
     passes_by: bool,
 }
 
 impl Service {
-    /// Obeys signals and answers until all workers have ended.
+    /// Handles signals and queries until all workers have ended.
     fn obey(&mut self, signals: &OwnedFd, mut answers: Answers) -> Result<(), ServiceError> {
         loop {
             let mut polled = vec![PollFd::new(signals, PollFlags::IN)];
@@ -187,7 +187,7 @@ impl Service {
         }
     }
 
-    /// Lets new connections pass by while the limit is reached, where the configuration says so.
+    /// Lets new connections bypass the service while the limit is reached, if the configuration says so.
     fn pass_by(&mut self) {
         let Some(transparent) = &self.config.transparent else { return };
         if self.config.limits.at_limit != AtLimit::Pass || self.deadline.is_some() {
@@ -220,12 +220,12 @@ impl Service {
             return;
         }
         if self.deadline.is_some() {
-            // The second signal: at once.
+            // A second signal ends it at once.
             self.deadline = Some(Time::ZERO);
             return;
         }
         self.manager.tell("STOPPING=1");
-        // Their next SYN passes by.
+        // The next SYNs of held clients bypass the service.
         self.hold = None;
         self.deadline = Some(monotonic() + self.config.drain);
         if let Some(transparent) = &self.config.transparent {
@@ -237,10 +237,10 @@ impl Service {
         self.tell_all(|| Command::Drain);
     }
 
-    /// Reads the configuration again; where anything of it is refused, the old one stays.
+    /// Reloads the configuration; if any of it is refused, the old one stays.
     fn reload(&mut self) -> Result<(), ServiceError> {
         let mut read = read(&self.path)?;
-        // Threads, confinement and the sockets of the service itself are those of the start.
+        // Threads, confinement and the sockets of the service itself stay those of the start.
         read.workers = self.workers.len();
         if read.transparent.as_ref().map(|one| (one.port, one.mark, one.table))
             != self.config.transparent.as_ref().map(|one| (one.port, one.mark, one.table))
@@ -281,7 +281,7 @@ impl Service {
             worker.tell(Command::Configure(config.clone(), listeners, done.clone()));
         }
         drop(done);
-        // One answer of each worker; it ends early if one has failed, which the next look at the threads reports.
+        // One answer of each worker; ends early if a worker has failed, which the next check of the threads reports.
         answers.into_iter().take(self.workers.len()).for_each(drop);
         let kept = lock_names(&config);
         self.locks.retain(|name, _| kept.contains(name));
@@ -296,7 +296,7 @@ impl Service {
     }
 }
 
-/// Takes the names of listening addresses in this network namespace.
+/// Locks the listening addresses in this network namespace.
 fn lock(config: &Config, locks: &mut BTreeMap<String, UnixListener>) -> Result<(), ServiceError> {
     for name in lock_names(config) {
         if locks.contains_key(&name) {
@@ -318,13 +318,13 @@ fn lock_names(config: &Config) -> Vec<String> {
     forwards.chain(config.transparent.iter().map(|_| format!("{LOCK}interception"))).collect()
 }
 
-/// Connections that there may be: as configured, and as descriptors allow, whose limit is raised first.
+/// Maximum number of connections: as configured, and as descriptors allow, whose limit is raised first.
 fn connections(config: &Config) -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where that is refused, the lower limit stays.
+    // If that is refused, the lower limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let descriptors = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| most as usize);
-    // Where descriptors are few, bytes are copied.
+    // With few descriptors, bytes are copied instead.
     let pipes = (config.workers * PIPE_DESCRIPTORS).min(descriptors / 4);
     let own = OWN_DESCRIPTORS + config.workers * (addresses(config).len() + 2) + pipes;
     config.limits.connections.min(descriptors.saturating_sub(own) / 2).max(1)
@@ -334,5 +334,5 @@ fn connections(config: &Config) -> usize {
 const LOCK: &str = "perigee-pep ";
 /// Descriptors that are neither sockets of connections nor of workers.
 const OWN_DESCRIPTORS: usize = 64;
-/// Interval at which threads and deadline are looked at.
+/// Interval at which threads and deadline are checked.
 const LOOK_NS: i64 = 100_000_000;

@@ -1,4 +1,4 @@
-//! What all workers of a service share.
+//! State shared by all workers of a service.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -19,9 +19,9 @@ pub(crate) struct Shared {
     /// Connections at a time.
     most: AtomicUsize,
     pub(crate) clients: Clients,
-    /// The connections, where somebody looks at them.
+    /// List of the connections, if an observer needs it.
     watched: Option<Mutex<Vec<Carried>>>,
-    /// Where clients go whom the tunnel carries.
+    /// Orders to the tunnel, for its clients.
     tunnel: OnceLock<Orders>,
     /// Servers that have answered before their clients' handshakes, by client and server.
     dialled: Mutex<HashMap<[SocketAddr; 2], Dialled>>,
@@ -40,18 +40,18 @@ impl Shared {
         }
     }
 
-    /// With a list of the connections.
+    /// Keeps a list of the connections.
     pub(crate) fn watched(self) -> Self {
         Self { watched: Some(Mutex::default()), ..self }
     }
 
-    /// With a tunnel from now on.
+    /// Adds the tunnel.
     pub(crate) fn connect_tunnel(&self, orders: Orders) {
         // There is one tunnel, which the service starts once.
         let _ = self.tunnel.set(orders);
     }
 
-    /// Hands a client over to the tunnel. Rules that lead there are refused without one.
+    /// Hands a client over to the tunnel. Configurations with rules for a missing tunnel are refused.
     pub(crate) fn carry(&self, accepted: Accepted) {
         if let Some(tunnel) = self.tunnel.get() {
             tunnel.give(Order::Carry(accepted));
@@ -63,17 +63,17 @@ impl Shared {
         self.dialled.lock().unwrap_or_else(PoisonError::into_inner).insert(ends, dialled);
     }
 
-    /// Whether a server that has answered for a client was not taken yet.
+    /// Whether an answered server still waits for its client.
     pub(crate) fn has_dialled(&self, ends: [SocketAddr; 2]) -> bool {
         self.dialled.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&ends)
     }
 
-    /// Takes the server that has answered for a client, if there is one.
+    /// Takes the answered server of a client, if any.
     pub(crate) fn take_dialled(&self, ends: [SocketAddr; 2]) -> Option<Dialled> {
         self.dialled.lock().unwrap_or_else(PoisonError::into_inner).remove(&ends)
     }
 
-    /// A connection has begun.
+    /// Adds a connection to the list.
     pub(crate) fn watch(&self, connection: impl FnOnce() -> Carried) {
         if let Some(watched) = &self.watched {
             let mut watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,13 +82,13 @@ impl Shared {
         }
     }
 
-    /// The connections that are open, where they are listed.
+    /// The open connections, if they are listed.
     pub(crate) fn carried(&self) -> Vec<Carried> {
         let watched = self.watched.as_ref().map(|watched| watched.lock().unwrap_or_else(PoisonError::into_inner));
         watched.map_or_else(Vec::new, |watched| watched.iter().filter(|one| one.is_open()).cloned().collect())
     }
 
-    /// Connections that there may be at a time.
+    /// Maximum number of connections.
     pub(crate) fn connections(&self) -> usize {
         self.most.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
-//! Connections by number, which is not used again while an event of its predecessor may still come.
+//! A table of connections whose keys are not reused while an event of an earlier connection may still arrive.
 
-/// A table of values with keys that differ from those of values which were there before.
+/// A table of values with keys that differ from those of removed values.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     slots: Vec<Slot<T>>,
@@ -66,12 +66,12 @@ impl<T> Slab<T> {
 }
 
 impl Key {
-    /// As data of an event, with one bit beside it.
+    /// Encodes the key and one bit as data of an event.
     pub(crate) fn with_bit(self, bit: bool) -> u64 {
         u64::from(self.generation) << 33 | u64::from(self.slot) << 1 | u64::from(bit)
     }
 
-    /// What [`Key::with_bit`] was made of.
+    /// Decodes [`Key::with_bit`].
     pub(crate) fn from_data(data: u64) -> (Self, bool) {
         (Self { slot: (data >> 1) as u32, generation: (data >> 33) as u32 & GENERATIONS }, data & 1 == 1)
     }

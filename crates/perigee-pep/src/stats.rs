@@ -1,4 +1,4 @@
-//! Counters of the service, and how `status` and Prometheus show them.
+//! Counters of the service, with their form in `status` and Prometheus.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
@@ -7,46 +7,46 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use perigee_units::Time;
 
-/// Of all connections.
+/// Counters of the service.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
-    /// Open now, whatever their state.
+    /// Open connections in any state.
     pub(crate) open: Gauge,
-    /// Bytes that were read and that no socket has taken yet.
+    /// Bytes that were read but not taken by a socket yet.
     pub(crate) held: Gauge,
     /// Refused before a rule applied: source, destination, limit.
     pub(crate) refused: Counter,
     /// Times at which listening stopped at a limit.
     pub(crate) paused: Counter,
-    /// Lines of the log that found no room.
+    /// Log lines that were dropped.
     pub(crate) unlogged: Counter,
     rules: Mutex<BTreeMap<String, Arc<RuleStats>>>,
 }
 
-/// Of the connections of a rule.
+/// Counters of the connections of a rule.
 #[derive(Debug, Default)]
 pub(crate) struct RuleStats {
     pub(crate) accepted: Counter,
     pub(crate) open: Gauge,
     /// Bytes from clients to servers, and from servers to clients.
     pub(crate) bytes: [Counter; 2],
-    /// To clients and to servers.
+    /// The legs to clients and to servers.
     pub(crate) legs: [LegStats; 2],
     /// Ends, by [`End`].
     pub(crate) ends: [Counter; End::ALL.len()],
 }
 
-/// Of one side's sockets.
+/// Counters of one side's sockets.
 #[derive(Debug, Default)]
 pub(crate) struct LegStats {
-    /// Segments that were sent again.
+    /// Retransmitted segments.
     pub(crate) retransmitted: Counter,
     /// Smoothed round trips that were read, and their sum.
     pub(crate) round_trips: Counter,
     pub(crate) round_trips_us: Counter,
 }
 
-/// How a connection has ended.
+/// Outcome of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// Both streams reached their ends.
@@ -95,7 +95,7 @@ impl Gauge {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Counts `after` of what was counted as `before`.
+    /// Replaces a contribution of `before` by one of `after`.
     pub(crate) fn change(&self, before: &mut usize, after: usize) {
         match after.checked_sub(*before) {
             Some(more) => self.add(more as u64),
@@ -119,7 +119,7 @@ impl Stats {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_default().clone()
     }
 
-    /// What `perigee pep status` prints.
+    /// The output of `perigee pep status`.
     pub(crate) fn status(&self, running: Time, state: &str) -> String {
         let mut out = format!(
             "state {state}\nrunning_s {}\nopen {}\nheld_bytes {}\nrefused {}\npaused {}\nunlogged {}\n",
@@ -188,7 +188,7 @@ impl Stats {
             accepted.push((format!("{{rule=\"{name}\"}}"), rule.accepted.get()));
             open.push((format!("{{rule=\"{name}\"}}"), rule.open.get()));
             for (at, leg) in LEGS.into_iter().enumerate() {
-                // What is sent to a client has come from the server.
+                // Bytes sent to a client came from the server.
                 let (direction, sent) = (["down", "up"][at], rule.bytes[1 - at].get());
                 bytes.push((format!("{{rule=\"{name}\",direction=\"{direction}\",leg=\"{leg}\"}}"), sent));
                 let (labels, of) = (format!("{{rule=\"{name}\",leg=\"{leg}\"}}"), &rule.legs[at]);

@@ -7,23 +7,23 @@ use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use rustix::net::{connect, getsockname, socket_with, AddressFamily, SocketFlags, SocketType};
 
-/// What is read of the kernel's account of a connection (`struct tcp_info` in `linux/tcp.h`).
+/// The fields of the kernel's state of a connection that are read (`struct tcp_info` in `linux/tcp.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TcpInfo {
-    /// Whether the kernel has no more to do with it.
+    /// Whether the connection is closed.
     pub(crate) is_closed: bool,
-    /// Whether all that is left is the acknowledgement of the end of the stream that was written, after that of the other one.
+    /// Whether only the acknowledgement of our FIN is missing, after the peer's FIN (LAST-ACK).
     pub(crate) is_last_acknowledgement: bool,
     /// Smoothed round-trip time.
     pub(crate) rtt_us: u32,
-    /// Segments that were sent again.
+    /// Retransmitted segments.
     pub(crate) retransmitted: u32,
     /// Segments that arrived out of order; 0 before Linux 5.4, which does not count them.
     pub(crate) out_of_order: u32,
 }
 
 impl TcpInfo {
-    /// Asks for a socket's.
+    /// Reads that of a socket.
     pub(crate) fn of(socket: impl AsFd) -> io::Result<Self> {
         let mut bytes = [0u8; 228];
         get(socket, (libc::IPPROTO_TCP, libc::TCP_INFO), &mut bytes)?;
@@ -39,17 +39,17 @@ impl TcpInfo {
     }
 }
 
-/// How the first packet of an accepted connection arrived.
+/// Properties of the first packet of an accepted connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// The index of its interface; 0 where the kernel does not say.
+    /// The index of its interface; 0 if unknown.
     pub(crate) interface: u32,
     /// Differentiated services code point, 0 to 63.
     pub(crate) dscp: u8,
 }
 
 impl Arrival {
-    /// Of a socket from a listener with [`report_arrival`].
+    /// Reads that of a socket from a listener with [`report_arrival`].
     pub(crate) fn of(socket: impl AsFd, is_ipv6: bool) -> io::Result<Self> {
         // The kernel writes control messages, each aligned as `cmsghdr`.
         let mut buffer = [0u64; 32];
@@ -94,13 +94,13 @@ impl Arrival {
     }
 }
 
-/// Has the kernel keep, for each connection that a listener accepts, what [`Arrival`] tells.
+/// Makes the kernel keep [`Arrival`] of each connection that a listener accepts.
 pub(crate) fn report_arrival(listener: impl AsFd, is_ipv6: bool) -> io::Result<()> {
     report(listener, is_ipv6, 1)
 }
 
-/// Has it no longer do so for an accepted connection over IPv6, which would copy headers of all its packets; IPv4 copies those of the
-/// first one only.
+/// Undoes that for an accepted connection over IPv6, which would copy the headers of all its packets; IPv4 copies those of the
+/// first packet only.
 pub(crate) fn stop_reporting_arrival(socket: impl AsFd, is_ipv6: bool) -> io::Result<()> {
     if is_ipv6 {
         report(socket, is_ipv6, 0)
@@ -122,7 +122,7 @@ fn report(socket: impl AsFd, is_ipv6: bool, value: i32) -> io::Result<()> {
     options.iter().try_for_each(|option| set(&socket, *option, value))
 }
 
-/// Lets a socket have addresses that are not this host's; needs `CAP_NET_ADMIN` or `CAP_NET_RAW`.
+/// Lets a socket use addresses of other hosts; needs `CAP_NET_ADMIN` or `CAP_NET_RAW`.
 pub(crate) fn make_transparent(socket: impl AsFd, is_ipv6: bool) -> io::Result<()> {
     let option =
         if is_ipv6 { (libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT) } else { (libc::IPPROTO_IP, libc::IP_TRANSPARENT) };
@@ -134,7 +134,7 @@ pub(crate) fn mark(socket: impl AsFd, mark: u32) -> io::Result<()> {
     set(socket, (libc::SOL_SOCKET, libc::SO_MARK), mark as i32)
 }
 
-/// Limits what a socket takes before it was sent, bytes.
+/// Limits the unsent bytes of a socket.
 pub(crate) fn limit_unsent(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set(socket, (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), bytes as i32)
 }
@@ -144,7 +144,7 @@ pub(crate) fn limit_segments(socket: impl AsFd, bytes: u16) -> io::Result<()> {
     set(socket, (libc::IPPROTO_TCP, libc::TCP_MAXSEG), i32::from(bytes))
 }
 
-/// Bytes (and the end of the stream) that were written to a socket and are not acknowledged.
+/// Written but unacknowledged bytes of a socket, the end of the stream included.
 pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<u32> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: TIOCOUTQ writes an int to its argument, which lives for the call.
@@ -152,8 +152,8 @@ pub(crate) fn unacknowledged(socket: impl AsFd) -> io::Result<u32> {
     checked(done).map(|_| bytes as u32)
 }
 
-/// A descriptor that becomes readable when one of the signals arrives, which are blocked in this thread and in those that
-/// it starts.
+/// A descriptor that becomes readable when one of the signals arrives. They are blocked in this thread and in those that it
+/// starts.
 pub(crate) fn signal_descriptor(signals: &[libc::c_int]) -> io::Result<OwnedFd> {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `sigemptyset` initialises the set before anything reads it; the others change or read it only. The
@@ -189,7 +189,7 @@ pub(crate) fn tun(name: &str) -> io::Result<std::fs::File> {
 
 /// The next signal of a [`signal_descriptor`], if one has arrived.
 pub(crate) fn next_signal(descriptor: impl AsFd) -> Option<libc::c_int> {
-    // A `signalfd_siginfo`, which begins with the number.
+    // A `signalfd_siginfo`, which starts with the number of the signal.
     let mut bytes = [0u8; size_of::<libc::signalfd_siginfo>()];
     match rustix::io::read(descriptor, &mut bytes) {
         Ok(length) if length == bytes.len() => Some(i32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
@@ -197,7 +197,7 @@ pub(crate) fn next_signal(descriptor: impl AsFd) -> Option<libc::c_int> {
     }
 }
 
-/// Unblocks all signals in a child between `fork` and `exec`: what the service blocks, its children must not.
+/// Unblocks all signals in a child between `fork` and `exec`: children must not inherit the service's blocked signals.
 fn unblock_signals() -> io::Result<()> {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `sigemptyset` initialises the set before it is read; both calls are async-signal-safe.
@@ -215,14 +215,14 @@ pub(crate) fn with_default_signals(command: &mut std::process::Command) -> &mut 
     unsafe { command.pre_exec(unblock_signals) }
 }
 
-/// Whether packets to an address would stay on this host: the kernel then chooses the same address as their source.
+/// Whether an address is this host's: the kernel then chooses the same address as the source.
 pub(crate) fn is_own(address: IpAddr) -> io::Result<bool> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let probe = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // Connecting a datagram socket sends nothing.
     match connect(&probe, &SocketAddr::new(address, DISCARD_PORT)) {
         Ok(()) => Ok(SocketAddr::try_from(getsockname(&probe)?)?.ip() == address),
-        // Without a route it is not this host.
+        // No route: not this host.
         Err(_) => Ok(false),
     }
 }
@@ -234,7 +234,7 @@ fn set(socket: impl AsFd, (level, name): (i32, i32), value: i32) -> io::Result<(
     checked(done).map(drop)
 }
 
-/// Fills the beginning of `value`; the bytes that the kernel wrote.
+/// Fills the start of `value`; returns the number of bytes written.
 fn get<T: Copy, const N: usize>(socket: impl AsFd, (level, name): (i32, i32), value: &mut [T; N]) -> io::Result<usize> {
     let mut size = size_of_val(value) as libc::socklen_t;
     // SAFETY: the kernel writes at most `size` bytes to plain integers, and how many it wrote to `size`.

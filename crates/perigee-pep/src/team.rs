@@ -1,4 +1,4 @@
-//! The thread of a worker, with the listening sockets that it begins with.
+//! The thread of a worker, with its initial listening sockets.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,13 +22,13 @@ pub(crate) struct Team {
 }
 
 impl Team {
-    /// Starts the thread, in the network namespace of the calling one.
+    /// Starts the thread in the network namespace of the calling one.
     pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>) -> Result<Self, ServiceError> {
         let listeners = addresses(config).into_iter().map(open_listener).collect::<Result<Vec<_>, _>>()?;
         Self::listen(shared, config, listeners)
     }
 
-    /// As [`Team::start`], with listening sockets that are open already.
+    /// Starts the thread with open listening sockets.
     pub(crate) fn listen(
         shared: &Arc<Shared>,
         config: &Arc<Config>,
@@ -41,9 +41,9 @@ impl Team {
         Ok(Self { thread: Some(thread.map_err(ServiceError::system("thread"))?), commands, wake })
     }
 
-    /// Gives it a command.
+    /// Sends a command.
     pub(crate) fn tell(&self, command: Command) {
-        // A worker that has ended needs no command.
+        // An error means that the worker has ended.
         let _ = self.commands.send(command);
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }

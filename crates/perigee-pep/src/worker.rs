@@ -29,13 +29,13 @@ use crate::slab::{Key, Slab};
 use crate::stats::End;
 use crate::sys;
 
-/// What the service tells a worker.
+/// Commands for a worker.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// A new configuration, with the listening sockets that it adds; those of other addresses are closed. The worker answers
-    /// when the next connection that it accepts is served by it.
+    /// A new configuration, with the listening sockets that it adds; those of removed addresses are closed. The worker answers once
+    /// it applies to the next accepted connection.
     Configure(Arc<Config>, Vec<Listener>, Sender<()>),
-    /// Accepts what waits, closes the listening sockets, and ends after the last connection.
+    /// Accepts waiting connections, closes the listening sockets, and ends after the last connection.
     Drain,
     /// Resets all connections and ends.
     Abort,
@@ -46,7 +46,7 @@ pub(crate) enum Command {
 pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
     pub(crate) address: SocketAddr,
-    /// Whether it gets connections to other hosts.
+    /// Whether it receives intercepted connections to other hosts.
     pub(crate) is_transparent: bool,
 }
 
@@ -58,15 +58,15 @@ struct Opened {
     permit: Permit,
 }
 
-/// How a client's server is reached.
+/// Outcome of dialling a client's server.
 enum Reached {
     Dialled(OwnedFd),
     Tunnelled,
-    /// An older connection between the same two has not ended; the code point of the client.
+    /// An older connection between the same addresses has not ended; the code point of the client.
     Later(u8),
 }
 
-/// A client that has used its port again while the older leg to the server has not ended.
+/// A client that reuses its port while the older leg to the server has not ended.
 struct Redial {
     client: OwnedFd,
     ends: [SocketAddr; 2],
@@ -89,18 +89,18 @@ pub(crate) struct Worker {
     listeners: Vec<Listener>,
     connections: Slab<Connection>,
     memory: Memory,
-    /// Bytes of memory that the gauge of all workers has.
+    /// Its bytes in the gauge of all workers.
     gauged: usize,
     agenda: Agenda,
     redials: Vec<Redial>,
-    /// When listening goes on, which a limit has stopped.
+    /// When listening resumes after a limit was reached.
     paused: Option<Time>,
     is_draining: bool,
     now: Time,
 }
 
 impl Worker {
-    /// A worker, and the descriptor that wakes it to read its commands.
+    /// Creates a worker, with the descriptor that wakes it to read its commands.
     pub(crate) fn new(
         shared: Arc<Shared>,
         config: Arc<Config>,
@@ -131,7 +131,7 @@ impl Worker {
         Ok((worker, wake))
     }
 
-    /// Carries connections until the service says otherwise.
+    /// Carries connections until it is drained or aborted.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS);
         loop {
@@ -172,7 +172,7 @@ impl Worker {
         let next = self.agenda.first_timer().into_iter().chain(self.paused).chain(redials).min();
         let timeout = match next {
             _ if self.agenda.ready() > 0 => Some(Time::ZERO),
-            // Rounded up, so that the timer has passed.
+            // Rounded up, so that the timer is due after the wait.
             Some(at) => Some(at - monotonic() + Time::from_micros(999)),
             None => None,
         };
@@ -238,7 +238,7 @@ impl Worker {
             let (client, source) = match accepted {
                 Ok((client, source)) => (client, source.and_then(|source| SocketAddr::try_from(source).ok())),
                 Err(Errno::AGAIN) => return,
-                // The client has gone, or an error of the network is pending: the next one may be well.
+                // The client has gone, or a network error is pending: the next connection may succeed.
                 Err(error) if !is_exhausted(error) => continue,
                 Err(error) => {
                     self.pause(&format!("no more connections can be accepted: {error}"));
@@ -282,7 +282,7 @@ impl Worker {
         }
     }
 
-    /// The server that has answered before this client's handshake, and its address.
+    /// The server that answered before this client's handshake, and its address.
     fn take_dialled(
         &self,
         client: &OwnedFd,
@@ -314,8 +314,8 @@ impl Worker {
         self.begin([client, server], addresses, rule, permit, self.now, Some(times));
     }
 
-    /// Dials the servers of clients that have used their ports again, as far as the older connections have ended: at most
-    /// [`REDIALLED_AT_ONCE`] before others have their turn.
+    /// Dials the servers of clients that reuse their ports, if the older connections have ended: at most [`REDIALLED_AT_ONCE`]
+    /// per turn.
     fn redial(&mut self) {
         if self.redials.iter().all(|redial| redial.due > self.now) {
             return;
@@ -347,9 +347,8 @@ impl Worker {
         }
     }
 
-    /// Ends the older connections between these addresses, whose clients are gone, as soon as nothing of them can be lost: at
-    /// once where all is acknowledged, and where only the end of the stream is not, once that has had time since the client has
-    /// used its port again.
+    /// Ends the older connections between these addresses, whose clients are gone, as soon as none of their bytes can be lost: at
+    /// once if all is acknowledged; if only the end of the stream is not, after the time for that since the client reused its port.
     fn clear(&mut self, ends: &HashMap<[SocketAddr; 2], Time>) {
         for key in self.connections.keys() {
             let Some(connection) = self.connections.get_mut(key) else { continue };
@@ -365,7 +364,7 @@ impl Worker {
         }
     }
 
-    /// Dials the server of an accepted connection, unless the tunnel carries it; the error is why that is not done.
+    /// Dials the server of an accepted connection, unless the tunnel carries it; the error says why not.
     fn open(
         &self,
         client: &OwnedFd,
@@ -407,7 +406,7 @@ impl Worker {
         Ok(Opened { server, destination, rule, permit })
     }
 
-    /// Begins to connect to a server, which sees the address `seen`.
+    /// Starts to connect to a server, which sees the address `seen`.
     fn dial(&self, rule: &Rule, seen: Option<SocketAddr>, destination: SocketAddr, dscp: u8) -> io::Result<OwnedFd> {
         let own_mark = self.config.transparent.as_ref().map(Transparent::own_mark);
         let (server, refused) = dial(&rule.server, seen, destination, own_mark, dscp)?;
@@ -417,7 +416,7 @@ impl Worker {
         Ok(server)
     }
 
-    /// Whether the configuration allows the connection, and it does not lead back here.
+    /// Checks that the configuration allows the connection, and that it does not lead back here.
     fn check(&self, source: SocketAddr, destination: SocketAddr) -> Result<(), String> {
         let is_own = |address| sys::is_own(address).unwrap_or(true);
         if let Some(reason) = self.config.allow.refusal(source.ip(), destination.ip(), is_own) {
@@ -445,7 +444,8 @@ impl Worker {
         Ok((self.config.rule(&request).cloned(), arrival.dscp))
     }
 
-    /// Adds a connection that was accepted when it `began` and whose server was dialled; `answered` has when it was, and when the server has answered, if it has.
+    /// Adds a connection that was accepted at `began` and whose server was dialled; `answered` has the times of dialling and answer, if
+    /// the server has answered.
     fn begin(
         &mut self,
         sockets: [OwnedFd; 2],
@@ -479,7 +479,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Stops listening for a moment: connections wait in the queues of the sockets.
+    /// Stops listening for [`PAUSE`]: connections wait in the queues of the sockets.
     fn pause(&mut self, reason: &str) {
         if self.paused.is_none() {
             self.shared.stats.paused.add(1);
@@ -489,11 +489,11 @@ impl Worker {
         self.paused = Some(self.now + PAUSE);
     }
 
-    /// Watches no listening socket.
+    /// Stops watching the listening sockets.
     fn unlisten(&mut self) {
         if self.paused.take().is_none() {
             for listener in &self.listeners {
-                // It is there: `listen` has added it.
+                // Cannot fail: `listen` has added it.
                 let _ = epoll::delete(&self.epoll, &listener.socket);
             }
         }
@@ -509,13 +509,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Carries out what the service says; true: the worker has ended.
+    /// Executes commands; true: the worker ends.
     fn obey(&mut self) -> io::Result<bool> {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Configure(config, added, done)) => {
                     self.configure(config, added)?;
-                    // Nobody waits once the service ends.
+                    // An error means that the service is ending.
                     let _ = done.send(());
                 }
                 Ok(Command::Drain) => self.drain()?,
@@ -576,8 +576,8 @@ impl Worker {
         connection.account.rule = rule.clone();
     }
 
-    /// Accepts what waits already, then listens no more but for intercepted connections whose handshake has begun: the rules
-    /// give it no new ones.
+    /// Accepts waiting connections, then listens only for intercepted connections whose handshake has begun: the rules send it no
+    /// new ones.
     fn drain(&mut self) -> io::Result<()> {
         for index in 0..self.listeners.len() {
             self.accept(index);
@@ -599,29 +599,29 @@ fn share(config: &Config) -> usize {
     config.limits.held.as_u64() as usize / config.workers
 }
 
-/// Whether something of the system has run out, which accepting again at once does not change.
+/// Whether a resource of the system is exhausted, so that accepting again at once is useless.
 fn is_exhausted(error: Errno) -> bool {
     matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
 }
 
-/// Whether a connection between the same two addresses and ports is not over.
+/// Whether a connection between the same addresses and ports still exists.
 fn is_taken(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable
 }
 
-/// Data of the event that wakes a worker, and the bit of those of listening sockets; [`Key`]s have neither.
+/// Event data of the wake descriptor, and the bit of listening sockets, which no [`Key`] has.
 const WAKE: u64 = u64::MAX;
 const LISTENER: u64 = 1 << 63;
 /// Events that are fetched at a time.
 const EVENTS: usize = 256;
-/// Connections that are accepted before others have their turn.
+/// Connections accepted per turn.
 const ACCEPTED_AT_ONCE: usize = 64;
-/// Bytes of a direction before others have their turn.
+/// Bytes of a direction per turn.
 const BUDGET: usize = 512 << 10;
 /// Time without listening at a limit.
 const PAUSE: Time = Time::from_millis(20);
-/// Time to the second attempt of a client that uses its port again; each is twice as late as the one before, up to [`LAST_PAUSE`].
+/// Time to the second attempt of a client that reuses its port; it doubles up to [`LAST_PAUSE`].
 const FIRST_PAUSE: Time = Time::from_millis(2);
 const LAST_PAUSE: Time = Time::from_millis(100);
-/// Servers that are dialled again before others have their turn.
+/// Servers redialled per turn.
 const REDIALLED_AT_ONCE: usize = 32;

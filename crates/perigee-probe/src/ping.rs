@@ -83,7 +83,7 @@ pub struct Pinger {
 pub enum PingReply {
     /// A challenge to return with [`Pinger::open`].
     Challenge([u8; CODE]),
-    /// The session is open; the server answers at most so many pings per second to one address.
+    /// The session is open; the maximum number of pings per second that the server answers to one address.
     Welcome(u32),
     /// The server refused the session.
     Refused(Refusal),

@@ -339,7 +339,7 @@ impl<'d> Reader<'d> {
 
 /// First bytes of each datagram of this version of the probe.
 const MAGIC: [u8; 4] = *b"PGp2";
-/// Those of version 1, with codes of the unstretched token: probes, pings.
+/// First bytes of version 1, with codes of the unstretched token: probes, pings.
 const OLDER: [&[u8]; 2] = [b"PGp1", b"PGa1"];
 /// Kind, session, number and send time of a data packet: its smallest payload.
 pub(crate) const DATA_HEAD: usize = MAGIC.len() + 1 + 8 + 8 + 8;

@@ -342,7 +342,7 @@ fn slot(now: Time) -> u64 {
 
 /// A challenge is valid for one to two of these.
 const SLOT: Time = Time::from_secs(10);
-/// Data continues for so long after the last keep-alive.
+/// Time after the last keep-alive until data stops.
 const PATIENCE: Time = Time::from_secs(5);
 /// Idle time after which a report is dropped.
 const FORGOTTEN: Time = Time::from_secs(30);

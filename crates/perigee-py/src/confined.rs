@@ -30,8 +30,8 @@ impl Note {
     }
 }
 
-/// Gives this process its limits, for good: so many bytes of address space; it is killed when the thread that started it,
-/// of the process `parent`, ends. `note` is the shared memory.
+/// Confines this process permanently: `memory` limits its address space, bytes; it is killed when the thread of the process
+/// `parent` that started it ends. `note` is the shared memory.
 #[pyfunction]
 pub(crate) fn confine(memory: u64, parent: u32, note: i32) -> PyResult<Note> {
     // SAFETY: Python holds the descriptor during the call.
@@ -109,7 +109,7 @@ impl Trial {
         }
     }
 
-    /// Tries so many random sequences of events, from a number on: `None`, or the sequence and the event that break a window,
+    /// Tries `count` random sequences of events, from number `first` on: `None`, or the sequence and the event that break a window,
     /// and how.
     fn sequences(&self, first: u32, count: u32) -> Option<(u32, usize, String)> {
         trial(self.0, first..first.saturating_add(count))

@@ -24,7 +24,7 @@ pub(crate) struct EndedProcess {
     command: String,
 }
 
-/// What was sent and has not arrived: bytes that were not acknowledged, of so many connections, and packets on the link.
+/// Undelivered data: unacknowledged bytes with their number of connections, and packets on the link.
 #[pyclass(frozen, get_all, module = "perigee._core")]
 #[derive(Clone)]
 pub(crate) struct Undelivered {

@@ -78,8 +78,8 @@ fn listing(folder: &str, search: &[PathBuf]) -> String {
     files.map(|file| file.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// Reads a file of so many bytes at the most. It is not read at all where it says that it is larger, and no further than
-/// that where it says nothing true of its size, as files of `/proc` do.
+/// Reads a file of at most `most` bytes. A file whose size is larger is not read at all, and one without a valid size, such as
+/// those of `/proc`, no further than that.
 fn read_bounded(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let (says, mut bytes) = (file.metadata()?.len(), Vec::new());

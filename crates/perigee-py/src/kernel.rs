@@ -58,7 +58,7 @@ pub(crate) fn cc_load(
     })
 }
 
-/// Unloads what was loaded under a name. Where sockets use it: `force` leaves them with it, `wait_s` waits so long for
+/// Unloads what was loaded under a name. If sockets use it, `force` leaves them with it, `wait_s` waits up to that time for
 /// their end.
 #[pyfunction]
 #[pyo3(signature = (name, wait_s, force))]

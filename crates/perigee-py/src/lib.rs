@@ -204,8 +204,8 @@ impl Plan {
         setup_json(&self.runs)
     }
 
-    /// Of each direction of a link over computed paths, in the first `span_s` seconds of a run: its name, how many of the
-    /// slots have no path, and how many slots there are.
+    /// Name, slots without a path and all slots of each direction of a link over computed paths, in the first `span_s` seconds
+    /// of a run.
     fn slots_without_path(&self, py: Python<'_>, index: usize, span_s: f64) -> PyResult<Vec<(String, u64, u64)>> {
         let run = self.at(index)?;
         let until = perigee_units::Time::from_secs_f64(span_s).min(run.scenario.time_limit);

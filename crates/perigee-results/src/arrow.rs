@@ -1,22 +1,22 @@
 //! Result tables as columns in Arrow's memory layout, which `pyarrow` takes over without a copy.
 //!
-//! A column needs three byte strings at most: the values, where text begins and ends, and which cells are there. The
-//! Arrow crates would do the same at ten times the build.
+//! A column needs at most three byte strings: values, offsets of texts, and validity bits. The Arrow crates would do the
+//! same at ten times the build time.
 
 use crate::{Name, Table, Values};
 
 /// The cells of a column.
 #[derive(Debug)]
 pub struct Buffers {
-    /// Which cells are there, a bit each; none: all.
+    /// Validity, a bit for each cell; `None`: all cells are valid.
     pub validity: Option<Vec<u8>>,
-    /// Where each text begins, and where the last ends; none: the cells are not text.
+    /// Start of each text, and end of the last; `None`: the cells are not text.
     pub offsets: Option<Vec<u8>>,
-    /// The values, little-endian; bits for yes and no; texts one after the other.
+    /// The values, little-endian; bits for booleans; texts one after the other.
     pub data: Vec<u8>,
 }
 
-/// A column's name, the type of its cells as the schema calls it, and the cells.
+/// A column's name, the type of its cells in the schema, and the cells.
 pub type ArrowColumn = (&'static str, &'static str, Buffers);
 
 /// The columns of a table in their order.
@@ -44,7 +44,7 @@ fn plain(data: Vec<u8>) -> Buffers {
     Buffers { validity: None, offsets: None, data }
 }
 
-/// An empty cell holds the type's zero.
+/// Values and validity of optional cells; an empty cell holds zero.
 fn gaps<T: Copy + Default, const N: usize>(cells: &[Option<T>], to_bytes: fn(T) -> [u8; N]) -> Buffers {
     Buffers {
         validity: Some(bits(cells.iter().map(Option::is_some))),
@@ -69,7 +69,7 @@ fn bytes<const N: usize>(cells: impl Iterator<Item = [u8; N]>) -> Vec<u8> {
     cells.flatten().collect()
 }
 
-/// Eight cells a byte, the first in the lowest bit.
+/// Packs eight cells in a byte, the first in the lowest bit.
 fn bits(cells: impl Iterator<Item = bool>) -> Vec<u8> {
     let mut packed = Vec::with_capacity(cells.size_hint().0.div_ceil(8));
     for (index, cell) in cells.enumerate() {

@@ -1,8 +1,8 @@
-//! Measures video calls: which frames arrive whole and in time, and how long the picture stands still.
+//! Measures video calls: frames that arrive whole and in time, and freezes of the picture.
 //!
-//! A frame is seen where each of its packets arrives within a deadline. A freeze is that of the identifiers for WebRTC's
-//! statistics (W3C, `freezeCount`): two frames that are seen one after the other are at least max(3 d, d + 150 ms) apart, with d the
-//! mean interval of frames, here the one at which they are sent.
+//! A frame is shown if all of its packets arrive within a deadline. A freeze is defined as in WebRTC's statistics (W3C,
+//! `freezeCount`): two successive frames shown are at least max(3 d, d + 150 ms) apart, with d the mean interval of frames, here
+//! the one at which they are sent.
 
 use perigee_units::{encode_struct, Time};
 
@@ -12,13 +12,13 @@ use crate::{CallRow, FlowId, Tables};
 /// The frames of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frames {
-    /// How many are sent each second; at least one.
+    /// Frames per second; at least one.
     pub per_second: u32,
     /// Packets of a frame.
     pub packets: u16,
-    /// How old a frame may be when it has arrived whole.
+    /// Maximum delay of a frame, from sending to its last packet.
     pub deadline: Time,
-    /// Frames sent in so long a time from the beginning of the flow are not counted.
+    /// Frames sent within this time after the start of the flow are not counted.
     pub warmup: Time,
 }
 
@@ -26,7 +26,7 @@ pub struct Frames {
 #[derive(Clone, Debug)]
 pub struct CallMeter {
     frames: Frames,
-    /// Of each frame by its number: the packets that have arrived, and whether it was whole in time.
+    /// By frame: the number of packets that have arrived, and whether it was whole in time.
     arrived: Vec<(u16, bool)>,
     whole: u64,
     delay_sum_ns: u128,
@@ -97,13 +97,13 @@ impl CallMeter {
         &mut self.arrived[frame]
     }
 
-    /// Freezes, and their length, s: between frames that are seen, from the first frame on and up to the end.
+    /// Number and total length, s, of freezes between frames shown, from the first frame to the end.
     fn freezes(&self, counted: &[(u16, bool)]) -> (u32, f64) {
         let seen = (0..).zip(counted).filter(|(_, (_, on_time))| *on_time).map(|(number, _)| number);
         let (mut freezes, mut frozen_s, mut before) = (0, 0.0, 0_usize);
         for number in seen.chain([counted.len()]) {
             let gap_s = (number - before) as f64 / f64::from(self.frames.per_second.max(1));
-            // Frames are at whole numbers of intervals: a gap is not a rounding error below the limit.
+            // Frames lie at whole numbers of intervals, so that rounding must not put a gap below the limit.
             if gap_s > self.frames.freeze_s() - 1e-9 {
                 freezes += 1;
                 frozen_s += gap_s;
@@ -138,7 +138,7 @@ impl CallMeter {
     }
 }
 
-/// What a freeze is longer than, beside an interval of frames.
+/// Minimum length of a freeze beyond an interval of frames, s.
 const FREEZE_S: f64 = 0.15;
 
 encode_struct!(Frames { per_second, packets, deadline, warmup });

@@ -1,5 +1,5 @@
-//! Measures a flow of datagrams: one-way delays and jitter of a stream, what a listener hears of voice, what a viewer sees of a
-//! call, or the round trips of those that are answered, one by one.
+//! Measures a flow of datagrams: one-way delays and jitter of a stream, quality of voice and of video calls, or the round trips of
+//! datagrams that are answered.
 
 use perigee_units::{Bytes, Time};
 
@@ -13,20 +13,20 @@ use crate::{Amount, FlowRow, Measure, Outcome, SeriesRow, Tables};
 pub struct DatagramMeter {
     meter: Meter,
     kind: Kind,
-    /// Datagrams sent; without the answers to them.
+    /// Datagrams sent, without answers.
     sent: u32,
-    /// Datagrams that arrived; of those that are answered the answers.
+    /// Datagrams that arrived, or answers to them.
     arrived: u64,
 }
 
-/// What is measured of datagrams.
+/// The kind of measurements of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measured {
     /// The delays of a stream in one direction.
     Stream,
-    /// Those of speech, and how it sounds.
+    /// The delays of speech, and its quality.
     Voice(Talk),
-    /// Those of a video call, and what is seen of its frames.
+    /// The delays of a video call, and its frames.
     Call(Frames),
     /// The round trips of packets that the far node answers.
     Answered,
@@ -49,7 +49,7 @@ struct Delays {
 }
 
 impl DatagramMeter {
-    /// The meter of a flow from `start` on over `length`.
+    /// The meter of a flow of `length` from `start` on.
     pub fn new(start: Time, length: Time, measured: Measured, measure: &Measure) -> Self {
         let meter = Meter::new(start, measure, Some(Amount::Duration(length)));
         let kind = match measured {
@@ -71,7 +71,7 @@ impl DatagramMeter {
         self.sent
     }
 
-    /// Counts the next datagram, which was due at `at`. One that is answered begins an exchange then.
+    /// Counts the next datagram, which was due at `at`. If it is answered, it begins an exchange then.
     pub fn send(&mut self, at: Time, packet: Bytes) {
         match &mut self.kind {
             Kind::Stream(_) => {}
@@ -82,7 +82,7 @@ impl DatagramMeter {
         self.sent += 1;
     }
 
-    /// Counts the arrival of datagram `number` or of the answer to it, `delay` after it was sent, with so much payload.
+    /// Counts the arrival of datagram `number` or of its answer, `delay` after it was sent.
     pub fn deliver(&mut self, now: Time, number: u32, delay: Time, payload_bytes: u64) {
         match &mut self.kind {
             Kind::Stream(delays) => delays.add(delay),
@@ -106,7 +106,7 @@ impl DatagramMeter {
         }
     }
 
-    /// Records the boundaries of phases that are reached by `now`, as [`Meter::record_progress`] does.
+    /// Records the boundaries of phases reached by `now`, as [`Meter::record_progress`] does.
     pub fn record_progress(&mut self, now: Time) {
         self.meter.record_progress(now, self.counts());
     }
@@ -116,7 +116,7 @@ impl DatagramMeter {
         self.meter.finish(end);
     }
 
-    /// The row of the series that ends at `now`, with so many datagrams in flight.
+    /// The row of the series that ends at `now`.
     pub fn series_row(&mut self, now: Time, id: FlowId<'_>, inflight_packets: u32) -> Option<SeriesRow> {
         let state = SenderState { inflight_packets: Some(inflight_packets), ..SenderState::default() };
         self.meter.series_row(now, id, self.counts(), state)

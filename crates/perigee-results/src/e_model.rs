@@ -1,13 +1,13 @@
-//! The E-model: how good a telephone conversation is, from its delay and its loss.
+//! The E-model: quality of a telephone conversation from its delay and its loss.
 //!
-//! ITU-T Recommendation G.107 (06/2015), "The E-model: a computational model for use in transmission planning". The inputs that a
-//! network does not decide have the default values of its Table 1. Delays are in ms, losses in percent, levels in dB.
+//! ITU-T Recommendation G.107 (06/2015), "The E-model: a computational model for use in transmission planning". Inputs that do not
+//! depend on the network have the default values of its Table 1. Delays are in ms, losses in percent, levels in dB.
 //!
 //! Differences from the Recommendation:
 //! - Echo is cancelled perfectly, as between packet telephones: T = Tr = 0 in the echo terms, and Ta is the only delay.
 //! - A mean opinion score is at least 1; the formula of Annex B falls below that for 0 < R < 6.5.
 
-/// How well a codec stands loss: ITU-T G.113 (11/2007), Appendix I.
+/// A codec's impairment by loss: ITU-T G.113 (11/2007), Appendix I.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Codec {
     /// Equipment impairment without loss, Ie.
@@ -24,10 +24,10 @@ impl Codec {
 }
 
 /// The rating R of a conversation with this delay from mouth to ear, ms, and this share of packets that are not played, %.
-/// Losses come at random (`BurstR` = 1), and there is no advantage of access (A = 0).
+/// Losses are random (`BurstR` = 1), without an advantage of access (A = 0).
 ///
-/// R = Ro - Is - Id - Ie,eff + A (7-1), and at least 0: below it the model says no more than that nobody is content (B-4), and
-/// means over calls would weigh the useless ones by how far below they are. The most is 93.21, which G.107 rounds to 93.2.
+/// R = Ro - Is - Id - Ie,eff + A (7-1), and at least 0: below 0 the opinion score is constant (B-4), and means over calls would
+/// weigh useless ones by their distance from it. The maximum is 93.21, which G.107 rounds to 93.2.
 ///
 /// ```
 /// use perigee_results::{rating, Codec};
@@ -138,7 +138,7 @@ fn listener_echo(ratio: f64) -> f64 {
     half + (half * half + 169.0).sqrt()
 }
 
-/// The power ratio of so many dB.
+/// The power ratio of a level in dB.
 fn power(db: f64) -> f64 {
     libm::pow(10.0, db / 10.0)
 }

@@ -30,7 +30,7 @@ impl ExchangeLog {
         }
     }
 
-    /// Completes exchange `number` after `duration`; a number that has not begun is no exchange.
+    /// Completes exchange `number` after `duration`, if it has begun.
     pub fn complete(&mut self, number: u32, duration: Time) {
         if let Some(exchange) = self.0.get_mut(number as usize) {
             exchange.duration = Some(duration);
@@ -47,12 +47,12 @@ impl ExchangeLog {
         self.0.last().is_some_and(|exchange| exchange.duration.is_none())
     }
 
-    /// When the exchanges that are complete were complete, in their order, up to the first one that is not.
+    /// Completion times in order, up to the first exchange that is not complete.
     pub fn completions(&self) -> impl Iterator<Item = Time> + '_ {
         self.0.iter().map_while(|exchange| exchange.duration.map(|duration| exchange.start + duration))
     }
 
-    /// Adds a row for each.
+    /// Adds a row for each exchange.
     pub fn write(&self, id: FlowId<'_>, table: &mut Exchanges) {
         for (number, exchange) in (0..).zip(&self.0) {
             table.push(ExchangeRow {

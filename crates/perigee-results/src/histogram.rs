@@ -4,15 +4,15 @@ use perigee_units::Time;
 
 /// A distribution of durations: samples per bin, and their exact sum, minimum and maximum.
 ///
-/// Memory is that of the pages with samples: a flow whose round trips spread over a minute would otherwise take megabytes.
+/// Only pages with samples take memory: a flow whose round trips spread over a minute would otherwise take megabytes.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     width_ns: u64,
-    /// Of each [`PAGE`] bins, the number of their page in `pages`, from 1; 0: no samples.
+    /// For each group of [`PAGE`] bins, the number of its page in `pages`, from 1; 0: no samples.
     places: Vec<u32>,
     /// Samples per bin.
     pages: Vec<[u32; PAGE]>,
-    /// The bin of the last sample: most fall into the same one as the sample before.
+    /// The bin of the last sample, into which most next samples fall.
     last: Place,
     samples: u64,
     sum_ns: u128,
@@ -20,12 +20,12 @@ pub struct Histogram {
     max: Time,
 }
 
-/// Where a bin is.
+/// Position of a bin.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// Its lower edge.
     from_ns: u64,
-    /// Its width; 0: there was no sample.
+    /// Its width; 0 before the first sample.
     width_ns: u64,
     page: usize,
     bin: usize,
@@ -92,7 +92,7 @@ impl Histogram {
         (self.samples > 0).then(|| self.sum_ns as f64 / self.samples as f64 / 1e6)
     }
 
-    /// The value that a share of the samples does not exceed, in ms: linear within its bin, inside the samples' range.
+    /// A quantile in ms: linear within its bin, inside the samples' range.
     pub fn quantile_ms(&self, share: f64) -> Option<f64> {
         if self.samples == 0 {
             return None;
@@ -111,26 +111,26 @@ impl Histogram {
         Some(self.max.as_millis_f64())
     }
 
-    /// Lower edge in ms and count of each bin that has samples, growing.
+    /// Lower edge in ms and count of each bin with samples, in ascending order.
     pub fn bins(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
         let width_ns = self.width_ns;
         let edge_ms = move |bin: usize| Time::from_nanos(bin as u64 * width_ns).as_millis_f64();
         self.counts().map(move |(bin, count)| (edge_ms(bin), u64::from(count)))
     }
 
-    /// Number and count of each bin that has samples, growing.
+    /// Number and count of each bin with samples, in ascending order.
     fn counts(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         let bins = |(number, page)| (number * PAGE..).zip::<&[u32; PAGE]>(page);
         self.used().flat_map(bins).filter(|(_, count)| **count > 0).map(|(bin, count)| (bin, *count))
     }
 
-    /// The pages with samples and their numbers, growing.
+    /// The pages with samples and their numbers, in ascending order.
     fn used(&self) -> impl Iterator<Item = (usize, &[u32; PAGE])> + '_ {
         let places = self.places.iter().enumerate().filter(|(_, place)| **place > 0);
         places.map(|(number, place)| (number, &self.pages[*place as usize - 1]))
     }
 
-    /// The bin of a sample, whose page is made where there is none.
+    /// The bin of a sample; creates its page if necessary.
     #[inline(never)]
     fn place_of(&mut self, sample: Time) -> Place {
         let number = (sample.as_nanos() / self.width_ns).min(LAST_BIN);
@@ -138,7 +138,7 @@ impl Histogram {
         Place { from_ns: number * self.width_ns, width_ns: self.width_ns, page, bin: number as usize % PAGE }
     }
 
-    /// Where the page of this number is, which is made where there is none.
+    /// The position of a page; creates it if necessary.
     #[inline]
     fn page(&mut self, number: usize) -> usize {
         let place = match self.places.get(number) {
@@ -162,7 +162,7 @@ impl Histogram {
 /// Bins of a page: the page is 256 bytes long.
 const PAGE: usize = 64;
 
-/// Samples beyond this bin are counted in it: memory stays bounded at 4 MiB, whatever the width.
+/// Samples beyond this bin are counted in it: memory is limited to 4 MiB for any width.
 const LAST_BIN: u64 = (1 << 20) - 1;
 
 #[cfg(test)]

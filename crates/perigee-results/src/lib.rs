@@ -1,4 +1,4 @@
-//! Result tables, and the measurements that fill them, for every engine alike.
+//! Result tables, and the measurements that fill them, for all engines.
 //!
 //! [`Tables`] holds the tables of runs; each column is declared once, with its type, unit and meaning. A [`Meter`] measures one
 //! flow: an engine reports what arrives and which round trips the sender measures, the meter writes the flow's rows. A

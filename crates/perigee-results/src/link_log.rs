@@ -1,7 +1,7 @@
 //! Logs a link per interval, by the link's own instants.
 //!
 //! The first use of the link after the end of an interval (or the end of the run) closes it, so the log is the same whether
-//! the driver asks the link at the instant of an arrival or ahead of it. An event at the end of an interval belongs to it.
+//! the driver offers packets at their arrival or ahead of time. An event at the end of an interval belongs to it.
 
 use perigee_units::{Rate, Time};
 
@@ -11,7 +11,7 @@ use crate::{LinkRow, Name, Tables};
 pub struct LinkLog {
     link: Name,
     interval: Time,
-    /// End of the interval under way.
+    /// End of the current interval.
     edge: Time,
     before: LinkCounters,
     samples: Vec<LinkSample>,
@@ -24,9 +24,9 @@ pub struct LinkCounters {
     pub offered_packets: u64,
     /// Bytes offered.
     pub offered_bytes: u64,
-    /// Packets delivered, or on their way.
+    /// Packets delivered or in flight.
     pub delivered_packets: u64,
-    /// Bytes delivered, or on their way.
+    /// Bytes delivered or in flight.
     pub delivered_bytes: u64,
     /// Packets dropped by a full queue.
     pub dropped_queue_full_packets: u64,
@@ -57,7 +57,7 @@ struct LinkSample {
 }
 
 impl LinkLog {
-    /// The log of the link with this name and direction, in intervals of this length, or without any.
+    /// The log of a link and direction, in intervals of this length; `None`: without intervals.
     pub fn new(link: Name, interval: Option<Time>) -> Self {
         let interval = interval.filter(|length| *length > Time::ZERO).unwrap_or(Time::MAX);
         Self { link, interval, edge: interval, before: LinkCounters::default(), samples: Vec::new() }
@@ -68,7 +68,7 @@ impl LinkLog {
         &self.link
     }
 
-    /// Before this instant [`LinkLog::advance`] has nothing to close.
+    /// The instant before which [`LinkLog::advance`] has nothing to close.
     pub fn quiet_until(&self) -> Time {
         self.edge + Time::from_nanos(1)
     }
@@ -82,8 +82,8 @@ impl LinkLog {
         }
     }
 
-    /// Closes the intervals that end at or before `end`, with which the log ends: a link that was asked ahead of time may have closed
-    /// further ones. `read` as in [`LinkLog::advance`].
+    /// Closes the intervals that end at or before `end`, the end of the log: a link that was used ahead of time may have closed
+    /// later ones. `read` as in [`LinkLog::advance`].
     pub fn close_until(&mut self, end: Time, mut read: impl FnMut(Time, Time) -> LinkReading) {
         while end >= self.edge && self.edge < Time::MAX {
             self.close(&mut read);
@@ -101,7 +101,7 @@ impl LinkLog {
 }
 
 impl LinkCounters {
-    /// The counts since another reading.
+    /// The counts since an earlier reading.
     fn since(&self, before: &Self) -> Self {
         Self {
             offered_packets: self.offered_packets - before.offered_packets,
@@ -114,7 +114,7 @@ impl LinkCounters {
         }
     }
 
-    /// Packets dropped or lost, by the words that results have for the reasons.
+    /// Packets dropped or lost, by the names of the reasons in results.
     fn dropped(&self) -> [(&'static str, u64); 3] {
         [
             ("queue_full", self.dropped_queue_full_packets),
@@ -124,7 +124,7 @@ impl LinkCounters {
     }
 }
 
-/// Writes the intervals of links in the order of time, and of the links within it.
+/// Writes the intervals of links in the order of time, then of links.
 pub fn write_links(run: u32, logs: &[LinkLog], tables: &mut Tables) {
     let intervals = logs.iter().map(|log| log.samples.len()).max().unwrap_or(0);
     for interval in 0..intervals {

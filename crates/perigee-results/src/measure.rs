@@ -1,21 +1,21 @@
-//! The settings of measuring: which series, phases, bins and logs the tables of a run have.
+//! The settings of measurements: series, phases, bins and logs in the tables of a run.
 
 use perigee_units::{encode_enum, encode_struct, Bytes, Ratio, Time};
 
-/// The settings of measuring; by default nothing is measured beyond totals and means.
+/// The settings of measurements; by default only totals and means are measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measure {
-    /// Interval of `series` and `links`; none: neither is written.
+    /// Interval of `series` and `links`; `None`: neither is written.
     pub series: Option<Time>,
-    /// Where a flow's startup phase ends; none: it has no such phase.
+    /// End of a flow's startup phase; `None`: it has no such phase.
     pub startup: Option<Startup>,
-    /// The steady phase: this last share of the bytes of a flow with a size, of the time of a flow with a duration.
+    /// The steady phase: the last share of the bytes of a flow with a size, or of the time of a flow with a duration.
     pub steady: Option<Ratio>,
     /// Bin of the goodput's percentiles.
     pub goodput_bin: Time,
     /// Width of the round trip bins; none: no `rtt` table.
     pub rtt_bin: Option<Time>,
-    /// Delivered sizes whose times are written, growing.
+    /// Delivered sizes whose times are written, in ascending order.
     pub milestones: Vec<Bytes>,
     /// Whether to write the TCP log.
     pub events: bool,
@@ -23,21 +23,21 @@ pub struct Measure {
     pub pcap: Vec<u32>,
 }
 
-/// Where a startup phase ends.
+/// End of a startup phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Startup {
-    /// When so much has been delivered.
+    /// After this amount of delivered payload.
     Bytes(Bytes),
-    /// So long after the flow began.
+    /// This long after the start of the flow.
     Time(Time),
 }
 
 /// The extent of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// So many bytes of payload.
+    /// Bytes of payload.
     Size(Bytes),
-    /// So much time.
+    /// Time from start to end.
     Duration(Time),
 }
 

@@ -1,12 +1,11 @@
 //! Measures one flow: payload over time, phases, milestones, round trips.
 //!
 //! Rates over time (the series, and the bins whose percentiles a row has) count the payload that arrives, each byte
-//! once, as a capture at the receiver shows it. The payload that an application reads stands still behind a gap and then
-//! leaps; phases, milestones and the end of a flow go by it.
+//! once, as a capture at the receiver shows it. Phases, milestones and the end of a flow count the payload that an application
+//! can read, which stands still behind a gap and then leaps.
 //!
-//! Phases are spans of the run's time. Startup lasts from the beginning of the flow until so many bytes are delivered, or so
-//! much time has passed. Steady lasts from the instant where the last share of the flow's bytes (or of its time) begins to
-//! the end of the flow. A phase counts everything that happens in its span: bytes at the receiver, packets and round
+//! Phases are spans of the run's time. Startup lasts from the start of the flow until a number of bytes is delivered or a time
+//! has passed. Steady lasts from the start of the last share of the flow's bytes (or of its time) to the end of the flow. A phase counts everything that happens in its span: bytes at the receiver, packets and round
 //! trips at the sender.
 
 use std::collections::VecDeque;
@@ -19,24 +18,24 @@ use crate::{Amount, FlowRow, Measure, MilestoneRow, Name, Rtt, RttRow, SeriesRow
 /// The measurements of one flow.
 pub struct Meter {
     start: Time,
-    /// When it ended; known ahead where the last packet's fate is.
+    /// When it ended; known ahead of time if the last packet's delivery is.
     end: Option<Time>,
     /// Payload delivered in order.
     received: u64,
     /// Payload arrived, each byte counted once.
     arrived: u64,
-    /// The next count of delivered bytes at which something is to be noted.
+    /// The next count of delivered bytes at which a milestone or a phase is reached.
     mark: u64,
     bin: Bin,
     edges: Edges,
-    /// The earliest instant at which a bin or an interval of the series is closed.
+    /// The earliest end of a bin or of an interval of the series.
     edge: Time,
     startup: Option<Phase>,
     steady: Option<Phase>,
-    /// Sizes still to be reached, the next one last.
+    /// Milestones still to be reached, the next one last.
     sizes: Vec<u64>,
     milestones: Vec<(u64, Time)>,
-    /// Round trips by the phases they fell in: bit 0 startup, bit 1 steady.
+    /// Round trips by phase: bit 0 startup, bit 1 steady.
     rtt: [Histogram; 4],
     phase_bits: usize,
     rtt_width: Time,
@@ -44,16 +43,16 @@ pub struct Meter {
     sample: Sample,
 }
 
-/// The data packets of a sender since its flow began; `None` where nobody counts them.
+/// The data packets of a sender since its flow began; `None` if not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderCounts {
     /// Packets sent, retransmissions included.
     pub packets: Option<u64>,
-    /// Packets sent again.
+    /// Retransmissions.
     pub retransmitted: Option<u64>,
 }
 
-/// The columns of a series row that the sender knows.
+/// The columns of a series row that come from the sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SenderState {
     /// Payload acknowledged since the flow began.
@@ -64,9 +63,9 @@ pub struct SenderState {
     pub ssthresh_packets: Option<u32>,
     /// Smoothed round trip; `None` before a sample.
     pub srtt_ms: Option<f64>,
-    /// Packets in flight as the sender counts them; `None` where that is not known.
+    /// Packets in flight as the sender counts them; `None` if unknown.
     pub inflight_packets: Option<u32>,
-    /// Pacing rate; `None` where the sender does not pace.
+    /// Pacing rate; `None` if the sender does not pace.
     pub pacing_mbps: Option<f64>,
 }
 
@@ -82,43 +81,43 @@ pub struct FlowId<'a> {
 }
 
 impl<'a> FlowId<'a> {
-    /// The flow that a row describes, or its leg.
+    /// The flow or leg that a row describes.
     pub fn of(row: &'a FlowRow) -> Self {
         Self { run: row.run, flow: &row.flow, leg: row.leg }
     }
 }
 
-/// Arrived bytes in bins of equal length from the flow's beginning.
+/// Arrived bytes in bins of equal length from the flow's start.
 #[derive(Clone)]
 struct Bin {
     length: Time,
     end: Time,
-    /// Arrived before the bin under way.
+    /// Bytes that arrived before the current bin.
     before: u64,
     done: Vec<u64>,
 }
 
-/// The intervals of the series, which begin with the run: what had arrived at the end of each that lies behind the last arrival.
+/// The intervals of the series, which start with the run: bytes that had arrived by the end of each one before the last arrival.
 struct Edges {
-    /// Length of an interval; [`Time::MAX`]: there is no series.
+    /// Length of an interval; [`Time::MAX`] without a series.
     interval: Time,
-    /// End of the interval under way.
+    /// End of the current interval.
     next: Time,
-    /// Ends that arrivals have passed and whose rows are not written yet.
+    /// Ends of past intervals whose rows are not written yet, and the bytes by then.
     passed: VecDeque<(Time, u64)>,
 }
 
-/// A span of the flow's time with one end to be reached: startup ends there, steady begins there.
+/// A phase by its boundary: the end of startup, or the start of steady.
 struct Phase {
-    /// Count of delivered bytes at which that end is; `u64::MAX` where an instant decides.
+    /// Delivered bytes at the boundary; `u64::MAX` if an instant decides.
     bytes: u64,
-    /// Instant at which that end is; `Time::MAX` where a count decides.
+    /// Instant of the boundary; `Time::MAX` if a count decides.
     at: Time,
-    /// The counts when it was reached.
+    /// The counts at the boundary, once it is reached.
     boundary: Option<Boundary>,
 }
 
-/// The counts of a flow where a phase ends or begins.
+/// The counts of a flow at the boundary of a phase.
 #[derive(Clone, Copy)]
 struct Boundary {
     at: Time,
@@ -169,7 +168,7 @@ impl Meter {
         self.start
     }
 
-    /// When the flow ended, as far as known.
+    /// When the flow ended, if known.
     pub fn end(&self) -> Option<Time> {
         self.end
     }
@@ -184,11 +183,11 @@ impl Meter {
         self.arrived
     }
 
-    /// Counts `arrived` bytes at the receiver so far, `received` of them in order. True where
-    /// [`Meter::record_progress`] is to be called.
+    /// Counts `arrived` bytes at the receiver so far, `received` of them in order. True if
+    /// [`Meter::record_progress`] is due.
     ///
-    /// `now` may lie ahead of the rows of the series, which count what had arrived by their ends, but not ahead of anything
-    /// else that the meter is asked.
+    /// `now` may lie ahead of the rows of the series, which count bytes that had arrived by their ends, but not ahead of other
+    /// calls.
     #[inline]
     pub fn deliver(&mut self, now: Time, received: u64, arrived: u64) -> bool {
         if self.end.is_some() {
@@ -202,19 +201,19 @@ impl Meter {
         received >= self.mark
     }
 
-    /// Closes the bins and intervals that end before what arrives at `now`.
+    /// Closes the bins and intervals that end before an arrival at `now`.
     #[cold]
     fn pass_edges(&mut self, now: Time) {
         if now >= self.bin.end {
             self.bin.close_until(now, self.arrived);
         }
         self.edges.pass(now, self.arrived);
-        // What arrives at the end of an interval belongs to it.
+        // An arrival at the end of an interval belongs to it.
         let series = if self.edges.next == Time::MAX { Time::MAX } else { self.edges.next + Time::from_nanos(1) };
         self.edge = self.bin_end().min(series);
     }
 
-    /// Records the milestones and boundaries of phases that are reached by `now`.
+    /// Records the milestones and boundaries of phases reached by `now`.
     #[cold]
     pub fn record_progress(&mut self, now: Time, sent: SenderCounts) {
         if self.end.is_some_and(|end| end <= now) {
@@ -242,11 +241,11 @@ impl Meter {
         self.phase_bits = bits;
     }
 
-    /// The next instant at which [`Meter::record_progress`] is to be called.
+    /// The next instant at which [`Meter::record_progress`] is due.
     pub fn next_instant(&self) -> Time {
         let open = |phase: &Option<Phase>| phase.as_ref().filter(|p| p.boundary.is_none()).map_or(Time::MAX, |p| p.at);
         let next = open(&self.startup).min(open(&self.steady));
-        // An end that is known ahead of time leaves what comes before it.
+        // An end that is known ahead of time leaves earlier instants.
         if self.end.is_some_and(|end| end <= next) {
             Time::MAX
         } else {
@@ -254,12 +253,12 @@ impl Meter {
         }
     }
 
-    /// The next count of delivered bytes at which [`Meter::record_progress`] is to be called; `u64::MAX` where there is none.
+    /// The next count of delivered bytes at which [`Meter::record_progress`] is due; `u64::MAX`: none.
     pub fn next_size(&self) -> u64 {
         self.mark
     }
 
-    /// When the bin under way ends; [`Time::MAX`] where there are no bins.
+    /// When the current bin ends; [`Time::MAX`] without bins.
     pub fn bin_end(&self) -> Time {
         if self.bin.length > Time::ZERO {
             self.bin.end
@@ -268,7 +267,7 @@ impl Meter {
         }
     }
 
-    /// Adds a round trip that the sender has measured.
+    /// Adds a round trip measured by the sender.
     #[inline]
     pub fn round_trip(&mut self, rtt: Time) {
         if self.end.is_none() {
@@ -278,12 +277,12 @@ impl Meter {
         }
     }
 
-    /// Ends the flow at `end`, which may lie ahead; nothing arrives for it any more. A later call with an earlier end cuts it off there.
+    /// Ends the flow at `end`, which may lie ahead; later arrivals are ignored. A later call with an earlier end cuts it off there.
     pub fn finish(&mut self, end: Time) {
         self.end = Some(end);
     }
 
-    /// The row of the series that ends at `now`; `None` where nothing is new since the flow's end.
+    /// The row of the series that ends at `now`; `None` if the flow ended before the last row.
     pub fn series_row(
         &mut self,
         now: Time,
@@ -316,7 +315,8 @@ impl Meter {
         Some(row)
     }
 
-    /// Fills in the measured columns of the flow's row. A flow that has not ended by `stop` ends there; `sent` is of its end.
+    /// Fills in the measured columns of the flow's row. A flow that has not ended by `stop` ends there; `sent` are the counts at its
+    /// end.
     pub fn fill(&self, row: &mut FlowRow, stop: Time, sent: SenderCounts) {
         let end = self.end.unwrap_or(stop).min(stop);
         let duration = end - self.start;
@@ -402,12 +402,12 @@ impl Meter {
 }
 
 impl SenderCounts {
-    /// Packets sent, and those of them sent again, where both are counted.
+    /// Counts of packets sent and retransmitted, if both are known.
     pub const fn counted(packets: u64, retransmitted: u64) -> Self {
         Self { packets: Some(packets), retransmitted: Some(retransmitted) }
     }
 
-    /// The packets since `before`, when those that nobody had counted by then were none.
+    /// The packets since `before`, where unknown counts are zero.
     fn since(self, before: Self) -> Self {
         let since = |now: Option<u64>, before: Option<u64>| now.map(|now| now - before.unwrap_or_default());
         Self {
@@ -416,7 +416,7 @@ impl SenderCounts {
         }
     }
 
-    /// These counts, of packets that somebody counts at the end of the flow.
+    /// These counts, but unknown where those at the end of the flow are.
     fn where_counted(self, end: Self) -> Self {
         let known = |now: Option<u64>, end: Option<u64>| end.map(|_| now.unwrap_or_default());
         Self { packets: known(self.packets, end.packets), retransmitted: known(self.retransmitted, end.retransmitted) }
@@ -441,7 +441,7 @@ impl Edges {
         Self { interval, next: Time::from_nanos(next), passed: VecDeque::new() }
     }
 
-    /// Something arrives at `now`, and so much had arrived before.
+    /// Passes intervals that end before an arrival at `now`; `arrived` bytes had arrived before it.
     fn pass(&mut self, now: Time, arrived: u64) {
         while now > self.next {
             self.passed.push_back((self.next, arrived));
@@ -449,7 +449,7 @@ impl Edges {
         }
     }
 
-    /// What had arrived by the end of an interval, if something has arrived since.
+    /// Bytes that had arrived by the end of an interval, if others have arrived since.
     fn arrived_by(&mut self, end: Time) -> Option<u64> {
         while self.passed.front().is_some_and(|(at, _)| *at < end) {
             self.passed.pop_front();
@@ -459,7 +459,7 @@ impl Edges {
 }
 
 impl Phase {
-    /// Startup ends when so much is delivered, or so long after the flow began.
+    /// Startup ends after a number of delivered bytes, or a time after the start of the flow.
     fn startup(start: Time, end: Startup) -> Self {
         match end {
             Startup::Bytes(bytes) => Self::by_bytes(bytes.as_u64()),
@@ -485,7 +485,7 @@ impl Phase {
     }
 }
 
-/// Megabits per second of so many bytes in that time; zero in no time.
+/// Bytes in a time as Mbit/s; zero for no time.
 pub fn mbps(bytes: u64, time: Time) -> f64 {
     if time == Time::ZERO {
         0.0
@@ -503,7 +503,7 @@ fn quantile(sorted: &[u64], share: f64) -> Option<f64> {
     Some(low + (high - low) * (rank - below))
 }
 
-/// Fine enough for percentiles where no table asks for a width.
+/// Fine enough for percentiles if no table asks for a width.
 const DEFAULT_RTT_BIN: Time = Time::from_micros(100);
 const STARTUP: usize = 1;
 const STEADY: usize = 2;

@@ -1,31 +1,31 @@
 //! Measures a flow that another program observed, from its counts per interval: iperf3's own.
 //!
-//! Payload and retransmissions are spread evenly over the interval that counts them, so that phases, bins and milestones are
-//! those of every engine, as exact as the intervals are short. A column that the program does not report stays empty.
+//! Payload and retransmissions are spread evenly over their interval, so that phases, bins and milestones are those of every
+//! engine, as exact as the intervals are short. Columns that the program does not report stay empty.
 
 use perigee_units::Time;
 
 use crate::meter::{FlowId, Meter, SenderCounts, SenderState};
 use crate::{Amount, FlowRow, Measure, SeriesRow, Tables};
 
-/// The observation of one flow. Times are since the flow's beginning.
+/// The observation of one flow. Times count from the flow's start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
     /// When it began, in the run's time.
     pub start: Time,
     /// How long it took.
     pub duration: Time,
-    /// Its extent; none: it is not known, and the flow has no steady phase.
+    /// Its extent; `None` if unknown, so that the flow has no steady phase.
     pub amount: Option<Amount>,
-    /// Payload that had arrived by an instant; both grow. The last is the whole.
+    /// Payload that had arrived by an instant, in ascending order. The last is the total.
     pub arrivals: Vec<(Time, u64)>,
     /// The reports of its sender at the ends of intervals, in order.
     pub samples: Vec<SenderSample>,
-    /// Payload of a full packet; none: packets are not counted.
+    /// Payload of a full packet; `None` if packets are not counted.
     pub segment: Option<u64>,
-    /// Packets sent, where they were counted themselves.
+    /// Packets sent, if they were counted.
     pub sent_packets: Option<u64>,
-    /// Packets sent again, of the whole flow.
+    /// Retransmissions of the whole flow.
     pub retransmitted_packets: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub struct Observation {
 pub struct SenderSample {
     /// The end of the interval.
     pub at: Time,
-    /// Packets sent again since the flow began.
+    /// Retransmissions since the flow began.
     pub retransmitted: Option<u64>,
     /// Congestion window.
     pub cwnd_packets: Option<u32>,
@@ -42,7 +42,7 @@ pub struct SenderSample {
     pub srtt: Option<Time>,
 }
 
-/// Adds the rows of a flow that was observed to the tables; `row` has its description, and keeps what is not measured here.
+/// Adds the rows of an observed flow to the tables; `row` has its description, and keeps columns that are not measured here.
 pub fn write_observation(mut row: FlowRow, observation: &Observation, measure: &Measure, tables: &mut Tables) {
     let start = observation.start;
     let mut replay = Replay {
@@ -71,14 +71,14 @@ pub fn write_observation(mut row: FlowRow, observation: &Observation, measure: &
 }
 
 impl Observation {
-    /// Payload that had arrived so long after the beginning.
+    /// Payload that had arrived at a time after the start.
     fn arrived_by(&self, at: Time) -> u64 {
         let next = self.arrivals.partition_point(|(end, _)| *end <= at);
         let before = next.checked_sub(1).map_or((Time::ZERO, 0), |last| self.arrivals[last]);
         evenly(before, self.arrivals.get(next).copied(), at)
     }
 
-    /// Full packets and retransmissions so long after the beginning.
+    /// Full packets and retransmissions at a time after the start.
     fn sent_by(&self, at: Time) -> SenderCounts {
         let count = |sample: &SenderSample| (sample.at, sample.retransmitted.unwrap_or_default());
         let next = self.samples.partition_point(|sample| sample.at <= at);
@@ -88,7 +88,7 @@ impl Observation {
         SenderCounts { packets, retransmitted: Some(retransmitted) }
     }
 
-    /// When so much had arrived; `None` where it never did.
+    /// When `size` bytes had arrived; `None` if they never did.
     fn time_of(&self, size: u64) -> Option<Time> {
         let next = self.arrivals.partition_point(|(_, arrived)| *arrived < size);
         let (end, arrived) = *self.arrivals.get(next)?;
@@ -98,18 +98,18 @@ impl Observation {
     }
 }
 
-/// A count at an instant between two others.
+/// A count interpolated between two others.
 fn evenly(before: (Time, u64), after: Option<(Time, u64)>, at: Time) -> u64 {
     let Some(after) = after.filter(|after| after.0 > before.0) else { return before.1 };
     let part = u128::from(after.1.saturating_sub(before.1)) * u128::from((at - before.0).as_nanos());
     before.1 + (part / u128::from((after.0 - before.0).as_nanos())) as u64
 }
 
-/// An observation on its way into a meter, in the order of time.
+/// Replays an observation into a meter, in the order of time.
 struct Replay<'a> {
     meter: Meter,
     observation: &'a Observation,
-    /// Its sender reported retransmissions over time.
+    /// Whether its sender reported retransmissions over time.
     counts_retransmissions: bool,
     end: Time,
     tick: Option<Time>,
@@ -119,7 +119,7 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// Goes on to the end of the next row of the series; `None` at the end.
+    /// Advances to the end of the next row of the series; `None` at the end.
     fn step(&mut self, id: FlowId<'_>) -> Option<SeriesRow> {
         while self.meter.end().is_none() {
             let (start, sample) = (self.meter.start(), self.sample());
@@ -148,7 +148,7 @@ impl Replay<'_> {
         None
     }
 
-    /// Counts what has arrived by `now`, or just before: an arrival at the end of a bin belongs to the bin.
+    /// Counts arrivals up to `now`, or just before: an arrival at the end of a bin belongs to the bin.
     fn arrive(&mut self, now: Time, marked: Time) {
         let (observation, start) = (self.observation, self.meter.start());
         let arrived = observation.arrived_by(now - start);
@@ -162,7 +162,7 @@ impl Replay<'_> {
         }
     }
 
-    /// The next sample and its instant; one that is late by little belongs to the row that ended.
+    /// The next sample and its instant; a slightly late one belongs to the row that ended.
     fn sample(&self) -> Option<(Time, SenderSample)> {
         let sample = self.observation.samples.get(self.next_sample)?;
         let at = self.meter.start() + sample.at;
@@ -171,7 +171,7 @@ impl Replay<'_> {
         Some((at.min(self.end), *sample))
     }
 
-    /// The packets sent so long after the beginning; nobody counts them where retransmissions are not reported.
+    /// The packets sent at a time after the start; unknown if retransmissions are not reported.
     fn sent_by(&self, at: Time) -> SenderCounts {
         if self.counts_retransmissions {
             self.observation.sent_by(at)
@@ -201,7 +201,7 @@ impl Replay<'_> {
     }
 }
 
-/// A sample is of the row before it where it is late by no more than this part of an interval.
+/// A sample belongs to the row before it if it is late by at most this part of an interval.
 const LATE: u64 = 10;
 
 #[cfg(test)]

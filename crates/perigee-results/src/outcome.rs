@@ -5,7 +5,7 @@ use crate::{FlowRow, Name};
 /// The end of a flow, in every engine; the column `outcome` of the table `flows`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It carried everything that was asked for.
+    /// It carried all of its data.
     Completed,
     /// The run's time limit ended it.
     TimeLimit,
@@ -39,7 +39,7 @@ impl Outcome {
         Self::Stopped,
     ];
 
-    /// Its word in results.
+    /// Its name in results.
     ///
     /// ```
     /// assert_eq!(perigee_results::Outcome::TimedOut.as_str(), "timed_out");
@@ -58,7 +58,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome of a word in results.
+    /// The outcome of a name in results.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.as_str() == word)
     }
@@ -70,7 +70,7 @@ impl Outcome {
 }
 
 impl FlowRow {
-    /// The row of a flow of which only the name is known.
+    /// An empty row for a flow.
     pub fn new(run: u32, flow: Name) -> Self {
         let (point, cc_params) = ("{}".into(), "{}".into());
         Self { run, flow, point, cc_params, outcome: Outcome::Stopped.name(), ..Self::default() }

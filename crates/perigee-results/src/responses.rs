@@ -1,8 +1,8 @@
-//! Transactions of a population: how long they took by the size of the response, and single ones as rows.
+//! Transactions of a population: durations by the size of the response, and single transactions as rows.
 //!
-//! A run may have millions of them. So each class of sizes keeps counts and a histogram, and rows of the table `exchanges` are
-//! all of them only where those are few, otherwise a sample of fixed size (Vitter, "Random sampling with a reservoir", ACM TOMS 11, 1985,
-//! algorithm R) of those that completed.
+//! A run may have millions of them. So each class of sizes has counts and a histogram, and the table `exchanges` has all of them
+//! only if they are few, otherwise a sample of fixed size (Vitter, "Random sampling with a reservoir", ACM TOMS 11, 1985, algorithm
+//! R) of those that completed.
 
 use perigee_units::{Stream, Time};
 
@@ -12,9 +12,9 @@ use crate::{ExchangeRow, FlowId, ResponseRow, Tables};
 /// The classes of sizes of a population's responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Classes {
-    /// Each of these sizes, which grow.
+    /// One class for each of these sizes, in ascending order.
     Sizes(Vec<u64>),
-    /// From each power of two up to the next.
+    /// One class from each power of two to the next.
     Octaves,
 }
 
@@ -39,9 +39,9 @@ pub struct Transaction {
 #[derive(Clone, Debug)]
 pub struct ResponseLog {
     classes: Classes,
-    /// The first instant at which those that are opened count.
+    /// Transactions count if they are opened from this instant on.
     from: Time,
-    /// By class: from the first one that has occurred.
+    /// Counts by class, from the first one that has occurred.
     counts: Vec<Counts>,
     rows: Rows,
 }
@@ -58,9 +58,9 @@ struct Counts {
 #[derive(Clone, Debug)]
 enum Rows {
     None,
-    /// All of them.
+    /// All transactions.
     All(Vec<(Transaction, Option<Time>)>),
-    /// Some of those that completed, so many of which there were.
+    /// A sample of the completed ones, and their number.
     Sample {
         taken: Vec<(Transaction, Time)>,
         seen: u64,
@@ -79,19 +79,19 @@ impl ResponseLog {
         Self { classes, from, counts: Vec::new(), rows: Rows::Sample { taken: Vec::new(), seen: 0, random } }
     }
 
-    /// A log of connections that carry something else; nothing is written.
+    /// A log that writes nothing, for other connections.
     pub fn of_none() -> Self {
         Self { classes: Classes::Sizes(Vec::new()), from: Time::MAX, counts: Vec::new(), rows: Rows::None }
     }
 
-    /// A connection is opened for a response of this size.
+    /// Counts a connection that is opened for a response of this size.
     pub fn begin(&mut self, now: Time, response: u64) {
         if let Some(counts) = self.counts(now, response) {
             counts.begun += 1;
         }
     }
 
-    /// The last byte of a response has arrived.
+    /// Counts a completed response.
     pub fn complete(&mut self, now: Time, transaction: &Transaction) {
         if let Some(counts) = self.counts(transaction.opened, transaction.response) {
             counts.took.add(now - transaction.opened);
@@ -112,7 +112,7 @@ impl ResponseLog {
         }
     }
 
-    /// A connection has failed before that.
+    /// Counts a connection that failed before its response was complete.
     pub fn fail(&mut self, transaction: &Transaction) {
         if let Some(counts) = self.counts(transaction.opened, transaction.response) {
             counts.failed += 1;
@@ -120,14 +120,14 @@ impl ResponseLog {
         self.leave(transaction);
     }
 
-    /// The flow ends before that.
+    /// Counts a transaction that the end of the flow leaves incomplete.
     pub fn leave(&mut self, transaction: &Transaction) {
         if let Rows::All(rows) = &mut self.rows {
             rows.push((*transaction, None));
         }
     }
 
-    /// The counts of a transaction's class; `None` where it was opened before transactions count.
+    /// The counts of a transaction's class; `None` if it was opened before transactions count.
     fn counts(&mut self, opened: Time, response: u64) -> Option<&mut Counts> {
         if opened < self.from {
             return None;
@@ -151,7 +151,7 @@ impl ResponseLog {
         }
     }
 
-    /// Adds a row for each class that occurred, and those of single transactions.
+    /// Adds a row for each class that occurred, and the rows of single transactions.
     pub fn write(&self, id: FlowId<'_>, tables: &mut Tables) {
         for (class, counts) in self.counts.iter().enumerate().filter(|(_, counts)| counts.begun > 0) {
             let (least, most) = self.sizes(class);

@@ -1,18 +1,18 @@
-//! The room that a row of a table takes, in memory and in a file.
+//! The size of a row of a table, in memory and in a file.
 
 use crate::{CellType, Column, Table};
 
 /// Bytes of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowBytes {
-    /// In memory, in its columns here and in those of Arrow: the first are still there while they are copied.
+    /// In memory, in its columns here and in those of Arrow, which both exist during a copy.
     pub memory: u64,
     /// In a file, before compression.
     pub file: u64,
 }
 
 impl RowBytes {
-    /// The row of a table; a text in it has at most `text` bytes.
+    /// The size of a row of a table, with texts of at most `text` bytes.
     pub fn of(table: &dyn Table, text: u64) -> Self {
         let cells = table.columns().iter().map(|column| cell(column, text));
         let (stored, file) = cells.fold((0, 0), |(a, b), (c, d)| (a + c, b + d));

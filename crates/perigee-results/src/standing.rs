@@ -1,11 +1,11 @@
-//! How far a run under way is.
+//! Progress of a run.
 
 use perigee_units::Time;
 
-/// How far a run under way is, and what its flows have received.
+/// Progress of a run, and bytes received by its flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
-    /// The share of the run that is done, 0 to 1: the mean of its flows.
+    /// The completed share of the run, 0 to 1: the mean of its flows.
     pub share: f64,
     /// The time of the run.
     pub now: Time,
@@ -14,10 +14,10 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// As many flows as a curve of throughput can tell apart.
+    /// Maximum number of flows that a figure of throughput can distinguish.
     pub const FLOWS: usize = 16;
 
-    /// The standing at `now`, from the share that each flow has done and what it has received.
+    /// The progress at `now`, from the completed share and the received bytes of each flow.
     pub fn new(now: Time, flows: impl ExactSizeIterator<Item = (f64, u64)>) -> Self {
         let count = flows.len().max(1) as f64;
         let (mut shares, mut received) = (0.0, Vec::with_capacity(flows.len().min(Self::FLOWS)));

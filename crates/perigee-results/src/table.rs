@@ -1,8 +1,8 @@
-//! The parts that all tables share: a column, the type of its cells, and access to them by number.
+//! Common parts of all tables: columns, types of cells, and access to them by number.
 //!
-//! `tables.rs` defines each table once, as column, type, unit and meaning. The macro makes the store (a `Vec` per
-//! column), the row to push, and the [`Column`] descriptions that `schema/results.json` and `schema/results.md` are
-//! generated from. The name of a column ends in its unit (`goodput_mbps`, `rtt_min_ms`), as everywhere outside Rust.
+//! `tables.rs` defines each table once, as column, type, unit and meaning. The macro generates the store (a `Vec` per
+//! column), the row to push, and the [`Column`] descriptions from which `schema/results.json` and `schema/results.md` are
+//! generated. The name of a column ends in its unit (`goodput_mbps`, `rtt_min_ms`), as everywhere outside Rust.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub type Name = Arc<str>;
 /// One column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Name, ending in the unit where there is one.
+    /// Name, ending in the unit, if any.
     pub name: &'static str,
     /// Type of its cells.
     pub cell: CellType,

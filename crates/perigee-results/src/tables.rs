@@ -25,7 +25,7 @@ macro_rules! table {
                 $(self.$column.push(row.$column);)+
             }
 
-            /// Moves all rows of `other` behind this table's.
+            /// Moves all rows of `other` to the end of this table.
             pub fn append(&mut self, other: &mut Self) {
                 $(self.$column.append(&mut other.$column);)+
             }
@@ -49,7 +49,7 @@ macro_rules! table {
                 COLUMNS
             }
             fn values(&self, index: usize) -> Option<Values<'_>> {
-                // In the order of the definition, as `columns` is.
+                // In the order of the definition, like `columns`.
                 let columns = [$(Cell::values(&self.$column),)+];
                 columns.get(index).copied()
             }
@@ -349,7 +349,7 @@ table!(Segments, SegmentRow, "segments", "The time sequence of the largest flows
     receive_window_bytes: Option<u64>, "B", "Window that an acknowledgement advertised: the receiver takes data up to so many bytes behind the byte acknowledged; empty otherwise.";
 });
 
-/// All tables of one run or of many.
+/// All tables of one or several runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tables {
     /// A row per flow.
@@ -366,13 +366,13 @@ pub struct Tables {
     pub milestones: Milestones,
     /// Requests and pings.
     pub exchanges: Exchanges,
-    /// How long the transactions of populations took.
+    /// Durations of the transactions of populations.
     pub responses: Responses,
-    /// What listeners heard.
+    /// Quality of voice flows.
     pub voice: Voice,
-    /// What viewers of videos saw.
+    /// Quality of videos.
     pub videos: Videos,
-    /// What the ends of video calls saw.
+    /// Quality of video calls.
     pub calls: Calls,
     /// Page loads.
     pub pages: Pages,
@@ -380,12 +380,12 @@ pub struct Tables {
     pub events: Events,
     /// Lateness of the emulator's releases.
     pub releases: Releases,
-    /// Captures and logs that are not whole.
+    /// Gaps of captures and logs.
     pub gaps: Gaps,
 }
 
 impl Tables {
-    /// Each of them, in the order of the schema.
+    /// All tables in the order of the schema.
     ///
     /// ```
     /// let names: Vec<_> = perigee_results::Tables::default().all().map(|table| table.name()).into();
@@ -415,11 +415,11 @@ impl Tables {
         ]
     }
 
-    /// Puts all rows of `other` behind those of these tables.
+    /// Moves all rows of `other` to the end of these tables.
     pub fn append(&mut self, mut other: Self) {
         macro_rules! append_each {
             ($($table:ident)+) => {{
-                // Names them all, so that none is forgotten.
+                // Names all tables, so that none is forgotten.
                 let Self { $($table,)+ } = &mut other;
                 $(self.$table.append($table);)+
             }};
@@ -433,14 +433,14 @@ impl Tables {
 pub struct CaptureTables {
     /// A row per flow.
     pub connections: Connections,
-    /// Losses one by one.
+    /// Single losses.
     pub losses: Losses,
     /// Segments and acknowledgements over time.
     pub segments: Segments,
 }
 
 impl CaptureTables {
-    /// Each of them, in the order of the schema.
+    /// All tables in the order of the schema.
     ///
     /// ```
     /// let tables = perigee_results::CaptureTables::default();

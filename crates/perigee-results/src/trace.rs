@@ -1,4 +1,4 @@
-//! A quantity over time, and the smallest and largest value of it in each pixel column of a graph.
+//! A quantity over time, and its smallest and largest value in each pixel column of a graph.
 
 /// Samples of one quantity in the order of their times. A sample takes 16 bytes.
 ///
@@ -16,12 +16,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Adds samples, each with its time in s. Those without a finite time and value are left out.
+    /// Adds samples, each with its time in s. Samples without a finite time and value are skipped.
     pub fn extend(&mut self, samples: impl Iterator<Item = (f64, f64)>) {
         let last = self.samples.len().saturating_sub(1);
         self.samples.extend(samples.filter(|(time_s, value)| time_s.is_finite() && value.is_finite()));
         if !self.samples.iter().skip(last).is_sorted_by(|one, next| one.0 <= next.0) {
-            // Stable: samples of one time stay in the order in which they came.
+            // A stable sort: samples of one time keep their order.
             self.samples.sort_by(|one, other| one.0.total_cmp(&other.0));
         }
     }
@@ -32,7 +32,7 @@ impl Trace {
         self.samples.len()
     }
 
-    /// The times of the first and the last sample, in s; none without any.
+    /// The times of the first and the last sample, in s; `None` without samples.
     #[must_use]
     pub fn span_s(&self) -> Option<(f64, f64)> {
         Some((self.samples.first()?.0, self.samples.last()?.0))
@@ -54,7 +54,7 @@ impl Trace {
             )]
             let column = (((time_s - from_s) * per_s) as usize).min(columns.saturating_sub(1));
             if let (Some(low), Some(high)) = (low.get_mut(column), high.get_mut(column)) {
-                // `min` and `max` take the other where one is NaN.
+                // `min` and `max` ignore NaN.
                 (*low, *high) = (low.min(value), high.max(value));
             }
         }

@@ -1,25 +1,24 @@
-//! Measures packet telephony: delay and jitter, what a playout buffer can still play, and how good the conversation is.
+//! Measures packet telephony: delay and jitter, packets that a playout buffer can play, and the quality of the conversation.
 //!
 //! Jitter is the estimate of RFC 3550 (July 2003), 6.4.1: J += (|D| - J) / 16 at each arrival, D the difference of the delays of
 //! this packet and the one that arrived before it. The playout buffer delays the first packet of a talk spurt that arrives; the
-//! others are played at the times at which they were sent relative to it, and one that arrives later than that is lost to the
-//! listener.
+//! others are played at the times at which they were sent relative to it, and a packet that arrives later counts as lost.
 
 use perigee_units::{encode_struct, Time};
 
 use crate::e_model::{opinion, rating, Codec};
 use crate::{FlowId, Tables, VoiceRow};
 
-/// The stream of packets of a telephone, and how its receiver plays it.
+/// The stream of packets of a telephone, and the settings of its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Talk {
-    /// Between two packets of a talk spurt; also the speech in a packet.
+    /// Interval of packets in a talk spurt, and length of the speech in a packet.
     pub interval: Time,
-    /// How long the playout buffer holds the first packet of a talk spurt.
+    /// Delay of the first packet of a talk spurt in the playout buffer.
     pub playout: Time,
     /// Whether the receiver conceals losses (G.711, Appendix I).
     pub concealment: bool,
-    /// Packets sent in so long a time from the beginning of the flow are not counted.
+    /// Packets sent within this time after the start of the flow are not counted.
     pub warmup: Time,
 }
 
@@ -27,7 +26,7 @@ pub struct Talk {
 #[derive(Clone, Debug)]
 pub struct VoiceMeter {
     talk: Talk,
-    /// The first instant at which packets count.
+    /// Packets count from this instant on.
     from: Time,
     sent: u64,
     arrived: u64,
@@ -36,17 +35,17 @@ pub struct VoiceMeter {
     delay_max: Time,
     jitter: Jitter,
     spurt: Option<Spurt>,
-    /// Of the packets that arrived, from when each was sent to when it is, or would have been, played.
+    /// Sum over arrived packets of the times from sending to playing, also of those too late to be played.
     playout_sum_ns: u128,
 }
 
-/// The talk spurt that is played.
+/// The talk spurt being played.
 #[derive(Clone, Copy, Debug)]
 struct Spurt {
-    /// When its first packet to arrive was sent, and its number.
+    /// The sending time of its first packet to arrive, and its number.
     sent: Time,
     number: u32,
-    /// From when a packet of it is sent to when it is played.
+    /// Time from sending to playing of its packets.
     delay: Time,
 }
 
@@ -97,7 +96,7 @@ impl VoiceMeter {
         self.jitter.add(delay);
     }
 
-    /// From when a packet was sent to when it is played.
+    /// Time from sending to playing of a packet.
     fn playout(&mut self, sent: Time, number: u32, delay: Time) -> Time {
         let begins =
             self.spurt.is_none_or(|spurt| number > spurt.number && !spurt.has(sent, number, self.talk.interval));
@@ -107,7 +106,7 @@ impl VoiceMeter {
         self.spurt.map_or(delay, |spurt| spurt.delay)
     }
 
-    /// Mean delay from mouth to ear, ms: packetization, network and playout buffer; `None` where nothing arrived.
+    /// Mean delay from mouth to ear, ms: packetization, network and playout buffer; `None` without arrivals.
     fn mouth_to_ear_ms(&self) -> Option<f64> {
         self.mean_ms(self.playout_sum_ns).map(|playout| playout + self.talk.interval.as_millis_f64())
     }
@@ -116,7 +115,7 @@ impl VoiceMeter {
         (self.arrived > 0).then(|| sum_ns as f64 / self.arrived as f64 / 1e6)
     }
 
-    /// The rating by the E-model; `None` where nothing arrived.
+    /// The rating by the E-model; `None` without arrivals.
     fn rating(&self, lost_percent: f64) -> Option<f64> {
         let codec = if self.talk.concealment { Codec::G711_CONCEALED } else { Codec::G711 };
         self.mouth_to_ear_ms().map(|delay| rating(delay, lost_percent, codec))
@@ -124,7 +123,7 @@ impl VoiceMeter {
 
     /// Adds the row of the flow.
     pub fn write(&self, id: FlowId<'_>, tables: &mut Tables) {
-        // In an emulated run a packet may be seen to arrive that nobody counted when it was sent.
+        // In an emulated run a packet may arrive before it is counted as sent.
         let sent = self.sent.max(self.arrived);
         let unplayed = sent - self.arrived + self.late;
         let lost_percent = if sent > 0 { 100.0 * unplayed as f64 / sent as f64 } else { 0.0 };
@@ -148,7 +147,7 @@ impl VoiceMeter {
 }
 
 impl Spurt {
-    /// Whether a packet is of this spurt: it was sent as long after the first one as their numbers say.
+    /// Whether a packet belongs to this spurt: sent as long after the first one as their numbers imply.
     fn has(&self, sent: Time, number: u32, interval: Time) -> bool {
         let due = self.sent + interval * u64::from(number - self.number);
         sent.as_nanos().abs_diff(due.as_nanos()) < interval.as_nanos() / 2

@@ -10,12 +10,12 @@ use crate::proxies::{PROXY, SIDE};
 use crate::reader::{clip, items_of, keys_of, text_of, value};
 use crate::section::{Kind, Section};
 
-/// The tree of a study and what was laid over it.
+/// The tree of a study with its overrides.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     /// The root table.
     pub(crate) root: Node,
-    /// Values for the links, in order: they apply after profiles are read, which is when their keys exist.
+    /// Values for links, in order: they apply after profiles are read, before which their keys do not exist.
     pub(crate) patches: Vec<Patch>,
     /// Values given for `[inputs]`.
     pub(crate) inputs: Vec<(String, Node)>,
@@ -38,7 +38,7 @@ impl Document {
         Self { root, patches: Vec::new(), inputs: Vec::new() }
     }
 
-    /// Puts `value` at a key path.
+    /// Sets `value` at a key path.
     pub(crate) fn assign(&mut self, path: &str, value: &Node) -> Result<(), StrictError> {
         for concrete in self.expand(path, value)? {
             self.assign_one(&concrete, value)?;
@@ -46,8 +46,8 @@ impl Document {
         Ok(())
     }
 
-    /// The paths that `path` stands for, written one way: `flow.cc` is `flows.NAME.cc` of each flow, `link` is `links`.
-    /// Errors are about `value`.
+    /// The paths that `path` stands for, in a canonical form: `flow.cc` is `flows.NAME.cc` of each flow, `link` is `links`.
+    /// Errors refer to `value`.
     pub(crate) fn expand(&self, path: &str, value: &Node) -> Result<Vec<Vec<String>>, StrictError> {
         let segments: Vec<&str> = path.split('.').collect();
         let join = |table: &str, name: &str, rest: &[&str]| {
@@ -98,7 +98,7 @@ impl Document {
         }
     }
 
-    /// The key path that was meant where a name is at the wrong place: `flow.NAME.cc`, `NAME.cc`, `host.rmem`.
+    /// The key path that was probably meant by a name in the wrong place: `flow.NAME.cc`, `NAME.cc`, `host.rmem`.
     fn meant(&self, segments: &[&str]) -> Option<String> {
         let named = |table: &str, name: &str, rest: &[&str]| {
             let names = self.names_in(table);
@@ -194,7 +194,7 @@ impl Document {
         }
     }
 
-    /// The table `key` of the root, made where it is missing.
+    /// The table `key` of the root, created if missing.
     fn child(&mut self, key: &str, like: &Node) -> Option<&mut Node> {
         if self.root.get(key).is_none() {
             self.root.set(&[key], Node::empty_table(&like.origin));
@@ -202,7 +202,7 @@ impl Document {
         self.root.get_mut(key)
     }
 
-    /// The routes that hold at times; or of them, those that watch a link.
+    /// The routes that hold at times, or only those that watch a link.
     fn changing_routes(&mut self, watch: bool) -> impl Iterator<Item = &mut Node> {
         let routes = match self.root.get_mut("routes").map(|routes| &mut routes.content) {
             Some(Content::Array(routes)) => routes.as_mut_slice(),
@@ -245,7 +245,7 @@ fn set_key(
     match (known_key(section, first, whole, value)?, inner) {
         (_, []) => table.set(&[first], value.clone()),
         (Kind::Cc, [parameter]) => {
-            // A name alone becomes a table, to have a place for the parameter.
+            // A name alone becomes a table, which has room for the parameter.
             let cc = table.get(first).cloned();
             if let Some(name) = cc.or_else(|| default_of(section, first, value)).filter(|cc| text_of(cc).is_some()) {
                 table.set(&[first, "name"], name);
@@ -265,7 +265,7 @@ fn set_key(
     Ok(())
 }
 
-/// What the key takes, or which keys there are.
+/// The kind of a key; the error lists the known keys.
 fn known_key(section: &Section, name: &str, whole: &[&str], value: &Node) -> Result<Kind, StrictError> {
     section.find(name).map(|key| key.kind).ok_or_else(|| {
         let message = format!("`{}`: there is no key `{}` in {}", clip(&whole.join(".")), clip(name), section.name);
@@ -277,10 +277,10 @@ fn default_of(section: &Section, key: &str, like: &Node) -> Option<Node> {
     section.find(key).map(|key| value(key.default, &like.origin))
 }
 
-/// Most parts of a key path: tables nest no deeper.
+/// Maximum parts of a key path: tables nest no deeper.
 const DEEPEST: usize = 12;
 
-/// How key paths begin.
+/// First parts of key paths.
 const STARTS: [&str; 15] = [
     "seed",
     "rounds",
@@ -299,7 +299,7 @@ const STARTS: [&str; 15] = [
     "inputs",
 ];
 
-/// The key paths there are.
+/// The forms of key paths, for messages.
 pub(crate) const PATHS: &str =
     "seed, rounds, time_limit, carriage, flow.KEY (every flow), flows.NAME.KEY, links.NAME.KEY, \
     proxy.KEY (every proxy), proxies.NAME.KEY, proxies.NAME.sides.LINK.KEY, \

@@ -10,7 +10,7 @@ use crate::outside::{is_path, Outside, Place};
 use crate::reader::{clip, json_of, text_of, Reader};
 use crate::strict::{Content, Node, StrictError};
 
-/// Lays the settings that a table has over `config`.
+/// Applies the settings of a table to `config`.
 pub(crate) fn apply_tcp(table: &Reader<'_>, config: &mut Config) -> Result<(), StrictError> {
     for setting in SETTINGS {
         if let Some(value) = tcp_value(table, setting)? {
@@ -25,7 +25,7 @@ pub(crate) fn apply_tcp(table: &Reader<'_>, config: &mut Config) -> Result<(), S
     Ok(())
 }
 
-/// The value that a table has for a setting.
+/// The value of a setting in a table.
 fn tcp_value(table: &Reader<'_>, setting: &Setting) -> Result<Option<Value>, StrictError> {
     let (table, key) = (&table.table, setting.name);
     Ok(match setting.domain {
@@ -41,8 +41,8 @@ fn tcp_value(table: &Reader<'_>, setting: &Setting) -> Result<Option<Value>, Str
     })
 }
 
-/// The congestion control that a table names in `cc`, or that of a flow that names none, and the parameters that the study
-/// set, as a JSON object. An author's file is read where there is an outside; without one, the default stands for it.
+/// The congestion control that a table names in `cc`, or the default, and the parameters that the study sets, as a JSON object.
+/// An author's file is read if `outside` is given; otherwise the default stands for it.
 pub(crate) fn congestion_control(
     table: &Reader<'_>,
     outside: &mut Option<&mut dyn Outside>,
@@ -66,7 +66,7 @@ pub(crate) fn congestion_control(
     let algorithm = match (is_path(name), outside) {
         (false, _) => built_in(name, name_node, &what)?,
         (true, Some(outside)) => authored(name, name_node, &what, &mut **outside)?,
-        // What it is called and can be set is not known yet.
+        // Its name and parameters are not known yet.
         (true, None) => return unset(),
     };
     let (mut settings, mut json) = (Vec::new(), serde_json::Map::new());
@@ -86,7 +86,7 @@ pub(crate) fn congestion_control(
                 return Err(StrictError::new(&node.origin, message, "write one value"));
             }
         };
-        // One at a time, so that an error stands at its own line.
+        // One at a time, so that an error has its own line.
         Selected::of(algorithm, &[(key, &text)]).map_err(|error| cc_error(&what, &error, node))?;
         json.insert(key.clone(), json_of(node));
         settings.push((key.as_str(), text));
@@ -123,7 +123,7 @@ mod tests {
     use crate::reader::value;
     use crate::strict::Origin;
 
-    /// What a table of one setting makes of `config`.
+    /// `config` after a table with one setting.
     fn with(setting: &Setting, text: &str, mut config: Config) -> Config {
         let origin = Origin::place("test");
         let mut node = Node::empty_table(&origin);
@@ -139,7 +139,7 @@ mod tests {
         match setting.domain {
             Domain::Switch => other("true".into(), "false".into()),
             Domain::Count { min, max } => other(max.to_string(), min.to_string()),
-            // Within both `rto_min` and `rto_max` as they are by default.
+            // Between the defaults of `rto_min` and `rto_max`.
             Domain::Duration { max, .. } => format!("{} ms", max.as_millis().min(201)),
             Domain::Size { max, .. } => max.to_string(),
             Domain::Sizes => "[\"5 kB\", \"6 kB\", \"7 kB\"]".into(),

@@ -1,4 +1,4 @@
-//! `[[experiments]]`: the parts of a study that have settings of their own and vary different things.
+//! `[[experiments]]`: parts of a study with settings and varied keys of their own.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,15 @@ use crate::strict::{Content, Node, Origin, StrictError};
 /// One experiment.
 pub(crate) struct Experiment {
     pub(crate) name: String,
-    /// Key paths and values that it has beside those of the study.
+    /// Key paths and values beside those of the study.
     pub(crate) set: Vec<(String, Node)>,
-    /// What varies in it, beside what varies in all.
+    /// Its `vary` table, beside that of the study.
     pub(crate) vary: Option<Node>,
     /// Key paths and values of its reduced size, beside those of the study's.
     pub(crate) reduced: Vec<(String, Node)>,
 }
 
-/// The experiments of a study, in its order; none where it is one by itself.
+/// The experiments of a study, in order; empty if it has none.
 pub(crate) fn experiments(root: &Node) -> Result<Vec<Experiment>, StrictError> {
     let (study, mut names, mut found) = (Reader::open(root, "", &STUDY, &[])?, BTreeSet::new(), Vec::new());
     for node in tables(&study, EXPERIMENTS, "[[experiments]]")? {
@@ -37,7 +37,7 @@ pub(crate) fn experiments(root: &Node) -> Result<Vec<Experiment>, StrictError> {
     Ok(found)
 }
 
-/// The experiments that are carried out: all, or those that the overrides name, in the order of the study.
+/// The selected experiments: all, or those that the overrides name, in the order of the study.
 pub(crate) fn chosen<'a>(
     all: &'a [Experiment],
     overrides: &Overrides,
@@ -69,7 +69,7 @@ pub(crate) fn chosen<'a>(
     Ok(all.iter().filter(move |one| wanted.as_ref().is_none_or(|names| names.contains(&one.name))))
 }
 
-/// Key paths and values; those that hold for the whole study are refused.
+/// Key paths and values; keys of the whole study are refused.
 fn settings(table: Option<&Node>, what: &str) -> Result<Vec<(String, Node)>, StrictError> {
     let Some(table) = table else { return Ok(Vec::new()) };
     if !matches!(table.content, Content::Table(_)) {

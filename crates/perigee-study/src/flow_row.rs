@@ -1,12 +1,12 @@
-//! The row of a flow before an engine has measured anything of it.
+//! The row of a flow before measurements.
 
 use perigee_results::{FlowRow, Outcome};
 
 use crate::run::{FlowSpec, Leg, Run, Traffic};
 
 impl Run {
-    /// The row of a flow with its description only; `engine` is the one that carries the run out. A flow keeps this row
-    /// when it does not begin within the run's time.
+    /// The row of a flow with its description only; `engine` is the name of the engine. A flow that does not begin within the run's
+    /// time keeps this row.
     pub fn flow_row(&self, engine: &str, spec: &FlowSpec) -> FlowRow {
         let scenario = &self.scenario;
         let (cc, cc_params) = match &spec.traffic {

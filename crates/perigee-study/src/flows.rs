@@ -70,17 +70,17 @@ pub(crate) static FLOW: Section = Section {
     ],
 };
 
-/// What a flow carries, as its table says.
+/// The workload of a flow.
 pub(crate) enum Workload {
-    /// Over a connection.
+    /// An application over one connection.
     App(App),
-    /// Over many of them.
+    /// Many connections.
     Population(Population),
-    /// Without one.
+    /// Datagrams without a connection.
     Datagrams(Datagrams),
 }
 
-/// Reads what a flow carries, by its kind. A key that its kind does not have is an error.
+/// Reads the workload of a flow by its kind. A key that its kind does not have is an error.
 pub(crate) fn workload(table: &Reader<'_>, packets: Packets<'_>) -> Result<Workload, StrictError> {
     let (kind, flow): (String, _) = (table.get("kind")?, packets.flow);
     let foreign = |key: &&Key| !key.only.is_empty() && !key.only.contains(&kind.as_str());
@@ -117,12 +117,12 @@ pub(crate) fn workload(table: &Reader<'_>, packets: Packets<'_>) -> Result<Workl
         Voice::NAME => Workload::Datagrams(Datagrams::Voice(voice(table, packets)?)),
         Video::NAME => Workload::App(App::Video(video(table, flow)?)),
         Call::NAME => Workload::Datagrams(Datagrams::Call(call(table, packets)?)),
-        // The reader has refused every word but the kinds.
+        // The reader has refused all words but the kinds.
         _ => Workload::App(App::Bulk(Bulk { amount: amount(table, flow)? })),
     })
 }
 
-/// A population; its connections are bounded, since each takes memory while it is open.
+/// A population; its connections are limited, since each takes memory while it is open.
 fn population(table: &Reader<'_>, source: Visitors, flow: &str) -> Result<Population, StrictError> {
     // A browser is at the node `to` itself.
     let least = if matches!(source, Visitors::Pages(_)) { Time::ZERO } else { table.get("access_least")? };
@@ -140,7 +140,7 @@ fn population(table: &Reader<'_>, source: Visitors, flow: &str) -> Result<Popula
     Ok(population)
 }
 
-/// Speech; what a table leaves out is as in G.711 with 20 ms of speech in a packet, on Ethernet.
+/// Speech; the defaults are G.711 with 20 ms of speech in a packet, on Ethernet.
 fn voice(table: &Reader<'_>, packets: Packets<'_>) -> Result<Voice, StrictError> {
     let interval = table.table.get("interval")?.unwrap_or(Time::from_millis(20));
     Ok(Voice {
@@ -189,19 +189,19 @@ pub(crate) const KINDS: &[&str] = &[
     Call::NAME,
     Ping::NAME,
 ];
-/// Those that run over TCP.
+/// Kinds over TCP.
 const TCP_KINDS: &[&str] = &[Bulk::NAME, Requests::NAME, Transactions::NAME, Web::NAME, Pages::NAME, Video::NAME];
-/// Those of datagrams that are not answered.
+/// Kinds of datagrams without answers.
 const DATAGRAM_KINDS: &[&str] = &[Constant::NAME, Voice::NAME, Call::NAME];
-/// Those with users, each with a connection.
+/// Kinds with users, each with a connection.
 const POPULATIONS: &[&str] = &[Transactions::NAME, Web::NAME];
 /// Longest access delay.
 const MINUTE: Time = Time::from_secs(60);
-/// The ends that may open a connection.
+/// Values of `opened_by`.
 const OPENERS: &[&str] = &["receiver", "sender"];
 /// Versions of the Internet Protocol.
 const IP_VERSIONS: &[&str] = &["v4", "v6"];
-/// Most flows of a scenario.
+/// Maximum flows of a scenario.
 pub(crate) const MAX_FLOWS: usize = 10_000;
-/// Most requests or pings of a flow: each is a row of results.
+/// Maximum requests or pings of a flow: each is a row of results.
 const MAX_EXCHANGES: u64 = 10_000_000;

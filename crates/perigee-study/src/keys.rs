@@ -1,7 +1,7 @@
 //! Every key of a study file: the values it takes, its default, its meaning.
 //!
-//! This one table drives the reader's "unknown key" errors, the key paths of `--set` and `vary`, the JSON schema that
-//! editors use, and the tables of `docs/reference/study.md`; a test asks the reader for each key, so none goes stale.
+//! This table is the source of the reader's "unknown key" errors, the key paths of `--set` and `vary`, the JSON schema for
+//! editors, and the tables of `docs/reference/study.md`; a test reads each key, so that none is stale.
 
 use perigee_units::{Bytes, Time};
 
@@ -204,11 +204,11 @@ pub(crate) static EXPERIMENT: Section = Section {
     ],
 };
 
-/// The words of `carriage`.
+/// Values of `carriage`.
 const CARRIAGES: &[&str] = &["fast", PLAIN];
-/// The one that has no fast path.
+/// The value without fast paths.
 pub(crate) const PLAIN: &str = "plain";
-/// Most runs of a plan.
+/// Maximum runs of a plan.
 pub(crate) const MAX_RUNS: u64 = 1_000_000;
 #[cfg(test)]
 mod tests {
@@ -307,7 +307,7 @@ mod tests {
         ] {
             assert_ne!(fingerprint(&[setting.into()]), plain, "{setting}");
         }
-        // Datagrams are marked as L4S's only where they are marked.
+        // Datagrams can be L4S only if they are ECN-capable.
         let marked = ["udp", "voice", "call"].map(|kind| {
             let setting = |key: &str| format!("flows.{kind}.{key}=true");
             [fingerprint(&[setting("ecn")]), fingerprint(&[setting("ecn"), setting("l4s")])]

@@ -1,4 +1,4 @@
-//! The study: a text that a person writes, and the plan of runs it makes.
+//! The study: its text, and the plan of runs that it describes.
 //!
 //! [`Study::parse`] reads and checks a study file, [`Study::plan`] lays it out as [`Run`]s; the tables that a run fills are
 //! those of `perigee_results`. The reference of the file is `docs/reference/study.md`. Nothing here opens a file or reads a clock:

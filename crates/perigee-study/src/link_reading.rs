@@ -1,4 +1,4 @@
-//! Reads a link of the model for its log, which knows no links.
+//! Reads the state of a link for its log, which is independent of the link model.
 
 use perigee_link::{DropReason, Link};
 use perigee_results::{LinkCounters, LinkReading};
@@ -6,7 +6,7 @@ use perigee_units::Time;
 
 /// The state of a link at `to`, the end of an interval that began at `from`.
 pub fn read_link<T: Copy>(link: &mut Link<T>, from: Time, to: Time) -> LinkReading {
-    // Asked for its backlog, a link that decides on departure carries out what is due; its counters come after that.
+    // Reading the backlog makes a link that decides on departure execute due decisions; its counters are read after that.
     let queue_bytes = link.queue_bytes(to);
     let total = link.counters();
     let counters = LinkCounters {

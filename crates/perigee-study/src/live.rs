@@ -1,4 +1,4 @@
-//! `[live]`: which real hosts stand for the nodes of a study, and when its runs begin.
+//! `[live]`: the real hosts of the nodes of a study, and the schedule of its runs.
 
 use std::net::IpAddr;
 
@@ -8,38 +8,38 @@ use perigee_units::{suggestion, Time};
 use crate::keys::LIVE;
 use crate::reader::{clip, entries_of, items_of, text_of, Reader};
 
-/// How a study is carried out between real hosts.
+/// Settings of a study between real hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
-    /// The node that this host is.
+    /// The node of this host.
     pub here: Option<String>,
-    /// Of other nodes, the servers: node, host, port.
+    /// Servers of other nodes: node, host, port.
     pub servers: Vec<(String, String, u16)>,
-    /// Of nodes, the agents that measure there: node, agent, address of its host.
+    /// Agents of nodes: node, agent, address of its host.
     pub agents: Vec<(String, String, Option<IpAddr>)>,
-    /// What congestion controls are called on the sending host: the study's name, and the host's.
+    /// Names of congestion controls on the sending host: the study's name, and the host's.
     pub cc_names: Vec<(String, String)>,
-    /// The hosts' own TCP settings are taken for the study's.
+    /// Whether the hosts' own TCP settings stand for the study's.
     pub own_tcp: bool,
     /// Address or device of this host.
     pub bind: Option<String>,
-    /// Between two runs.
+    /// Pause between two runs.
     pub pause: Time,
-    /// The clock's grid at which runs begin.
+    /// Grid of the wall clock at which runs start.
     pub every: Option<Time>,
-    /// Rounds begin at the grid, and their runs follow one another.
+    /// Whether rounds instead of runs start at the grid, and their runs follow one another.
     pub by_round: bool,
-    /// No run begins so long after the first, or later.
+    /// Time after the first run from which no run starts.
     pub span: Option<Time>,
-    /// How often a run that failed is tried again.
+    /// Maximum retries of a failed run.
     pub retries: u32,
-    /// Longest pause before that.
+    /// Maximum pause before a retry.
     pub backoff: Time,
-    /// A run that keeps failing is left for the next time.
+    /// Whether a run that keeps failing is left to the next call of the command.
     pub again: bool,
-    /// A run is ended so long after it should have.
+    /// Time by which a run may exceed its expected end.
     pub timeout: Time,
-    /// Longest wait for a connection.
+    /// Maximum wait for a connection.
     pub connect_timeout: Time,
 }
 
@@ -123,7 +123,7 @@ fn named<'a>(table: &Reader<'a>, key: &str) -> Result<Vec<(String, &'a Node)>, S
     entries.map(read).collect()
 }
 
-/// Refuses the name of a node that the study does not have.
+/// Refuses the name of an unknown node.
 fn node_of(key: &str, node: &str, value: &Node, nodes: &[&str]) -> Result<(), StrictError> {
     if nodes.contains(&node) {
         return Ok(());
@@ -161,7 +161,7 @@ fn server(text: &str) -> Option<(String, u16)> {
     plain.then(|| (host.to_owned(), port))
 }
 
-/// Where iperf3 listens.
+/// Default port of iperf3.
 const PORT: u16 = 5201;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The keys of what people watch and read: adaptive video, video calls, and web pages.
+//! Keys and reading of adaptive video, video calls and web pages.
 
 use perigee_results::Frames;
 use perigee_traffic::{Adaptation, Call, Http, Page, PageKind, Pages, Video};
@@ -8,7 +8,7 @@ use crate::packets::{fits, packet, Packets};
 use crate::reader::Reader;
 use crate::strict::StrictError;
 
-/// A video; what a table leaves out has the defaults of the model.
+/// A video, with the defaults of the model.
 pub(crate) fn video(table: &Reader<'_>, flow: &str) -> Result<Video, StrictError> {
     let ladder = table.table.get("ladder")?.unwrap_or_else(|| LADDER.map(|kbps| Rate::from_bps(kbps * 1000)).to_vec());
     let algorithm = Adaptation::parse(&table.get::<String>("algorithm")?).unwrap_or(Adaptation::Bola);
@@ -45,7 +45,7 @@ pub(crate) fn pages(table: &Reader<'_>, flow: &str) -> Result<Pages, StrictError
     })
 }
 
-/// A call; its frames are bounded, since each takes memory.
+/// A call; its frames are limited, since each takes memory.
 pub(crate) fn call(table: &Reader<'_>, packets: Packets<'_>) -> Result<Call, StrictError> {
     let (flow, headers) = (packets.flow, u64::from(packets.ip.header_bytes()) + 8);
     let largest = if table.table.has("packet") { packet(table, packets)? } else { PACKET };
@@ -71,14 +71,14 @@ pub(crate) fn call(table: &Reader<'_>, packets: Packets<'_>) -> Result<Call, Str
     Ok(Call { rate, duration, frames: Frames { per_second, packets: per_frame, deadline, warmup } })
 }
 
-/// Bit rates of the ladder that Netflix gave every title before December 2015, kbit/s (Aaron, Li, Manohara, De Cock and Ronca,
+/// Bit rates of the ladder that Netflix used for every title before December 2015, kbit/s (Aaron, Li, Manohara, De Cock and Ronca,
 /// Per-Title Encode Optimization, Netflix Technology Blog, 14 December 2015).
 const LADDER: [u64; 10] = [235, 375, 560, 750, 1050, 1750, 2350, 3000, 4300, 5800];
 /// Size of a request for a segment or an object, assumed.
 const REQUEST: Bytes = Bytes::new(400);
-/// Largest packet of a call, as the real-time stacks of browsers choose it.
+/// Largest packet of a call, as in the real-time stacks of browsers.
 const PACKET: Bytes = Bytes::new(1200);
-/// Most packets of a frame.
+/// Maximum packets of a frame.
 const MAX_PACKETS: u16 = 1000;
-/// Most frames of a call: with 40 packets each, the numbers of its packets fit in 32 bits.
+/// Maximum frames of a call: with 40 packets each, the numbers of its packets fit in 32 bits.
 const MAX_FRAMES: f64 = 1e8;

@@ -42,7 +42,7 @@ impl Nodes {
         })
     }
 
-    /// The node that the `key` of a table names.
+    /// The node named by the `key` of a table.
     pub(crate) fn named(&self, table: &Reader<'_>, key: &str) -> Result<u32, StrictError> {
         match table.table.node(key) {
             Some(node) => self.number(node, &table.dotted(key)),
@@ -51,5 +51,5 @@ impl Nodes {
     }
 }
 
-/// Most nodes: the next hops of a scenario are a square of them.
+/// Maximum nodes: the table of next hops grows with their square.
 const MAX_NODES: usize = 100;

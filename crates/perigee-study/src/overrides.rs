@@ -1,19 +1,19 @@
-//! What is laid over a study before its points are made.
+//! Overrides of a study.
 
 use crate::reader::clip;
 use crate::strict::{Origin, StrictError};
 
-/// What is laid over a study before its points are made.
+/// Overrides, which are laid over a study before its points are built.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// Take the size that the study declares under `[reduced]`.
+    /// Whether to use the size that the study declares under `[reduced]`.
     pub reduced: bool,
-    /// Key paths and values, in order: `("flow.cc", "cubic")`. A value is TOML where it is TOML, otherwise text.
+    /// Key paths and values, in order: `("flow.cc", "cubic")`. A value is TOML if it parses as such, otherwise text.
     pub set: Vec<(String, String)>,
 }
 
 impl Overrides {
-    /// From the command line's `key=value` settings.
+    /// Reads the command line's `key=value` settings.
     ///
     /// # Errors
     /// If one has no `=`.
@@ -22,7 +22,7 @@ impl Overrides {
             Some((path, value)) if !path.trim().is_empty() => Ok((path.trim().to_owned(), value.to_owned())),
             _ => {
                 let origin = Origin::place(&format!("--set {}", clip(setting.as_ref())));
-                Err(StrictError::new(&origin, "there is no key or no `=`", "write --set flow.cc=cubic"))
+                Err(StrictError::new(&origin, "the key or `=` is missing", "write --set flow.cc=cubic"))
             }
         };
         Ok(Self { reduced, set: settings.iter().map(split).collect::<Result<_, _>>()? })

@@ -1,4 +1,4 @@
-//! The packets of datagrams: the key `packet`, and whether they fit on their links.
+//! The packets of datagrams: the key `packet`, and the check that they fit on their links.
 
 use perigee_link::Ecn;
 use perigee_units::Bytes;
@@ -7,7 +7,7 @@ use perigee_wire::IpVersion;
 use crate::reader::Reader;
 use crate::strict::StrictError;
 
-/// The packets of a flow, as far as its name, its version of IP and its links decide.
+/// Properties of a flow that determine its packets: name, IP version and links.
 #[derive(Clone, Copy)]
 pub(crate) struct Packets<'a> {
     pub(crate) flow: &'a str,
@@ -16,7 +16,7 @@ pub(crate) struct Packets<'a> {
     pub(crate) path_mtu: Option<u16>,
 }
 
-/// The size of packets of one size: they have room for their headers, and fit on their links.
+/// The size of packets: it has room for their headers, and fits on their links.
 pub(crate) fn packet(table: &Reader<'_>, packets: Packets<'_>) -> Result<Bytes, StrictError> {
     let (packet, least) = (table.get::<Bytes>("packet")?, u64::from(packets.ip.header_bytes()) + 8);
     if packet.as_u64() < least {
@@ -26,7 +26,7 @@ pub(crate) fn packet(table: &Reader<'_>, packets: Packets<'_>) -> Result<Bytes, 
     fits(table, packet, packets)
 }
 
-/// What the packets say of explicit congestion notification.
+/// The ECN field of the packets.
 pub(crate) fn ecn(table: &Reader<'_>) -> Result<Ecn, StrictError> {
     match (table.get("ecn")?, table.get("l4s")?) {
         (true, true) => Ok(Ecn::L4s),
@@ -36,7 +36,7 @@ pub(crate) fn ecn(table: &Reader<'_>) -> Result<Ecn, StrictError> {
     }
 }
 
-/// Refuses packets that do not fit on a link on their way.
+/// Refuses packets that do not fit on a link of their path.
 pub(crate) fn fits(table: &Reader<'_>, packet: Bytes, packets: Packets<'_>) -> Result<Bytes, StrictError> {
     let Packets { flow, path_mtu, .. } = packets;
     if let Some(mtu) = path_mtu.filter(|mtu| packet.as_u64() > u64::from(*mtu)) {

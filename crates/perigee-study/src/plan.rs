@@ -15,7 +15,7 @@ use crate::read::{draft, Draft};
 use crate::reader::{clip, entries_of, items_of, json_of, name, text_of, value};
 use crate::values::split_values;
 
-/// What one point of the plan sets: key paths and values.
+/// The settings of one choice: key paths and values.
 type Choice = Vec<(String, Node)>;
 
 /// One dimension of `[vary]`.
@@ -23,28 +23,28 @@ struct Axis {
     name: String,
     origin: Origin,
     choices: Vec<Choice>,
-    /// What each of the choices is called, where they are variants.
+    /// Names of the choices, if they are variants.
     variants: Vec<String>,
 }
 
-/// All points of a study: those of its experiments one after the other, or of the whole where it has none.
+/// All points of a study: those of its experiments one after the other, or of the whole study without experiments.
 pub(crate) struct Points {
     grids: Vec<Grid>,
     count: u64,
 }
 
-/// The points of one experiment: a document with its overrides, and the axes that make every combination.
+/// The points of one experiment: a document with its overrides, and the axes, of which all combinations are points.
 struct Grid {
     experiment: Option<String>,
     document: Document,
     axes: Vec<Axis>,
     count: u64,
-    /// Key paths to whose values `--also` would add, and which do not vary here but may in another experiment.
+    /// Key paths of `--also` that do not vary here but may in another experiment.
     not_added: BTreeSet<String>,
 }
 
 impl Points {
-    /// The points of a study. Over the file are laid, in this order: what an experiment sets, `[reduced]` where it is asked for, the
+    /// The points of a study. The file is overlaid, in this order, by the settings of an experiment, `[reduced]` if requested, the
     /// overrides, `[vary]`.
     pub(crate) fn new(root: &Node, overrides: &Overrides) -> Result<Self, StrictError> {
         limit_tables(root)?;
@@ -75,8 +75,8 @@ impl Points {
         self.count
     }
 
-    /// The point of this number: its document, what it sets as JSON, and its scenario. The last axis changes fastest.
-    /// Without an outside, another algorithm stands for one of an author's file.
+    /// The point of this number: its document, its settings as JSON, and its scenario. The last axis changes fastest.
+    /// Without an outside, another algorithm stands for an author's file.
     pub(crate) fn read(
         &self,
         number: u64,
@@ -137,7 +137,7 @@ impl Grid {
         Ok(grid)
     }
 
-    /// The document of a point, and what the point sets as JSON.
+    /// The document of a point, and its settings as JSON.
     fn point(&self, number: u64) -> Result<(Document, Name), StrictError> {
         let mut document = self.document.clone();
         let mut parts: Vec<String> =
@@ -167,8 +167,7 @@ impl Grid {
         self.axes.iter().position(|axis| axis.name == key && !axis.variants.is_empty())
     }
 
-    /// Sets a key path for all points. An axis that varies this very path is gone: the setting pins it. The key of variants
-    /// takes the name of one.
+    /// Sets a key path for all points. It replaces an axis that varies this path. The key of variants takes the name of one.
     fn lay(&mut self, path: &str, value: &Node) -> Result<(), StrictError> {
         if let Some(place) = self.axis_of_variants(path) {
             let choice = self.axes[place].choice_called(value)?;
@@ -180,8 +179,8 @@ impl Grid {
         self.document.assign(path, value)
     }
 
-    /// Varies a key path over a list of values, in the place of an axis that varies this very path; a list that begins
-    /// with `+` is added to the values of that axis.
+    /// Varies a key path over a list of values, in place of an axis that varies this path; a list that begins with `+` is
+    /// added to the values of that axis.
     fn vary(&mut self, path: &str, text: &str) -> Result<(), StrictError> {
         let (option, list) = match text.trim_start().strip_prefix('+') {
             Some(more) => ("--also", more),
@@ -210,7 +209,7 @@ impl Grid {
         self.replace(Axis { name: path.to_owned(), origin, choices, variants: Vec::new() })
     }
 
-    /// Adds an axis, in the place of those that vary nothing but what it varies.
+    /// Adds an axis in place of those that vary only its paths.
     fn replace(&mut self, axis: Axis) -> Result<(), StrictError> {
         let place = self.pin(&axis.paths(&self.document)?, &axis.origin)?;
         self.axes.insert(place, axis);
@@ -261,8 +260,7 @@ impl Grid {
         }
     }
 
-    /// Removes the axes that vary nothing but these paths, which get their values otherwise; returns the place of the
-    /// first of them, or that after all axes.
+    /// Removes the axes that vary only these paths; returns the place of the first of them, or that after all axes.
     fn pin(&mut self, paths: &BTreeSet<Vec<String>>, origin: &Origin) -> Result<usize, StrictError> {
         let (mut kept, mut place) = (Vec::new(), None);
         for axis in std::mem::take(&mut self.axes) {
@@ -308,7 +306,7 @@ impl Axis {
         })
     }
 
-    /// All paths it sets, written one way.
+    /// All paths it sets, in canonical form.
     fn paths(&self, document: &Document) -> Result<BTreeSet<Vec<String>>, StrictError> {
         let mut paths = BTreeSet::new();
         for (path, value) in self.choices.iter().flatten() {
@@ -334,12 +332,12 @@ fn json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Whether setting one of `by` undoes what was set at `path`: it is the same, or a value around it.
+/// Whether setting one of `by` overwrites `path`: it is the same path, or a prefix.
 fn overwrites(by: &BTreeSet<Vec<String>>, path: &[String]) -> bool {
     (1..=path.len()).any(|n| by.contains(&path[..n]))
 }
 
-/// Refuses more tables than paths can be laid over in good time.
+/// Refuses too many tables, for which key paths would take too long.
 fn limit_tables(root: &Node) -> Result<(), StrictError> {
     for key in ["links", "routes", "flows"] {
         let Some(node) = root.get(key).filter(|node| items_of(node).len() > MAX_TABLES) else { continue };
@@ -393,7 +391,7 @@ fn axis(name: &str, node: &Node) -> Result<Axis, StrictError> {
     }
 }
 
-/// Whether a key of `[vary]` is a name of the author's own, under which each table is a variant.
+/// Whether a key of `[vary]` is a name of the author's own, whose tables are variants.
 fn is_of_variants(name: &str, node: &Node) -> bool {
     let is_table = |item: &Node| matches!(item.content, Content::Table(_));
     !name.contains('.') && name != LINKED && STUDY.find(name).is_none() && items_of(node).iter().any(is_table)
@@ -443,7 +441,7 @@ fn setting(path: &str, text: &str) -> Node {
     given(path, text, &Origin::place(&format!("--set {}", clip(&format!("{path}={text}")))))
 }
 
-/// A value that the command line gives a key path.
+/// The value of a key path from the command line.
 fn given(path: &str, text: &str, origin: &Origin) -> Node {
     let mut node = value(text, origin);
     // The path of a file or the name of a host may look like a number.
@@ -455,7 +453,7 @@ fn given(path: &str, text: &str, origin: &Origin) -> Node {
     node
 }
 
-/// Refuses a list that has a value twice: its runs would be the same, with the same seeds.
+/// Refuses a list with a repeated value: its runs would be the same, with the same seeds.
 fn refuse_twice(values: &[Node], path: &str, origin: &Origin) -> Result<(), StrictError> {
     let mut seen = BTreeSet::new();
     match values.iter().map(|value| json_of(value).to_string()).find(|json| !seen.insert(json.clone())) {
@@ -466,13 +464,13 @@ fn refuse_twice(values: &[Node], path: &str, origin: &Origin) -> Result<(), Stri
     }
 }
 
-/// What results call the algorithm, the flow and the experiment of a row: no key of variants.
+/// Names in results for the algorithm, the flow and the experiment of a row, which no variants may use.
 const RESERVED: [&str; 3] = ["cc", "flow", "experiment"];
 /// The key of `[vary]` under which several paths vary together.
 const LINKED: &str = "linked";
-/// Most `[[links]]`, `[[routes]]` and `[[flows]]`, each.
+/// Maximum of `[[links]]`, `[[routes]]` and `[[flows]]`, each.
 const MAX_TABLES: usize = 1000;
-/// Most keys of `[vary]`.
+/// Maximum keys of `[vary]`.
 const MAX_AXES: usize = 100;
-/// Most points of `[vary]`.
+/// Maximum points of `[vary]`.
 const MAX_POINTS: u64 = 10_000;

@@ -1,4 +1,4 @@
-//! `[[proxies]]`: their keys, and the legs that they make of flows.
+//! `[[proxies]]`: their keys, and the legs into which they split flows.
 
 use std::collections::BTreeSet;
 
@@ -45,14 +45,14 @@ pub(crate) static SIDE: Section = Section {
     ],
 };
 
-/// What proxies need to know of the network.
+/// The network around proxies.
 pub(crate) struct Place<'a> {
     pub(crate) nodes: &'a Nodes,
     pub(crate) hosts: &'a [Config],
     /// Names; the directions of link `n` are the edges `2 n` and `2 n + 1`.
     pub(crate) links: &'a [&'a str],
     pub(crate) edges: &'a [Edge],
-    /// The names of the flows of the study that are left out.
+    /// Names of the flows of the study with a `count` of 0.
     pub(crate) left_out: &'a BTreeSet<String>,
 }
 
@@ -186,7 +186,7 @@ impl Proxy<'_> {
             }
         }
         let claims: Vec<usize> = (0..flows.len()).filter(|number| claimed(&flows[*number])).collect();
-        // A flow that is left out may be the one that it splits.
+        // The flow that it splits may have a `count` of 0.
         if claims.is_empty() && place.left_out.is_empty() {
             let node = &place.nodes.names[self.spec.node as usize];
             let message = format!("the proxy `{}` splits nothing: no TCP flow passes `{node}`", self.spec.name);
@@ -200,7 +200,7 @@ impl Proxy<'_> {
         nodes_between(place, &flow.forward).any(|node| node == self.spec.node)
     }
 
-    /// The number of links before its node on the way of a flow's data.
+    /// The number of links before its node on the path of a flow's data.
     fn position(&self, place: &Place<'_>, flow: &FlowSpec) -> Result<usize, StrictError> {
         let of = |path: &[u32]| nodes_between(place, path).position(|node| node == self.spec.node);
         match (of(&flow.forward), of(&flow.back)) {
@@ -229,7 +229,7 @@ impl Proxy<'_> {
     }
 }
 
-/// The legs of a flow that is split at these places; none of a flow that is not.
+/// The legs of a flow that is split at these places; empty without places.
 fn legs(flow: &FlowSpec, at: &[(usize, u32, &Proxy<'_>)], place: &Place<'_>) -> Result<Vec<Leg>, StrictError> {
     let Some(tcp) = flow.traffic.tcp().filter(|_| !at.is_empty()) else { return Ok(Vec::new()) };
     let Tcp { cc, cc_params, from, to, .. } = tcp;
@@ -276,11 +276,11 @@ fn nodes_between<'a>(place: &'a Place<'_>, path: &'a [u32]) -> impl Iterator<Ite
     path.iter().skip(1).map(|edge| place.edges[*edge as usize].0)
 }
 
-/// Whether a flow has this name, or is one of several (`count`) that have it.
+/// Whether a flow has this name, or is one of several (`count`) with it.
 pub(crate) fn is_called(flow: &FlowSpec, name: &str) -> bool {
     &*flow.name == name
         || flow.name.rsplit_once('.').is_some_and(|(before, number)| before == name && number.parse::<u32>().is_ok())
 }
 
-/// Which handshake is completed first.
+/// Values of `handshake`.
 const HANDSHAKES: &[&str] = &["accept-first", "connect-first"];

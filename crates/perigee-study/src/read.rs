@@ -1,4 +1,4 @@
-//! From a document to a scenario: everything but the links' processes, which need files.
+//! Reads a document as a scenario, except the links' processes, which need files.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -47,11 +47,11 @@ pub(crate) struct Head {
     pub(crate) seed: u64,
     pub(crate) rounds: u32,
     pub(crate) time_limit: Time,
-    /// Its `carriage` is `plain`.
+    /// Whether `carriage` is `plain`.
     pub(crate) is_plain: bool,
 }
 
-/// A link: its name, its ends, and its table, whose processes are read when files can be.
+/// A link: its name, its ends, and its table, whose processes are read later.
 #[derive(Debug)]
 pub(crate) struct LinkDraft {
     pub(crate) name: String,
@@ -71,7 +71,7 @@ impl Encode for LinkDraft {
     }
 }
 
-/// Reads a document; authors' algorithms are left for later where there is no outside.
+/// Reads a document; without an outside, authors' algorithms are not read.
 pub(crate) fn draft(root: &Node, mut outside: Option<&mut dyn Outside>) -> Result<Draft, StrictError> {
     let study = Reader::open(root, "", &STUDY, &[])?;
     let head = head(&study)?;
@@ -111,7 +111,7 @@ fn head(study: &Reader<'_>) -> Result<Head, StrictError> {
     })
 }
 
-/// The names of the flows of the study that this draft has none of: their `count` is 0.
+/// The names of the flows of the study with a `count` of 0.
 fn left_out(study: &Reader<'_>, flows: &[FlowSpec]) -> Result<BTreeSet<String>, StrictError> {
     let declared = tables(study, "flows", "[[flows]]")?.iter().filter_map(|flow| text_of(flow.get("name")?));
     let is_there = |name: &str| flows.iter().any(|flow| proxies::is_called(flow, name));
@@ -162,14 +162,14 @@ fn hosts(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<Config>, StrictError> 
     Ok(hosts)
 }
 
-/// What flows need to know of the network.
+/// The network around flows.
 struct Network<'a> {
     nodes: &'a Nodes,
     hosts: &'a [Config],
     edges: &'a [Edge],
     /// Largest packet of each of them.
     mtus: &'a [Option<u16>],
-    /// Next hops, for each state of the routes; the first is that without reroutes.
+    /// Next hops for each state of the routes; the first is that without reroutes.
     tables: &'a [Vec<Option<u32>>],
 }
 
@@ -330,7 +330,7 @@ fn milestones(measure: &Reader<'_>) -> Result<Vec<Bytes>, StrictError> {
     Ok((1..=count).map(|n| Bytes::new(n * every.as_u64())).collect())
 }
 
-/// Refuses measures whose tables could outgrow any memory.
+/// Refuses measurements whose tables could exceed any memory.
 fn limit_rows(study: &Reader<'_>, head: &Head, measure: &Measure, sources: usize) -> Result<(), StrictError> {
     let bins = [measure.series, Some(measure.goodput_bin)].into_iter().flatten();
     let finest = bins.min().unwrap_or(head.time_limit).as_nanos();
@@ -345,7 +345,7 @@ fn limit_rows(study: &Reader<'_>, head: &Head, measure: &Measure, sources: usize
     Err(study.error("time_limit", message, fix))
 }
 
-/// Most sizes of `measure.milestones`.
+/// Maximum sizes of `measure.milestones`.
 const MAX_MILESTONES: u64 = 10_000;
-/// Most rows of a run's series.
+/// Maximum rows of a run's series.
 const MAX_ROWS: u64 = 50_000_000;

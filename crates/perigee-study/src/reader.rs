@@ -322,5 +322,5 @@ pub(crate) fn unique(table: &Reader<'_>, names: &mut BTreeSet<String>) -> Result
 pub(crate) const MOST_RATES: usize = 64;
 /// Longest name of anything.
 const LONGEST_NAME: usize = 64;
-/// Times that may be so long are as often in seconds as in milliseconds.
+/// Times that may exceed this are usually given in seconds instead of milliseconds.
 const LONG: Time = Time::from_secs(3600);

@@ -7,22 +7,22 @@ use perigee_units::{encode_struct, Time};
 pub struct Reroute {
     /// Number of the node where the packet is.
     pub node: u32,
-    /// Number of the node it is for.
+    /// Number of the destination.
     pub to: u32,
     /// Number of the directed link it takes.
     pub link: u32,
-    /// When.
+    /// Its times.
     pub when: When,
 }
 
-/// When a route holds.
+/// The times at which a route holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct When {
     /// From this instant on.
     pub start: Time,
     /// Until this instant; [`Time::MAX`]: to the end of the run.
     pub end: Time,
-    /// Only while a link is dark.
+    /// The link during whose outages it holds.
     pub dark: Option<Watch>,
 }
 
@@ -31,9 +31,9 @@ pub struct When {
 pub struct Watch {
     /// Number of one of its directions; both are watched.
     pub link: u32,
-    /// How long it is dark before the node takes it for that.
+    /// Time for which it is dark before the node reacts.
     pub detect: Time,
-    /// How long it has carried packets again before the node uses it.
+    /// Time for which it has carried packets again before the node uses it.
     pub restore: Time,
 }
 
@@ -41,14 +41,14 @@ encode_struct!(Reroute { node, to, link, when });
 encode_struct!(When { start, end, dark });
 encode_struct!(Watch { link, detect, restore });
 
-/// From an instant on, a node sends packets for another over a link.
+/// A change of a route: from an instant on, a node sends packets for another one over a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteChange {
     /// The instant.
     pub at: Time,
     /// Number of the node.
     pub node: u32,
-    /// Number of the node that the packets are for.
+    /// Number of the destination.
     pub to: u32,
     /// Number of the directed link.
     pub link: u32,

@@ -1,6 +1,6 @@
 //! Estimates the memory and file size of a run's results before the run begins.
 //!
-//! Series, exchanges and milestones have a bound: a row per interval, request or size. The log of events and captures
+//! Series, exchanges and milestones have an upper bound: a row per interval, request or size. The log of events and captures
 //! depend on losses; the estimate counts the data twice, as if each packet were retransmitted once. A flow with a
 //! duration lasts at most twice that and a minute, for the packets in flight when its sender stops.
 
@@ -12,28 +12,28 @@ use perigee_units::Time;
 
 use crate::run::{FlowSpec, Scenario, Traffic};
 
-/// The room that the results of a run take, by part.
+/// Size of the results of a run, by part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Tables by name, `captures`, and `goodput_bins`, which become percentiles; the largest first.
     pub parts: Vec<Part>,
 }
 
-/// The room of one part.
+/// Size of one part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Name of the table.
     pub name: &'static str,
-    /// Most rows.
+    /// Maximum rows.
     pub rows: u64,
-    /// Most bytes of memory while the run hands them over.
+    /// Maximum memory while the run hands them over, bytes.
     pub memory: u64,
-    /// Most bytes of them in a file, before compression.
+    /// Maximum size in a file, before compression, bytes.
     pub file: u64,
 }
 
 impl Scenario {
-    /// The room that the results of a run take at the most.
+    /// Upper bound of the size of a run's results.
     pub fn room(&self) -> Room {
         let measure = &self.measure;
         let flows = &self.flows;
@@ -57,7 +57,7 @@ impl Scenario {
             table(&Exchanges::default(), flows.iter().map(|flow| flow.traffic.exchanges()).sum()),
             table(&Responses::default(), flows.iter().map(classes).sum()),
             table(&Milestones::default(), milestones(measure, flows)),
-            // Rows are collected by flow before they are a table.
+            // Rows are collected by flow before they become a table.
             twice(table(&Events::default(), if measure.events { EVENTS_PER_PACKET * packets } else { 0 })),
             Part { name: "goodput_bins", rows: bins, memory: bins * BYTES_OF_BIN, file: 0 },
             Part { name: "captures", rows: seen, memory: seen * BYTES_CAPTURED, file: seen * BYTES_CAPTURED },
@@ -67,7 +67,7 @@ impl Scenario {
         Room { parts }
     }
 
-    /// Packets with data of a flow over TCP that loses none.
+    /// Data packets of a TCP flow without losses.
     fn packets(&self, flow: &FlowSpec) -> u64 {
         let Traffic::Tcp { tcp, app } = &flow.traffic else { return flow.traffic.exchanges() };
         let bytes = app.bytes_both_ways().unwrap_or_else(|| {
@@ -90,17 +90,17 @@ impl Scenario {
     }
 }
 
-/// How long a flow lasts at the most.
+/// Maximum duration of a flow.
 fn span(flow: &FlowSpec, limit: Time) -> Time {
     match flow.traffic.amount() {
-        // A video that stalls takes as long as it takes.
+        // A video that stalls has no maximum duration.
         Amount::Duration(_) if flow.traffic.kind() == Video::NAME => limit,
         Amount::Duration(length) => (length * 2 + LAST_PACKETS).min(limit),
         Amount::Size(_) => limit,
     }
 }
 
-/// Classes of response sizes of a population, at the most.
+/// Maximum classes of response sizes of a population.
 fn classes(flow: &FlowSpec) -> u64 {
     let Traffic::Population { population, .. } = &flow.traffic else { return 0 };
     match population.classes() {
@@ -113,7 +113,7 @@ fn milestones(measure: &Measure, flows: &[FlowSpec]) -> u64 {
     measure.milestones.len() as u64 * flows.iter().map(rows_of).sum::<u64>()
 }
 
-/// The flow itself, and its legs where proxies split it.
+/// Rows of the flow itself, and of its legs if proxies split it.
 fn rows_of(flow: &FlowSpec) -> u64 {
     1 + flow.traffic.tcp().map_or(0, |tcp| tcp.legs.len() as u64)
 }
@@ -128,13 +128,13 @@ fn twice(mut part: Part) -> Part {
     part
 }
 
-/// After a flow's sender has stopped, this is enough for what is under way.
+/// Time for packets in flight after a flow's sender has stopped.
 const LAST_PACKETS: Time = Time::from_secs(60);
 /// A packet is sent and acknowledged, each a row.
 const EVENTS_PER_PACKET: u64 = 2;
-/// A packet and its acknowledgement are seen twice at a node between.
+/// A node between the ends captures a packet and its acknowledgement twice each.
 const CAPTURED_PER_PACKET: u64 = 4;
-/// Headers of a packet in a capture, with the block around them.
+/// Size of a packet in a capture: its headers and the block around them.
 const BYTES_CAPTURED: u64 = 128;
-/// A bin's bytes, sorted in a copy.
+/// Size of a bin, with its copy for sorting.
 const BYTES_OF_BIN: u64 = 16;

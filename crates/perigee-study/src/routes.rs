@@ -1,4 +1,4 @@
-//! The way of packets through the graph: the shortest paths, exceptions from them, and what becomes of both in a run.
+//! Routes of packets through the graph: shortest paths, exceptions from them, and changes during a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,10 +15,10 @@ use crate::topology::{self, Edge};
 
 /// The routes of a study.
 pub(crate) struct Routes {
-    /// By `node * nodes + destination`, where no [`Reroute`] holds.
+    /// By `node * nodes + destination`, while no [`Reroute`] holds.
     pub(crate) next_hop: Vec<Option<u32>>,
     pub(crate) reroutes: Vec<Reroute>,
-    /// The same as `next_hop` for each set of reroutes that can hold together; the first is `next_hop`.
+    /// Next hops for each set of reroutes that can hold together; the first is `next_hop`.
     pub(crate) tables: Vec<Vec<Option<u32>>>,
 }
 
@@ -98,7 +98,7 @@ impl Routes {
     }
 }
 
-/// The place of the link that the `key` of a route names.
+/// The index of the link named by the `key` of a route.
 fn named_link(route: &Reader<'_>, key: &str, links: &[&str]) -> Result<usize, StrictError> {
     let name: String = route.get(key)?;
     links.iter().position(|link| *link == name).ok_or_else(|| {
@@ -107,7 +107,7 @@ fn named_link(route: &Reader<'_>, key: &str, links: &[&str]) -> Result<usize, St
     })
 }
 
-/// When a route holds; `None`: always.
+/// The times at which a route holds; `None`: always.
 fn when(route: &Reader<'_>, links: &[&str]) -> Result<Option<When>, StrictError> {
     let start: Time = route.get("start")?;
     let end = route.table.get("end")?.unwrap_or(Time::MAX);
@@ -133,7 +133,7 @@ fn when(route: &Reader<'_>, links: &[&str]) -> Result<Option<When>, StrictError>
     Ok((when != ALWAYS).then_some(when))
 }
 
-/// The sets of reroutes, by their places, that can hold together; the number of conditions of links where these are too many.
+/// The sets of reroutes, by index, that can hold together; the error is the number of conditions of links if they are too many.
 fn states(reroutes: &[Reroute]) -> Result<BTreeSet<BTreeSet<usize>>, usize> {
     let watches: BTreeSet<Watch> = reroutes.iter().filter_map(|reroute| reroute.when.dark).collect();
     if watches.len() > MAX_WATCHES {
@@ -152,8 +152,8 @@ fn states(reroutes: &[Reroute]) -> Result<BTreeSet<BTreeSet<usize>>, usize> {
 }
 
 impl Scenario {
-    /// The routes that change in a run with this seed, in the order of time: those at time zero hold from the beginning. A packet
-    /// takes the route that its node has when it arrives there; those under way stay where they are.
+    /// The changes of routes in a run with this seed, in the order of time; those at time zero are the initial routes. A packet
+    /// takes the route that a node has when it arrives there; packets on links stay there.
     pub fn route_changes(&self, seed: u64) -> Vec<RouteChange> {
         let mut times = BTreeMap::new();
         for Reroute { when, .. } in &self.reroutes {
@@ -193,7 +193,7 @@ impl Scenario {
     }
 }
 
-/// When a node takes a link for dark that is dark at these times, which are sorted and may overlap.
+/// When a node considers a link dark, from the times when it is dark, which are sorted and may overlap.
 fn seen_dark(dark: &[(Time, Time)], watch: Watch) -> Vec<(Time, Time)> {
     let mut whole: Vec<(Time, Time)> = Vec::new();
     for &(from, until) in dark {
@@ -204,7 +204,7 @@ fn seen_dark(dark: &[(Time, Time)], watch: Watch) -> Vec<(Time, Time)> {
     }
     let mut seen: Vec<(Time, Time)> = Vec::new();
     for (from, until) in whole {
-        // What is dark again before it was taken for restored begins the wait anew, however short it is.
+        // A link that is dark again before it counts as restored restarts the wait, for any duration.
         match seen.last_mut().filter(|last| from < last.1) {
             Some(last) => last.1 = until + watch.restore,
             None if until - from > watch.detect => seen.push((from + watch.detect, until + watch.restore)),
@@ -214,8 +214,8 @@ fn seen_dark(dark: &[(Time, Time)], watch: Watch) -> Vec<(Time, Time)> {
     seen
 }
 
-/// Routes that hold at times, in words: the places where they are, and what each holds for. None of a scenario that was read
-/// without its links, as for real hosts.
+/// Routes that hold at times, in words: their nodes and conditions. Empty for a scenario that was read without its links, as for
+/// real hosts.
 pub(crate) fn in_words(scenario: &Scenario) -> Vec<(Name, Vec<(&'static str, String)>)> {
     let name = |node: u32| &scenario.nodes[node as usize];
     let link_of = |link: u32| {
@@ -242,7 +242,7 @@ pub(crate) fn in_words(scenario: &Scenario) -> Vec<(Name, Vec<(&'static str, Str
 }
 
 const ALWAYS: When = When { start: Time::ZERO, end: Time::MAX, dark: None };
-/// Most conditions of links: each set of them has a table of routes.
+/// Maximum conditions of links: each set of them has a table of routes.
 const MAX_WATCHES: usize = 6;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A run: one point of a study in one round, resolved to what an engine carries out.
+//! A run: one point of a study in one round, with all settings resolved for an engine.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
@@ -22,9 +22,9 @@ pub struct Run {
     pub index: u32,
     /// Round, from 0.
     pub round: u32,
-    /// Made of the study's seed and the round only: every point of a round meets the same random draws.
+    /// Derived from the study's seed and the round only: all points of a round have the same random draws.
     pub seed: u64,
-    /// What to carry out; shared by all rounds of the same point.
+    /// The scenario, shared by all rounds of the same point.
     pub scenario: Arc<Scenario>,
 }
 
@@ -41,8 +41,7 @@ impl Run {
         flows
     }
 
-    /// The same run with the flows' numbers in their congestion controls, so that calls of authors' code are noted with
-    /// them.
+    /// The same run with the flows' numbers in their congestion controls, which calls of authors' code are logged with.
     #[must_use]
     pub fn numbered(&self) -> Self {
         let mut scenario = (*self.scenario).clone();
@@ -63,7 +62,7 @@ impl Run {
 pub struct Scenario {
     /// Name of the study.
     pub study: Name,
-    /// What varied, and its values here: a JSON object.
+    /// Varied keys and their values, as a JSON object.
     pub point: Name,
     /// Names of the nodes; a node's number is its place here.
     pub nodes: Vec<Name>,
@@ -73,25 +72,25 @@ pub struct Scenario {
     pub flows: Vec<FlowSpec>,
     /// Proxies; a proxy's number is its place here.
     pub proxies: Vec<ProxySpec>,
-    /// What to write down.
+    /// Settings of measurements.
     pub measure: Measure,
-    /// The run ends here even where flows have not completed.
+    /// The run ends here even if flows have not completed.
     pub time_limit: Time,
-    /// The simulator carries every packet on the slow path, as a reference for its fast paths.
+    /// Whether the simulator carries every packet on the slow path, as a reference for its fast paths.
     pub is_plain: bool,
     /// The link to take by `node * nodes.len() + destination`; see [`Scenario::next_hop`].
     pub next_hop: Vec<Option<u32>>,
-    /// Routes that hold at times only; of several for one node and destination the last that holds.
+    /// Routes that hold at times only; of several for one node and destination, the last one that holds applies.
     pub reroutes: Vec<Reroute>,
-    /// By node: how long its host takes for a packet, as the study's hosts have it; see [`Scenario::processing_times`].
+    /// By node: the `processing_time` of its host; see [`Scenario::processing_times`].
     pub processing: Vec<Time>,
-    /// Differs where any setting or any byte of a recording differs.
+    /// Hash of all settings and recordings.
     pub fingerprint: u64,
 }
 
 impl Scenario {
-    /// The links on the way of the data and on the way back, of each connection: of each flow (where proxies split it: of its
-    /// first leg), then of each further leg.
+    /// The links of the data's path and of the way back for each connection: for each flow (its first leg if proxies split it), then
+    /// for each further leg.
     pub fn ways(&self) -> impl Iterator<Item = [&Vec<u32>; 2]> {
         let legs = |flow| -> &[Leg] { Traffic::tcp(flow).map_or(&[], |tcp| &tcp.legs) };
         let first = self.flows.iter().map(move |flow| match legs(&flow.traffic).first() {
@@ -101,14 +100,14 @@ impl Scenario {
         first.chain(self.further_legs().map(|(_, _, leg)| [&leg.forward, &leg.back]))
     }
 
-    /// The nodes that the packets of [`Scenario::ways`] are addressed to: behind proxies still those of the flow.
+    /// The destinations of the packets of [`Scenario::ways`]: behind proxies still those of the flow.
     pub fn destinations(&self) -> impl Iterator<Item = [u32; 2]> + use<'_> {
         let further = self.further_legs().map(|(flow, _, _)| &self.flows[flow as usize]);
         self.flows.iter().chain(further).map(|flow| [flow.to, flow.from])
     }
 
-    /// How long the host takes for a packet, on average, with which each of [`Scenario::ways`] begins: as the connection has it, and that
-    /// of datagrams as the node.
+    /// Mean processing time of a packet at the first host of each of [`Scenario::ways`]: that of the connection, or of the node for
+    /// datagrams.
     pub fn processing_times(&self) -> impl Iterator<Item = [Time; 2]> + use<'_> {
         let of_leg = |leg: &Leg| [&leg.sender, &leg.receiver].map(|end| end.config.processing_time);
         let first = self.flows.iter().map(move |flow| match flow.traffic.tcp() {
@@ -144,14 +143,14 @@ impl Scenario {
     }
 }
 
-/// A link as seen from a node at one of its ends.
+/// A link at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkAt<'a> {
     /// Its name, without a direction.
     pub name: &'a str,
-    /// Number of its direction that leaves the node.
+    /// Number of the direction that leaves the node.
     pub leaving: Option<usize>,
-    /// Number of its direction that enters the node.
+    /// Number of the direction that enters the node.
     pub entering: Option<usize>,
 }
 
@@ -166,34 +165,34 @@ pub struct RunLink {
     pub to: u32,
     /// Largest packet; `None`: as large as any.
     pub mtu: Option<u16>,
-    /// How it treats packets.
+    /// The link model.
     pub spec: Arc<LinkSpec>,
 }
 
 /// A flow of packets between two nodes.
 #[derive(Clone, Debug)]
 pub struct FlowSpec {
-    /// Its name; of several (`count`), with its number: `download.1`, `download.2`.
+    /// Its name, with a number if it is one of several (`count`): `download.1`, `download.2`.
     pub name: Name,
     /// Number of the node that sends the data.
     pub from: u32,
     /// Number of the node that receives the data.
     pub to: u32,
-    /// Links on the way of the data, `from` to `to`.
+    /// Links on the path of the data, `from` to `to`.
     pub forward: Vec<u32>,
     /// Links on the way back.
     pub back: Vec<u32>,
-    /// Earliest instant it begins; see [`FlowSpec::start_in`].
+    /// Earliest start; see [`FlowSpec::start_in`].
     pub start: Time,
-    /// Largest random delay of the beginning.
+    /// Maximum random delay of the start.
     pub start_jitter: Time,
-    /// The version of its packets.
+    /// IP version of its packets.
     pub ip: IpVersion,
     /// Largest packet of the links on both ways; `None`: as large as any.
     pub path_mtu: Option<u16>,
-    /// What the headers of its datagrams say of explicit congestion notification; TCP negotiates it.
+    /// ECN field of its datagrams; TCP negotiates it.
     pub ecn: Ecn,
-    /// What it carries.
+    /// Its traffic.
     pub traffic: Traffic,
 }
 
@@ -209,8 +208,8 @@ impl FlowSpec {
         address(node, self.ip)
     }
 
-    /// The flow's ports at `from` and at `to`, where it has this number: the end that listens has the server's port. Of
-    /// datagrams that is `to`; of pings both are the identifier.
+    /// The ports at `from` and at `to` of the flow with this number: the listening end has the server's port. For datagrams
+    /// that is `to`; for pings both are the identifier.
     pub fn ports(&self, number: u32) -> (u16, u16) {
         let Ports { server, client } = Ports::of(number);
         match &self.traffic {
@@ -221,32 +220,32 @@ impl FlowSpec {
         }
     }
 
-    /// When the flow begins in a run with this seed: `start`, and up to `start_jitter` more, uniform.
+    /// The start of the flow in a run with this seed: `start` plus a uniform delay of up to `start_jitter`.
     pub fn start_in(&self, seed: u64) -> Time {
         self.start + Time::from_nanos(self.stream(seed, "start").below(self.start_jitter.as_nanos()))
     }
 
-    /// The random numbers that this flow has for one purpose in a run with this seed.
+    /// The random stream of this flow for one purpose in a run with this seed.
     pub fn stream(&self, seed: u64, purpose: &str) -> Stream {
         Stream::new(seed, &format!("flow/{}/{purpose}", self.name))
     }
 
-    /// The script of its application, begun at `start`.
+    /// The script of its application from `start` on.
     pub fn script(&self, app: &App, start: Time, seed: u64) -> Script {
         Script::new(app, start, self.stream(seed, TRAFFIC))
     }
 
-    /// The schedule of its datagrams, begun at `start`.
+    /// The schedule of its datagrams from `start` on.
     pub fn schedule(&self, datagrams: &Datagrams, start: Time, seed: u64) -> Schedule {
         datagrams.schedule(start, self.stream(seed, TRAFFIC))
     }
 
-    /// The visits of its population, begun at `start`.
+    /// The visits of its population from `start` on.
     pub fn visits(&self, population: &Population, start: Time, seed: u64) -> Visits {
         population.visits(start, self.stream(seed, TRAFFIC))
     }
 
-    /// The log of the transactions of its population, begun at `start`.
+    /// The log of the transactions of its population from `start` on.
     pub fn response_log(&self, population: &Population, start: Time, seed: u64) -> ResponseLog {
         let (classes, from) = (population.classes(), start + population.warmup);
         if matches!(population.source, Visitors::Pages(_)) {
@@ -264,21 +263,21 @@ const TRAFFIC: &str = "traffic";
 /// Bytes of the headers of IPv4 and TCP, without options.
 const IP_AND_TCP: u16 = 40;
 
-/// What a flow carries.
+/// The traffic of a flow.
 #[derive(Clone, Debug)]
 pub enum Traffic {
     /// An application over TCP.
     Tcp {
         /// The two endpoints.
         tcp: Box<Tcp>,
-        /// What runs over them.
+        /// The application.
         app: App,
     },
     /// Short connections of many users.
     Population {
-        /// The two endpoints of each.
+        /// The two endpoints of each connection.
         tcp: Box<Tcp>,
-        /// Who opens them when, and what they carry.
+        /// The users and their requests.
         population: Population,
     },
     /// Packets without a connection.
@@ -293,7 +292,7 @@ impl Tcp {
 }
 
 impl Traffic {
-    /// The endpoints of its connections; `None`: it has none.
+    /// The endpoints of its connections; `None` without connections.
     pub fn tcp(&self) -> Option<&Tcp> {
         match self {
             Self::Tcp { tcp, .. } | Self::Population { tcp, .. } => Some(tcp),
@@ -310,7 +309,7 @@ impl Traffic {
         }
     }
 
-    /// How many exchanges of it are rows of the results, at the most.
+    /// Maximum number of its exchanges that are rows of the results.
     pub fn exchanges(&self) -> u64 {
         match self {
             Self::Tcp { app, .. } => app.exchanges(),
@@ -320,7 +319,7 @@ impl Traffic {
         }
     }
 
-    /// The payload it carries, or the time it takes.
+    /// The payload or the duration of the flow.
     pub fn amount(&self) -> Amount {
         match self {
             Self::Tcp { app, .. } => app.amount(),
@@ -329,7 +328,7 @@ impl Traffic {
         }
     }
 
-    /// The least time it takes over a path with this round trip and any rate, s.
+    /// The minimum duration over a path with this round trip and any rate, s.
     pub fn least_s(&self, round_trip_s: f64) -> f64 {
         match self {
             Self::Tcp { app, .. } => app.least_s(round_trip_s),
@@ -340,7 +339,7 @@ impl Traffic {
 }
 
 impl Display for Traffic {
-    /// What it carries, in a few words.
+    /// Describes the traffic in a few words.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp { app, .. } => app.fmt(f),
@@ -363,18 +362,18 @@ pub struct Tcp {
     pub to: Config,
     /// The end that opens the connection.
     pub opened_by: Opener,
-    /// The connections that proxies make of it, in the direction of the data; empty: it is one.
+    /// The connections into which proxies split it, in the direction of the data; empty if it is not split.
     pub legs: Vec<Leg>,
 }
 
-/// One of the connections that proxies split a flow's into.
+/// One of the connections into which proxies split a flow.
 #[derive(Clone, Debug)]
 pub struct Leg {
     /// Number of the node that sends the data.
     pub from: u32,
     /// Number of the node that receives it.
     pub to: u32,
-    /// Links on the way of the data.
+    /// Links on the path of the data.
     pub forward: Vec<u32>,
     /// Links on the way back.
     pub back: Vec<u32>,
@@ -404,29 +403,29 @@ pub struct ProxySpec {
     pub name: Name,
     /// Number of its node.
     pub node: u32,
-    /// Which handshake is completed first.
+    /// The handshake that it completes first.
     pub handshake: Handshake,
-    /// Most payload of a connection, in one direction, that it has read and the next leg has not acknowledged.
+    /// Maximum payload of a connection, in one direction, that it has read but the next leg has not acknowledged.
     pub buffer: Bytes,
-    /// Most such payload of all its connections.
+    /// Maximum of such payload of all its connections.
     pub memory: Bytes,
 }
 
-/// Which handshake a proxy completes first.
+/// The handshake that a proxy completes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
-    /// With the end that opens the connection; what it sends waits.
+    /// The handshake with the opener, whose data waits.
     Accept,
-    /// With the other end; the SYN of the opening end is answered after it, or refused as the other end refuses.
+    /// The handshake with the other end; the opener's SYN is answered after it, or refused as the other end refuses.
     Connect,
 }
 
 /// The end that opens a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opener {
-    /// The one that receives the data, as a client that downloads; of a request, the one that asks.
+    /// The end that receives the data, as a client that downloads or sends a request.
     Receiver,
-    /// The one that sends the data, as a client that uploads.
+    /// The end that sends the data, as a client that uploads.
     Sender,
 }
 

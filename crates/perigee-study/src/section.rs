@@ -20,7 +20,7 @@ pub(crate) struct Key {
     /// What holds without it, as it would be written; empty: nothing does (see `required`), or something said in `about`.
     pub(crate) default: &'static str,
     pub(crate) required: bool,
-    /// Of a flow: the kinds that have it; empty: all of them.
+    /// Kinds of flows that have it; empty: all.
     pub(crate) only: &'static [&'static str],
     pub(crate) about: &'static str,
 }

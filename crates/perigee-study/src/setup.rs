@@ -17,7 +17,7 @@ use crate::{FlowSpec, Handshake, IpVersion, Opener, ProxySpec, Run, Scenario};
 
 /// The setup of a study's runs, for its report, as JSON: links, hosts, flows and proxies of all points in words, each with a name and
 /// properties in order, and the networks of the points. A property that varies between points has all its values. `experiments` has
-/// the same of each experiment's points, by name.
+/// the same for each experiment's points, by name.
 pub fn setup_json(runs: &[Run]) -> String {
     let Some(first) = runs.first() else { return "{}".to_owned() };
     let points: Vec<_> = runs.iter().take_while(|run| run.round == first.round).map(|run| &*run.scenario).collect();
@@ -85,7 +85,7 @@ fn hosts_of(scenario: &Scenario) -> Vec<Thing> {
     }
     let datagrams = scenario.flows.iter().filter(|flow| flow.traffic.tcp().is_none());
     for number in datagrams.flat_map(|flow| [flow.from, flow.to]) {
-        // Of a host without connections what acts on any packet is all that there is to say.
+        // A host without connections has only the settings that act on any packet.
         let config = Config { processing_time: scenario.processing[number as usize], ..Config::default() };
         let words: Vec<_> =
             config.differences().map(|(setting, value)| (setting.report, setting_in_words(value))).collect();
@@ -112,8 +112,8 @@ fn proxies_of(scenario: &Scenario) -> Vec<Thing> {
     proxies.map(|(number, proxy)| (proxy.name.clone(), proxy_in_words(number, proxy, scenario))).collect()
 }
 
-/// The things of all points as JSON. Those of the same name are one thing, and in points that have several of a name, those
-/// of the same place among them.
+/// The things of all points as JSON. Things of the same name are one thing; if points have several of a name, so are those with
+/// the same position among them.
 fn of_all_points(points: impl Iterator<Item = Vec<Thing>>) -> Value {
     let mut found: Vec<(Name, Vec<(&'static str, Values)>)> = Vec::new();
     for (earlier, things) in points.enumerate() {
@@ -168,7 +168,7 @@ impl Values {
         }
     }
 
-    /// One value as it is; several with the unit once where they have the same.
+    /// One value as it is; several with the unit once if they share it.
     fn in_words(&self) -> String {
         if let [only] = &*self.first {
             return only.clone();
@@ -196,13 +196,13 @@ fn number_and_unit(text: &str) -> Option<(&str, &str)> {
     (is_number && is_unit).then_some((number, unit))
 }
 
-/// More values of a property are counted only.
+/// Maximum values of a property that are listed; more are counted.
 const MOST_VALUES: usize = 12;
-/// What a property is at points that do not have it.
+/// The value of a property at points without it.
 const NONE: &str = "none";
 
-/// The networks of a study's points, for what the report computes: of each link the bytes it adds to a packet, of each flow
-/// the links that its data takes. Where points differ in these, each network names its `points`.
+/// The networks of a study's points, for computations of the report: the bytes that each link adds to a packet, and the links of
+/// each flow's data. If points differ in these, each network lists its `points`.
 fn networks<'a>(points: impl Iterator<Item = &'a Scenario>) -> Value {
     let mut found: Vec<(Value, Value, Vec<&str>)> = Vec::new();
     for scenario in points {
@@ -507,8 +507,8 @@ fn setting_in_words(value: Setting) -> String {
     }
 }
 
-/// A size, in bytes up to 9999 B: in decimal units where it is a whole number of kilobytes, in binary ones where it is a
-/// quarter of one, otherwise rounded to 1 kB.
+/// A size: in bytes up to 9999 B, in decimal units if it is a whole number of kilobytes, in binary ones if it is a multiple of
+/// a quarter, otherwise rounded to 1 kB.
 fn size(bytes: Bytes) -> String {
     let exact = bytes.as_u64();
     if exact < 10_000 {

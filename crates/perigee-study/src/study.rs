@@ -1,4 +1,4 @@
-//! The study: read from its text, laid out as runs.
+//! The study: reading of its text, and its plan of runs.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl Study {
         &self.head.title
     }
 
-    /// What is asked, and where the numbers come from.
+    /// Its question, and the source of its numbers.
     pub fn about(&self) -> &str {
         &self.head.about
     }
@@ -79,7 +79,7 @@ impl Study {
         self.lay_out(overrides, outside, true)
     }
 
-    /// Lays out the runs for real paths: without links, so that no profile and no recording is asked for.
+    /// Lays out the runs for real paths: without links, so that no profile or recording is read.
     ///
     /// # Errors
     /// If an override is wrong.
@@ -87,7 +87,7 @@ impl Study {
         self.lay_out(overrides, outside, false)
     }
 
-    /// Which real hosts stand for the nodes, and when runs begin.
+    /// The real hosts of the nodes, and the schedule of runs.
     ///
     /// # Errors
     /// If an override is wrong.
@@ -127,8 +127,8 @@ impl Study {
     }
 }
 
-/// A plan as JSON: `rounds`, and `points`, of which each is run once per round, the last one changing fastest. A point has
-/// `point` (what varied), `flows`, `links`, and `fingerprint`, which differs where any setting or any byte of a recording
+/// A plan as JSON: `rounds`, and `points`, each of which runs once per round, the last one changing fastest. A point has
+/// `point` (varied keys), `flows`, `links`, and `fingerprint`, which differs if any setting or any byte of a recording
 /// differs. Its size does not depend on the number of rounds.
 pub fn plan_json(runs: &[Run]) -> String {
     let point = |run: &Run| {
@@ -176,7 +176,7 @@ fn scenario(draft: Draft, point: Name, links: Vec<[Built; 2]>) -> Scenario {
     }
 }
 
-/// Bounds the memory of a plan.
+/// Limits the memory of a plan.
 #[derive(Default)]
 struct Budget {
     spent: u64,
@@ -195,5 +195,5 @@ impl Budget {
     }
 }
 
-/// Most memory of a plan, about.
+/// Approximate maximum memory of a plan.
 const MEMORY: Bytes = Bytes::new(1_000_000_000);

@@ -1,9 +1,9 @@
-//! The way of packets: for each node and destination the link to take.
+//! Shortest paths of packets: the next link for each node and destination.
 
 /// One direction of a link: the nodes it leaves and enters.
 pub(crate) type Edge = (u32, u32);
 
-/// Next hops by `node * nodes + destination`: fewest links, of equals the edge that comes first.
+/// Next hops by `node * nodes + destination`: fewest links, and the first edge among equals.
 pub(crate) fn shortest_paths(nodes: usize, edges: &[Edge]) -> Vec<Option<u32>> {
     let mut next_hop = vec![None; nodes * nodes];
     for destination in 0..nodes {
@@ -19,7 +19,7 @@ pub(crate) fn shortest_paths(nodes: usize, edges: &[Edge]) -> Vec<Option<u32>> {
     next_hop
 }
 
-/// Why there is no way.
+/// Why a path does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPath {
     /// This node has no link towards the destination.

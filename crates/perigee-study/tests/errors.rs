@@ -102,7 +102,7 @@ fn an_empty_file_says_what_is_missing() {
 #[test]
 fn settings_are_refused_with_the_setting_as_their_place() {
     let refused = |setting: &str| error(SMALL, &[setting]);
-    assert_eq!(refused("flow.cc"), "--set flow.cc: there is no key or no `=`; write --set flow.cc=cubic");
+    assert_eq!(refused("flow.cc"), "--set flow.cc: the key or `=` is missing; write --set flow.cc=cubic");
     assert_eq!(
         refused("flows.download.cc=cubik"),
         "--set flows.download.cc=cubik: `flows.cc`: there is no congestion control `cubik`; did you mean `cubic`?"

@@ -1,4 +1,4 @@
-//! The applications that run over TCP: the list of kinds, and what each kind states about itself.
+//! The applications over TCP: the list of kinds, and their common properties.
 
 mod adaptation;
 mod application;
@@ -18,10 +18,10 @@ pub use bulk::Bulk;
 pub use requests::Requests;
 pub use video::Video;
 
-/// What an application does over its connection.
+/// An application over a TCP connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum App {
-    /// `from` sends at once and all it can.
+    /// `from` sends as fast as possible.
     Bulk(Bulk),
     /// `to` asks, `from` answers, in turn.
     Requests(Requests),
@@ -43,22 +43,22 @@ impl App {
         self.application().name()
     }
 
-    /// Payload bytes that `to` receives until the flow is complete, or the time the flow takes.
+    /// Payload bytes that `to` receives until the flow is complete, or the duration of the flow.
     pub fn amount(&self) -> Amount {
         self.application().amount()
     }
 
-    /// How many exchanges it has; zero where it has none by nature.
+    /// The number of exchanges; zero for kinds without exchanges.
     pub fn exchanges(&self) -> u64 {
         self.application().exchanges()
     }
 
-    /// Payload bytes in both directions together, at the most; `None` where nothing bounds them but the network.
+    /// Maximum payload bytes of both directions together; `None` if only the network limits them.
     pub fn bytes_both_ways(&self) -> Option<u64> {
         self.application().bytes_both_ways()
     }
 
-    /// The least time it takes over a path with this round trip and any rate, s.
+    /// The minimum duration over a path with this round trip and any rate, s.
     pub fn least_s(&self, round_trip_s: f64) -> f64 {
         self.application().least_s(round_trip_s)
     }

@@ -1,4 +1,4 @@
-//! What the two ends of a connection may know and do: facts, actions, the goal of the flow.
+//! Facts and actions at the two ends of a connection, and the goal of the flow.
 
 use std::fmt::Debug;
 
@@ -10,74 +10,73 @@ use crate::exchanges::Exchanges;
 /// An end of a flow's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The node that has the data.
+    /// The node with the data.
     From = 0,
-    /// The node that gets them.
+    /// The node that receives the data.
     To = 1,
 }
 
-/// What is known at one end. Nothing else may decide what the application does there: what the other end has done
-/// shows in these counts only.
+/// Facts at one end, on which alone the application there may decide: actions of the other end show only in these counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The instant.
     pub now: Time,
     /// Payload bytes that the application at this end has read so far.
     pub received: u64,
-    /// The other end has closed its half, and all that it sent has been read.
+    /// Whether the other end has closed its half, and all its data has been read.
     pub closed: bool,
 }
 
-/// What an application does next at one end.
+/// The next action of an application at one end.
 ///
-/// A driver that blocks carries it out and asks again. A driver of events asks again at once after those that take no time
-/// ([`Action::Write`], [`Action::Fill`], [`Action::HalfClose`], [`Action::Stop`]), and after the others once what they
-/// wait for has happened. To ask too early is harmless: the answer is the same.
+/// A blocking driver executes it and asks again. An event-driven one asks again at once after actions that take no time
+/// ([`Action::Write`], [`Action::Fill`], [`Action::HalfClose`], [`Action::Stop`]), and after the others once the awaited
+/// event has happened. Asking too early is harmless: the answer is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Append so many bytes to the stream.
+    /// Append bytes to the stream.
     Write(u64),
-    /// Append as much as there is room for, until this instant.
+    /// Append as much as the send buffer takes, until this instant.
     Fill {
         /// When to stop.
         until: Time,
     },
-    /// Close this half: FIN follows what has been written.
+    /// Close this half: FIN follows the written data.
     HalfClose,
-    /// Stop here: what has not been sent yet may be dropped, and both halves close.
+    /// Stop here: unsent data may be dropped, and both halves close.
     Stop,
-    /// Wait until so many bytes have been read at this end since the beginning.
+    /// Wait until this number of bytes has been read at this end since the start.
     Await(u64),
-    /// Read all that comes until the other end closes its half.
+    /// Read all data until the other end closes its half.
     AwaitClose,
     /// Wait until this instant.
     Wait(Time),
-    /// Nothing more is to be done at this end.
+    /// This end has finished.
     Done,
 }
 
 /// When a flow is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// So many bytes have been delivered to `to`.
+    /// When this number of bytes has been delivered to `to`.
     Bytes(u64),
-    /// This instant has come.
+    /// At this instant.
     Instant(Time),
-    /// So many exchanges are complete.
+    /// When this number of exchanges is complete.
     Exchanges(u32),
 }
 
 /// The behaviour of an application at both ends of its connection.
 pub(crate) trait Conversation: Debug + Send {
-    /// What happens next at an end that is connected. Requests are announced to `exchanges` before they are written.
+    /// The next action at a connected end. Requests are announced to `exchanges` before they are written.
     fn next(&mut self, end: End, facts: Facts, exchanges: &mut Exchanges) -> Action;
 
-    /// Whether what is written has to leave at once, also where it does not fill a segment (`TCP_NODELAY`).
+    /// Whether writes leave at once even if they do not fill a segment (`TCP_NODELAY`).
     fn is_interactive(&self) -> bool {
         true
     }
 
-    /// Adds what is known of a flow of this kind alone, which ended at `end`; `log` has its exchanges.
+    /// Adds the rows specific to this kind for a flow that ended at `end`; `log` has its exchanges.
     fn write(&self, _id: FlowId<'_>, _log: &ExchangeLog, _end: Time, _tables: &mut Tables) {}
 }
 
@@ -88,7 +87,7 @@ pub(crate) struct Closing {
 }
 
 impl Closing {
-    /// What happens next at an end that has nothing more to do.
+    /// The next action of an end that has nothing more to send.
     pub(crate) fn next(&mut self, facts: Facts) -> Action {
         if !facts.closed {
             Action::AwaitClose

@@ -1,4 +1,4 @@
-//! Sources of datagrams: the list of kinds, what each states about itself, and the schedule of its packets.
+//! Sources of datagrams: the list of kinds, their common properties, and the schedule of their packets.
 
 mod call;
 mod constant;
@@ -32,7 +32,7 @@ pub enum Datagrams {
     Ping(Ping),
 }
 
-/// The departures of one flow. A packet is not worth a virtual call: one variant for each kind.
+/// The departures of one flow, with a variant for each kind to avoid a virtual call per packet.
 #[derive(Clone, Debug)]
 pub(crate) enum Departures {
     Constant(constant::Departures),
@@ -85,12 +85,12 @@ impl Datagrams {
         self.source().rate_bps()
     }
 
-    /// The least time until the last packet, or its answer, has arrived over a path with this round trip, s.
+    /// The minimum time until the last packet or its answer has arrived over a path with this round trip, s.
     pub fn least_s(&self, round_trip_s: f64) -> f64 {
         self.source().least_s(round_trip_s)
     }
 
-    /// From the start of the flow until nothing more is due.
+    /// Time from the start of the flow until nothing more is due.
     pub fn length(&self) -> Time {
         self.source().length()
     }
@@ -100,7 +100,7 @@ impl Datagrams {
         self.source().exchanges().is_some()
     }
 
-    /// What is measured of them.
+    /// The kind of measurements.
     pub fn measured(&self) -> Measured {
         match (self.source().talk(), self.source().frames()) {
             _ if self.is_answered() => Measured::Answered,
@@ -110,12 +110,12 @@ impl Datagrams {
         }
     }
 
-    /// How many exchanges it has; zero where packets are not answered.
+    /// The number of exchanges; zero if packets are not answered.
     pub fn exchanges(&self) -> u64 {
         self.source().exchanges().map_or(0, u64::from)
     }
 
-    /// The departures of a flow that begins at `start`; what is random in them is drawn from `random`.
+    /// The departures of a flow that starts at `start`, with random numbers from `random`.
     fn departures(&self, start: Time, random: Stream) -> Departures {
         match self {
             Self::Constant(constant) => Departures::Constant(constant.departures(start, random)),
@@ -125,7 +125,7 @@ impl Datagrams {
         }
     }
 
-    /// The packets of a flow that begins at `start`; equal streams make equal schedules.
+    /// The packets of a flow that starts at `start`; equal streams make equal schedules.
     pub fn schedule(&self, start: Time, random: Stream) -> Schedule {
         let mut departures = self.departures(start, random);
         let (length, count) = (self.length(), self.source().exchanges());
@@ -155,7 +155,7 @@ pub struct Datagram {
 pub struct Schedule {
     start: Time,
     length: Time,
-    /// How many there are, where each is an exchange.
+    /// Number of datagrams, if each is an exchange.
     count: Option<u32>,
     departures: Departures,
     next: Option<Departure>,
@@ -163,13 +163,13 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// When the next datagram is due; [`Time::MAX`] where all have been taken.
+    /// When the next datagram is due; [`Time::MAX`] after the last one.
     #[inline]
     pub fn next_instant(&self) -> Time {
         self.next.map_or(Time::MAX, |(at, _)| at)
     }
 
-    /// How far the flow is, from 0 to 1.
+    /// Progress of the flow, from 0 to 1.
     pub fn progress(&self, now: Time) -> f64 {
         match self.count {
             Some(count) => f64::from(self.number) / f64::from(count.max(1)),
@@ -177,7 +177,7 @@ impl Schedule {
         }
     }
 
-    /// Nothing more is due.
+    /// Ends the schedule.
     pub fn stop(&mut self) {
         self.next = None;
     }

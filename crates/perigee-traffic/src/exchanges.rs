@@ -1,19 +1,19 @@
-//! The exchanges of one connection, one at a time: what begins and what ends each.
+//! The exchanges of one connection, one at a time, with their start and end.
 
 use perigee_results::ExchangeLog;
 use perigee_units::Time;
 
 /// The exchanges of a connection.
 ///
-/// The application at `to` announces each exchange before it writes the request. The bytes that are observed decide when it
-/// begins and ends: in the simulator those that the applications write and read, in the emulator those that enter the
-/// first link and leave the last one.
+/// The application at `to` announces each exchange before it writes the request. Observed bytes determine its start and end: in
+/// the simulator those that the applications write and read, in the emulator those that enter the first link and leave the
+/// last one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exchanges {
     log: ExchangeLog,
     announced: u32,
     complete: u32,
-    /// The exchange that is announced and has not begun.
+    /// The announced exchange that has not begun.
     ahead: Option<Announced>,
     /// Bytes of all requests.
     request_bytes: u64,
@@ -31,7 +31,7 @@ struct Announced {
 }
 
 impl Exchanges {
-    /// The application at `to` is about to write a request.
+    /// Announces a request before the application at `to` writes it.
     pub(crate) fn announce(&mut self, request_bytes: u64, response_bytes: u64) {
         self.ahead = Some(Announced { before: self.request_bytes, request_bytes, response_bytes });
         self.announced += 1;
@@ -63,17 +63,17 @@ impl Exchanges {
         }
     }
 
-    /// How many have been announced.
+    /// Number of announced exchanges.
     pub(crate) fn announced(&self) -> u32 {
         self.announced
     }
 
-    /// How many are complete.
+    /// Number of complete exchanges.
     pub(crate) fn complete(&self) -> u32 {
         self.complete
     }
 
-    /// Those that have begun.
+    /// The exchanges that have begun.
     pub(crate) fn log(&self) -> &ExchangeLog {
         &self.log
     }

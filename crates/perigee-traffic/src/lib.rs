@@ -1,11 +1,11 @@
-//! What flows carry, without sockets and without events: applications over TCP, populations of short connections, and sources of
-//! datagrams.
+//! The content of flows, without sockets and without events: applications over TCP, populations of short connections, and sources
+//! of datagrams.
 //!
-//! [`App`], [`Population`] and [`Datagrams`] describe them, as a study declares them. A [`Script`] plays an application at both ends of its
-//! connection: a driver reports instants and counts of bytes, and carries out the [`Action`]s that the script answers with. The
-//! script also keeps the exchanges, the progress and the completion, so that a transaction has one definition. A
-//! [`Schedule`] says when datagrams are due. The simulator drives both by events, the emulator by threads that block in
-//! sockets; neither can tell which.
+//! [`App`], [`Population`] and [`Datagrams`] describe them as a study declares them. A [`Script`] plays an application at both ends of
+//! its connection: a driver reports instants and counts of bytes, and executes the [`Action`]s that the script returns. The script
+//! also keeps the exchanges, the progress and the completion, so that a transaction has one definition. A [`Schedule`] has the
+//! due times of datagrams. The simulator drives both by events, the emulator by threads that block in sockets; they behave the
+//! same.
 //!
 //! Nothing here reads a clock. Instants are those of the run, counts are payload bytes.
 

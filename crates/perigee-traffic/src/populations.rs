@@ -1,4 +1,4 @@
-//! Populations: flows of many connections, which users open. The list of kinds, what each states about itself, and who comes when.
+//! Populations: flows of many connections, which users open. The list of kinds, their common properties, and their visits.
 
 mod exchange;
 mod fractional;
@@ -26,11 +26,11 @@ pub use web::Web;
 /// Connections from `to` to `from`: short ones with one request and one response each (HTTP 1.0), or those of a browser.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Population {
-    /// Who comes when, and what they ask for.
+    /// The visitors and their requests.
     pub source: Visitors,
-    /// New connections are opened for so long; those that are open then end unfinished.
+    /// Time in which connections are opened; those open at its end remain unfinished.
     pub duration: Time,
-    /// Connections that are opened in so long a time from the beginning are not counted in the table `responses`.
+    /// Connections opened within this time after the start are not counted in the table `responses`.
     pub warmup: Time,
     /// One-way delay between a user and the node `to`: drawn for each connection, uniform over this range.
     pub access: Access,
@@ -47,12 +47,12 @@ pub enum Visitors {
     Pages(Pages),
 }
 
-/// A range of one-way delays, in so many levels at the middle of equal parts of it.
+/// A range of one-way delays, in levels at the middle of equal parts of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The shortest.
+    /// The shortest delay.
     pub least: Time,
-    /// The longest.
+    /// The longest delay.
     pub most: Time,
 }
 
@@ -70,7 +70,7 @@ impl Population {
         self.source().name()
     }
 
-    /// How many connections it opens in the mean.
+    /// Mean number of connections.
     pub fn expected(&self) -> f64 {
         self.source().per_second() * self.duration.as_secs_f64()
     }
@@ -80,17 +80,17 @@ impl Population {
         self.source().classes()
     }
 
-    /// Whether each of its transactions is a row of results; otherwise a sample of them is.
+    /// Whether all of its transactions are rows of results, instead of a sample.
     pub fn writes_all(&self) -> bool {
         matches!(self.source, Visitors::Transactions(_) | Visitors::Pages(_))
     }
 
-    /// Whether some users are farther away than the node `to`.
+    /// Whether users have access delays beyond the node `to`.
     pub fn has_access_delays(&self) -> bool {
         self.access.most > Time::ZERO
     }
 
-    /// Who comes when, of a population whose flow begins at `start`; equal streams make equal visits.
+    /// The visits of a flow that starts at `start`; equal streams make equal visits.
     pub fn visits(&self, start: Time, mut random: Stream) -> Visits {
         let end = start + self.duration;
         Visits::new(match &self.source {
@@ -114,7 +114,7 @@ impl Display for Population {
 }
 
 impl Access {
-    /// How many different delays there are.
+    /// Number of different delays.
     pub fn levels(self) -> u32 {
         if self.least == self.most {
             1
@@ -135,5 +135,5 @@ encode_struct!(Population { source, duration, warmup, access });
 encode_enum!(Visitors { Transactions(transactions), Web(web), Pages(pages) });
 encode_struct!(Access { least, most });
 
-/// Different access delays of a population.
+/// Number of different access delays of a population.
 const LEVELS: u32 = 16;

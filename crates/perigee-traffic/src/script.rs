@@ -1,4 +1,4 @@
-//! The script of a flow over TCP: what the two ends of its connection do, and when it is complete.
+//! The script of a flow over TCP: actions at the two ends of its connection, and its completion.
 
 use perigee_results::{FlowId, Tables};
 use perigee_units::{Stream, Time};
@@ -7,7 +7,7 @@ use crate::apps::App;
 use crate::conversation::{Action, Conversation, End, Facts, Goal};
 use crate::exchanges::Exchanges;
 
-/// The application of one flow: what each end of the connection does, and what has been observed of it.
+/// The application of one flow: the actions at each end of the connection, and its observations.
 ///
 /// ```
 /// use perigee_results::Amount;
@@ -30,7 +30,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// The script of a flow that begins at `start`; equal streams make equal scripts.
+    /// The script of a flow that starts at `start`; equal streams make equal scripts.
     pub fn new(app: &App, start: Time, random: Stream) -> Self {
         let application = app.application();
         let (goal, conversation) = (application.goal(start), application.conversation(start, random));
@@ -42,12 +42,12 @@ impl Script {
         Self { start, goal: Goal::Exchanges(1), conversation, exchanges: Exchanges::default() }
     }
 
-    /// What the application does next at an end whose handshake is complete.
+    /// The next action at an end whose handshake is complete.
     pub fn next(&mut self, end: End, facts: Facts) -> Action {
         self.conversation.next(end, facts, &mut self.exchanges)
     }
 
-    /// Whether what is written has to leave at once, also where it does not fill a segment (`TCP_NODELAY`).
+    /// Whether writes leave at once even if they do not fill a segment (`TCP_NODELAY`).
     pub fn is_interactive(&self) -> bool {
         self.conversation.is_interactive()
     }
@@ -57,8 +57,8 @@ impl Script {
         self.exchanges.request_sent(now, total);
     }
 
-    /// `total` bytes have been delivered to `to` in order by now; the last byte of a response ends its exchange. True where
-    /// the flow is complete with them.
+    /// `total` bytes have been delivered to `to` in order by now; the last byte of a response ends its exchange. True if this
+    /// completes the flow.
     pub fn delivered(&mut self, now: Time, total: u64) -> bool {
         self.exchanges.response_delivered(now, total);
         match self.goal {
@@ -68,8 +68,7 @@ impl Script {
         }
     }
 
-    /// The count of bytes delivered to `to` that completes an exchange or the flow: the next one to be reported;
-    /// `u64::MAX` where there is none.
+    /// The next count of bytes delivered to `to` to be reported, which completes an exchange or the flow; `u64::MAX`: none.
     pub fn awaited(&self) -> u64 {
         match self.goal {
             Goal::Bytes(bytes) => bytes,
@@ -77,7 +76,7 @@ impl Script {
         }
     }
 
-    /// The instant at which the flow is complete, whatever has been delivered by then; [`Time::MAX`] where none is set.
+    /// The instant at which the flow is complete regardless of delivered bytes; [`Time::MAX`] if none is set.
     pub fn ends_at(&self) -> Time {
         match self.goal {
             Goal::Instant(at) => at,
@@ -85,7 +84,7 @@ impl Script {
         }
     }
 
-    /// How far the flow is, from 0 to 1, of which `received` bytes have been delivered to `to` by now.
+    /// Progress of the flow from 0 to 1, with `received` bytes delivered to `to` by now.
     pub fn progress(&self, now: Time, received: u64) -> f64 {
         let share = match self.goal {
             Goal::Bytes(bytes) => received as f64 / bytes.max(1) as f64,
@@ -95,14 +94,14 @@ impl Script {
         share.min(1.0)
     }
 
-    /// Writes a row for each exchange that has begun, and what a flow of this kind has beside them; it ended at `end`.
+    /// Writes a row for each exchange that has begun, and the rows specific to this kind of flow, which ended at `end`.
     pub fn write(&self, id: FlowId<'_>, end: Time, tables: &mut Tables) {
         self.exchanges.log().write(id, &mut tables.exchanges);
         self.conversation.write(id, self.exchanges.log(), end, tables);
     }
 }
 
-/// The share of the time from `start` to `end` that has passed, from 0 to 1.
+/// The elapsed share of the time from `start` to `end`, from 0 to 1.
 pub(crate) fn share_of_time(now: Time, start: Time, end: Time) -> f64 {
     let length = (end - start).as_secs_f64();
     if length > 0.0 {

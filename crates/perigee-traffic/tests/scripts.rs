@@ -295,7 +295,7 @@ fn pings_leave_at_their_interval_and_each_is_an_exchange() {
     assert_eq!((datagrams.length(), datagrams.is_answered(), datagrams.exchanges()), (MS(300), true, 3));
 }
 
-/// G.711 for so many seconds, with the default lengths of talk spurts and silences.
+/// G.711 for a number of seconds, with the default lengths of talk spurts and silences.
 fn speech(seconds: u64) -> Voice {
     let talk = Talk { interval: MS(20), playout: MS(60), concealment: true, warmup: MS(0) };
     Voice { packet: Bytes::new(218), on: MS(400), off: MS(600), duration: Time::from_secs(seconds), talk }

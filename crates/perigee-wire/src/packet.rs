@@ -74,7 +74,7 @@ pub enum Transport {
         destination_port: u16,
         /// Size of the payload, bytes.
         payload: u32,
-        /// The payload's first four bytes, where there are so many: flows number their datagrams there.
+        /// The payload's first four bytes, if it has them: flows number their datagrams there.
         number: Option<u32>,
     },
     /// An ICMP echo (RFC 792; RFC 4443, section 4).
@@ -341,7 +341,7 @@ fn v6(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// Of a packet, quoted by an error message: with the headers it is no larger than every link carries (RFC 1812, section 4.3.2.3).
+/// Quoted bytes of a packet in an error message: with its headers it fits every link (RFC 1812, section 4.3.2.3).
 const QUOTED_BYTES: usize = 548;
 /// Linux's.
 const HOP_LIMIT: u8 = 64;

@@ -90,7 +90,7 @@ impl<W: Write> CaptureWriter<W> {
         self.0.write_block(&block.into_block()).map(drop).map_err(io_error)
     }
 
-    /// Records that the capture lacks so many packets of an interface, which were too fast to be written.
+    /// Records the number of packets of an interface that the capture lacks, which were too fast to be written.
     ///
     /// # Errors
     /// As for [`CaptureWriter::packet`].
@@ -126,7 +126,7 @@ const NANOSECONDS: u8 = 9;
 mod tests {
     use super::*;
 
-    /// A disk of so many bytes.
+    /// A disk of limited size, bytes.
     struct Small(usize);
 
     impl Write for Small {

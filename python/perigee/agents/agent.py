@@ -38,7 +38,7 @@ LOG = logging.getLogger("perigee.agent")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10.0
 """Before the agent connects again; doubled each time until the laboratory answers."""
 OFFER_EVERY_S = 10.0
-"""So often the laboratory is told what the host has, and answers."""
+"""Interval at which the host's offer is sent to the laboratory, which answers."""
 SILENCE_S = 30.0
 """After this time without a message, a connection is taken for lost."""
 LOOK_S = 0.05

@@ -26,7 +26,7 @@ CONTROLLER = "controller.perigee"
 """The name in the controller's certificate, whatever its address."""
 AUTHORITY = "Perigee laboratory"
 YEARS = 5
-"""So long certificates of agents and controllers hold."""
+"""Validity of certificates of agents and controllers."""
 OWN = ("authority", "controller")
 """Names that no agent may have."""
 MOST_BYTES = 64 * KIB
@@ -119,7 +119,7 @@ class Authority:
             raise InputError(f"{name}: no name for an agent; take letters, digits, `.`, `_` and `-`")
         endpoint("--controller", controller)
         if target.exists() or target.is_symlink():
-            raise InputError(f"{target}: is there already, and nothing is written over; give another --out")
+            raise InputError(f"{target}: exists already; give another --out")
         key, certificate = self._signed(name, None)
         head = f"agent: {name}\ncontroller: {controller}\n"
         with storage_errors(target):

@@ -142,7 +142,7 @@ def read_axis(text: str) -> Axis:
     key, equals, given = text.partition("=")
     key, given = key.strip(), given.strip()
     if not equals or not key or not given:
-        raise InputError(f"--over {text}: there is no key or no value; write --over links.sat.loss=0.01 %..1 %")
+        raise InputError(f"--over {text}: the key or its values are missing; write --over links.sat.loss=0.01 %..1 %")
     found = _RANGE.fullmatch(given)
     if found is None:
         if ".." in given and "/" not in given:
@@ -187,7 +187,7 @@ def settings_of(axes: Sequence[Axis], design: str, points: int | None, seed: int
         ['vary.linked=[{"flow.count" = 1}, {"flow.count" = 2}]']
     """
     if design not in DESIGNS:
-        raise InputError(f"--design {design}: there is no such design; the designs are: {', '.join(DESIGNS)}")
+        raise InputError(f"--design {design}: unknown design; the designs are: {', '.join(DESIGNS)}")
     keys = [axis.key for axis in axes]
     if twice := [key for key in keys if keys.count(key) > 1]:
         raise InputError(f"--over {twice[0]}: given twice; give all its values at once")

@@ -212,7 +212,7 @@ def _check(plan: Plan, refinement: Refinement) -> None:
         raise InputError(
             f"--refine {refinement.rule.points}: with {each} points of what else the study varies and "
             f"{counted(plan.runs.rounds, 'round')} these are {points * plan.runs.rounds} runs of {points} points; a "
-            f"study has {MOST_RUNS} runs and {MOST_POINTS} points at the most"
+            f"study has at most {MOST_RUNS} runs and {MOST_POINTS} points"
         )
 
 

@@ -24,14 +24,14 @@ from perigee.errors import InputError
 from perigee.numbers import counted
 
 PARTS = 64
-"""An interval of the first grid is bisected into so many parts at the most, so that a jump does not take all points."""
+"""Maximum parts into which an interval of the first grid is bisected, so that a jump does not take all points."""
 MOST_RANGES = 2
 SHARE = 0.01
 """Smaller changes, as a share of the range of the response, need no points unless the option says otherwise."""
 TOGETHER = 0.5
 """A stage bisects all cells whose change is at least this share of the greatest: halves of the steepest one have it."""
 NAMED = 3
-"""So many of the steepest cells are named at the end."""
+"""Number of the steepest cells that are named at the end."""
 
 Node = tuple[int, ...]
 """A point: its place on each axis, in `PARTS` of an interval of the first grid."""
@@ -75,7 +75,7 @@ class Rule:
             raise InputError(f'--refine {text}: no number of points; write "24" or "rtt_mean_ms 24"')
         points, metric, share = int(found[2]), found[1] or METRIC, float(found[3]) / 100 if found[3] else SHARE
         if points > MOST_POINTS:
-            raise InputError(f"--refine {text}: {points} points; a study has {MOST_POINTS} at the most")
+            raise InputError(f"--refine {text}: {points} points; a study has at most {MOST_POINTS}")
         if not 0 < share < 1:
             raise InputError(f"--refine {text}: the share must lie between 0 % and 100 %")
         check_column("--refine", metric)

@@ -32,7 +32,7 @@ PIPE_BYTES = 1 << 20
 RUNNING = "R"
 """The state of a process that has a processor, or waits for one."""
 IDLE_FACTOR = 10
-"""A process that uses no processor time is ended after so many times the limit of those that do."""
+"""A process that uses no CPU time is ended after this multiple of the limit of CPU time."""
 WHERE_S = 1.0
 """For how long a process that is to be ended is asked where it is."""
 LOADING_FACTOR = 6

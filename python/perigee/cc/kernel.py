@@ -46,8 +46,8 @@ def unload(name: str, *, wait_s: float | None = None, force: bool = False) -> Un
     """Take an algorithm out of the kernel, and put the defaults back where they still are this one.
 
     Args:
-        name: what it was loaded as; or what `load` was given, where it became `p_NAME` or is a C file.
-        wait_s: wait so long for the end of sockets that use it.
+        name: its name in the kernel, or the argument of `load` if that became `p_NAME` or is a C file.
+        wait_s: maximum time to wait for sockets that use it to close.
         force: unload it in any case; sockets that use it keep it until they close.
 
     Raises:

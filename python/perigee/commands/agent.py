@@ -12,7 +12,7 @@ from perigee.commands.application import Application
 from perigee.console import result, say
 
 app = Application(
-    help="Agents of a laboratory: other hosts that carry flows of live studies.\n"
+    help="Agents of a laboratory: other hosts that run flows of live studies.\n"
     """
 [bold]Examples[/bold]
 
@@ -24,19 +24,20 @@ app = Application(
 
 @app.command("invite")
 def invite(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the agent is called.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the agent.")],
     controller: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where its host reaches the laboratory (serve --agents).")
+        str,
+        typer.Option(metavar="HOST:PORT", help="Address of the laboratory as seen from the agent (serve --agents)."),
     ],
-    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="The working folder of the laboratory.")] = Path(),
+    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Working folder of the laboratory.")] = Path(),
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="The file. \\[default: NAME.agent]")
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="File to write. \\[default: NAME.agent]")
     ] = None,
 ) -> None:
-    """Make the file with which a host becomes an agent of this laboratory.
+    """Write the credentials file by which a host becomes an agent of this laboratory.
 
-    It holds the key of the agent, so copy it to that host by a way that nobody reads (scp), and remove it here. An
-    agent is refused once its certificate laboratory/agents/NAME.pem is removed, or when its name is invited again.
+    The file holds the agent's private key: copy it to the agent over a secure channel (scp), and remove it here. To
+    revoke an agent, remove its certificate laboratory/agents/NAME.pem, or invite its name again.
 
     [bold]Example[/bold]
 
@@ -50,17 +51,17 @@ def invite(
     place.make()
     Authority(place.agents).invite(name, controller, target)
     result(str(target))
-    say(f"copy it to its host, remove it here, and start there: perigee agent run {target.name}")
+    say(f"next: copy it to its host, remove it here, and run there: perigee agent run {target.name}")
 
 
 @app.command("run")
 def run(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `perigee agent invite` made.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File written by `perigee agent invite`.")],
 ) -> None:
-    """Be an agent of a laboratory until Ctrl-C or SIGTERM.
+    """Run as an agent of a laboratory until Ctrl-C or SIGTERM.
 
-    It connects to the laboratory and offers the host's interfaces, congestion controls and iperf3 to live studies. When
-    the connection ends, it ends what it has started, and connects again. Only captures need root, or CAP_NET_RAW.
+    Connects to the laboratory and offers the host's interfaces, congestion controls and iperf3 to live studies. If the
+    connection ends, it stops its jobs and reconnects. Only captures need root or CAP_NET_RAW.
 
     [bold]Example[/bold]
 

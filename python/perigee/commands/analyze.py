@@ -21,41 +21,45 @@ def command(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FOLDER", help="Keep it as a folder of results, for `perigee report`."),
+        typer.Option("--out", "-o", metavar="FOLDER", help="Write a results folder, for `perigee report`."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What results and report are called. \\[default: the first file]")
+        str | None, typer.Option(metavar="NAME", help="Name of the results and the report. \\[default: the first file]")
     ] = None,
     joined: Annotated[
-        bool, typer.Option("--joined", help="The captures are parts of one, in this order (tcpdump -C or -G).")
+        bool,
+        typer.Option("--joined", help="The captures are consecutive parts of one, in this order (tcpdump -C or -G)."),
     ] = False,
     series: Annotated[
-        str, typer.Option(metavar="TIME", help="Interval of a captured flow's values over time.")
+        str, typer.Option(metavar="TIME", help="Sampling interval of the time series of captured flows.")
     ] = "1 s",
     startup: Annotated[
         str,
         typer.Option(
-            metavar="SIZE|TIME|off", help='End of the start-up phase of captured flows: "50 MB", "30 s", off.'
+            metavar="SIZE|TIME|off", help='End of the start-up phase of captured flows: "50 MB", "30 s" or off.'
         ),
     ] = "off",
     steady: Annotated[
-        str, typer.Option(metavar="SHARE|off", help="Steady phase: this last share of a flow's bytes, or off.")
+        str, typer.Option(metavar="SHARE|off", help="Steady phase: the last share of a flow's bytes, or off.")
     ] = "50 %",
     most: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Connections to measure of each capture: the largest.")
+        int, typer.Option(metavar="N", min=1, help="Measure this many connections of each capture, the largest.")
     ] = 100,
     sequences: Annotated[
         int,
         typer.Option(
-            "--time-sequences", metavar="N", min=0, help="Time-sequence graphs to draw of each capture: the largest."
+            "--time-sequences",
+            metavar="N",
+            min=0,
+            help="Draw time-sequence graphs of this many connections of each capture, the largest.",
         ),
     ] = 1,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Replace results that are in the folder.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replace results in the folder.")] = False,
 ) -> None:
-    """Measure what others wrote down of real transfers, in the same figures as a study's.
+    """Compute a study's metrics from captures and logs of real transfers.
 
-    Captures may be taken at either end or between, of any length: they are streamed. Captures of both ends of a
-    connection, given together, also tell exactly which packets were lost on the way.
+    Captures may come from either end or from between, and be of any length: they are streamed. Captures of both ends
+    of a connection, given together, also show exactly which packets were lost on the way.
 
     [bold]Examples[/bold]
 
@@ -83,7 +87,7 @@ def command(
         for note in run.notes:
             say(f"note: {run.name}: {note}")
     if out is None:
-        say("--out DIR keeps all of it, with a report of figures over time")
+        say("--out DIR writes a results folder, for a report with time series")
         return
     keep(found, files, out, fresh=fresh)
     say(f"next: perigee report {shlex.quote(str(out))}")

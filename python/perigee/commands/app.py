@@ -24,12 +24,12 @@ from perigee.errors import EXIT_RUN_FAILED, InterruptedRunError, PerigeeError, R
 EXAMPLES = """
 [bold]Examples[/bold]
 
-  perigee studies                           the studies there are
+  perigee studies                           the available studies
   perigee run claypool-2021                 the whole study, on all cores
   perigee report results/claypool-2021      its tables and figures as one page
   perigee compare results/a results/b       the same study on two versions
   perigee merge shard-1 shard-2 --out all   a study that several machines carried out
-  perigee cc list                           the congestion controls there are
+  perigee cc list                           the available congestion controls
   perigee cc load hybla                     one of them, into this kernel
   perigee analyze download.pcapng           what a capture shows
   perigee ping example.org --log base.csv   round trip and loss of a real path
@@ -117,9 +117,9 @@ def carry_out(arguments: Sequence[str]) -> int:
 
 
 def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
-    """Options that stand before the command."""
+    """Options of the command `perigee` itself."""
     if version:
         from perigee import __version__
 
@@ -133,11 +133,11 @@ def _say_error(text: str) -> None:
 
 def _say_how_to_be_root(arguments: Sequence[str]) -> None:
     command = shlex.join([*as_root(sys.argv[0], sys.executable), *arguments])
-    error_console.print(f"give it as: {escape(command)}", highlight=False, soft_wrap=True)
+    error_console.print(f"run it as: {escape(command)}", highlight=False, soft_wrap=True)
 
 
 def as_root(program: str, python: str) -> list[str]:
-    """Return the words that start this program as root: sudo looks for programs in folders of its own only.
+    """Return the words that start this program as root: by its full path, since sudo resets PATH.
 
     Args:
         program: how this program was started.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The kind of typer application that all commands belong to: help of our own form, `-h` as well as `--help`."""
+"""The typer application of all commands: our own form of help, and `-h` as well as `--help`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from perigee.console import out_console
 
 
 class HelpfulCommand(TyperCommand):
-    """A command whose help is `help_text` of what it says."""
+    """A command with help by `help_text`."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help; typer's own breaks examples and shows types of Python."""
+        """Write the help; typer's own breaks examples and shows Python types."""
         formatter.write(_rendered(self, ctx))
 
 
 class HelpfulGroup(TyperGroup):
-    """A command with commands below it, likewise."""
+    """A group of commands with help by `help_text`."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
@@ -32,7 +32,7 @@ class HelpfulGroup(TyperGroup):
 
 
 class Application(typer.Typer):
-    """A command with commands below it, all of whose help has our form.
+    """A group of commands, all with help by `help_text`.
 
     Args:
         help: what it is, with examples.

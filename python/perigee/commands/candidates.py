@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The hidden command `perigee candidates`: what the scripts of `perigee completion` ask for."""
+"""The hidden command `perigee candidates`: completions for the scripts of `perigee completion`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import typer
 
 
 def command(
-    words: Annotated[list[str] | None, typer.Argument(help="What stands on the line after the program.")] = None,
+    words: Annotated[list[str] | None, typer.Argument(help="Words of the command line after the program.")] = None,
 ) -> None:
-    """Print what the last of some words can become, for the scripts of `perigee completion`."""
+    """Print the completions of the last word, for the scripts of `perigee completion`."""
     from perigee.commands.app import COMMANDS, command_line
     from perigee.commands.tree import tree
     from perigee.commands.values import candidates

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The command `perigee cc`: congestion controls, and their way into the running kernel."""
+"""The command `perigee cc`: lists, creates and checks congestion controls, and loads them into the kernel."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from perigee.numbers import number
 if TYPE_CHECKING:
     from perigee._core import Unloaded
 
-app = Application("Congestion controls: what there is, what can be set, and loading them into the kernel.")
+app = Application("Congestion controls: list them, show their parameters, check your own, load them into the kernel.")
 
 
 @app.command("list")
 def list_all() -> None:
-    """List the congestion controls there are: all run in the simulator, and can be loaded into the kernel.
+    """List the available congestion controls: all run in the simulator, and can be loaded into the kernel.
 
-    The last column says under which names they are in the kernel now. State is what an algorithm keeps per socket, in
-    its private area and beyond.
+    The last column has the names under which they are loaded now. State is the memory that an algorithm keeps per
+    socket, in its private area and beyond.
 
     [bold]Example[/bold]
 
@@ -68,10 +68,11 @@ def list_all() -> None:
 @app.command()
 def show(
     name: Annotated[
-        str, typer.Argument(metavar="ALGORITHM|FILE", help="Its name, see `perigee cc list`, or its C file.")
+        str,
+        typer.Argument(metavar="ALGORITHM|FILE", help="Name of an algorithm, see `perigee cc list`, or its C file."),
     ],
 ) -> None:
-    """Show a congestion control and what can be set of it.
+    """Show a congestion control and its parameters.
 
     [bold]Example[/bold]
 
@@ -99,12 +100,12 @@ def show(
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it will be called: 1 to 15 of a-z, 0-9 and _.")],
-    folder: Annotated[Path, typer.Option("--dir", metavar="FOLDER", help="Where its folder is made.")] = Path(),
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the algorithm: 1 to 15 of a-z, 0-9 and _.")],
+    folder: Annotated[Path, typer.Option("--dir", metavar="FOLDER", help="Parent of the new folder.")] = Path(),
 ) -> None:
-    """Begin a congestion control of your own: a working one to change, with a study and its tests.
+    """Create your own congestion control: a working one to start from, with a study and its tests.
 
-    Writes a folder NAME with NAME.c, study.toml, test_NAME.py and README.md. Nothing is written over.
+    Writes a folder NAME with NAME.c, study.toml, test_NAME.py and README.md. Existing files are never overwritten.
 
     [bold]Examples[/bold]
 
@@ -122,21 +123,22 @@ def new(
 @app.command()
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A C file.")],
-    sequences: Annotated[int, typer.Option(metavar="N", min=1, help="How many random sequences of events.")] = 2000,
+    sequences: Annotated[int, typer.Option(metavar="N", min=1, help="Number of random sequences of events.")] = 2000,
     sequence: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, help="Only the random sequence of this number, to repeat what it showed."),
+        typer.Option(metavar="N", min=0, help="Run only the random sequence of this number, to reproduce a failure."),
     ] = None,
     cc_stall: options.CcStall = options.DEFAULT_STALL,
     cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
 ) -> None:
-    """Check a congestion control of your own, without a study and without the kernel.
+    """Check your own congestion control, without a study and without the kernel.
 
-    Compiles it for the simulator and for the kernel, and does random things to it: acknowledgements, losses, timeouts,
-    idle times, in sequences of up to 400. None may leave a window of zero, of one where no timeout was, or of over 2^31
-    packets. An algorithm that owns its window (cong_control) may go down to one. What breaks it is printed with its
-    line, without the events that need not be. The events are tried in another process: a crash, a division by zero or a
-    loop without end is found too. Floating point, which the kernel does not have, is named by its line.
+    Compiles it for the simulator and for the kernel, and feeds it random sequences of up to 400 events:
+    acknowledgements, losses, timeouts, idle times. None may leave a window of zero packets, of one packet without a
+    timeout, or of over 2^31 packets. An algorithm that owns its window (cong_control) may go down to one. A failure is
+    printed with its line and a minimized sequence of events. The events run in another process, so that
+    crashes, divisions by zero and endless loops are found too. Floating point, which the kernel does not have, is
+    reported with its line.
 
     [bold]Example[/bold]
 
@@ -169,21 +171,21 @@ def check(
 
 @app.command()
 def load(
-    what: Annotated[str, typer.Argument(help="A name of `perigee cc list`, or a C file.", metavar="ALGORITHM|FILE")],
+    what: Annotated[str, typer.Argument(help="Name of `perigee cc list`, or a C file.", metavar="ALGORITHM|FILE")],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set a parameter; may be given several times."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--as", metavar="NAME", help="The name that sockets ask for, at most 15 characters.")
+        str | None, typer.Option("--as", metavar="NAME", help="Name for TCP_CONGESTION, at most 15 characters.")
     ] = None,
-    default: Annotated[bool, typer.Option("--default", help="Make it the machine's default.")] = False,
+    default: Annotated[bool, typer.Option("--default", help="Make it the default of this machine.")] = False,
 ) -> None:
-    """Load a congestion control into the running kernel, as root. It stays until `perigee cc unload`, or a reboot.
+    """Load a congestion control into the running kernel, as root, until `perigee cc unload` or a reboot.
 
-    Prints the name that sockets ask for: the algorithm's own, or p_NAME where the kernel has an algorithm of that
-    name. Under a name that was loaded before, the new version takes the earlier one's place: new sockets get it,
-    sockets that are open keep what they have.
+    Prints the name by which sockets select it (TCP_CONGESTION): the algorithm's own, or p_NAME if the kernel has an
+    algorithm of that name. A name that is already loaded is replaced: new sockets get the new version, open sockets
+    keep the earlier one.
 
     [bold]Examples[/bold]
 
@@ -201,8 +203,8 @@ def load(
     if loaded.warnings:
         say(loaded.warnings.rstrip())
     parameters = f" ({loaded.parameters})" if loaded.parameters else ""
-    how = "took the place of the earlier version" if loaded.replaced else "loaded"
-    say(f"{loaded.algorithm}{parameters} {how}; sockets ask for it as {loaded.name}")
+    how = "replaced the earlier version" if loaded.replaced else "loaded"
+    say(f"{loaded.algorithm}{parameters} {how}; sockets select it as {loaded.name}")
     if loaded.sockets_on_earlier:
         say(f"{_count(loaded.sockets_on_earlier, 'socket')} with the earlier version until closed")
     if loaded.default_before:
@@ -214,21 +216,20 @@ def load(
 def unload(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="NAME", help="What it was loaded as, see `perigee cc status`, or what `load` was given."
-        ),
+        typer.Argument(metavar="NAME", help="Name of `perigee cc status`, or the argument of `perigee cc load`."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that was loaded.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Unload all loaded algorithms.")] = False,
     wait: Annotated[
-        float | None, typer.Option("--wait", metavar="SECONDS", min=0, help="Wait for sockets that use it to end.")
+        float | None,
+        typer.Option("--wait", metavar="SECONDS", min=0, help="Wait this long for sockets that use it to close."),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Unload it in any case; sockets that use it keep it until they close.")
+        bool, typer.Option("--force", help="Unload it although sockets use it; they keep it until they close.")
     ] = False,
 ) -> None:
-    """Take a congestion control out of the kernel again, and put back the default that was there before it.
+    """Unload a congestion control from the kernel, and restore the previous default.
 
-    Refuses where sockets use it, and names them. With --wait the default is put back first, so that no new socket
+    Refuses while sockets use it, and lists them. With --wait the default is restored first, so that no new socket
     gets it meanwhile.
 
     [bold]Examples[/bold]
@@ -258,8 +259,8 @@ def unload(
 
 
 @app.command()
-def status(as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False) -> None:
-    """Show what is loaded, the sockets that use it, and what it does to each of them.
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False) -> None:
+    """Show the loaded algorithms, the sockets that use them, and the state of each.
 
     [bold]Examples[/bold]
 
@@ -296,7 +297,7 @@ def _show_sockets(sockets: list[dict[str, Any]], none: str) -> None:
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("Socket", "Process", "Namespace"):
         table.add_column(heading)
-    for heading in ("cwnd", "ssthresh", "RTT ms", "pacing Mbit/s", "delivery Mbit/s", "sent again"):
+    for heading in ("cwnd", "ssthresh", "RTT ms", "pacing Mbit/s", "delivery Mbit/s", "retransmitted"):
         table.add_column(heading, justify="right")
     for socket in sockets:
         process = f"{socket['process']} ({socket['pid']})" if socket["pid"] else "-"
@@ -329,10 +330,10 @@ def _count(number: int, noun: str, plural: str = "s") -> str:
 
 
 def _in_the_kernel() -> tuple[list[dict[str, Any]], list[str]]:
-    """What is loaded, and the kernel's own names; where we may not look, nothing, with a word about it."""
+    """What is loaded, and the kernel's own names; nothing, with a note, where access is denied."""
     try:
         found = kernel.status()
     except PerigeeError as error:
-        say(f"what is in the kernel is not shown: {error}")
+        say(f"the algorithms in the kernel are not shown: {error}")
         return [], []
     return found["loaded"], found["others"]

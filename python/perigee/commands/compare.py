@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 SPARED = ("p (Wilcoxon)", "flows", "%", "p")
-"""Columns that a narrow table goes without, the first one first."""
+"""Columns that a narrow table omits, in this order."""
 
 LEAST_OF_TEXT = {"Flows": 8, "Quantity": 18}
 """Characters of a column below which its words would be cut."""
@@ -38,7 +38,7 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="FILE", help="Also write a page with the time series of all laid over each other."
+            "--out", "-o", metavar="FILE", help="Also write a page that overlays the time series of all results."
         ),
     ] = None,
     confidence: options.Confidence = None,
@@ -48,12 +48,12 @@ def command(
 ) -> None:
     """Compare results of a study cell by cell: engines, versions, settings.
 
-    First comes what differs in how they were made: settings, size, engine, versions, files. Each cell has the means in
-    A and in another, their difference with its confidence interval, also in % of A, and how many flows they are of;
-    differences of shares are in percentage points (pp). Where both results took the same random draws, rounds are
-    compared in pairs (t test of the differences, and Wilcoxon's signed-rank test), otherwise by Welch's t test; p is
-    corrected for the number of cells (Holm). Cells that are the same flow by flow are named below the table. The page
-    of --out adds throughput, round trip, window and retransmissions over time, of all on one scale.
+    The first table lists differences in provenance: settings, size, engine, versions, files. Each cell has the means
+    of A and of the other result, their difference with its confidence interval, also in % of A, and the number of
+    flows; differences of shares are in percentage points (pp). Where both results used the same random draws, rounds
+    are compared in pairs (paired t test, and Wilcoxon's signed-rank test), otherwise by Welch's t test; p is corrected
+    for the number of cells (Holm). Cells that are identical flow by flow are named below the table. The page of --out
+    adds throughput, round trip, window and retransmissions over time, on one scale.
 
     [bold]Examples[/bold]
 

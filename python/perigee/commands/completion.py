@@ -24,14 +24,13 @@ def command(
         str | None, typer.Argument(metavar="SHELL", help="bash, zsh or fish. \\[default: that of $SHELL]")
     ] = None,
     install: Annotated[
-        bool, typer.Option("--install", help="Write it where the shell looks for it, in your home folder.")
+        bool, typer.Option("--install", help="Install it in your home folder, where the shell finds it.")
     ] = False,
 ) -> None:
-    """Print the script by which your shell completes commands, options, names and files.
+    """Print the script that completes commands, options, names and files in your shell.
 
-    With --install it goes to the folder from which the shell reads it by itself, in new shells. Names of studies,
-    profiles and congestion controls are those there are at that moment; after the name of a study, --set, --vary and
-    --also complete its key paths and their values.
+    With --install, new shells load it by themselves. Names of studies, profiles and congestion controls are looked up
+    at each completion; after the name of a study, --set, --vary and --also complete its key paths and their values.
 
     [bold]Examples[/bold]
 
@@ -41,7 +40,7 @@ def command(
     """
     chosen = shell or Path(os.environ.get("SHELL", "")).name
     if chosen not in SHELLS:
-        what = f"{chosen}: there is no completion for it" if shell else "SHELL is not set to one that is known"
+        what = f"{chosen}: completion is not available for this shell" if shell else "SHELL names no known shell"
         raise InputError(what, suggestion(chosen, SHELLS))
     script = (SCRIPTS / FILES[chosen]).read_text(encoding="utf-8")
     if not install:
@@ -75,4 +74,4 @@ NEXT = {
     "zsh": "zsh reads it in new shells with this line in ~/.zshrc, before compinit:\n  fpath=({folder} $fpath)",
     "fish": "fish reads it in new shells",
 }
-"""What is left to do."""
+"""Next step of the user."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The command `perigee doctor`: what this host has of what perigee can use."""
+"""The command `perigee doctor`: checks the host for what perigee can use."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ def command(
     link: Annotated[
         str | None,
         typer.Option(
-            "--link", "-l", metavar="PROFILE", help="Hold the socket buffers against what this link holds in flight."
+            "--link",
+            "-l",
+            metavar="PROFILE",
+            help="Also compare the socket buffers with the bandwidth-delay product of this link.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON: a list of objects.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list of objects.")] = False,
 ) -> None:
-    """Say what works on this host, what is missing for what, and how to get it. Nothing is changed.
+    """Check what this host has, what is missing for which command, and print fixes, without changing anything.
 
-    Ends with 0 where all is there that simulated runs need, otherwise with 1: the rest is for commands that load
+    The exit code is 0 if simulated runs have all they need, otherwise 1: the other checks are for commands that load
     congestion controls into the kernel, emulate links, or measure between hosts.
 
     [bold]Examples[/bold]
@@ -44,7 +47,7 @@ def command(
     show(found, as_json=as_json)
     lacking = [one.name for one in found if one.for_simulator and not one.ok]
     if lacking:
-        say(f"simulated runs need: {', '.join(lacking)}")
+        say(f"missing for simulated runs: {', '.join(lacking)}")
         raise typer.Exit(EXIT_RUN_FAILED)
 
 

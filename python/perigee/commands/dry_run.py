@@ -19,13 +19,13 @@ from perigee.files import shown_bytes
 from perigee.numbers import counted, span
 
 ALL_SHOWN = 30
-"""Up to so many runs are all shown."""
+"""The largest number of runs that are all shown."""
 FIRST_SHOWN, LAST_SHOWN = 10, 3
-"""Otherwise so many of them."""
+"""The number of runs shown of more."""
 
 
 def listing(plan: Plan) -> tuple[Table, str]:
-    """Return a table of the runs, and what they are together."""
+    """Return a table of the runs, and their totals in words."""
     table = new_table("Run", "What", "Flows", "Links")
     for index in shown_indices(len(plan.runs)):
         if index is None:
@@ -53,7 +53,7 @@ def shown_indices(count: int) -> Iterator[int | None]:
 
 
 def _time(plan: Plan) -> str:
-    """Say roughly how long the runs take on all cores of this machine, where that is known."""
+    """Estimate the time of the runs on all cores of this machine; empty if unknown."""
     if plan.processor_s is None:
         return ""
     cores = min(os.cpu_count() or 1, len(plan.runs))
@@ -61,15 +61,15 @@ def _time(plan: Plan) -> str:
 
 
 def _size(plan: Plan) -> str:
-    """Say how much a plan writes at the most, where it knows."""
+    """Return an upper bound of the size of the results; empty if unknown."""
     if not plan.rooms:
         return ""
     size = plan.runs.rounds * sum(part.file for parts in plan.rooms for part in parts)
-    return f"; results of at most about {shown_bytes(size)} before they are compressed"
+    return f"; results up to about {shown_bytes(size)} before compression"
 
 
 def counted_runs(runs: Runs) -> str:
-    """Say how many runs there are."""
+    """Return the numbers of runs, points and rounds in words."""
     points, rounds = len(runs.points), runs.rounds
     if len(runs) == 1:
         return "1 run"

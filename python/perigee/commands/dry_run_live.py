@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""A dry run between real hosts: when each run begins, and how much data it takes."""
+"""A dry run between real hosts: start time and data volume of each run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MBIT_S = 100
 
 
 def live_listing(plan: Plan, now: float) -> tuple[Table, str]:
-    """Return a table of the runs with their beginnings, and the data that they take together.
+    """Return a table of the runs with their start times, and their data volume.
 
     Args:
         plan: the runs, of real hosts.
@@ -57,11 +57,11 @@ def live_listing(plan: Plan, now: float) -> tuple[Table, str]:
 
 
 LEFT_OUT = -1.0
-"""In place of an instant: the run is not begun any more."""
+"""Shown in place of a start time: the run is skipped."""
 
 
 class Data:
-    """How much goes over the path.
+    """Data volume over the path.
 
     Examples:
         >>> from types import SimpleNamespace as Planned
@@ -70,7 +70,7 @@ class Data:
         >>> data = Data()
         >>> data.add(Planned(flows=[sized, greedy]), 1)
         >>> str(data)
-        '1.00 GB, and 1 min of flows that take what the path gives (at 100 Mbit/s: 0.75 GB)'
+        '1.00 GB, and 1 min of flows without a limit (at 100 Mbit/s: 0.75 GB)'
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Data:
         self._greedy_s = 0.0
 
     def add(self, details: LiveRun, times: int) -> None:
-        """Count the flows of a run that is carried out so many times."""
+        """Add the flows of a run that is repeated `times` times."""
         for flow in details.flows:
             length_s = (flow.length_ns or 0) / 1e9
             if flow.kind == "udp":
@@ -93,7 +93,7 @@ class Data:
         if not self._greedy_s:
             return text
         at = self._greedy_s * MBIT_S / 8e3
-        greedy = f"{span(self._greedy_s)} of flows that take what the path gives (at {MBIT_S} Mbit/s: {at:.2f} GB)"
+        greedy = f"{span(self._greedy_s)} of flows without a limit (at {MBIT_S} Mbit/s: {at:.2f} GB)"
         return f"{text}, and {greedy}" if self._bytes else greedy
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The command `perigee emu`: what emulators left behind."""
+"""The command `perigee emu`: cleans up after killed emulators."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from perigee.commands.application import Application
 from perigee.console import result, say
 from perigee.engines.links import emulation
 
-app = Application("Emulated links: tidy up.")
+app = Application("Emulated links: clean up.")
 
 
 @app.command()
 def clean() -> None:
-    """End what emulators that were killed have left.
+    """End processes and remove temporary files that killed emulators left behind.
 
-    Namespaces, devices and translated addresses vanish with the process that made them. What can be left are children
-    of the program that ran behind a link, which are ended, and your folders of temporary files (of compilations and
-    fits), which are removed. Emulators at work, and everything else, are not touched.
+    Namespaces, devices and NAT rules vanish with the process that made them. Children of a program that ran behind a
+    link can remain, and are ended; so can your temporary folders of compilations and fits, which are removed.
+    Running emulators and everything else are not touched.
 
     [bold]Example[/bold]
 
@@ -28,4 +28,4 @@ def clean() -> None:
     for folder in folders:
         result(f"removed {folder}")
     if not processes and not folders:
-        say("nothing was left")
+        say("nothing to clean up")

@@ -21,24 +21,22 @@ if TYPE_CHECKING:
 
 
 def command(
-    command: Annotated[
-        list[str], typer.Argument(help="The program and its arguments, after `--`.", metavar="COMMAND...")
-    ],
+    command: Annotated[list[str], typer.Argument(help="Program and its arguments, after `--`.", metavar="COMMAND...")],
     link: Annotated[
-        str, typer.Option("--link", "-l", metavar="PROFILE", help="A profile: its name in profiles/, or its TOML file.")
+        str, typer.Option("--link", "-l", metavar="PROFILE", help="Profile: its name in profiles/, or its TOML file.")
     ],
     up: Annotated[
         str | None,
         typer.Option(
             "--up",
             metavar="PROFILE",
-            help="Another profile, whose `up` leads away from the program. \\[default: the same]",
+            help="Another profile for the direction away from the program. \\[default: that of --link]",
         ),
     ] = None,
     trace: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="A recording of the rate towards the program; short for --set down.rate.trace=FILE."
+            metavar="FILE", help="Recording of the rate towards the program; short for --set down.rate.trace=FILE."
         ),
     ] = None,
     settings: Annotated[
@@ -46,32 +44,31 @@ def command(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Change a value of the profile: of `down`, of `up`, or of both (`link`); may be given several times.",
+            help="Change a value of the profile, in `down`, `up` or both (`link`); may be given several times.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the link's random processes.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the link's random processes.")] = 1,
     mtu: Annotated[int, typer.Option(metavar="BYTES", min=1280, max=65535, help="Largest packet, bytes.")] = 1500,
     drain: Annotated[
         str,
-        typer.Option(
-            metavar="TIME", help="How long, at the most, to carry what is still under way when the program has ended."
-        ),
+        typer.Option(metavar="TIME", help="Maximum time to deliver data still in flight when the program has ended."),
     ] = f"{emulation.DRAIN_S:g} s",
     live: Annotated[
-        bool, typer.Option("--live", help="Show each second: rate, queue and drops of the link, each way.")
+        bool, typer.Option("--live", help="Show rate, queue and drops of each direction once a second.")
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No notes and no summary, unless something was lost or ended.")
+        bool,
+        typer.Option("--quiet", "-q", help="Print notes only if data was lost or a process ended, and no summary."),
     ] = False,
 ) -> None:
     """Run any program behind an emulated satellite link.
 
-    The program has this terminal; its exit code is ours, and signals to this command are passed on to it. When it has
-    ended, processes that it left are ended, and what it has sent is carried to its end.
+    The program runs in this terminal; this command returns its exit code and forwards signals to it. When the program
+    has ended, processes that it left running are ended, and data that it has sent is still delivered.
 
-    Everything it sends and receives crosses the link, between this machine's own TCP/IP and itself. It reaches this
-    host at the address that is printed when no other can be reached, and the outside world where this host forwards
-    packets. Nothing of this host is changed. Links nest. Needs root.
+    All its packets cross the link and are handled by this machine's own TCP/IP. The program reaches the outside world
+    if this host forwards packets; otherwise it reaches only this host, at the address that is printed. The
+    configuration of this host is not changed. Links nest. Needs root.
 
     [bold]Examples[/bold]
 
@@ -103,7 +100,7 @@ def command(
 
 
 def summary(done: ProgramReport) -> str:
-    """Return what a link did, in one line.
+    """Return the summary of a link in one line.
 
     Examples:
         >>> from types import SimpleNamespace as Report
@@ -124,24 +121,24 @@ queue up to 2.5 MB; round trip of the link 600 ms on average; releases up to 80 
 
 
 def notes(done: ProgramReport) -> list[str]:
-    """Return what did not end by itself, a line each.
+    """Return notes on processes that were ended and data that was not delivered, a line each.
 
     Examples:
         >>> from types import SimpleNamespace as Report
         >>> left, ended = Report(connections=2, bytes=51_300, packets=40), [Report(pid=7, command="sleep")]
         >>> for note in notes(Report(ended=ended, undelivered=left)):
         ...     print(note)
-        note: ended what the program had left running: sleep (process 7)
-        note: given up before all had arrived: 51.3 kB of 2 connections not acknowledged, 40 packets on the link
+        note: ended processes that the program left running: sleep (process 7)
+        note: not delivered: 51.3 kB of 2 connections not acknowledged, 40 packets on the link
         >>> notes(Report(ended=[], undelivered=Report(connections=0, bytes=0, packets=0)))
         []
     """
     said = []
     if done.ended:
         names = ", ".join(f"{process.command} (process {process.pid})" for process in done.ended)
-        said.append(f"note: ended what the program had left running: {names}")
+        said.append(f"note: ended processes that the program left running: {names}")
     if any((done.undelivered.connections, done.undelivered.bytes, done.undelivered.packets)):
-        said.append(f"note: given up before all had arrived: {_left(done.undelivered)}")
+        said.append(f"note: not delivered: {_left(done.undelivered)}")
     return said
 
 
@@ -173,13 +170,13 @@ def _size(count: int) -> str:
 
 
 def _be_silent(*_anything: object) -> None:
-    """Say nothing of what goes as it should."""
+    """Print nothing."""
 
 
 def _tell(near: str, closed: str | None) -> None:
     if closed is not None:
-        say(f"note: only this host can be reached, at {near}: {closed}")
+        say(f"note: the program reaches only this host, at {near}: {closed}")
 
 
 def _tell_draining(left: Undelivered, *, drain: str) -> None:
-    say(f"note: the program has ended; {_left(left)}; waiting for {drain} at the most (--drain), or until Ctrl-C")
+    say(f"note: the program has ended; {_left(left)}; waiting up to {drain} (--drain), or until Ctrl-C")

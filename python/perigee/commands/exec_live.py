@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from perigee._core import DirectionSample
 
 CLEAR = "\r\x1b[K"
-"""To the beginning of the terminal's line, which is emptied."""
+"""Returns to the start of the terminal's line and clears it."""
 
 
 class LiveLine:
-    """Shows a link at work: one line that is written over on a terminal, a line each where there is none.
+    """Shows the state of a link: one line that is rewritten on a terminal, new lines elsewhere.
 
     Args:
-        stream: where to; the program has standard output.
+        stream: the output, standard error by default, since the program owns standard output.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -29,7 +29,7 @@ class LiveLine:
         self._shown = False
 
     def __call__(self, elapsed_s: float, down: DirectionSample, up: DirectionSample) -> None:
-        """Show what the link has done since the line before."""
+        """Show the activity of the link since the last line."""
         then_s, then_down, then_up = self._before
         length_s = max(elapsed_s - then_s, 1e-9)
         ways = (
@@ -43,14 +43,14 @@ class LiveLine:
         self._shown = True
 
     def end(self) -> None:
-        """Leave the line, so that what follows has its own."""
+        """Clear the line."""
         if self._shown and self._is_terminal:
             self._stream.write(CLEAR)
             self._stream.flush()
 
 
 def _way(name: str, bytes_per_s: float, sample: DirectionSample) -> str:
-    """Return one direction.
+    """Return the text of one direction.
 
     Examples:
         >>> from types import SimpleNamespace as Sample

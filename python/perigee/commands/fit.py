@@ -22,38 +22,36 @@ if TYPE_CHECKING:
 
 
 def command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The profile's file.", metavar="FILE")],
-    ping: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A log of `perigee ping`, of the path when idle.")
-    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Profile to write.", metavar="FILE")],
+    ping: Annotated[Path | None, typer.Option(metavar="FILE", help="Log of `perigee ping` over the idle path.")] = None,
     probe: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="A log of `perigee probe`; may be given several times.")
+        list[Path] | None, typer.Option(metavar="FILE", help="Log of `perigee probe`; may be given several times.")
     ] = None,
     capture: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="A capture (pcap, pcapng) of transfers; may be given several times."),
+        typer.Option(metavar="FILE", help="Capture (pcap, pcapng) of transfers; may be given several times."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the profile. \\[default: its file's]")
+        str | None, typer.Option(metavar="NAME", help="Name of the profile. \\[default: that of its file]")
     ] = None,
     down: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Rate towards the user, where it is known better.")
+        str | None, typer.Option(metavar="RATE", help="Known rate towards the user, instead of the measured one.")
     ] = None,
     up: Annotated[
-        str | None, typer.Option(metavar="RATE", help="Rate away from the user, where it is known better.")
+        str | None, typer.Option(metavar="RATE", help="Known rate away from the user, instead of the measured one.")
     ] = None,
     down_delay: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Shortest one-way delay down. \\[default: half the shortest round trip]"),
+        typer.Option(metavar="TIME", help="Minimum one-way delay down. \\[default: half the minimum round trip]"),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
     """Fit a link profile to measurements of a real path.
 
-    The ping log gives delay, its tail, rare losses and their period; the probe gives rates, queues and losses of
-    packets that are close to each other; captured transfers say what the link carries at least. What nothing says stays
-    at a default, and is told. Each number of the profile has its source above it. The table lays simulated pings and
-    probes over the profile beside the measured ones.
+    The ping log gives the delay, its tail, rare losses and their period; the probe gives rates, queues and loss bursts;
+    captured transfers give lower bounds of the rates. Parameters that were not measured keep their defaults and are
+    listed. Each number of the profile has its source above it. The table compares simulated pings and probes over the
+    profile with the measured ones.
 
     [bold]Examples[/bold]
 
@@ -62,7 +60,7 @@ def command(
       perigee fit --ping baseline.csv --down "150 Mbit/s" --up "10 Mbit/s" --out mylink.toml
       sudo "$(command -v perigee)" exec --link ./mylink.toml -- iperf3 -c example.org
     """
-    # What these load takes longer than most other commands do.
+    # Slow to import.
     from perigee.fitting.captured import ceilings
     from perigee.fitting.check import check
     from perigee.fitting.fit import Measured
@@ -72,9 +70,9 @@ def command(
 
     title = name or out.stem
     if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", title):
-        raise InputError(f"--name {title}: small letters, digits, `-`, `_` and `.` make a name; give one")
+        raise InputError(f"--name {title}: not a name; use lower-case letters, digits, `-`, `_` and `.`")
     if out.exists() and not overwrite:
-        raise InputError(f"{out}: is there already; give another file, or --overwrite")
+        raise InputError(f"{out}: exists already; give another file, or --overwrite")
     measured = Measured(
         pings=None if ping is None else read_pings(ping),
         steps=[step for log in probe or () for step in read_log(log)],
@@ -84,7 +82,7 @@ def command(
         down_delay_ms=None if down_delay is None else 1000 * seconds("--down-delay", down_delay, 0.0),
     )
     if probe and not measured.steps:
-        raise InputError(f"{probe[0]}: no rate was measured to its end; let `perigee probe` finish one")
+        raise InputError(f"{probe[0]}: no complete step; let `perigee probe` finish at least one rate")
     fitted = fit_to(title, measured)
     rows = check(fitted, measured)
     write_atomically(out, fitted.text.encode())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The help of a command as text for a terminal: what fits is one line, and no example is broken so that it fails."""
+"""The help of a command as text for a terminal, with examples that can be pasted at any width."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def help_text(command: Command, width: int) -> Text:
     """Return the help of a command.
 
     Args:
-        command: what it says of itself.
+        command: the command with its documentation.
         width: columns of the terminal.
     """
     width = max(min(width, WIDEST), 40)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The command `perigee man`: manual pages, made of what the commands say of themselves."""
+"""The command `perigee man`: writes manual pages from the help texts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from perigee.files import storage_errors, write_atomically
 
 
 def command(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where the pages go.")] = Path("man1"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the pages.")] = Path("man1"),
 ) -> None:
-    """Write the manual pages: perigee.1, and one for each command.
+    """Write the manual pages: perigee.1, and one per command.
 
     [bold]Examples[/bold]
 
@@ -35,7 +35,7 @@ def command(
 
 
 def page_name(one: Command) -> str:
-    """Return what a page is called: `perigee-cc-load`."""
+    """Return the name of a page, such as `perigee-cc-load`."""
     return "-".join(one.path)
 
 

@@ -15,19 +15,19 @@ from perigee.numbers import counted
 
 def command(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="FOLDER...", help="Results folders that `perigee run --shard` left.")
+        list[Path], typer.Argument(metavar="FOLDER...", help="Results folders of `perigee run --shard`.")
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the whole. \\[default: results/STUDY]"),
+        typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the merged results. \\[default: results/STUDY]"),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Replace results that are in the folder already.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replace results in the folder.")] = False,
 ) -> None:
-    """Put the shards of a study together, which several machines or jobs carried out.
+    """Merge the shards of a study that several machines or jobs ran.
 
-    The tables are the same, byte for byte, as those of one machine that carries all runs out. All shards must be of the
-    same study with the same settings, carried out by the same version; a run that is missing, or that is in two
-    shards and differs, is an error. The shards are not changed, and can be removed afterwards.
+    The tables are the same, byte for byte, as those of a single machine. All shards must come from the same study with
+    the same settings and the same version; a run that is missing, or that differs between two shards, is an error.
+    The shards are not changed, and can be removed afterwards.
 
     [bold]Examples[/bold]
 
@@ -39,7 +39,7 @@ def command(
     from perigee.store.merging import merge
 
     done = merge(folders, out, fresh=fresh)
-    text = "put together already (--fresh does it anew)" if done.was_there else counted(done.runs, "run")
+    text = "merged already (--fresh starts over)" if done.was_there else counted(done.runs, "run")
     say_notes(done.folder)
     error_console.print(
         f"{text}; next: perigee report {shlex.quote(str(done.folder))}", highlight=False, soft_wrap=True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The table of what can be taken by name: studies and profiles, with their titles and folders."""
+"""The table of studies or profiles that can be used by name, with their titles and folders."""
 
 from __future__ import annotations
 

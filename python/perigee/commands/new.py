@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The command `perigee new`: files to begin with."""
+"""The command `perigee new`: creates files to start from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from perigee.files import write_new_folder
 
 TEMPLATE = Path(__file__).resolve().parent.parent / "data" / "study"
 
-app = Application("Begin something: files that work, to change (`perigee cc new` begins a congestion control).")
+app = Application("Create a working study to start from (`perigee cc new` creates a congestion control).")
 
 
 @app.callback()
@@ -28,13 +28,13 @@ def _more_may_come() -> None:
 @app.command()
 def study(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="What it is called: letters, digits, - and _.")
+        str, typer.Argument(metavar="NAME", help="Name of the study: letters, digits, - and _.")
     ] = "queues",
-    folder: Annotated[Path, typer.Option("--dir", metavar="FOLDER", help="Where its folder is made.")] = Path(),
+    folder: Annotated[Path, typer.Option("--dir", metavar="FOLDER", help="Parent of the new folder.")] = Path(),
 ) -> None:
-    """Begin a study: that of the guide, with every part explained, which works at once.
+    """Create a study that runs as it is: that of the guide, with every part explained.
 
-    Writes a folder NAME with study.toml and README.md. Nothing is written over.
+    Writes a folder NAME with study.toml and README.md. Existing files are never overwritten.
 
     [bold]Examples[/bold]
 
@@ -42,7 +42,7 @@ def study(
       perigee run queues --reduced
     """
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
-        raise InputError(f"{name}: is no name of a study; use 1 to 64 letters, digits, - and _")
+        raise InputError(f"{name}: not a name of a study; use 1 to 64 letters, digits, - and _")
     target = folder / name
     sources = sorted(TEMPLATE.iterdir())
     write_new_folder(target, {path.name: path.read_text(encoding="utf-8").replace("NAME", name) for path in sources})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What commands have in common: their options, quantities with units, limits of authors' code, and when to stop."""
+"""Shared by commands: options, quantities with units, limits of authors' code, and when to stop."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the study; may be given several times."),
 ]
-Reduced = Annotated[bool, typer.Option("--reduced", help="The small size that the study declares for tests.")]
+Reduced = Annotated[bool, typer.Option("--reduced", help="Use the small size that the study declares for tests.")]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Runs at a time. \\[default: one per core]")
+    int | None,
+    typer.Option("--jobs", "-j", metavar="N", min=1, help="Number of concurrent runs. \\[default: one per core]"),
 ]
 Shard = Annotated[
     str | None,
     typer.Option(
-        "--shard", metavar="I/N", help="Only every Nth run from the Ith on; `perigee merge` puts all shards together."
+        "--shard", metavar="I/N", help="Run only every Nth run from the Ith on; `perigee merge` joins all shards."
     ),
 ]
 Cluster = Annotated[
@@ -37,45 +38,48 @@ Cluster = Annotated[
     typer.Option(
         "--cluster",
         metavar="ADDRESS",
-        help="Simulate on the workers of the Dask scheduler at this address, as tcp://scheduler:8786.",
+        help="Simulate on the workers of the Dask scheduler at this address, such as tcp://scheduler:8786.",
     ),
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing results that are in the folder.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Start over, replacing results in the folder.")]
 CcStall = Annotated[
     str,
     typer.Option(
-        metavar="TIME", help="Of your own congestion controls: processor time without progress until a run is ended."
+        metavar="TIME",
+        help="CPU time that your own congestion controls may take without progress before the run is ended.",
     ),
 ]
 CcMemory = Annotated[
-    str, typer.Option(metavar="SIZE", help="Of your own congestion controls: address space of each process.")
+    str, typer.Option(metavar="SIZE", help="Address space of each process that runs your own congestion controls.")
 ]
 Confidence = Annotated[
     float | None,
-    typer.Option(help="Level of all confidence intervals, as 0.9. \\[default: that of report.toml]", metavar="LEVEL"),
+    typer.Option(
+        help="Level of all confidence intervals, such as 0.9. \\[default: that of report.toml]", metavar="LEVEL"
+    ),
 ]
 DEFAULT_STALL = "10 s"
 DEFAULT_MEMORY = "4 GiB"
 
 Token = Annotated[
     str | None,
-    typer.Option(metavar="TOKEN", envvar="PERIGEE_TOKEN", help="The secret that both ends know; --serve makes one."),
+    typer.Option(metavar="TOKEN", envvar="PERIGEE_TOKEN", help="Secret shared by both ends; --serve creates one."),
 ]
 TokenFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="A file whose first line is the token; --serve makes it if there is none."),
+    typer.Option(metavar="FILE", help="File whose first line is the token; --serve creates a missing one."),
 ]
-Serve = Annotated[bool, typer.Option("--serve", help="Answer instead of asking: pings and probes.")]
+Serve = Annotated[bool, typer.Option("--serve", help="Run the server that answers pings and probes.")]
 Port = Annotated[int, typer.Option(metavar="PORT", min=1, max=65535, help="UDP port of the server.")]
-Bind = Annotated[str, typer.Option(metavar="ADDRESS", help="With --serve: the address to listen at. \\[default: all]")]
+Bind = Annotated[str, typer.Option(metavar="ADDRESS", help="With --serve: address to listen on. \\[default: all]")]
 Limit = Annotated[
-    int, typer.Option(metavar="N", min=1, help="With --serve: pings of one address answered in a second.")
+    int, typer.Option(metavar="N", min=1, help="With --serve: maximum pings answered per second and address.")
 ]
-MaxRate = Annotated[str, typer.Option(metavar="RATE", help="With --serve: rate of a probe at the most.")]
+MaxRate = Annotated[str, typer.Option(metavar="RATE", help="With --serve: maximum rate of a probe.")]
 MaxTotal = Annotated[
-    str, typer.Option(metavar="RATE", help="With --serve: rate of all clients' probes together at the most.")
+    str, typer.Option(metavar="RATE", help="With --serve: maximum rate of the probes of all clients together.")
 ]
-MaxTime = Annotated[str, typer.Option(metavar="TIME", help="With --serve: length of a probe at the most.")]
+MaxTime = Annotated[str, typer.Option(metavar="TIME", help="With --serve: maximum length of a probe.")]
 DEFAULT_LIMIT = 1000
 DEFAULT_MAX_RATE = "200 Mbit/s"
 DEFAULT_MAX_TOTAL = "400 Mbit/s"
@@ -137,14 +141,14 @@ def study_settings(
         >>> study_settings(None, ["cubic,bbr"], None)
         Traceback (most recent call last):
         ...
-        perigee.errors.InputError: --vary cubic,bbr: there is no key or no `=`; write --vary flow.cc=cubic,bbr
+        perigee.errors.InputError: --vary cubic,bbr: the key or `=` is missing; write --vary flow.cc=cubic,bbr
     """
     found = [*(settings or ())]
     for option, mark, given in (("--vary", "", vary), ("--also", "+", also)):
         for text in given or ():
             key, equals, values = text.partition("=")
             if not equals or not key.strip():
-                raise InputError(f"{option} {text}: there is no key or no `=`", f"write {option} flow.cc=cubic,bbr")
+                raise InputError(f"{option} {text}: the key or `=` is missing", f"write {option} flow.cc=cubic,bbr")
             found.append(f"vary.{key.strip()}={mark}{values.strip()}")
     return (*found, *([f"experiments={','.join(experiments)}"] if experiments else []))
 
@@ -158,7 +162,7 @@ def profile_setting(setting: str) -> tuple[str, str]:
     """
     key, equals, value = setting.partition("=")
     if not key.strip() or not equals:
-        raise InputError(f"--set {setting}: there is no key or no `=`; write --set down.rate='50 Mbit/s'")
+        raise InputError(f"--set {setting}: the key or `=` is missing; write --set down.rate='50 Mbit/s'")
     return key.strip(), value
 
 
@@ -197,7 +201,7 @@ def host_and_port(text: str, port: int) -> tuple[str, int]:
 
 
 class Stopped:
-    """True once Ctrl-C or a termination has come."""
+    """True once SIGINT (Ctrl-C) or SIGTERM has arrived."""
 
     def __init__(self) -> None:
         self._stopped = False

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perigee._core import Orbit, OrbitSlot
 
 app = Application(
-    'Orbits: who is in view, which satellite serves and the delay over time, of a profile with `kind = "orbit"`.'
+    'Orbits: satellites in view, the serving satellite and the delay over time, for a profile with `kind = "orbit"`.'
 )
 
 FORMATS = ("png", "pdf", "svg")
@@ -33,10 +33,14 @@ COLUMNS = (
     "delay_ms", "delay_end_ms",
 )  # fmt: skip
 
-Profile = Annotated[str, typer.Argument(metavar="PROFILE", help="Its name in profiles/, or its file.")]
-At = Annotated[str, typer.Option("--at", metavar="TIME", help='The time of day (UTC) to begin with, such as "20.5 h".')]
+Profile = Annotated[str, typer.Argument(metavar="PROFILE", help="Name of a profile in profiles/, or its file.")]
+At = Annotated[str, typer.Option("--at", metavar="TIME", help='Time of day (UTC) at which to start, such as "20.5 h".')]
 Direction = Annotated[
-    str, typer.Option(metavar="down|up", help="Towards the user or away: they differ in what is added to light.")
+    str,
+    typer.Option(
+        metavar="down|up",
+        help="Direction towards the user (down) or away (up); they differ in the delay added to propagation.",
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -48,16 +52,18 @@ Settings = Annotated[
 def show(
     profile: Profile,
     at: At = "0 h",
-    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="For how long.")] = "5 min",
+    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="Time span to compute.")] = "5 min",
     direction: Direction = "down",
     settings: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with all satellites in view of each slot.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="As comma-separated values, a line per slot.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, with all satellites in view in each slot.")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values, one line per slot.")] = False,
 ) -> None:
-    """Show the path of each slot: how many satellites are in view as it begins, which one serves over which gateway, where it stands in the sky of the user, and the delay one way.
+    """Show the path of each slot: satellites in view at its start, the serving satellite and gateway, its position in the sky of the user, and the one-way delay.
 
-    The delay is that of light and what the profile adds (`extra`), without jitter and spikes. A slot without a satellite
-    that user and gateway see from its begin to its end has no path: what is sent in it is lost.
+    The delay is propagation at the speed of light plus the profile's `extra`, without jitter and spikes. A slot in
+    which no satellite stays in view of user and gateway has no path: packets sent in it are lost.
 
     [bold]Examples[/bold]
 
@@ -67,7 +73,7 @@ def show(
       perigee orbit show oneweb-orbit --json
     """  # noqa: E501 - the first paragraph is one line of the reference
     if as_json and as_csv:
-        raise InputError("--json beside --csv: give one of them")
+        raise InputError("--json and --csv: give only one")
     orbit = _orbit(profile, at, duration, direction, settings)
     if as_json:
         result(json.dumps(_as_json(orbit), indent=1))
@@ -83,14 +89,14 @@ def show(
 def draw(
     profile: Profile,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write it: a `.png`, `.pdf` or `.svg`.")
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Figure to write: a `.png`, `.pdf` or `.svg`.")
     ],
     at: At = "0 h",
-    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="For how long.")] = "30 min",
+    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="Time span to draw.")] = "30 min",
     direction: Direction = "down",
     settings: Settings = None,
 ) -> None:
-    """Draw the sky of the user with the satellites in view and those that serve, and the delay over time.
+    """Draw the sky of the user with the satellites in view and the serving ones, and the delay over time.
 
     [bold]Examples[/bold]
 
@@ -100,7 +106,7 @@ def draw(
     kind = out.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
         raise InputError(
-            f"--out {out}: no format of figures; end its name in {', '.join(f'.{one}' for one in FORMATS)}"
+            f"--out {out}: unknown format of figures; use a name that ends in {', '.join(f'.{one}' for one in FORMATS)}"
         )
     orbit = _orbit(profile, at, duration, direction, settings)
     from perigee.files import atomic_file
@@ -118,7 +124,7 @@ def draw(
 
 
 def _orbit(profile: str, at: str, duration: str, direction: str, settings: list[str] | None) -> Orbit:
-    """Compute the slots, and say what to know of the elements."""
+    """Compute the slots, and print warnings about the elements."""
     from perigee.engines.links.orbits import orbit_slots
 
     pairs = [profile_setting(setting) for setting in settings or ()]

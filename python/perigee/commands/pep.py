@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 
     from perigee.engines.proxy.state import ProxyState
 
-app = Application(
-    "The proxy that splits TCP connections, for satellite links. What is done is the program's, perigee-pep."
-)
+app = Application("The proxy that splits TCP connections over satellite links: a front end of the program perigee-pep.")
 
-Configuration = Annotated[Path, typer.Argument(metavar="FILE", help="The service's configuration, in TOML.")]
+Configuration = Annotated[Path, typer.Argument(metavar="FILE", help="Configuration of the service, in TOML.")]
 
 
 @app.command()
 def run(config: Configuration) -> None:
-    """Run the service until SIGTERM, as root; SIGHUP has it read its configuration again.
+    """Run the service until SIGTERM, as root; SIGHUP reloads its configuration.
 
     [bold]Example[/bold]
 
@@ -39,7 +37,7 @@ def run(config: Configuration) -> None:
 
 @app.command()
 def check(config: Configuration) -> None:
-    """Read a configuration, and say what is wrong with it.
+    """Check a configuration and report its errors.
 
     [bold]Example[/bold]
 
@@ -50,7 +48,7 @@ def check(config: Configuration) -> None:
 
 @app.command()
 def rules(config: Configuration) -> None:
-    """Print the firewall rules and routes of a configuration as a script. Nothing is changed.
+    """Print the firewall rules and routes of a configuration as a script, without changing anything.
 
     [bold]Example[/bold]
 
@@ -61,7 +59,7 @@ def rules(config: Configuration) -> None:
 
 @app.command()
 def status(config: Configuration) -> None:
-    """Print the state of the running service, which its control socket tells.
+    """Print the state of the running service, read from its control socket.
 
     [bold]Example[/bold]
 
@@ -73,16 +71,16 @@ def status(config: Configuration) -> None:
 @app.command()
 def top(
     config: Configuration,
-    every: Annotated[float, typer.Option("--every", metavar="SECONDS", help="Time between two looks.", min=0.1)] = 2.0,
+    every: Annotated[float, typer.Option("--every", metavar="SECONDS", help="Refresh interval.", min=0.1)] = 2.0,
     count: Annotated[
         int | None,
-        typer.Option("--count", metavar="N", help="End after so many looks. \\[default: with Ctrl-C]", min=1),
+        typer.Option("--count", metavar="N", help="Exit after this number of refreshes. \\[default: at Ctrl-C]", min=1),
     ] = None,
 ) -> None:
-    """Show what passes through the running service, by rule and by leg, until Ctrl-C.
+    """Show the traffic of the running service by rule and by leg, until Ctrl-C.
 
-    Rates, and the mean round trip, are those since the last look. Where the output is no terminal, each look has
-    tables of its own.
+    Rates and the mean round trip cover one refresh interval. If the output is not a terminal, each refresh prints new
+    tables.
 
     [bold]Examples[/bold]
 
@@ -124,18 +122,18 @@ def doctor(
         ),
     ] = None,
     rounds: Annotated[
-        int, typer.Option("--rounds", metavar="N", help="Times that both transfers are made.", min=1, max=100)
+        int, typer.Option("--rounds", metavar="N", help="Number of transfers by each way.", min=1, max=100)
     ] = 2,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="N", help="Longest time of a transfer.", min=0.1, max=3600)
+        float, typer.Option("--seconds", metavar="N", help="Maximum duration of a transfer.", min=0.1, max=3600)
     ] = 10,
-    size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Bytes of a transfer at the most.")] = "100 MB",
+    size: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Maximum size of a transfer.")] = "100 MB",
     client: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="ADDRESS",
-            help="Client whose rule is applied. \\[default: the first network of allow.sources]",
+            help="Client address, which selects the rule. \\[default: the first network of allow.sources]",
         ),
     ] = None,
     interface: Annotated[
@@ -143,19 +141,20 @@ def doctor(
         typer.Option(
             "--interface",
             metavar="NAME",
-            help="Interface at which it arrives. \\[default: the first of transparent.interfaces]",
+            help="Interface at which the client's packets arrive. \\[default: the first of transparent.interfaces]",
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="As JSON: a list of objects; with --to an object of checks and comparison.")
+        bool,
+        typer.Option("--json", help="Print JSON: a list of objects; with --to an object of checks and comparison."),
     ] = False,
 ) -> None:
-    """Say what this host has of what a configuration needs, what is missing, and how to get it. Nothing is changed.
+    """Check that this host has what a configuration needs, and print fixes, without changing anything.
 
-    Rules and routes are those of the running service, which root sees only. With --to a file of a web server is
-    fetched by plain HTTP, directly with this host's settings, and through a forward inside the command with the
-    configuration's rule for it: a table of both, whether the bytes are the same, and what follows. The leg towards a
-    client is this host's loopback there. Ends with 1 where something is missing, or a transfer fails.
+    Rules and routes are those of the running service, which only root can read. --to fetches a file from a web server
+    by plain HTTP, directly with this host's settings, and through a forward inside the command with the matching rule
+    of the configuration: the output compares both, including the bytes, and draws conclusions. The client leg of that
+    forward is this host's loopback. The exit code is 1 if a requirement is missing or a transfer fails.
 
     [bold]Examples[/bold]
 
@@ -216,7 +215,7 @@ def _tables(before: ProxyState, after: ProxyState) -> Group:
     legs = Table()
     legs.add_column("rule")
     legs.add_column("leg")
-    for head in ("sent Mbit/s", "round trip ms", "sent again/s"):
+    for head in ("sent Mbit/s", "round trip ms", "retransmitted/s"):
         legs.add_column(head, justify="right")
     for rule, leg in after.legs:
         sent, again = rate(rule, "sent_bytes", 8e-6, ".3f", leg), rate(rule, "retransmitted", 1, ".1f", leg)

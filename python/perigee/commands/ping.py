@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 def command(
     host: Annotated[
-        str | None, typer.Argument(metavar="HOST[:PORT]", help="Where `perigee ping --serve` runs.")
+        str | None, typer.Argument(metavar="HOST[:PORT]", help="Host that runs `perigee ping --serve`.")
     ] = None,
     token: Token = None,
     token_file: TokenFile = None,
@@ -53,29 +53,32 @@ def command(
     max_total: MaxTotal = DEFAULT_MAX_TOTAL,
     max_time: MaxTime = DEFAULT_MAX_TIME,
     port: Port = PORT,
-    interval: Annotated[str, typer.Option(metavar="TIME", help="Between two datagrams.")] = "200 ms",
+    interval: Annotated[str, typer.Option(metavar="TIME", help="Time between two datagrams.")] = "200 ms",
     size: Annotated[
-        int, typer.Option(metavar="BYTES", min=PING_BYTES, max=LARGEST_PING_BYTES, help="Bytes of a datagram.")
+        int, typer.Option(metavar="BYTES", min=PING_BYTES, max=LARGEST_PING_BYTES, help="Size of a datagram, bytes.")
     ] = PING_BYTES,
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="An answer that has not come by then is lost.")] = "10 s",
+    timeout: Annotated[str, typer.Option(metavar="TIME", help="Count an answer as lost after this time.")] = "10 s",
     count: Annotated[
         int | None,
-        typer.Option("--count", "-c", metavar="N", min=1, help="Datagrams to send. \\[default: until Ctrl-C]"),
+        typer.Option(
+            "--count", "-c", metavar="N", min=1, help="Number of datagrams to send. \\[default: until Ctrl-C]"
+        ),
     ] = None,
     log: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A line for each datagram goes here; a log that is there is continued."),
+        typer.Option(metavar="FILE", help="Log with a line per datagram; an existing log is continued."),
     ] = None,
-    summary: Annotated[Path | None, typer.Option(help="Only sum up this log.", metavar="FILE")] = None,
+    summary: Annotated[Path | None, typer.Option(help="Only summarize this log.", metavar="FILE")] = None,
     ccdf: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the complementary distribution to this CSV file.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the complementary distribution of round trips to this CSV file."),
     ] = None,
 ) -> None:
-    """Measure the round trip and the loss of a real path, for days if need be.
+    """Measure round trip and loss of a real path, for days if needed.
 
-    Small UDP datagrams go to a server of the same program at a fixed pace, and come back. Memory is constant.
-    Ctrl-C ends it with the summary; with --log the same command goes on later. The server answers only who knows the
-    token, a datagram for a datagram; what its limit leaves without an answer is counted apart from what is lost.
+    Sends small UDP datagrams at a fixed pace to a server of the same program, which returns them. Memory is constant.
+    Ctrl-C ends the measurement with a summary; with --log the same command continues it later. The server answers only
+    clients with the token, one datagram per datagram; pings over its limit are counted apart from losses.
 
     [bold]Examples[/bold]
 
@@ -92,11 +95,11 @@ def command(
     known = secret(token, token_file, make=server)
     if server:
         if host is not None:
-            raise InputError(f"{host}: with --serve there is no host to ask; use --bind for the address to listen at")
+            raise InputError(f"{host}: --serve takes no host; use --bind for the address to listen on")
         serve_until_stopped(bind, port, known, allowed(limit, max_rate, max_total, max_time))
         return
     if host is None:
-        raise InputError("no host is given; `perigee ping --serve` answers, `perigee ping HOST` asks")
+        raise InputError("no host is given; `perigee ping --serve` runs the server, `perigee ping HOST` the client")
     name, port = host_and_port(host, port)
     plan = PingPlan(
         name, known, port=port, interval_s=seconds("--interval", interval, 0.001), size=size,
@@ -113,7 +116,7 @@ def command(
         counted = send(plan, log, watch)
     _show(counted, ccdf)
     if counted.sent and not counted.answered and not counted.limited:
-        say("no answer came: is the token the same, UDP let through, and the server of this version?")
+        say("no answer arrived: check that the token is the same, UDP passes, and the server has this version")
         raise typer.Exit(EXIT_RUN_FAILED)
 
 
@@ -130,7 +133,7 @@ def _show(counted: RoundTrips, ccdf: Path | None) -> None:
     several = counted.events - counted.single_events
     out_console.print(
         f"{counted.sent} sent, {counted.lost} lost ({number(100 * counted.loss, 3)} %) in {counted.events} events, "
-        f"{several} of them of several in a row, {counted.longest_event} at the most",
+        f"{several} of them bursts, the longest of {counted.longest_event}",
         highlight=False,
     )
     if counted.limited:

@@ -45,7 +45,7 @@ _DIRECTIONS: dict[str, tuple[Direction, ...]] = {"up": ("up",), "down": ("down",
 
 def command(
     host: Annotated[
-        str | None, typer.Argument(metavar="HOST[:PORT]", help="Where `perigee probe --serve` runs.")
+        str | None, typer.Argument(metavar="HOST[:PORT]", help="Host that runs `perigee probe --serve`.")
     ] = None,
     token: Token = None,
     token_file: TokenFile = None,
@@ -60,33 +60,38 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="RATE",
-            help="A rate, headers of IP and UDP counted; may be given several times. \\[default: 1 Mbit/s]",
+            help="Rate including IP and UDP headers; may be given several times. \\[default: 1 Mbit/s]",
         ),
     ] = None,
     find: Annotated[
-        bool, typer.Option("--find", help="From the rate on, twice as much until the path is full; then just below.")
+        bool,
+        typer.Option(
+            "--find", help="Search for the capacity: double the rate until the path is full, then refine below it."
+        ),
     ] = False,
     direction: Annotated[
         str,
-        typer.Option(metavar="up|down|both", help="up: to the server, down: from it, or both, one after the other."),
+        typer.Option(metavar="up|down|both", help="up: to the server, down: from it, both: one after the other."),
     ] = ("both"),
     reverse: Annotated[bool, typer.Option("--reverse", help="Short for --direction down.")] = False,
-    time: Annotated[str, typer.Option(metavar="TIME", help="Length of each rate.")] = "60 s",
+    time: Annotated[str, typer.Option(metavar="TIME", help="Duration of the probe at each rate.")] = "60 s",
     packet: Annotated[
-        int, typer.Option(metavar="BYTES", help="Bytes of a packet, headers of IP and UDP counted.")
+        int, typer.Option(metavar="BYTES", help="Size of a packet including IP and UDP headers, bytes.")
     ] = 1500,
-    interval: Annotated[str, typer.Option(metavar="TIME", help="Of the figures over time in the log.")] = "100 ms",
+    interval: Annotated[
+        str, typer.Option(metavar="TIME", help="Sampling interval of the time series in the log.")
+    ] = "100 ms",
     log: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A line for each rate goes here; a log that is there is continued."),
+        typer.Option(metavar="FILE", help="Log with a line per rate; an existing log is continued."),
     ] = None,
-    summary: Annotated[Path | None, typer.Option(help="Only sum up this log.", metavar="FILE")] = None,
+    summary: Annotated[Path | None, typer.Option(help="Only summarize this log.", metavar="FILE")] = None,
 ) -> None:
-    """Measure what a real path carries: rate, loss, losses in a row, and delay under load.
+    """Measure capacity, loss, loss bursts and delay under load of a real path.
 
-    UDP datagrams go at a constant rate, for a while at each of several rates, to a server of the same program or from
-    it. Where loss begins, the rate that arrives is the path's capacity. The server does only what a client asks that
-    knows the token and has shown that it receives at its address; it stops when the client is gone.
+    Sends UDP datagrams at a constant rate, at each of several rates in turn, to or from a server of the same program.
+    Where loss begins, the received rate is the path's capacity. The server serves only clients that have the token and
+    have proven that they receive at their address, and stops when the client is gone.
 
     [bold]Examples[/bold]
 
@@ -104,16 +109,16 @@ def command(
     known = secret(token, token_file, make=server)
     if server:
         if host is not None:
-            raise InputError(f"{host}: with --serve there is no host to ask; use --bind for the address to listen at")
+            raise InputError(f"{host}: --serve takes no host; use --bind for the address to listen on")
         serve_until_stopped(bind, port, known, allowed(limit, max_rate, max_total, max_time))
         return
     if host is None:
-        raise InputError("no host is given; `perigee probe --serve` answers, `perigee probe HOST` asks")
+        raise InputError("no host is given; `perigee probe --serve` runs the server, `perigee probe HOST` the client")
     if direction not in _DIRECTIONS:
         raise InputError(f"--direction {direction}: one of {', '.join(_DIRECTIONS)}")
     rates = tuple(bits_per_second("--rate", text) for text in rate or ["1 Mbit/s"])
     if find and len(rates) > 1:
-        raise InputError("--find begins with one --rate and chooses the others; give one")
+        raise InputError("--find starts from one --rate and chooses the others; give only one")
     name, port = host_and_port(host, port)
     plan = ProbePlan(
         name, known, rates, port=port, directions=("down",) if reverse else _DIRECTIONS[direction],
@@ -144,8 +149,8 @@ def _show(steps: list[Step]) -> None:
         return
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("")
-    heads = ("offered", "sent", "received", "lost", "bursts", "longest", "mean delay", "most", "reordered")
-    units = ("Mbit/s", "Mbit/s", "Mbit/s", "%", "", "packets", "ms over the least", "ms over the least", "packets")
+    heads = ("offered", "sent", "received", "lost", "bursts", "longest", "mean delay", "max delay", "reordered")
+    units = ("Mbit/s", "Mbit/s", "Mbit/s", "%", "", "packets", "ms over minimum", "ms over minimum", "packets")
     for head, unit in zip(heads, units, strict=True):
         table.add_column(f"{head}\n{unit}", justify="right")
     for step in steps:
@@ -169,7 +174,7 @@ def _capacity(steps: list[Step], direction: str) -> str:
     own = [step for step in steps if step.direction == direction]
     if found is None:
         most = max(own, key=lambda step: step.received_bps)
-        return f"{direction}: never full; it carries {number(most.received_bps / 1e6, 3)} Mbit/s or more"
+        return f"{direction}: never full; capacity is at least {number(most.received_bps / 1e6, 3)} Mbit/s"
     carried, step = found
     return (
         f"{direction}: capacity {number(carried / 1e6, 3)} Mbit/s, received when "
@@ -180,7 +185,7 @@ def _capacity(steps: list[Step], direction: str) -> str:
 def _say_what_is_odd(step: Step) -> None:
     title = f"{step.direction} {number(step.offered_bps / 1e6, 3)} Mbit/s"
     if not step.received:
-        say(f"note: {title}: nothing arrived; do smaller packets (--packet) pass?")
+        say(f"note: {title}: nothing arrived; try smaller packets (--packet)")
     if step.sent_bps < 0.995 * step.offered_bps:
         why = "this machine was late" if step.late_s else "the sender's own network took no more"
         say(f"note: {title}: only {number(step.sent_bps / 1e6, 3)} Mbit/s were sent: {why}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The command `perigee profiles`: which links there are by name, and what each does."""
+"""The command `perigee profiles`: lists, shows and draws link profiles."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from perigee.places import ProfileFile, StudyFile, find_profile, profiles
 if TYPE_CHECKING:
     from perigee.engines.plan.contract import Plan
 
-app = Application("Link profiles: which there are, and what each link does.", lists=True)
+app = Application("List link profiles, show what each link does, and draw it.", lists=True)
 
 
 @app.callback(invoke_without_command=True)
 def _list_by_default(context: typer.Context) -> None:
-    """List them where nothing else is asked."""
+    """List the profiles if no command is given."""
     if context.invoked_subcommand is None:
         list_all()
 
 
 @app.command("list")
 def list_all() -> None:
-    """List the profiles that can be taken by name: those in profiles/ of this folder, and those that come with perigee.
+    """List the profiles that can be used by name: those in profiles/ of this folder, and those shipped with perigee.
 
     [bold]Examples[/bold]
 
@@ -46,9 +46,9 @@ def list_all() -> None:
 
 @app.command()
 def show(
-    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="Its name in profiles/, or its file.")],
+    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="Name of a profile in profiles/, or its file.")],
 ) -> None:
-    """Show what a link does in each direction, and where its numbers come from.
+    """Show the processes of a link in each direction, and the source of its numbers.
 
     [bold]Examples[/bold]
 
@@ -62,7 +62,7 @@ def show(
     try:
         plan = _plan(found)
     except InputError as error:
-        say(f"its directions are not shown: {error}")
+        say(f"the directions are not shown: {error}")
         return
     show_setup(plan.setup, ("links",))
 
@@ -72,19 +72,19 @@ FORMATS = ("png", "pdf", "svg")
 
 @app.command()
 def draw(
-    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="Its name in profiles/, or its file.")],
+    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="Name of a profile in profiles/, or its file.")],
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write it: a `.png`, `.pdf` or `.svg`.")
+        Path, typer.Option("--out", "-o", metavar="FILE", help="Figure to write: a `.png`, `.pdf` or `.svg`.")
     ],
-    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="For how long.")] = "60 s",
-    every: Annotated[str, typer.Option(metavar="TIME", help="From one sample to the next.")] = "100 ms",
+    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="Time span to draw.")] = "60 s",
+    every: Annotated[str, typer.Option(metavar="TIME", help="Sampling interval.")] = "100 ms",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the profile; may be given several times."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the link's random processes.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the link's random processes.")] = 1,
 ) -> None:
-    """Draw rate, delay and losses of a link over time, without traffic, and how its delays are distributed.
+    """Draw rate, delay and losses of a link over time, without traffic, and the distribution of its delays.
 
     [bold]Examples[/bold]
 
@@ -94,7 +94,7 @@ def draw(
     kind = out.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
         raise InputError(
-            f"--out {out}: no format of figures; end its name in {', '.join(f'.{one}' for one in FORMATS)}"
+            f"--out {out}: unknown format of figures; use a name that ends in {', '.join(f'.{one}' for one in FORMATS)}"
         )
     found = find_profile(profile)
     span, step = seconds("--for", duration, 0.001), seconds("--every", every, 0.000001)
@@ -136,7 +136,7 @@ def _plan(profile: ProfileFile) -> Plan:
 
 
 def _text(profile: ProfileFile, key: str) -> str:
-    """Return a text of the profile; what is wrong with it, its reader says."""
+    """Return a text of the profile; its reader reports errors."""
     try:
         value = tomllib.loads(profile.text).get(key, "")
     except tomllib.TOMLDecodeError:

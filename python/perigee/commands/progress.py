@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S = 15.0
 TIMED_LINE_EVERY_S = 600.0
-"""Of a study with a schedule, which may take days."""
+"""Interval of lines for a study with a schedule, which may take days."""
 
 Outlook = tuple[str, float | None]
 
@@ -97,7 +97,7 @@ class _Left(TimeRemainingColumn):
 
 
 class _Lines:
-    """A line now and then."""
+    """Prints progress as lines, where the output is not a terminal."""
 
     def __init__(self, console: Console, title: str) -> None:
         self._console = console
@@ -106,7 +106,7 @@ class _Lines:
         self._said = ""
 
     def share(self, done: float) -> None:
-        """Say how far one piece of work is."""
+        """Print the progress of one piece of work."""
         now = time.monotonic()
         if now - self._last >= LINE_EVERY_S and 0 < done < 1:
             left = (now - self._begun) / done * (1 - done)
@@ -131,7 +131,7 @@ class _Lines:
 
 
 def duration(seconds: float | None) -> str:
-    """Write a time that is left.
+    """Return remaining time as text.
 
     Examples:
         >>> duration(42.4), duration(3 * 3600 + 125), duration(None)

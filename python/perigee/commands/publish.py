@@ -13,17 +13,16 @@ from perigee.errors import InputError
 
 
 def command(
-    site: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the site; one that is there is replaced.")],
+    site: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the site; an existing site is replaced.")],
     folder: Annotated[
-        Path, typer.Option("--from", metavar="FOLDER", help="The working folder, with results/ and studies/.")
+        Path, typer.Option("--from", metavar="FOLDER", help="Working folder, with results/ and studies/.")
     ] = Path(),
 ) -> None:
-    """Write the results of a working folder as a static site, which needs no server.
+    """Write the results of a working folder as a static site.
 
-    The pages are those of `perigee serve` that may be looked at: results with their reports, tables, figures and
-    captures, tags and notes, studies, links and algorithms. They open from the folder, and any web server can send
-    them. Results that are not complete are left out, and so are the queue and graphs over time. What has no report yet
-    has its tables only.
+    The pages are the read-only ones of `perigee serve`: results with their reports, tables, figures and captures, tags
+    and notes, studies, links and algorithms. They open from the folder or from any web server. Incomplete results, the
+    queue and graphs over time are left out. Results without a report have only their tables.
 
     [bold]Examples[/bold]
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def command(
-    results: Annotated[Path, typer.Argument(help="A results folder that `perigee run` made.", metavar="RESULTS")],
+    results: Annotated[Path, typer.Argument(help="Results folder of `perigee run`.", metavar="RESULTS")],
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             "-o",
             metavar="FILE",
-            help="HTML file to write. \\[default: report.html in the folder; figures.html of --figure]",
+            help="HTML file to write. \\[default: report.html in the folder; figures.html with --figure]",
         ),
     ] = None,
     formats: Annotated[
@@ -33,24 +33,24 @@ def command(
             "--format",
             "-f",
             metavar="html|pdf|png|csv|latex",
-            help="Several are separated by commas, or the option is repeated. \\[default: html]",
+            help="Output formats, separated by commas; repeatable. \\[default: html]",
         ),
     ] = None,
     experiment: Annotated[
         list[str] | None,
-        typer.Option(help="Of a study of several experiments: report on this one; repeatable.", metavar="NAME"),
+        typer.Option(help="Report only on this experiment of the study; repeatable.", metavar="NAME"),
     ] = None,
     figure: Annotated[
         list[str] | None,
         typer.Option(
-            help="Draw this instead of the report: lines, heatmap, scatter, boxes, cdf, rtt or time; repeatable.",
+            help="Draw a figure instead of the report: lines, heatmap, scatter, boxes, cdf, rtt or time; repeatable.",
             metavar="KIND",
         ),
     ] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help='Of a figure: what it shows, as goodput_mbps or "goodput_mbps / rtt_mean_ms"; repeatable.',
+            help='With --figure: metric to show, such as goodput_mbps or "goodput_mbps / rtt_mean_ms"; repeatable.',
             metavar="METRIC",
         ),
     ] = None,
@@ -58,30 +58,31 @@ def command(
         list[str] | None,
         typer.Option(
             "--x",
-            help="Of a figure: along its horizontal axis, as loss; heatmap takes two.",
+            help="With --figure: key along the horizontal axis, such as loss; heatmap takes two.",
             metavar="KEY",
         ),
     ] = None,
     hue: Annotated[
-        str, typer.Option(help="Of a figure: what has a colour each, as cc; none for none.", metavar="KEY")
+        str, typer.Option(help="With --figure: key shown by colour, such as cc, or none.", metavar="KEY")
     ] = "",
     facet: Annotated[
         list[str] | None,
-        typer.Option(help="Of a figure: what has a panel each, columns first, then rows; repeatable.", metavar="KEY"),
+        typer.Option(
+            help="With --figure: key with a panel per value, columns first, then rows; repeatable.", metavar="KEY"
+        ),
     ] = None,
     confidence: options.Confidence = None,
 ) -> None:
-    """Make tables and figures of a finished study.
+    """Write tables and figures of a finished study.
 
-    The HTML report is one file that needs nothing else. Other formats (figures as PDF, as wide as a page and in
-    NAME-column.pdf as a column, or as PNG; tables and the curves of figures as CSV; tables as LaTeX) go to a folder
-    beside it.
+    The HTML report is one self-contained file. Other formats (figures as PDF in page width, and in column width as
+    NAME-column.pdf, or as PNG; tables and the curves of figures as CSV; tables as LaTeX) go to a folder beside it.
 
-    What the study varies is the report's structure: a number that varies is along the horizontal axis, colours are the
-    algorithms, everything else has panels. --figure chooses one figure, with its metric and what goes where. KEY is the
-    last part of a key that varies (loss of links.sat.loss), the whole key, cc or flow. A metric is one of the
-    reference, a numeric column of flows.parquet, or arithmetic over these with + - * / ( ), abs, sqrt, log10, min and
-    max; "TITLE (UNIT) = ..." names it.
+    The report follows what the study varies: a varied number is the horizontal axis, algorithms are colours, and
+    everything else has panels. --figure draws a single figure with its metric and axes. KEY is the last part of a
+    varied key (loss of links.sat.loss), the whole key, cc or flow. A metric is one of the reference, a numeric column
+    of flows.parquet, or an expression of these with + - * / ( ), abs, sqrt, log10, min and max;
+    "TITLE (UNIT) = ..." names it.
 
     [bold]Examples[/bold]
 
@@ -101,14 +102,14 @@ def command(
 
 
 def _choices(figures: list[str], metrics: list[str], x: list[str], hue: str, facets: list[str]) -> list[Choice]:
-    """Return what is chosen of each figure.
+    """Return the choices for each figure.
 
     Raises:
-        InputError: something is chosen of no figure.
+        InputError: an option of figures is given without --figure.
     """
     from perigee.groups.settings import Choice
 
     given = {"--metric": metrics, "--x": x, "--hue": hue, "--facet": facets}
     if not figures and (alone := [name for name, value in given.items() if value]):
-        raise InputError(f"{alone[0]}: says how a figure is drawn; say which with --figure, as --figure lines")
+        raise InputError(f"{alone[0]}: changes a figure; choose it with --figure, such as --figure lines")
     return [Choice(figure, tuple(metrics), tuple(x), hue, tuple(facets)) for figure in figures]

@@ -44,7 +44,7 @@ def command(
         typer.Option(
             "--vary",
             metavar="KEY=V1,V2",
-            help="Vary a key over these values, instead of over those of the study; may be given several times.",
+            help="Vary a key over these values instead of the study's; may be given several times.",
         ),
     ] = None,
     also: Annotated[
@@ -52,7 +52,7 @@ def command(
         typer.Option(
             "--also",
             metavar="KEY=V1,V2",
-            help="Add values to those over which the study varies a key; may be given several times.",
+            help="Add values to those of a key that the study varies; may be given several times.",
         ),
     ] = None,
     experiment: Annotated[
@@ -60,7 +60,7 @@ def command(
         typer.Option(
             "--experiment",
             metavar="NAME",
-            help="Carry out this one of the study's experiments; may be given several times.",
+            help="Run only this experiment of the study; may be given several times.",
         ),
     ] = None,
     reduced: options.Reduced = False,
@@ -75,13 +75,13 @@ def command(
         typer.Option(
             "--until",
             metavar="SHARE",
-            help="Rounds until each mean's 95 % interval is within this share of it, at most the study's rounds: "
+            help="Run rounds until each mean's 95 % interval is within this share of it, at most the study's rounds: "
             '"2 %" of the throughput, "rtt_mean_ms 1 %" of another column of flows; may be given several times.',
         ),
     ] = None,
     fresh: options.Fresh = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Emulated runs: begin also where this machine is too slow for real time.")
+        bool, typer.Option("--force", help="Start emulated runs even where this machine is too slow for real time.")
     ] = False,
     plain: Annotated[
         bool,
@@ -91,21 +91,22 @@ def command(
         bool,
         typer.Option(
             "--verify",
-            help="Simulate the study fast and plain, and compare all tables; exit code 1 where a cell differs. "
-            "Keeps nothing, or the fast results in --out.",
+            help="Simulate the study with and without fast paths, and compare all tables; exit code 1 if any cell "
+            "differs. Discards the results, or keeps those with fast paths in --out.",
         ),
     ] = False,
     cc_stall: options.CcStall = options.DEFAULT_STALL,
     cc_memory: options.CcMemory = options.DEFAULT_MEMORY,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list the runs; of real hosts also when they begin, and the data.")
+        bool,
+        typer.Option("--dry-run", help="Only list the runs; for real hosts also their start times and data volume."),
     ] = False,
 ) -> None:
-    """Carry a study out and keep its results in a folder.
+    """Run a study and write its results to a folder.
 
-    Ctrl-C leaves a folder that the same command resumes. The tables are the same, byte for byte, however many
-    runs go at a time. A folder with other results, or with anything else in it, is never written to.
-    Congestion controls of your own run in processes of their own, with limits of time and memory.
+    After Ctrl-C, the same command resumes. The tables are the same, byte for byte, for any number of concurrent
+    runs. A folder with other results, or with anything else in it, is never written to.
+    Your own congestion controls run in separate processes with limits on time and memory.
 
     [bold]Examples[/bold]
 
@@ -118,7 +119,7 @@ def command(
       perigee run ./my-study.toml --shard 2/8          the second of eight machines
       perigee run ./my-study.toml --cluster tcp://scheduler:8786      on the workers of a Dask cluster
       perigee run ./my-study.toml --set rounds=200 --until "2 %"      as many rounds as it takes, up to 200
-      perigee run ./my-study.toml --reduced --verify      do fast paths of the simulator show in the results?
+      perigee run ./my-study.toml --reduced --verify      checks that fast paths do not change the results
       perigee run ./my-study.toml --engine live --set live.servers.server=example.org:5201 --dry-run
     """
     # Modules that a dry run, or another command, has no use for are slow to import.
@@ -151,14 +152,14 @@ def command(
                 "--verify: only the simulator has two ways to carry packets; leave --engine or --cluster out"
             )
         if plain:
-            raise InputError("--verify carries the study plain as well as fast; leave --plain out")
+            raise InputError("--verify runs the study with and without fast paths; leave out --plain")
         _verify(job)
     else:
         do(job, dry_run=dry_run)
 
 
 def _verify(job: Job) -> None:
-    """Carry a job out both ways, and say whether they agree."""
+    """Run a job with and without fast paths, and report whether the tables agree."""
     from perigee.commands import progress
     from perigee.engines.sim.verify import verify
 
@@ -174,7 +175,7 @@ def _verify(job: Job) -> None:
 
 
 def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None:
-    """Carry a job out, with progress and what to do next; or only list its runs, of a refined sweep the first ones."""
+    """Run a job, with progress and the next command; or list its runs, for a refined sweep those of the first grid."""
     if dry_run:
         first = refinement.settings(refinement.grid) if refinement else ()
         with replace(job, settings=(*job.settings, *first)) as grid:
@@ -208,7 +209,7 @@ def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None
         return
     if done.resumed == done.runs:
         there = "the run is" if done.runs == 1 else f"all {done.runs} runs are"
-        text = f"{there} there already (--fresh begins anew)"
+        text = f"{there} there already (--fresh starts over)"
     else:
         text = counted(done.runs, "run") + (f", {done.resumed} of them from before" if done.resumed else "")
     say_notes(done.folder)
@@ -219,7 +220,7 @@ def do(job: Job, *, dry_run: bool, refinement: Refinement | None = None) -> None
 
 
 def _say_shard(done: Done) -> None:
-    """Say what to do with a part of the runs."""
+    """Print the next command after a part of the runs."""
     before = f", {done.resumed} of them from before" if done.resumed else ""
     error_console.print(
         f"{counted(done.runs, 'run')}{before}; {counted(done.left, 'run')} of other shards left; "

@@ -14,11 +14,11 @@ from perigee.store.outcomes import FAILED, INCOMPLETE
 from perigee.store.results import Results
 
 LATE_US = 1000.0
-"""99th percentile of the lateness of releases from which a run says so."""
+"""99th percentile of release lateness above which a warning is printed."""
 
 
 def say_notes(folder: Path) -> None:
-    """Print what a reader of the results should know before believing them."""
+    """Print warnings about finished runs."""
     results = Results(folder)
     _say_failures(results)
     _say_lateness(results)
@@ -27,7 +27,7 @@ def say_notes(folder: Path) -> None:
 
 
 def _say_lateness(results: Results) -> None:
-    """Say so where an emulator was too late for its results to be the link's."""
+    """Warn where the emulator released packets too late for results to be those of the link."""
     if not results.has("releases"):
         return
     late = results.table("releases").filter(pl.col("late_p99_us") > LATE_US)
@@ -43,15 +43,15 @@ def _say_lateness(results: Results) -> None:
 
 
 def _say_left_out(folder: Path) -> None:
-    """Say how many runs between real hosts are not in the results."""
+    """Report runs between real hosts that are not in the results."""
     count = len(list((folder / "raw").glob("run-*-left-out.json")))
     if count:
         were = "was" if count == 1 else "were"
-        say(f"{counted(count, 'run')} {were} left out when the time was over, and in no table")
+        say(f"{counted(count, 'run')} {were} skipped when the time was over, and are in no table")
 
 
 def _say_failures(results: Results) -> None:
-    """Say how flows ended that did not carry everything."""
+    """Report the outcomes of flows that did not complete."""
     flows = results.table("flows")
     ends = flows.filter(~pl.col("completed")).group_by("outcome").agg(pl.len(), pl.n_unique("run")).sort("outcome")
     for outcome, count, runs in ends.iter_rows():
@@ -66,14 +66,14 @@ def _say_failures(results: Results) -> None:
 
 
 def _say_gaps(results: Results) -> None:
-    """Say so where an emulator could not record as fast as it moved packets."""
+    """Report packets and events that the emulator could not record."""
     if not results.has("gaps"):
         return
     gaps = results.table("gaps").group_by("record").agg(pl.sum("missing"), pl.n_unique("run")).sort("record")
     for record, missing, runs in gaps.iter_rows():
         what = f"{'packets' if record == 'capture' else 'events'} in {counted(runs, 'run')}"
         error_console.print(
-            f"[bold red]missing:[/bold red] {missing} {what} came faster than they could be recorded (table gaps)",
+            f"[bold red]missing:[/bold red] {missing} {what} were not recorded, as they came too fast (table gaps)",
             highlight=False,
             soft_wrap=True,
         )

@@ -15,37 +15,37 @@ from perigee.errors import InputError
 
 def command(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="The working folder, with results/ and studies/.")
+        Path, typer.Argument(metavar="FOLDER", help="Working folder, with results/ and studies/.")
     ] = Path(),
     bind: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen. Others than this machine's own need TLS.")
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on. Any but loopback needs TLS.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", "-p", metavar="N", min=1, max=65535, help="TCP port.")] = 8700,
     name: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST", help="A name by which browsers reach it; may be given several times."),
+        typer.Option(metavar="HOST", help="Host name by which browsers reach it; may be given several times."),
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="For TLS: the certificate and its chain, in PEM.")
+        Path | None, typer.Option(metavar="FILE", help="TLS certificate with its chain, in PEM.")
     ] = None,
-    key: Annotated[Path | None, typer.Option(metavar="FILE", help="For TLS: the certificate's key, in PEM.")] = None,
+    key: Annotated[Path | None, typer.Option(metavar="FILE", help="Key of the TLS certificate, in PEM.")] = None,
     agents: Annotated[
-        str | None, typer.Option(metavar="ADDRESS:PORT", help="Where to listen for agents, which carry live studies.")
+        str | None,
+        typer.Option(metavar="ADDRESS:PORT", help="Address to listen on for agents, which run live studies."),
     ] = None,
-    look_token: Annotated[
-        bool, typer.Option("--look-token", help="Also say the address with a token for who may only look.")
-    ] = False,
+    look_token: Annotated[bool, typer.Option("--look-token", help="Also print a second, view-only link.")] = False,
     add_user: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Only add a user, or change one; the password is asked for."),
+        typer.Option(metavar="NAME", help="Only add or change a user, and prompt for the password."),
     ] = None,
-    role: Annotated[str, typer.Option(metavar="look|run", help="What that user may do.")] = "run",
+    role: Annotated[str, typer.Option(metavar="look|run", help="Permission of that user.")] = "run",
 ) -> None:
-    """Serve the web page that runs studies: a queue, results, links and algorithms, in a browser.
+    """Serve the web page that runs studies: queue, results, links and algorithms.
 
-    Entries of the queue go on while no browser looks, and after the server was ended or killed. Results are the folders
-    that `perigee run` makes. The address that is printed has a token in it: who has it may run studies. Other users
-    have names and passwords (--add-user). Studies from the page may name no files and no C code of this machine.
+    Queued studies run without an open browser, and resume after the server was stopped or killed. Results are folders
+    as those of `perigee run`. Anyone with the printed link can run studies; `--look-token` prints a second, view-only
+    link. Other users have names and passwords (--add-user). Studies from the page cannot name files or C code of this
+    machine.
 
     [bold]Examples[/bold]
 
@@ -66,15 +66,15 @@ def command(
         result(f"{add_user} may {role}")
         return
     if (certificate is None) != (key is None):
-        raise InputError("--certificate and --key: give both, or none")
+        raise InputError("--certificate and --key: give both or neither")
     address = server.Address(bind, port, tuple(name or ()), certificate, key)
     at = endpoint("--agents", agents) if agents is not None else None
 
     def begun(links: dict[str, str]) -> None:
         result(links["run"])
         if look_token:
-            result(f"to look only: {links['look']}")
-        say("Ctrl-C ends it; what runs is kept and goes on when it is started again")
+            result(f"view only: {links['look']}")
+        say("Ctrl-C stops the server; running studies are kept and resume at the next start")
 
     if os.geteuid() != 0:
         say("note: without root, entries with the engine emu fail")

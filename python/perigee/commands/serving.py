@@ -10,23 +10,22 @@ from perigee.numbers import number
 
 
 def serve_until_stopped(bind: str, port: int, token: bytes, limits: Limits) -> None:
-    """As `serve`, until Ctrl-C or a termination, with a word on what is allowed."""
+    """Run `serve` until SIGINT or SIGTERM, and print its limits."""
     stopped = Stopped()
     told: set[bool] = set()
 
     def begun() -> None:
         say(
-            f"answering at {bind or 'all addresses'}, UDP port {port}: {limits.pings} pings a second of one address, "
-            f"probes of up to {number(limits.rate_bps / 1e6, 1)} Mbit/s and {number(limits.time_s, 0)} s; Ctrl-C ends"
+            f"listening on {bind or 'all addresses'}, UDP port {port}: up to {limits.pings} pings per second and "
+            f"address, probes of up to {number(limits.rate_bps / 1e6, 1)} Mbit/s and {number(limits.time_s, 0)} s; "
+            "Ctrl-C ends it"
         )
 
     def go_on(_answered: int, _clients: int, older: str | None) -> bool:
-        # Anybody can send such a datagram: one word is enough.
+        # Anybody can send such a datagram: one note is enough.
         if older is not None and not told:
             told.add(True)
-            say(
-                f"note: {older} speaks an older version, which has no answer; install this version of perigee there too"
-            )
+            say(f"note: {older} uses an older protocol, which is not answered; install this version of perigee there")
         return not stopped
 
     serve(bind, port, token, limits, go_on, begun)

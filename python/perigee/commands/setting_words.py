@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What the shell offers for `--set` and `--vary`: key paths of studies and profiles, and values, from their schemas."""
+"""Completions for `--set` and `--vary`: key paths of studies and profiles, and values, from their schemas."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Settings:
         self._nodes = nodes
 
     def words(self, unfinished: str, *, several: bool = False) -> tuple[bool, list[tuple[str, str]]]:
-        """Return what an unfinished `KEY=VALUE` can become, each with its meaning.
+        """Return the completions of an unfinished `KEY=VALUE`, each with its meaning.
 
         Args:
             unfinished: as it stands on the line.
@@ -115,7 +115,7 @@ class Settings:
 
 
 def of_study(name: str) -> Settings:
-    """Return the settings of a study; of one that cannot be read, those that need none of its names.
+    """Return the settings of a study; if it cannot be read, those that need none of its names.
 
     Args:
         name: its name, folder or file; empty where it is not known.
@@ -157,7 +157,7 @@ def of_profile() -> Settings:
 
 
 def of_algorithm(name: str) -> Settings:
-    """Return the parameters of a congestion control; of one that is not known, none.
+    """Return the parameters of a congestion control; none for an unknown one.
 
     Args:
         name: its name or its C file, of which nothing is executed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The command `perigee studies`: which studies can be run by name, and what each is."""
+"""The command `perigee studies`: lists and shows the studies that can be run by name."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from perigee.places import StudyFile, find_study, studies
 if TYPE_CHECKING:
     from perigee.engines.plan.contract import Plan
 
-app = Application("Studies: which there are, and what each asks.", lists=True)
+app = Application("List studies, and show what each asks.", lists=True)
 
 
 @app.callback(invoke_without_command=True)
 def _list_by_default(context: typer.Context) -> None:
-    """List them where nothing else is asked."""
+    """List the studies if no command is given."""
     if context.invoked_subcommand is None:
         list_all()
 
 
 @app.command("list")
 def list_all() -> None:
-    """List the studies that can be run by name: those in studies/ of this folder, and those that come with perigee.
+    """List the studies that can be run by name: those in studies/ of this folder, and those shipped with perigee.
 
     [bold]Examples[/bold]
 
@@ -44,8 +44,8 @@ def list_all() -> None:
 
 
 @app.command()
-def show(study: Annotated[str, typer.Argument(metavar="STUDY", help="Its name, its folder, or its file.")]) -> None:
-    """Show what a study asks, what varies, how many runs it has, and its links and flows.
+def show(study: Annotated[str, typer.Argument(metavar="STUDY", help="Name, folder or file of a study.")]) -> None:
+    """Show the question of a study, what it varies, its number of runs, and its links and flows.
 
     [bold]Examples[/bold]
 
@@ -65,7 +65,7 @@ def show(study: Annotated[str, typer.Argument(metavar="STUDY", help="Its name, i
     except InputError as error:
         if not _table(head, "inputs"):
             raise
-        say(f"its runs are not shown: {error}")
+        say(f"the runs are not shown: {error}")
         return
     _show_plan(plan)
     if "reduced" in head:
@@ -108,7 +108,7 @@ def _plan(study: StudyFile, *, reduced: bool) -> Plan:
 
 
 def _head(study: StudyFile) -> dict[str, Any]:
-    """Return the study as plain TOML: what is wrong with it, its reader says."""
+    """Return the study as plain TOML; its reader reports errors."""
     try:
         return tomllib.loads(study.text)
     except tomllib.TOMLDecodeError:

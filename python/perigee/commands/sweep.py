@@ -22,7 +22,7 @@ def command(
         list[str],
         typer.Option(
             metavar="KEY=VALUES",
-            help="Values V1,V2, a range A..B, or log A..B for equal ratios; A..B:5 is five values of a grid; "
+            help="Values V1,V2, a range A..B, or log A..B for equal ratios; A..B:5 is a grid of five values; "
             "1..5 has whole numbers, 1.0..5.0 fractions too. May be given several times.",
         ),
     ],
@@ -30,24 +30,25 @@ def command(
         str,
         typer.Option(
             metavar="grid|lhs|sobol",
-            help="grid: every combination. lhs: a Latin hypercube. sobol: scrambled points of Sobol's sequence.",
+            help="grid: every combination. lhs: a Latin hypercube. sobol: a scrambled Sobol sequence.",
         ),
     ] = "grid",
     points: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=10_000, help="Points of a Latin hypercube or of Sobol's.")
+        int | None,
+        typer.Option(metavar="N", min=1, max=10_000, help="Number of points of a Latin hypercube or Sobol sequence."),
     ] = None,
     refine: Annotated[
         str | None,
         typer.Option(
             metavar="POINTS",
-            help="Add points to the grid where the throughput changes most, until there are so many: 24; "
-            '"rtt_mean_ms 24": another column of flows; "24 5 %": none for changes below 5 % of the range.',
+            help="Add points to the grid where the throughput changes most, up to this number: 24; "
+            '"rtt_mean_ms 24" takes another column of flows, "24 5 %" ignores changes below 5 % of the range.',
         ),
     ] = None,
     design_seed: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Seed of the points; the study's seed is its own.")
+        int, typer.Option(metavar="N", min=0, help="Seed of the points, independent of the study's seed.")
     ] = 1,
-    engine: Annotated[str, typer.Option(metavar="|".join(ENGINES), help="As of `perigee run`.")] = "sim",
+    engine: Annotated[str, typer.Option(metavar="|".join(ENGINES), help="Engine, see `perigee run`.")] = "sim",
     settings: options.Settings = None,
     reduced: options.Reduced = False,
     jobs: options.Jobs = None,
@@ -60,16 +61,16 @@ def command(
     fresh: options.Fresh = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs.")] = False,
 ) -> None:
-    """Carry a study out at many points of ranges of its settings.
+    """Run a study at many points of ranges of its settings.
 
-    What the study varies itself varies at each point too; a key of --over that varies in the study has the points'
-    values instead. A few values of one or two keys are a grid: the report draws lines and heat maps over it. Many keys
-    need fewer points as a Latin hypercube or Sobol's sequence, whose tables `perigee.load` reads with a column for each
+    Keys that the study varies also vary at each point; a key given with --over takes the values of the points
+    instead. One or two keys with a few values form a grid: the report draws lines and heat maps over it. Many keys
+    need fewer points as a Latin hypercube or Sobol sequence, whose tables `perigee.load` reads with a column for each
     key. The same --design-seed gives the same points.
 
-    --refine begins with a grid of one or two ranges, and bisects its intervals between those neighbours whose means
-    differ most, down to 1/64 of an interval. The points are chosen from results alone: the same command gives the same
-    points and tables, however many runs go at a time. Its results are those of a sweep over all these points.
+    --refine starts from a grid of one or two ranges, and bisects the intervals between neighbours whose means
+    differ most, down to 1/64 of an interval. The points depend on results alone: the same command gives the same
+    points and tables, for any number of concurrent runs. Its results are those of a sweep over all these points.
 
     [bold]Examples[/bold]
 
@@ -93,7 +94,7 @@ def command(
     else:
         for option, given in ((f"--design {design}", design != "grid"), ("--points", points), ("--shard", shard)):
             if given:
-                raise InputError(f"--refine: begins with a grid, and chooses its points by results; leave out {option}")
+                raise InputError(f"--refine: starts from a grid, and chooses its points by results; leave out {option}")
         refinement = Refinement(axes, Rule.read(refine))
     job = Job(
         study=find_study(study),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""The tree of commands as data: what help, manual pages, the reference and completion are made of."""
+"""The tree of commands as data: the source of help, manual pages, reference and completion."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Parameter:
 
     @property
     def sentence(self) -> str:
-        """What it is for, with its default and environment variable."""
+        """Its purpose, with its default and environment variable."""
         parts = [self.text]
         if self.variable:
             parts.append(f"[environment: {self.variable}]")
@@ -56,7 +56,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Example:
-    """A command that can be given, and what it does (or nothing)."""
+    """A command line, and its effect or an empty text."""
 
     command: str
     text: str
@@ -64,7 +64,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Command:
-    """A command with everything that is said about it.
+    """A command with its documentation.
 
     Attributes:
         path: its words: `("perigee", "cc", "load")`.
@@ -108,7 +108,7 @@ class Command:
 
 
 def tree(command: Any, path: tuple[str, ...] = ("perigee",)) -> Command:
-    """Return what typer's command says of itself, and all commands below it that are not hidden.
+    """Return the documentation of typer's command and of all commands below it that are not hidden.
 
     Args:
         command: what `typer.main.get_command` returns; its class is private to typer.
@@ -130,7 +130,7 @@ def tree(command: Any, path: tuple[str, ...] = ("perigee",)) -> Command:
 
 
 def described(text: str) -> tuple[str, tuple[str, ...], tuple[Example, ...], tuple[str, ...]]:
-    r"""Split a docstring into its first sentence, paragraphs, examples, and what follows those.
+    r"""Split a docstring into its first sentence, paragraphs, examples, and closing paragraphs.
 
     Examples:
         >>> described("Do it.\n\nIn two\nlines.\n\n[bold]Example[/bold]\n\n  perigee do   at once\n\nCodes: 0")

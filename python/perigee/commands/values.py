@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
-"""What the shell offers for an unfinished word: commands, options, and the values that an option takes."""
+"""Completions of an unfinished word: commands, options, and values of options."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from perigee.commands.tree import Command, Parameter
 from perigee.places import profiles, studies
 
 Offers = Iterator[tuple[str, str]]
-"""Words with what they mean (or nothing)."""
+"""Words, each with its meaning or an empty text."""
 
 SHELLS = ("bash", "zsh", "fish")
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """What an unfinished word can become.
+    """Completions of an unfinished word.
 
     Attributes:
         kind: what the shell adds of its own: `files`, `folders`, `none`, `open`, after whose words no space follows, or
@@ -30,12 +30,12 @@ class Candidates:
     words: tuple[tuple[str, str], ...] = ()
 
     def lines(self) -> str:
-        """As the scripts of the shells read it: the kind, then a line for each word, its meaning after a tab."""
+        """Return the form that the shell scripts read: the kind, then a line per word, its meaning after a tab."""
         return "\n".join([self.kind, *(f"{word}\t{meaning}" if meaning else word for word, meaning in self.words)])
 
 
 def candidates(command: Command, words: Sequence[str]) -> Candidates:
-    """Return what the last of some words can become.
+    """Return the completions of the last word.
 
     Args:
         command: the root of the commands.
@@ -77,7 +77,7 @@ def candidates(command: Command, words: Sequence[str]) -> Candidates:
 
 
 def _joined(words: Sequence[str]) -> list[str]:
-    """Join words at an `=` of its own: after an option it only ends the option's name.
+    """Join words at a separate `=`, which after an option only ends the option's name.
 
     Examples:
         >>> _joined(["run", "--engine", "=", "si"]), _joined(["--engine", "="])
@@ -112,7 +112,7 @@ def _options(place: Command) -> Offers:
 
 
 def _argument(place: Command, at: int) -> str:
-    """Return what the argument of this number takes; the last goes on where it is repeated."""
+    """Return the values of the argument of this number; a repeated last argument continues."""
     if at < len(place.arguments):
         return place.arguments[at].value
     if place.arguments and place.arguments[-1].repeated:
@@ -121,7 +121,7 @@ def _argument(place: Command, at: int) -> str:
 
 
 def _of_option(place: Command, option: Parameter, word: str, given: Sequence[str]) -> Candidates:
-    """Return what the value of an option can be; `given` are the command's arguments before it."""
+    """Return the values of an option; `given` are the command's arguments before it."""
     if option.value not in SETTINGS:
         return _of_value(option.value, word)
     from perigee.commands import setting_words
@@ -141,7 +141,7 @@ def _of_option(place: Command, option: Parameter, word: str, given: Sequence[str
 
 
 def _of_value(value: str, word: str) -> Candidates:
-    """Return what an option or argument can be; words in small letters are those that it takes."""
+    """Return the values of an option or argument; words in lower case in its metavar are literal."""
     words: list[tuple[str, str]] = []
     kind = "none"
     for part in value.removesuffix("...").split("|"):
@@ -179,10 +179,10 @@ NAMED: dict[str, Callable[[], Offers]] = {
     "ALGORITHM": _algorithms,
     "SHELL": lambda: ((one, "") for one in SHELLS),
 }
-"""What is called by a name that is known here."""
+"""Metavars of values whose names are known here."""
 ALSO_FILES = ("STUDY", "PROFILE")
-"""Each is a file as well."""
+"""Metavars whose value may also be a file."""
 SETTINGS = {"KEY=VALUE": False, "KEY=V1,V2": True}
-"""Key paths with a value, or with several."""
+"""Metavars of key paths with a value, or with several."""
 SHELL_OFFERS = {"FILE": "files", "FOLDER": "folders", "RESULTS": "folders", "A B": "folders"}
-"""What the shell knows better."""
+"""Metavars that the shell itself completes."""

@@ -12,10 +12,10 @@ from perigee.console import say
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(help="That of the entry.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of the entry.")],
     start: Annotated[int, typer.Argument(help="The number of this start.")],
 ) -> None:
-    """Carry an entry of a laboratory's queue out, for `perigee serve`."""
+    """Execute an entry of a laboratory's queue, for `perigee serve`."""
     from perigee.laboratory.worker import work
 
     work(folder, start, say)

@@ -17,7 +17,7 @@ from perigee.headers import IPV4, IPV6, TCP
 from perigee.statistics.periodicity import periodicity
 
 SUSTAINED_S = 5
-"""A rate that lasts for so long is no burst of a queue before the capture."""
+"""Minimum duration of a rate that is no burst of a queue before the capture."""
 HEADERS = {4: IPV4 + TCP, 6: IPV6 + TCP}
 """Bytes of the headers of IP and TCP, options not counted: they are part of what an announced segment size leaves."""
 

@@ -58,7 +58,7 @@ class Delay:
         sigma: standard deviation of its logarithm, of a log-normal body.
         error_ms: root of the mean square of the quantiles' error, of the body.
         tail: the heavy tail.
-        every_s: a value holds for so long.
+        every_s: time for which a value holds.
         memory_s: time in which the correlation falls to 1/e; 0: each value is drawn for itself.
         resolved: whether the pings were close enough to see for how long a value holds.
         interval_s: between two pings; the tail is drawn anew with each.
@@ -136,7 +136,7 @@ def with_spreads(delay: Delay, spreads_ms: Floats, block_s: float) -> Delay:
         spreads_ms: largest less least delay of dense packets in each block of time.
         block_s: length of a block.
 
-    A block has block / every + 1 values of the body on average; the mean spread is that of so many draws. Where it
+    A block has block / every + 1 values of the body on average; the mean spread is that of this many draws. Where it
     says more than the pings' interval, or as good as nothing changes within a block, the delay stays as it is.
     """
     if delay.resolved or delay.body == "constant" or not len(spreads_ms):
@@ -154,7 +154,7 @@ def with_spreads(delay: Delay, spreads_ms: Floats, block_s: float) -> Delay:
 
 
 def _range(delay: Delay, draws: float) -> float:
-    """Mean of largest less least of so many draws of the body: the integral of Q(u) n (u^(n-1) - (1-u)^(n-1))."""
+    """Mean of largest less least of n = `draws` draws of the body: the integral of Q(u) n (u^(n-1) - (1-u)^(n-1))."""
     shares = (np.arange(2000) + 0.5) / 2000
     if delay.body == "uniform":
         values = delay.width_ms * shares
@@ -212,7 +212,7 @@ def _triangular(share: Floats) -> Floats:
 
 
 def _edge(body: _Body, count: int) -> float:
-    """What of so many values none should exceed, if there were no tail."""
+    """Return a bound that none of `count` values should exceed without a tail."""
     far = float(stats.norm.isf(min(1e-4, 0.1 / count)))
     if body.kind == "normal":
         return body.base + body.width * far
@@ -272,7 +272,7 @@ def _against(density: Floats, visible: float) -> float:
 
 
 def autocorrelation(scores: Floats, lags: int, follows: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return the correlation of values so many steps apart, from 1 on, and its 99 % bound for independent ones.
+    """Return the correlation of values by their distance, from 1 on, and its 99 % bound for independent ones.
 
     Pairs with a value that is not there, or with a pause in between, do not count.
     """

@@ -190,7 +190,7 @@ def _likelihood(runs: Runs, parts: Sequence[tuple[float, float]]) -> float:
 
 
 def _entropy(yes: int, no: int) -> float:
-    """Logarithm of the largest likelihood of so many of two kinds."""
+    """Logarithm of the largest likelihood of two counts."""
     return _terms(yes, yes / max(yes + no, 1)) + _terms(no, no / max(yes + no, 1))
 
 
@@ -213,5 +213,5 @@ def interval_of(lost: int, sent: int) -> tuple[float, float]:
 
 
 _UNRESOLVED = 0.05
-"""Of pings after a lost one, fewer are lost too: how long the outage was is not seen."""
+"""Below this share of losses among pings after a lost one, the lengths of outages are not resolved."""
 _LENGTHS_FOR_TWO = 3

@@ -26,7 +26,7 @@ from perigee.measuring.tokens import SHORTEST, made
 ROLES = ("look", "run")
 """Each may do what those before it may."""
 SESSION_S = 12 * 3600
-"""For so long a browser needs no password."""
+"""Lifetime of a session, during which a browser needs no password."""
 LONGEST_NAME = 64
 MOST_ENDED = 8192
 """Sessions that were left before their time, of which a list is kept."""

@@ -63,7 +63,7 @@ class Graph:
             groups = (_Group(self._file, number) for number in range(self._file.num_row_groups))
             self._groups = deque(group for group in groups if group.may_have("run", run))
         self._count = len(self._groups)
-        # Of the whole run before all of it is read, so that the axis stays where it is.
+        # Limits of the whole run before all of it is read, so that the axis does not move.
         self._limits = [limits for group in self._groups if (limits := group.limits(TIME))]
 
     def read_on(self, for_s: float = math.inf) -> None:
@@ -119,7 +119,7 @@ class Graph:
         return (first, last) if last > first else (first, first + 1.0)
 
     def envelopes(self, from_s: float, to_s: float, columns: int) -> dict[str, bytes]:
-        """Return the smallest and then the largest values in so many columns of a time, of each trace, as doubles."""
+        """Return the smallest and then the largest values of each trace in equal columns of a time span, as doubles."""
         with self._lock:
             return {name: trace.envelope(from_s, to_s, columns) for name, trace in self._traces.items()}
 

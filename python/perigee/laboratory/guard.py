@@ -34,7 +34,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""Of every answer that does not say otherwise."""
+"""Default headers of answers."""
 MOST_CLIENTS = 4096
 """Addresses whose requests are counted; who was not seen for longest is forgotten."""
 

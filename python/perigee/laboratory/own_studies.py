@@ -97,7 +97,7 @@ class Studies:
             raise InputError(f"{name}: no name of a study; take letters, digits, - and _, at most 64")
         if fault := self.fault(name, text):
             raise InputError(fault.message if fault.line is None else f"line {fault.line}: {fault.message}")
-        # Of several who saved at once, the others see what the first has written.
+        # If several users save at once, the others see the text of the first.
         with self._writing:
             is_own = self.is_own(name)
             if before is None and name in self.names():

@@ -65,7 +65,7 @@ def publish(root: Path, out: Path, progress: Callable[[str], None] = lambda _nam
     if not place.results.is_dir():
         raise InputError(f"{root}: has no folder results/; name the folder in which `perigee run` was called")
     if out.is_symlink() or (out.exists() and not (out / MARK).is_file() and (not out.is_dir() or any(out.iterdir()))):
-        raise InputError(f"{out}: is there already, and is no site of `perigee publish`; name a new folder")
+        raise InputError(f"{out}: exists already, and is no site of `perigee publish`; name a new folder")
     if out.resolve().is_relative_to(place.results.resolve()):
         raise InputError(f"{out}: lies in the results; name a folder elsewhere")
     with storage_errors(out):

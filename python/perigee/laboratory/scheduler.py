@@ -24,7 +24,7 @@ from perigee.laboratory.entries import Entry, Queue
 from perigee.laboratory.place import Place
 
 MOST_CRASHES = 3
-"""So often in a row a process may end without a word until its entry has failed."""
+"""Crashes of a process in a row after which its entry has failed."""
 PROGRAM = (sys.executable, "-m", "perigee", "work")
 LOG_TAIL = 2000
 """Characters of what a process said last that are kept when it crashed."""
@@ -116,7 +116,7 @@ class Scheduler:
             case None if process is not None and process.returncode != 0:
                 self._crashed(entry, process.returncode)
             case _:
-                # It was told to end by nobody who asked for this entry: it goes on.
+                # No user of this entry has ended it: it resumes.
                 self._queue.change(entry.id, ["running"], state="waiting")
 
     def _end(self, entry: Entry, state: str, message: str = "") -> None:

@@ -37,11 +37,11 @@ from perigee.laboratory.site import Site
 LOG = logging.getLogger("perigee.laboratory")
 
 STEP_S = 0.5
-"""How often the scheduler looks after its entries."""
+"""Interval at which the scheduler checks its entries."""
 STOP_S = 30.0
-"""So long the entries that run are waited for at the end."""
+"""Grace period for running entries at shutdown."""
 HEAD_S = 15.0
-"""So long the head of a request may take."""
+"""Timeout of the head of a request."""
 BACKLOG = 256
 
 

@@ -246,7 +246,7 @@ class _Exchange:
 
     def _refused(self, error: OSError) -> None:
         if not self._counted.answered:
-            raise RunError(f"{self._where}: nobody answers; start `perigee ping --serve` there") from error
+            raise RunError(f"{self._where}: no server answers; start `perigee ping --serve` there") from error
 
     @property
     def _where(self) -> str:

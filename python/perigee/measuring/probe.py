@@ -274,30 +274,30 @@ def _why(plan: ProbePlan, title: str, told: dict[str, Any], link: socket.socket)
     where, limit = f"{plan.host}, port {plan.port}", told["limit"]
     mbps = number(limit / 1e6, 2)
     if told["failure"] == "rate_of_one":
-        said = f"{title}: the server allows a client {mbps} Mbit/s; ask for less, or raise its --max-rate"
+        said = f"{title}: the server allows a client {mbps} Mbit/s; give a lower --rate, or raise its --max-rate"
         return RateLimitError(said, limit)
     wrong = {
         "time": f"{title}: the server allows {limit} s; give a shorter --time, or raise its --max-time",
-        "malformed": f"{title}: the server knows no such probe; take another --packet or a longer --time",
+        "malformed": f"{title}: the server rejects this probe; give another --packet or a longer --time",
         "too_large": f"--packet {plan.packet}: {_largest(link)}; give a smaller one",
         "too_large_there": f"--packet {plan.packet}: does not fit the server's network; give a smaller one",
     }
     failed = {
-        "nobody_listens": f"{where}: nobody answers; start `perigee probe --serve` there",
-        "no_answer": f"{where}: no answer came: is the token the same, UDP let through, and `perigee probe --serve` "
-        "of this version running there?",
-        "rate_of_all": f"{title}: other clients are at work, {mbps} Mbit/s are left for this one; try again later",
-        "another_session": f"{title}: another probe from this address is at work; try again later",
-        "too_many": f"{title}: this address began {limit} probes within 20 s; try again later",
-        "busy": f"{where}: as many clients as the server takes are at work; try again later",
-        "fell_silent": f"{title}: the server was not heard for 15 s; the path or the server is gone",
-        "silence": f"{title}: the server did not hear from here for 5 s, and stopped",
-        "forgotten": f"{title}: the server has forgotten this probe: was it started anew?",
-        "damaged": f"{title}: the server's report cannot be read; is it of another version?",
+        "nobody_listens": f"{where}: no server answers; start `perigee probe --serve` there",
+        "no_answer": f"{where}: no answer arrived: check that the token is the same, UDP passes, and `perigee "
+        "probe --serve` of this version runs there",
+        "rate_of_all": f"{title}: other clients are active, which leaves {mbps} Mbit/s; try again later",
+        "another_session": f"{title}: another probe from this address is active; try again later",
+        "too_many": f"{title}: this address started {limit} probes within 20 s; try again later",
+        "busy": f"{where}: the server has its maximum number of clients; try again later",
+        "fell_silent": f"{title}: no packet from the server for 15 s; the path or the server is down",
+        "silence": f"{title}: the server received nothing from here for 5 s, and stopped",
+        "forgotten": f"{title}: the server does not know this probe; it was probably restarted",
+        "damaged": f"{title}: the server's report cannot be read; it probably has another version",
     }
     kind = told["failure"]
     if kind == "cancelled":
-        return InterruptedRunError("stopped; rates that were measured to their end are in the log, if there is one")
+        return InterruptedRunError("stopped; the log, if any, has the completed rates")
     if kind in wrong:
         return InputError(wrong[kind])
     return RunError(failed.get(kind, f"{where}: {told['said']}"))
@@ -306,7 +306,7 @@ def _why(plan: ProbePlan, title: str, told: dict[str, Any], link: socket.socket)
 def _largest(link: socket.socket) -> str:
     level, option = (socket.IPPROTO_IPV6, 24) if link.family == socket.AF_INET6 else (socket.IPPROTO_IP, 14)
     try:
-        return f"the path takes packets of {link.getsockopt(level, option)} bytes at the most"
+        return f"the maximum packet size of the path is {link.getsockopt(level, option)} bytes"
     except OSError:
         return "too large for the path"
 

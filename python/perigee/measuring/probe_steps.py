@@ -128,7 +128,7 @@ class Step:
         return np.asarray(arrivals * self.packet * 8 / self.interval_s, float)
 
     def arrived_per(self, bin_s: float) -> Floats:
-        """Rate of the arrivals (bit/s) in each whole bin of so many seconds."""
+        """Rate of the arrivals (bit/s) in each whole bin of this length."""
         per_bin = max(1, round(bin_s / self.interval_s))
         arrived = self.arrived_bps
         whole = len(arrived) // per_bin * per_bin

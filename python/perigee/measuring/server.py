@@ -17,11 +17,11 @@ PING_BYTES = 20
 """Bytes of a ping, as in the campaign of Claypool et al. 2021."""
 LARGEST_PING_BYTES = 1400
 BUFFER_BYTES = 4 << 20
-"""Of a socket, so that what comes while its program sleeps is not lost."""
+"""Buffer of a socket, large enough for arrivals while the program sleeps."""
 
 
 GoOn = Callable[[int, int, str | None], bool]
-"""Asked with the pings answered so far, the clients at a probe, and the last address that speaks an older version."""
+"""Called with the pings answered so far, the clients at a probe, and the last address with an older version."""
 
 
 @dataclass(frozen=True)

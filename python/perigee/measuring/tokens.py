@@ -17,7 +17,7 @@ from perigee.files import storage_errors
 SHORTEST = 12
 """Least letters of a token that a person has chosen."""
 MADE_BYTES = 16
-"""Of randomness in a token that is made: more than anybody can try."""
+"""Random bytes of a generated token: too many to guess."""
 
 _SALT = b"perigee ping and probe 2"
 _SCRYPT_N, _SCRYPT_R, _SCRYPT_P = 1 << 15, 8, 3

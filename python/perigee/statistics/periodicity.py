@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR MIT
 """Does something come back at equal intervals? Autocorrelation, what chance alone would give, and the period.
 
-Links whose satellites are assigned anew every so many seconds lose packets at those instants; a series of the packets
-sent again, one value per second, then resembles itself shifted by that time (Pawirotaroeno 2022).
+Links whose satellites are assigned anew at a fixed interval lose packets at those instants; a series of
+retransmissions, one value per second, then resembles itself shifted by that time (Pawirotaroeno 2022).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import special
 
 EXACT_UP_TO = 50
-"""Up to so many differences p is counted over all signs of the ranks; beyond, the rank sum is taken as normal."""
+"""Maximum differences for which p is counted over all signs of the ranks; beyond, the rank sum is taken as normal."""
 
 
 def signed_rank_p(differences: npt.ArrayLike) -> float:

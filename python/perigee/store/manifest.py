@@ -17,7 +17,7 @@ from perigee.store.origins import ORIGINS
 
 FOLDER_FORMAT = "perigee-results"
 FOLDER_VERSION = 2
-"""Of the manifest and the files beside it. The tables have a version of their own: `tables_version` of the schema."""
+"""Version of the manifest and the files beside it. The tables have their own: `tables_version` of the schema."""
 LARGEST_BYTES = 16 * MIB
 
 Check = Callable[[object], bool]

@@ -21,7 +21,7 @@ from perigee.store.manifest import LARGEST_BYTES, read_manifest
 BESIDE = ("captures", "raw")
 """Folders with files of single runs, which are linked where the file system can, otherwise copied."""
 NAMED = 6
-"""So many ranges of missing runs are named."""
+"""Maximum ranges of missing runs that are named."""
 
 
 @dataclass(frozen=True)

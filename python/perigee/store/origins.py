@@ -22,9 +22,9 @@ class Origin:
 
 
 ORIGINS = {
-    "sim": Origin("simulated", "simulated, in virtual time", draws_by_seed=True),
+    "sim": Origin("simulated", "simulation in virtual time", draws_by_seed=True),
     "emu": Origin("emulated", "real TCP over emulated links, in real time, as root", draws_by_seed=True),
-    "live": Origin("measured", "between real hosts, through their iperf3 servers"),
+    "live": Origin("measured", "real hosts, through their iperf3 servers"),
     "capture": Origin("captured"),
 }
 """By the names that results have for them."""

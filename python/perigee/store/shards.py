@@ -29,7 +29,7 @@ HEAD_BYTES = len(MAGIC) + 64 + 1
 LENGTHS = struct.Struct("<HQ")  # bytes of the table's name, bytes of its Arrow stream
 ROW_GROUP_ROWS = 1 << 17
 PARTS = 256
-"""So many shards' tables are copied into one, until a row group is full."""
+"""Maximum shards whose tables are copied into one, until a row group is full."""
 SHARD = re.compile(r"run-(\d{6,})(?:-(\d{6,})(?:-by-([1-9]\d{0,8}))?)?\.shard")
 
 MOST_RUNS = 1 << 16

@@ -103,7 +103,7 @@ pub(crate) fn packets(pcapng: &[u8]) -> Vec<(u64, Vec<u8>, u32)> {
 }
 
 /// The same as classic pcap of a link type, of which each packet's Ethernet header is replaced where it is another; in
-/// units of so many nanoseconds.
+/// units of `unit_ns`.
 pub(crate) fn classic(pcapng: &[u8], link: u32, is_big: bool, unit_ns: u64) -> Vec<u8> {
     let word = |value: u32| if is_big { value.to_be_bytes() } else { value.to_le_bytes() };
     let magic: u32 = if unit_ns == 1 { 0xa1b2_3c4d } else { 0xa1b2_c3d4 };

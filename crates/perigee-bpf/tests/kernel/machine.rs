@@ -110,7 +110,7 @@ impl Connection {
         tcp_congestion(&self.sender).expect("it is a TCP socket")
     }
 
-    /// Sends so many bytes, and compares the received with the sent ones.
+    /// Sends `bytes` bytes, and compares the received with the sent ones.
     pub(crate) fn transfer(&mut self, mut bytes: usize) {
         // Less than the smallest buffer, so that one thread can send and receive.
         let mut arrived = [0; 16 << 10];

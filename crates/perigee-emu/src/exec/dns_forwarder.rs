@@ -144,11 +144,11 @@ fn pass_connection(asker: &TcpStream, server: SocketAddr) -> io::Result<()> {
 
 pub(crate) const RESOLV_CONF: &str = "/etc/resolv.conf";
 const PORT: u16 = 53;
-/// Interval of the checks whether to stop.
+/// Interval of checks of `stop`.
 const LOOK: Duration = Duration::from_millis(50);
 /// Time-out of a query; resolvers repeat it after five seconds (resolv.conf(5)).
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Messages read per query: other hosts may send to a guessed port.
+/// Maximum messages read per query: other hosts may send to a guessed port.
 const MOST_ANSWERS: u32 = 16;
 /// Concurrent queries.
 const MOST_OPEN: u32 = 100;

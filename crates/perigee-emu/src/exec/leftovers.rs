@@ -49,7 +49,7 @@ pub(crate) fn mark() -> io::Result<(&'static str, String)> {
 /// processes. It does not touch processes of live emulators, or those without a mark.
 ///
 /// # Errors
-/// If `/proc` cannot be read, or the process may not signal them.
+/// If `/proc` cannot be read, or signalling is not permitted.
 pub fn clean() -> io::Result<Vec<Leftover>> {
     let mut ended = Vec::new();
     for entry in fs::read_dir("/proc")? {

@@ -67,7 +67,7 @@ pub struct Reachability {
     pub closed: Option<Isolation>,
 }
 
-/// Observes a program behind a link.
+/// Observer of a program behind a link.
 pub trait ExecObserver {
     /// The program is about to start.
     fn begun(&mut self, _surroundings: &Reachability) {}
@@ -77,7 +77,7 @@ pub trait ExecObserver {
         true
     }
 
-    /// Called once a second while the program runs, with what the link has done so far.
+    /// Called once a second while the program runs, with counts of the link so far.
     fn live(&mut self, _sample: &LiveSample) {}
 
     /// The program ended a second ago, and this data is still in flight.
@@ -204,7 +204,7 @@ impl Exec {
         (driver.reports(), done)
     }
 
-    /// Both devices, with the addresses of a network.
+    /// Creates both devices, with the addresses of a network.
     fn devices(&self, network: Ipv4Addr, outer: &Namespace, inner: &Namespace) -> Result<(Tun, Tun), ExecError> {
         let (v4, v6) = (u32::from(network), unique_local(network));
         let addresses = |host: u32| {
@@ -249,7 +249,7 @@ fn start(command: &mut Command, inner: &Namespace, resolv_conf: Option<&str>) ->
 /// Mounts another `resolv.conf` for the calling process and its children. The file is in a memory file system mounted
 /// nowhere else, so nothing is left when the process ends.
 fn replace_resolv_conf(text: &str) -> io::Result<()> {
-    // SAFETY: only this process, which has one thread, changes what it sees mounted.
+    // SAFETY: only this process, which has one thread, gets a new mount namespace.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
     // A folder that always exists, and that no symbolic link of `resolv.conf` leads to; used for a moment only.
@@ -294,7 +294,7 @@ fn wait(
             watcher.live(&progress.sample(elapsed));
         }
         let tenth = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-        // Early or interrupted: checked again by the loop.
+        // Early and interrupted returns are checked again by the loop.
         let _ = poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&tenth));
         for arrived in signals.arrived().into_iter().filter(|arrived| arrived.is_from_process) {
             // As above.
@@ -303,14 +303,14 @@ fn wait(
     }
 }
 
-/// Gives a new namespace the limits of socket buffers of the namespace that we are in: the kernel gives it those of the
-/// first namespace, which differ in a container.
+/// Copies the limits of socket buffers from the current namespace to a new one: the kernel copies those of the initial
+/// namespace, which differ in a container.
 fn copy_buffers(inner: &Namespace) -> io::Result<()> {
     for name in ["tcp_rmem", "tcp_wmem"] {
         let path = format!("/proc/sys/net/ipv4/{name}");
         let own = fs::read_to_string(&path)?;
         inner.enter(|| match fs::write(&path, own.trim_end()) {
-            // A container may not let us write there; then the program has the first namespace's.
+            // A container may refuse it; the program then has the limits of the initial namespace.
             Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok(()),
             done => done,
         })?;
@@ -366,7 +366,7 @@ fn unique_local(network: Ipv4Addr) -> Ipv6Addr {
     Ipv6Addr::new(0xfd70, 0x6572, 0x6967, u16::from(b) << 8 | u16::from(c), u16::from(d) << 8, 0, 0, 0)
 }
 
-/// Interval of the samples that an observer gets.
+/// Interval of the samples for an observer.
 const LIVE: Time = Time::from_secs(1);
 /// The addresses of a link's two ends, of the four in its network.
 const NEAR: u32 = 1;

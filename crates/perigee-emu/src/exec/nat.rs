@@ -55,7 +55,7 @@ impl Nat {
 
 impl Drop for Nat {
     fn drop(&mut self) {
-        // It ends with its input; otherwise it is killed.
+        // It ends at the end of its input, or is killed.
         drop(self.0.stdin.take());
         let _ = self.0.kill();
         let _ = self.0.wait();

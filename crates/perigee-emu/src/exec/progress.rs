@@ -8,7 +8,7 @@ use perigee_units::Time;
 
 use crate::link::driver::{BufferedPacket, Observer};
 
-/// Packets of a link by direction (0 down, 1 up), counted by its driver; and the request to stop.
+/// Packets of a link by direction (0 down, 1 up), counted by its driver, and the request to stop.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) stop: AtomicBool,
@@ -18,7 +18,7 @@ pub(crate) struct Progress {
 #[derive(Debug, Default)]
 struct Counts {
     offered: AtomicU64,
-    /// Released or dropped.
+    /// Packets released or dropped.
     gone: AtomicU64,
     dropped: AtomicU64,
     released_bytes: AtomicU64,
@@ -27,18 +27,18 @@ struct Counts {
     largest_queue: AtomicU64,
 }
 
-/// What one direction of a link has done so far.
+/// Counts of one direction of a link so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionSample {
     /// Bytes that have left the link's exit since the program began.
     pub released_bytes: u64,
     /// Packets dropped since the program began.
     pub dropped: u64,
-    /// Largest backlog since the sample before, bytes.
+    /// Largest backlog since the last sample, bytes.
     pub largest_queue: u64,
 }
 
-/// What a link has done so far, in both directions.
+/// Counts of both directions of a link so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveSample {
     /// Time since the program began.
@@ -67,7 +67,7 @@ impl Progress {
         self.directions.each_ref().map(|counts| counts.gone.load(Relaxed))
     }
 
-    /// The counts of both directions; the largest backlog begins anew.
+    /// Returns the counts of both directions, and resets the largest backlog.
     pub(crate) fn sample(&self, elapsed: Time) -> LiveSample {
         let [down, up] = self.directions.each_ref().map(Counts::sample);
         LiveSample { elapsed, down, up }

@@ -1,4 +1,4 @@
-//! Orderly end of a program behind a link: terminates what it left behind, and drains the link.
+//! Orderly end of a program behind a link: terminates processes that it left behind, and drains the link.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -55,9 +55,9 @@ pub(crate) fn end_processes(namespace: &Namespace, signals: &mut Signals) -> io:
 }
 
 /// Waits until all sent data of a namespace's sockets is acknowledged and the packets then in the link have left it,
-/// for `bound` at most, or until a signal. Returns what is left.
+/// for `bound` at most, or until a signal. Returns the undelivered data.
 ///
-/// `told` is called once, after a second.
+/// `told` is called once, after a second, with the data still in flight.
 pub(crate) fn drain(
     namespace: &Namespace,
     progress: &Progress,
@@ -154,7 +154,7 @@ fn unacknowledged(line: &str) -> Option<u64> {
     (state != LISTENS).then(|| u64::from_str_radix(unacknowledged, 16).ok())?
 }
 
-/// Sleeps one interval; whether a signal arrived meanwhile.
+/// Sleeps one interval; returns whether a signal arrived meanwhile.
 fn is_hurried(signals: &mut Signals) -> bool {
     sleep(LOOK);
     !signals.arrived().is_empty()
@@ -165,10 +165,10 @@ const LISTENS: &str = "0A";
 const LOOK: Time = Time::from_millis(20);
 /// From SIGTERM to SIGKILL.
 const PATIENCE: Time = Time::from_secs(5);
-/// Time that the kernel may need to remove a killed process; one that waits for a device may stay for ever.
+/// Time for the kernel to remove a killed process; one that waits for a device may stay forever.
 const KILLED: Time = Time::from_secs(1);
 const GRACE: Time = Time::from_millis(200);
-/// Time in which the driver reads what the kernel sent, and the server answers a FIN.
+/// Time for the driver to read packets of the kernel, and for the server to answer a FIN.
 const QUIET: Time = Time::from_millis(50);
 const TELL: Time = Time::from_secs(1);
 

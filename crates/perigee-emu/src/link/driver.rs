@@ -170,7 +170,7 @@ impl Driver {
         Self { directions: directions.iter().map(direction).collect(), buffers: Buffers::new(mtu) }
     }
 
-    /// Computes what the links need until an instant, so that no packet waits for it.
+    /// Computes in advance what the links need until an instant, such as orbits, so that no packet waits for it.
     pub fn prepare(&self, until: Time) {
         self.directions.iter().for_each(|direction| direction.link.prepare(until));
     }
@@ -183,7 +183,7 @@ impl Driver {
         while let ControlFlow::Continue(wake) = observer.turn(wire.now()) {
             self.release(wire, observer)?;
             let more = self.take(wire, observer)?;
-            // Release packets that became due during a batch, and serve the other directions.
+            // Releases packets that became due during a batch, and serves the other directions.
             let until = if more { Some(Time::ZERO) } else { [self.next_release(), wake].into_iter().flatten().min() };
             wire.wait(until)?;
         }

@@ -1,6 +1,6 @@
-//! How delays and latenesses are distributed, to two significant digits.
+//! Distributions of delays and lateness, to two significant digits.
 
-/// Counts of values in bins whose width is below 1 % of what they hold: 128 to each power of two.
+/// Counts of values in bins, 128 per power of two, so that their width is below 1 % of the values.
 pub(crate) struct Histogram {
     bins: Vec<u64>,
     count: u64,
@@ -38,7 +38,7 @@ impl Histogram {
         self.max
     }
 
-    /// The largest value of the bin in which a share of the values has come together; zero without values.
+    /// The largest value of the bin that contains a quantile; zero without values.
     pub(crate) fn quantile(&self, share: f64) -> u64 {
         let wanted = ((share * self.count as f64).ceil() as u64).max(1);
         let mut so_far = 0;

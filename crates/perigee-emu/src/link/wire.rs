@@ -17,7 +17,7 @@ pub struct TunWire {
     asked: Vec<libc::pollfd>,
     /// By end: packets may wait there.
     ready: Vec<bool>,
-    /// Other threads have cores of their own.
+    /// Whether other threads have cores of their own.
     spare: bool,
     /// When it last slept.
     rested: Time,
@@ -36,7 +36,7 @@ impl TunWire {
         Self { asked: asked.collect(), ready, spare, rested: Time::ZERO, ends, origin }
     }
 
-    /// How long to sleep if the next event is so far away.
+    /// How long to sleep until an event this far away.
     fn sleep_of(&self, left: Time) -> Time {
         match left.checked_sub(AWAKE) {
             _ if !self.spare && left > Time::ZERO => left.max(REST),
@@ -45,7 +45,7 @@ impl TunWire {
         }
     }
 
-    /// Polls the ends for so long at most; whether packets wait.
+    /// Polls the ends for at most `longest`; returns whether packets wait.
     fn poll(&mut self, longest: Time) -> io::Result<bool> {
         let rustix::time::Timespec { tv_sec, tv_nsec } = timespec(longest);
         let timeout = libc::timespec { tv_sec, tv_nsec };

@@ -53,7 +53,7 @@ pub(crate) fn since_1970() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Sleeps so long, or until a signal.
+/// Sleeps for a time, or until a signal.
 pub(crate) fn sleep(length: Time) {
     let _ = rustix::thread::nanosleep(&timespec(length));
 }

@@ -99,11 +99,11 @@ impl Netlink {
     }
 }
 
-/// Whether a network has a route already.
+/// Whether a route is new or replaces another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     New,
-    /// It is replaced.
+    /// The network has a route, which is replaced.
     Taken,
 }
 

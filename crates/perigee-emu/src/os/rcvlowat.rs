@@ -8,8 +8,7 @@ use perigee_units::Time;
 /// The low-water mark of a receiving socket (`SO_RCVLOWAT`): the data of [`GATHERED`].
 ///
 /// A wake-up costs the driver's thread, which delivers packets in its calls, as much as all other work for a packet.
-/// Acknowledgements and the window do not wait for the reader: below the mark, the kernel acts as if it had
-/// read.
+/// Acknowledgements and the window do not wait for the reader: below the mark, the kernel treats the data as read.
 #[derive(Debug)]
 pub(crate) struct LowWater {
     /// Bytes; 1 is the kernel's default.
@@ -20,7 +19,7 @@ pub(crate) struct LowWater {
 }
 
 impl LowWater {
-    /// For a new socket.
+    /// The mark of a new socket.
     pub(crate) fn new(now: Time) -> Self {
         Self { mark: 1, since: now, bytes: 0 }
     }
@@ -69,7 +68,7 @@ fn set(socket: &impl AsFd, mark: u64) -> io::Result<()> {
     }
 }
 
-/// Longest delay of the reader.
+/// Maximum delay of the reader.
 const GATHERED: Time = Time::from_micros(200);
 /// Interval over which the speed is measured.
 const LOOKED_AT: Time = Time::from_millis(5);

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::os::clock::monotonic;
 
-/// Counts SIGHUP, SIGINT and SIGTERM while it lives, in whichever thread they arrive, instead of their previous action.
+/// Counts SIGHUP, SIGINT and SIGTERM in all threads while it lives, in place of their previous action.
 /// A signal that the process ignored (`nohup`) stays ignored.
 #[derive(Debug)]
 pub(crate) struct Signals {
@@ -28,7 +28,7 @@ pub(crate) struct ReceivedSignal {
 }
 
 impl Signals {
-    /// Starts to count.
+    /// Starts counting.
     pub(crate) fn new() -> io::Result<Self> {
         let mut installed = installed();
         if installed.users == 0 {
@@ -40,7 +40,7 @@ impl Signals {
         Ok(Self { seen: [0, 1, 2].map(|kind| (counted(kind), None)) })
     }
 
-    /// Signals since the last call. A repetition at once counts as the same: `timeout` signals a process and then its
+    /// Signals since the last call. An immediate repetition counts as the same: `timeout` signals a process and then its
     /// group.
     pub(crate) fn arrived(&mut self) -> Vec<ReceivedSignal> {
         self.arrived_by(monotonic())
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_signal_is_counted_once_and_one_that_follows_at_once_is_the_same() {
         for signal in ENDING {
-            // What a shell starts in the background ignores some of them, and passes that on.
+            // Background processes of a shell ignore some of them, and their children inherit that.
             // SAFETY: no handler is replaced by another one.
             unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
         }

@@ -1,4 +1,4 @@
-//! What the kernel says of a connection (`TCP_INFO`), and what it is told of its socket.
+//! The kernel's state of a connection (`TCP_INFO`), and options of its socket.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -23,7 +23,7 @@ pub(crate) struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// Asks for a socket's.
+    /// Reads that of a socket.
     pub(crate) fn of(socket: &impl AsFd) -> io::Result<Self> {
         let mut bytes = [0u8; 256];
         let mut length = bytes.len() as libc::socklen_t;
@@ -56,12 +56,12 @@ impl TcpInfo {
         })
     }
 
-    /// Whether the connection is gone; what is left of it may wait in `TIME_WAIT`, which is no socket's.
+    /// Whether the socket is closed; the connection may still be in `TIME_WAIT`, which has no socket.
     pub(crate) fn is_closed(&self) -> bool {
         self.state == TCP_CLOSE
     }
 
-    /// As a row of the series has it; the rate counts where TCP paces.
+    /// The state for a row of the series; `paced`: the rate counts.
     pub(crate) fn state(&self, paced: bool) -> SenderState {
         SenderState {
             acked_bytes: 0,
@@ -75,17 +75,17 @@ impl TcpInfo {
     }
 }
 
-/// Has TCP pace a socket by itself, at the rate that its window asks: what a limit does that is never reached.
+/// Makes TCP pace a socket at the rate of its window, by a limit that is never reached.
 pub(crate) fn pace(socket: &impl AsFd) -> io::Result<()> {
     set(socket, (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE), u64::MAX - 1)
 }
 
-/// Has TCP neither send nor ask for larger segments; options are not counted.
+/// Limits the segments that TCP sends and announces; options are not counted.
 pub(crate) fn limit_segments(socket: &impl AsFd, mss: u16) -> io::Result<()> {
     set(socket, (libc::IPPROTO_TCP, libc::TCP_MAXSEG), i32::from(mss))
 }
 
-/// Payload that was written to a socket and is not acknowledged; none of one without a connection.
+/// Written but unacknowledged payload of a socket; zero without a connection.
 pub(crate) fn unacknowledged(socket: &impl AsFd) -> u64 {
     let mut bytes: libc::c_int = 0;
     // SAFETY: TIOCOUTQ writes an int to its argument, which lives for the call.
@@ -100,7 +100,7 @@ pub(crate) fn unacknowledged(socket: &impl AsFd) -> u64 {
 /// Sets an option whose value is a plain number.
 fn set<T: Copy>(socket: &impl AsFd, (level, name): (i32, i32), value: T) -> io::Result<()> {
     let size = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel reads so many bytes of the value, which lives for the call.
+    // SAFETY: the kernel reads the size of the value, which lives for the call.
     let answer = unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast(), size) };
     if answer == 0 {
         Ok(())

@@ -8,10 +8,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use rustix::fs::OFlags;
 use rustix::ioctl::{ioctl, opcode, Updater};
 
-/// A TUN device of the namespace it was made in. It is gone when this is.
+/// A TUN device of the namespace in which it was created, until this is dropped.
 ///
-/// It has no offloads: what the kernel would leave to hardware, segmentation and checksums, is done before a packet
-/// gets here, so that each is one that could be on a link.
+/// It has no offloads: the kernel does segmentation and checksums before a packet gets here, so that each is one that
+/// could be on a link.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
@@ -19,11 +19,11 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes one in the calling thread's namespace. Its name has at most 15 letters; the kernel puts the first free
-    /// number in the place of `%d`.
+    /// Creates a device in the calling thread's namespace. Its name has at most 15 letters; the kernel replaces `%d` by the
+    /// first free number.
     ///
     /// # Errors
-    /// Where there is no `/dev/net/tun`, the process lacks `CAP_NET_ADMIN`, or the name is taken.
+    /// If `/dev/net/tun` is missing, the process lacks `CAP_NET_ADMIN`, or the name is taken.
     pub fn new(name: &str) -> io::Result<Self> {
         let flags = OFlags::NONBLOCK.union(OFlags::CLOEXEC).bits() as i32;
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/net/tun")?;

@@ -1,7 +1,7 @@
 //! Access delays of a population's users, between their sockets and the links of their node.
 //!
-//! As in the simulator, a packet that a user sends enters its first link so much later, and a packet to a user arrives so
-//! much after it has left the last link.
+//! As in the simulator, a packet of a user enters its first link after this delay, and a packet to a user arrives after this
+//! delay once it has left the last link.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,7 +28,7 @@ impl AccessLevels {
         Self { access, levels: (0..Ports::DISTINCT).map(|_| AtomicU32::new(0)).collect() }
     }
 
-    /// The connection at this place, which is about to be opened, has this level.
+    /// Sets the level of a connection that is about to be opened.
     pub(crate) fn set(&self, place: u32, level: u32) {
         self.levels[place as usize].store(level, Ordering::Relaxed);
     }
@@ -38,13 +38,13 @@ impl AccessLevels {
     }
 }
 
-/// The access of the users of a population.
+/// The users of a population with access delays.
 pub(crate) struct UserAccess {
     /// The node of the users.
     pub(crate) node: u32,
     pub(crate) address: IpAddr,
     pub(crate) levels: Arc<AccessLevels>,
-    /// Takes the packets at the users' side of the access.
+    /// Receives the packets at the users' side of the access.
     pub(crate) reports: Sender<PopulationReport>,
 }
 
@@ -59,14 +59,14 @@ pub(crate) struct AccessWire<W> {
     up: Vec<Line>,
     /// Packets on their way to users.
     down: Line,
-    /// Packets so far: those of one instant keep their order.
+    /// Number of packets so far, which keeps the order of packets of one instant.
     count: u64,
     has_users: bool,
 }
 
 type Line = BTreeMap<(Time, u64), Held>;
 
-/// A packet on its way.
+/// A delayed packet.
 struct Held {
     end: End,
     flow: usize,
@@ -83,7 +83,7 @@ impl<W: Wire> AccessWire<W> {
         Self { wire, users, nodes, up, down: Line::new(), count: 0, has_users }
     }
 
-    /// The packet as one with an access delay, which a user at this end sends or receives, and the delay.
+    /// A packet that a user at this end sends or receives with an access delay, and the delay.
     fn held(&self, end: End, is_up: bool, bytes: &[u8]) -> Option<(Time, Held)> {
         if !self.has_users {
             return None;
@@ -127,7 +127,7 @@ impl<W: Wire> Wire for AccessWire<W> {
     }
 
     fn receive(&mut self, end: End, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        // Each packet that is held back here is one less in the device.
+        // Each delayed packet leaves room for another in the device.
         while let Some(size) = self.wire.receive(end, buffer)? {
             let Some((delay, held)) = self.held(end, true, &buffer[..size]) else { return Ok(Some(size)) };
             let now = self.wire.now();
@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// A wire with a clock that a wait moves on.
+    /// A wire with a clock that advances by waiting.
     #[derive(Default)]
     struct Scripted {
         now: Time,

@@ -1,4 +1,4 @@
-//! Estimates, before a run, whether this machine keeps it in real time, and its duration.
+//! Estimates, before a run, its duration and whether this machine can keep it in real time.
 //!
 //! Two short runs, over one link and over three, measure the cost of a packet. The load of a run is bounded by its
 //! links' rates, as if each flow took the whole rate of its path.
@@ -16,9 +16,9 @@ use crate::run::{run, RunError};
 /// Cost of a data packet in the driver's thread, its share of the acknowledgements included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// In both TCPs.
+    /// Cost in both TCPs.
     pub ends: Time,
-    /// On each link.
+    /// Cost on each link.
     pub hop: Time,
 }
 
@@ -37,7 +37,7 @@ pub struct Outlook {
 }
 
 impl Capacity {
-    /// Measures the costs in half a second; needs the rights of a run.
+    /// Measures the costs in half a second; needs the privileges of a run.
     ///
     /// # Errors
     /// Those of a run.
@@ -70,7 +70,7 @@ impl Capacity {
     }
 }
 
-/// Cost of a packet over so many links in series.
+/// Cost of a packet over a number of links in series.
 fn cost_ns(links: u32) -> Result<u64, RunError> {
     let plan = plan(links);
     let files = CaptureFiles { folder: Path::new("."), prefix: "" };
@@ -79,7 +79,7 @@ fn cost_ns(links: u32) -> Result<u64, RunError> {
     Ok(MEASURED.as_nanos() / packets)
 }
 
-/// A study with links that never delay.
+/// A run over links without delay.
 fn plan(links: u32) -> Run {
     use std::fmt::Write as _;
 
@@ -112,7 +112,7 @@ fn asked_bps(flow: &FlowSpec) -> f64 {
     }
 }
 
-/// Of each of the two runs.
+/// Duration of each of the two runs.
 const MEASURED: Time = Time::from_millis(200);
 
 #[cfg(test)]

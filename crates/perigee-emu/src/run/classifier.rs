@@ -22,7 +22,7 @@ pub(crate) struct Classified {
     pub(crate) flow: usize,
     /// Whether the packet travels in the direction of the data.
     pub(crate) is_forward: bool,
-    /// Of a population: the place of the connection.
+    /// Place of the connection, in a population.
     pub(crate) place: u32,
     pub(crate) content: Content,
 }
@@ -104,7 +104,7 @@ mod tests {
             back,
             Some(Classified { flow: 2, is_forward: false, place: 0, content: Content::Probe(PacketNumber::Low(9)) })
         );
-        // Pings of others, a flow that there is not, and what a kernel says of unreachable ports.
+        // Pings of others, a flow that does not exist, and ICMP errors of a kernel.
         assert_eq!(classifier.classify(&packet(v4, true, echo(7, 1))), None);
         assert_eq!(classifier.classify(&packet(v4, true, echo(49_155, 1))), None);
         assert_eq!(classifier.classify(&packet(v4, true, Transport::Other)), None);

@@ -17,9 +17,9 @@ pub(crate) struct Connection {
     pub(crate) meter: Meter,
     /// For an application with exchanges: the requests sent by `to`.
     requests: Option<ReceiverView>,
-    /// When the flow is complete, whatever has been delivered.
+    /// When the flow is complete, regardless of the data delivered.
     ends_at: Time,
-    /// TCP paces it.
+    /// Whether TCP paces it.
     paced: bool,
     sender: SenderView,
     receiver: ReceiverView,
@@ -30,7 +30,7 @@ pub(crate) struct Connection {
     opened: Option<Time>,
     handshake: Option<Time>,
     outcome: Outcome,
-    /// The legs, where proxies split it: then nobody counts packets from end to end.
+    /// Its legs if proxies split it: packets are then not counted from end to end.
     pub(crate) legs: Legs,
 }
 

@@ -23,7 +23,7 @@ use crate::run::sockets::{family, FlowEnd, LOOK};
 pub(crate) struct DatagramSender {
     schedule: Schedule,
     socket: OwnedFd,
-    /// The socket at which they arrive. Nothing reads it, and the kernel does not report that to the sender.
+    /// The socket at which they arrive, which nothing reads; the kernel reports no error for it to the sender.
     sink: Option<OwnedFd>,
     /// The largest packet, its headers included.
     largest: Bytes,
@@ -31,10 +31,10 @@ pub(crate) struct DatagramSender {
     pub(crate) report: Arc<DatagramReport>,
 }
 
-/// What the sender of datagrams reports to their observer.
+/// Reports of the sender of datagrams to their observer.
 #[derive(Default)]
 pub(crate) struct DatagramReport {
-    /// How many are sent, once the last one is.
+    /// The number of datagrams, once the last one is sent.
     pub(crate) sent: OnceLock<u32>,
     /// The socket at which they arrive, kept open so that the kernel does not answer with ICMP port unreachable.
     pub(crate) sink: OnceLock<OwnedFd>,
@@ -43,7 +43,7 @@ pub(crate) struct DatagramReport {
 /// The content of the IP packets, complete except for the number.
 struct Content {
     bytes: Vec<u8>,
-    /// Of pings: their version of IP and their identifier.
+    /// IP version and identifier, if it is a ping.
     echo: Option<(IpVersion, u16)>,
 }
 
@@ -66,7 +66,7 @@ impl DatagramSender {
         Ok(Self { schedule, socket, sink, largest, content, report: Arc::default() })
     }
 
-    /// Sends all packets, each when it is due or, where this thread is woken late, as soon as possible.
+    /// Sends all packets, each when it is due or, if this thread wakes late, as soon as possible.
     pub(crate) fn carry(mut self, clock: RunClock, stop: &AtomicBool) -> io::Result<()> {
         wake_precisely(PRIORITY);
         if let Some(sink) = self.sink.take() {
@@ -92,7 +92,7 @@ impl DatagramSender {
         while !stop.load(Ordering::Relaxed) {
             match send(&self.socket, content, SendFlags::empty()) {
                 Ok(_) => break,
-                // The device's queue is full, or the kernel reports what became of an earlier packet.
+                // The device's queue is full, or the kernel reports the error of an earlier packet.
                 Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS | Errno::CONNREFUSED) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -113,12 +113,12 @@ impl Content {
     }
 }
 
-/// A socket that sends datagrams with so many bytes inside, the socket at which they arrive, and their content.
+/// A socket for datagrams with `inside` bytes of payload, the socket at which they arrive, and their content.
 fn udp_sockets([from, to]: [FlowEnd<'_>; 2], inside: usize) -> io::Result<(OwnedFd, Option<OwnedFd>, Content)> {
     let udp = || socket_with(family(to.address.ip()), SocketType::DGRAM, SocketFlags::CLOEXEC, None);
     let sink = to.node.enter(|| {
         let sink = udp()?;
-        // The kernel makes it the least that it can be; what does not fit in is dropped.
+        // The kernel raises it to its minimum; datagrams that do not fit are dropped.
         set_socket_recv_buffer_size(&sink, 1)?;
         to.bind(&sink)?;
         Ok(sink)
@@ -132,7 +132,7 @@ fn udp_sockets([from, to]: [FlowEnd<'_>; 2], inside: usize) -> io::Result<(Owned
     Ok((socket, Some(sink), Content { bytes: vec![0; inside], echo: None }))
 }
 
-/// A socket that sends pings with so many bytes after their headers, and their content.
+/// A socket for pings with `inside` bytes after their headers, and their content.
 fn echo_socket([from, to]: [FlowEnd<'_>; 2], inside: usize) -> io::Result<(OwnedFd, Option<OwnedFd>, Content)> {
     let address = to.address.ip();
     let (ip, protocol) =
@@ -146,14 +146,14 @@ fn echo_socket([from, to]: [FlowEnd<'_>; 2], inside: usize) -> io::Result<(Owned
     Ok((socket, None, Content { bytes: vec![0; ECHO_HEADER + inside], echo: Some((ip, from.address.port())) }))
 }
 
-/// Bytes of the headers of datagrams and of pings alike.
+/// Length of the headers of datagrams and of pings, bytes.
 pub(crate) fn headers(address: IpAddr) -> usize {
     let ip = if address.is_ipv4() { 20 } else { 40 };
     ip + ECHO_HEADER
 }
 
-/// What a datagram has room for at the least: its number.
+/// Smallest payload of a datagram: its number, bytes.
 pub(crate) const NUMBER: usize = 4;
 const ECHO_HEADER: usize = 8;
-/// Below that of the thread that moves packets.
+/// Real-time priority, below that of the thread that moves packets.
 const PRIORITY: i32 = 9;

@@ -15,7 +15,7 @@ pub enum RunError {
     /// The progress callback cancelled it.
     #[error("the run was cancelled")]
     Cancelled,
-    /// The kernel cannot do what the study asks for.
+    /// The kernel does not support the study.
     #[error("{0}")]
     Impossible(String),
     /// This machine or process cannot emulate.

@@ -12,7 +12,7 @@ use perigee_wire::Ports;
 
 use crate::os::namespace::Namespace;
 
-/// Starts to log a run's TCP senders, in the namespaces of its nodes.
+/// Starts logging a run's TCP senders, in the namespaces of its nodes.
 pub(crate) fn start(run: &Run, namespaces: &[Namespace]) -> Result<TcpLog, EventLogError> {
     let mut ends = Vec::new();
     for (flow, spec) in (0..).zip(&run.scenario.flows) {
@@ -96,10 +96,10 @@ impl Sender {
             What::Ack { seq } => (&texts.ack, self.position(seq)),
             What::Timer => (&texts.timer, self.position(event.una)),
         };
-        // A segment is delivered once: a later one was sent later, or took another time.
+        // A segment is delivered once: a later one has another time of sending or another round trip.
         let delivered = |event: &TcpEvent| (event.delivered_sent_us, event.rtt_us);
         let has_sample = matches!(event.what, What::Ack { .. }) && delivered(event) != delivered(next);
-        // What has just been sent is counted after the event that follows it in a burst.
+        // A segment just sent is counted after the event that follows it in a burst.
         let snd_nxt_bytes = self.position(next.next).max(self.sent_until);
         EventRow {
             run,

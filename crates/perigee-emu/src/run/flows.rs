@@ -26,7 +26,7 @@ use crate::run::sockets::{FlowEnd, SocketOptions, SocketPair, IP_AND_TCP};
 use crate::run::tcp_application::TcpApplication;
 use crate::run::tcp_report::TcpReport;
 
-/// The application of a flow, ready to start.
+/// The application of a flow, before its start.
 pub(crate) enum Application<'a> {
     Tcp(TcpApplication),
     Population(Box<PopulationSockets<'a>>),
@@ -34,7 +34,7 @@ pub(crate) enum Application<'a> {
 }
 
 impl Application<'_> {
-    /// Carries the flow until it is complete or stopped.
+    /// Runs the application until it is complete or stopped.
     pub(crate) fn carry(self, clock: RunClock, stop: &AtomicBool) -> io::Result<()> {
         match self {
             Self::Tcp(application) => application.carry(clock, stop),
@@ -139,7 +139,7 @@ fn make_room(run: &Run) {
     }
 }
 
-/// Why a run's flows cannot be carried.
+/// Why a run's flows are not supported; `None` if they are.
 pub(crate) fn impossible(run: &Run) -> Option<String> {
     let flows = &run.scenario.flows;
     if flows.len() > MOST_FLOWS {

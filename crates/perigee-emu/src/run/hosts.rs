@@ -23,7 +23,7 @@ pub(crate) struct Hosts {
     pub(crate) devices: Vec<Tun>,
 }
 
-/// A node's sysctls, as the kernel has them.
+/// A node's sysctls, read back from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostSysctls {
     /// The node.
@@ -80,8 +80,8 @@ fn device(name: &str, mtu: u32) -> io::Result<Tun> {
     Ok(tun)
 }
 
-/// The sysctls of the nodes that TCP flows end at, as a run of this scenario has them: written in namespaces of their own,
-/// and read back.
+/// The sysctls of the nodes where TCP flows end, for a run of this scenario: written in namespaces of their own, and read
+/// back.
 pub(crate) fn sysctls_of_nodes(scenario: &Scenario, settings: &[Config]) -> io::Result<Vec<HostSysctls>> {
     let has_tcp = |node: usize| scenario.flows.iter().flat_map(tcp_ends).any(|(end, ..)| end as usize == node);
     let nodes = scenario.nodes.iter().zip(settings).enumerate().filter(|&(node, _)| has_tcp(node));
@@ -92,7 +92,7 @@ pub(crate) fn sysctls_of_nodes(scenario: &Scenario, settings: &[Config]) -> io::
     hosts.collect()
 }
 
-/// The sysctls of TCP settings that the calling thread's namespace has, of those that this kernel knows.
+/// The sysctls of TCP settings in the calling thread's namespace, as far as this kernel has them.
 fn in_effect() -> Vec<(&'static str, String)> {
     let known = SETTINGS.iter().filter_map(|setting| match setting.kernel {
         Kernel::Sysctl(sysctl) => {
@@ -133,7 +133,7 @@ fn quiet(has_v6: bool) -> io::Result<()> {
     let conf = "/proc/sys/net/ipv6/conf";
     let done = if has_v6 {
         // Devices without addresses send no neighbour solicitations; those that do not forward join no multicast group
-        // of routers and send no reports. The host itself forwards all the same, by another setting.
+        // of routers and send no reports. The host itself still forwards, by another setting.
         fs::write(format!("{conf}/default/addr_gen_mode"), "1")
             .and_then(|()| fs::write(format!("{conf}/default/forwarding"), "0"))
     } else {

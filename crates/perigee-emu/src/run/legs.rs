@@ -13,7 +13,7 @@ use crate::os::tcp_info::TcpInfo;
 use crate::run::proxies::ProxySocket;
 use crate::run::tcp_report::TcpReport;
 
-/// The observers of a flow's legs, in the direction of the data; none of a flow that is not split.
+/// The observers of a flow's legs, in the direction of the data; empty if the flow is not split.
 pub(crate) struct Legs(Vec<LegConnection>);
 
 /// The observer of one leg.
@@ -22,11 +22,11 @@ struct LegConnection {
     forward: [Option<u32>; 2],
     back: [Option<u32>; 2],
     socket: SenderSocket,
-    /// TCP paces it.
+    /// Whether TCP paces it.
     paced: bool,
     measure: Measure,
     amount: Amount,
-    /// Begins with the SYN.
+    /// The meter, from the SYN on.
     meter: Option<Meter>,
     sender: SenderView,
     receiver: ReceiverView,
@@ -39,7 +39,7 @@ struct LegConnection {
     last: Option<TcpInfo>,
     sent_by_end: Option<SenderCounts>,
     outcome: Option<Outcome>,
-    /// It has ended, or the flow has.
+    /// Whether the leg or the flow has ended.
     is_over: bool,
 }
 
@@ -114,7 +114,7 @@ impl Legs {
         next
     }
 
-    /// The flow has ended; nothing counts for its legs any more.
+    /// Ends all legs with the flow.
     pub(crate) fn finish(&mut self, now: Time) {
         for leg in &mut self.0 {
             leg.finish(now, None);
@@ -134,7 +134,7 @@ impl Legs {
         }
     }
 
-    /// Adds the legs to the tables; the flow ended with `outcome`, and a leg that has no other end with it.
+    /// Adds the legs to the tables; a leg without an outcome of its own has the flow's, `outcome`.
     pub(crate) fn write(&self, run: &Run, spec: &FlowSpec, outcome: Outcome, stop: Time, tables: &mut Tables) {
         let legs = spec.traffic.tcp().map_or(&[][..], |tcp| &tcp.legs);
         for (number, (spec_of_leg, leg)) in (0..).zip(legs.iter().zip(&self.0)) {
@@ -202,7 +202,7 @@ impl LegConnection {
         }
     }
 
-    /// The leg has ended, or the flow has.
+    /// Ends the leg.
     fn finish(&mut self, now: Time, outcome: Option<Outcome>) {
         self.ask();
         self.is_over = true;

@@ -1,4 +1,4 @@
-//! Carries out a run of a study on the kernel's TCP: nodes, flows, observers, recordings.
+//! Executes a run of a study on the kernel's TCP: nodes, flows, observers, recordings.
 
 mod access;
 pub(crate) mod capacity;
@@ -58,13 +58,13 @@ use crate::run::sockets::panicked;
 pub use error::RunError;
 pub use hosts::HostSysctls;
 
-/// Carries out a run in real time: nodes are namespaces, links connect TUN devices, and flows use the kernel's sockets
+/// Executes a run in real time: nodes are namespaces, links connect TUN devices, and flows use the kernel's sockets
 /// with the study's congestion controls.
 ///
 /// Captures go to `captures`. `progress` is called about twenty times a second, and may cancel the run.
 ///
 /// # Errors
-/// If the kernel cannot do what the study asks for, the process lacks rights, or a capture cannot be written.
+/// If the kernel does not support the study, the process lacks privileges, or a capture cannot be written.
 pub fn run(
     run: &Run,
     captures: &CaptureFiles<'_>,
@@ -134,7 +134,7 @@ pub fn run(
         return Err(RunError::Impossible(what));
     }
     let end = (monotonic() - origin).min(scenario.time_limit);
-    // As in the simulator, the last interval is completed; nothing more arrives in it.
+    // As in the simulator, the last interval is completed, without further arrivals.
     let whole = scenario.measure.series.map_or(end, |interval| whole_intervals(end, interval));
     let mut tables = watch
         .finish(end, |direction, log| log.close_until(whole, |from, to| read_link(driver.link(direction), from, to)));
@@ -162,10 +162,10 @@ pub fn run(
     Ok(tables)
 }
 
-/// Checks that a run can be carried out here, before it starts.
+/// Checks before a run that it can be executed here.
 ///
 /// # Errors
-/// If the kernel cannot do what the study asks for, or this machine cannot emulate.
+/// If the kernel does not support the study, or this machine cannot emulate.
 pub fn check(run: &Run) -> Result<(), RunError> {
     if let Some(what) = impossible(run) {
         return Err(RunError::Impossible(what));
@@ -184,10 +184,10 @@ pub fn check(run: &Run) -> Result<(), RunError> {
     proxies::check(run, settings.mtu)
 }
 
-/// The sysctls of each node that TCP flows end at, as a run has them, read back from the kernel.
+/// The sysctls of each node where TCP flows end, as read back from the kernel.
 ///
 /// # Errors
-/// If the kernel cannot do what the study asks for, or this process may not make namespaces.
+/// If the kernel does not support the study, or this process may not create namespaces.
 pub fn host_sysctls(run: &Run) -> Result<Vec<HostSysctls>, RunError> {
     let settings = settings(&run.scenario).map_err(RunError::Impossible)?;
     sysctls_of_nodes(&run.scenario, &settings.configs).map_err(failed("reading the settings of namespaces"))

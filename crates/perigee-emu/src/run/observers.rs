@@ -24,7 +24,7 @@ pub(crate) struct RunObserver<'a> {
     pub(crate) tables: Tables,
     proxies: &'a mut Proxies<'a>,
     next_sample: Time,
-    /// A flow failed: the others need not go on.
+    /// Whether a flow has failed, so that the run stops.
     broken: &'a AtomicBool,
     progress: &'a mut dyn FnMut(&Standing) -> ControlFlow<()>,
     next_progress: Time,
@@ -36,7 +36,7 @@ struct Flow<'a> {
     spec: &'a FlowSpec,
     start: Time,
     observer: FlowObserver,
-    /// The last row of its series is written.
+    /// Whether the last row of its series is written.
     is_written: bool,
 }
 
@@ -76,7 +76,7 @@ impl<'a> RunObserver<'a> {
         }
     }
 
-    /// What was not as the study asks for, at a proxy.
+    /// A deviation of a proxy from the study.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.proxies.trouble()
     }
@@ -93,7 +93,7 @@ impl<'a> RunObserver<'a> {
         self.tables
     }
 
-    /// The flow of a packet, and what it is of that.
+    /// The flow of a packet, and its classification.
     fn flow_of(&mut self, packet: &[u8]) -> Option<(&mut Flow<'a>, Classified)> {
         let classified = self.classifier.classify(packet)?;
         Some((&mut self.flows[classified.flow], classified))
@@ -117,7 +117,7 @@ impl<'a> RunObserver<'a> {
         }
     }
 
-    /// How far the run is.
+    /// Progress of the run.
     fn standing(&self, now: Time) -> Standing {
         let share = |flow: &Flow<'_>| match &flow.observer {
             _ if flow.ended() => 1.0,

@@ -1,7 +1,7 @@
 //! The sockets of a population: one thread opens, serves and closes all its connections.
 //!
-//! A connection has a place, from which its ports follow (`perigee_wire::Ports`). Places are used in turn, so that a port is used
-//! again as late as possible.
+//! A connection has a place, which determines its ports (`perigee_wire::Ports`). Places are used in turn, so that a port is reused
+//! as late as possible.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -56,7 +56,7 @@ impl<'a> PopulationSockets<'a> {
         (levels, reports): (Arc<AccessLevels>, Sender<PopulationReport>),
     ) -> io::Result<Self> {
         let listener = server.node.enter(|| {
-            // Many open at once, over a path with a long round trip.
+            // Many connections open at once over a long round trip.
             fs::write("/proc/sys/net/core/somaxconn", Ports::DISTINCT.to_string())?;
             let socket = tcp_socket(server.address.ip(), options)?;
             server.bind(&socket)?;
@@ -66,12 +66,12 @@ impl<'a> PopulationSockets<'a> {
         Ok(Self { flow, start, end, visits, listener, server: server.address, users, options, levels, reports })
     }
 
-    /// Opens connections and carries them, until the flow is over or stopped.
+    /// Opens and serves connections until the flow is over or stopped.
     pub(crate) fn carry(self, clock: RunClock, stop: &AtomicBool) -> io::Result<()> {
         if !clock.sleep_until(self.start, stop) {
             return Ok(());
         }
-        // New sockets are of the namespace of this thread.
+        // New sockets belong to the namespace of this thread.
         self.users.node.join()?;
         wake_precisely(PRIORITY);
         let name = self.flow.1.clone();
@@ -79,15 +79,15 @@ impl<'a> PopulationSockets<'a> {
     }
 }
 
-/// The open connections, and what they wait for.
+/// The open connections and their timers.
 struct EventLoop<'a> {
     population: PopulationSockets<'a>,
     epoll: OwnedFd,
     /// By place.
     connections: Vec<Option<Box<TransactionSockets>>>,
-    /// Places that are free, the one used longest ago first.
+    /// Free places, the least recently used first.
     free: VecDeque<u32>,
-    /// Servers that work until an instant, by place and number.
+    /// Servers that compute an answer until an instant, by place and number.
     working: BinaryHeap<Reverse<(Time, u32, u32)>>,
     buffer: Vec<u8>,
 }
@@ -133,7 +133,7 @@ impl<'a> EventLoop<'a> {
         Ok(())
     }
 
-    /// Opens the connections that are due, and has those looked at that others have woken.
+    /// Opens due connections, and advances those that others have woken.
     fn react(&mut self, now: Time, clock: RunClock) -> io::Result<()> {
         loop {
             if let Some(visit) = self.population.visits.open(now) {
@@ -151,14 +151,14 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// The next connection whose server has worked long enough.
+    /// The next connection whose server has finished its answer.
     fn next_answer(&mut self, now: Time) -> Option<(u32, u32)> {
         let due = self.working.peek_mut().filter(|working| working.0 .0 <= now)?;
         let Reverse((_, place, number)) = PeekMut::pop(due);
         Some((place, number))
     }
 
-    /// Waits for sockets, so long at the most.
+    /// Waits for sockets, for at most `longest`.
     fn wait(&self, events: &mut Vec<epoll::Event>, longest: Time) -> io::Result<()> {
         // epoll_wait(2) counts in milliseconds.
         match poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec(longest))) {
@@ -181,7 +181,7 @@ impl<'a> EventLoop<'a> {
         self.attend((data / 2) as u32, end, clock)
     }
 
-    /// A user comes.
+    /// Opens the connection of a user.
     fn open(&mut self, visit: &Visit, clock: RunClock) -> io::Result<()> {
         let Some(place) = self.free.pop_front() else {
             let places = Ports::DISTINCT;
@@ -205,13 +205,13 @@ impl<'a> EventLoop<'a> {
         self.check(place, connected, clock)
     }
 
-    /// Servers take the connections that have been made.
+    /// Accepts connections at the servers.
     fn accept(&mut self, clock: RunClock) -> io::Result<()> {
         loop {
             let (stream, user) = match self.population.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                // It is gone again.
+                // The connection is gone already.
                 Err(error) if outcome_of(&error).is_some() || error.kind() == io::ErrorKind::ConnectionAborted => {
                     continue
                 }
@@ -231,7 +231,7 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// One end of a connection does what it can.
+    /// Advances one end of a connection.
     fn attend(&mut self, place: u32, end: End, clock: RunClock) -> io::Result<()> {
         let Some(open) = self.connections[place as usize].as_deref_mut() else { return Ok(()) };
         let number = open.number;
@@ -276,13 +276,13 @@ impl<'a> EventLoop<'a> {
     }
 }
 
-/// Has an end of a connection woken whenever its socket changes.
+/// Watches the socket of an end of a connection.
 fn watch(epoll: &OwnedFd, socket: &OwnedFd, place: u32, end: End) -> io::Result<()> {
     let data = EventData::new_u64(2 * u64::from(place) + end as u64);
     Ok(epoll::add(epoll, socket.as_fd(), data, EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET)?)
 }
 
-/// The error of a population, with what to do where descriptors are short.
+/// The error of a population, with the fix if descriptors have run out.
 fn shortage(name: &Name, error: &io::Error) -> io::Error {
     let is_short = matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE));
     let fix = if is_short {
@@ -294,9 +294,9 @@ fn shortage(name: &Name, error: &io::Error) -> io::Error {
 }
 
 const LISTENER: u64 = u64::MAX;
-/// Events that are taken at a time.
+/// Events fetched at a time.
 const EVENTS: usize = 256;
-/// Bytes that are written or read at a time.
+/// Bytes written or read at a time.
 const BUFFER: usize = 1 << 18;
-/// How long it waits before it looks whether to stop.
+/// Interval of checks of `stop`.
 const LOOK: Time = Time::from_millis(100);

@@ -16,10 +16,10 @@ use crate::run::population_report::{PopulationReport, UserSegment};
 pub(crate) struct PopulationObserver {
     pub(crate) meter: Meter,
     log: ResponseLog,
-    /// What a browser has measured, of a population that is one.
+    /// Measurements of a browser, if the population is one.
     browser: Option<Visits>,
     reports: Receiver<PopulationReport>,
-    /// Users are behind access delays: what they send and receive is reported, and not seen at the links.
+    /// Whether users are behind access delays: their packets are then reported, not observed at the links.
     has_access: bool,
     /// By place: the open connections.
     connections: Vec<Option<Box<OpenConnection>>>,
@@ -29,7 +29,7 @@ pub(crate) struct PopulationObserver {
     outcome: Outcome,
 }
 
-/// A connection that is open.
+/// An open connection.
 struct OpenConnection {
     transaction: Transaction,
     sender: SenderView,
@@ -134,7 +134,7 @@ impl PopulationObserver {
         }
     }
 
-    /// Takes what has been reported by now.
+    /// Takes the reports up to now.
     fn listen(&mut self) {
         while let Ok(report) = self.reports.try_recv() {
             match report {
@@ -187,12 +187,12 @@ impl PopulationObserver {
             let at = self.meter.next_instant();
             self.meter.record_progress(at, self.sent());
         }
-        // Past its end, it waits for the last report.
+        // After its end, it waits for the last report.
         let end = if now < self.end { self.end } else { Time::MAX };
         end.min(self.meter.next_instant())
     }
 
-    /// The connections that are open stay unfinished.
+    /// Leaves open connections unfinished.
     fn leave(&mut self) {
         for left in self.connections.iter_mut().filter_map(Option::take).filter(|left| !left.is_complete) {
             self.log.leave(&left.transaction);

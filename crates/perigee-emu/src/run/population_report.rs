@@ -1,10 +1,10 @@
-//! What the sockets of a population report to its observer.
+//! Reports of the sockets of a population to its observer.
 
 use perigee_traffic::Visit;
 use perigee_units::Time;
 use perigee_wire::Tcp as Segment;
 
-/// A report; those of one connection come in their order.
+/// A report; reports of one connection arrive in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PopulationReport {
     /// A connection is about to be opened.
@@ -13,7 +13,7 @@ pub(crate) enum PopulationReport {
     Segment { at: Time, segment: UserSegment },
     /// A connection is closed at both ends, or has failed.
     Ended { place: u32, has_failed: bool, timeouts: u32 },
-    /// Nobody comes any more; timeouts of the connections that were open.
+    /// The population has ended; timeouts of the connections still open.
     Over { timeouts: u32 },
 }
 
@@ -22,7 +22,7 @@ pub(crate) enum PopulationReport {
 pub(crate) struct UserSegment {
     /// The place of its connection.
     pub(crate) place: u32,
-    /// Whether the user receives it, and has not sent it.
+    /// Whether the user receives it instead of sending it.
     pub(crate) is_arriving: bool,
     pub(crate) segment: Segment,
 }

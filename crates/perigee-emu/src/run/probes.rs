@@ -161,5 +161,5 @@ pub(crate) enum PacketNumber {
     Low(u16),
 }
 
-/// A packet on no link for so long is lost in a host.
+/// A packet that is on no link for this long is lost in a host.
 const PATIENCE: Time = Time::from_secs(1);

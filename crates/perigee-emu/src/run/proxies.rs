@@ -1,4 +1,4 @@
-//! The proxies of a run: at each node that has one the service of `perigee-pep`, in a thread in the node's namespace.
+//! The proxies of a run: the service of `perigee-pep` at each node with a proxy, in a thread in the node's namespace.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use crate::run::sockets::IP_AND_TCP;
 /// The services of a run.
 pub(crate) struct Proxies<'a> {
     run: &'a Run,
-    /// By proxy; `None`: it splits nothing.
+    /// By proxy; `None` if it splits nothing.
     services: Vec<Option<Arc<Embedded>>>,
     /// By proxy: the most bytes held so far.
     most: Vec<u64>,
@@ -33,7 +33,7 @@ pub(crate) struct ProxySocket {
     service: Arc<Embedded>,
     source: SocketAddr,
     destination: SocketAddr,
-    /// Of the connection's two: towards the client 0, towards the server 1.
+    /// Which of the connection's two sockets: 0 towards the client, 1 towards the server.
     index: usize,
     /// The connection, once it was found.
     found: Option<Carried>,
@@ -64,7 +64,7 @@ impl<'a> Proxies<'a> {
         Some(ProxySocket { service, source, destination, index, found: None })
     }
 
-    /// Looks at what is held.
+    /// Samples the held bytes.
     pub(crate) fn look(&mut self) {
         for (service, most) in self.services.iter().zip(&mut self.most) {
             *most = (*most).max(service.as_ref().map_or(0, |service| held(service)));
@@ -89,7 +89,7 @@ impl<'a> Proxies<'a> {
         }
     }
 
-    /// The first setting that the kernel has refused, or limit that was reached: the run was not what the study asks for.
+    /// The first setting that the kernel refused, or limit that was reached: a deviation from the study.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.run.scenario.proxies.iter().zip(&self.services).find_map(|(spec, service)| {
             let note = service.as_ref()?.notes().into_iter().next()?;
@@ -109,7 +109,7 @@ impl ProxySocket {
     }
 }
 
-/// Why the proxies of a run cannot be those of the study.
+/// Why the emulator does not support the proxies of a study; `None` if it does.
 pub(crate) fn impossible(scenario: &Scenario) -> Option<String> {
     for (number, proxy) in (0..).zip(&scenario.proxies) {
         let mut split = splits(scenario, number).peekable();
@@ -140,7 +140,7 @@ pub(crate) fn impossible(scenario: &Scenario) -> Option<String> {
     ))
 }
 
-/// Starts the services in namespaces of their own, with the rules that a run will have, and ends them.
+/// Starts the services with the rules of a run in temporary namespaces, and ends them.
 pub(crate) fn check(run: &Run, mtu: u32) -> Result<(), RunError> {
     let controls = Controls::new(std::iter::empty())?;
     for (number, proxy) in (0..).zip(&run.scenario.proxies) {
@@ -171,7 +171,7 @@ fn splits(scenario: &Scenario, proxy: u32) -> impl Iterator<Item = (u32, &FlowSp
     })
 }
 
-/// The addresses and ports of a flow's connection: of the end that opens it, and of the other.
+/// The addresses and ports of a flow's connection: those of the opener, and of the other end.
 fn connection((number, flow): (u32, &FlowSpec)) -> Option<[SocketAddr; 2]> {
     let (from_port, to_port) = flow.ports(number);
     let from = SocketAddr::new(flow.address(flow.from), from_port);
@@ -182,7 +182,7 @@ fn connection((number, flow): (u32, &FlowSpec)) -> Option<[SocketAddr; 2]> {
     })
 }
 
-/// What a proxy's service has to do: a rule for each flow that it splits. `None`: it splits nothing.
+/// Configuration of a proxy's service, with a rule for each flow that it splits; `None` if it splits nothing.
 fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls) -> Option<Config> {
     let proxy = &scenario.proxies[number as usize];
     let (mut rules, mut sources, mut destinations, mut ports) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -193,7 +193,7 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
             Settings {
                 name: flow.name.to_string(),
                 congestion: vec![controls.name_of(&end.cc).to_owned()],
-                // The kernel doubles it, and counts its own overhead in it.
+                // The kernel doubles it to include its own overhead.
                 send_buffer: Some(proxy.buffer.as_u64() / 2),
                 mss: (u32::from(mss) + IP_AND_TCP < mtu).then(|| flow.ip.segment(mss)),
                 ..Settings::default()
@@ -220,7 +220,7 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
     }
     (!rules.is_empty()).then(|| Config {
         workers: 1,
-        // The process has more to do than the service.
+        // The process does more than the service.
         confine: false,
         control: None,
         metrics: None,
@@ -248,21 +248,21 @@ fn configuration(scenario: &Scenario, number: u32, mtu: u32, controls: &Controls
     })
 }
 
-/// Payload in a receive buffer that was not read.
+/// Unread payload in a receive buffer.
 fn unread(socket: impl AsFd) -> u64 {
     ioctl_fionread(socket).unwrap_or(0)
 }
 
-/// Payload that a service has written and the next leg has not acknowledged, and its own buffers in use.
+/// Written but unacknowledged payload of a service, and its own buffers in use.
 fn held(service: &Embedded) -> u64 {
     let carried = service.carried();
     let waiting = |ends: [BorrowedFd<'_>; 2]| ends.map(|end| unacknowledged(&end)).iter().sum::<u64>();
     carried.iter().filter_map(|one| one.with(waiting)).sum::<u64>() + service.held()
 }
 
-/// Below it the buffers of the service itself decide, not those of its sockets.
+/// Below this size the buffers of the service itself limit, not those of its sockets.
 const LEAST_BUFFER: Bytes = Bytes::new(1_000_000);
-/// The kernel gives up its SYNs earlier.
+/// Longer than the kernel retries SYNs.
 const CONNECT_TIMEOUT: Time = Time::from_secs(3600);
 /// The port at which the service listens, the mark of its packets and its routing table: a node's namespace has no others.
 const PORT: u16 = 3129;

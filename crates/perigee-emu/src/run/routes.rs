@@ -1,4 +1,4 @@
-//! Routes of the nodes' kernels: those at the begin of a run, and those that change while it goes on.
+//! Routes of the nodes' kernels: those at the start of a run, and changes during it.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,7 @@ impl<'a> Routes<'a> {
         Self { scenario, settings, changes: scenario.route_changes(seed) }
     }
 
-    /// Adds the routes that a node has at the begin; called in its namespace.
+    /// Adds the initial routes of a node; called in its namespace.
     pub(crate) fn add(&self, netlink: &mut Netlink, node: u32) -> io::Result<()> {
         for to in 0..self.scenario.nodes.len() as u32 {
             let changed = self.changes.iter().find(|change| (change.node, change.to) == (node, to));
@@ -37,7 +37,7 @@ impl<'a> Routes<'a> {
         Ok(())
     }
 
-    /// Changes the routes when it is time, until all have changed or the run is stopped.
+    /// Changes the routes at their times, until all have changed or the run is stopped.
     pub(crate) fn follow(&self, namespaces: &[Namespace], clock: RunClock, stop: &AtomicBool) -> io::Result<()> {
         for RouteChange { at, node, to, link } in self.changes.iter().filter(|change| change.at.as_nanos() > 0) {
             if !clock.sleep_until(*at, stop) {
@@ -48,7 +48,7 @@ impl<'a> Routes<'a> {
         Ok(())
     }
 
-    /// Sets a route for each version of IP that flows have and the link can carry.
+    /// Sets a route for each IP version of the flows that the link can carry.
     fn set(&self, netlink: &mut Netlink, (node, to, link): (u32, u32, u32), place: Place) -> io::Result<()> {
         let mtu = self.scenario.links[link as usize].mtu.map_or(u32::MAX, u32::from);
         let usual = self.settings.configs[node as usize].initial_window;

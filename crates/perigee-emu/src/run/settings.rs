@@ -1,4 +1,4 @@
-//! The TCP settings of a run's nodes, and what this kernel cannot set of them.
+//! The TCP settings of a run's nodes, and those that this kernel cannot apply.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(crate) struct HostSettings {
     pub(crate) configs: Vec<Config>,
     /// The largest packet.
     pub(crate) mtu: u32,
-    /// Initial windows of nodes on links, which a proxy may have for each.
+    /// Initial windows of nodes by link, which may differ at a proxy.
     pub(crate) windows: BTreeMap<(u32, u32), u32>,
 }
 

@@ -1,4 +1,4 @@
-//! TCP connections over the kernel's sockets: how they are made, written to and read from.
+//! TCP connections over the kernel's sockets: establishment, writing and reading.
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -20,9 +20,9 @@ use crate::run::tcp_report::TcpReport;
 
 /// The two sockets of a connection before it is established.
 pub(crate) struct SocketPair {
-    /// At the node that has the data.
+    /// The socket at the node with the data.
     pub(crate) from: PendingSocket,
-    /// At the node that receives them.
+    /// The socket at the receiving node.
     pub(crate) to: PendingSocket,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum PendingSocket {
     Listens(TcpListener),
 }
 
-/// The place of a flow's end: a node, and the address and port that the plan gives the flow there.
+/// The place of a flow's end: a node, and the flow's address and port there.
 #[derive(Clone, Copy)]
 pub(crate) struct FlowEnd<'a> {
     pub(crate) node: &'a Namespace,
@@ -56,9 +56,9 @@ impl FlowEnd<'_> {
 pub(crate) struct SocketOptions<'a> {
     /// The congestion control.
     pub(crate) cc: &'a str,
-    /// TCP paces the connection.
+    /// Whether TCP paces the connection.
     pub(crate) paced: bool,
-    /// The largest segment, where the devices' packets would hold larger ones.
+    /// The largest segment, if the devices' packets would hold larger ones.
     pub(crate) mss: Option<u16>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn family(address: IpAddr) -> AddressFamily {
     }
 }
 
-/// A socket of the calling thread's namespace, which does not block.
+/// A non-blocking socket of the calling thread's namespace.
 pub(crate) fn tcp_socket(address: IpAddr, options: SocketOptions<'_>) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family(address), SocketType::STREAM, flags, None)?;
@@ -140,7 +140,7 @@ pub(crate) fn tcp_socket(address: IpAddr, options: SocketOptions<'_>) -> io::Res
         io::Error::new(error.kind(), format!("congestion control `{}`: {error}", options.cc))
     })?;
     // Abort on close (SO_LINGER 0): the kernel would otherwise keep the connection, its namespace and its congestion
-    // control for as long as it tries to send what is left.
+    // control while it retransmits the remaining data.
     set_socket_linger(&socket, Some(Duration::ZERO))?;
     // A connection in TIME_WAIT does not hinder another at the same port.
     set_socket_reuseaddr(&socket, true)?;
@@ -166,7 +166,7 @@ fn ready(socket: &impl std::os::fd::AsFd, what: PollFlags, stop: &AtomicBool) ->
     Ok(false)
 }
 
-/// Writes so many bytes, until a time or until stopped; whether all were written.
+/// Writes `left` bytes, until a time or until stopped; returns whether all were written.
 pub(crate) fn write(mut stream: &TcpStream, mut left: u64, end: Time, stop: &AtomicBool) -> io::Result<bool> {
     let chunk = vec![0; CHUNK.min(usize::try_from(left).unwrap_or(CHUNK))];
     while left > 0 && !stop.load(Ordering::Relaxed) && monotonic() < end {
@@ -179,7 +179,7 @@ pub(crate) fn write(mut stream: &TcpStream, mut left: u64, end: Time, stop: &Ato
     Ok(left == 0)
 }
 
-/// Reads and discards so many bytes; false if the stream ends before, or if stopped.
+/// Reads and discards `left` bytes; false if the stream ends before, or if stopped.
 pub(crate) fn take(stream: &TcpStream, mut left: u64, stop: &AtomicBool) -> io::Result<bool> {
     // The kernel discards the bytes and copies nothing (tcp(7), MSG_TRUNC).
     let mut nothing = vec![0; MOST_READ.min(usize::try_from(left).unwrap_or(MOST_READ))];

@@ -14,7 +14,7 @@ use crate::os::clock::{wake_precisely, RunClock};
 use crate::run::sockets::{panicked, take, write, PendingSocket, SocketPair, PRIORITY};
 use crate::run::tcp_report::TcpReport;
 
-/// The application of a flow over TCP, with a connection that is not made yet.
+/// The application of a flow over TCP, before its connection is established.
 pub(crate) struct TcpApplication {
     /// When it begins.
     pub(crate) start: Time,
@@ -38,7 +38,7 @@ impl TcpApplication {
     }
 }
 
-/// Plays one end; both ends of a flow have the same.
+/// Plays one end, with what both ends of a flow share.
 struct Player<'a> {
     report: &'a TcpReport,
     clock: RunClock,
@@ -46,7 +46,7 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// The application at one end: connects, and does what the script says.
+    /// Connects one end, and plays the script there.
     fn play(&self, end: End, side: PendingSocket) -> io::Result<()> {
         let Some(stream) = side.connected(self.report, self.stop)? else { return Ok(()) };
         let is_interactive = self.report.script().is_interactive();
@@ -55,7 +55,7 @@ impl Player<'_> {
             End::To => &self.report.receiver,
         };
         let _ = kept.set(stream.try_clone()?);
-        // As in the simulator: what comes is read at once, and a script that takes turns sends at once what it writes.
+        // As in the simulator, arrivals are read at once, and a script that takes turns sends its writes at once.
         if end == End::To || is_interactive {
             wake_precisely(PRIORITY);
         }

@@ -1,4 +1,4 @@
-//! What the application of a connection and its observer share: the script, the sockets, and how the connection failed.
+//! State shared by the application of a connection and its observer: the script, the sockets, and a failure.
 
 use std::io;
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use crate::os::tcp_info::TcpInfo;
 
 /// The state of a connection's application that its observer shares.
 pub(crate) struct TcpReport {
-    /// Both ends play it, and it takes the observer's observations.
+    /// The script, which both ends play, and which takes the observer's observations.
     pub(crate) script: Mutex<Script>,
     /// The socket at `from`, once it is connected; open until the run ends.
     pub(crate) sender: OnceLock<TcpStream>,
@@ -26,7 +26,7 @@ pub(crate) struct TcpReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) outcome: Outcome,
-    /// Timeouts of its SYN, where it was never established.
+    /// Timeouts of its SYN, if it was never established.
     pub(crate) syn_timeouts: Option<u32>,
 }
 
@@ -36,13 +36,12 @@ impl TcpReport {
         Self { script: Mutex::new(script), sender, receiver, failure }
     }
 
-    /// The script, for a moment.
+    /// Locks the script.
     pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
         self.script.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the failure of the connection as the outcome of its flow. Any other error is this machine's, and stays
-    /// one.
+    /// Keeps a failure of the connection as the outcome of its flow, and returns any other error, which is this machine's.
     pub(crate) fn end(&self, done: io::Result<()>) -> io::Result<()> {
         let Err(error) = done else { return Ok(()) };
         let outcome = outcome_of(&error).ok_or(error)?;
@@ -50,7 +49,7 @@ impl TcpReport {
         Ok(())
     }
 
-    /// Keeps why the socket at the opener could not connect.
+    /// Keeps the failure of the opener's socket to connect.
     pub(crate) fn cannot_connect(&self, socket: &OwnedFd, error: io::Error) -> io::Error {
         if let Some(outcome) = outcome_of(&error) {
             let syn_timeouts = TcpInfo::of(socket).ok().map(|info| info.rto_count);

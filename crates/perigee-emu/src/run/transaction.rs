@@ -1,4 +1,4 @@
-//! Plays the script of one connection of a population over its two sockets, none of which blocks.
+//! Plays the script of one connection of a population over its two non-blocking sockets.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,12 +26,12 @@ struct Host {
     facts: Facts,
     /// Bytes still to be written before anything else is done.
     left: u64,
-    /// What is closed once they are.
+    /// The shutdown after they are written.
     shut: Option<Shutdown>,
     is_done: bool,
 }
 
-/// How far an end is.
+/// State of an end after an advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It waits for its socket.
@@ -41,22 +41,22 @@ pub(crate) enum Step {
 }
 
 impl TransactionSockets {
-    /// A connection that the user's socket is about to make.
+    /// A connection that the user's socket will open.
     pub(crate) fn new(number: u32, script: Script, user: OwnedFd) -> Self {
         Self { number, script, ends: [None, Some(Host::new(user, false))] }
     }
 
-    /// The server's socket; `None` before the server has the connection.
+    /// The server's socket; `None` before the server has accepted.
     pub(crate) fn server(&self) -> Option<&OwnedFd> {
         self.ends[End::From as usize].as_ref().map(|host| &host.socket)
     }
 
-    /// The server has accepted the connection.
+    /// Adds the server's socket.
     pub(crate) fn accepted(&mut self, socket: OwnedFd) {
         self.ends[End::From as usize] = Some(Host::new(socket, true));
     }
 
-    /// An end does what it can do now.
+    /// Advances an end as far as possible now.
     ///
     /// # Errors
     /// If its connection has failed.
@@ -72,7 +72,7 @@ impl TransactionSockets {
             if !host.write(buffer)? {
                 return Ok(Step::Socket);
             }
-            // What is written at one instant leaves together, in full segments, as in the simulator.
+            // Writes of one instant leave together, in full segments, as in the simulator.
             let action = loop {
                 match self.script.next(end, host.facts) {
                     Action::Write(bytes) => host.left += bytes,
@@ -95,7 +95,7 @@ impl TransactionSockets {
         }
     }
 
-    /// Whether both ends have closed it, and the kernel has, too.
+    /// Whether both ends and the kernel have closed it.
     pub(crate) fn is_closed(&self) -> bool {
         let closed = |end: &Option<Host>| end.as_ref().is_some_and(|host| host.is_done && host.is_closed());
         self.ends.iter().all(closed)
@@ -112,7 +112,7 @@ impl Host {
         Self { socket, is_connected, facts: Facts::default(), left: 0, shut: None, is_done: false }
     }
 
-    /// Reads and discards all that has come.
+    /// Reads and discards all arrived bytes.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         while !self.facts.closed {
             // The kernel discards the bytes and copies nothing (tcp(7), MSG_TRUNC).
@@ -127,7 +127,7 @@ impl Host {
         Ok(())
     }
 
-    /// Writes what is left, and closes what is to be closed behind it; whether all of it is written.
+    /// Writes the remaining bytes, and then shuts down if asked; returns whether all are written.
     fn write(&mut self, buffer: &[u8]) -> io::Result<bool> {
         while self.left > 0 {
             let size = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));

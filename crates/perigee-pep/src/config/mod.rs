@@ -1,4 +1,4 @@
-//! What the configuration says, and what follows for a connection.
+//! The configuration, and its decisions for a connection.
 
 mod reader;
 mod tunnel;
@@ -18,7 +18,7 @@ pub use tunnel::{Terminal, Tunnel, TunnelCongestion, TunnelEnd};
 pub struct Config {
     /// Threads that carry connections, each with an event loop of its own.
     pub workers: usize,
-    /// The socket that `status` asks; none: nobody can.
+    /// The socket that `status` connects to; `None`: no `status`.
     pub control: Option<PathBuf>,
     /// Where Prometheus metrics are served.
     pub metrics: Option<SocketAddr>,
@@ -26,11 +26,11 @@ pub struct Config {
     pub drain: Time,
     /// Whether bulk data are spliced instead of copied.
     pub splice: bool,
-    /// Whether capabilities, files and system calls are given up that the service does not need.
+    /// Whether the service drops capabilities, files and system calls that it does not need.
     pub confine: bool,
-    /// What the service may use at most.
+    /// Limits of the service's resources.
     pub limits: Limits,
-    /// Who may use it, and for which servers.
+    /// Permitted clients and servers.
     pub allow: Allow,
     /// Interception of forwarded connections.
     pub transparent: Option<Transparent>,
@@ -42,7 +42,7 @@ pub struct Config {
     pub rules: Vec<Arc<Rule>>,
 }
 
-/// What the service may use at most.
+/// Limits of the service's resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time.
@@ -51,22 +51,22 @@ pub struct Limits {
     pub per_client: usize,
     /// Bytes that the service itself holds, beside the buffers of sockets.
     pub held: Bytes,
-    /// What happens to a connection beyond `connections`.
+    /// Treatment of a connection beyond `connections`.
     pub at_limit: AtLimit,
 }
 
-/// What happens to a connection beyond the limit.
+/// Treatment of a connection beyond the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtLimit {
     /// It waits in the queue of the listening socket.
     Wait,
     /// It is reset.
     Refuse,
-    /// New ones are not intercepted until there is room; what had arrived before waits.
+    /// New connections are not intercepted until there is room; those that arrived before wait.
     Pass,
 }
 
-/// Who may use the service, and for which servers.
+/// Permitted clients and servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allow {
     /// Networks of clients.
@@ -88,12 +88,12 @@ pub struct Transparent {
     pub ports: Vec<Ports>,
     /// Whether servers see this host's address instead of the client's.
     pub hide_clients: bool,
-    /// Whether the first packet of a connection is forwarded, so that the host's firewall decides on it, before it is served.
+    /// Whether the first packet of a connection passes the host's `forward` chain before the connection is served.
     pub through_forward: bool,
-    /// Firewall mark of packets that are delivered to the service; the next number marks those that it sends, the one after it
-    /// those that wait for the server.
+    /// Firewall mark of packets that are delivered to the service; the next number marks packets that it sends, the one after it
+    /// those held for the server.
     pub mark: u32,
-    /// Routing table, and priority of the rule that leads to it; the next number is that of packets that wait for the server.
+    /// Routing table, and priority of the rule for it; the next number is that of packets held for the server.
     pub table: u32,
 }
 
@@ -106,7 +106,7 @@ pub struct Forward {
     pub target: SocketAddr,
 }
 
-/// Settings of the connections that it matches.
+/// A rule: matching connections, and their settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rule {
     /// For logs and metrics.
@@ -127,9 +127,9 @@ pub struct Rule {
     pub server: Leg,
     /// Whether the gateway at the other end of the tunnel dials the server, by its own rules.
     pub is_tunnelled: bool,
-    /// Whether an intercepted client's handshake waits for that with the server, so that the client sees its failure.
+    /// Whether an intercepted client's handshake waits for that of the server, so that the client sees its failure.
     pub connects_first: bool,
-    /// Longest time in which the server has to answer.
+    /// Maximum time for the server to answer.
     pub connect_timeout: Time,
 }
 
@@ -140,7 +140,7 @@ pub struct Leg {
     pub name: String,
     /// Rate of its path.
     pub bandwidth: Option<Rate>,
-    /// Congestion controls, the first that the kernel has; none: the route's or the host's.
+    /// Congestion controls in order of preference; none: that of the route or the host.
     pub congestion: Vec<String>,
     /// Send and receive buffers, bytes; none: the kernel tunes them.
     pub send_buffer: Option<u64>,
@@ -148,13 +148,13 @@ pub struct Leg {
     pub receive_buffer: Option<u64>,
     /// Largest segment.
     pub mss: Option<u16>,
-    /// Bytes that wait unsent in the socket.
+    /// Maximum unsent bytes in the socket.
     pub unsent: Option<u64>,
-    /// Whether the algorithm of Nagle delays small segments.
+    /// Whether Nagle's algorithm delays small segments.
     pub nagle: bool,
     /// How long the other end may be silent while data wait for it.
     pub outage_grace: Option<Time>,
-    /// Idle time before the other end is asked whether it is there.
+    /// Idle time before the first keep-alive probe.
     pub keep_alive: Option<Time>,
 }
 
@@ -162,7 +162,7 @@ pub struct Leg {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports(pub u16, pub u16);
 
-/// What is known of a connection before its server is dialled.
+/// Properties of a connection that are known before its server is dialled.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The client.
@@ -181,7 +181,7 @@ impl Config {
         self.rules.iter().find(|rule| rule.matches(request))
     }
 
-    /// Whether a rule has clients wait for their server.
+    /// Whether any rule makes clients wait for their server.
     pub(crate) fn connects_first(&self) -> bool {
         self.rules.iter().any(|rule| rule.connects_first)
     }
@@ -191,7 +191,7 @@ impl Config {
         self.connects_first() || self.transparent.as_ref().is_some_and(|transparent| transparent.through_forward)
     }
 
-    /// The same with the handshakes of clients first in all rules.
+    /// The same configuration with clients accepted first in all rules.
     pub(crate) fn accepting_first(self) -> Self {
         let rules = self.rules.iter().map(|rule| Arc::new(Rule { connects_first: false, ..(**rule).clone() }));
         Self { rules: rules.collect(), ..self }
@@ -262,12 +262,12 @@ impl Transparent {
         self.mark + 1
     }
 
-    /// Firewall mark of packets that wait for the server.
+    /// Firewall mark of packets held for the server.
     pub(crate) fn hold_mark(&self) -> u32 {
         self.mark + 2
     }
 
-    /// Routing table of packets that wait for the server, and priority of the rule that leads to it.
+    /// Routing table of packets held for the server, and priority of the rule for it.
     pub(crate) fn hold_table(&self) -> u32 {
         self.table + 1
     }

@@ -15,10 +15,10 @@ use super::{
 use crate::network::{is_local_form, never, Network};
 
 impl Config {
-    /// Reads a configuration; `file` names it in errors, and `workers` is the number of threads where it does not say.
+    /// Reads a configuration; `file` names it in errors, and `workers` is the default number of threads.
     ///
     /// # Errors
-    /// With the line and the fix, if it is not TOML, has an unknown key, a quantity without unit, or says nothing to do.
+    /// With the line and the fix, if it is not TOML, has an unknown key or a quantity without unit, or proxies nothing.
     pub fn parse(text: &str, file: &str, workers: usize) -> Result<Self, StrictError> {
         let root = parse(text, file)?;
         let top = Table::named(&root, "")?;
@@ -81,7 +81,7 @@ impl Config {
         top.refuse_unknown()?;
         let is_gateway = config.tunnel.as_ref().is_some_and(|tunnel| tunnel.listens().is_some());
         if config.transparent.is_none() && config.forwards.is_empty() && !is_gateway {
-            let message = "neither `[transparent]` nor `[[forward]]` is there, so that nothing is proxied";
+            let message = "`[transparent]` and `[[forward]]` are both missing, so that nothing is proxied";
             return Err(StrictError::new(top.origin, message, "add one of them"));
         }
         Ok(config)
@@ -296,7 +296,7 @@ fn read_leg(table: &Table<'_>, name: &str) -> Result<Leg, StrictError> {
     let round_trip: Option<Time> = table.get_in("round_trip", Time::ZERO..=DAY)?;
     let product = match (bandwidth, round_trip) {
         (Some(bandwidth), Some(round_trip)) => {
-            // Twice the product: a window in flight, and one that waits for acknowledgements of losses.
+            // Twice the bandwidth-delay product: a window in flight, and one that waits for the repair of losses.
             let twice = bandwidth.bytes_in(round_trip).as_u64().saturating_mul(2);
             Some(twice.clamp(LEAST_BUFFER, buffers.end().as_u64()))
         }
@@ -472,7 +472,7 @@ fn is_name(text: &str) -> bool {
 const OTHER: &str = "other";
 const ADDRESS: &str = "192.0.2.1:8080";
 const DAY: Time = Time::from_secs(86_400);
-/// As long as most clients would wait themselves.
+/// As long as most clients wait themselves.
 const CONNECT_TIMEOUT: Time = Time::from_secs(30);
 /// A buffer below this stalls even a path without delay, bytes.
 const LEAST_BUFFER: u64 = 64 << 10;
@@ -484,7 +484,7 @@ const CONGESTION: [(&str, TunnelCongestion); 4] = [
     ("newreno", TunnelCongestion::NewReno),
     ("bbr", TunnelCongestion::Bbr),
 ];
-/// Longer than pauses of a reader, and longer than the quarter of an hour for which the kernel itself sends again.
+/// Longer than pauses of a reader, and than the quarter of an hour for which the kernel itself retransmits.
 const LEG_OUTAGE_GRACE: Time = Time::from_secs(3600);
-/// Longer than most showers take the link away.
+/// Longer than most outages by rain.
 const OUTAGE_GRACE: Time = Time::from_secs(60);

@@ -16,15 +16,15 @@ pub struct Tunnel {
     pub certificate: PathBuf,
     /// Its private key, PEM.
     pub key: PathBuf,
-    /// The certificates of the boxes that it speaks with, PEM.
+    /// The certificates of its peers, PEM.
     pub peers: Option<PathBuf>,
-    /// At the gateway: terminals that have clients of their own only.
+    /// At the gateway: terminals that are restricted to their own clients.
     pub terminals: Vec<Terminal>,
-    /// What the satellite link carries.
+    /// Capacity of the satellite link.
     pub bandwidth: Option<Rate>,
     /// The round trip between the boxes.
     pub round_trip: Option<Time>,
-    /// What decides how much is under way.
+    /// Congestion control of the tunnel.
     pub congestion: TunnelCongestion,
     /// How long the other box may be silent before its connections are given up.
     pub outage_grace: Time,
@@ -35,7 +35,7 @@ pub struct Tunnel {
 pub struct Terminal {
     /// Its certificate, PEM.
     pub certificate: PathBuf,
-    /// Where its clients are.
+    /// Networks of its clients.
     pub sources: Vec<Network>,
 }
 
@@ -51,7 +51,7 @@ pub enum TunnelEnd {
 /// The congestion control of the tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TunnelCongestion {
-    /// 1.1 times the bandwidth-delay product under way, whatever is lost.
+    /// A constant window of 1.1 times the bandwidth-delay product, regardless of losses.
     Fixed,
     /// CUBIC, RFC 9438.
     Cubic,

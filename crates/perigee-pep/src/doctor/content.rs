@@ -1,21 +1,21 @@
-//! Whether two transfers have brought the same bytes, of which either may have been stopped early.
+//! Compares the bytes of two transfers, either of which may have been stopped early.
 
 use sha2::{Digest as _, Sha256};
 
-/// What has arrived, by its hashes.
+/// Received bytes, by their hashes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Content {
-    /// Of each full block.
+    /// Hash of each full block.
     blocks: Vec<[u8; 32]>,
-    /// Of the block that is not full.
+    /// Hash of the block that is not full.
     open: Sha256,
     bytes: u64,
-    /// Whether nothing follows.
+    /// Whether the transfer is complete.
     pub(crate) is_complete: bool,
 }
 
 impl Content {
-    /// Bytes that follow.
+    /// Appends bytes.
     pub(crate) fn add(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let room = BLOCK - self.bytes % BLOCK;
@@ -33,7 +33,7 @@ impl Content {
         self.bytes
     }
 
-    /// The bytes at the beginning that are the same as those of another; none: they differ.
+    /// The length of the common beginning with another; `None`: they differ.
     pub(crate) fn same(&self, other: &Self) -> Option<u64> {
         let blocks = self.blocks.len().min(other.blocks.len());
         if self.blocks[..blocks] != other.blocks[..blocks] {
@@ -50,7 +50,7 @@ impl Content {
     }
 }
 
-/// Bytes with a hash of their own.
+/// Block size, bytes.
 const BLOCK: u64 = 64 << 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One transfer: a request over plain HTTP, and its answer to the end or to a bound.
+//! One transfer: a request over plain HTTP, and its answer to its end or to a limit.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,10 +10,10 @@ use rustix::net::{recv, send, sockopt, RecvFlags, SendFlags};
 use super::content::Content;
 use crate::clock::monotonic;
 
-/// A transfer that has brought bytes.
+/// A transfer that has received bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetched {
-    /// From the start to the end of the handshake, to the first byte of the answer, and to its last.
+    /// Times from the start to the end of the handshake, to the first byte of the answer, and to its last.
     pub(crate) handshake: Time,
     pub(crate) first_byte: Time,
     pub(crate) total: Time,
@@ -21,29 +21,29 @@ pub(crate) struct Fetched {
     pub(crate) content: Content,
 }
 
-/// Why a transfer has brought nothing that could be compared.
+/// Why a transfer has received nothing to compare.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The connection.
     Connection(io::Error),
-    /// No handshake, or no answer, in the time that there was.
+    /// No handshake or no answer in time.
     Silent,
-    /// What came instead of an answer in HTTP.
+    /// Text received instead of an HTTP answer.
     NoHttp(String),
-    /// The line of an answer that has no file.
+    /// The status line of an answer without a file.
     Status(String),
-    /// The stream ended after so many bytes of how many there are.
+    /// The stream ended after the first number of bytes instead of the second.
     Cut(u64, u64),
 }
 
-/// When a transfer ends that has not ended by itself.
+/// Limits of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) longest: Time,
     pub(crate) most: Bytes,
 }
 
-/// Makes a transfer. `connect` begins the connection, and has until the instant that it is given; `look` is called now and then
+/// Makes a transfer. `connect` opens the connection before the instant that it is given; `look` is called every [`INTERVAL`]
 /// while the connection is open, and at the end.
 pub(crate) fn fetch(
     connect: impl FnOnce(Time) -> io::Result<OwnedFd>,
@@ -64,7 +64,7 @@ pub(crate) fn fetch(
     let length = loop {
         let length = match receive(&socket, &mut buffer, deadline) {
             Ok(length) => length,
-            // What has come until then is the transfer.
+            // The bytes received until then are the transfer.
             Err(error) if error.kind() == io::ErrorKind::TimedOut && body.is_some() => break None,
             Err(error) => return Err(error.into()),
         };
@@ -173,7 +173,7 @@ fn timespec(time: Time) -> Timespec {
     Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }
 
-/// Where the file begins.
+/// The offset of the file, after the head.
 fn end_of_head(head: &[u8]) -> Option<usize> {
     let crlf = head.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
     // As RFC 9112, section 2.2, lets a recipient read it.
@@ -186,7 +186,7 @@ fn is_http(head: &[u8]) -> bool {
     head[..known] == begin[..known]
 }
 
-/// The length of the file, if the head tells it.
+/// The length of the file, if the head has it.
 fn read_head(head: &[u8]) -> Result<Option<u64>, Failure> {
     let text = String::from_utf8_lossy(head);
     let mut lines = text.lines();
@@ -222,7 +222,7 @@ fn shown(bytes: &[u8]) -> String {
 const BUFFER: usize = 256 << 10;
 /// Longest head of an answer, bytes.
 const LONGEST_HEAD: usize = 64 << 10;
-/// Characters of an answer that an error has.
+/// Characters of an answer that an error quotes.
 const SHOWN: usize = 80;
-/// Time between two looks.
+/// Time between two calls of `look`.
 const INTERVAL: Time = Time::from_millis(100);

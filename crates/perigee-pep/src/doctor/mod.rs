@@ -1,8 +1,8 @@
 //! Compares a transfer through the proxy with a direct one.
 //!
-//! Both begin at this host. The direct one has the host's own settings. The proxied one goes through a forward inside this
-//! command, with the rule that the configuration has for the target: the service's own code, whether one runs or not. The
-//! leg towards the client is the loopback device, so that what a split gains from a client's real path is not in the figures.
+//! Both start at this host. The direct one has the host's own settings. The proxied one goes through a forward inside this
+//! command, with the configuration's rule for the target: the code of the service, whether it runs or not. The leg towards
+//! the client is the loopback device, so that the figures lack the gain from splitting off a client's real path.
 
 mod content;
 mod fetch;
@@ -48,7 +48,7 @@ pub(crate) fn doctor(options: &Options) -> Result<(), ServiceError> {
     for round in 1..=options.rounds {
         let order = if round % 2 == 1 { [Way::Direct, Way::Proxied] } else { [Way::Proxied, Way::Direct] };
         for way in order {
-            // What was on its way at a bound does not meet this transfer.
+            // Packets still in flight at a limit do not meet this transfer.
             pause(rest);
             let mut leg = ServerLeg::default();
             let done = match way {
@@ -77,7 +77,7 @@ pub(crate) fn doctor(options: &Options) -> Result<(), ServiceError> {
     report.conclude(&trial.notes())
 }
 
-/// For whom the rule is chosen.
+/// The client for which the rule is chosen.
 #[derive(Clone, Debug)]
 struct Client {
     network: Network,
@@ -85,7 +85,7 @@ struct Client {
 }
 
 impl Client {
-    /// As asked for; otherwise of the first network that is allowed, if there is one of the target's version.
+    /// The client of `--from`; otherwise the first allowed network of the target's IP version.
     fn of(config: &Config, options: &Options, target: SocketAddr) -> Self {
         let sources = &config.allow.sources;
         let of_version = sources.iter().find(|network| network.is_ipv6() == target.is_ipv6());
@@ -106,7 +106,7 @@ impl fmt::Display for Client {
     }
 }
 
-/// The rule of a client's connection to the target; the error is why the service would not carry it, and the fix.
+/// The rule of a client's connection to the target; the error says why the service would not carry it, and the fix.
 fn rule(config: &Config, client: &Client, target: SocketAddr) -> Result<Arc<Rule>, String> {
     let source = client.network.first();
     let own = |address| is_own(address).unwrap_or(true);
@@ -146,7 +146,7 @@ fn rule(config: &Config, client: &Client, target: SocketAddr) -> Result<Arc<Rule
     Ok(rule)
 }
 
-/// Why there is nothing to compare, and the fix.
+/// The error message of a failed transfer, with the fix.
 fn told(failure: &Failure, target: SocketAddr, way: Way, longest: Time, reason: Option<&str>) -> String {
     let (what, fix) = match failure {
         Failure::Connection(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -172,6 +172,6 @@ fn told(failure: &Failure, target: SocketAddr, way: Way, longest: Time, reason: 
     format!("{target}, {}: {what}; {fix}", way.in_words())
 }
 
-/// Round trips between two transfers, and the longest time that they take.
+/// Pause between two transfers in round trips, and its maximum.
 const ROUND_TRIPS: u64 = 3;
 const LONGEST_REST: Time = Time::from_secs(2);

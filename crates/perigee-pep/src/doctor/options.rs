@@ -9,17 +9,17 @@ use perigee_units::{suggestion, Bytes, Time};
 use super::target::Target;
 use crate::error::ServiceError;
 
-/// What is transferred, and how much of it.
+/// Options of `doctor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     /// The configuration.
     pub(crate) config: PathBuf,
     pub(crate) target: Target,
-    /// Longest time of a transfer.
+    /// Maximum duration of a transfer.
     pub(crate) longest: Time,
-    /// Bytes of a transfer at the most.
+    /// Maximum size of a transfer.
     pub(crate) most: Bytes,
-    /// Times that both transfers are made.
+    /// Number of transfers by each way.
     pub(crate) rounds: u32,
     /// The client whose rule is applied; none: the first network that is allowed.
     pub(crate) client: Option<IpAddr>,

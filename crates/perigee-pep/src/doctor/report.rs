@@ -1,4 +1,4 @@
-//! The table of the transfers, whether they have brought the same bytes, and the conclusion in a sentence.
+//! The table of the transfers, the comparison of their bytes, and the conclusion in a sentence.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::transfer::{Transfer, Way};
 use crate::config::{Leg, Rule};
 use crate::error::ServiceError;
 
-/// All transfers, whose lines are printed as they come.
+/// All transfers, each printed when it is done.
 #[derive(Debug)]
 pub(super) struct Report {
     about: Value,
@@ -23,7 +23,7 @@ pub(super) struct Report {
 /// Whether the bytes of all transfers are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sameness {
-    /// So many at the beginning, which is all that was brought each time.
+    /// This many at the beginning are the same in all transfers.
     Same(u64),
     Differ,
     /// Direct transfers differ from each other.
@@ -31,7 +31,7 @@ enum Sameness {
 }
 
 impl Report {
-    /// A report without transfers; its head is printed.
+    /// An empty report; prints its head.
     pub(super) fn new(options: &Options, rule: &Rule, client: &str) -> Self {
         let Options { target, longest, most, as_json, .. } = options;
         if !as_json {
@@ -46,7 +46,7 @@ impl Report {
         Self { about, leg: rule.server.clone(), as_json: *as_json, transfers: Vec::new() }
     }
 
-    /// A transfer that was made.
+    /// Adds and prints a transfer.
     pub(super) fn add(&mut self, transfer: Transfer) {
         if !self.as_json {
             println!("{}", line(&transfer.cells()));
@@ -54,8 +54,8 @@ impl Report {
         self.transfers.push(transfer);
     }
 
-    /// What follows from the transfers; an error where the proxied bytes are not the direct ones. `notes` are what the kernel
-    /// has refused.
+    /// Prints the conclusion; an error if the proxied bytes differ from the direct ones. `notes` are settings that the kernel
+    /// refused.
     pub(super) fn conclude(&self, notes: &[String]) -> Result<(), ServiceError> {
         let of = |way: Way| -> Vec<f64> {
             self.transfers.iter().filter(|one| one.way == way).map(Transfer::goodput_bps).collect()
@@ -112,7 +112,7 @@ impl Report {
     }
 }
 
-/// One sentence on the goodputs of both ways, bit/s; `least` are the bytes of the smallest transfer.
+/// A sentence on the goodputs of both ways, bit/s; `least` is the size of the smallest transfer.
 fn conclusion(direct: &[f64], proxied: &[f64], least: u64, leg: &Leg) -> String {
     let mbps = |bps: f64| format!("{:.1} Mbit/s", bps / 1e6);
     if least < SMALL {
@@ -150,7 +150,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// What the figures are, for a reader of the table.
+/// The legend of the table.
 fn legend() -> &'static str {
     "RTT, segments sent again and out of order, and congestion control are of this host's socket towards the server, which\n\
      chooses by itself how it sends. The leg towards a client is this host's loopback: its path is not in the figures."
@@ -172,9 +172,9 @@ const HEADS: [&str; 10] =
 const WIDTHS: [usize; 10] = [5, 7, 10, 10, 15, 11, 10, 10, 12, 10];
 /// Goodputs that differ by less are alike.
 const ALIKE: f64 = 0.1;
-/// Share of a path's rate, beside headers and the start, at which it is full.
+/// Goodput as a share of a path's rate at which the path is full: headers and the start take the rest.
 const FULL: f64 = 0.85;
-/// A file below this says nothing of goodput, bytes.
+/// Files below this size are too small for a goodput, bytes.
 const SMALL: u64 = 64 << 10;
 
 #[cfg(test)]

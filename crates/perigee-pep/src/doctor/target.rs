@@ -43,7 +43,7 @@ impl Target {
         }
     }
 
-    /// The server's address: the first that its name has.
+    /// The server's first address.
     pub(crate) fn resolve(&self) -> Result<SocketAddr, String> {
         let found = self.authority.to_socket_addrs().map_err(|error| error.to_string());
         let first = found.and_then(|mut all| all.next().ok_or_else(|| "it has no address".to_owned()));

@@ -1,4 +1,4 @@
-//! A transfer that was made, and the host's socket towards the server while it was.
+//! A completed transfer, and the state of the host's socket towards the server during it.
 
 use std::os::fd::AsFd;
 
@@ -9,14 +9,14 @@ use serde_json::{json, Value};
 use super::fetch::Fetched;
 use crate::sys::TcpInfo;
 
-/// How bytes have come.
+/// The way of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Direct,
     Proxied,
 }
 
-/// A transfer that was made.
+/// A completed transfer.
 #[derive(Clone, Debug)]
 pub(super) struct Transfer {
     pub(super) round: u32,
@@ -25,7 +25,7 @@ pub(super) struct Transfer {
     pub(super) leg: ServerLeg,
 }
 
-/// The host's socket towards the server.
+/// State of the host's socket towards the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerLeg {
     pub(super) info: TcpInfo,
@@ -33,7 +33,7 @@ pub(super) struct ServerLeg {
 }
 
 impl Way {
-    /// In a sentence.
+    /// Name in sentences.
     pub(super) fn in_words(self) -> &'static str {
         match self {
             Self::Direct => "directly",
@@ -41,7 +41,7 @@ impl Way {
         }
     }
 
-    /// In tables.
+    /// Name in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -51,7 +51,7 @@ impl Way {
 }
 
 impl Transfer {
-    /// Bytes of the file over the time from the start to the last of them, bit/s.
+    /// Bytes of the file over the time from the start to the last byte, bit/s.
     pub(super) fn goodput_bps(&self) -> f64 {
         let time = self.fetched.total.as_secs_f64();
         if time > 0.0 {
@@ -61,7 +61,7 @@ impl Transfer {
         }
     }
 
-    /// Of its line in the table.
+    /// Cells of its line in the table.
     pub(super) fn cells(&self) -> [String; 10] {
         let ms = |time: Time| format!("{:.1} ms", time.as_millis_f64());
         let ServerLeg { info, congestion } = &self.leg;
@@ -79,7 +79,7 @@ impl Transfer {
         ]
     }
 
-    /// As an object.
+    /// As a JSON object.
     pub(super) fn as_json(&self) -> Value {
         let ServerLeg { info, congestion } = &self.leg;
         json!({
@@ -100,7 +100,7 @@ impl Transfer {
 }
 
 impl ServerLeg {
-    /// Looks at it; what it has looked at before is kept where the socket has ended.
+    /// Reads the state; a closed socket keeps the last one.
     pub(super) fn look(&mut self, socket: impl AsFd) {
         let socket = socket.as_fd();
         self.info = TcpInfo::of(socket).unwrap_or(self.info);

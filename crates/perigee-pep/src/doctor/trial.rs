@@ -1,4 +1,4 @@
-//! The proxied way: a worker with one rule behind a listening socket on the loopback device, which ends with this value.
+//! The proxied way: a worker with one rule behind a listening socket on the loopback device.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -24,7 +24,7 @@ use crate::stats::Stats;
 use crate::team::Team;
 use crate::worker::Listener;
 
-/// A forward to one server by one rule.
+/// A forward to one server by one rule, until it is dropped.
 pub(crate) struct Trial {
     worker: Team,
     shared: Arc<Shared>,
@@ -36,7 +36,7 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// Starts the worker. Clients are this host's only, the server is the target, and what the configuration allows holds.
+    /// Starts the worker. It accepts clients of this host only, dials the target only, and applies `[allow]`.
     pub(crate) fn start(config: &Config, rule: &Rule, target: SocketAddr) -> Result<Self, ServiceError> {
         let at: IpAddr = if target.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
         let opened = listening(SocketAddr::new(at, 0), false).and_then(|socket| {
@@ -63,14 +63,14 @@ impl Trial {
         let stats = Arc::new(Stats::default());
         let (log, lines) = Log::new(stats.clone());
         let shared = Arc::new(Shared::new(stats, log, config.limits.connections).watched());
-        // A worker takes a server that has answered already for an intercepted client only.
+        // A worker uses an already answered server only for intercepted clients.
         let listener = Listener { socket, address: listen, is_transparent: rule.connects_first };
         let worker = Team::listen(&shared, &config, vec![listener])?;
         let own_mark = config.transparent.as_ref().map(Transparent::own_mark);
         Ok(Self { worker, shared, lines, listen, target, rule, own_mark })
     }
 
-    /// Begins a client's connection; by a rule with `connect_first` once the server has answered, which may take until `deadline`.
+    /// Opens a client's connection; with `connect_first`, once the server has answered, at the latest at `deadline`.
     pub(crate) fn connect(&self, deadline: Time) -> io::Result<OwnedFd> {
         let socket = stream_socket(self.listen)?;
         reset_on_close(&socket);
@@ -92,7 +92,7 @@ impl Trial {
         }
     }
 
-    /// The result of `look` at the socket to the server of a client; none: it was not dialled, or has ended.
+    /// Calls `look` on the socket to the server of a client; `None` if the server was not dialled, or the connection has ended.
     pub(crate) fn with_server<T>(&self, client: &OwnedFd, look: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
         let source = SocketAddr::try_from(getsockname(client).ok()?).ok()?;
         let all = self.shared.carried();
@@ -115,7 +115,7 @@ impl Trial {
         lines.find_map(|line| Some(line.split_once(" reason=\"")?.1.split_once('"')?.0.to_owned()))
     }
 
-    /// What the kernel has refused.
+    /// Settings that the kernel refused.
     pub(crate) fn notes(&self) -> Vec<String> {
         let is_of_one = |line: &String| ["connection ", "refused "].iter().any(|begin| line.starts_with(begin));
         self.lines.try_iter().filter(|line| !is_of_one(line)).collect()
@@ -128,8 +128,8 @@ impl Drop for Trial {
     }
 }
 
-/// Looks at whether a connection has ended, and the time between them.
+/// Number of checks whether a connection has ended, and the time between them.
 const LOOKS: u32 = 100;
 const LOOK: Time = Time::from_millis(10);
-/// Time for the line of a connection that has ended.
+/// Maximum wait for the log line of an ended connection.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -1,11 +1,11 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Two sockets in memory, whose peers write, read, end and fail as told.
+/// Two sockets in memory, whose peers write, read, end and fail by events.
 #[derive(Debug, Default)]
 struct Memory {
     sides: [Socket; 2],
-    /// Held of the direction from each side.
+    /// Bytes held of the direction from each side.
     held: [Vec<u8>; 2],
 }
 
@@ -71,9 +71,9 @@ impl Carrier for Memory {
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// The peer of a side sends so many bytes.
+    /// The peer of a side sends this many bytes.
     Arrives(bool, u8),
-    /// The peer of a side reads so many bytes.
+    /// The peer of a side reads this many bytes.
     Reads(bool, u8),
     Ends(bool),
 }
@@ -167,7 +167,7 @@ proptest! {
         memory.sides[failed as usize].failed = true;
         relay.on_ready(failed, true, true);
         if is_seen_in_time {
-            // The error was asked of the socket, which forgets it: what follows the data looks like an orderly end.
+            // Reading the error of a socket clears it: the data then seem to end in order.
             relay.on_failure(failed, &io::ErrorKind::ConnectionReset.into());
             memory.sides[failed as usize].failed = false;
             memory.sides[failed as usize].ended = true;
@@ -179,7 +179,7 @@ proptest! {
         if is_seen_in_time {
             prop_assert_eq!(progress, Progress::Reset(other));
             prop_assert_eq!(&memory.sides[other as usize].written, &sent[failed as usize]);
-            // An end that was not passed on before is none now.
+            // An end of the stream is never passed on after a failure.
             prop_assert_eq!(memory.sides[other as usize].finished, was_finished);
         } else if !was_complete && progress == Progress::Reset(other) {
             prop_assert_eq!(&memory.sides[other as usize].written, &sent[failed as usize]);

@@ -12,40 +12,39 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use super::record::{Failure, Head, HEAD, MOST};
 use crate::relay::{Carrier, Side};
 
-/// The two ends of a connection at this box, and what is held between them.
+/// The two ends of a connection at this box, and the bytes held between them.
 #[derive(Debug)]
 pub(crate) struct Ends {
-    /// The client's at the terminal, the server's at the gateway.
+    /// Socket of the client at the terminal, of the server at the gateway.
     pub(crate) socket: Arc<OwnedFd>,
-    /// Which of the two the socket is; the stream is the other.
+    /// The side of the socket; the stream is the other.
     pub(crate) side: Side,
     pub(crate) stream: StreamId,
-    /// What the stream takes next: what was said at the beginning, a record of data, or the last record.
+    /// Bytes for the stream: the opening, a record of data, or the last record.
     outgoing: Bytes,
-    /// Bytes of `outgoing` that are no data.
+    /// Bytes of `outgoing` other than data.
     overhead: usize,
     /// The stream ends after `outgoing`.
     is_last: bool,
-    /// What has come from the stream and is not read.
+    /// Unread bytes from the stream.
     arrived: Bytes,
-    /// What comes after that, read from the stream while the socket takes nothing, and how the stream has failed after it.
+    /// Further bytes, read ahead while the socket takes nothing, and the failure of the stream after them.
     ahead: VecDeque<Bytes>,
     ahead_failure: Option<io::ErrorKind>,
-    /// The first byte of a head, where the other one is still to come.
+    /// The first byte of a head whose second one has not arrived.
     half: Option<u8>,
-    /// Bytes of the present record that are still to come, or in `arrived`.
+    /// Bytes of the current record that are not read yet.
     left: usize,
 }
 
-/// [`Ends`] with the tunnel; without it the stream has failed.
+/// [`Ends`] with the tunnel; `None`: the stream has failed.
 pub(crate) struct Carriage<'a> {
     pub(crate) ends: &'a mut Ends,
     pub(crate) tunnel: Option<&'a mut Connection>,
 }
 
 impl Ends {
-    /// `first` is what this box says at the beginning of the stream; `arrived` what the other one has said after its own
-    /// beginning.
+    /// `first` is the opening of this box; `arrived` are bytes of the other box after its own opening.
     pub(crate) fn new(socket: OwnedFd, side: Side, stream: StreamId, first: Vec<u8>, arrived: Bytes) -> Self {
         let socket = Arc::new(socket);
         Self {
@@ -67,7 +66,7 @@ impl Ends {
         self.socket.as_fd()
     }
 
-    /// Bytes that were read and wait for stream or socket.
+    /// Bytes that wait for stream or socket.
     pub(crate) fn held(&self) -> usize {
         self.outgoing.len() + self.unread()
     }
@@ -89,7 +88,7 @@ impl Ends {
 }
 
 impl Carriage<'_> {
-    /// Gives the stream what it takes of what waits; true: nothing is left, its end included.
+    /// Writes waiting bytes to the stream as far as it takes them; true if nothing is left, its end included.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
         let Some(tunnel) = self.tunnel.as_deref_mut() else { return Err(io::ErrorKind::ConnectionReset.into()) };
         let ends = &mut *self.ends;
@@ -110,8 +109,8 @@ impl Carriage<'_> {
         Ok(true)
     }
 
-    /// Reads from the stream what the socket does not take yet, up to [`READ_AHEAD`]: how much that is shows whether a reader
-    /// is behind, which QUIC does not tell.
+    /// Reads ahead from the stream while the socket takes nothing, up to [`READ_AHEAD`]: the amount shows whether a reader is
+    /// behind, which QUIC does not report.
     pub(crate) fn read_ahead(&mut self) {
         let Some(tunnel) = self.tunnel.as_deref_mut() else { return };
         while !self.ends.is_behind() && self.ends.ahead_failure.is_none() {
@@ -123,7 +122,7 @@ impl Carriage<'_> {
         }
     }
 
-    /// Says last how this direction has ended. What waits goes before it.
+    /// Appends the last record, after waiting bytes.
     pub(crate) fn say_last(&mut self, head: Head) -> io::Result<()> {
         let ends = &mut *self.ends;
         let mut last = BytesMut::from(&ends.outgoing[..]);
@@ -133,7 +132,7 @@ impl Carriage<'_> {
         self.flush().map(|_| ())
     }
 
-    /// Gives up both directions of the stream at once.
+    /// Resets both directions of the stream at once.
     pub(crate) fn abandon(&mut self, why: Failure) {
         if let Some(tunnel) = self.tunnel.as_deref_mut() {
             release(tunnel, self.ends.stream, why);
@@ -190,12 +189,12 @@ impl Carriage<'_> {
     }
 }
 
-/// The next bytes of a stream, in order. Its end is an error, for records end before it.
+/// The next bytes of a stream, in order. Its end is an error, since the last record comes before it.
 pub(crate) fn next_chunk(tunnel: &mut Connection, stream: StreamId) -> io::Result<Bytes> {
     let mut receiving = tunnel.recv_stream(stream);
     let mut chunks = receiving.read(true).map_err(|_| io::Error::from(io::ErrorKind::ConnectionReset))?;
     let next = chunks.next(usize::MAX);
-    // The caller sends what the tunnel has to say after each turn.
+    // The caller sends the tunnel's packets after each turn.
     let _ = chunks.finalize();
     match next {
         Ok(Some(chunk)) => Ok(chunk.bytes),
@@ -205,12 +204,12 @@ pub(crate) fn next_chunk(tunnel: &mut Connection, stream: StreamId) -> io::Resul
     }
 }
 
-/// Gives a stream up for good. QUIC counts it as open, and opens no other in its place, until its end was read and all that was
-/// sent is acknowledged or reset.
+/// Releases a stream. QUIC counts it as open, and opens no other in its place, until its end was read and all sent bytes are
+/// acknowledged or reset.
 pub(crate) fn release(tunnel: &mut Connection, stream: StreamId, why: Failure) {
     while next_chunk(tunnel, stream).is_ok() {}
     let code = VarInt::from_u32(u32::from(why.code()));
-    // What has ended in order is closed already.
+    // Fails if the stream has ended in order.
     let _ = tunnel.recv_stream(stream).stop(code);
     let _ = tunnel.send_stream(stream).reset(code);
 }
@@ -270,5 +269,5 @@ impl Carrier for Carriage<'_> {
     }
 }
 
-/// Bytes of a stream that are read before its socket takes them: more than an interactive exchange has under way.
+/// Maximum bytes read ahead of a stream: more than an interactive exchange has in flight.
 const READ_AHEAD: usize = 64 << 10;

@@ -1,5 +1,5 @@
-//! Boxes at the gateway's door whose certificates were not seen yet. They are bounded apart from the terminals, by time, in all and
-//! for each address, and none of them is ever the reason to refuse another: the oldest one makes way.
+//! Handshakes at the gateway with boxes whose certificates are not known yet. They are limited separately from the terminals, in
+//! time, in all and per address. No handshake is refused because of others: the oldest one is dropped instead.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use quinn_proto::ConnectionHandle;
 
-/// Handshakes that are not complete, the oldest first.
+/// Incomplete handshakes, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Handshakes(VecDeque<Handshake>);
 
@@ -19,12 +19,12 @@ struct Handshake {
 }
 
 impl Handshakes {
-    /// Whether who comes next has to prove first that its address is its own, which costs it a round trip (RFC 9000, 8.1.2).
+    /// Whether new peers have to prove their address first, which costs a round trip (RFC 9000, section 8.1.2).
     pub(crate) fn ask_for_proof(&self) -> bool {
         self.0.len() >= UNPROVEN
     }
 
-    /// One more; the answer is who makes way for it.
+    /// Adds a handshake; returns the one that is dropped for it.
     pub(crate) fn begin(
         &mut self,
         handle: ConnectionHandle,
@@ -43,12 +43,12 @@ impl Handshakes {
         gives_way
     }
 
-    /// The handshake is complete, or the connection has gone.
+    /// Removes a handshake that is complete, or whose connection is lost.
     pub(crate) fn end(&mut self, handle: ConnectionHandle) {
         self.0.retain(|one| one.handle != handle);
     }
 
-    /// Takes one whose time is over.
+    /// Takes a handshake whose time is over.
     pub(crate) fn pop_late(&mut self, now: Instant) -> Option<ConnectionHandle> {
         self.0.front().filter(|one| one.deadline <= now)?;
         self.0.pop_front().map(|one| one.handle)
@@ -60,7 +60,7 @@ impl Handshakes {
     }
 }
 
-/// Addresses that one host may have: of IPv6 the first 64 bits.
+/// The network whose addresses one host may have: the first 64 bits of IPv6.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
@@ -68,11 +68,11 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Handshakes from where on addresses are to be proven.
+/// Number of handshakes from which addresses have to be proven.
 const UNPROVEN: usize = 8;
-/// Handshakes of an address: several terminals may share it behind address translation.
+/// Maximum handshakes of an address: several terminals may share it behind NAT.
 const MOST_OF_ADDRESS: usize = 32;
-/// Handshakes in all.
+/// Maximum handshakes in all.
 const MOST: usize = 256;
 /// Time for a handshake: some round trips over a satellite, with losses.
 const TIME: Duration = Duration::from_secs(10);
@@ -87,7 +87,7 @@ mod tests {
         let (peer, stranger) = (IpAddr::from([192, 0, 2, 1]), "2001:db8::".parse::<Ipv6Addr>().unwrap());
         assert_eq!(all.begin(ConnectionHandle(1_000), peer, now), None);
         for at in 0..MOST_OF_ADDRESS + 3 {
-            // Each from another address of one network.
+            // Each comes from another address of one network.
             let address = Ipv6Addr::from_bits(stranger.to_bits() + at as u128).into();
             let gives_way = all.begin(ConnectionHandle(at), address, now);
             assert_eq!(gives_way, at.checked_sub(MOST_OF_ADDRESS).map(ConnectionHandle));

@@ -1,4 +1,4 @@
-//! Who the two boxes are: each has a certificate of its own and knows those of the others, byte for byte.
+//! Identity of the boxes: each has its own certificate and knows those of its peers, byte for byte.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -20,16 +20,16 @@ use crate::config::Tunnel;
 use crate::error::ServiceError;
 use crate::network::Network;
 
-/// The certificate of this box with its key, and those of the boxes that it speaks with.
+/// The certificate of this box with its key, and those of its peers.
 pub(crate) struct Identity {
     own: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
     peers: Arc<Peers>,
-    /// Where the clients of a terminal are, if the configuration says so.
+    /// Networks of the clients of terminals, if configured.
     sources: Vec<(CertificateDer<'static>, Vec<Network>)>,
 }
 
-/// Accepts the certificates that it knows, whoever has signed them, and no others.
+/// Accepts only known certificates, whatever their signature.
 #[derive(Debug)]
 struct Peers {
     known: Vec<CertificateDer<'static>>,
@@ -58,13 +58,13 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Where the clients of terminals are, by their certificates.
+    /// Networks of the clients of terminals, by certificate.
     pub(crate) fn sources(&self) -> Vec<(CertificateDer<'static>, Vec<Network>)> {
         self.sources.clone()
     }
 
-    /// QUIC of this box. Connection identifiers and reset tokens follow from its key, so that a box which was restarted knows those
-    /// of before: it resets them, and the other box does not wait until they time out (RFC 9000, 10.3).
+    /// QUIC settings of this box. Connection identifiers and reset tokens are derived from its key, so that a restarted box
+    /// recognizes earlier ones: it resets them, and the other box does not wait for a timeout (RFC 9000, section 10.3).
     pub(crate) fn endpoint(&self) -> EndpointConfig {
         let own = hmac::Key::new(hmac::HMAC_SHA256, self.key.secret_der());
         let resets = hmac::sign(&own, b"perigee-pep stateless reset");
@@ -76,7 +76,7 @@ impl Identity {
         config
     }
 
-    /// What the gateway answers with.
+    /// TLS settings of the gateway.
     pub(crate) fn server(&self) -> Result<QuicServerConfig, Error> {
         let builder = rustls::ServerConfig::builder_with_provider(self.peers.provider.clone());
         let mut config = builder
@@ -87,7 +87,7 @@ impl Identity {
         QuicServerConfig::try_from(config).map_err(|error| Error::General(error.to_string()))
     }
 
-    /// What the terminal connects with.
+    /// TLS settings of the terminal.
     pub(crate) fn client(&self) -> Result<QuicClientConfig, Error> {
         let builder = rustls::ClientConfig::builder_with_provider(self.peers.provider.clone());
         let mut config = builder
@@ -114,7 +114,7 @@ fn content(path: &Path) -> Result<Vec<u8>, ServiceError> {
     fs::read(path).map_err(|error| ServiceError::File { path: path.to_owned(), error })
 }
 
-/// The private key of a file that only its owner may use.
+/// The private key of a file that only its owner can read.
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, ServiceError> {
     let system = |error| ServiceError::File { path: path.to_owned(), error };
     let mut file = File::open(path).map_err(system)?;
@@ -229,7 +229,7 @@ impl ClientCertVerifier for Peers {
     }
 }
 
-/// Rights of a file that its group and others have.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
-/// What both boxes speak, as QUIC negotiates it.
+/// Name of the protocol in QUIC's negotiation (ALPN).
 const PROTOCOL: &[u8] = b"perigee-pep/1";

@@ -28,23 +28,23 @@ pub(crate) struct Link {
     socket: UdpSocket,
     state: UdpSocketState,
     endpoint: Endpoint,
-    /// What a terminal connects with, and where.
+    /// Settings and address by which a terminal connects.
     dials: Option<(ClientConfig, SocketAddr)>,
     connections: BTreeMap<ConnectionHandle, Connection>,
-    /// Of those, the ones whose other box is not known yet, and the gateway's terminals, with where their clients are.
+    /// Connections whose peer is not known yet, and the gateway's terminals with the networks of their clients.
     handshakes: Handshakes,
     terminals: BTreeMap<ConnectionHandle, Option<Vec<Network>>>,
-    /// Where clients of terminals are, by certificate.
+    /// Networks of the clients of terminals, by certificate.
     sources: Vec<(CertificateDer<'static>, Vec<Network>)>,
-    /// Streams that a terminal may have at a time.
+    /// Maximum concurrent streams of a terminal.
     streams: VarInt,
-    /// Handshakes that were given up since [`Link::given_up`] was asked.
+    /// Handshakes that were given up since the last [`Link::given_up`].
     given_up: u64,
-    /// Where a datagram of the least size did not fit into the packets of this host's own device.
+    /// The destination of a datagram of minimum size that exceeded the MTU of this host's own device.
     too_large: Option<SocketAddr>,
-    /// What the socket did not take.
+    /// A datagram that the full socket refused.
     unsent: Option<(Transmit, Vec<u8>)>,
-    /// A buffer of datagrams to be sent, between two uses.
+    /// A reused buffer for datagrams to be sent.
     scratch: Vec<u8>,
     buffers: Vec<Vec<u8>>,
     accepts: bool,
@@ -71,7 +71,7 @@ impl Link {
             }
         };
         let socket = UdpSocket::bind(local).map_err(ServiceError::system(&format!("tunnel: listening at {local}")))?;
-        // Without the right to more, the kernel's own limit applies.
+        // Without the privilege for more, the kernel's own limit applies.
         let _ = sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BUFFER);
         let _ = sockopt::set_socket_send_buffer_size_force(&socket, SOCKET_BUFFER);
         let state = UdpSocketState::new(UdpSockRef::from(&socket)).map_err(system)?;
@@ -129,7 +129,7 @@ impl Link {
         self.accepts = false;
     }
 
-    /// Says goodbye to the other boxes.
+    /// Closes the connections to the other boxes.
     pub(crate) fn close(&mut self) {
         for connection in self.connections.values_mut() {
             connection.close(instant(), VarInt::from_u32(0), Bytes::from_static(b"stopped"));
@@ -142,7 +142,7 @@ impl Link {
         timers.chain(self.handshakes.next()).min()
     }
 
-    /// Reads what has arrived; true: there may be more. An error is of the network, and what it was about comes again.
+    /// Reads arrived datagrams; true if more may wait. An error is one of the network, and its datagram is retransmitted.
     pub(crate) fn receive(&mut self) -> io::Result<bool> {
         let mut metas = [RecvMeta::default(); RECEIVED_AT_ONCE];
         let mut slices: Vec<_> = self.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
@@ -181,7 +181,7 @@ impl Link {
         }
     }
 
-    /// Begins a handshake; what is to be sent instead, if that is not done.
+    /// Starts a handshake, or returns the datagram to send instead.
     fn accept(&mut self, incoming: Incoming, now: Instant, answer: &mut Vec<u8>) -> Option<Transmit> {
         if !self.accepts {
             return Some(self.endpoint.refuse(incoming, answer));
@@ -210,17 +210,17 @@ impl Link {
         }
     }
 
-    /// How many handshakes were given up since the last time.
+    /// Number of handshakes that were given up since the last call.
     pub(crate) fn given_up(&mut self) -> u64 {
         std::mem::take(&mut self.given_up)
     }
 
-    /// Where datagrams did not go since the last time, for the MTU of the device is below what QUIC needs.
+    /// A destination, since the last call, of datagrams that exceed the MTU of the device, which is below QUIC's minimum.
     pub(crate) fn too_large(&mut self) -> Option<SocketAddr> {
         self.too_large.take()
     }
 
-    /// The other box is known: the gateway gives it its streams, unless it has as many terminals as it takes.
+    /// Registers a box whose certificate is known: the gateway allows it streams, unless it has the maximum number of terminals.
     fn on_known(&mut self, handle: ConnectionHandle, connection: &mut Connection, now: Instant) {
         if self.dials.is_some() {
             return;
@@ -239,7 +239,7 @@ impl Link {
         connection.set_max_concurrent_streams(Dir::Bi, self.streams);
     }
 
-    /// Sends what is due, and tells what has happened to which connection.
+    /// Sends due datagrams, and returns the events of connections.
     pub(crate) fn drive(&mut self) -> Vec<(ConnectionHandle, Event)> {
         let now = instant();
         let mut events = Vec::new();
@@ -251,7 +251,7 @@ impl Link {
         }
         let handles: Vec<_> = self.connections.keys().copied().collect();
         for handle in handles {
-            // Taken out for the while, since sending needs the rest.
+            // Removed meanwhile, since sending borrows `self`.
             let Some(mut connection) = self.connections.remove(&handle) else { continue };
             if connection.poll_timeout().is_some_and(|at| at <= now) {
                 connection.handle_timeout(now);
@@ -292,7 +292,7 @@ impl Link {
         events
     }
 
-    /// Sends a datagram, or several of one size; keeps them if the socket is full.
+    /// Sends one or several datagrams of one size; keeps them if the socket is full.
     fn send(&mut self, transmit: Transmit, contents: Vec<u8>) {
         let sent = self.state.try_send(
             UdpSockRef::from(&self.socket),
@@ -309,7 +309,7 @@ impl Link {
                 self.unsent = Some((transmit, contents));
                 return;
             }
-            // Larger ones look for what the path takes. Any other error is a datagram lost, which QUIC sends again.
+            // Larger ones probe the path's MTU. Any other error is a lost datagram, which QUIC retransmits.
             let size = transmit.segment_size.unwrap_or(transmit.size);
             if error.raw_os_error() == Some(libc::EMSGSIZE) && size <= LEAST_DATAGRAM {
                 self.too_large = Some(transmit.destination);
@@ -319,11 +319,11 @@ impl Link {
     }
 }
 
-/// What a terminal calls the gateway: its certificate alone says who it is.
+/// The gateway's name in TLS; only its certificate identifies it.
 const NAME: &str = "gateway";
-/// Terminals of a gateway.
+/// Maximum terminals of a gateway.
 const MOST_TERMINALS: usize = 1_000;
-/// Bytes of a datagram that each path has to carry (RFC 9000, 14).
+/// Datagram size that each path has to carry, bytes (RFC 9000, section 14).
 const LEAST_DATAGRAM: usize = 1_200;
 /// Bytes of the UDP socket's buffers: a burst of a satellite link's window.
 const SOCKET_BUFFER: usize = 4 << 20;

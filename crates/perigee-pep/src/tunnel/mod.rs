@@ -1,8 +1,8 @@
 //! The tunnel between the boxes at the two ends of a satellite link: one QUIC connection that carries each client's TCP
 //! connection as a stream.
 //!
-//! The terminal has accepted the client; a new stream needs no handshake over the satellite, and a lost packet holds up only the
-//! streams whose bytes it had. The gateway dials the server by its own rules. One thread has all of it, beside the workers.
+//! The terminal accepts the client; a new stream needs no handshake over the satellite, and a lost packet delays only the streams
+//! whose bytes it carried. The gateway dials the server by its own rules. One thread beside the workers does all of this.
 
 mod carrier;
 mod handshakes;
@@ -52,13 +52,13 @@ pub(crate) struct Tunnel {
     pub(crate) orders: Orders,
 }
 
-/// Whether the certificates and the key of a configuration's tunnel are there and belong together.
+/// Checks that the certificates and the key of a configuration's tunnel exist and match.
 pub(crate) fn check(config: &Config) -> Result<(), ServiceError> {
     config.tunnel.as_ref().map_or(Ok(()), |tunnel| Identity::read(tunnel).map(drop))
 }
 
 impl Tunnel {
-    /// Starts the thread, in the network namespace of the calling one. The shared state is [`Tunnel::orders`]' as well.
+    /// Starts the thread in the network namespace of the calling one.
     pub(crate) fn start(shared: &Arc<Shared>, config: &Arc<Config>, link: Link) -> Result<Self, ServiceError> {
         let (sender, received) = channel();
         let wake = Arc::new(
@@ -95,16 +95,16 @@ struct Work {
     shared: Arc<Shared>,
     config: Arc<Config>,
     link: Link,
-    /// Whether the socket of the link may have more.
+    /// Whether the socket of the link may have more datagrams.
     is_readable: bool,
-    /// The terminal's connection to its gateway, and whether the gateway has confirmed the handshake: it sees the terminal's
+    /// The terminal's connection to its gateway, and whether the gateway has confirmed the handshake: it receives the terminal's
     /// certificate last (TLS 1.3).
     gateway: Option<(ConnectionHandle, bool)>,
     /// When the terminal dials again, and the pause after that.
     redial: (Option<Time>, Time),
-    /// Clients without a stream: the tunnel is down, or has all its streams in use. With the time at which they give up.
+    /// Clients without a stream, since the tunnel is down or all its streams are in use, with their deadlines.
     waiting: VecDeque<(Time, Accepted)>,
-    /// Streams whose opening is not complete, with what has come of it.
+    /// Streams whose opening is incomplete, with its bytes so far.
     greetings: HashMap<(ConnectionHandle, StreamId), BytesMut>,
     passages: Slab<Passage>,
     streams: BTreeMap<(ConnectionHandle, StreamId), Key>,
@@ -183,7 +183,7 @@ impl Work {
             }
             self.fire_timers();
             self.make_room();
-            // What the turns have written.
+            // Sends bytes that the turns wrote.
             self.drive();
             if self.obey() {
                 self.link.close();
@@ -206,7 +206,7 @@ impl Work {
         agenda::wait(&self.epoll, events, timeout)
     }
 
-    /// Carries out orders; true: the thread ends.
+    /// Executes orders; true: the thread ends.
     fn obey(&mut self) -> bool {
         loop {
             match self.orders.try_recv() {
@@ -235,7 +235,7 @@ impl Work {
         }
     }
 
-    /// Connects the terminal to its gateway, when it is time.
+    /// Connects the terminal to its gateway when a retry is due.
     fn dial(&mut self) -> io::Result<()> {
         if self.redial.0.is_some_and(|at| at <= self.now) {
             self.redial.0 = None;
@@ -244,11 +244,11 @@ impl Work {
         Ok(())
     }
 
-    /// Has the link send and tell what has happened.
+    /// Makes the link send, and handles its events.
     fn drive(&mut self) {
         for (handle, event) in self.link.drive() {
             match event {
-                // The terminal waits for the gateway's word.
+                // The terminal waits for the gateway's confirmation.
                 Event::Connected if self.gateway.is_none() => self.on_up(handle),
                 Event::ConnectionLost { reason } => self.on_lost(handle, &reason),
                 Event::Stream(event) => self.on_stream(handle, &event),
@@ -267,7 +267,7 @@ impl Work {
                 .log
                 .once("tunnel: a handshake was not completed in time; refused_total counts more of them".to_owned());
         }
-        // Rules have time-outs of their own, so that the first to come need not be the first to give up.
+        // Timeouts differ by rule, so the queue is not in order of deadlines.
         let now = self.now;
         let (late, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|(at, _)| *at <= now);
         self.waiting = waiting;
@@ -278,7 +278,7 @@ impl Work {
         }
     }
 
-    /// Whether the gateway has confirmed the terminal's handshake meanwhile.
+    /// Checks whether the gateway has confirmed the terminal's handshake.
     fn look_at_gateway(&mut self) {
         let Some((handle, false)) = self.gateway else { return };
         if self.link.get_mut(handle).is_some_and(|gateway| gateway.stats().frame_rx.handshake_done > 0) {
@@ -301,7 +301,7 @@ impl Work {
         self.shared.log.line(format!("tunnel down reason=\"{reason}{hint}\""));
         if self.gateway.is_some_and(|(gateway, _)| gateway == handle) {
             self.gateway = None;
-            // A gateway that resets a connection was restarted, and is there.
+            // A gateway that resets a connection was restarted, and is up.
             let is_back = *reason == ConnectionError::Reset;
             let pause = if is_back { Time::ZERO } else { self.redial.1 };
             self.redial = (Some(self.now + pause), (self.redial.1 * 2).min(LAST_PAUSE));
@@ -365,7 +365,7 @@ impl Work {
             if self.waiting.is_empty() {
                 return;
             }
-            // A client that finds no stream stays the first to have one.
+            // A client without a stream stays first in the queue.
             let Some(stream) = self.link.get_mut(handle).and_then(|peer| peer.streams().open(Dir::Bi)) else { return };
             let Some((_, accepted)) = self.waiting.pop_front() else { return };
             let Accepted { client, source, destination, rule, permit } = accepted;
@@ -415,7 +415,7 @@ impl Work {
         }
     }
 
-    /// Dials the server of an opening; the error is why that is not done.
+    /// Dials the server of an opening; the error says why not.
     fn serve(
         &mut self,
         handle: ConnectionHandle,
@@ -460,7 +460,7 @@ impl Work {
         Ok(())
     }
 
-    /// Adds a connection that has its socket and its stream.
+    /// Adds a connection with its socket and stream.
     fn begin(&mut self, handle: ConnectionHandle, stream: StreamId, ends: Ends, account: Account) {
         use epoll::EventFlags as Flags;
         let socket = ends.socket.clone();
@@ -505,7 +505,7 @@ impl Work {
         }
     }
 
-    /// Ends connections whose readers stay silent where what they may leave unread gets near to the memory for it.
+    /// Ends connections of silent readers when their unread bytes may exhaust the memory.
     fn make_room(&mut self) {
         if self.room.next().is_none_or(|at| at > self.now) {
             return;
@@ -536,7 +536,7 @@ impl Work {
         }
     }
 
-    /// Gives up a client that has no stream: its connection is reset.
+    /// Resets a client without a stream.
     fn refuse(&mut self, accepted: &Accepted, reason: &str) {
         self.shared.stats.refused.add(1);
         let Accepted { source, destination, .. } = accepted;
@@ -544,16 +544,16 @@ impl Work {
     }
 }
 
-/// Data of events of the wake descriptor and of the UDP socket; [`Key`]s have neither.
+/// Event data of the wake descriptor and of the UDP socket, which no [`Key`] has.
 const WAKE: u64 = u64::MAX;
 const LINK: u64 = u64::MAX - 1;
 /// Events that are fetched at a time.
 const EVENTS: usize = 256;
-/// Reads of the UDP socket before others have their turn.
+/// Reads of the UDP socket per turn.
 const READS: usize = 16;
-/// Bytes of a direction before others have their turn.
+/// Bytes of a direction per turn.
 const BUDGET: usize = 256 << 10;
-/// What a user has to know of packets.
+/// Hint for users about packet sizes.
 const MTU: &str = "QUIC needs an MTU of 1228 bytes all the way (IPv6: 1248)";
 /// Pauses between attempts to connect to the gateway: each is twice the one before.
 const FIRST_PAUSE: Time = Time::from_secs(1);

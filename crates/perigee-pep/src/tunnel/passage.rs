@@ -1,4 +1,4 @@
-//! One connection through the tunnel, as one of its two boxes has it.
+//! One connection through the tunnel, at one of its two boxes.
 
 use perigee_units::Time;
 use quinn_proto::{Connection, ConnectionHandle, StreamId};
@@ -17,16 +17,16 @@ use crate::sys::{unacknowledged, TcpInfo};
 #[derive(Debug)]
 pub(crate) struct Passage {
     pub(crate) ends: Ends,
-    /// The connection of QUIC that has the stream, until it is lost: another one may then have its handle.
+    /// The QUIC connection of the stream, until it is lost: its handle may then be reused.
     peer: Option<ConnectionHandle>,
     relay: Relay,
     phase: Phase,
     pub(crate) account: Account,
-    /// Whether the other box has acknowledged all that the stream was given.
+    /// Whether the other box has acknowledged all bytes of the stream.
     is_delivered: bool,
-    /// Bytes that the reader at the socket had acknowledged when it was last seen to read, and when that was.
+    /// Bytes acknowledged by the reader at its last progress, and the time of that.
     read: (u64, Time),
-    /// Bytes that the gauge of the service has of it.
+    /// Its bytes in the gauge of the service.
     pub(crate) gauged: usize,
     pub(crate) timer: Option<Time>,
     pub(crate) is_queued: bool,
@@ -38,9 +38,9 @@ enum Phase {
     /// The gateway has dialled the server.
     Connecting,
     Open,
-    /// Both directions have ended; what was given to socket and stream is still delivered.
+    /// Both directions have ended; socket and stream still deliver the last bytes.
     Closing,
-    /// The other side has failed; this one is told, after what came before.
+    /// The other side has failed; this one learns it after the bytes that came before.
     Failing(Side),
 }
 
@@ -48,7 +48,7 @@ impl Passage {
     pub(crate) fn new(ends: Ends, peer: ConnectionHandle, account: Account) -> Self {
         let mut relay = Relay::default();
         relay.on_ready(ends.side.opposite(), true, true);
-        // The terminal's client is there already, and its bytes need not wait for the server.
+        // The terminal's client is connected already, and its bytes need not wait for the server.
         let phase = if ends.side == Side::Server { Phase::Connecting } else { Phase::Open };
         Self {
             ends,
@@ -81,29 +81,29 @@ impl Passage {
         }
     }
 
-    /// The stream has bytes, or takes some.
+    /// Handles a stream that is readable or writable.
     pub(crate) fn on_stream(&mut self) {
         self.relay.on_ready(self.ends.side.opposite(), true, true);
     }
 
-    /// The other box takes no more.
+    /// Handles a stop by the other box.
     pub(crate) fn on_stopped(&mut self, why: Failure) {
         self.relay.on_failure(self.ends.side.opposite(), &why.kind().into());
     }
 
-    /// The other box has all that the stream was given.
+    /// Handles the acknowledgement of the whole stream.
     pub(crate) fn on_delivered(&mut self) {
         self.is_delivered = true;
     }
 
-    /// Where its stream is.
+    /// Its QUIC connection and stream.
     pub(crate) fn place(&self) -> Option<(ConnectionHandle, StreamId)> {
         self.peer.map(|peer| (peer, self.ends.stream))
     }
 
-    /// How long the reader at the socket has read less than [`STEP`], where it is so far behind that the other box may fill the
-    /// stream's window. Its acknowledgements say so: the socket asks for more only once a third of its buffer is free, which of a
-    /// slow reader takes seconds.
+    /// How long the reader at the socket has read less than [`STEP`], if it is so far behind that the other box may fill the stream's
+    /// window. Acknowledgements show its progress: the socket becomes writable only once a third of its buffer is free, which takes
+    /// seconds with a slow reader.
     pub(crate) fn silence(&mut self, now: Time) -> Option<Time> {
         if !self.ends.is_behind() {
             return None;
@@ -116,13 +116,13 @@ impl Passage {
         Some(now - self.read.1)
     }
 
-    /// The tunnel is gone, and the stream with it.
+    /// Handles the loss of the tunnel and thus of the stream.
     pub(crate) fn on_lost(&mut self) {
         self.peer = None;
         self.on_stopped(Failure::TimedOut);
     }
 
-    /// Its turn. `Err` where it has ended.
+    /// Does all work that is possible now. `Err` if the connection has ended.
     pub(crate) fn advance(
         &mut self,
         tunnel: Option<&mut Connection>,
@@ -183,7 +183,7 @@ impl Passage {
         self.settle(now).map(|()| Progress::Waiting)
     }
 
-    /// Its end; the line of the log.
+    /// Ends the connection; returns its log line.
     pub(crate) fn close(&mut self, outcome: &Outcome, tunnel: Option<&Connection>, now: Time) -> String {
         self.account.count(&self.relay);
         let (info, round_trip_us) = self.sample(tunnel);
@@ -195,7 +195,7 @@ impl Passage {
         self.account.close(outcome, " through=tunnel", &legs, now)
     }
 
-    /// Counts what the kernel says of the socket, and the round trip of the tunnel, which is the other leg.
+    /// Samples the kernel's state of the socket, and the round trip of the tunnel, which is the other leg.
     fn sample(&mut self, tunnel: Option<&Connection>) -> (TcpInfo, u32) {
         let info = TcpInfo::of(self.ends.socket()).unwrap_or_default();
         let round_trip_us = tunnel.map_or(0, |tunnel| tunnel.rtt().as_micros() as u32);
@@ -204,7 +204,7 @@ impl Passage {
         (info, round_trip_us)
     }
 
-    /// Ends the connection once all is delivered; otherwise asks to be looked at again.
+    /// Ends the connection once all is delivered; otherwise schedules another check.
     fn settle(&mut self, now: Time) -> Result<(), Outcome> {
         let socket = self.ends.socket();
         let is_acknowledged = unacknowledged(socket).is_ok_and(|bytes| bytes == 0)
@@ -228,7 +228,7 @@ impl Passage {
         Ok(())
     }
 
-    /// How it has ended by a failure of a side.
+    /// Outcome after a failure of a side.
     fn failed(&self, side: Side) -> Outcome {
         let kind = self.relay.failure(side).unwrap_or(std::io::ErrorKind::Other);
         let was_reached = match self.ends.side {
@@ -244,7 +244,7 @@ impl Passage {
     }
 }
 
-/// Tells the other box of a failure here, and wants nothing more of it.
+/// Reports a failure to the other box, and stops its direction.
 fn tell(carriage: &mut Carriage<'_>, why: Failure) {
     if carriage.say_last(Head::Failed(why)).is_err() {
         carriage.abandon(why);
@@ -252,10 +252,10 @@ fn tell(carriage: &mut Carriage<'_>, why: Failure) {
     carriage.stop(why);
 }
 
-/// Time to the first look at what is unacknowledged; each is twice as late as the one before, up to [`LAST_LOOK`].
+/// Time to the first check of unacknowledged bytes; it doubles up to [`LAST_LOOK`].
 const FIRST_LOOK: Time = Time::from_millis(2);
 const LAST_LOOK: Time = Time::from_secs(1);
-/// Bytes by which a reader that is behind shows that it reads.
+/// Progress by which a reader that is behind counts as reading, bytes.
 const STEP: u64 = 64 << 10;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! What a stream of the tunnel carries: an opening, and each direction's bytes in records whose last says how it ended.
+//! The format of a stream of the tunnel: an opening, and each direction's bytes in records, the last of which has its outcome.
 //!
 //! The end of a QUIC stream alone never ends a direction: a box that vanishes must not look like one that has finished.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// What the terminal says first: who connects to whom.
+/// The opening, which the terminal sends first: client and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Opening {
     pub(crate) source: SocketAddr,
@@ -19,24 +19,24 @@ pub(crate) enum Failure {
     Refused,
     TimedOut,
     Unreachable,
-    /// By the configuration or a limit of the other box.
+    /// Refused by the configuration or a limit of the other box.
     NotServed,
     Other,
 }
 
-/// The beginning of a record.
+/// The head of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Head {
-    /// So many bytes follow.
+    /// This many bytes follow.
     Data(usize),
     /// The direction has ended in order.
     End,
-    /// It has failed.
+    /// The direction has failed.
     Failed(Failure),
 }
 
 impl Opening {
-    /// Version, and both addresses with their ports.
+    /// Encodes version, and both addresses with their ports.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         for address in [self.source, self.destination] {
@@ -55,8 +55,8 @@ impl Opening {
         out
     }
 
-    /// Reads it from the first bytes of a stream, with its length; `None`: more are needed. The error is of what is no
-    /// opening.
+    /// Decodes the first bytes of a stream; returns the opening and its length, or `None` if more bytes are needed. The error is for
+    /// bytes that are no opening.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, &'static str> {
         let mut rest = Rest(bytes);
         let Some([version]) = rest.take() else { return Ok(None) };
@@ -72,7 +72,7 @@ impl Opening {
     }
 }
 
-/// Bytes that were not read yet.
+/// Bytes that are not read yet.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
@@ -98,17 +98,17 @@ impl Failure {
     const ALL: [Self; 6] =
         [Self::Reset, Self::Refused, Self::TimedOut, Self::Unreachable, Self::NotServed, Self::Other];
 
-    /// Its number in the tunnel; none is zero.
+    /// Its code in the tunnel, never zero.
     pub(crate) fn code(self) -> u8 {
         self as u8 + 1
     }
 
-    /// The failure of a number.
+    /// The failure of a code.
     pub(crate) fn of_code(code: u64) -> Self {
         Self::ALL.into_iter().find(|one| u64::from(one.code()) == code).unwrap_or(Self::Other)
     }
 
-    /// What a socket has failed with.
+    /// The failure of a socket error.
     pub(crate) fn of_kind(kind: io::ErrorKind) -> Self {
         match kind {
             io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::Reset,
@@ -120,7 +120,7 @@ impl Failure {
         }
     }
 
-    /// As the failure of a socket.
+    /// The socket error of a failure.
     pub(crate) fn kind(self) -> io::ErrorKind {
         match self {
             Self::Reset => io::ErrorKind::ConnectionReset,
@@ -134,7 +134,7 @@ impl Failure {
 }
 
 impl Head {
-    /// Its bytes: the length of the data; zero at the end; [`FAILED`] and more for a failure.
+    /// Encodes the length of the data, zero for the end, or [`FAILED`] plus the code of a failure.
     pub(crate) fn encode(self) -> [u8; HEAD] {
         let number = match self {
             Self::Data(length) => length as u16,
@@ -153,11 +153,11 @@ impl Head {
     }
 }
 
-/// Bytes of the beginning of a record.
+/// Length of the head of a record, bytes.
 pub(crate) const HEAD: usize = 2;
 /// Largest number of bytes in a record.
 pub(crate) const MOST: usize = 16 << 10;
-/// Numbers above it are failures.
+/// Values above it are failures.
 const FAILED: u16 = 0xff00;
 const VERSION: u8 = 1;
 

@@ -1,8 +1,8 @@
-//! What readers may leave unread of a tunnel, and whose stream ends when that is nearly all.
+//! Memory for unread bytes of a tunnel, and the choice of streams that end when it runs short.
 //!
-//! The memory for unread bytes is one window of the whole connection of QUIC. Each stream has a window within it, which is as
-//! large as the path needs, whether its reader reads or not: some dozen readers that are silent use up all of it, and then no
-//! stream gets another byte. So the less there is left, the shorter is the silence that a reader may keep.
+//! The memory for unread bytes is the window of the whole QUIC connection. Each stream has a window within it, as large as the path
+//! needs, whether its reader reads or not: a dozen silent readers use up all of it, and then no stream gets another byte. So the
+//! less memory is left, the shorter a reader may stay silent.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use quinn_proto::ConnectionHandle;
 
 use crate::slab::Key;
 
-/// The memory for what is unread of each connection between boxes.
+/// Memory for unread bytes of each connection between boxes.
 #[derive(Debug)]
 pub(crate) struct Room {
-    /// Bytes, of each connection.
+    /// Bytes for each connection.
     held: u64,
     /// Bytes that a stream may leave unread.
     window: u64,
-    /// When readers are looked at next; `None` where there is memory enough, until one more falls behind.
+    /// When readers are checked next; `None` while memory suffices, until another one falls behind.
     next: Option<Time>,
 }
 
@@ -28,12 +28,12 @@ impl Room {
         Self { held, window, next: None }
     }
 
-    /// When [`Room::victims`] is to be asked.
+    /// When [`Room::victims`] is due.
     pub(crate) fn next(&self) -> Option<Time> {
         self.next
     }
 
-    /// The memory of a connection that holds so many bytes. Of a stream whose reader is behind it is the whole window, which the
+    /// The memory that a connection with this many held bytes may use. If its reader is behind, that is the whole window, which the
     /// other box may fill.
     pub(crate) fn count(&mut self, held: usize, is_behind: bool, now: Time) -> usize {
         if !is_behind {
@@ -43,8 +43,8 @@ impl Room {
         held + self.window as usize
     }
 
-    /// Whose streams end, of those whose readers are behind: with the time that each has taken nothing. The longest silence ends
-    /// first, and only as many as it takes.
+    /// The streams to end among those whose readers are behind, given the time of each without progress. The longest silence ends
+    /// first, and only as many as necessary.
     pub(crate) fn victims(&mut self, behind: Vec<(ConnectionHandle, Time, Key)>, now: Time) -> Vec<Key> {
         self.next = None;
         let mut peers: BTreeMap<ConnectionHandle, Vec<(Time, Key)>> = BTreeMap::new();
@@ -69,10 +69,10 @@ impl Room {
         victims
     }
 
-    /// How long a reader may be silent where so many bytes may be unread; `None`: as long as it likes.
+    /// How long a reader may be silent if this many bytes may be unread; `None`: without limit.
     ///
     /// It falls from [`PATIENCE`] at half of the memory to [`LEAST_PATIENCE`] at three quarters. The last quarter is for
-    /// readers that read: QUIC tells the other box of room by eighths.
+    /// active readers: QUIC announces room to the other box in eighths.
     fn patience(&self, unread: u64) -> Option<Time> {
         let over = unread.checked_sub(self.held / 2).filter(|over| *over > 0)?;
         let span = (self.held / 4).max(1);
@@ -82,9 +82,9 @@ impl Room {
     }
 }
 
-/// Time between two looks at the readers.
+/// Time between two checks of the readers.
 const LOOK: Time = Time::from_millis(250);
-/// Silence of a reader at which its stream may end, where half of the memory is used and where three quarters are.
+/// Silence after which a stream may end, with half and with three quarters of the memory used.
 const PATIENCE: Time = Time::from_secs(10);
 const LEAST_PATIENCE: Time = Time::from_secs(1);
 
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::slab::Slab;
 
-    /// A room of 16 windows, and readers of one peer that have been silent for so many seconds.
+    /// A room of 16 windows, and readers of one peer that have been silent for the given seconds.
     fn victims(silences: &[u64]) -> Vec<usize> {
         let (mut slab, now) = (Slab::default(), Time::from_secs(100));
         let keys: Vec<Key> = silences.iter().map(|_| slab.insert(())).collect();
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_longest_silence_ends_first_and_readers_that_read_keep_their_streams() {
-        // At twelve windows a second is too long; at nine more than seven seconds.
+        // At twelve windows a silence of one second is too long; at nine, more than seven seconds.
         assert_eq!(victims(&[0, 2, 30, 0, 2, 0, 0, 9, 0, 0, 0, 0]), vec![2, 7]);
         assert!(victims(&[0; 100]).is_empty());
     }

@@ -1,4 +1,4 @@
-//! How QUIC behaves between the two boxes: windows by the path, and congestion control.
+//! QUIC settings between the two boxes: windows for the path, and congestion control.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use quinn_proto::{IdleTimeout, TransportConfig, VarInt};
 
 use crate::config::{Tunnel, TunnelCongestion};
 
-/// The settings of QUIC; `held` is the memory for bytes that the other box has sent and nobody has read.
+/// The settings of QUIC; `held` is the memory for unread bytes of the other box.
 pub(crate) fn transport(tunnel: &Tunnel, held: u64) -> TransportConfig {
     let product = tunnel.product();
     let stream = stream_window(tunnel, held);
@@ -19,7 +19,7 @@ pub(crate) fn transport(tunnel: &Tunnel, held: u64) -> TransportConfig {
         .stream_receive_window(number(stream))
         .receive_window(number(held))
         .send_window(held)
-        // QUIC keeps a place for each stream from the start: a gateway allows them to terminals that it knows.
+        // QUIC allocates state for each permitted stream: a gateway permits them only to known terminals.
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .datagram_receive_buffer_size(None)
@@ -28,7 +28,7 @@ pub(crate) fn transport(tunnel: &Tunnel, held: u64) -> TransportConfig {
     if let Some(round_trip) = tunnel.round_trip {
         config.initial_rtt(Duration::from_nanos(round_trip.as_nanos()));
     }
-    // A path whose capacity is known is filled from the first round trip; otherwise as RFC 9002 says.
+    // A path of known capacity is filled from the first round trip; otherwise the window of RFC 9002.
     let initial = product.unwrap_or(10 * 1_200).max(10 * 1_200);
     let congestion: Arc<dyn ControllerFactory + Send + Sync> = match tunnel.congestion {
         TunnelCongestion::Fixed => Arc::new(FixedConfig { window: initial + initial / 10 }),
@@ -52,25 +52,25 @@ pub(crate) fn transport(tunnel: &Tunnel, held: u64) -> TransportConfig {
     config
 }
 
-/// Bytes that the other box may have under way, or unread here, of one stream: a window in flight, and one that waits for
-/// acknowledgements of losses.
+/// Bytes of one stream that the other box may have in flight or unread here: a window in flight, and one that waits for the repair
+/// of losses.
 pub(crate) fn stream_window(tunnel: &Tunnel, held: u64) -> u64 {
     let window = tunnel.product().map_or(DEFAULT_STREAM, |bytes| (2 * bytes).clamp(LEAST_STREAM, MOST_STREAM));
     window.min(held / 4)
 }
 
-/// As QUIC writes numbers.
+/// A number in QUIC's encoding.
 pub(crate) fn number(value: u64) -> VarInt {
     VarInt::from_u64(value).unwrap_or(VarInt::MAX)
 }
 
-/// A window that neither losses nor delays change: for capacity that the tunnel shares with nobody.
+/// A constant window, independent of losses and delays: for capacity that the tunnel has to itself.
 #[derive(Clone, Debug)]
 struct Fixed {
     window: u64,
 }
 
-/// Of [`Fixed`]: its window, bytes.
+/// Builds [`Fixed`] with a window, bytes.
 #[derive(Debug)]
 struct FixedConfig {
     window: u64,
@@ -104,11 +104,11 @@ impl Controller for Fixed {
     }
 }
 
-/// Bytes that a stream may have under way where the path is unknown, and the limits where it is known.
+/// Bytes of a stream in flight for an unknown path, and the limits for a known one.
 const DEFAULT_STREAM: u64 = 4 << 20;
 const LEAST_STREAM: u64 = 256 << 10;
 const MOST_STREAM: u64 = 64 << 20;
-/// Longest silence: mappings of address translators last longer.
+/// Interval of keep-alives, shorter than the lifetime of NAT mappings.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 #[cfg(test)]

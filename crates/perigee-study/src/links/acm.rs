@@ -1,4 +1,4 @@
-//! Adaptive coding and modulation: its keys, its fade files, and how they are read.
+//! Keys, fade files and reading of adaptive coding and modulation.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::reader::{clip, Reader};
 use crate::section::{key, required, Key, Kind, Section};
 use crate::strict::{Origin, StrictError};
 
-/// Along a fade from a file.
+/// Modulation by a fade from a file.
 pub(super) static ACM_FILE: Section = Section {
     name: "rate, acm along a file",
     keys: &[
@@ -23,7 +23,7 @@ pub(super) static ACM_FILE: Section = Section {
         SIGNALLING,
     ],
 };
-/// Through synthetic rain.
+/// Modulation by synthetic rain.
 pub(super) static ACM_RAIN: Section = Section {
     name: "rate, acm through rain",
     keys: &[
@@ -60,7 +60,7 @@ const DECIBEL: Kind = Kind::Number { min: LEAST_DB, max: MOST_DB };
 const LEAST_DB: f64 = -100.0;
 const MOST_DB: f64 = 100.0;
 
-/// The rate, and the loss of what is sent too fast.
+/// The rate, and the loss of packets that are sent too fast.
 pub(super) fn acm(table: &Reader<'_>, load: &mut Load<'_>) -> Result<(RateSpec, LossSpec), StrictError> {
     let signal = if table.table.has("fade") { along_file(table, load)? } else { through_rain(table)? };
     let modem = Acm {
@@ -100,7 +100,7 @@ fn through_rain(table: &Reader<'_>) -> Result<Steps<f64>, StrictError> {
 
 fn attenuated(clear_sky: f64, attenuation: &Steps<f64>) -> Steps<f64> {
     let values = attenuation.iter().map(|(at, db)| (at, clear_sky - db));
-    // The instants are those of a fade.
+    // The instants are valid, as they are those of a fade.
     Steps::new(values, None).unwrap_or_else(|| Steps::constant(clear_sky))
 }
 

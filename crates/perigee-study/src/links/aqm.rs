@@ -1,4 +1,4 @@
-//! Queue management: its keys, and how they are read.
+//! Keys and reading of queue management.
 
 use perigee_link::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, RedSpec, RedThresholds};
 use perigee_units::{Bytes, Rate, Time};
@@ -162,7 +162,7 @@ fn codel(table: &Reader<'_>) -> Result<CodelSpec, StrictError> {
     Ok(CodelSpec { target: table.get("target")?, interval: table.get("interval")?, ecn: table.get("ecn")? })
 }
 
-/// The thresholds of RED: in bytes, in packets, or from the rate.
+/// The thresholds of RED, in bytes, in packets, or derived from the rate.
 fn thresholds(table: &Reader<'_>, rate: Rate) -> Result<RedThresholds, StrictError> {
     let (bytes, packets) = (["min", "max"], ["min_packets", "max_packets"]);
     let has = |keys: [&str; 2]| keys.map(|key| table.table.has(key));

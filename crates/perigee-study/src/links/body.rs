@@ -1,4 +1,4 @@
-//! Distributions of what is added to a delay: their keys, and how they are read.
+//! Keys and reading of the distributions of jitter.
 
 use perigee_link::Body;
 

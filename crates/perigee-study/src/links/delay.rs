@@ -1,4 +1,4 @@
-//! The delay of a link, and what is added while it is loaded: their keys, and how they are read.
+//! Keys and reading of the delay of a link, and of the delay added under load.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! One direction of a link: its keys, and how they are read.
+//! Keys and reading of one direction of a link.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ static OVERHEADS: Process = Process {
     is_list: false,
 };
 
-/// Reads one direction of a link; `path` names it in messages. A queue limit in bandwidth-delay products is that of a link whose
-/// other direction has the same delay.
+/// Reads one direction of a link; `path` names it in messages. A queue limit in bandwidth-delay products assumes that the other
+/// direction has the same delay.
 ///
 /// # Errors
 /// If a key is unknown, a value is missing, wrong, or contradicts another, or a recording cannot be read.
@@ -62,7 +62,7 @@ pub fn read_link_spec(node: &Node, path: &str, load: &mut Load<'_>) -> Result<Li
     Ok(spec)
 }
 
-/// Reads one direction of a link, and the limit of its queue that depends on the other direction.
+/// Reads one direction of a link, and a queue limit that depends on the other direction.
 pub(super) fn read_direction(
     node: &Node,
     path: &str,
@@ -108,7 +108,7 @@ pub(super) fn read_direction(
     Ok((spec, limit))
 }
 
-/// Nothing that needs a server of its own stands beside a TDMA channel, which sends in slots.
+/// Refuses processes that need a server of their own beside a TDMA channel, which sends in slots.
 fn check_beside_tdma(table: &Reader<'_>, queue: &QueueSpec) -> Result<(), StrictError> {
     let (what, key) = match queue {
         QueueSpec { time: Some(_), .. } => ("limit in time", "queue"),
@@ -122,7 +122,7 @@ fn check_beside_tdma(table: &Reader<'_>, queue: &QueueSpec) -> Result<(), Strict
     Err(table.error(key, message, "limit the queue by `bytes` or `packets`; put anything else on a link before it"))
 }
 
-/// The value of a process that has no tables.
+/// The value of a process without tables.
 fn value<T: Read>(table: &Reader<'_>, key: &str, process: &Process) -> Result<Option<T>, StrictError> {
     if let Some(node) = table.table.node(key) {
         process.open(node, &table.dotted(key))?;
@@ -130,7 +130,7 @@ fn value<T: Read>(table: &Reader<'_>, key: &str, process: &Process) -> Result<Op
     table.table.get(key)
 }
 
-/// A process that the timeline may have instead.
+/// A process, unless the timeline has it.
 fn beside_timeline<'a>(table: &Reader<'a>, key: &str, in_timeline: bool) -> Result<Option<&'a Node>, StrictError> {
     match table.table.node(key) {
         Some(_) if in_timeline => {
@@ -140,7 +140,7 @@ fn beside_timeline<'a>(table: &Reader<'a>, key: &str, in_timeline: bool) -> Resu
     }
 }
 
-/// Every process of a direction and, after each, those inside it.
+/// All processes of a direction, each followed by those inside it.
 pub(crate) fn processes() -> Vec<&'static Process> {
     let mut processes = Vec::new();
     add_processes(&DIRECTION, &mut processes);
@@ -155,7 +155,7 @@ fn add_processes(section: &'static Section, processes: &mut Vec<&'static Process
     }
 }
 
-/// Every table of a process, each once.
+/// All tables of processes, each once.
 pub(crate) fn forms() -> Vec<&'static Section> {
     let mut sections: Vec<&'static Section> = Vec::new();
     for form in processes().into_iter().flat_map(|process| process.forms) {

@@ -1,4 +1,4 @@
-//! The losses of a link: their keys, and how they are read.
+//! Keys and reading of the losses of a link.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The links of a scenario: a profile, the study's own values over it, the values of this point over those.
+//! The links of a scenario: a profile, overlaid by the study's own values and then by those of a point.
 
 pub(crate) mod acm;
 pub(crate) mod aqm;
@@ -32,7 +32,7 @@ use direction::read_direction;
 use process::Load;
 use queue::BdpLimit;
 
-/// One direction of a link, and a fingerprint of all that it is made of.
+/// One direction of a link, and a fingerprint of all its inputs.
 #[derive(Clone, Debug)]
 pub(crate) struct Built {
     pub(crate) spec: Arc<LinkSpec>,
@@ -45,7 +45,7 @@ impl Built {
     }
 }
 
-/// A direction with the limit of its queue, where that depends on the typical delay of the other direction.
+/// A direction with its queue limit, if that depends on the typical delay of the other direction.
 fn limited((built, limit): (Built, Option<BdpLimit>), back: Time) -> Built {
     let Some(limit) = limit else { return built };
     let mut spec = (*built.spec).clone();
@@ -124,14 +124,14 @@ impl Workshop {
         let text = String::from_utf8(bytes)
             .map_err(|_| error(format!("the profile `{}` is not text", clip(&file)), "name a TOML file"))?;
         let tree = profile::split(strict::parse(&text, &file)?)?;
-        // The links themselves are read with what the study lays over them: a profile may leave recordings open.
+        // The links themselves are read with the study's values: a profile may leave recordings open.
         profile::open(&tree)?;
         self.profiles.insert(file.clone(), tree.clone());
         Ok((file, tree))
     }
 }
 
-/// What to do about a profile that is not there: the name that was probably meant, where `load` says which there are.
+/// The fix for a missing profile: the name that was probably meant, if `load` can list the profiles.
 fn others(name: &str, load: &mut Load<'_>) -> String {
     let listing = load("profiles/").unwrap_or_default();
     let names = String::from_utf8_lossy(&listing);
@@ -144,7 +144,7 @@ fn others(name: &str, load: &mut Load<'_>) -> String {
     }
 }
 
-/// A loader that also looks beside a profile: it names its recordings as seen from its own folder.
+/// A loader that also looks beside a profile, whose recordings are relative to its own folder.
 fn beside<'a, 'l: 'a>(
     load: &'a mut Load<'l>,
     folder: &'a str,
@@ -159,8 +159,8 @@ fn folder_of(file: &str) -> &str {
     file.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// The table of one direction: each process is that of the last of these which has it: the profile, the link's common
-/// keys, the link's table for the direction; and over that the values of this point, which may reach into a process.
+/// The table of one direction. Each process comes from the last of these that has it: the profile, the link's common keys,
+/// the link's table for the direction; the values of the point are laid over that, and may reach into a process.
 fn layered(direction: &str, link: &LinkDraft, base: Option<&Node>, document: &Document) -> Result<Node, StrictError> {
     let base = base.and_then(|tree| tree.get(direction));
     let mut node = base.map_or_else(|| Node::empty_table(&link.table.origin), Node::clone);
@@ -191,7 +191,7 @@ fn is_direction(key: &str) -> bool {
     matches!(key, "down" | "up")
 }
 
-/// Replaces each `"${inputs.NAME}"` by what was given for it.
+/// Replaces each `"${inputs.NAME}"` by its given value.
 fn fill_inputs(node: &mut Node, document: &Document) -> Result<(), StrictError> {
     match &mut node.content {
         Content::Array(items) => items.iter_mut().try_for_each(|item| fill_inputs(item, document)),

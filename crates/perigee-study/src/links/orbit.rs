@@ -1,4 +1,4 @@
-//! A delay from orbits: its keys, its files of elements, and how they are read.
+//! Keys, element files and reading of delays from orbits.
 
 use std::sync::Arc;
 
@@ -71,9 +71,9 @@ const ALTITUDE: Key =
     key("alt_m", Kind::Number { min: -500.0, max: 20_000.0 }, "0", "Metres above the ellipsoid of WGS84.");
 const ELEVATION: Kind = Kind::Number { min: 0.0, max: 89.0 };
 const WEIGHT: Kind = Kind::Number { min: 0.0, max: 1000.0 };
-/// Epoch of generated constellations: a day like any other.
+/// Epoch of generated constellations, an arbitrary day.
 const EPOCH: &str = "2024-05-01";
-/// Most satellites of a constellation.
+/// Maximum satellites of a constellation.
 const MOST_SATELLITES: usize = 100_000;
 
 pub(super) fn orbit_delay(table: &Reader<'_>, load: &mut Load<'_>) -> Result<DelaySpec, StrictError> {
@@ -165,7 +165,7 @@ fn constellation(table: &Reader<'_>, load: &mut Load<'_>) -> Result<(Constellati
     }
 }
 
-/// One table, or several in brackets.
+/// One table, or an array of tables.
 fn each<T>(
     table: &Reader<'_>,
     key: &str,

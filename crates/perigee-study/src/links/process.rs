@@ -1,4 +1,4 @@
-//! The ways in which a process of a link may be written, and what several processes share.
+//! The forms of a process of a link, and code shared by several processes.
 //!
 //! A process is written as one value, or as a table. The keys of a table depend on its `kind`, or on a key that only one
 //! of its forms has, such as `trace`.
@@ -9,11 +9,11 @@ use crate::reader::{check, clip, Reader};
 use crate::section::{key, required, Form, Key, Kind, Process, DAYS_30, LARGEST};
 use crate::strict::{Content, Node, StrictError, Table};
 
-/// Gives the bytes of a recording by the name a profile or study has for it, or says why it cannot.
+/// Returns the bytes of a recording by its name in a profile or study, or why it cannot.
 pub type Load<'l> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'l;
 
 impl Process {
-    /// Opens the table of a process, with the word under `kind`; `None`: it is written as one value, which has been checked.
+    /// Opens the table of a process, with the value of `kind`; `None`: it is a single value, which is checked.
     pub(crate) fn open<'a>(
         &self,
         node: &'a Node,
@@ -28,7 +28,7 @@ impl Process {
         Ok(Some((form.kind, Reader::open(node, what, form.section, kind)?)))
     }
 
-    /// The form of a table: of several of one kind, and of those without one, the first that has its first key there.
+    /// The form of a table: among several of one kind, and among those without one, the first whose first key is present.
     fn form(&self, table: &Table<'_>) -> Result<&'static Form, StrictError> {
         let is_marked = |form: &&Form| form.section.keys.first().is_some_and(|key| table.has(key.name));
         if let [form @ Form { kind: None, .. }] = self.forms {
@@ -51,7 +51,7 @@ impl Process {
     }
 }
 
-/// The table of a process that is always one.
+/// The table of a process that is always a table.
 pub(super) fn table_of<'a>(
     process: &Process,
     node: &'a Node,
@@ -63,7 +63,7 @@ pub(super) fn table_of<'a>(
     }
 }
 
-/// The process under `key` of another one's table.
+/// The process under `key` in the table of another one.
 pub(super) fn inside<T>(
     table: &Reader<'_>,
     key: &str,
@@ -114,15 +114,15 @@ pub(super) const DELAY_VALUE: Kind = Kind::Time { min: Time::ZERO, max: MOST_DEL
 pub(super) const INTERVAL: Kind = Kind::Time { min: LEAST_INTERVAL, max: MOST_INTERVAL };
 pub(super) const LONG_INTERVAL: Kind = Kind::Time { min: LEAST_INTERVAL, max: DAYS_30 };
 
-/// Slowest rate of a link: a full packet takes twelve seconds.
+/// Minimum rate of a link: a full packet takes twelve seconds.
 pub(super) const LEAST_RATE: Rate = Rate::from_bps(1_000);
-/// Fastest rate that fluctuates, or of a slot.
+/// Maximum rate that fluctuates, or of a slot.
 pub(super) const MOST_RATE: Rate = Rate::from_bps(10_000_000_000_000);
-/// Shortest interval between two values of a process, so that an idle time is cheap to pass.
+/// Minimum interval between two values of a process, so that idle times are cheap.
 const LEAST_INTERVAL: Time = Time::from_millis(1);
-/// Longest interval between two values of a process.
+/// Maximum interval between two values of a process.
 pub(super) const MOST_INTERVAL: Time = Time::from_secs(3600);
-/// Longest delay: the sun is eight light minutes away.
+/// Maximum delay; the sun is eight light minutes away.
 const MOST_DELAY: Time = Time::from_secs(3600);
 
 /// The key of a process.

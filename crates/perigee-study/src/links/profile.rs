@@ -27,7 +27,7 @@ use crate::strict::{self, Content, Node, StrictError};
 /// A link with both of its directions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Name, by which a study finds it.
+    /// Its name in studies.
     pub name: String,
     /// One line for people.
     pub title: String,
@@ -52,7 +52,7 @@ pub(crate) static PROFILE: Section = Section {
     ],
 };
 
-/// Reads a profile from its text; `load` gives the recordings it names.
+/// Reads a profile from its text; `load` returns its recordings.
 ///
 /// # Errors
 /// If the text is no profile; the error has file, line and fix.
@@ -130,8 +130,8 @@ pub fn read(tree: &Node, load: &mut Load<'_>) -> Result<Profile, StrictError> {
     Ok(Profile { name: table.get("name")?, title: table.get("title")?, source: table.get("source")?, down, up })
 }
 
-/// The table of a profile that [`split`] has prepared, without what its directions hold: a study may lay values over them, and
-/// give the recordings that they leave open.
+/// The table of a profile that [`split`] has prepared, without checking its directions: a study may lay values over them, and
+/// provide recordings that they leave open.
 pub(crate) fn open(tree: &Node) -> Result<Reader<'_>, StrictError> {
     let table = Reader::open(tree, "", &PROFILE, &[])?;
     for key in ["down", "up"] {

@@ -1,4 +1,4 @@
-//! The queue of a link: its keys, and how they are read.
+//! Keys and reading of the queue of a link.
 
 use perigee_link::{AqmSpec, LinkSpec, QueueSpec};
 use perigee_units::{Bytes, Rate, Time};
@@ -36,7 +36,7 @@ static QUEUE_LIMITS: Section = Section {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BdpLimit {
     multiple: f64,
-    /// Not given: the typical delays of both directions.
+    /// The round trip; `None`: the sum of the typical delays of both directions.
     round_trip: Option<Time>,
 }
 

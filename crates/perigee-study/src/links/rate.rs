@@ -1,4 +1,4 @@
-//! The rate of a link: its keys, and how they are read.
+//! Keys and reading of the rate of a link.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ static FLUCTUATING: Section = Section {
     ],
 };
 
-/// Reads a rate, and the loss that comes with it: of what adaptive modulation sends too fast.
+/// Reads a rate, and the loss that adaptive modulation causes by sending too fast.
 pub(super) fn rate(node: &Node, what: &str, load: &mut Load<'_>) -> Result<(RateSpec, Option<LossSpec>), StrictError> {
     let Some((kind, table)) = RATES.open(node, what)? else {
         return Ok((RateSpec::Constant(Rate::read(node, what)?), None));

@@ -1,4 +1,4 @@
-//! A link with slots: the keys of its rate, delay and losses, and how they are read.
+//! Keys and reading of links with slots: rate, delay and losses.
 
 use std::sync::Arc;
 
@@ -154,7 +154,7 @@ pub(super) const PHASE: Key = key(
 const TIME_IN_DAY: Kind = Kind::Time { min: Time::ZERO, max: DAY };
 const MINUTE: Time = Time::from_secs(60);
 const DAY: Time = Time::from_secs(86_400);
-/// Longest time over which busy hours begin.
+/// Maximum time over which busy hours begin.
 const MOST_RAMP: Time = Time::from_secs(6 * 3600);
 
 pub(super) fn slot_rate(table: &Reader<'_>) -> Result<RateSpec, StrictError> {
@@ -274,7 +274,7 @@ pub(super) fn slot_loss(table: &Reader<'_>) -> Result<LossSpec, StrictError> {
     Ok(LossSpec::Slots(SlotLoss { clock, before, after, share: table.get("share")?, loss: table.get("loss")? }))
 }
 
-/// Gives the processes with slots the time of day at which a run begins.
+/// Sets the time of day at which a run begins in processes with slots.
 pub(super) fn begin_at(spec: &mut LinkSpec, table: &Reader<'_>, time_of_day: Option<Time>) -> Result<(), StrictError> {
     if time_of_day.is_none() {
         return Ok(());
@@ -316,7 +316,7 @@ pub(super) fn clock(table: &Reader<'_>) -> Result<SlotClock, StrictError> {
     Ok(SlotClock { period, phase: table.get("phase")?, time_of_day: None })
 }
 
-/// A value that is drawn per slot; written as one value, it is the same in all.
+/// A value that is drawn per slot; a single value is the same in all slots.
 fn per_slot(table: &Reader<'_>, key: &str) -> Result<LogNormal, StrictError> {
     let read = |node: &Node, what: &str| {
         let Some((_, table)) = PER_SLOT.open(node, what)? else {
@@ -329,7 +329,7 @@ fn per_slot(table: &Reader<'_>, key: &str) -> Result<LogNormal, StrictError> {
     inside(table, key, read)?.ok_or_else(|| table.table.missing(key))
 }
 
-/// What happens around the begin of a slot is over before the next one's.
+/// Refuses a `length` around the start of a slot that reaches the next one.
 fn fits(table: &Reader<'_>, key: &str, length: Time, period: Time) -> Result<(), StrictError> {
     if length < period {
         return Ok(());

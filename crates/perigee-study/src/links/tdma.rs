@@ -1,4 +1,4 @@
-//! A TDMA channel with bandwidth on demand: its keys, and how they are read.
+//! Keys and reading of a TDMA channel with bandwidth on demand.
 
 use perigee_link::{Requests, TdmaSpec, TerminalOf};
 use perigee_units::{Bytes, Time};
@@ -31,11 +31,11 @@ pub(super) static TDMA: Section = Section {
     ],
 };
 
-/// Most slots, terminals and the like.
+/// Maximum of slots, terminals and similar counts.
 const MOST: u64 = 1 << 20;
 const COUNT: Kind = Kind::Integer { min: 1, max: MOST };
 
-/// Reads a channel, and refuses what cannot be.
+/// Reads a channel, and refuses contradictions.
 pub(super) fn tdma(table: &Reader<'_>) -> Result<TdmaSpec, StrictError> {
     let requests = match table.get::<String>("requests")?.as_str() {
         "volume" => Requests::Volume,
@@ -71,7 +71,7 @@ pub(super) fn tdma(table: &Reader<'_>) -> Result<TdmaSpec, StrictError> {
     Ok(spec)
 }
 
-/// The super-frame has whole slots, each longer than its guard time.
+/// Checks that the super-frame has whole slots, each longer than its guard time.
 fn check_frame(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
     let TdmaSpec { superframe, multiframes, slots, carriers, guard, .. } = spec;
     if slots % carriers != 0 {
@@ -91,7 +91,7 @@ fn check_frame(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
     Ok(())
 }
 
-/// The fixed parts have room, and every terminal can get what it waits for.
+/// Checks that the fixed parts fit, and that each terminal can get the capacity it requests.
 fn check_demand(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
     let TdmaSpec { slots, carriers, terminals, fixed, most, requests, .. } = spec;
     if u64::from(*terminals) * u64::from(*fixed) > u64::from(*slots) {
@@ -127,7 +127,7 @@ fn check_demand(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> 
     Ok(())
 }
 
-/// Shortest slot: at less, instants in whole nanoseconds would be coarse.
+/// Minimum slot: instants in whole nanoseconds would be coarse below it.
 const LEAST_SLOT: Time = Time::from_micros(1);
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Readers of recorded links: delivery opportunities, one-way delays, and timelines of any parameter.
 //!
-//! All take the bytes of a file of at most [`MAX_TRACE`] and use at most some twenty times its memory; whatever is wrong
-//! is said with file, line and fix.
+//! All take the bytes of a file of at most [`MAX_TRACE`] and use at most some twenty times its memory; errors have file, line
+//! and fix.
 
 use perigee_link::Steps;
 use perigee_units::{suggestion, Bytes, Rate, Ratio, Time};
 
 use crate::strict::{Origin, StrictError};
 
-/// Largest recording that is read, bytes.
+/// Maximum size of a recording, bytes.
 pub const MAX_TRACE: usize = 32 << 20;
 
 /// Reads a packet-delivery trace in the format of mahimahi: each line is a whole number of milliseconds, not falling,
@@ -16,7 +16,7 @@ pub const MAX_TRACE: usize = 32 << 20;
 ///
 /// The opportunities become a rate: k lines with the value t are k x 12 Mbit/s during the millisecond that ends at t
 /// (a line 0 counts in the first one). A waiting packet of 1500 bytes thus leaves at the instant of its opportunity
-/// or less than a millisecond before, smaller packets share one, and nothing of an opportunity that has begun is lost.
+/// or less than a millisecond before, smaller packets share one, and a started opportunity is never lost.
 ///
 /// # Errors
 /// If the file is empty, too long, not text, has a line that is no such number, or falls.
@@ -62,7 +62,7 @@ pub fn delays(bytes: &[u8], file: &str) -> Result<Steps<Time>, StrictError> {
     finish(points, Some(end), file)
 }
 
-/// Parameters of a link over time, each where the file has a column for it.
+/// Parameters of a link over time, as far as the file has columns for them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
     /// Column `rate_...`.
@@ -80,7 +80,7 @@ pub struct Timeline {
 /// until the next, the last one for ever. Lines that begin with `#` are comments.
 ///
 /// # Errors
-/// If the file is empty, too long, not text, or a column or value is not as said; if the rate ends at zero.
+/// If the file is empty, too long, not text, a column or value is wrong, or the rate ends at zero.
 pub fn timeline(bytes: &[u8], file: &str) -> Result<Timeline, StrictError> {
     let mut rows = text_lines(bytes, file)?.filter(|(_, text)| !text.starts_with('#'));
     let header = rows.next();
@@ -152,7 +152,7 @@ enum ColumnKind {
     Limit,
 }
 
-/// A column of a timeline: what it is, and what one of its units is in ns, bit/s, bytes, or as a share.
+/// A column of a timeline: its parameter, and its unit in ns, bit/s, bytes, or as a share.
 struct Column {
     name: &'static str,
     kind: ColumnKind,
@@ -210,7 +210,7 @@ pub(super) fn empty(file: &str) -> StrictError {
     StrictError::new(&Origin::line(file, 1), "the recording is empty", "check that this is the file you meant")
 }
 
-/// Lines that are not blank, with their number, of a file that is text and not too long.
+/// Non-blank lines with their numbers; an error if the file is not text, or too long.
 pub(super) fn text_lines<'b>(bytes: &'b [u8], file: &str) -> Result<impl Iterator<Item = (u32, &'b str)>, StrictError> {
     let refuse = |line: u32, message: String| {
         Err(StrictError::new(&Origin::line(file, line), message, "check that this is the file you meant"))
@@ -245,7 +245,7 @@ fn whole_milliseconds(text: &str, file: &str, line: u32) -> Result<u64, StrictEr
     }
 }
 
-/// At most forty characters of what was read, so that an error stays one line.
+/// The first forty characters of a text, so that an error stays one line.
 fn clip(text: &str) -> String {
     text.chars().take(40).filter(|c| !c.is_control()).collect()
 }

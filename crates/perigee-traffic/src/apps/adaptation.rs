@@ -1,10 +1,10 @@
-//! How a video player chooses the bit rate of the next segment.
+//! Rate adaptation of a video player: the choice of the bit rate of the next segment.
 
 use std::fmt::{self, Display, Formatter};
 
 use perigee_units::{encode_enum, Rate, Time};
 
-/// The algorithm that chooses.
+/// The algorithm of rate adaptation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adaptation {
     /// By the buffer: BOLA-BASIC of Spiteri, Urgaonkar and Sitaraman, INFOCOM 2016.
@@ -14,15 +14,15 @@ pub enum Adaptation {
 }
 
 impl Adaptation {
-    /// Its words in studies, in the order of the variants.
+    /// Names in studies, in the order of the variants.
     pub const WORDS: &'static [&'static str] = &["bola", "rate"];
 
-    /// The algorithm of a word.
+    /// The algorithm of a name.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Bola, Self::Rate].into_iter().find(|one| one.as_str() == word)
     }
 
-    /// Its word in studies.
+    /// Its name in studies.
     pub fn as_str(self) -> &'static str {
         Self::WORDS[self as usize]
     }
@@ -37,13 +37,13 @@ impl Display for Adaptation {
 /// The player's state when it chooses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed<'a> {
-    /// What is in the buffer.
+    /// Playing time in the buffer.
     pub(crate) buffered: Time,
     /// Rates of the downloads so far, bit/s, the latest last.
     pub(crate) rates_bps: &'a [f64],
 }
 
-/// The number of the rung of `ladder`, whose rates rise, at which the next segment is loaded.
+/// The index in `ladder`, whose rates rise, of the rate of the next segment.
 pub(crate) fn rung(
     algorithm: Adaptation,
     ladder: &[Rate],
@@ -71,13 +71,13 @@ fn bola(ladder: &[Rate], segment_s: f64, buffer_s: f64, buffered_s: f64) -> usiz
 fn by_rate(ladder: &[Rate], rates_bps: &[f64]) -> usize {
     let latest = &rates_bps[rates_bps.len().saturating_sub(DOWNLOADS)..];
     let mean = latest.len() as f64 / latest.iter().map(|rate| 1.0 / rate).sum::<f64>();
-    // Without downloads the mean is no number, and below every rate.
+    // Without downloads the mean is NaN, which no rate is at most.
     ladder.iter().rposition(|rate| rate.as_bps() as f64 <= mean).unwrap_or(0)
 }
 
 /// Weight of playback without stalls (gamma p of BOLA): 5, with which its authors evaluate it.
 const GAMMA_P: f64 = 5.0;
-/// Downloads of the harmonic mean.
+/// Number of downloads in the harmonic mean.
 const DOWNLOADS: usize = 5;
 
 encode_enum!(Adaptation { Bola, Rate });

@@ -1,4 +1,4 @@
-//! Bulk transfers: `from` sends at once and all it can, for a size or for a time.
+//! Bulk transfers: `from` sends as fast as possible, for a size or for a time.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -12,7 +12,7 @@ use crate::exchanges::Exchanges;
 /// One transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bulk {
-    /// How much `from` sends, or for how long.
+    /// The size or the duration of the transfer.
     pub amount: Amount,
 }
 
@@ -74,13 +74,13 @@ impl Display for Bulk {
 #[derive(Debug)]
 struct Transfer {
     bytes: u64,
-    /// When the sender stops; `None`: after so many bytes.
+    /// When the sender stops; `None`: after a number of bytes.
     until: Option<Time>,
     sender: Sender,
     receiver: Closing,
 }
 
-/// How far the sender is.
+/// State of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sender {
     Silent,
@@ -109,7 +109,7 @@ impl Transfer {
             (Sender::Writing, None) => (Sender::Closed, Action::HalfClose),
             (Sender::Writing, Some(until)) if facts.now < until => (Sender::Writing, Action::Wait(until)),
             (Sender::Writing, Some(_)) => (Sender::Closed, Action::Stop),
-            // The connection stands until the receiver has read all.
+            // The connection stays open until the receiver has read all.
             (Sender::Closed, None) if !facts.closed => (Sender::Closed, Action::AwaitClose),
             (Sender::Closed, _) => (Sender::Closed, Action::Done),
         };

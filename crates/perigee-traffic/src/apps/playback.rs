@@ -1,25 +1,25 @@
-//! The playout buffer of a video player: what it holds, when it has room, and when the picture stalls.
+//! The playout buffer of a video player: its content, its room, and stalls of the picture.
 
 use perigee_units::Time;
 
 /// A player whose segments arrive one by one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Playback {
-    /// How much has to be in the buffer before playback begins, and before it resumes after a stall.
+    /// Playing time in the buffer at which playback starts, and resumes after a stall.
     startup: Time,
     state: State,
     /// From the beginning of the flow to the first picture; `None` before it.
     pub(crate) startup_delay: Option<Time>,
     pub(crate) stalls: u32,
-    /// Length of the stalls that are over.
+    /// Length of past stalls.
     stalled: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// No picture since an instant, with so much in the buffer.
+    /// The picture waits since an instant, with this playing time in the buffer.
     Waiting { since: Time, buffered: Time },
-    /// The buffer is empty at this instant if nothing arrives.
+    /// The picture plays; the buffer is empty at this instant without arrivals.
     Playing { until: Time },
 }
 
@@ -30,7 +30,7 @@ impl Playback {
         Self { startup, state, startup_delay: None, stalls: 0, stalled: Time::ZERO }
     }
 
-    /// A segment of this length has arrived; playback begins with the last one however little is in the buffer.
+    /// Adds a segment of this length; the last one starts playback with any content of the buffer.
     pub(crate) fn arrive(&mut self, now: Time, segment: Time, is_last: bool) {
         self.run_to(now);
         match &mut self.state {
@@ -49,7 +49,7 @@ impl Playback {
         }
     }
 
-    /// The picture stalls where the buffer was empty before `now`.
+    /// Advances to `now`: the picture stalls if the buffer ran empty before.
     fn run_to(&mut self, now: Time) {
         if let State::Playing { until } = self.state {
             if until < now {
@@ -59,7 +59,7 @@ impl Playback {
         }
     }
 
-    /// What is in the buffer.
+    /// Playing time in the buffer.
     pub(crate) fn buffered(&self, now: Time) -> Time {
         match self.state {
             State::Waiting { buffered, .. } => buffered,
@@ -67,7 +67,7 @@ impl Playback {
         }
     }
 
-    /// From when on a buffer of this length has room for a segment; a player that waits asks for more at once.
+    /// When a buffer of this length has room for a segment; a waiting player requests at once.
     pub(crate) fn has_room_at(&self, now: Time, buffer: Time, segment: Time) -> Time {
         match self.state {
             State::Waiting { .. } => now,
@@ -75,7 +75,7 @@ impl Playback {
         }
     }
 
-    /// Ends the observation at `now`, with segments missing or not: the number of stalls, and their length.
+    /// Number and length of the stalls up to `now`, with or without missing segments.
     pub(crate) fn stalls_by(mut self, now: Time, is_whole: bool) -> (u32, Time) {
         if !is_whole {
             self.run_to(now);
@@ -99,7 +99,7 @@ mod tests {
         let mut player = Playback::new(S(1), S(4));
         player.arrive(S(3), S(4), false);
         assert_eq!((player.startup_delay, player.buffered(S(5))), (Some(S(2)), S(2)));
-        // Empty at 7 s; the next segment comes at 10 s, and one more in time.
+        // Empty at 7 s; the next segment arrives at 10 s, another one in time.
         player.arrive(S(10), S(4), false);
         player.arrive(S(12), S(4), false);
         assert_eq!((player.buffered(S(12)), player.stalls_by(S(18), true)), (S(6), (1, S(3))));

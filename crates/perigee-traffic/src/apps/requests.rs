@@ -1,4 +1,4 @@
-//! Requests and responses in turn over one connection, as a client with one persistent connection has them.
+//! Requests and responses in turn over one persistent connection.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -18,7 +18,7 @@ pub struct Requests {
     pub response: Bytes,
     /// From the end of a response to the next request.
     pub think: Time,
-    /// How many requests.
+    /// Number of requests.
     pub count: u32,
 }
 
@@ -81,7 +81,7 @@ struct Dialogue {
     server: Closing,
 }
 
-/// What the client at `to` does.
+/// State of the client at `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Client {
     Thinking { until: Time },
@@ -138,7 +138,7 @@ impl Dialogue {
     }
 }
 
-/// Bytes of so many messages of this size.
+/// Bytes of `count` messages of this size.
 fn total(size: Bytes, count: u32) -> u64 {
     size.as_u64().saturating_mul(u64::from(count))
 }

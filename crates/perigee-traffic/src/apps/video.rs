@@ -1,4 +1,4 @@
-//! Adaptive video over one persistent connection: the player asks for segment after segment, each at a bit rate that it chooses.
+//! Adaptive video over one persistent connection: the player requests segment after segment, each at a bit rate of its choice.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -20,11 +20,11 @@ pub struct Video {
     pub segment: Time,
     /// The bit rates at which it is encoded, rising.
     pub ladder: Vec<Rate>,
-    /// What chooses among them.
+    /// The algorithm that chooses among them.
     pub algorithm: Adaptation,
-    /// How much the playout buffer holds.
+    /// Playing time that fits the playout buffer.
     pub buffer: Time,
-    /// How much is in the buffer before playback begins, and before it resumes after a stall.
+    /// Playing time in the buffer at which playback starts, and resumes after a stall.
     pub startup: Time,
     /// Size of the request for a segment.
     pub request: Bytes,
@@ -116,18 +116,18 @@ struct Watching {
     start: Time,
     playback: Playback,
     client: Client,
-    /// Rungs of the segments that were asked for.
+    /// Rungs of the requested segments.
     chosen: Vec<u8>,
-    /// Bytes of the segments that were asked for.
+    /// Bytes of the requested segments.
     asked_bytes: u64,
-    /// Rate of each download: its bytes over the time from the request to the last of them.
+    /// Rate of each download: its bytes over the time from the request to the last byte.
     rates_bps: Vec<f64>,
     /// Segments that the server has written.
     answered: usize,
     server: Closing,
 }
 
-/// What the player does.
+/// State of the player.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Client {
     Choosing,
@@ -143,7 +143,7 @@ impl Conversation for Watching {
         }
     }
 
-    /// Plays the segments again by the instants at which they were observed to arrive.
+    /// Replays the segments at their observed arrivals.
     fn write(&self, id: FlowId<'_>, log: &ExchangeLog, end: Time, tables: &mut Tables) {
         let mut playback = Playback::new(self.start, self.video.startup);
         let (mut arrived, mut played, mut megabits, mut switches) = (0, Time::ZERO, 0.0, 0);

@@ -14,7 +14,7 @@ pub struct Call {
     pub rate: Rate,
     /// From the first frame to the end.
     pub duration: Time,
-    /// How many frames there are, of how many packets, and when they have to be there.
+    /// Rate of frames, packets per frame, and their deadline.
     pub frames: Frames,
 }
 
@@ -27,7 +27,7 @@ impl Call {
         rate.as_bps() / 8 / u64::from(per_second.max(1))
     }
 
-    /// The size of a packet by its number in its frame: as equal as whole bytes allow.
+    /// The size of a packet by its number in its frame: as even as whole bytes allow.
     fn packet(&self, number: u16) -> Bytes {
         let (frame, packets) = (Self::frame_bytes(self.rate, self.frames.per_second), u64::from(self.frames.packets));
         Bytes::new(frame / packets + u64::from(u64::from(number) < frame % packets))

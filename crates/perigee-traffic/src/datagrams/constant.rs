@@ -47,7 +47,7 @@ impl Source for Constant {
 
     fn departures(&self, start: Time, _random: Stream) -> Departures {
         let Self { rate, packet, duration } = *self;
-        // The first packet leaves however short the duration is.
+        // The first packet leaves for any duration.
         Departures { rate, packet, end: start + duration, next: Some(start), remainder: 0 }
     }
 }

@@ -9,11 +9,11 @@ use super::source::{Departure, Source};
 /// Packets that are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ping {
-    /// Between two of them.
+    /// Time between two packets.
     pub interval: Time,
     /// Size of an IP packet, in either direction.
     pub packet: Bytes,
-    /// How many.
+    /// Number of packets.
     pub count: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Voice: packets of speech at a constant interval while somebody talks, and silence between talk spurts.
+//! Voice: packets of speech at a constant interval in talk spurts, and silence between them.
 //!
 //! Talk spurts and silences are exponential; the first spurt begins with the flow. By default it is G.711 (64 kbit/s, 20 ms of speech in a packet)
 //! with 0.4 s of speech and 0.6 s of silence.
@@ -17,11 +17,11 @@ pub struct Voice {
     pub packet: Bytes,
     /// Mean length of a talk spurt.
     pub on: Time,
-    /// Mean length of a silence; zero: there is none.
+    /// Mean length of a silence; zero: no silences.
     pub off: Time,
     /// From the first packet to the end.
     pub duration: Time,
-    /// The interval of its packets, and how they are played.
+    /// The interval of its packets, and their playout.
     pub talk: Talk,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Departures {
     voice: Voice,
     next: Time,
     end: Time,
-    /// When the talk spurt under way ends.
+    /// End of the current talk spurt.
     silence: Time,
     random: Stream,
 }

@@ -1,4 +1,4 @@
-//! What the two ends of a population's connection do: one request, one response, and the server closes behind it (HTTP 1.0).
+//! The conversation of a population's connection: one request, one response, after which the server closes (HTTP 1.0).
 
 use perigee_units::Time;
 
@@ -15,7 +15,7 @@ pub(crate) struct Exchange {
     server: Server,
 }
 
-/// How far the server is.
+/// State of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Server {
     Reading,

@@ -1,4 +1,4 @@
-//! Fractional sum-difference processes: Gaussian noise with long-range dependence, and white noise beside it.
+//! Fractional sum-difference processes: Gaussian noise with long-range dependence, plus white noise.
 //!
 //! z(j) = (1 - theta)^(1/2) s(j) + theta^(1/2) n(j), where n is white and (1 - B)^d s = (1 + B) e, both with variance 1
 //! (Cao, Cleveland, Sun, "Fractional sum-difference models for open-loop generation of Internet packet traffic", 2004). The
@@ -15,20 +15,20 @@ pub(crate) struct Fractional {
     weights: [f64; 2],
     /// Coefficients of the autoregression, that of the oldest value first.
     coefficients: Vec<f64>,
-    /// Standard deviation of what the values before do not tell.
+    /// Standard deviation of the innovation, given the earlier values.
     innovation: f64,
-    /// The values before, twice in a row, so that the latest ones always lie side by side.
+    /// Earlier values, stored twice, so that the latest ones are always contiguous.
     values: Vec<f64>,
     next: usize,
     before: f64,
 }
 
 impl Fractional {
-    /// The process with this fractional order `d` and this share of white noise in its variance, begun in its steady state.
+    /// The process with fractional order `d` and share `white` of white noise in its variance, started in its steady state.
     pub(crate) fn new(d: f64, white: f64, mut random: Stream) -> Self {
         // Variance of fractional noise with innovations of variance 1: Gamma(1 - 2 d) / Gamma(1 - d)^2.
         let variance = libm::tgamma(1.0 - 2.0 * d) / (libm::tgamma(1.0 - d) * libm::tgamma(1.0 - d));
-        // Of the sum of two values in succession, whose correlation is d / (1 - d).
+        // Variance of the sum of two successive values, whose correlation is d / (1 - d).
         let of_sum = variance * (2.0 + 2.0 * d / (1.0 - d));
         let weights = [((1.0 - white) / of_sum).sqrt(), white.sqrt()];
         let (mut phi, mut left, mut values) = (Vec::with_capacity(ORDER), variance, Vec::with_capacity(2 * ORDER));
@@ -63,7 +63,7 @@ impl Fractional {
     }
 }
 
-/// The sum of products, in eight parts: their order is fixed, and the processor adds them side by side.
+/// The dot product, in eight parts of fixed order, which the processor adds in parallel.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; PARTS];
     for (a, b) in a.chunks_exact(PARTS).zip(b.chunks_exact(PARTS)) {
@@ -74,7 +74,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     sums.iter().sum()
 }
 
-/// The share that the standard normal distribution has above `z`.
+/// The tail probability of the standard normal distribution above `z`.
 pub(crate) fn above(z: f64) -> f64 {
     0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2)
 }

@@ -24,7 +24,7 @@ pub(crate) struct Arrivals {
 /// Sizes of requests, bytes: quantiles, with the dependence of a fractional sum-difference process.
 pub(crate) struct Requests(Fractional);
 
-/// Sizes of responses, bytes: runs of documents and of answers that a cached copy is still valid, in turn.
+/// Sizes of responses, bytes: alternating runs of documents and of answers that a cached copy is still valid.
 pub(crate) struct Responses {
     random: Stream,
     /// Lengths of the runs, of cached copies and of documents.
@@ -33,7 +33,7 @@ pub(crate) struct Responses {
     left: u64,
 }
 
-/// Delays of servers: the reciprocal of a Weibull variable, 0.1 s at the most.
+/// Delays of servers: the reciprocal of a Weibull variable, at most 0.1 s.
 pub(crate) struct ServerDelays {
     random: Stream,
 }
@@ -135,12 +135,12 @@ impl Iterator for ServerDelays {
 }
 
 impl Weibull {
-    /// The value that a share of all exceeds.
+    /// The value that a share of the distribution exceeds.
     pub(crate) fn exceeded_by(self, share: f64) -> f64 {
         self.scale * libm::pow(-libm::log(share.max(f64::MIN_POSITIVE)), 1.0 / self.shape)
     }
 
-    /// The share that is above a value.
+    /// The tail probability above a value.
     #[cfg(test)]
     pub(crate) fn above(self, value: f64) -> f64 {
         libm::exp(-libm::pow(value / self.scale, self.shape))
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     /// The largest distance between the distribution of a sample and the one whose share above a value is given, times the
-    /// root of the sample's size: the statistic of Kolmogorov and Smirnov. Of independent draws it is above 1.95 once in a thousand times.
+    /// root of the sample's size: the statistic of Kolmogorov and Smirnov, which exceeds 1.95 once in a thousand independent samples.
     fn distance(mut sample: Vec<f64>, above: impl Fn(f64) -> f64) -> f64 {
         sample.sort_by(f64::total_cmp);
         let n = sample.len() as f64;
@@ -172,7 +172,7 @@ mod tests {
         sample.iter().enumerate().map(at).fold(0.0, f64::max) * n.sqrt()
     }
 
-    /// Values that fall in steps of one byte are spread over their step.
+    /// Spreads values in steps of one byte over their step.
     fn spread(sizes: impl Iterator<Item = u64>) -> Vec<f64> {
         let mut random = Stream::new(5, "spread");
         sizes.map(|size| size as f64 + random.uniform()).collect()
@@ -267,7 +267,7 @@ mod tests {
         let values: Vec<f64> = (0..200_000).map(|_| noise.next()).collect();
         let product = |lag: usize| values.iter().zip(&values[lag..]).map(|(a, b)| a * b).sum::<f64>() / 200_000.0;
         assert!((product(0) - 1.0).abs() < 0.05, "{}", product(0));
-        // Of fractional noise r(1) = d / (1 - d), r(k) = r(k - 1) (k - 1 + d) / (k - d); of sums of two in succession
+        // Correlation of fractional noise: r(1) = d / (1 - d), r(k) = r(k - 1) (k - 1 + d) / (k - d); of sums of successive pairs
         // (2 r(k) + r(k - 1) + r(k + 1)) / (2 + 2 r(1)).
         let mut r = vec![1.0];
         for k in 1..=21 {

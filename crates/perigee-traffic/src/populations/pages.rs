@@ -20,7 +20,7 @@ impl Pages {
     /// The name of this kind in studies and results.
     pub const NAME: &'static str = "pages";
 
-    /// What a browser opens in the time `span`; loads that begin before `warm` are not written.
+    /// Connections that a browser opens in the time `span`; loads that begin before `warm` are not written.
     pub(super) fn open(&self, span: [Time; 2], warm: Time, random: Stream) -> Box<dyn Opens> {
         Box::new(PageVisits(Shared::new(Browser::new(self.clone(), span, warm, random))))
     }
@@ -32,7 +32,7 @@ impl Source for Pages {
     }
 
     fn per_second(&self) -> f64 {
-        // A load takes some round trips, of which nothing is known here.
+        // A load takes some round trips, which are unknown here.
         let objects = f64::from(self.page.most_objects());
         objects / (self.pause.as_secs_f64() + SHORTEST_LOAD_S)
     }
@@ -84,5 +84,5 @@ impl Opens for PageVisits {
     }
 }
 
-/// No load is shorter, for the bound on connections.
+/// Minimum duration of a load, for the limit on connections.
 const SHORTEST_LOAD_S: f64 = 0.1;

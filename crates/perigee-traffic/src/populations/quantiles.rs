@@ -1,9 +1,9 @@
 //! Quantiles of the sizes of web requests and responses, in bytes, as the authors of PackMime-HTTP published them with ns-2 (release 2.35).
 //!
-//! Bodies of distributions are pairs of a share and the size that this share has at the most; tails are pairs of base-2 logarithms of a share
-//! and of the size that this share exceeds, which end in a straight line: a Pareto tail.
+//! Bodies of distributions are pairs of a share and the size that this share does not exceed; tails are pairs of base-2 logarithms of a
+//! share and of the size that this share exceeds, which end in a straight line: a Pareto tail.
 
-/// Points of a distribution, growing; straight lines between them, and the first and last of them beyond.
+/// Points of a distribution in ascending order, with linear interpolation, and extrapolation of the first and last line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantiles(&'static [(f64, f64)]);
 
@@ -16,7 +16,7 @@ impl Quantiles {
         y0 + (y1 - y0) / (x1 - x0) * (x - x0)
     }
 
-    /// Of a tail: the size that a share exceeds.
+    /// The size that a share exceeds, for a tail.
     pub(crate) fn power(self, share: f64) -> f64 {
         libm::exp2(self.at(libm::log2(share.max(f64::MIN_POSITIVE))))
     }

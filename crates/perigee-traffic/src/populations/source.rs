@@ -1,4 +1,4 @@
-//! What every kind of population states about itself, and one of its connections.
+//! The interface of every kind of population, and one of its connections.
 
 use std::fmt::Display;
 
@@ -16,36 +16,36 @@ pub struct Visit {
     pub request: u64,
     /// Payload of the response.
     pub response: u64,
-    /// From the arrival of the request to the response.
+    /// Time from the arrival of the request to the response.
     pub service: Time,
     /// Level of its access delay; see [`super::Access::delay`].
     pub access: u32,
 }
 
-/// What a source of visitors draws of one of them.
+/// A visitor as drawn by a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Visitor {
-    /// From the visitor before, s.
+    /// Time since the previous visitor, s.
     pub(crate) gap_s: f64,
     pub(crate) request: u64,
     pub(crate) response: u64,
     pub(crate) service: Time,
 }
 
-/// What every kind of population states about itself; its text says in a few words who comes and what they ask for.
+/// A kind of population; its text describes its visitors and their requests in a few words.
 pub(crate) trait Source: Display {
     /// The name of the kind in studies and results.
     fn name(&self) -> &'static str;
 
-    /// How many connections it opens per second in the mean.
+    /// Mean number of connections per second.
     fn per_second(&self) -> f64;
 
     /// The size classes of its responses.
     fn classes(&self) -> Classes;
 
-    /// Visitors without end; what is random in them is drawn from `random`.
+    /// An endless sequence of visitors, with random numbers from `random`.
     fn visitors(&self, random: Stream) -> Box<dyn Iterator<Item = Visitor> + Send>;
 }
 
-/// The largest response; larger ones are drawn once in many years of web traffic.
+/// The largest response; larger ones would occur once in many years of web traffic.
 pub(crate) const LARGEST: Bytes = Bytes::new(1 << 30);

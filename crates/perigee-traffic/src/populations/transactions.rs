@@ -1,4 +1,4 @@
-//! Transactions at a constant interval, with responses of some sizes in turn: the probe of what web users meet.
+//! Transactions at a constant interval, with responses of given sizes in turn: a probe of the response times of web users.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -10,7 +10,7 @@ use super::source::{Source, Visitor};
 /// A request and a response on a connection of its own at each interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transactions {
-    /// Between the beginnings of two transactions.
+    /// Time between the starts of two transactions.
     pub interval: Time,
     /// Size of a request.
     pub request: Bytes,

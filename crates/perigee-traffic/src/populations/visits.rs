@@ -1,4 +1,4 @@
-//! Who opens connections when: visits that are known ahead, or those of a browser, which follow from what has arrived.
+//! Visits of users, which open connections: known in advance, or those of a browser, which depend on arrivals.
 
 use perigee_results::{FlowId, Tables};
 use perigee_units::{Stream, Time};
@@ -17,49 +17,49 @@ impl Visits {
         Self(opens)
     }
 
-    /// When the next connection is to be opened; [`Time::MAX`] where none is, as far as is known.
+    /// When the next connection is due to be opened; [`Time::MAX`] if none is known.
     pub fn next_at(&self) -> Time {
         self.0.next_at()
     }
 
-    /// A connection that is to be opened by now.
+    /// The next connection that is due now.
     pub fn open(&mut self, now: Time) -> Option<Visit> {
         self.0.open(now)
     }
 
-    /// What the two ends of a connection do, which is opened now.
+    /// The script of a connection that is opened now.
     pub fn script(&self, visit: &Visit, now: Time) -> Script {
         Script::of_connection(self.0.conversation(visit), now)
     }
 
-    /// Whether what happens on one connection has effects on others: on what they carry, and on what is opened when. The driver of a population of which this
-    /// is true asks for [`Visits::woken`] and [`Visits::next_at`] after everything that happens.
+    /// Whether events of one connection affect the content of others, or when they are opened. If true, the driver calls
+    /// [`Visits::woken`] and [`Visits::next_at`] after each event.
     pub fn reacts(&self) -> bool {
         self.0.reacts()
     }
 
-    /// The number of a connection with something to do at the user's end, because of what happened on another one.
+    /// The number of a connection that has work at the user's end because of another one.
     pub fn woken(&mut self) -> Option<u32> {
         self.0.woken()
     }
 
-    /// A connection is closed at both ends, or has failed.
+    /// Handles a connection that is closed at both ends or has failed.
     pub fn ended(&mut self, now: Time, number: u32) {
         self.0.ended(now, number);
     }
 
-    /// The same visits for somebody who only writes what came of them.
+    /// The same visits for an observer that only writes their results.
     pub fn share(&self) -> Option<Self> {
         self.0.share().map(Self)
     }
 
-    /// Adds the rows that a population of this kind has beside those of its transactions.
+    /// Adds the rows specific to this kind of population.
     pub fn write(&self, id: FlowId<'_>, tables: &mut Tables) {
         self.0.write(id, tables);
     }
 }
 
-/// What opens connections.
+/// A source of connections.
 pub(super) trait Opens: std::fmt::Debug + Send {
     /// See [`Visits::next_at`].
     fn next_at(&self) -> Time;
@@ -67,7 +67,7 @@ pub(super) trait Opens: std::fmt::Debug + Send {
     /// See [`Visits::open`].
     fn open(&mut self, now: Time) -> Option<Visit>;
 
-    /// What the two ends of a connection do.
+    /// The conversation of a connection.
     fn conversation(&self, visit: &Visit) -> Box<dyn Conversation> {
         Box::new(Exchange::new(*visit))
     }
@@ -85,7 +85,7 @@ pub(super) trait Opens: std::fmt::Debug + Send {
     /// See [`Visits::ended`].
     fn ended(&mut self, _now: Time, _number: u32) {}
 
-    /// See [`Visits::share`]; `None` where there is nothing to write.
+    /// See [`Visits::share`]; `None` without anything to write.
     fn share(&self) -> Option<Box<dyn Opens>> {
         None
     }
@@ -94,7 +94,7 @@ pub(super) trait Opens: std::fmt::Debug + Send {
     fn write(&self, _id: FlowId<'_>, _tables: &mut Tables) {}
 }
 
-/// Visits that do not depend on what becomes of others.
+/// Visits that do not depend on each other.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     coming: Coming,
@@ -112,7 +112,7 @@ struct Coming {
 }
 
 impl Arrivals {
-    /// These visitors from `start` to `end`, each with one of so many levels of access delay.
+    /// Visitors from `start` to `end`, each with a random level of access delay.
     pub(super) fn new(
         visitors: Box<dyn Iterator<Item = Visitor> + Send>,
         (levels, access): (u32, Stream),

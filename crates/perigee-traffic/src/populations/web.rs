@@ -8,10 +8,10 @@ use perigee_units::{encode_struct, Stream};
 use super::packmime::{Arrivals, Requests, Responses, ServerDelays};
 use super::source::{Source, Visitor};
 
-/// New connections at random, with sizes and server delays at random.
+/// Random new connections, with random sizes and server delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Web {
-    /// New connections per second in the mean.
+    /// Mean number of new connections per second.
     pub connections_per_s: f64,
 }
 

@@ -36,7 +36,7 @@ def test_slow_start_doubles_the_window_in_each_round_trip() -> None:
 
 
 def test_a_loss_takes_the_share_that_is_set() -> None:
-    """Of 1024 parts, `decrease` are taken."""
+    """The loss takes `decrease` of 1024 parts."""
     for share, parts in (("30 %", 307), ("50 %", 512)):
         before, after = first_loss(run(ALONE.set("flow.cc.decrease", share).set("flow.duration", "20 s"), "events"))
         assert after == before - before * parts // 1024, (share, before, after)

@@ -19,7 +19,7 @@ FIRST = ("series.goodput_mbps", "segments.sequence")
 """What is drawn where nothing was chosen: the first of these that there is."""
 STATIC_COLUMNS = 800
 READ_S = 0.1
-"""A table is read for so long before what is there is sent; the script asks again for the rest."""
+"""Time for reading a table before the rows read are sent; the script requests the rest."""
 
 
 def graphs(visit: Visit) -> Response:

@@ -24,7 +24,7 @@ SANDBOX = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
     "script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-"""Of reports: their script runs, but in an origin of its own, from which it reaches nothing of the laboratory."""
+"""Policy of reports: their scripts run in a separate origin, without access to the laboratory."""
 OF_REPORT = {"content-security-policy": SANDBOX, "x-frame-options": "SAMEORIGIN"}
 OVER_TIME = frozenset({"series", "links", "proxies", "events", "segments"})
 FIGURES = "report-files"

@@ -1,4 +1,4 @@
-//! The browser: what it loads, over which connections, and what it has measured.
+//! The browser: its page loads, connections and measurements.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +10,7 @@ use super::kind::{Http, Pages};
 use super::page::{Asked, Object};
 use crate::populations::source::Visit;
 
-/// A browser, and the connections it has.
+/// A browser with its connections.
 #[derive(Debug)]
 pub(super) struct Browser {
     pub(super) pages: Pages,
@@ -18,33 +18,33 @@ pub(super) struct Browser {
     end: Time,
     /// Loads that begin earlier are not written.
     warm: Time,
-    /// When the next load begins, while there is none.
+    /// When the next load begins, if none is in progress.
     next_load: Time,
     load: Option<Load>,
     connections: BTreeMap<u32, Connection>,
-    /// Servers to which a connection is to be opened, since an instant.
+    /// Servers that need a connection, each since an instant.
     to_open: VecDeque<(Time, u32)>,
-    /// Connections that have something to do because of others.
+    /// Connections that have work because of others.
     woken: VecDeque<u32>,
     opened: u32,
     loads: Vec<Record>,
     requests: Vec<Requested>,
 }
 
-/// The page that is being loaded.
+/// The page being loaded.
 #[derive(Debug)]
 struct Load {
     number: u32,
     objects: Vec<Object>,
-    /// By server: the objects that are known and have not been asked for.
+    /// By server: known objects that are not requested yet.
     known: Vec<VecDeque<u32>>,
-    /// Objects that have not arrived.
+    /// Number of objects that have not arrived.
     left: usize,
-    /// Connections that failed.
+    /// Number of failed connections.
     failures: u32,
 }
 
-/// What is measured of a load.
+/// Measurements of a load.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     began: Time,
@@ -82,7 +82,7 @@ impl Browser {
         }
     }
 
-    /// When a connection is to be opened; [`Time::MAX`]: none is, as far as is known.
+    /// When the next connection is due to be opened; [`Time::MAX`] if none is known.
     pub(super) fn next_at(&self) -> Time {
         let at = match (self.to_open.front(), &self.load) {
             (Some((since, _)), _) => *since,
@@ -96,7 +96,7 @@ impl Browser {
         }
     }
 
-    /// The connection that is to be opened by now.
+    /// The next connection that is due now.
     pub(super) fn open(&mut self, now: Time) -> Option<Visit> {
         if self.next_at() > now {
             return None;
@@ -112,11 +112,11 @@ impl Browser {
             record.connections += 1;
         }
         self.connections.insert(number, Connection::new(load.number, server, self.pages.tls));
-        // What it carries is decided while it is open.
+        // Its content is decided while it is open.
         Some(Visit { number, at: now, request: 0, response: u64::MAX, service: Time::ZERO, access: 0 })
     }
 
-    /// A load begins.
+    /// Starts a load.
     fn begin(&mut self, now: Time) {
         let objects = self.pages.page.objects(&mut self.random);
         let servers = objects.iter().map(|object| object.server as usize + 1).max().unwrap_or(1);
@@ -136,7 +136,7 @@ impl Browser {
         self.provide(now, 0);
     }
 
-    /// Wakes and opens connections for what is known at a server.
+    /// Wakes and opens connections for known objects of a server.
     fn provide(&mut self, now: Time, server: u32) {
         let Some(load) = &self.load else { return };
         let waiting = load.known[server as usize].len();
@@ -152,7 +152,7 @@ impl Browser {
         let starting = self.connections.values().filter(|one| here(one) && one.is_starting()).count() + opening;
         let (most, served) = match self.pages.http {
             Http::OneAtATime => (CONNECTIONS_PER_SERVER, idle.len() + starting),
-            // One takes all that there is.
+            // One connection takes all objects.
             Http::Multiplexed => (1, if open + opening > 0 { waiting } else { waiting.saturating_sub(1) }),
         };
         let more = waiting.saturating_sub(served).min(most.saturating_sub(open + opening));
@@ -160,7 +160,7 @@ impl Browser {
         self.woken.extend(idle);
     }
 
-    /// A connection that has something to do because of others.
+    /// The next connection that has work because of others.
     pub(super) fn woken(&mut self) -> Option<u32> {
         self.woken.pop_front()
     }
@@ -170,12 +170,12 @@ impl Browser {
         self.connections.get_mut(&number)
     }
 
-    /// Whether the load of a connection goes on.
+    /// Whether the load of a connection is still in progress.
     pub(super) fn goes_on(&self, load: u32) -> bool {
         self.load.as_ref().is_some_and(|current| current.number == load)
     }
 
-    /// The next object for a connection that is free.
+    /// The next object for a free connection.
     pub(super) fn ask(&mut self, now: Time, server: u32) -> Option<Asked> {
         let load = self.load.as_mut()?;
         let object = load.known[server as usize].pop_front()?;
@@ -184,7 +184,7 @@ impl Browser {
         Some(Asked { object, bytes, request: self.requests.len() as u32 - 1 })
     }
 
-    /// An object of the current load has arrived whole.
+    /// Handles a complete object of the current load.
     pub(super) fn arrived(&mut self, now: Time, asked: Asked) {
         self.requests[asked.request as usize].answered = Some(now);
         let Some(load) = &mut self.load else { return };
@@ -211,7 +211,7 @@ impl Browser {
         }
     }
 
-    /// A connection is closed, or has failed: what it was asked for is asked for again, unless too many have failed.
+    /// Handles a closed or failed connection: its objects are requested again, unless too many connections have failed.
     pub(super) fn ended(&mut self, now: Time, number: u32) {
         let Some(gone) = self.connections.remove(&number) else { return };
         let Some(load) = self.load.as_mut().filter(|load| load.number == gone.load) else { return };
@@ -224,7 +224,7 @@ impl Browser {
         self.provide(now, gone.server);
     }
 
-    /// The load is over.
+    /// Ends the load.
     fn stop(&mut self, now: Time) {
         self.load = None;
         self.to_open.clear();
@@ -264,7 +264,7 @@ impl Browser {
     }
 }
 
-/// Connections that may fail before a browser gives a load up, assumed.
+/// Failed connections after which a browser gives up a load, assumed.
 const MOST_FAILURES: u32 = 20;
-/// With HTTP/1.1, as Chromium and Firefox have it.
+/// Limit with HTTP/1.1, as in Chromium and Firefox.
 const CONNECTIONS_PER_SERVER: usize = 6;

@@ -1,4 +1,4 @@
-//! A connection of a browser: what has been asked for and written on it, by both of its ends.
+//! A connection of a browser: requests and responses at both of its ends.
 
 use std::collections::VecDeque;
 
@@ -8,38 +8,38 @@ use super::kind::Http;
 use super::page::Asked;
 use crate::conversation::{Action, Closing, Facts};
 
-/// What both ends of a connection have done.
+/// State of both ends of a connection.
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// Number of the load it was opened for.
+    /// Number of the load for which it was opened.
     pub(super) load: u32,
     pub(super) server: u32,
     /// Round trips of the TLS handshake that are not complete.
     pub(super) handshakes: u32,
-    /// Whether a message of the TLS handshake is out.
+    /// Whether a message of the TLS handshake is in flight.
     pub(super) greets: bool,
-    /// Whether the client has what it needs for requests.
+    /// Whether the client can send requests.
     pub(super) is_up: bool,
-    /// What the client has asked for and has not got.
+    /// Requested objects that have not arrived.
     pub(super) asked: Vec<Asked>,
-    /// Bytes that the client has written.
+    /// Bytes written by the client.
     client_bytes: u64,
-    /// What the client has written and the server has not read, each with the count of bytes at its end.
+    /// Messages of the client that the server has not read, each with the byte count at its end.
     requests: VecDeque<(u64, Item)>,
-    /// What the server works on, until when.
+    /// Requests in progress at the server, with the instant of their answer.
     working: VecDeque<(Time, Item)>,
-    /// Responses that the server writes in turn, with their bytes that are left.
+    /// Responses that the server interleaves, with their remaining bytes.
     writing: VecDeque<(Item, u64)>,
-    /// Bytes that the server has written.
+    /// Bytes written by the server.
     server_bytes: u64,
-    /// Ends of responses that the client has not read, each with the count of bytes there.
+    /// Ends of responses that the client has not read, each with its byte count.
     ends: VecDeque<(u64, Item)>,
     server_end: Closing,
     /// Whether the client has closed its half.
     pub(super) is_closed: bool,
 }
 
-/// What a request is for.
+/// The object of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Handshake,
@@ -81,7 +81,7 @@ impl Connection {
         !self.is_up
     }
 
-    /// Objects that were asked for and have not arrived.
+    /// Requested objects that have not arrived.
     pub(super) fn unanswered(&self) -> impl DoubleEndedIterator<Item = &Asked> {
         self.asked.iter()
     }
@@ -106,7 +106,7 @@ impl Connection {
         Some(item)
     }
 
-    /// What the server does next.
+    /// The next action of the server.
     pub(super) fn answer(&mut self, facts: Facts, service: Time) -> Action {
         while let Some((_, item)) = pop_if(&mut self.requests, |(end, _)| *end <= facts.received) {
             // A handshake takes no more than the round trip.
@@ -138,7 +138,7 @@ impl Connection {
     }
 }
 
-/// The first of a queue, where it is one that is wanted.
+/// Removes the first of a queue, if it is wanted.
 fn pop_if<T>(queue: &mut VecDeque<T>, is_wanted: impl FnOnce(&T) -> bool) -> Option<T> {
     if is_wanted(queue.front()?) {
         queue.pop_front()
@@ -147,8 +147,8 @@ fn pop_if<T>(queue: &mut VecDeque<T>, is_wanted: impl FnOnce(&T) -> bool) -> Opt
     }
 }
 
-/// Of the TLS handshake, assumed: what the client sends in a round trip, and what the server answers, with its certificates.
+/// Bytes of the TLS handshake per round trip, assumed: from the client, and from the server with its certificates.
 pub(super) const CLIENT_HANDSHAKE: u64 = 500;
 const SERVER_HANDSHAKE: u64 = 4000;
-/// Bytes of a response that the server writes before it is another one's turn: a DATA frame of the default size (RFC 9113, 6.5.2).
+/// Bytes of a response per turn of the server: a DATA frame of the default size (RFC 9113, section 6.5.2).
 const FRAME: u64 = 16_384;

@@ -1,4 +1,4 @@
-//! What a study says of page loads.
+//! Page loads as a study describes them.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,21 +7,21 @@ use perigee_units::{encode_enum, encode_struct, Bytes, Encode, Time};
 /// A browser that loads page after page, all of one kind, with an empty cache and no open connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pages {
-    /// What a page is made of.
+    /// The content of a page.
     pub page: Page,
-    /// What its objects are carried by.
+    /// The protocol of its connections.
     pub http: Http,
     /// Round trips of the TLS handshake of each connection.
     pub tls: u32,
     /// Size of the request for an object.
     pub request: Bytes,
-    /// From the arrival of a request to the response.
+    /// Time from the arrival of a request to the response.
     pub service: Time,
-    /// From the end of a load to the beginning of the next.
+    /// Time from the end of a load to the start of the next.
     pub pause: Time,
 }
 
-/// What a page is made of.
+/// The content of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Page {
     /// Objects at random, after their types.
@@ -30,7 +30,7 @@ pub enum Page {
     Listed(Vec<Bytes>),
 }
 
-/// What pages are made of: objects by type, see `docs/models/users.md`.
+/// Kinds of pages, by their objects; see `docs/models/users.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageKind {
     /// The 10th percentile of each type.
@@ -71,10 +71,10 @@ impl Display for Pages {
 }
 
 impl PageKind {
-    /// As a study writes them.
+    /// Names in studies.
     pub const WORDS: &'static [&'static str] = &["small", "median", "heavy", "mix"];
 
-    /// The kind that a word names.
+    /// The kind of a name.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Small, Self::Median, Self::Heavy, Self::Mix].into_iter().find(|kind| kind.word() == word)
     }
@@ -90,10 +90,10 @@ impl PageKind {
 }
 
 impl Http {
-    /// As a study writes them: the identifiers of ALPN.
+    /// Names in studies: the identifiers of ALPN.
     pub const WORDS: &'static [&'static str] = &["http/1.1", "h2"];
 
-    /// The version that a word names.
+    /// The version of a name.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "http/1.1" => Some(Self::OneAtATime),

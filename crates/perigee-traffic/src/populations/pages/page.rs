@@ -1,4 +1,4 @@
-//! One page: its objects, which of them name which, and the servers that have them.
+//! One page: its objects, the references between them, and their servers.
 
 use perigee_units::{Bytes, Stream};
 
@@ -11,11 +11,11 @@ pub(super) struct Object {
     pub(super) bytes: u64,
     /// The server that has it; 0 has the document.
     pub(super) server: u32,
-    /// Objects that are known once this one has arrived.
+    /// Objects that become known when this one has arrived.
     pub(super) names: Vec<u32>,
 }
 
-/// An object that has been asked for.
+/// A requested object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) object: u32,
@@ -24,7 +24,7 @@ pub(super) struct Asked {
     pub(super) request: u32,
 }
 
-/// Objects of one type: how many, and their bytes together.
+/// Objects of one type: number and total bytes.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     count: u32,
@@ -38,7 +38,7 @@ const SCRIPT: usize = 2;
 const FONT: usize = 3;
 const IMAGE: usize = 4;
 
-/// What a page is made of.
+/// The composition of a page.
 #[derive(Clone, Copy, Debug)]
 struct Makeup {
     /// Bytes of the document, KiB.
@@ -65,7 +65,7 @@ impl Page {
         }
     }
 
-    /// How many it has at the most.
+    /// Maximum number of objects.
     pub(super) fn most_objects(&self) -> u32 {
         match self {
             Self::Drawn(kind) => kind.most_objects(),
@@ -90,7 +90,7 @@ impl PageKind {
                     SCRIPT | IMAGE if random.chance(LATE) => &of_type[SCRIPT],
                     _ => &[],
                 };
-                // What no style sheet or script names, the document does.
+                // The document names all objects that no style sheet or script names.
                 let namer = namers.get(random.below(namers.len().max(1) as u64) as usize).copied().unwrap_or(0);
                 let server =
                     if random.chance(FIRST_PARTY) { 0 } else { random.below(u64::from(makeup.servers)) as u32 };
@@ -103,7 +103,7 @@ impl PageKind {
         objects
     }
 
-    /// The objects of a page, at the most.
+    /// Maximum number of objects of a page.
     fn most_objects(self) -> u32 {
         let kinds: &[Makeup] = match self {
             Self::Small => &[SMALL],
@@ -137,8 +137,8 @@ const fn share(count: u32, kib: u64) -> Share {
 }
 
 /// Counts and bytes by type at the 10th, 50th and 90th percentile of desktop pages (HTTP Archive, Web Almanac 2024, chapter
-/// Page Weight, October 2024). Bytes of documents and fonts are given there for the median only: a document has as many at each percentile, a font as
-/// many as one of the median page. For scripts of heavy pages the count is that of mobile pages. Counts of servers are assumed.
+/// Page Weight, October 2024). That source has bytes of documents and fonts for the median only: a document has the same at each percentile, a
+/// font the same as one of the median page. For scripts of heavy pages the count is that of mobile pages. Counts of servers are assumed.
 const SMALL: Makeup = Makeup {
     document_kib: 18,
     shares: [share(0, 0), share(2, 10), share(5, 101), share(0, 0), share(5, 84)],
@@ -156,11 +156,11 @@ const HEAVY: Makeup = Makeup {
 };
 /// Standard deviation of the logarithm of a size within its type, assumed.
 const SPREAD: f64 = 1.0;
-/// Share of scripts and images that a script names and not the document, assumed.
+/// Share of scripts and images that are named by a script instead of the document, assumed.
 const LATE: f64 = 1.0 / 3.0;
-/// Share of objects that the document's server has for certain, assumed; the others are at any.
+/// Share of objects at the document's server, assumed; the others are at any server.
 const FIRST_PARTY: f64 = 0.5;
-/// Of a response: its headers and a few bytes.
+/// Minimum size of a response: its headers and a few bytes.
 const LEAST_BYTES: u64 = 300;
 
 #[cfg(test)]
