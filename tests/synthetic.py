@@ -89,7 +89,7 @@ class SyntheticPlan(Plan):
 
     @property
     def build(self) -> str:
-        """That of its engine."""
+        """The build of its engine."""
         return self._variant.build
 
     def execute(self, index: int, progress: Progress, captures: Path) -> Output | None:

@@ -90,7 +90,7 @@ class Difference:
 
     @property
     def half_width(self) -> float:
-        """Of the difference's confidence interval; NaN where there is no test."""
+        """Half the width of the difference's confidence interval; NaN without a test."""
         return self.comparison.contrast.half_width if self.comparison.contrast else float("nan")
 
     @property

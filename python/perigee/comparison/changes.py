@@ -32,7 +32,7 @@ class Change:
 
 
 def letters(count: int) -> str:
-    """Return the letters of so many results.
+    """Return the letters of `count` results.
 
     Raises:
         InputError: there are more than letters.

@@ -47,7 +47,7 @@ class Group:
 
     @functools.cached_property
     def flows(self) -> pl.DataFrame:
-        """Those of its flows that means are taken over: all but the failed ones."""
+        """The flows that means are taken over: all but the failed ones."""
         return self.rows.filter(~has_failed())
 
     @property
@@ -115,7 +115,7 @@ def names_of(rows: Sequence[Mapping[str, Any]], *, in_full: bool) -> list[str]:
 
 
 def parts_of_names(rows: Sequence[Mapping[str, Any]], *, in_full: bool) -> tuple[bool, bool]:
-    """Return whether groups are told apart by their flows, and whether by their algorithms."""
+    """Return whether the names of groups need the flow, and whether they need the algorithm."""
     several = {(row["cc"], row["cc_params"]) for row in rows}
     return in_full or len({row["flow"] for row in rows}) > 1, in_full or len(several) > 1 or len(rows) == 1
 
