@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use hmac::{Hmac, Mac as _};
-use perigee_probe::{Client, Direction, Limits, Pinger, Plan, Server, Token, MOST_BYTES};
+use perigee_probe::{Client, Direction, Limits, Pinger, ProbeSpec, Server, Token, MOST_BYTES};
 use perigee_units::{Rate, Time};
 use sha2::Sha256;
 
@@ -38,7 +38,7 @@ impl World {
         let now = Time::from_secs(50);
         Self {
             server: Server::new(token.clone(), [3; 32], Limits::default()),
-            client: Client::new(now, 1, token.clone(), &plan(Direction::Down)),
+            client: Client::new(now, 1, token.clone(), &spec(Direction::Down)),
             pinger: Pinger::new(2, token),
             now,
             number: 0,
@@ -129,8 +129,8 @@ fn signed(bytes: &[u8], covered: usize, code: usize) -> Vec<u8> {
     datagram
 }
 
-fn plan(direction: Direction) -> Plan {
-    Plan {
+fn spec(direction: Direction) -> ProbeSpec {
+    ProbeSpec {
         direction,
         rate: Rate::from_bps(100_000_000),
         packet: 1500,

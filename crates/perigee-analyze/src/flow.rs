@@ -12,7 +12,7 @@ use crate::trace::{Event, SequenceTrace};
 use crate::vantage::RoundTrips;
 
 /// A flow of TCP.
-pub(crate) struct Flow {
+pub(crate) struct CapturedFlow {
     pub(crate) about: About,
     pub(crate) meter: Meter,
     sender: SenderView,
@@ -109,7 +109,7 @@ pub(crate) struct About {
     pub(crate) beginning: u32,
 }
 
-impl Flow {
+impl CapturedFlow {
     pub(crate) fn new(about: About, meter: Meter) -> Self {
         let syn = Tcp { syn: true, sequence: about.beginning, ..Tcp::default() };
         let (mut sender, mut receiver) = (SenderView::default(), ReceiverView::default());

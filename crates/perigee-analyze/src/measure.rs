@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::datagrams::Datagrams;
 use crate::error::AnalyzeError;
-use crate::flow::{About, Flow};
+use crate::flow::{About, CapturedFlow};
 use crate::key::Key;
 use crate::side::Side;
 use crate::stream::{Item, Source, Stream, Watch};
@@ -108,12 +108,12 @@ pub(crate) struct Measured {
 /// A flow of TCP or UDP.
 #[allow(clippy::large_enum_variant, reason = "there are at most a few hundred, nearly all of them large")]
 enum Followed {
-    Tcp(Flow),
+    Tcp(CapturedFlow),
     Udp(Datagrams),
 }
 
 /// A connection that is measured.
-struct Connection {
+struct MeasuredConnection {
     numbers: (u64, u64),
     /// Per direction, the place in the capture whose packets count; `None`: all places.
     views: [Option<u32>; 2],
@@ -128,7 +128,7 @@ pub(crate) fn measure(
     (study, run): (&Name, u32),
     watch: &mut Watch<'_>,
 ) -> Result<Measured, AnalyzeError> {
-    let mut plan = Plan::new(survey, options, run);
+    let mut assignment = Assignment::new(survey, options, run);
     let mut measured = Measured {
         tables: Tables::default(),
         captured: CaptureTables::default(),
@@ -140,30 +140,30 @@ pub(crate) fn measure(
     let mut stream = Stream::open(source)?;
     while let Some(item) = stream.next(watch)? {
         if item.now > edge {
-            edge = plan.sample(item.now, edge, options.series, &mut measured);
+            edge = assignment.sample(item.now, edge, options.series, &mut measured);
         }
-        plan.packet(&item, &mut measured.captured);
+        assignment.packet(&item, &mut measured.captured);
     }
     let end = stream.into_counts().length;
-    for followed in &mut plan.flows {
+    for followed in &mut assignment.flows {
         followed.finish();
     }
-    plan.sample(end + options.series, edge, options.series, &mut measured);
-    plan.write(survey, (study, run), source, &mut measured);
+    assignment.sample(end + options.series, edge, options.series, &mut measured);
+    assignment.write(survey, (study, run), source, &mut measured);
     Ok(measured)
 }
 
 /// The flows, and the assignment of packets to them.
-struct Plan {
-    by_key: FxHashMap<Key, Vec<Connection>>,
+struct Assignment {
+    by_key: FxHashMap<Key, Vec<MeasuredConnection>>,
     flows: Vec<Followed>,
     /// Per flow: index of its connection in the survey, and direction.
     of: Vec<(usize, usize)>,
 }
 
-impl Plan {
+impl Assignment {
     fn new(survey: &Survey, options: &Options, run: u32) -> Self {
-        let mut plan = Self { by_key: FxHashMap::default(), flows: Vec::new(), of: Vec::new() };
+        let mut assignment = Self { by_key: FxHashMap::default(), flows: Vec::new(), of: Vec::new() };
         let mut names = FxHashSet::default();
         for (place, summary) in survey.chosen.iter().enumerate() {
             let mut flows = Vec::new();
@@ -175,19 +175,19 @@ impl Plan {
                     number += 1;
                     name = format!("{plain} ({number})").into();
                 }
-                flows.push(plan.flows.len());
-                plan.flows.push(Followed::new(summary, way, name, options, run));
-                plan.of.push((place, way));
+                flows.push(assignment.flows.len());
+                assignment.flows.push(Followed::new(summary, way, name, options, run));
+                assignment.of.push((place, way));
             }
             let views = [summary.view(0), summary.view(1)];
-            let connection = Connection { numbers: summary.numbers, views, flows };
-            match plan.by_key.entry(summary.key) {
+            let connection = MeasuredConnection { numbers: summary.numbers, views, flows };
+            match assignment.by_key.entry(summary.key) {
                 Entry::Occupied(mut known) => known.get_mut().push(connection),
                 Entry::Vacant(new) => drop(new.insert(vec![connection])),
             }
         }
-        plan.trace(survey, options.sequences, run);
-        plan
+        assignment.trace(survey, options.sequences, run);
+        assignment
     }
 
     /// Enables time sequences for the largest TCP flows.
@@ -208,7 +208,7 @@ impl Plan {
     #[inline]
     fn packet(&mut self, item: &Item, captured: &mut CaptureTables) {
         let Some(connections) = self.by_key.get(&item.key) else { return };
-        let within = |c: &&Connection| c.numbers.0 <= item.number && item.number <= c.numbers.1;
+        let within = |c: &&MeasuredConnection| c.numbers.0 <= item.number && item.number <= c.numbers.1;
         let Some(connection) = connections.iter().find(within) else { return };
         if connection.views[item.way].is_some_and(|view| view != item.view) {
             return;
@@ -323,7 +323,7 @@ impl Followed {
             until,
             beginning: data.beginning.unwrap_or_default(),
         };
-        Self::Tcp(Flow::new(about, meter))
+        Self::Tcp(CapturedFlow::new(about, meter))
     }
 
     fn series_row(&mut self, now: Time) -> Option<SeriesRow> {
@@ -371,7 +371,7 @@ fn ways(summary: &ConnectionSummary) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-fn write_tcp(flow: &mut Flow, summary: &ConnectionSummary, row: &mut FlowRow) {
+fn write_tcp(flow: &mut CapturedFlow, summary: &ConnectionSummary, row: &mut FlowRow) {
     let end = flow.meter.end().unwrap_or(flow.about.until);
     flow.meter.fill(row, end, flow.sent());
     row.handshake_ms = summary.opening.length().map(Time::as_millis_f64);
@@ -383,7 +383,7 @@ fn write_tcp(flow: &mut Flow, summary: &ConnectionSummary, row: &mut FlowRow) {
 }
 
 /// Outcome of a connection, as far as the capture shows it.
-fn outcome(flow: &Flow, summary: &ConnectionSummary) -> Outcome {
+fn outcome(flow: &CapturedFlow, summary: &ConnectionSummary) -> Outcome {
     let data = &summary.ways[flow.about.way];
     if data.has_fin && flow.received() >= data.length {
         Outcome::Completed
@@ -394,7 +394,7 @@ fn outcome(flow: &Flow, summary: &ConnectionSummary) -> Outcome {
     }
 }
 
-fn connection_row(flow: &Flow, summary: &ConnectionSummary, survey: &Survey) -> ConnectionRow {
+fn connection_row(flow: &CapturedFlow, summary: &ConnectionSummary, survey: &Survey) -> ConnectionRow {
     let about = &flow.about;
     let (data, back) = (&summary.ways[about.way], &summary.ways[1 - about.way]);
     let opening = &summary.opening;

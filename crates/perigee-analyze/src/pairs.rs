@@ -28,19 +28,19 @@ pub(crate) struct Pair {
 }
 
 /// One connection in two captures.
-struct Connection<'a> {
+struct PairedConnection<'a> {
     summaries: [&'a ConnectionSummary; 2],
     /// The capture that is nearer to the sender, by direction.
     near: [usize; 2],
     /// Payload of one packet, by way.
     segment: [u32; 2],
     history: [[SequenceHistory; 2]; 2],
-    ways: [Way; 2],
+    ways: [DirectionPackets; 2],
 }
 
 /// The packets of one direction: those with data, and others.
 #[derive(Clone, Debug, Default)]
-struct Way {
+struct DirectionPackets {
     data: Matches,
     others: Matches,
 }
@@ -194,7 +194,7 @@ fn read(
 
 /// The comparison of two captures under way.
 struct Comparison<'a> {
-    connections: Vec<Connection<'a>>,
+    connections: Vec<PairedConnection<'a>>,
     by_key: FxHashMap<crate::key::Key, Vec<u32>>,
     /// Offset of the second capture's clock from the first's, ns.
     shift_ns: i64,
@@ -207,7 +207,7 @@ struct Comparison<'a> {
 impl<'a> Comparison<'a> {
     fn new(pair: &Pair, surveys: &'a [Survey]) -> Self {
         let chosen = pair.captures.map(|capture| &surveys[capture].chosen);
-        let connections: Vec<Connection<'a>> = pair
+        let connections: Vec<PairedConnection<'a>> = pair
             .connections
             .iter()
             .filter_map(|places| {
@@ -215,7 +215,13 @@ impl<'a> Comparison<'a> {
                 let near = near(summaries[0], summaries[1])?;
                 // Segments are as large as they leave their sender.
                 let segment = [0, 1].map(|way: usize| segment(summaries[near[way]], way));
-                Some(Connection { summaries, near, segment, history: Default::default(), ways: Default::default() })
+                Some(PairedConnection {
+                    summaries,
+                    near,
+                    segment,
+                    history: Default::default(),
+                    ways: Default::default(),
+                })
             })
             .collect();
         let mut by_key: FxHashMap<_, Vec<u32>> = FxHashMap::default();
@@ -324,7 +330,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-impl Connection<'_> {
+impl PairedConnection<'_> {
     /// Writes the losses of one direction into the tables of one capture.
     fn write(&self, flow: &Name, way: usize, is_near: bool, captured: &mut CaptureTables) {
         let (data, answers) = (&self.ways[way], &self.ways[1 - way]);

@@ -27,7 +27,7 @@ pub(crate) struct ConnectionSummary {
     pub(crate) last: Time,
     /// Times of its first and last packet, nanoseconds since 1970, as in the file.
     pub(crate) clock_ns: (u64, u64),
-    pub(crate) ways: [Way; 2],
+    pub(crate) ways: [DirectionSummary; 2],
     /// The handshake: direction of the first SYN, and times of its packets.
     pub(crate) opening: Handshake,
     /// Whether it was reset.
@@ -38,7 +38,7 @@ pub(crate) struct ConnectionSummary {
 
 /// One direction of a connection.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Way {
+pub(crate) struct DirectionSummary {
     pub(crate) packets: u64,
     /// Bytes of payload in all packets, retransmissions included.
     pub(crate) payload: u64,
@@ -231,7 +231,7 @@ impl ConnectionSummary {
             first: item.now,
             last: item.now,
             clock_ns: (item.at_ns, item.at_ns),
-            ways: [Way::default(), Way::default()],
+            ways: [DirectionSummary::default(), DirectionSummary::default()],
             opening: Handshake::default(),
             reset: false,
             sides: [None; 2],
@@ -336,7 +336,7 @@ impl ConnectionSummary {
     }
 }
 
-impl Way {
+impl DirectionSummary {
     /// The place with most packets of the direction.
     fn main_view(&self) -> u32 {
         self.views.iter().max_by_key(|(view, packets)| (*packets, Reverse(*view))).map_or(0, |(view, _)| *view)

@@ -17,7 +17,7 @@ use crate::sys::{unacknowledged, TcpInfo};
 /// Both legs of a connection and the relay between them. Until both streams have ended, closing a socket resets its leg: neither
 /// an error nor the end of this process looks like the end of a stream.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct SplitConnection {
     pub(crate) sockets: Sockets,
     pub(crate) relay: Relay,
     pub(crate) phase: Phase,
@@ -44,7 +44,7 @@ pub(crate) enum Phase {
     Resetting(Side),
 }
 
-impl Connection {
+impl SplitConnection {
     pub(crate) fn new([client, server]: [OwnedFd; 2], account: Account) -> Self {
         Self {
             sockets: Sockets::new(client, server),

@@ -40,12 +40,12 @@ use crate::sys;
 #[derive(Debug)]
 pub(crate) struct Hold {
     thread: Option<JoinHandle<()>>,
-    order: Arc<Told>,
+    orders: Arc<HoldOrders>,
 }
 
 /// Commands for the thread.
 #[derive(Debug)]
-struct Told {
+struct HoldOrders {
     config: Mutex<Arc<Config>>,
     has_ended: AtomicBool,
     wake: OwnedFd,
@@ -79,22 +79,23 @@ impl Hold {
     /// Starts the thread; an error if the system does not allow it.
     pub(crate) fn begin(shared: &Arc<Shared>, config: &Arc<Config>) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let order = Arc::new(Told { config: Mutex::new(config.clone()), has_ended: AtomicBool::new(false), wake });
-        let work = Work::new(shared.clone(), order.clone())?;
+        let orders =
+            Arc::new(HoldOrders { config: Mutex::new(config.clone()), has_ended: AtomicBool::new(false), wake });
+        let work = Work::new(shared.clone(), orders.clone())?;
         let thread = thread::Builder::new().name("pep-hold".to_owned()).spawn(move || work.run())?;
-        Ok(Self { thread: Some(thread), order })
+        Ok(Self { thread: Some(thread), orders })
     }
 
     /// Applies a new configuration.
     pub(crate) fn configure(&self, config: Arc<Config>) {
-        *self.order.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+        *self.orders.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.order.has_ended.store(true, Ordering::Relaxed);
-        let _ = rustix::io::write(&self.order.wake, &1u64.to_ne_bytes());
+        self.orders.has_ended.store(true, Ordering::Relaxed);
+        let _ = rustix::io::write(&self.orders.wake, &1u64.to_ne_bytes());
         // A panic was printed where it happened.
         let _ = self.thread.take().map(JoinHandle::join);
     }
@@ -123,14 +124,14 @@ struct Work {
     /// Raw sockets for ICMP, over IPv4 and IPv6.
     icmp: [Option<OwnedFd>; 2],
     shared: Arc<Shared>,
-    order: Arc<Told>,
+    orders: Arc<HoldOrders>,
     waiting: Slab<Waiting>,
     keys: HashMap<[SocketAddr; 2], Key>,
     agenda: Agenda,
 }
 
 impl Work {
-    fn new(shared: Arc<Shared>, order: Arc<Told>) -> io::Result<Self> {
+    fn new(shared: Arc<Shared>, orders: Arc<HoldOrders>) -> io::Result<Self> {
         let device =
             sys::tun(DEVICE).map_err(|error| io::Error::new(error.kind(), format!("/dev/net/tun: {error}")))?;
         for name in ["all", DEVICE] {
@@ -152,16 +153,16 @@ impl Work {
             return Err(io::Error::other("a raw socket for ICMP is refused: the service needs CAP_NET_RAW"));
         }
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        for (descriptor, data) in [(device.as_fd(), TUN), (order.wake.as_fd(), WAKE)] {
+        for (descriptor, data) in [(device.as_fd(), TUN), (orders.wake.as_fd(), WAKE)] {
             epoll::add(&epoll, descriptor, epoll::EventData::new_u64(data), epoll::EventFlags::IN)?;
         }
         let (waiting, keys, agenda) = (Slab::default(), HashMap::new(), Agenda::default());
-        Ok(Self { epoll, device, icmp, shared, order, waiting, keys, agenda })
+        Ok(Self { epoll, device, icmp, shared, orders, waiting, keys, agenda })
     }
 
     fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS);
-        while !self.order.has_ended.load(Ordering::Relaxed) {
+        while !self.orders.has_ended.load(Ordering::Relaxed) {
             let timeout = self.agenda.first_timer().map(|at| at - monotonic() + Time::from_micros(999));
             if let Err(error) = agenda::wait(&self.epoll, &mut events, timeout) {
                 self.shared.log.line(format!("connect_first: {error}"));
@@ -170,7 +171,7 @@ impl Work {
             for event in &events {
                 match event.data.u64() {
                     WAKE => {
-                        let _ = rustix::io::read(&self.order.wake, &mut [0; 8]);
+                        let _ = rustix::io::read(&self.orders.wake, &mut [0; 8]);
                     }
                     TUN => self.read(),
                     data => self.on_server(Key::from_data(data).0, event.flags),
@@ -225,7 +226,7 @@ impl Work {
     /// Dials the server of a client.
     fn dial(&mut self, bytes: &[u8], packet: Packet, tcp: Tcp, ends: [SocketAddr; 2]) {
         let [source, destination] = ends;
-        let config = self.order.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let config = self.orders.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let is_own = |address| sys::is_own(address).unwrap_or(true);
         if let Some(reason) = config.allow.refusal(source.ip(), destination.ip(), is_own) {
             self.refuse(&packet, &tcp, &format!("refused client={source} reason=\"{destination}: {reason}\""));

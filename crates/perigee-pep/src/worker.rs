@@ -19,7 +19,7 @@ use crate::carried::Carried;
 use crate::carrier::Memory;
 use crate::clock::monotonic;
 use crate::config::{AtLimit, Config, Request, Rule, Transparent};
-use crate::connection::{Connection, Readiness};
+use crate::connection::{Readiness, SplitConnection};
 use crate::handover::{Accepted, Dialled};
 use crate::leg::{apply, dial, reset_on_close, set_dscp, switch_congestion};
 use crate::permit::Permit;
@@ -87,7 +87,7 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     config: Arc<Config>,
     listeners: Vec<Listener>,
-    connections: Slab<Connection>,
+    connections: Slab<SplitConnection>,
     memory: Memory,
     /// Its bytes in the gauge of all workers.
     gauged: usize,
@@ -456,7 +456,8 @@ impl Worker {
         answered: Option<[Time; 2]>,
     ) {
         let stats = self.shared.stats.rule(&rule.name);
-        let mut connection = Connection::new(sockets, Account::open(addresses, rule, stats, began).with_place(permit));
+        let mut connection =
+            SplitConnection::new(sockets, Account::open(addresses, rule, stats, began).with_place(permit));
         if let Some([began, connected]) = answered {
             connection.on_answered(began, connected);
         }

@@ -6,11 +6,11 @@ use thiserror::Error;
 use crate::code::{Token, CODE};
 use crate::protocol::{self, Direction, Message, Refusal, Request, Sent, FILLED_GET, FILLED_HELLO, FILLED_STOP, PART};
 use crate::receiver::{Receiver, Report, MOST_BLOCKS};
-use crate::sender::Sender;
+use crate::sender::ProbeSender;
 
 /// Parameters of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct ProbeSpec {
     /// Direction of the data.
     pub direction: Direction,
     /// Rate, IP and UDP headers included.
@@ -25,7 +25,7 @@ pub struct Plan {
     pub block: Time,
 }
 
-impl Plan {
+impl ProbeSpec {
     fn request(&self) -> Request {
         let bits = u128::from(self.packet) * 8;
         let in_time = |time: Time| {
@@ -99,7 +99,7 @@ pub struct Client {
 enum Stage {
     Hello { asked_at: Time },
     Start { challenge: [u8; CODE] },
-    Sending(Sender),
+    Sending(ProbeSender),
     Receiving { receiver: Box<Receiver>, kept: u32, until: Option<Time>, ends: Time },
     Stopping { sent: Option<Sent>, receiver: Option<Box<Receiver>> },
     Fetching { sent: Sent, parts: Vec<Option<Vec<u8>>>, asked: usize, patient_until: Time },
@@ -107,11 +107,11 @@ enum Stage {
 
 impl Client {
     /// Starts a probe at `now`; `name` is random.
-    pub fn new(now: Time, name: u64, token: Token, plan: &Plan) -> Self {
+    pub fn new(now: Time, name: u64, token: Token, spec: &ProbeSpec) -> Self {
         Self {
             token,
             name,
-            asked: plan.request(),
+            asked: spec.request(),
             stage: Stage::Hello { asked_at: now },
             rtt: Time::ZERO,
             heard: now,
@@ -268,7 +268,7 @@ impl Client {
 
     fn begin(&mut self, now: Time) {
         let stage = match self.asked.direction {
-            Direction::Up => Stage::Sending(Sender::new(self.name, self.asked, now)),
+            Direction::Up => Stage::Sending(ProbeSender::new(self.name, self.asked, now)),
             Direction::Down => {
                 let receiver = Box::new(Receiver::new(self.asked));
                 Stage::Receiving { receiver, kept: 0, until: None, ends: now + self.asked.time() }

@@ -14,11 +14,11 @@ mod sender;
 mod server;
 mod socket;
 
-pub use client::{Client, Failure, Outcome, Plan};
+pub use client::{Client, Failure, Outcome, ProbeSpec};
 pub use code::Token;
 pub use ping::{PingReply, Pinger, PING_LEAST, PING_MOST};
 pub use protocol::{Direction, Refusal, Sent, MOST_BYTES};
 pub use receiver::{Block, Receiver, Report};
-pub use sender::Sender;
+pub use sender::ProbeSender;
 pub use server::{Limits, Server};
 pub use socket::{probe, serve, ProbeError};

@@ -16,13 +16,13 @@ use crate::protocol::{self, Message, Reader, Refusal, FILLED_HELLO};
 
 /// Kind of a ping datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PingKind {
     Ask,
     Answer,
     TooMany,
 }
 
-impl Kind {
+impl PingKind {
     const ALL: [Self; 3] = [Self::Ask, Self::Answer, Self::TooMany];
 
     const fn magic(self) -> [u8; 4] {
@@ -37,7 +37,7 @@ impl Kind {
 /// A parsed ping or answer, not yet authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ping {
-    pub(crate) kind: Kind,
+    pub(crate) kind: PingKind,
     pub(crate) session: u32,
     pub(crate) number: u32,
 }
@@ -49,7 +49,7 @@ impl Ping {
         }
         let mut at = Reader(datagram);
         let magic = at.bytes(4)?;
-        let kind = Kind::ALL.into_iter().find(|kind| kind.magic() == magic)?;
+        let kind = PingKind::ALL.into_iter().find(|kind| kind.magic() == magic)?;
         Some(Self { kind, session: at.u32()?, number: at.u32()? })
     }
 
@@ -111,7 +111,7 @@ impl Pinger {
 
     /// Writes a ping of `size` bytes, from [`PING_LEAST`] to [`PING_MOST`].
     pub fn ask(&self, number: u32, size: usize, out: &mut [u8]) -> usize {
-        Ping { kind: Kind::Ask, session: self.session, number }.write(&self.token, size, out)
+        Ping { kind: PingKind::Ask, session: self.session, number }.write(&self.token, size, out)
     }
 
     /// Parses a datagram of the server; `None` if it belongs to another session or has no valid code.
@@ -119,8 +119,8 @@ impl Pinger {
         if let Some(ping) = Ping::read(datagram) {
             let own = ping.session == self.session && Ping::is_right(datagram, &self.token);
             return match ping.kind {
-                Kind::Answer if own => Some(PingReply::Answer(ping.number)),
-                Kind::TooMany if own => Some(PingReply::TooMany(ping.number)),
+                PingKind::Answer if own => Some(PingReply::Answer(ping.number)),
+                PingKind::TooMany if own => Some(PingReply::TooMany(ping.number)),
                 _ => None,
             };
         }
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_ping_is_read_as_it_was_written_and_only_with_the_token() {
         let token = Token::new(b"secret");
-        for kind in Kind::ALL {
+        for kind in PingKind::ALL {
             let ping = Ping { kind, session: 0x0102_0304, number: u32::MAX };
             let mut out = [0xff; PING_MOST];
             let length = ping.write(&token, 500, &mut out);
@@ -166,7 +166,7 @@ mod tests {
         let pinger = Pinger::new(7, token.clone());
         let mut out = [0; PING_MOST];
         for (session, expected) in [(7, Some(PingReply::TooMany(3))), (8, None)] {
-            let length = Ping { kind: Kind::TooMany, session, number: 3 }.write(&token, 20, &mut out);
+            let length = Ping { kind: PingKind::TooMany, session, number: 3 }.write(&token, 20, &mut out);
             assert_eq!(pinger.read(&out[..length]), expected);
             let length = Message::Welcome { pings: 5 }.write(u64::from(session), &token, 0, &mut out);
             assert_eq!(pinger.read(&out[..length]), expected.map(|_| PingReply::Welcome(5)));

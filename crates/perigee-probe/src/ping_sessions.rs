@@ -7,7 +7,7 @@ use perigee_units::Time;
 
 use crate::bucket::{client, Bucket};
 use crate::code::Token;
-use crate::ping::{Kind, Ping};
+use crate::ping::{Ping, PingKind};
 use crate::protocol::Refusal;
 
 /// Ping sessions, in memory bounded by [`MOST_SESSIONS`]. Only a verified address has one.
@@ -85,7 +85,7 @@ impl PingSessions {
         token: &Token,
         out: &mut [u8],
     ) -> Option<usize> {
-        let session = self.sessions.get_mut(&(from, ping.session)).filter(|_| ping.kind == Kind::Ask)?;
+        let session = self.sessions.get_mut(&(from, ping.session)).filter(|_| ping.kind == PingKind::Ask)?;
         // A replayed ping has no answer, and takes nothing from its client's limit.
         if !Ping::is_right(datagram, token) || !session.seen.is_new(ping.number) {
             return None;
@@ -94,14 +94,14 @@ impl PingSessions {
         let account = self.clients.get_mut(&client(from))?;
         let kind = if Bucket::take([&mut account.answers, &mut self.all], now) {
             self.answered += 1;
-            Kind::Answer
+            PingKind::Answer
         } else if Bucket::take([&mut account.refused, &mut self.all_refused], now) {
-            Kind::TooMany
+            PingKind::TooMany
         } else {
             return None;
         };
         // The notice of the limit has the least size: its round trip is not that of a ping.
-        let size = if kind == Kind::Answer { datagram.len() } else { 0 };
+        let size = if kind == PingKind::Answer { datagram.len() } else { 0 };
         Some(Ping { kind, ..ping }.write(token, size, out))
     }
 
@@ -179,9 +179,9 @@ mod tests {
             Self { sessions: PingSessions::new(limit), token: Token::new(b"secret") }
         }
 
-        fn ask(&mut self, now: Time, from: &str, session: u32, number: u32) -> Option<Kind> {
+        fn ask(&mut self, now: Time, from: &str, session: u32, number: u32) -> Option<PingKind> {
             let (mut question, mut answer) = ([0; 100], [0; 100]);
-            let ping = Ping { kind: Kind::Ask, session, number };
+            let ping = Ping { kind: PingKind::Ask, session, number };
             let length = ping.write(&self.token, 40, &mut question);
             let question = &question[..length];
             let from = from.parse().unwrap();
@@ -205,14 +205,14 @@ mod tests {
         for number in 0..1000 {
             for from in ["192.0.2.1:1", "192.0.2.1:2"] {
                 match world.ask(NOW, from, 7, number) {
-                    Some(Kind::Answer) => said[0] += 1,
-                    Some(Kind::TooMany) => said[1] += 1,
+                    Some(PingKind::Answer) => said[0] += 1,
+                    Some(PingKind::TooMany) => said[1] += 1,
                     _ => said[2] += 1,
                 }
             }
         }
         assert_eq!(said, [100, 1900, 0]);
-        let honest = (0..100).filter(|&number| world.ask(NOW, "192.0.2.9:1", 7, number) == Some(Kind::Answer));
+        let honest = (0..100).filter(|&number| world.ask(NOW, "192.0.2.9:1", 7, number) == Some(PingKind::Answer));
         assert_eq!(honest.count(), 100);
     }
 
@@ -220,13 +220,13 @@ mod tests {
     fn a_recorded_ping_has_no_answer_from_anywhere_and_costs_its_client_nothing() {
         let mut world = World::new(100);
         world.open(NOW, "192.0.2.1:1", 7, 0).unwrap();
-        assert_eq!(world.ask(NOW, "192.0.2.1:1", 7, 0), Some(Kind::Answer));
+        assert_eq!(world.ask(NOW, "192.0.2.1:1", 7, 0), Some(PingKind::Answer));
         for _ in 0..31_000 {
             assert_eq!(world.ask(NOW, "192.0.2.1:2", 7, 0), None);
             assert_eq!(world.ask(NOW, "203.0.113.1:1", 7, 0), None);
             assert_eq!(world.ask(NOW, "192.0.2.1:1", 7, 0), None);
         }
-        let rest = (1..100).filter(|&number| world.ask(NOW, "192.0.2.1:1", 7, number) == Some(Kind::Answer));
+        let rest = (1..100).filter(|&number| world.ask(NOW, "192.0.2.1:1", 7, number) == Some(PingKind::Answer));
         assert_eq!(rest.count(), 99);
     }
 
@@ -235,10 +235,10 @@ mod tests {
         let mut world = World::new(100);
         world.open(NOW, "192.0.2.1:1", 7, 500).unwrap();
         assert_eq!(world.ask(NOW, "192.0.2.1:1", 7, 499), None);
-        assert_eq!(world.ask(NOW, "192.0.2.1:1", 7, 501), Some(Kind::Answer));
+        assert_eq!(world.ask(NOW, "192.0.2.1:1", 7, 501), Some(PingKind::Answer));
         world.open(NOW, "192.0.2.1:1", 7, 0).unwrap();
         assert_eq!(world.ask(NOW, "192.0.2.1:1", 7, 501), None);
-        assert_eq!(world.ask(NOW, "192.0.2.1:1", 7, 500), Some(Kind::Answer));
+        assert_eq!(world.ask(NOW, "192.0.2.1:1", 7, 500), Some(PingKind::Answer));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::protocol::{Message, Request, Sent, DATA_HEAD};
 /// A late packet does not delay the following ones, but the sender catches up at no more than twice the rate: a burst
 /// would measure the link's queue instead of its rate. Lateness above 50 ms shifts the schedule.
 #[derive(Debug)]
-pub struct Sender {
+pub struct ProbeSender {
     session: u64,
     asked: Request,
     start: Time,
@@ -22,7 +22,7 @@ pub struct Sender {
     filling: Vec<u8>,
 }
 
-impl Sender {
+impl ProbeSender {
     pub(crate) fn new(session: u64, asked: Request, start: Time) -> Self {
         Self {
             session,
@@ -106,10 +106,10 @@ mod tests {
     use super::*;
     use crate::protocol::Direction;
 
-    fn sender(rate_bps: u64) -> Sender {
+    fn sender(rate_bps: u64) -> ProbeSender {
         let asked =
             Request { direction: Direction::Up, packet: 1500, headers: 28, rate_bps, packets: 1000, per_block: 1 };
-        Sender::new(1, asked, Time::from_secs(5))
+        ProbeSender::new(1, asked, Time::from_secs(5))
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::ping::Ping;
 use crate::ping_sessions::PingSessions;
 use crate::protocol::{self, Direction, Message, Refusal, Request, Sent, DATA_HEAD, MOST_BYTES, PART};
 use crate::receiver::{Receiver, MOST_BLOCKS};
-use crate::sender::Sender;
+use crate::sender::ProbeSender;
 
 /// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ struct Session {
 #[derive(Debug)]
 enum Work {
     Receiving { receiver: Box<Receiver>, status_at: Time, unanswered: usize },
-    Sending(Sender),
+    Sending(ProbeSender),
     Ended { reason: Option<Refusal>, sent: Sent, report: Vec<u8> },
 }
 
@@ -277,7 +277,7 @@ impl Server {
                 let receiver = Box::new(Receiver::new(asked));
                 Work::Receiving { receiver, status_at: now + STATUS_EVERY, unanswered: 0 }
             }
-            Direction::Down => Work::Sending(Sender::new(name, asked, now)),
+            Direction::Down => Work::Sending(ProbeSender::new(name, asked, now)),
         };
         self.sessions.push(Session { name, peer: from, asked, heard: now, kept: 0, work });
         Ok(())

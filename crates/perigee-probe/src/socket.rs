@@ -10,7 +10,7 @@ use rustix::thread::set_current_timer_slack;
 use rustix::time::{clock_gettime, ClockId};
 use thiserror::Error;
 
-use crate::client::{Client, Failure, Outcome, Plan};
+use crate::client::{Client, Failure, Outcome, ProbeSpec};
 use crate::code::Token;
 use crate::protocol::MOST_BYTES;
 use crate::server::Server;
@@ -40,12 +40,12 @@ pub enum ProbeError {
 pub fn probe(
     socket: &UdpSocket,
     token: Token,
-    plan: &Plan,
+    spec: &ProbeSpec,
     name: u64,
     go_on: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Outcome, ProbeError> {
     let _punctual = Punctual::new();
-    let mut client = Client::new(now(), name, token, plan);
+    let mut client = Client::new(now(), name, token, spec);
     let (mut buffer, mut looked, mut refusal) = (vec![0; MOST_BYTES], now(), None);
     loop {
         let time = now();
@@ -207,7 +207,7 @@ mod tests {
             });
             let (socket, _) = local();
             socket.connect(address).unwrap();
-            let plan = Plan {
+            let spec = ProbeSpec {
                 direction,
                 rate: Rate::from_mbps(20.0),
                 packet: 1500,
@@ -216,7 +216,7 @@ mod tests {
                 block: Time::from_millis(100),
             };
             let mut asked = 0;
-            let outcome = probe(&socket, Token::new(token), &plan, 7, &mut |_| {
+            let outcome = probe(&socket, Token::new(token), &spec, 7, &mut |_| {
                 asked += 1;
                 // A client without the token waits for its time-out.
                 token == TOKEN || asked < 20
@@ -249,7 +249,7 @@ mod tests {
         drop(gone);
         let (socket, _) = local();
         socket.connect(address).unwrap();
-        let plan = Plan {
+        let spec = ProbeSpec {
             direction: Direction::Up,
             rate: Rate::from_mbps(1.0),
             packet: 1500,
@@ -257,7 +257,7 @@ mod tests {
             time: Time::from_secs(1),
             block: Time::from_millis(100),
         };
-        let outcome = probe(&socket, Token::new(TOKEN), &plan, 7, &mut |_| true);
+        let outcome = probe(&socket, Token::new(TOKEN), &spec, 7, &mut |_| true);
         assert!(matches!(outcome, Err(ProbeError::NobodyListens)), "{outcome:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use perigee_probe::{
-    Client, Direction, Failure, Limits, Outcome, PingReply, Pinger, Plan, Refusal, Server, Token, MOST_BYTES,
+    Client, Direction, Failure, Limits, Outcome, PingReply, Pinger, ProbeSpec, Refusal, Server, Token, MOST_BYTES,
 };
 use perigee_units::{Rate, Stream, Time};
 use proptest::prelude::*;
@@ -68,9 +68,9 @@ impl World {
         Self { server, up, down, now: Time::from_secs(1), gone: Time::MAX, from_server: 0, cut: (Time::MAX, Time::MAX) }
     }
 
-    fn probe(&mut self, name: u64, token: &[u8], plan: &Plan) -> Result<Outcome, Failure> {
+    fn probe(&mut self, name: u64, token: &[u8], spec: &ProbeSpec) -> Result<Outcome, Failure> {
         let here: SocketAddr = "192.0.2.1:4000".parse().unwrap();
-        let mut client = Client::new(self.now, name, Token::new(token), plan);
+        let mut client = Client::new(self.now, name, Token::new(token), spec);
         let mut out = vec![0; MOST_BYTES];
         loop {
             while let Some(length) = client.transmit(self.now, &mut out).filter(|_| self.now < self.gone) {
@@ -106,8 +106,8 @@ impl World {
     }
 }
 
-fn plan(direction: Direction, rate_mbps: f64, seconds: u64) -> Plan {
-    Plan {
+fn spec(direction: Direction, rate_mbps: f64, seconds: u64) -> ProbeSpec {
+    ProbeSpec {
         direction,
         rate: Rate::from_mbps(rate_mbps),
         packet: 1500,
@@ -121,13 +121,13 @@ fn plan(direction: Direction, rate_mbps: f64, seconds: u64) -> Plan {
 fn below_the_rate_nothing_is_lost_and_at_twice_the_rate_half_is_and_the_rest_arrives_at_the_rate() {
     for direction in [Direction::Up, Direction::Down] {
         let mut world = World::new(Way::new(5.0, 300, 0.0, "up"), Way::new(5.0, 300, 0.0, "down"));
-        let below = world.probe(1, TOKEN, &plan(direction, 4.0, 10)).unwrap();
+        let below = world.probe(1, TOKEN, &spec(direction, 4.0, 10)).unwrap();
         assert_eq!((below.report.lost, below.report.received), (0, 3333), "{direction:?}");
         let delays = below.report.blocks.iter().map(|block| block.most_us).max().unwrap();
         assert!(delays < 10_000, "{direction:?}: {delays} us");
         assert!(below.rtt >= Time::from_millis(600) && below.rtt < Time::from_millis(602));
 
-        let above = world.probe(2, TOKEN, &plan(direction, 10.0, 10)).unwrap();
+        let above = world.probe(2, TOKEN, &spec(direction, 10.0, 10)).unwrap();
         let report = &above.report;
         let share = report.lost as f64 / above.sent.packets as f64;
         // At first the queue of 0.2 s takes the excess.
@@ -146,7 +146,7 @@ fn below_the_rate_nothing_is_lost_and_at_twice_the_rate_half_is_and_the_rest_arr
 fn a_path_that_loses_a_fifth_of_everything_is_measured_all_the_same() {
     for direction in [Direction::Up, Direction::Down] {
         let mut world = World::new(Way::new(50.0, 300, 0.2, "up"), Way::new(50.0, 300, 0.2, "down"));
-        let outcome = world.probe(1, TOKEN, &plan(direction, 2.0, 60)).unwrap();
+        let outcome = world.probe(1, TOKEN, &spec(direction, 2.0, 60)).unwrap();
         let share = outcome.report.lost as f64 / outcome.sent.packets as f64;
         // Four standard deviations of ten thousand packets.
         assert!((share - 0.2).abs() < 0.016, "{direction:?}: {share}");
@@ -158,7 +158,7 @@ fn a_path_that_loses_a_fifth_of_everything_is_measured_all_the_same() {
 fn a_path_that_is_cut_off_for_some_seconds_is_measured_to_the_end() {
     let mut world = World::new(Way::new(50.0, 20, 0.0, "up"), Way::new(50.0, 20, 0.0, "down"));
     world.cut = (Time::from_secs(5), Time::from_secs(9));
-    let outcome = world.probe(1, TOKEN, &plan(Direction::Down, 2.0, 20)).unwrap();
+    let outcome = world.probe(1, TOKEN, &spec(Direction::Down, 2.0, 20)).unwrap();
     assert_eq!(outcome.sent.packets, 3333);
     // Four seconds of 167 packets each are lost, in one run.
     assert_eq!(outcome.report.runs.len(), 1);
@@ -169,7 +169,7 @@ fn a_path_that_is_cut_off_for_some_seconds_is_measured_to_the_end() {
 fn data_stops_within_seconds_after_a_client_has_disappeared() {
     let mut world = World::new(Way::new(50.0, 20, 0.0, "up"), Way::new(50.0, 20, 0.0, "down"));
     world.gone = Time::from_secs(4);
-    let outcome = world.probe(1, TOKEN, &plan(Direction::Down, 8.0, 100));
+    let outcome = world.probe(1, TOKEN, &spec(Direction::Down, 8.0, 100));
     assert_eq!(outcome, Err(Failure::FellSilent));
     // Three seconds with the client, less the handshake and the last 0.2 s without packets, and the timeout of five seconds.
     assert!((7_600_000..8_000_000).contains(&world.from_server), "{}", world.from_server);
@@ -178,14 +178,14 @@ fn data_stops_within_seconds_after_a_client_has_disappeared() {
 #[test]
 fn a_refusal_names_the_limit_that_was_exceeded() {
     let ways = || World::new(Way::new(50.0, 20, 0.0, "up"), Way::new(50.0, 20, 0.0, "down"));
-    let refused = |plan: &Plan| match ways().probe(1, TOKEN, plan) {
+    let refused = |spec: &ProbeSpec| match ways().probe(1, TOKEN, spec) {
         Err(Failure::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
     };
-    assert_eq!(refused(&plan(Direction::Up, 201.0, 1)), Refusal::RateOfOne(200_000_000));
-    assert_eq!(refused(&plan(Direction::Down, 1.0, 901)), Refusal::Time(900));
-    assert_eq!(refused(&Plan { packet: 40, ..plan(Direction::Up, 1.0, 1) }), Refusal::Malformed);
-    let wrong = ways().probe(1, b"wrong-horse", &plan(Direction::Down, 1.0, 1));
+    assert_eq!(refused(&spec(Direction::Up, 201.0, 1)), Refusal::RateOfOne(200_000_000));
+    assert_eq!(refused(&spec(Direction::Down, 1.0, 901)), Refusal::Time(900));
+    assert_eq!(refused(&ProbeSpec { packet: 40, ..spec(Direction::Up, 1.0, 1) }), Refusal::Malformed);
+    let wrong = ways().probe(1, b"wrong-horse", &spec(Direction::Down, 1.0, 1));
     assert_eq!(wrong, Err(Failure::NoAnswer));
 }
 
@@ -196,7 +196,7 @@ fn one_address_has_one_session_and_all_together_no_more_than_the_limit() {
     let now = Time::from_secs(100);
     let mut begin = |address: &str, name: u64, rate_mbps: f64| {
         let mut world = Handshake { server: &mut server, now, from: address.parse().unwrap() };
-        world.begin(name, &plan(Direction::Up, rate_mbps, 10))
+        world.begin(name, &spec(Direction::Up, rate_mbps, 10))
     };
     assert_eq!(begin("192.0.2.1:1000", 1, 150.0), None);
     assert_eq!(begin("192.0.2.1:1001", 2, 1.0), Some(Refusal::AnotherSession));
@@ -217,8 +217,8 @@ struct Handshake<'s> {
 }
 
 impl Handshake<'_> {
-    fn begin(&mut self, name: u64, plan: &Plan) -> Option<Refusal> {
-        let mut client = Client::new(self.now, name, Token::new(TOKEN), plan);
+    fn begin(&mut self, name: u64, spec: &ProbeSpec) -> Option<Refusal> {
+        let mut client = Client::new(self.now, name, Token::new(TOKEN), spec);
         let (mut question, mut answer) = (vec![0; MOST_BYTES], vec![0; MOST_BYTES]);
         for _ in 0..2 {
             let length = client.transmit(self.now, &mut question).unwrap();
@@ -336,7 +336,7 @@ proptest! {
     ) {
         let mut server = Server::new(Token::new(TOKEN), [3; 32], Limits::default());
         let here: SocketAddr = "192.0.2.1:4000".parse().unwrap();
-        let mut honest = Client::new(Time::ZERO, 1, Token::new(TOKEN), &plan(Direction::Down, 100.0, 60));
+        let mut honest = Client::new(Time::ZERO, 1, Token::new(TOKEN), &spec(Direction::Down, 100.0, 60));
         let mut recorded: Vec<Vec<u8>> = vec![vec![0; 60]];
         let asker = Asker::at(&mut server, Time::from_secs(50), "192.0.2.1:4000", 9);
         for number in 0..20 {
@@ -367,13 +367,13 @@ proptest! {
                 }
                 // A client with the right token at the victim's address, which does not receive the answers.
                 3 => {
-                    let own = plan(Direction::Down, 100.0, 60);
+                    let own = spec(Direction::Down, 100.0, 60);
                     let length = Client::new(now, u64::from(number), Token::new(TOKEN), &own).transmit(now, &mut out);
                     datagram = out[..length.unwrap()].to_vec();
                 }
                 // A client that gets a challenge at its own address and returns it from the victim's.
                 4 => {
-                    let own = plan(Direction::Down, 100.0, 60);
+                    let own = spec(Direction::Down, 100.0, 60);
                     let mut client = Client::new(now, u64::from(number) + 2, Token::new(TOKEN), &own);
                     let length = client.transmit(now, &mut out).unwrap();
                     let elsewhere = SocketAddr::from(([203, 0, 113, 1], 4000));

@@ -3,7 +3,9 @@
 use std::net::UdpSocket;
 use std::os::fd::{BorrowedFd, RawFd};
 
-use perigee_probe::{Direction, Failure, Limits, Outcome, Plan, ProbeError, Refusal, Report, Server, Token, PING_MOST};
+use perigee_probe::{
+    Direction, Failure, Limits, Outcome, ProbeError, ProbeSpec, Refusal, Report, Server, Token, PING_MOST,
+};
 use perigee_units::{Rate, Time};
 use pyo3::prelude::*;
 use serde_json::{json, Value};
@@ -30,7 +32,7 @@ pub(crate) fn probe_once(
     go_on: Py<PyAny>,
 ) -> PyResult<String> {
     let socket = opened(socket)?;
-    let plan = Plan {
+    let spec = ProbeSpec {
         direction: if down { Direction::Down } else { Direction::Up },
         rate: Rate::from_bps(rate_bps),
         packet,
@@ -40,7 +42,7 @@ pub(crate) fn probe_once(
     };
     let mut callback = Callback::new(go_on);
     let outcome = py
-        .detach(|| perigee_probe::probe(&socket, Token::new(&token), &plan, name, &mut |share| callback.ask((share,))));
+        .detach(|| perigee_probe::probe(&socket, Token::new(&token), &spec, name, &mut |share| callback.ask((share,))));
     callback.finish()?;
     let told = match outcome {
         Ok(Outcome { sent, report, rtt }) => json!({

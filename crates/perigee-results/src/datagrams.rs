@@ -12,7 +12,7 @@ use crate::{Amount, FlowRow, Measure, Outcome, SeriesRow, Tables};
 /// The measurements of a flow of datagrams.
 pub struct DatagramMeter {
     meter: Meter,
-    kind: Kind,
+    measurements: Measurements,
     /// Datagrams sent, without answers.
     sent: u32,
     /// Datagrams that arrived, or answers to them.
@@ -32,7 +32,7 @@ pub enum Measured {
     Answered,
 }
 
-enum Kind {
+enum Measurements {
     Stream(Delays),
     Voice(Delays, Box<VoiceMeter>),
     Call(Delays, Box<CallMeter>),
@@ -52,13 +52,13 @@ impl DatagramMeter {
     /// The meter of a flow of `length` from `start` on.
     pub fn new(start: Time, length: Time, measured: Measured, measure: &Measure) -> Self {
         let meter = Meter::new(start, measure, Some(Amount::Duration(length)));
-        let kind = match measured {
-            Measured::Stream => Kind::Stream(Delays::default()),
-            Measured::Voice(talk) => Kind::Voice(Delays::default(), Box::new(VoiceMeter::new(start, talk))),
-            Measured::Call(frames) => Kind::Call(Delays::default(), Box::new(CallMeter::new(frames))),
-            Measured::Answered => Kind::Answered(ExchangeLog::default()),
+        let measurements = match measured {
+            Measured::Stream => Measurements::Stream(Delays::default()),
+            Measured::Voice(talk) => Measurements::Voice(Delays::default(), Box::new(VoiceMeter::new(start, talk))),
+            Measured::Call(frames) => Measurements::Call(Delays::default(), Box::new(CallMeter::new(frames))),
+            Measured::Answered => Measurements::Answered(ExchangeLog::default()),
         };
-        Self { meter, kind, sent: 0, arrived: 0 }
+        Self { meter, measurements, sent: 0, arrived: 0 }
     }
 
     /// The flow's meter.
@@ -73,28 +73,28 @@ impl DatagramMeter {
 
     /// Counts the next datagram, which was due at `at`. If it is answered, it begins an exchange then.
     pub fn send(&mut self, at: Time, packet: Bytes) {
-        match &mut self.kind {
-            Kind::Stream(_) => {}
-            Kind::Voice(_, voice) => voice.send(at),
-            Kind::Call(_, call) => call.send(self.sent),
-            Kind::Answered(answers) => answers.begin(at, packet.as_u64(), packet.as_u64()),
+        match &mut self.measurements {
+            Measurements::Stream(_) => {}
+            Measurements::Voice(_, voice) => voice.send(at),
+            Measurements::Call(_, call) => call.send(self.sent),
+            Measurements::Answered(answers) => answers.begin(at, packet.as_u64(), packet.as_u64()),
         }
         self.sent += 1;
     }
 
     /// Counts the arrival of datagram `number` or of its answer, `delay` after it was sent.
     pub fn deliver(&mut self, now: Time, number: u32, delay: Time, payload_bytes: u64) {
-        match &mut self.kind {
-            Kind::Stream(delays) => delays.add(delay),
-            Kind::Voice(delays, voice) => {
+        match &mut self.measurements {
+            Measurements::Stream(delays) => delays.add(delay),
+            Measurements::Voice(delays, voice) => {
                 delays.add(delay);
                 voice.deliver(now, number, delay);
             }
-            Kind::Call(delays, call) => {
+            Measurements::Call(delays, call) => {
                 delays.add(delay);
                 call.deliver(number, delay);
             }
-            Kind::Answered(answers) => {
+            Measurements::Answered(answers) => {
                 self.meter.round_trip(delay);
                 answers.complete(number, delay);
             }
@@ -128,17 +128,17 @@ impl DatagramMeter {
         row.set_outcome(outcome);
         row.rto_count = Some(0);
         row.lost_packets = Some(u64::from(self.sent) - self.arrived);
-        match &self.kind {
-            Kind::Stream(delays) => delays.fill(&mut row),
-            Kind::Voice(delays, voice) => {
+        match &self.measurements {
+            Measurements::Stream(delays) => delays.fill(&mut row),
+            Measurements::Voice(delays, voice) => {
                 delays.fill(&mut row);
                 voice.write(FlowId::of(&row), tables);
             }
-            Kind::Call(delays, call) => {
+            Measurements::Call(delays, call) => {
                 delays.fill(&mut row);
                 call.write(FlowId::of(&row), tables);
             }
-            Kind::Answered(answers) => {
+            Measurements::Answered(answers) => {
                 answers.write(FlowId::of(&row), &mut tables.exchanges);
             }
         }

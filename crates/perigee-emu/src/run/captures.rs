@@ -172,7 +172,8 @@ impl Recorder {
             self.missing[usize::from(place.file)][usize::from(place.interface)] += 1;
             return;
         };
-        Entry { now, place, direction, length: packet.len() as u32 }.encode(&packet[..packet.len().min(KEPT)], block);
+        PacketHeader { now, place, direction, length: packet.len() as u32 }
+            .encode(&packet[..packet.len().min(KEPT)], block);
         if block.len() + ENTRY + KEPT > BLOCK {
             self.hand_over();
         }
@@ -210,14 +211,14 @@ impl Observer for Recorder {
 
 /// Header of a packet in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct PacketHeader {
     now: Time,
     place: Tap,
     direction: Direction,
     length: u32,
 }
 
-impl Entry {
+impl PacketHeader {
     fn encode(self, kept: &[u8], block: &mut Vec<u8>) {
         block.extend(self.now.as_nanos().to_le_bytes());
         block.extend(self.place.file.to_le_bytes());
@@ -249,7 +250,7 @@ fn write(
 ) -> Result<Vec<Capture>, CaptureError> {
     for mut block in full {
         let mut rest = &block[..];
-        while let Some((entry, kept, others)) = Entry::decode(rest) {
+        while let Some((entry, kept, others)) = PacketHeader::decode(rest) {
             rest = others;
             let capture = &mut captures[usize::from(entry.place.file)];
             capture.last = origin + Duration::from_nanos(entry.now.as_nanos());

@@ -131,7 +131,7 @@ fn a_full_disk_is_reported_with_the_file() {
 
 #[test]
 fn entries_of_a_block_are_read_as_they_were_written() {
-    let entry = |n: u16| Entry {
+    let entry = |n: u16| PacketHeader {
         now: Time::from_nanos(u64::from(n) << 40),
         place: Tap { file: n, interface: n + 1 },
         direction: if n % 2 == 0 { Direction::Inbound } else { Direction::Outbound },
@@ -143,10 +143,10 @@ fn entries_of_a_block_are_read_as_they_were_written() {
     }
     let mut rest = &block[..];
     for n in 0..5 {
-        let (found, kept, others) = Entry::decode(rest).expect("an entry");
+        let (found, kept, others) = PacketHeader::decode(rest).expect("an entry");
         assert_eq!((found, kept), (entry(n), &vec![n as u8; usize::from(n) * 30][..]));
         rest = others;
     }
-    assert_eq!(Entry::decode(rest), None);
-    assert_eq!(Entry::decode(&block[..17]), None);
+    assert_eq!(PacketHeader::decode(rest), None);
+    assert_eq!(PacketHeader::decode(&block[..17]), None);
 }

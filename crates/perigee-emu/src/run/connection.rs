@@ -13,7 +13,7 @@ use crate::run::legs::Legs;
 use crate::run::tcp_report::TcpReport;
 
 /// The observer of a connection.
-pub(crate) struct Connection {
+pub(crate) struct ConnectionObserver {
     pub(crate) meter: Meter,
     /// For an application with exchanges: the requests sent by `to`.
     requests: Option<ReceiverView>,
@@ -34,7 +34,7 @@ pub(crate) struct Connection {
     pub(crate) legs: Legs,
 }
 
-impl Connection {
+impl ConnectionObserver {
     /// The observer of a flow that begins at `start`.
     pub(crate) fn new(
         start: Time,

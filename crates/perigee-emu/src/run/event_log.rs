@@ -41,7 +41,7 @@ pub(crate) fn finish(run: &Run, log: TcpLog, origin: Time) -> (Events, Option<Ga
 }
 
 fn rows(run: &Run, events: &[TcpEvent], origin: Time) -> Events {
-    let sender = |flow: &FlowSpec| Sender { name: flow.name.clone(), origin: None, sent_until: 0, burst: 0 };
+    let sender = |flow: &FlowSpec| SenderPosition { name: flow.name.clone(), origin: None, sent_until: 0, burst: 0 };
     let mut senders: Vec<_> = run.scenario.flows.iter().map(sender).collect();
     let (mut rows, texts) = (Events::default(), Texts::default());
     for (event, next) in events.iter().zip(next_of_same_flow(events)) {
@@ -64,7 +64,7 @@ fn next_of_same_flow(events: &[TcpEvent]) -> Vec<usize> {
 }
 
 /// Position of a sender's stream.
-struct Sender {
+struct SenderPosition {
     name: Name,
     /// Sequence number of the first byte seen, sent or acknowledged.
     origin: Option<u32>,
@@ -74,7 +74,7 @@ struct Sender {
     burst: u32,
 }
 
-impl Sender {
+impl SenderPosition {
     /// The row of an event; the state after it is the state before the sender's next event.
     fn row(&mut self, run: u32, at: Time, event: &TcpEvent, next: &TcpEvent, texts: &Texts) -> EventRow {
         let in_flight =
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_row_has_the_state_that_the_next_event_begins_with_and_positions_even_where_numbers_wrap() {
-        let mut sender = Sender { name: "f".into(), origin: None, sent_until: 0, burst: 0 };
+        let mut sender = SenderPosition { name: "f".into(), origin: None, sent_until: 0, burst: 0 };
         let origin = u32::MAX - 99;
         let sent = |at: u32, bytes| What::Sent { seq: origin.wrapping_add(at), bytes };
         let events = [
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_has_the_round_trip_that_it_measured_and_no_other_event_has_one() {
-        let mut sender = Sender { name: "f".into(), origin: None, sent_until: 0, burst: 0 };
+        let mut sender = SenderPosition { name: "f".into(), origin: None, sent_until: 0, burst: 0 };
         let (start, texts) = (u32::MAX - 99, Texts::default());
         let first = TcpEvent { clamp: 40, ..event(What::Ack { seq: start }, 0) };
         let measured = TcpEvent {

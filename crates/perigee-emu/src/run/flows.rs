@@ -13,7 +13,7 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use crate::os::clock::RunClock;
 use crate::os::namespace::Namespace;
 use crate::run::access::{AccessLevels, UserAccess};
-use crate::run::connection::Connection;
+use crate::run::connection::ConnectionObserver;
 use crate::run::controls::Controls;
 use crate::run::datagrams::{headers, DatagramSender, NUMBER};
 use crate::run::legs::{Legs, SenderSocket};
@@ -82,7 +82,7 @@ pub(crate) fn make<'a>(
                 let sockets = SocketPair::new(places, tcp.opened_by == Opener::Sender, options(tcp))?;
                 let report = Arc::new(TcpReport::new(spec.script(app, start, run.seed)));
                 let legs = Legs::new(&tcp.legs, senders((number, spec), tcp, &report, proxies), app.amount(), measure);
-                let connection = Connection::new(start, (tcp, app), measure, Arc::clone(&report), legs);
+                let connection = ConnectionObserver::new(start, (tcp, app), measure, Arc::clone(&report), legs);
                 (
                     Application::Tcp(TcpApplication { start, sockets, report }),
                     FlowObserver::Connection(Box::new(connection)),

@@ -10,7 +10,7 @@ use perigee_units::Time;
 
 use crate::link::driver::{BufferedPacket, Observer};
 use crate::run::classifier::{Classified, Classifier, Content};
-use crate::run::connection::Connection;
+use crate::run::connection::ConnectionObserver;
 use crate::run::population_observer::PopulationObserver;
 use crate::run::probes::Probes;
 use crate::run::proxies::Proxies;
@@ -18,7 +18,7 @@ use crate::run::proxies::Proxies;
 /// The observer of a run.
 pub(crate) struct RunObserver<'a> {
     run: &'a Run,
-    flows: Vec<Flow<'a>>,
+    flows: Vec<ObservedFlow<'a>>,
     classifier: Classifier,
     logs: Vec<LinkLog>,
     pub(crate) tables: Tables,
@@ -32,7 +32,7 @@ pub(crate) struct RunObserver<'a> {
 }
 
 /// One flow.
-struct Flow<'a> {
+struct ObservedFlow<'a> {
     spec: &'a FlowSpec,
     start: Time,
     observer: FlowObserver,
@@ -42,7 +42,7 @@ struct Flow<'a> {
 
 /// The observer of one flow.
 pub(crate) enum FlowObserver {
-    Connection(Box<Connection>),
+    Connection(Box<ConnectionObserver>),
     Population(Box<PopulationObserver>),
     Probes(Box<Probes>),
 }
@@ -58,8 +58,12 @@ impl<'a> RunObserver<'a> {
     ) -> Self {
         let measure = &run.scenario.measure;
         let flows = run.scenario.flows.iter().zip(observers);
-        let flows =
-            flows.map(|(spec, observer)| Flow { spec, start: spec.start_in(run.seed), observer, is_written: false });
+        let flows = flows.map(|(spec, observer)| ObservedFlow {
+            spec,
+            start: spec.start_in(run.seed),
+            observer,
+            is_written: false,
+        });
         let next_sample = measure.series.filter(|interval| *interval > Time::ZERO).unwrap_or(Time::MAX);
         Self {
             run,
@@ -94,7 +98,7 @@ impl<'a> RunObserver<'a> {
     }
 
     /// The flow of a packet, and its classification.
-    fn flow_of(&mut self, packet: &[u8]) -> Option<(&mut Flow<'a>, Classified)> {
+    fn flow_of(&mut self, packet: &[u8]) -> Option<(&mut ObservedFlow<'a>, Classified)> {
         let classified = self.classifier.classify(packet)?;
         Some((&mut self.flows[classified.flow], classified))
     }
@@ -119,7 +123,7 @@ impl<'a> RunObserver<'a> {
 
     /// Progress of the run.
     fn standing(&self, now: Time) -> Standing {
-        let share = |flow: &Flow<'_>| match &flow.observer {
+        let share = |flow: &ObservedFlow<'_>| match &flow.observer {
             _ if flow.ended() => 1.0,
             FlowObserver::Connection(connection) => connection.share_done(now),
             FlowObserver::Population(population) => population.share_done(now),
@@ -206,7 +210,7 @@ impl Observer for RunObserver<'_> {
                 return ControlFlow::Break(());
             }
         }
-        if self.flows.iter().all(Flow::ended) || now >= self.run.scenario.time_limit {
+        if self.flows.iter().all(ObservedFlow::ended) || now >= self.run.scenario.time_limit {
             for flow in &mut self.flows {
                 flow.cut_off(now.min(self.run.scenario.time_limit));
             }
@@ -217,7 +221,7 @@ impl Observer for RunObserver<'_> {
     }
 }
 
-impl Flow<'_> {
+impl ObservedFlow<'_> {
     fn meter(&self) -> &Meter {
         match &self.observer {
             FlowObserver::Connection(connection) => &connection.meter,

@@ -131,7 +131,7 @@ fn what_cannot_be_compared_is_one_line_with_the_fix() {
                    [[forward]]\nlisten = \"10.1.0.1:7000\"\ntarget = \"10.2.0.2:80\"\n";
     let ports = TRANSPARENT.replace("[transparent]\n", "[transparent]\nports = [80]\n");
     for (config, words, code, said) in [
-        (TRANSPARENT, "--to https://10.2.0.2/f", 2, "`https` is not measured; name a plain target"),
+        (TRANSPARENT, "--to https://10.2.0.2/f", 2, "`https` is not supported; name a plain target"),
         (TRANSPARENT, "--to 10.9.0.2:80", 2, "destination is not allowed; change `[allow]`, or name another target"),
         (
             TRANSPARENT,
@@ -189,7 +189,7 @@ fn what_cannot_be_compared_is_one_line_with_the_fix() {
     let output = doctor(&world, TRANSPARENT, "--to 10.2.0.2:80 --seconds 0.2");
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(
-        output.status.code() == Some(1) && error.contains("directly: no answer within 200 ms; see that"),
+        output.status.code() == Some(1) && error.contains("directly: no answer within 200 ms; check that"),
         "{error}"
     );
     drop(listener);

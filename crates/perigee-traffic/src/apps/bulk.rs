@@ -57,7 +57,7 @@ impl Application for Bulk {
             Amount::Size(size) => (size.as_u64(), None),
             Amount::Duration(length) => (0, Some(start + length)),
         };
-        Box::new(Transfer { bytes, until, sender: Sender::Silent, receiver: Closing::default() })
+        Box::new(Transfer { bytes, until, sender: SendStage::Silent, receiver: Closing::default() })
     }
 }
 
@@ -76,13 +76,13 @@ struct Transfer {
     bytes: u64,
     /// When the sender stops; `None`: after a number of bytes.
     until: Option<Time>,
-    sender: Sender,
+    sender: SendStage,
     receiver: Closing,
 }
 
 /// State of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sender {
+enum SendStage {
     Silent,
     Writing,
     Closed,
@@ -104,14 +104,14 @@ impl Conversation for Transfer {
 impl Transfer {
     fn send(&mut self, facts: Facts) -> Action {
         let (sender, action) = match (self.sender, self.until) {
-            (Sender::Silent, None) => (Sender::Writing, Action::Write(self.bytes)),
-            (Sender::Silent, Some(until)) => (Sender::Writing, Action::Fill { until }),
-            (Sender::Writing, None) => (Sender::Closed, Action::HalfClose),
-            (Sender::Writing, Some(until)) if facts.now < until => (Sender::Writing, Action::Wait(until)),
-            (Sender::Writing, Some(_)) => (Sender::Closed, Action::Stop),
+            (SendStage::Silent, None) => (SendStage::Writing, Action::Write(self.bytes)),
+            (SendStage::Silent, Some(until)) => (SendStage::Writing, Action::Fill { until }),
+            (SendStage::Writing, None) => (SendStage::Closed, Action::HalfClose),
+            (SendStage::Writing, Some(until)) if facts.now < until => (SendStage::Writing, Action::Wait(until)),
+            (SendStage::Writing, Some(_)) => (SendStage::Closed, Action::Stop),
             // The connection stays open until the receiver has read all.
-            (Sender::Closed, None) if !facts.closed => (Sender::Closed, Action::AwaitClose),
-            (Sender::Closed, _) => (Sender::Closed, Action::Done),
+            (SendStage::Closed, None) if !facts.closed => (SendStage::Closed, Action::AwaitClose),
+            (SendStage::Closed, _) => (SendStage::Closed, Action::Done),
         };
         self.sender = sender;
         action

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use perigee_results::{ExchangeRow, FlowId, PageRow, Tables};
 use perigee_units::{Stream, Time};
 
-use super::connection::Connection;
+use super::connection::BrowserConnection;
 use super::kind::{Http, Pages};
 use super::page::{Asked, Object};
 use crate::populations::source::Visit;
@@ -21,13 +21,13 @@ pub(super) struct Browser {
     /// When the next load begins, if none is in progress.
     next_load: Time,
     load: Option<Load>,
-    connections: BTreeMap<u32, Connection>,
+    connections: BTreeMap<u32, BrowserConnection>,
     /// Servers that need a connection, each since an instant.
     to_open: VecDeque<(Time, u32)>,
     /// Connections that have work because of others.
     woken: VecDeque<u32>,
     opened: u32,
-    loads: Vec<Record>,
+    loads: Vec<LoadRecord>,
     requests: Vec<Requested>,
 }
 
@@ -46,7 +46,7 @@ struct Load {
 
 /// Measurements of a load.
 #[derive(Clone, Copy, Debug)]
-struct Record {
+struct LoadRecord {
     began: Time,
     objects: u32,
     bytes: u64,
@@ -111,7 +111,7 @@ impl Browser {
         if let Some(record) = self.loads.last_mut() {
             record.connections += 1;
         }
-        self.connections.insert(number, Connection::new(load.number, server, self.pages.tls));
+        self.connections.insert(number, BrowserConnection::new(load.number, server, self.pages.tls));
         // Its content is decided while it is open.
         Some(Visit { number, at: now, request: 0, response: u64::MAX, service: Time::ZERO, access: 0 })
     }
@@ -120,7 +120,7 @@ impl Browser {
     fn begin(&mut self, now: Time) {
         let objects = self.pages.page.objects(&mut self.random);
         let servers = objects.iter().map(|object| object.server as usize + 1).max().unwrap_or(1);
-        self.loads.push(Record {
+        self.loads.push(LoadRecord {
             began: now,
             objects: objects.len() as u32,
             bytes: objects.iter().map(|object| object.bytes).sum(),
@@ -140,7 +140,7 @@ impl Browser {
     fn provide(&mut self, now: Time, server: u32) {
         let Some(load) = &self.load else { return };
         let waiting = load.known[server as usize].len();
-        let here = |connection: &&Connection| connection.is_of(load.number, server);
+        let here = |connection: &&BrowserConnection| connection.is_of(load.number, server);
         let open = self.connections.values().filter(here).count();
         let opening = self.to_open.iter().filter(|(_, to)| *to == server).count();
         let idle: Vec<u32> = self
@@ -166,7 +166,7 @@ impl Browser {
     }
 
     /// The connection with this number.
-    pub(super) fn connection(&mut self, number: u32) -> Option<&mut Connection> {
+    pub(super) fn connection(&mut self, number: u32) -> Option<&mut BrowserConnection> {
         self.connections.get_mut(&number)
     }
 

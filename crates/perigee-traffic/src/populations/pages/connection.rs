@@ -10,7 +10,7 @@ use crate::conversation::{Action, Closing, Facts};
 
 /// State of both ends of a connection.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct BrowserConnection {
     /// Number of the load for which it was opened.
     pub(super) load: u32,
     pub(super) server: u32,
@@ -46,7 +46,7 @@ pub(super) enum Item {
     Object(Asked),
 }
 
-impl Connection {
+impl BrowserConnection {
     pub(super) fn new(load: u32, server: u32, handshakes: u32) -> Self {
         Self {
             load,
