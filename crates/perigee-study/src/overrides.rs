@@ -1,7 +1,6 @@
 //! What is laid over a study before its points are made.
 
-use crate::reader::clip;
-use crate::strict::{Origin, StrictError};
+use perigee_text::{clip, Origin, StrictError};
 
 /// What is laid over a study before its points are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,11 +1,9 @@
 //! The packets of datagrams: the key `packet`, and whether they fit on their links.
 
 use perigee_link::Ecn;
+use perigee_text::{Reader, StrictError};
 use perigee_units::Bytes;
 use perigee_wire::IpVersion;
-
-use crate::reader::Reader;
-use crate::strict::StrictError;
 
 /// The packets of a flow, as far as its name, its version of IP and its links decide.
 #[derive(Clone, Copy)]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use perigee_study::strict::{parse, Content, Node, Read, StrictError, Table};
+use perigee_text::{parse, Content, Node, Read, StrictError, Table};
 use perigee_units::{suggestion, Bytes, Rate, Time};
 
 use super::{

@@ -1,12 +1,10 @@
 //! Queue management: its keys, and how they are read.
 
 use perigee_link::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, RedSpec, RedThresholds};
+use perigee_text::{key, required, Form, Key, Kind, Node, Process, Reader, Section, StrictError, LARGEST};
 use perigee_units::{Bytes, Rate, Time};
 
 use super::process::{table_of, ANY_SIZE, INTERVAL, MOST_INTERVAL};
-use crate::reader::Reader;
-use crate::section::{key, required, Form, Key, Kind, Process, Section, LARGEST};
-use crate::strict::{Node, StrictError};
 
 pub(super) static AQMS: Process = Process {
     name: "aqm",

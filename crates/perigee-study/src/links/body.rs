@@ -1,10 +1,9 @@
 //! Distributions of what is added to a delay: their keys, and how they are read.
 
 use perigee_link::Body;
+use perigee_text::{required, Form, Node, Process, Section, StrictError};
 
 use super::process::{table_of, DELAY_VALUE, MEDIAN, SIGMA};
-use crate::section::{required, Form, Process, Section};
-use crate::strict::{Node, StrictError};
 
 pub(super) static BODIES: Process = Process {
     name: "body",

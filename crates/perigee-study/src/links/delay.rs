@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use perigee_link::{DelaySpec, Jitter, Loaded, Tail, TailShape};
+use perigee_text::{key, required, Form, Key, Kind, Node, Process, Read, Section, StrictError};
 use perigee_units::Time;
 
 use super::body::{body, BODIES};
@@ -12,8 +13,6 @@ use super::process::{
 };
 use super::slots::{slot_delay, SLOT_DELAY};
 use super::trace;
-use crate::section::{key, required, Form, Key, Kind, Process, Section};
-use crate::strict::{Node, Read, StrictError};
 
 pub(crate) const DELAY: Key = process("delay", &DELAYS, "How long the air takes, one way; or the timeline says so.");
 pub(crate) const LOADED: Key = process("loaded", &LOADS, "Delay that is added while the direction is loaded.");

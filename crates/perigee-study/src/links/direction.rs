@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use perigee_link::{AqmSpec, DelaySpec, LinkSpec, LossSpec, QueueSpec, RateSpec};
+use perigee_text::{Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::{Bytes, Rate};
 
 use super::delay::{delay, loaded, DELAY, LOADED};
@@ -12,9 +13,6 @@ use super::queue::{queue, BdpLimit, QUEUE};
 use super::rate::{rate, RATE};
 use super::slots::{begin_at, TIMES_OF_DAY, TIME_OF_DAY};
 use super::trace::{self, Timeline};
-use crate::reader::Reader;
-use crate::section::{Key, Kind, Process, Section};
-use crate::strict::{Node, Read, StrictError};
 
 /// One direction of a link.
 pub(crate) static DIRECTION: Section =
@@ -47,9 +45,9 @@ static OVERHEADS: Process = Process {
 /// If a key is unknown, a value is missing, wrong, or contradicts another, or a recording cannot be read.
 ///
 /// ```
-/// use perigee_study::{read_link_spec, strict};
+/// use perigee_study::read_link_spec;
 /// let text = "rate = \"10 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"375 kB\"\nloss = \"0.1 %\"\n";
-/// let tree = strict::parse(text, "a.toml").unwrap();
+/// let tree = perigee_text::parse(text, "a.toml").unwrap();
 /// let spec = read_link_spec(&tree, "", &mut |_| Err("no files here".into())).unwrap();
 /// assert_eq!(spec.loss.len(), 1);
 /// ```
@@ -140,42 +138,15 @@ fn beside_timeline<'a>(table: &Reader<'a>, key: &str, in_timeline: bool) -> Resu
     }
 }
 
-/// Every process of a direction and, after each, those inside it.
-pub(crate) fn processes() -> Vec<&'static Process> {
-    let mut processes = Vec::new();
-    add_processes(&DIRECTION, &mut processes);
-    processes
-}
-
-fn add_processes(section: &'static Section, processes: &mut Vec<&'static Process>) {
-    for key in section.keys {
-        let Kind::Process(process) = key.kind else { continue };
-        processes.push(process);
-        process.forms.iter().for_each(|form| add_processes(form.section, processes));
-    }
-}
-
-/// Every table of a process, each once.
-pub(crate) fn forms() -> Vec<&'static Section> {
-    let mut sections: Vec<&'static Section> = Vec::new();
-    for form in processes().into_iter().flat_map(|process| process.forms) {
-        if !sections.iter().any(|known| known.name == form.section.name) {
-            sections.push(form.section);
-        }
-    }
-    sections
-}
-
 #[cfg(test)]
 mod tests {
     use perigee_link::{CodelSpec, DualPi2Spec, Jitter, PieSpec, RedSpec, RedThresholds};
     use perigee_units::{Ratio, Time};
 
     use super::*;
-    use crate::strict;
 
     fn read(text: &str) -> Result<LinkSpec, String> {
-        let tree = strict::parse(text, "f.toml").map_err(|e| e.to_string())?;
+        let tree = perigee_text::parse(text, "f.toml").map_err(|e| e.to_string())?;
         let mut load = |name: &str| match name {
             "bw" => Ok(b"1\n2\n".to_vec()),
             "fade" => Ok(b"time_s,attenuation_db\n0,0\n10,9\n".to_vec()),

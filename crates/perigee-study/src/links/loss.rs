@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use perigee_link::LossSpec;
+use perigee_text::{key, required, Content, Form, Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::{Ratio, Time};
 
 use super::process::{process, traced, Load, ANY_TIME, LONG_INTERVAL};
 use super::slots::{slot_loss, SLOT_LOSS};
 use super::trace;
-use crate::reader::Reader;
-use crate::section::{key, required, Form, Key, Kind, Process, Section};
-use crate::strict::{Content, Node, Read, StrictError};
 
 pub(crate) const LOSS: Key =
     process("loss", &LOSSES, "Packets lost in the air, by one process or several in brackets.");

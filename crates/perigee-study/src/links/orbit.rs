@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use perigee_link::{DelaySpec, OrbitDelay};
 use perigee_orbit::{read_elements, Constellation, Gateway, Path, PathSpec, Pattern, Place, Shell, Utc, Weights};
+use perigee_text::{
+    clip, key, required, Content, Form, Key, Kind, Node, Origin, Process, Reader, Section, StrictError,
+};
 
 use super::process::{inside, process, recording, table_of, Load, DELAY_VALUE};
 use super::slots::{clock, jitter, spikes, JITTERS, PERIOD, PHASE, SPIKES};
-use crate::reader::{clip, Reader};
-use crate::section::{key, required, Form, Key, Kind, Process, Section};
-use crate::strict::{Content, Node, Origin, StrictError};
 
 pub(super) static ORBIT_DELAY: Section = Section {
     name: "delay, orbit",
@@ -225,7 +225,6 @@ mod tests {
 
     use super::*;
     use crate::read_link_spec;
-    use crate::strict;
 
     const SHELL: &str = "constellation = { altitude_km = 550, inclination_deg = 53, planes = 24, satellites = 22 }";
     const ENDS: &str = "user = { lat_deg = 50, lon_deg = 5 }, gateways = [{ lat_deg = 51, lon_deg = 2 }]";
@@ -236,7 +235,7 @@ mod tests {
 
     fn read(keys: &str) -> Result<LinkSpec, String> {
         let text = format!("rate = \"1 Mbit/s\"\ndelay = {{ kind = \"orbit\", {keys} }}");
-        let tree = strict::parse(&text, "f.toml").map_err(|e| e.to_string())?;
+        let tree = perigee_text::parse(&text, "f.toml").map_err(|e| e.to_string())?;
         let mut load = |name: &str| match name {
             "iss" => Ok(ISS.as_bytes().to_vec()),
             "cut" => Ok(ISS.as_bytes()[..80].to_vec()),

@@ -1,12 +1,11 @@
 //! The queue of a link: its keys, and how they are read.
 
 use perigee_link::{AqmSpec, LinkSpec, QueueSpec};
+use perigee_text::{key, Form, Key, Kind, Node, Process, Read, Section, StrictError, LARGEST};
 use perigee_units::{Bytes, Rate, Time};
 
 use super::aqm::{aqm, AQMS};
 use super::process::{inside, process, ANY_SIZE, ANY_TIME, MOST_INTERVAL};
-use crate::section::{key, Form, Key, Kind, Process, Section, LARGEST};
-use crate::strict::{Node, Read, StrictError};
 
 pub(crate) const QUEUE: Key = process(
     "queue",

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use perigee_link::{Fluctuation, LossSpec, RateSpec};
+use perigee_text::{key, required, Form, Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::Rate;
 
 use super::acm::{acm, ACM_FILE, ACM_RAIN};
@@ -10,9 +11,6 @@ use super::process::{process, traced, Load, ANY_RATE, EVERY, LEAST_RATE, MEMORY,
 use super::slots::{slot_rate, SLOT_RATE};
 use super::tdma::{tdma, TDMA};
 use super::trace;
-use crate::reader::Reader;
-use crate::section::{key, required, Form, Key, Kind, Process, Section};
-use crate::strict::{Node, Read, StrictError};
 
 pub(crate) const RATE: Key = process("rate", &RATES, "How fast it sends; or the timeline says so.");
 

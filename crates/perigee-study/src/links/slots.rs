@@ -6,6 +6,7 @@ use perigee_link::{
     BusyHours, DelaySpec, LinkSpec, LogNormal, LossSpec, RateSpec, Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss,
     SlotOutage, SlotRate, Spike,
 };
+use perigee_text::{key, required, Content, Form, Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::{Rate, Time};
 
 use super::body::{body, BODIES};
@@ -13,9 +14,6 @@ use super::process::{
     inside, process, table_of, ANY_RATE, ANY_TIME, DELAY_VALUE, INTERVAL, LEAST_RATE, LONG_INTERVAL, MEDIAN, MEMORY,
     MOST_RATE, SIGMA,
 };
-use crate::reader::Reader;
-use crate::section::{key, required, Form, Key, Kind, Process, Section};
-use crate::strict::{Content, Node, Read, StrictError};
 
 pub(crate) const TIME_OF_DAY: Key = process("time_of_day", &TIMES_OF_DAY, "For processes with slots: the time of day (UTC) at which a run begins, which says where in a slot and in which hours that is. Not given: drawn per run, the same for all links.");
 
@@ -342,13 +340,12 @@ fn fits(table: &Reader<'_>, key: &str, length: Time, period: Time) -> Result<(),
 mod tests {
     use super::*;
     use crate::read_link_spec;
-    use crate::strict;
 
     const RATE: &str =
         "kind = \"slots\", mean = \"200 Mbit/s\", sd = \"40 Mbit/s\", min = \"80 Mbit/s\", max = \"320 Mbit/s\"";
 
     fn read(text: &str) -> Result<LinkSpec, String> {
-        let tree = strict::parse(text, "f.toml").map_err(|e| e.to_string())?;
+        let tree = perigee_text::parse(text, "f.toml").map_err(|e| e.to_string())?;
         read_link_spec(&tree, "", &mut |_| Err("no files".to_owned())).map_err(|e| e.to_string())
     }
 

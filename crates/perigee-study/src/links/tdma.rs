@@ -1,12 +1,10 @@
 //! A TDMA channel with bandwidth on demand: its keys, and how they are read.
 
 use perigee_link::{Requests, TdmaSpec, TerminalOf};
+use perigee_text::{key, required, Kind, Reader, Section, StrictError};
 use perigee_units::{Bytes, Time};
 
 use super::process::{ANY_RATE, ANY_TIME, MOST_INTERVAL};
-use crate::reader::Reader;
-use crate::section::{key, required, Kind, Section};
-use crate::strict::StrictError;
 
 pub(super) static TDMA: Section = Section {
     name: "rate, tdma",
@@ -133,13 +131,12 @@ const LEAST_SLOT: Time = Time::from_micros(1);
 #[cfg(test)]
 mod tests {
     use super::super::direction::read_link_spec;
-    use crate::strict;
     use perigee_link::{LinkSpec, RateSpec, Requests};
     use perigee_units::Time;
 
     fn read(channel: &str, beside: &str) -> Result<LinkSpec, String> {
         let text = format!("rate = {{ kind = \"tdma\", superframe = \"820 ms\", payload = \"1 kB\", {channel} }}\ndelay = \"270 ms\"\n{beside}");
-        let tree = strict::parse(&text, "f.toml").map_err(|e| e.to_string())?;
+        let tree = perigee_text::parse(&text, "f.toml").map_err(|e| e.to_string())?;
         read_link_spec(&tree, "", &mut |_| Err("no files".to_owned())).map_err(|e| e.to_string())
     }
 

@@ -4,9 +4,8 @@
 //! is said with file, line and fix.
 
 use perigee_link::Steps;
+use perigee_text::{Origin, StrictError};
 use perigee_units::{suggestion, Bytes, Rate, Ratio, Time};
-
-use crate::strict::{Origin, StrictError};
 
 /// Largest recording that is read, bytes.
 pub const MAX_TRACE: usize = 32 << 20;
