@@ -2,7 +2,7 @@
 
 use perigee_cc::{Algorithm, CcError, Selected};
 use perigee_results::Name;
-use perigee_tcp::{Config, Domain, Setting, Value, SETTINGS};
+use perigee_settings::{Config, Domain, Setting, Value, SETTINGS};
 use perigee_text::{clip, json_of, text_of, Content, Node, Reader, StrictError};
 use perigee_units::{suggestion, Bytes};
 

@@ -1,6 +1,6 @@
 //! `[hosts]`: a key for each TCP setting of an endpoint.
 
-use perigee_tcp::{Domain, Setting, SETTINGS};
+use perigee_settings::{Domain, Setting, SETTINGS};
 use perigee_text::{key, Key, Kind, Section};
 
 /// `[hosts]`, `[hosts.NODE]`, and `tcp` of a flow: a key for each setting of an endpoint.

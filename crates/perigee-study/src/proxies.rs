@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use perigee_tcp::Config;
+use perigee_settings::Config;
 use perigee_text::{entries_of, items_of, key, required, Kind, Node, Reader, Section, StrictError, LARGEST};
 use perigee_units::{suggestion, Bytes};
 

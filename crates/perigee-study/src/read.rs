@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use perigee_results::{Measure, Name, Startup};
-use perigee_tcp::Config;
+use perigee_settings::Config;
 use perigee_text::{items_of, text_of, Content, Node, Reader, StrictError};
 use perigee_units::{encode_struct, Bytes, Encode, Time};
 use perigee_wire::IpVersion;

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use perigee_results::{CaptureTables, Column, Table, Tables, TABLES_VERSION};
-use perigee_tcp::{Kernel, SETTINGS};
+use perigee_settings::{Kernel, SETTINGS};
 use perigee_text::{key_table, pretty, Document, Key, Section};
 use serde_json::{json, Value};
 

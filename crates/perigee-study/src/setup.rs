@@ -8,7 +8,7 @@ use perigee_link::{
 };
 use perigee_orbit::Place;
 use perigee_results::Name;
-use perigee_tcp::{Config, Value as Setting, SETTINGS};
+use perigee_settings::{Config, Value as Setting, SETTINGS};
 use perigee_units::{Bytes, Rate, Time};
 use serde_json::{json, Map, Value};
 

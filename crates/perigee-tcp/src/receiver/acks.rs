@@ -2,7 +2,7 @@
 
 use perigee_units::Time;
 
-use crate::settings::Config;
+use perigee_settings::Config;
 
 /// Linux's policy: each second full segment is acknowledged, each segment in quick mode; otherwise later. While a gap is
 /// open, acknowledgements after the first three are compressed where that is on.

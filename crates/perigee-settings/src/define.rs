@@ -2,16 +2,16 @@
 
 use perigee_units::{Bytes, Time};
 
-use super::value::Value;
+use crate::value::Value;
 
 /// The type of a field of [`Config`].
-pub(super) trait Field: Copy {
+pub(crate) trait Field: Copy {
     fn value(self) -> Value;
     fn of(value: Value) -> Option<Self>;
 }
 
 /// Puts a value into a field, if it is of the field's type.
-pub(super) fn put<T: Field>(field: &mut T, value: Value) -> Option<()> {
+pub(crate) fn put<T: Field>(field: &mut T, value: Value) -> Option<()> {
     *field = T::of(value)?;
     Some(())
 }
@@ -81,7 +81,7 @@ macro_rules! choice {
         }
     };
 }
-pub(super) use choice;
+pub(crate) use choice;
 
 /// Defines [`Config`], its default, and [`SETTINGS`], from one entry for each setting: its documentation; its name, type,
 /// default and, of numbers, least and greatest value; its name in reports; how the kernel takes it.
@@ -143,4 +143,4 @@ macro_rules! settings {
     };
     (@domain $choice:ident) => { Domain::Choice($choice::WORDS) };
 }
-pub(super) use settings;
+pub(crate) use settings;
