@@ -11,7 +11,7 @@ use crate::hosts::TCP;
 use crate::kinds::CC;
 use crate::nodes::Nodes;
 use crate::outside::Outside;
-use crate::run::{FlowSpec, Handshake, Leg, LegEnd, ProxySpec, Tcp, Traffic};
+use crate::run::{FlowSpec, Handshake, Leg, LegEnd, ProxySpec, Scenario, Tcp, Traffic};
 use crate::topology::Edge;
 
 /// `[[proxies]]`.
@@ -283,3 +283,21 @@ pub(crate) fn is_called(flow: &FlowSpec, name: &str) -> bool {
 
 /// Which handshake is completed first.
 const HANDSHAKES: &[&str] = &["accept-first", "connect-first"];
+
+/// A proxy in words; `number` is its place in the scenario.
+pub(crate) fn in_words(number: u32, proxy: &ProxySpec, scenario: &Scenario) -> Vec<(&'static str, String)> {
+    let handshake = match proxy.handshake {
+        Handshake::Accept => "with the end that opens first",
+        Handshake::Connect => "with the other end first",
+    };
+    let legs =
+        |flow: &&FlowSpec| flow.traffic.tcp().is_some_and(|tcp| tcp.legs.iter().any(|leg| leg.proxy == Some(number)));
+    let split = scenario.flows.iter().filter(legs).count();
+    vec![
+        ("node", scenario.nodes[proxy.node as usize].to_string()),
+        ("handshake", handshake.to_owned()),
+        ("buffer per connection and direction", proxy.buffer.to_string()),
+        ("memory", proxy.memory.to_string()),
+        ("flows that it splits", split.to_string()),
+    ]
+}

@@ -1,4 +1,4 @@
-//! Distributions of what is added to a delay: their keys, and how they are read.
+//! Distributions of what is added to a delay: their keys, their reading, and what reports say of them.
 
 use perigee_link::Body;
 use perigee_text::{required, Form, Node, Process, Section, StrictError};
@@ -29,4 +29,14 @@ pub(super) fn body(node: &Node, what: &str) -> Result<Body, StrictError> {
         Some("triangular") => Body::Triangular { width: table.get("width")? },
         _ => Body::LogNormal { median: table.get("median")?, sigma: table.get("sigma")? },
     })
+}
+
+/// A distribution in words.
+pub(super) fn in_words(body: &Body) -> String {
+    match body {
+        Body::Normal { sd } => format!("normal, sd {sd}"),
+        Body::Uniform { width } => format!("uniform, up to {width} more"),
+        Body::Triangular { width } => format!("triangular, up to {width} more"),
+        Body::LogNormal { median, sigma } => format!("log-normal, median {median}, sigma {sigma}"),
+    }
 }

@@ -1,4 +1,4 @@
-//! One direction of a link: its keys, and how they are read.
+//! One direction of a link: its keys, their reading, and what reports say of it.
 
 use std::sync::Arc;
 
@@ -6,11 +6,12 @@ use perigee_link::{AqmSpec, DelaySpec, LinkSpec, LossSpec, QueueSpec, RateSpec};
 use perigee_text::{Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::{Bytes, Rate};
 
-use super::delay::{delay, loaded, DELAY, LOADED};
-use super::loss::{losses, LOSS};
+use super::aqm;
+use super::delay::{self, delay, loaded, DELAY, LOADED};
+use super::loss::{self, losses, LOSS};
 use super::process::{inside, process, recording, Load};
-use super::queue::{queue, BdpLimit, QUEUE};
-use super::rate::{rate, RATE};
+use super::queue::{self, queue, BdpLimit, QUEUE};
+use super::rate::{self, rate, RATE};
 use super::slots::{begin_at, TIMES_OF_DAY, TIME_OF_DAY};
 use super::trace::{self, Timeline};
 
@@ -104,6 +105,23 @@ pub(super) fn read_direction(
     };
     begin_at(&mut spec, &table, value(&table, "time_of_day", &TIMES_OF_DAY)?)?;
     Ok((spec, limit))
+}
+
+/// The processes of a direction in words.
+pub(crate) fn in_words(spec: &LinkSpec) -> Vec<(&'static str, String)> {
+    let mut words = vec![("rate", rate::in_words(&spec.rate)), ("delay", delay::in_words(&spec.delay))];
+    words.extend(spec.loaded.as_ref().map(|loaded| ("more delay while loaded", delay::loaded_in_words(loaded))));
+    words.push(("queue", queue::in_words(&spec.queue)));
+    words.extend(aqm::in_words(&spec.queue.aqm).map(|text| ("queue management", text)));
+    let losses: Vec<_> = spec.loss.iter().map(loss::in_words).collect();
+    words.push(("loss", if losses.is_empty() { "none".to_owned() } else { losses.join("; ") }));
+    if spec.burst.as_u64() > 0 {
+        words.push(("burst", spec.burst.to_string()));
+    }
+    if spec.overhead > 0 {
+        words.push(("overhead per packet", format!("{} B", spec.overhead)));
+    }
+    words
 }
 
 /// Nothing that needs a server of its own stands beside a TDMA channel, which sends in slots.

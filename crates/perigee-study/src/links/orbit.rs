@@ -1,4 +1,4 @@
-//! A delay from orbits: its keys, its files of elements, and how they are read.
+//! A delay from orbits: its keys, its files of elements, their reading, and what reports say of it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use perigee_text::{
 };
 
 use super::process::{inside, process, recording, table_of, Load, DELAY_VALUE};
-use super::slots::{clock, jitter, spikes, JITTERS, PERIOD, PHASE, SPIKES};
+use super::slots::{clock, clock_in_words, jitter, overlay_in_words, spikes, JITTERS, PERIOD, PHASE, SPIKES};
 
 pub(super) static ORBIT_DELAY: Section = Section {
     name: "delay, orbit",
@@ -216,6 +216,32 @@ fn weights(node: &Node, what: &str) -> Result<Weights, StrictError> {
         load: table.get("load")?,
         seed: table.get("seed")?,
     })
+}
+
+/// The delay in words.
+pub(super) fn in_words(orbit: &OrbitDelay) -> String {
+    let OrbitDelay { clock, path, extra, jitter, spikes } = orbit;
+    let spec = path.spec();
+    let place = |place: &Place| format!("{} N {} E", place.lat_deg, place.lon_deg);
+    let gateways: Vec<String> =
+        spec.gateways.iter().map(|gateway| format!("{} ({})", gateway.name, place(&gateway.place))).collect();
+    let day = spec.date.to_string();
+    let mut words = vec![
+        format!(
+            "{} satellites on {}",
+            path.constellation().satellites.len(),
+            day.split('T').next().unwrap_or_default()
+        ),
+        format!("user at {} above {} degrees", place(&spec.user), spec.elevation_deg),
+        format!("gateways {} above {} degrees", gateways.join(", "), spec.gateway_elevation_deg),
+        if spec.isl { "over lasers".to_owned() } else { "one satellite".to_owned() },
+        format!("weights elevation {}, age {}, load {}", spec.weights.elevation, spec.weights.age, spec.weights.load),
+        clock_in_words(clock),
+        format!("light and {extra}"),
+    ];
+    words.extend(overlay_in_words(jitter.as_ref(), spikes));
+    words.extend(path.warnings().into_iter().map(|warning| format!("warning: {warning}")));
+    words.join("; ")
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! A process is written as one value, or as a table. The keys of a table depend on its `kind`, or on a key that only one
 //! of its forms has, such as `trace`.
 
+use perigee_link::Steps;
 use perigee_text::{key, required, Key, Kind, Node, Process, Reader, StrictError, DAYS_30, LARGEST};
 use perigee_units::{Bytes, Rate, Time};
 
@@ -52,6 +53,12 @@ pub(super) fn recording<T>(
     }
     let bytes = load(name).map_err(|why| table.error(key, format!("cannot read `{name}`: {why}"), "check the path"))?;
     read(&bytes, name)
+}
+
+/// A recording in words.
+pub(super) fn recorded<T: Copy + PartialEq>(steps: &Steps<T>) -> String {
+    let repeats = steps.period().map_or_else(String::new, |period| format!(", repeats after {period}"));
+    format!("recorded, {} steps{repeats}", steps.iter().count())
 }
 
 pub(super) const EVERY: Key = required("every", INTERVAL, "Interval between new values.");

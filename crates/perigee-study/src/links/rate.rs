@@ -1,4 +1,4 @@
-//! The rate of a link: its keys, and how they are read.
+//! The rate of a link: its keys, their reading, and what reports say of it.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use perigee_text::{key, required, Form, Key, Kind, Node, Process, Read, Reader, 
 use perigee_units::Rate;
 
 use super::acm::{acm, ACM_FILE, ACM_RAIN};
-use super::process::{process, traced, Load, ANY_RATE, EVERY, LEAST_RATE, MEMORY, MOST_RATE};
-use super::slots::{slot_rate, SLOT_RATE};
-use super::tdma::{tdma, TDMA};
+use super::process::{process, recorded, traced, Load, ANY_RATE, EVERY, LEAST_RATE, MEMORY, MOST_RATE};
+use super::slots::{self, slot_rate, SLOT_RATE};
+use super::tdma::{self, tdma, TDMA};
 use super::trace;
 
 pub(crate) const RATE: Key = process("rate", &RATES, "How fast it sends; or the timeline says so.");
@@ -70,4 +70,18 @@ fn fluctuating(table: &Reader<'_>) -> Result<RateSpec, StrictError> {
         memory: table.get("memory")?,
         mood: table.table.get_in("mood", Rate::ZERO..=max)?.unwrap_or_default(),
     }))
+}
+
+/// The rate in words.
+pub(super) fn in_words(spec: &RateSpec) -> String {
+    match spec {
+        RateSpec::Constant(rate) => rate.to_string(),
+        RateSpec::Trace(steps) => recorded(steps),
+        RateSpec::Fluctuating(Fluctuation { mean, sd, min, max, every, memory, mood }) => format!(
+            "mean {mean}, sd {sd} within a run and {mood} between runs, {min} to {max}; redrawn each {every}, \
+             memory {memory}"
+        ),
+        RateSpec::Slots(slots) => slots::rate_in_words(slots),
+        RateSpec::Tdma(tdma) => tdma::in_words(tdma),
+    }
 }

@@ -1,8 +1,8 @@
-//! A TDMA channel with bandwidth on demand: its keys, and how they are read.
+//! A TDMA channel with bandwidth on demand: its keys, their reading, and what reports say of it.
 
 use perigee_link::{Requests, TdmaSpec, TerminalOf};
 use perigee_text::{key, required, Kind, Reader, Section, StrictError};
-use perigee_units::{Bytes, Time};
+use perigee_units::{Bytes, Rate, Time};
 
 use super::process::{ANY_RATE, ANY_TIME, MOST_INTERVAL};
 
@@ -67,6 +67,33 @@ pub(super) fn tdma(table: &Reader<'_>) -> Result<TdmaSpec, StrictError> {
     check_frame(table, &spec)?;
     check_demand(table, &spec)?;
     Ok(spec)
+}
+
+/// A TDMA channel in words.
+pub(super) fn in_words(tdma: &TdmaSpec) -> String {
+    let requests = match tdma.requests {
+        Requests::None => "nothing",
+        Requests::Rate => "rates",
+        Requests::Volume => "volumes",
+        Requests::RateAndVolume => "rates and volumes",
+    };
+    let free = if tdma.free { ", the rest shared freely" } else { "" };
+    let drain = tdma.drain.map_or_else(String::new, |drain| format!(" that drain what waits in {drain}"));
+    let background = match tdma.background {
+        Rate::ZERO => String::new(),
+        rate => format!("; the others request {rate} each"),
+    };
+    format!(
+        "TDMA, {} units of {} per super-frame of {}, at most {}; {} terminals with {} fixed each, requests of {requests}{drain} \
+         granted {} later{free}{background}",
+        tdma.slots,
+        tdma.unit(),
+        tdma.superframe,
+        tdma.most_rate(),
+        tdma.terminals,
+        tdma.fixed,
+        tdma.allocation_delay(),
+    )
 }
 
 /// The super-frame has whole slots, each longer than its guard time.
