@@ -4,8 +4,8 @@
 #![allow(dead_code, reason = "each fuzz target is a program of its own and uses one of these")]
 
 use perigee_link::{Ecn, Exit, Link, LinkSpec, Packet};
-use perigee_study::strict::StrictError;
 use perigee_study::{profile, trace};
+use perigee_text::StrictError;
 use perigee_units::Time;
 
 /// A profile; the recordings it names are short ones.

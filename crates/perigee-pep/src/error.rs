@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use perigee_study::strict::StrictError;
+use perigee_text::StrictError;
 use thiserror::Error;
 
 /// Why the service does not run.

@@ -38,7 +38,7 @@ mod worker;
 pub use carried::Carried;
 pub use command::main;
 pub use config::{
-    Allow, AtLimit, Config, Forward, Leg, Limits, Ports, Request, Rule, Terminal, Transparent, Tunnel,
+    reference, Allow, AtLimit, Config, Forward, Leg, Limits, Ports, Request, Rule, Terminal, Transparent, Tunnel,
     TunnelCongestion, TunnelEnd,
 };
 pub use embedded::Embedded;

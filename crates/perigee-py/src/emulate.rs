@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus};
 use perigee_emu::{Exec, ExecError, ExecObserver, Leftover, LiveSample, Process, Reachability};
 use perigee_link::DropReason;
 use perigee_study::profile::{self, Profile};
-use perigee_study::strict::{parse, parse_value, Node, Origin, StrictError};
+use perigee_text::{parse, parse_value, Node, Origin, StrictError};
 use perigee_units::Time;
 use pyo3::prelude::*;
 

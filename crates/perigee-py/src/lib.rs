@@ -352,9 +352,9 @@ fn unfit_for_emulation(error: &perigee_emu::RunError) -> PyErr {
 /// The TCP settings that are sysctls of Linux: words for reports, and the name in `net.ipv4`.
 #[pyfunction]
 fn tcp_sysctls() -> Vec<(&'static str, &'static str)> {
-    let sysctls = perigee_tcp::SETTINGS.iter().filter_map(|setting| match setting.kernel {
-        perigee_tcp::Kernel::Sysctl(sysctl) => Some((setting.report, sysctl.name)),
-        perigee_tcp::Kernel::Other(_) | perigee_tcp::Kernel::Nothing => None,
+    let sysctls = perigee_settings::SETTINGS.iter().filter_map(|setting| match setting.kernel {
+        perigee_settings::Kernel::Sysctl(sysctl) => Some((setting.report, sysctl.name)),
+        perigee_settings::Kernel::Other(_) | perigee_settings::Kernel::Nothing => None,
     });
     sysctls.collect()
 }

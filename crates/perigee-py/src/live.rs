@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use perigee_results::Amount;
+use perigee_settings::{Config, Value};
 use perigee_study::{FlowSpec, IpVersion, Live, Opener, Run, Traffic};
-use perigee_tcp::{Config, Value};
 use perigee_traffic::{App, Constant, Datagrams};
 use perigee_units::{Bytes, Time};
 use pyo3::prelude::*;

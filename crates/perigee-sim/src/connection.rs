@@ -3,7 +3,8 @@
 use perigee_cc::Selected;
 use perigee_link::Ecn;
 use perigee_results::{SenderCounts, SenderState};
-use perigee_tcp::{Config, Endpoint, Header, Info};
+use perigee_settings::Config;
+use perigee_tcp::{Endpoint, Header, Info};
 use perigee_traffic::End;
 use perigee_units::Time;
 

@@ -137,7 +137,7 @@ impl<'a> PopulationFlow<'a> {
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[number as usize];
-        let mss = |config: &perigee_tcp::Config| self.spec.segment(config.mss);
+        let mss = |config: &perigee_settings::Config| self.spec.segment(config.mss);
         let mut side = |config, opens| {
             let (cc, seed) = (&self.tcp.cc, self.seeds.next_u64());
             Side { config, cc, seed, mss: mss(config), fast_path: world.fast_paths }.endpoint(opens)

@@ -1,14 +1,13 @@
 //! A study as a tree of values, and the key paths that change it: those of `--set`, `[vary]` and `[reduced]`.
 
-use crate::strict::{Content, Node, StrictError};
+use perigee_text::{clip, items_of, keys_of, parse_value, text_of, Content, Kind, Node, Section, StrictError};
 use perigee_units::{is_near, suggestion};
 
 use crate::flows::FLOW;
 use crate::hosts::TCP;
 use crate::keys::{LINK, LIVE, MEASURE, ROUTE, STUDY};
+use crate::kinds::CC;
 use crate::proxies::{PROXY, SIDE};
-use crate::reader::{clip, items_of, keys_of, text_of, value};
-use crate::section::{Kind, Section};
 
 /// The tree of a study with its overrides.
 #[derive(Clone, Debug)]
@@ -111,7 +110,7 @@ impl Document {
             [every @ ("flow" | "proxy"), name, ref rest @ ..] if !rest.is_empty() => {
                 let (table, section) = if every == "flow" { ("flows", &FLOW) } else { ("proxies", &PROXY) };
                 let is_key = match section.find(name).map(|key| key.kind) {
-                    Some(kind) => matches!(kind, Kind::Cc | Kind::Inputs | Kind::Table(_)),
+                    Some(kind) => kind.is(&CC) || matches!(kind, Kind::Texts | Kind::Table(_)),
                     None => section.names().any(|key| is_near(name, key)),
                 };
                 if is_key {
@@ -244,15 +243,15 @@ fn set_key(
     };
     match (known_key(section, first, whole, value)?, inner) {
         (_, []) => table.set(&[first], value.clone()),
-        (Kind::Cc, [parameter]) => {
-            // A name alone becomes a table, which has room for the parameter.
+        (kind, [parameter]) if kind.is(&CC) => {
+            // A name alone becomes a table, to have a place for the parameter.
             let cc = table.get(first).cloned();
             if let Some(name) = cc.or_else(|| default_of(section, first, value)).filter(|cc| text_of(cc).is_some()) {
                 table.set(&[first, "name"], name);
             }
             table.set(&[first, parameter], value.clone());
         }
-        (Kind::Inputs, [key]) => table.set(&[first, key], value.clone()),
+        (Kind::Texts, [key]) => table.set(&[first, key], value.clone()),
         (Kind::Table(inside), [key]) => {
             known_key(inside, key, whole, value)?;
             table.set(&[first, key], value.clone());
@@ -274,7 +273,7 @@ fn known_key(section: &Section, name: &str, whole: &[&str], value: &Node) -> Res
 }
 
 fn default_of(section: &Section, key: &str, like: &Node) -> Option<Node> {
-    section.find(key).map(|key| value(key.default, &like.origin))
+    section.find(key).map(|key| parse_value(key.default, &like.origin))
 }
 
 /// Maximum parts of a key path: tables nest no deeper.

@@ -2,13 +2,12 @@
 
 use perigee_cc::{Algorithm, CcError, Selected};
 use perigee_results::Name;
-use perigee_tcp::{Config, Domain, Setting, Value, SETTINGS};
+use perigee_settings::{Config, Domain, Setting, Value, SETTINGS};
+use perigee_text::{clip, json_of, text_of, Content, Node, Reader, StrictError};
 use perigee_units::{suggestion, Bytes};
 
 use crate::flows::FLOW;
 use crate::outside::{is_path, Outside, Place};
-use crate::reader::{clip, json_of, text_of, Reader};
-use crate::strict::{Content, Node, StrictError};
 
 /// Applies the settings of a table to `config`.
 pub(crate) fn apply_tcp(table: &Reader<'_>, config: &mut Config) -> Result<(), StrictError> {
@@ -118,16 +117,16 @@ fn cc_error(what: &str, error: &CcError, node: &Node) -> StrictError {
 
 #[cfg(test)]
 mod tests {
+    use perigee_text::{parse_value, Origin};
+
     use super::*;
     use crate::hosts::TCP;
-    use crate::reader::value;
-    use crate::strict::Origin;
 
     /// `config` after a table with one setting.
     fn with(setting: &Setting, text: &str, mut config: Config) -> Config {
         let origin = Origin::place("test");
         let mut node = Node::empty_table(&origin);
-        node.set(&[setting.name], value(text, &origin));
+        node.set(&[setting.name], parse_value(text, &origin));
         let table = Reader::open(&node, "hosts", &TCP, &[]).unwrap_or_else(|error| panic!("{error}"));
         apply_tcp(&table, &mut config).unwrap_or_else(|error| panic!("{error}"));
         config

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use perigee_text::{clip, entries_of, items_of, parse_value, text_of, Content, Node, Origin, Reader, StrictError};
 use perigee_units::suggestion;
 
 use crate::keys::{EXPERIMENT, REDUCED, STUDY};
 use crate::overrides::Overrides;
-use crate::reader::{clip, entries_of, items_of, tables, text_of, unique, value, Reader};
-use crate::strict::{Content, Node, Origin, StrictError};
 
 /// One experiment.
 pub(crate) struct Experiment {
@@ -23,9 +22,9 @@ pub(crate) struct Experiment {
 /// The experiments of a study, in order; empty if it has none.
 pub(crate) fn experiments(root: &Node) -> Result<Vec<Experiment>, StrictError> {
     let (study, mut names, mut found) = (Reader::open(root, "", &STUDY, &[])?, BTreeSet::new(), Vec::new());
-    for node in tables(&study, EXPERIMENTS, "[[experiments]]")? {
+    for node in study.tables(EXPERIMENTS)? {
         let table = Reader::open(node, EXPERIMENTS, &EXPERIMENT, &[])?;
-        let name = unique(&table, &mut names)?;
+        let name = table.unique_name(&mut names)?;
         let set = settings(node.get("set"), "experiments.set")?;
         let reduced = node.get("reduced");
         if let Some(reduced) = reduced {
@@ -46,7 +45,7 @@ pub(crate) fn chosen<'a>(
     for (_, text) in overrides.set.iter().filter(|(path, _)| path == EXPERIMENTS) {
         let names = wanted.get_or_insert_default();
         let origin = Origin::place(&format!("--experiment {}", clip(text)));
-        let given = value(text, &origin);
+        let given = parse_value(text, &origin);
         let listed: Vec<&str> = match &given.content {
             Content::Text(text) => text.split(',').map(str::trim).collect(),
             _ => items_of(&given).iter().map(|item| text_of(item).unwrap_or_default()).collect(),

@@ -1,8 +1,9 @@
-//! The row of a flow before measurements.
+//! What is known of a flow before an engine has measured anything: its row of results, and its description in words.
 
 use perigee_results::{FlowRow, Outcome};
+use perigee_wire::IpVersion;
 
-use crate::run::{FlowSpec, Leg, Run, Traffic};
+use crate::run::{FlowSpec, Leg, Opener, Run, Traffic};
 
 impl Run {
     /// The row of a flow with its description only; `engine` is the name of the engine. A flow that does not begin within the run's
@@ -43,4 +44,24 @@ impl Run {
             ..self.flow_row(engine, spec)
         }
     }
+}
+
+/// A flow in words.
+pub(crate) fn in_words(flow: &FlowSpec) -> Vec<(&'static str, String)> {
+    let mut words = vec![("kind", flow.traffic.kind().to_owned())];
+    words.push(("amount", flow.traffic.to_string()));
+    if flow.ip == IpVersion::V6 {
+        words.push(("packets", "IPv6".to_owned()));
+    }
+    if let Some(tcp) = flow.traffic.tcp() {
+        let opener = if tcp.opened_by == Opener::Sender { "the sender" } else { "the receiver" };
+        words.push(("opened by", opener.to_owned()));
+        if !tcp.legs.is_empty() {
+            words.push(("legs", format!("{}, split by proxies", tcp.legs.len())));
+        }
+        let parameters = if matches!(&*tcp.cc_params, "" | "{}") { "" } else { &*tcp.cc_params };
+        words.push(("congestion control", format!("{} {parameters}", tcp.cc.algorithm().name()).trim_end().to_owned()));
+    }
+    words.push(("start", flow.start.to_string()));
+    words
 }

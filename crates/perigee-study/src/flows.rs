@@ -1,7 +1,7 @@
 //! `[[flows]]`: its keys, and the workload of each kind of flow.
 
-use crate::strict::StrictError;
 use perigee_results::{Amount, Talk};
+use perigee_text::{key, required, Key, Kind, Reader, Section, StrictError, DAYS_30, LARGEST};
 use perigee_traffic::{
     Access, Adaptation, App, Bulk, Call, Constant, Datagrams, Http, PageKind, Pages, Ping, Population, Requests,
     Transactions, Video, Visitors, Voice, Web,
@@ -9,10 +9,9 @@ use perigee_traffic::{
 use perigee_units::{Bytes, Time};
 
 use crate::hosts::TCP;
+use crate::kinds::CC;
 use crate::media::{call, pages, video};
 use crate::packets::{fits, packet, Packets};
-use crate::reader::Reader;
-use crate::section::{key, required, Key, Kind, Section, DAYS_30, LARGEST};
 
 /// `[[flows]]`.
 pub(crate) static FLOW: Section = Section {
@@ -32,7 +31,7 @@ pub(crate) static FLOW: Section = Section {
         key("stagger", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "Of several (`count`): how much later each begins than the one before it."),
         key("count", Kind::Integer { min: 0, max: MAX_FLOWS as u64 }, "1", "How many such flows, named `NAME.1`, `NAME.2` ... where they are several; 0 leaves it out."),
         key("ip", Kind::Word(IP_VERSIONS), "v4", "Version of its packets, `v4` or `v6`. Headers of `v6` are 20 bytes longer; a segment carries 20 bytes less than `mss`, so that no packet is larger."),
-        key("cc", Kind::Cc, "cubic", "Congestion control of both ends: a name, or `{ name = \"hybla\", rtt0 = \"25 ms\" }` with parameters. A name with a `/` in it, or that ends in `.c`, is an author's own file, relative to the study's folder (of `--set`: to the working directory); see the guide.").of(TCP_KINDS),
+        key("cc", Kind::Special(&CC), "cubic", "Congestion control of both ends: a name, or `{ name = \"hybla\", rtt0 = \"25 ms\" }` with parameters. A name with a `/` in it, or that ends in `.c`, is an author's own file, relative to the study's folder (of `--set`: to the working directory); see the guide.").of(TCP_KINDS),
         key("tcp", Kind::Table(&TCP), "", "TCP settings of both ends of this flow, over those of `[hosts]`.").of(TCP_KINDS),
         key("opened_by", Kind::Word(OPENERS), "receiver", "The end that opens the connection: `receiver`, as a client that downloads; `sender`, as one that uploads. The first round trip that the sender measures, and with it its first window, may depend on it.").of(&[Bulk::NAME]),
         key("size", Kind::Size { min: Bytes::new(1), max: LARGEST }, "", "How much to send; or `duration`.").of(&[Bulk::NAME]),

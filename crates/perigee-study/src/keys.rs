@@ -3,10 +3,12 @@
 //! This table is the source of the reader's "unknown key" errors, the key paths of `--set` and `vary`, the JSON schema for
 //! editors, and the tables of `docs/reference/study.md`; a test reads each key, so that none is stale.
 
+use perigee_text::{key, required, Kind, Section, DAYS_30, LARGEST};
 use perigee_units::{Bytes, Time};
 
 use crate::flows::FLOW;
 use crate::hosts::TCP;
+use crate::kinds::{NODES, SET, VARY};
 use crate::links::delay::{DELAY, LOADED};
 use crate::links::direction::{BURST, DIRECTION, OVERHEAD, TIMELINE};
 use crate::links::loss::LOSS;
@@ -14,7 +16,6 @@ use crate::links::queue::QUEUE;
 use crate::links::rate::RATE;
 use crate::links::slots::TIME_OF_DAY;
 use crate::proxies::PROXY;
-use crate::section::{key, required, Kind, Section, DAYS_30, LARGEST};
 
 /// The study file itself.
 pub(crate) static STUDY: Section = Section {
@@ -43,16 +44,16 @@ pub(crate) static STUDY: Section = Section {
             "How the simulator carries packets, on which no result depends. `fast`: usual packets and acknowledgements by fast paths, in batches and ahead of time where that is safe. `plain`: every packet by itself on the slow path, hop by hop, as a reference; a run takes several times as long. `perigee run --verify` compares the two. Other engines ignore it.",
         ),
         required("nodes", Kind::Names, "Hosts and routers; every node can be either."),
-        key("inputs", Kind::Inputs, "", "Files that the user must name: a name and a text that says what is wanted. A link refers to one as `\"${inputs.NAME}\"`; `--set inputs.NAME=PATH` gives it."),
+        key("inputs", Kind::Texts, "", "Files that the user must name: a name and a text that says what is wanted. A link refers to one as `\"${inputs.NAME}\"`; `--set inputs.NAME=PATH` gives it."),
         key("measure", Kind::Table(&MEASURE), "", "What a run writes down."),
-        key("hosts", Kind::TablePerNode(&TCP), "", "TCP settings of all nodes; `[hosts.NODE]` overrides them for one."),
+        key("hosts", Kind::TableAndOnePer { of: "node", section: &TCP }, "", "TCP settings of all nodes; `[hosts.NODE]` overrides them for one."),
         required("links", Kind::Tables(&LINK), "Links between two nodes."),
         key("routes", Kind::Tables(&ROUTE), "", "Exceptions from the shortest path (fewest links; of equals, the one written first)."),
         required("flows", Kind::Tables(&FLOW), "Traffic."),
         key("proxies", Kind::Tables(&PROXY), "", "Performance enhancing proxies: nodes that split TCP connections."),
         key(
             "vary",
-            Kind::Vary,
+            Kind::Special(&VARY),
             "",
             "What varies: `\"KEY PATH\" = [values]`; several keys make every combination, the last changing fastest. `linked = [{ \"PATH\" = value, ... }, ...]` varies several keys together.",
         ),
@@ -99,7 +100,7 @@ pub(crate) static MEASURE: Section = Section {
         ),
         key("milestones", Kind::Table(&MILESTONES), "", "Delivered sizes whose times are written (download time against size)."),
         key("events", Kind::Bool, "false", "Whether to write the TCP log: a row per segment sent, acknowledgement and timeout."),
-        key("pcap", Kind::Nodes, "false", "Nodes that capture their packets: `true` for all, or a list of names."),
+        key("pcap", Kind::Special(&NODES), "false", "Nodes that capture their packets: `true` for all, or a list of names."),
     ],
 };
 
@@ -154,9 +155,9 @@ pub(crate) static LIVE: Section = Section {
     name: "live",
     keys: &[
         key("here", Kind::Name, "", "The node that this host is. Without it: the one node with flows that has no server."),
-        key("servers", Kind::Inputs, "", "The iperf3 servers of the other nodes: `NODE = \"HOST:PORT\"`, port 5201 where none is said. Flows that go on at the same time take this port and the next ones."),
-        key("agents", Kind::Inputs, "", "The agents of a laboratory that are nodes: `NODE = \"AGENT\"`, or `\"AGENT@ADDRESS\"` where the host of the agent has several addresses. Flows between agents need no server."),
-        key("cc_names", Kind::Inputs, "", "What a congestion control is called on the host that sends, where the study has another name or sets parameters: `bbr = \"bbr415\"`."),
+        key("servers", Kind::Texts, "", "The iperf3 servers of the other nodes: `NODE = \"HOST:PORT\"`, port 5201 where none is said. Flows that go on at the same time take this port and the next ones."),
+        key("agents", Kind::Texts, "", "The agents of a laboratory that are nodes: `NODE = \"AGENT\"`, or `\"AGENT@ADDRESS\"` where the host of the agent has several addresses. Flows between agents need no server."),
+        key("cc_names", Kind::Texts, "", "What a congestion control is called on the host that sends, where the study has another name or sets parameters: `bbr = \"bbr415\"`."),
         key("tcp", Kind::Word(&["study", "hosts"]), "study", "`study`: a TCP setting of the study that cannot be carried to the hosts is an error. `hosts`: what the hosts have is taken."),
         key("bind", Kind::Text, "", "Address or device of this host to measure from."),
         key("pause", Kind::Time { min: Time::ZERO, max: DAYS_30 }, "0 s", "From the end of a run to the next."),
@@ -176,7 +177,7 @@ pub(crate) static REDUCED: Section = Section {
     name: "reduced",
     keys: &[required(
         "set",
-        Kind::Set,
+        Kind::Special(&SET),
         "Key paths and values, as of `--set`; `\"vary.KEY PATH\" = [...]` varies one over these values.",
     )],
 };
@@ -190,11 +191,11 @@ pub(crate) static EXPERIMENT: Section = Section {
         key("about", Kind::Text, "\"\"", "What is asked in it."),
         key(
             "set",
-            Kind::Set,
+            Kind::Special(&SET),
             "",
             "Key paths and values, as of `--set`, that this experiment has beside those of the study.",
         ),
-        key("vary", Kind::Vary, "", "What varies in it, beside what varies in all."),
+        key("vary", Kind::Special(&VARY), "", "What varies in it, beside what varies in all."),
         key(
             "reduced",
             Kind::Table(&REDUCED),
@@ -212,16 +213,15 @@ pub(crate) const PLAIN: &str = "plain";
 pub(crate) const MAX_RUNS: u64 = 1_000_000;
 #[cfg(test)]
 mod tests {
+    use perigee_text::{parse_value, Key, Origin};
+
     use std::collections::BTreeSet;
 
     use super::*;
     use crate::flows::KINDS;
-    use crate::links::direction::forms;
+    use crate::kinds::CC;
     use crate::links::profile::PROFILE;
     use crate::proxies::SIDE;
-    use crate::reader::value;
-    use crate::section::Key;
-    use crate::strict::Origin;
     use crate::{Overrides, Study};
 
     /// A valid value of a key that is not its default; `None` for tables and for names that must fit the rest.
@@ -239,8 +239,8 @@ mod tests {
             Kind::Rates => "[\"1 Mbit/s\", \"3 Mbit/s\"]".into(),
             Kind::ShareOrOff => "17 %".into(),
             Kind::SizeOrTimeOrOff => "17 s".into(),
-            Kind::Nodes => "[\"a\"]".into(),
-            Kind::Cc => "hybla".into(),
+            kind if kind.is(&NODES) => "[\"a\"]".into(),
+            kind if kind.is(&CC) => "hybla".into(),
             Kind::Word(words) if words.len() == 2 => unlike_default(words[0].into(), words[1].into()),
             _ => return None,
         })
@@ -335,12 +335,12 @@ mod tests {
     #[test]
     fn every_default_is_what_its_key_takes() {
         let sections = [&STUDY, &MEASURE, &MILESTONES, &TCP, &LINK, &ROUTE, &FLOW, &PROXY, &SIDE, &LIVE];
-        for section in sections.into_iter().chain(forms()) {
+        for section in sections.into_iter().chain(DIRECTION.forms()) {
             for key in
                 section.keys.iter().filter(|key| !key.default.is_empty() && key.name != "title" && key.name != "about")
             {
-                let node = value(key.default, &Origin::place("default"));
-                crate::reader::check(&node, key.name, key.kind).unwrap_or_else(|error| panic!("{error}"));
+                let node = parse_value(key.default, &Origin::place("default"));
+                key.kind.check(&node, key.name).unwrap_or_else(|error| panic!("{error}"));
             }
         }
     }
@@ -363,7 +363,7 @@ mod tests {
             &PROFILE,
             &DIRECTION,
         ];
-        for section in sections.into_iter().chain(forms()) {
+        for section in sections.into_iter().chain(DIRECTION.forms()) {
             assert_eq!(section.names().collect::<BTreeSet<_>>().len(), section.keys.len(), "{}", section.name);
         }
     }

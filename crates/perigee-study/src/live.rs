@@ -2,11 +2,10 @@
 
 use std::net::IpAddr;
 
-use crate::strict::{Content, Node, StrictError};
+use perigee_text::{clip, entries_of, items_of, text_of, Content, Node, Reader, StrictError};
 use perigee_units::{suggestion, Time};
 
 use crate::keys::LIVE;
-use crate::reader::{clip, entries_of, items_of, text_of, Reader};
 
 /// Settings of a study between real hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]

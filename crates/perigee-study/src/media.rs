@@ -1,12 +1,11 @@
 //! Keys and reading of adaptive video, video calls and web pages.
 
 use perigee_results::Frames;
+use perigee_text::{Reader, StrictError};
 use perigee_traffic::{Adaptation, Call, Http, Page, PageKind, Pages, Video};
 use perigee_units::{Bytes, Rate, Time};
 
 use crate::packets::{fits, packet, Packets};
-use crate::reader::Reader;
-use crate::strict::StrictError;
 
 /// A video, with the defaults of the model.
 pub(crate) fn video(table: &Reader<'_>, flow: &str) -> Result<Video, StrictError> {

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use perigee_results::Name;
+use perigee_text::{clip, text_of, Node, Reader, StrictError};
 use perigee_units::suggestion;
 
 use crate::hosts::TCP;
-use crate::reader::{clip, text_of, Reader};
-use crate::strict::{Node, StrictError};
 
 /// The nodes and their numbers.
 pub(crate) struct Nodes {

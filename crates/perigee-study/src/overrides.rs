@@ -1,7 +1,6 @@
 //! Overrides of a study.
 
-use crate::reader::clip;
-use crate::strict::{Origin, StrictError};
+use perigee_text::{clip, Origin, StrictError};
 
 /// Overrides, which are laid over a study before its points are built.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,13 +1,11 @@
 //! The packets of datagrams: the key `packet`, and the check that they fit on their links.
 
 use perigee_link::Ecn;
+use perigee_text::{Reader, StrictError};
 use perigee_units::Bytes;
 use perigee_wire::IpVersion;
 
-use crate::reader::Reader;
-use crate::strict::StrictError;
-
-/// Properties of a flow that determine its packets: name, IP version and links.
+/// The packets of a flow, as far as its name, its version of IP and its links decide.
 #[derive(Clone, Copy)]
 pub(crate) struct Packets<'a> {
     pub(crate) flow: &'a str,

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::strict::{Content, Node, Origin, StrictError};
 use perigee_results::Name;
+use perigee_text::{
+    clip, entries_of, items_of, json_of, parse_value, split_values, text_of, Content, Kind, Node, Origin, StrictError,
+};
 use perigee_units::suggestion;
 
 use crate::document::Document;
@@ -12,8 +14,6 @@ use crate::keys::{MAX_RUNS, STUDY};
 use crate::outside::Outside;
 use crate::overrides::Overrides;
 use crate::read::{draft, Draft};
-use crate::reader::{clip, entries_of, items_of, json_of, name, text_of, value};
-use crate::values::split_values;
 
 /// The settings of one choice: key paths and values.
 type Choice = Vec<(String, Node)>;
@@ -188,7 +188,7 @@ impl Grid {
         };
         let origin = Origin::place(&format!("{option} {}", clip(&format!("{path}={}", list.trim()))));
         if (path, option) == (LINKED, "--vary") {
-            return self.replace(axis(LINKED, &value(list, &origin))?);
+            return self.replace(axis(LINKED, &parse_value(list, &origin))?);
         }
         let values: Vec<Node> = split_values(list).into_iter().map(|text| given(path, text, &origin)).collect();
         if values.iter().any(|value| matches!(&value.content, Content::Text(text) if text.is_empty())) {
@@ -399,7 +399,8 @@ fn is_of_variants(name: &str, node: &Node) -> bool {
 
 /// Takes the names out of variants.
 fn variants(axis: &str, choices: &mut [Choice], node: &Node) -> Result<Vec<String>, StrictError> {
-    name(&Node { content: Content::Text(axis.to_owned()), origin: node.origin.clone() }, "the key of variants")?;
+    let name = Node { content: Content::Text(axis.to_owned()), origin: node.origin.clone() };
+    Kind::Name.check(&name, "the key of variants")?;
     if RESERVED.contains(&axis) {
         let message = format!("`{axis}` cannot be the key of variants: results have it");
         return Err(StrictError::new(&node.origin, message, "choose another, as `sender`"));
@@ -443,7 +444,7 @@ fn setting(path: &str, text: &str) -> Node {
 
 /// The value of a key path from the command line.
 fn given(path: &str, text: &str, origin: &Origin) -> Node {
-    let mut node = value(text, origin);
+    let mut node = parse_value(text, origin);
     // The path of a file or the name of a host may look like a number.
     if ["inputs.", "live.servers.", "live.agents.", "live.cc_names."].iter().any(|table| path.starts_with(table))
         && !matches!(node.content, Content::Text(_))

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use perigee_tcp::Config;
+use perigee_settings::Config;
+use perigee_text::{entries_of, items_of, key, required, Kind, Node, Reader, Section, StrictError, LARGEST};
 use perigee_units::{suggestion, Bytes};
 
 use crate::ends::{apply_tcp, congestion_control};
 use crate::hosts::TCP;
+use crate::kinds::CC;
 use crate::nodes::Nodes;
 use crate::outside::Outside;
-use crate::reader::{entries_of, items_of, tables, unique, Reader};
-use crate::run::{FlowSpec, Handshake, Leg, LegEnd, ProxySpec, Tcp, Traffic};
-use crate::section::{key, required, Kind, Section, LARGEST};
-use crate::strict::{Node, StrictError};
+use crate::run::{FlowSpec, Handshake, Leg, LegEnd, ProxySpec, Scenario, Tcp, Traffic};
 use crate::topology::Edge;
 
 /// `[[proxies]]`.
@@ -32,7 +31,7 @@ pub(crate) static PROXY: Section = Section {
         ),
         key("buffer", Kind::Size { min: Bytes::new(1), max: LARGEST }, "64 MB", "Most payload of a connection, in one direction, that the proxy has read and the next leg has not acknowledged. When it is full, the proxy reads no more, its receive buffer fills, and the window of the leg before closes."),
         key("memory", Kind::Size { min: Bytes::new(1), max: LARGEST }, "4 GB", "Most such payload of all its connections together."),
-        required("sides", Kind::PerLink(&SIDE), "Its sockets on each of its links: `[proxies.sides.LINK]` below the `[[proxies]]`."),
+        required("sides", Kind::TablePer { of: "link", section: &SIDE }, "Its sockets on each of its links: `[proxies.sides.LINK]` below the `[[proxies]]`."),
     ],
 };
 
@@ -40,7 +39,7 @@ pub(crate) static PROXY: Section = Section {
 pub(crate) static SIDE: Section = Section {
     name: "proxies.sides",
     keys: &[
-        required("cc", Kind::Cc, "Congestion control of what the proxy sends over this link: a name, or a table of name and parameters, or a file, as of flows."),
+        required("cc", Kind::Special(&CC), "Congestion control of what the proxy sends over this link: a name, or a table of name and parameters, or a file, as of flows."),
         key("tcp", Kind::Table(&TCP), "", "TCP settings of the proxy's sockets on this link, over those of `[hosts]`."),
     ],
 };
@@ -72,7 +71,7 @@ pub(crate) fn read(
     outside: &mut Option<&mut dyn Outside>,
 ) -> Result<Vec<ProxySpec>, StrictError> {
     let (mut proxies, mut names) = (Vec::new(), BTreeSet::new());
-    for node in tables(study, "proxies", "[[proxies]]")? {
+    for node in study.tables("proxies")? {
         proxies.push(proxy(node, place, &mut names, outside)?);
     }
     // By flow: its proxies by their place on the path.
@@ -109,7 +108,7 @@ fn proxy<'a>(
     outside: &mut Option<&mut dyn Outside>,
 ) -> Result<Proxy<'a>, StrictError> {
     let table = Reader::open(node, "proxies", &PROXY, &[])?;
-    let name = unique(&table, names)?;
+    let name = table.unique_name(names)?;
     let at = place.nodes.named(&table, "node")?;
     let handshake = match table.get::<String>("handshake")?.as_str() {
         "connect-first" => Handshake::Connect,
@@ -284,3 +283,21 @@ pub(crate) fn is_called(flow: &FlowSpec, name: &str) -> bool {
 
 /// Values of `handshake`.
 const HANDSHAKES: &[&str] = &["accept-first", "connect-first"];
+
+/// A proxy in words; `number` is its place in the scenario.
+pub(crate) fn in_words(number: u32, proxy: &ProxySpec, scenario: &Scenario) -> Vec<(&'static str, String)> {
+    let handshake = match proxy.handshake {
+        Handshake::Accept => "with the end that opens first",
+        Handshake::Connect => "with the other end first",
+    };
+    let legs =
+        |flow: &&FlowSpec| flow.traffic.tcp().is_some_and(|tcp| tcp.legs.iter().any(|leg| leg.proxy == Some(number)));
+    let split = scenario.flows.iter().filter(legs).count();
+    vec![
+        ("node", scenario.nodes[proxy.node as usize].to_string()),
+        ("handshake", handshake.to_owned()),
+        ("buffer per connection and direction", proxy.buffer.to_string()),
+        ("memory", proxy.memory.to_string()),
+        ("flows that it splits", split.to_string()),
+    ]
+}

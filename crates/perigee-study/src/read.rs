@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use perigee_results::{Measure, Name, Startup};
-use perigee_tcp::Config;
+use perigee_settings::Config;
+use perigee_text::{items_of, text_of, Content, Node, Reader, StrictError};
 use perigee_units::{encode_struct, Bytes, Encode, Time};
 use perigee_wire::IpVersion;
 
@@ -16,11 +17,9 @@ use crate::nodes::Nodes;
 use crate::outside::Outside;
 use crate::packets::{ecn, Packets};
 use crate::proxies;
-use crate::reader::{items_of, tables, text_of, unique, Reader};
 use crate::reroute::Reroute;
 use crate::routes::Routes;
 use crate::run::{FlowSpec, Opener, ProxySpec, Tcp, Traffic};
-use crate::strict::{Content, Node, StrictError};
 use crate::topology::{self, Edge, NoPath};
 
 /// A scenario whose links are still tables.
@@ -113,7 +112,7 @@ fn head(study: &Reader<'_>) -> Result<Head, StrictError> {
 
 /// The names of the flows of the study with a `count` of 0.
 fn left_out(study: &Reader<'_>, flows: &[FlowSpec]) -> Result<BTreeSet<String>, StrictError> {
-    let declared = tables(study, "flows", "[[flows]]")?.iter().filter_map(|flow| text_of(flow.get("name")?));
+    let declared = study.tables("flows")?.iter().filter_map(|flow| text_of(flow.get("name")?));
     let is_there = |name: &str| flows.iter().any(|flow| proxies::is_called(flow, name));
     Ok(declared.filter(|name| !is_there(name)).map(str::to_owned).collect())
 }
@@ -128,9 +127,9 @@ fn inputs(study: &Reader<'_>) -> Result<(), StrictError> {
 
 fn links(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<LinkDraft>, StrictError> {
     let (mut links, mut names) = (Vec::new(), BTreeSet::new());
-    for node in tables(study, "links", "[[links]]")? {
+    for node in study.tables("links")? {
         let link = Reader::open(node, "links", &LINK, &[])?;
-        let name = unique(&link, &mut names)?;
+        let name = link.unique_name(&mut names)?;
         let between = link.table.node("between").map_or(&[][..], items_of);
         let [first, second] = between else {
             let message = format!("`links.between` of `{name}` has {} nodes", between.len());
@@ -179,9 +178,9 @@ fn flows(
     outside: &mut Option<&mut dyn Outside>,
 ) -> Result<Vec<FlowSpec>, StrictError> {
     let (mut flows, mut names) = (Vec::new(), BTreeSet::new());
-    for node in tables(study, "flows", "[[flows]]")? {
+    for node in study.tables("flows")? {
         let table = Reader::open(node, "flows", &FLOW, &[])?;
-        let name = unique(&table, &mut names)?;
+        let name = table.unique_name(&mut names)?;
         let count: usize = table.get::<u32>("count")? as usize;
         let stagger: Time = table.get("stagger")?;
         let flow = flow(&table, &name, network, outside)?;

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use perigee_results::Name;
+use perigee_text::{Reader, StrictError};
 use perigee_units::{suggestion, Time};
 
 use crate::keys::ROUTE;
 use crate::nodes::Nodes;
-use crate::reader::{tables, Reader};
 use crate::reroute::{Reroute, RouteChange, Watch, When};
 use crate::run::{FlowSpec, RunLink, Scenario};
-use crate::strict::StrictError;
 use crate::topology::{self, Edge};
 
 /// The routes of a study.
@@ -27,7 +26,7 @@ impl Routes {
         let count = nodes.names.len();
         let mut next_hop = topology::shortest_paths(count, edges);
         let (mut seen, mut reroutes) = (BTreeSet::new(), Vec::new());
-        for node in tables(study, "routes", "[[routes]]")? {
+        for node in study.tables("routes")? {
             let route = Reader::open(node, "routes", &ROUTE, &[])?;
             let (at, to) = (nodes.named(&route, "node")?, nodes.named(&route, "to")?);
             let link = named_link(&route, "via", links)?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use perigee_cc::Selected;
 use perigee_link::{Ecn, LinkSpec};
 use perigee_results::{Amount, Measure, Name, ResponseLog};
-use perigee_tcp::Config;
+use perigee_settings::Config;
 use perigee_traffic::{App, Datagrams, Population, Schedule, Script, Visitors, Visits};
 use perigee_units::{encode_enum, encode_struct, Bytes, Stream, Time};
 use perigee_wire::{address, IpVersion, Ports};

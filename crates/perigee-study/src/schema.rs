@@ -5,18 +5,16 @@
 use std::fmt::Write;
 
 use perigee_results::{CaptureTables, Column, Table, Tables, TABLES_VERSION};
-use perigee_tcp::{Kernel, SETTINGS};
-use perigee_units::{Bytes, Rate, Ratio, Time};
-use serde_json::{json, Map, Value};
+use perigee_settings::{Kernel, SETTINGS};
+use perigee_text::{key_table, pretty, Document, Key, Section};
+use serde_json::{json, Value};
 
 use crate::flows::FLOW;
 use crate::hosts::TCP;
 use crate::keys::{EXPERIMENT, LINK, LIVE, MEASURE, MILESTONES, REDUCED, ROUTE, STUDY};
-use crate::links::direction::{forms, processes, DIRECTION};
+use crate::links::direction::DIRECTION;
 use crate::links::profile::PROFILE;
 use crate::proxies::{PROXY, SIDE};
-use crate::reader::MOST_RATES;
-use crate::section::{Key, Kind, Process, Section};
 
 /// `schema/results.json`: every table and column of the results.
 pub fn results_json() -> String {
@@ -70,41 +68,26 @@ fn tables<'a>(all: &'a Tables, captured: &'a CaptureTables) -> impl Iterator<Ite
     all.all().into_iter().chain(captured.all())
 }
 
-/// `schema/study.json`: a JSON schema (2020-12) of the study file, for editors.
+/// `schema/study.json`: the JSON schema of the study file.
 pub fn study_json() -> String {
-    let mut schema = section_schema(&STUDY);
-    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
-    schema["title"] = json!("Perigee study");
-    schema["$defs"] = definitions();
-    pretty(&schema)
+    Document { title: "Perigee study", root: &STUDY, shared: &DIRECTION }.json()
 }
 
-/// `schema/profile.json`: a JSON schema (2020-12) of a profile, for editors.
+/// `schema/profile.json`: the JSON schema of a profile.
 pub fn profile_json() -> String {
-    let mut schema = section_schema(&PROFILE);
-    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
-    schema["title"] = json!("Perigee profile of a link");
-    schema["$defs"] = definitions();
-    pretty(&schema)
+    Document { title: "Perigee profile of a link", root: &PROFILE, shared: &DIRECTION }.json()
 }
 
 /// The pages of `docs/reference` that hold tables of keys.
 pub const PAGES: [&str; 2] = ["study.md", "profile.md"];
 
-/// A page of the reference with its tables of keys brought up to date: each stands between `<!-- keys: NAME -->` and
-/// `<!-- end -->`. `None` where such a mark is missing its end or names no table.
+/// A page of the reference with its tables of keys brought up to date; see [`perigee_text::page_markdown`].
 pub fn page_markdown(page: &str) -> Option<String> {
-    let mut text = String::new();
-    let mut rest = page;
-    while let Some((before, after)) = rest.split_once(MARK) {
-        let (name, inside) = after.split_once(" -->\n")?;
+    perigee_text::page_markdown(page, |name| {
         let section = all_sections().into_iter().find(|section| section.name == name)?;
-        let (_, after) = inside.split_once(END)?;
-        let _ = write!(text, "{before}{MARK}{name} -->\n{}{END}", key_table(section));
-        rest = after;
-    }
-    text.push_str(rest);
-    Some(text)
+        let is_tcp = section.name == TCP.name;
+        Some(key_table(section, is_tcp.then_some(("Linux, with `--engine emu`", &in_linux))))
+    })
 }
 
 /// The tables that the reference must have.
@@ -113,194 +96,17 @@ pub fn sections() -> impl Iterator<Item = &'static str> {
 }
 
 fn all_sections() -> Vec<&'static Section> {
-    SECTIONS.into_iter().chain(forms()).chain([&PROFILE, &DIRECTION]).collect()
+    SECTIONS.into_iter().chain(DIRECTION.forms()).chain([&PROFILE, &DIRECTION]).collect()
 }
 
-fn key_table(section: &Section) -> String {
-    let mut text = String::from("| key | takes | default | meaning |");
-    let with_kernel = section.name == TCP.name;
-    text.push_str(if with_kernel {
-        " Linux, with `--engine emu` |\n|---|---|---|---|---|\n"
-    } else {
-        "\n|---|---|---|---|\n"
-    });
-    for key in section.keys {
-        let default = match (key.required, key.default) {
-            (true, _) => "required".to_owned(),
-            (false, "") => "-".to_owned(),
-            (false, default) => format!("`{default}`"),
-        };
-        let only = if key.only.is_empty() { String::new() } else { format!(" (`{}`)", key.only.join("`, `")) };
-        let _ = write!(text, "| `{}`{only} | {} | {default} | {} |", key.name, takes(key.kind), key.about);
-        let setting = SETTINGS.iter().find(|setting| with_kernel && setting.name == key.name);
-        text.push_str(&setting.map_or_else(String::new, |setting| format!(" {} |", in_linux(setting.kernel))));
-        text.push('\n');
-    }
-    text
-}
-
-/// How Linux takes a setting, for people.
-fn in_linux(kernel: Kernel) -> String {
-    match kernel {
-        Kernel::Sysctl(sysctl) => format!("`{}`", sysctl.name),
-        Kernel::Other(means) => means.to_owned(),
-        Kernel::Nothing => "refused where it is not the default".to_owned(),
+/// How Linux takes the setting of a key, for people.
+fn in_linux(key: &Key) -> String {
+    match SETTINGS.iter().find(|setting| setting.name == key.name).map(|setting| setting.kernel) {
+        Some(Kernel::Sysctl(sysctl)) => format!("`{}`", sysctl.name),
+        Some(Kernel::Other(means)) => means.to_owned(),
+        Some(Kernel::Nothing) | None => "refused where it is not the default".to_owned(),
     }
 }
-
-/// What a kind takes, for people.
-fn takes(kind: Kind) -> String {
-    match kind {
-        Kind::Text => "text".into(),
-        Kind::Name => "a name".into(),
-        Kind::Names => "names".into(),
-        Kind::Bool => "`true` or `false`".into(),
-        Kind::Integer { min, max } => format!("{min} to {max}"),
-        Kind::Time { min, max } => format!("time, {min} to {max}"),
-        Kind::TimeOrOff { min, max } => format!("time, {min} to {max}, or `\"off\"`"),
-        Kind::Size { min, max } => format!("size, {min} to {max}"),
-        Kind::Sizes => "sizes".into(),
-        Kind::ThreeSizes => "three sizes that do not fall".into(),
-        Kind::Rate => "rate above zero".into(),
-        Kind::Rates => "rates that rise".into(),
-        Kind::RateFrom(min) if min == Rate::ZERO => "rate".into(),
-        Kind::RateFrom(min) => format!("rate of {min} or more"),
-        Kind::Share => "share".into(),
-        Kind::Number { min, max } => format!("number, {min} to {max}"),
-        Kind::ShareOrOff => "share above zero, or `\"off\"`".into(),
-        Kind::SizeOrTimeOrOff => "size or time above zero, or `\"off\"`".into(),
-        Kind::Word(words) => format!("`\"{}\"`", words.join("\"`, `\"")),
-        Kind::Nodes => "`true`, `false` or names of nodes".into(),
-        Kind::Cc => "a name, or a table of `name` and parameters".into(),
-        Kind::Table(section) => format!("a table, see {}", section.name),
-        Kind::Tables(section) => format!("tables, see {}", section.name),
-        Kind::TablePerNode(section) => format!("a table, see {}, and one per node", section.name),
-        Kind::PerLink(section) => format!("a table per link, see {}", section.name),
-        Kind::Process(process) => process_takes(process),
-        Kind::Set => "key paths and values".into(),
-        Kind::Vary => "key paths and lists of values".into(),
-        Kind::Inputs => "names and texts".into(),
-    }
-}
-
-/// What a process takes, for people.
-fn process_takes(process: &Process) -> String {
-    let tables = process.forms.iter().map(|form| match form.kind {
-        None => format!("a table, see {}", form.section.name),
-        Some(kind) => format!("`{{ kind = \"{kind}\" }}`, see {}", form.section.name),
-    });
-    let mut ways: Vec<String> = process.plain.map(|kind| takes(*kind)).into_iter().chain(tables).collect();
-    if process.is_list {
-        ways.push("an array of these".into());
-    }
-    ways.join("; ")
-}
-
-/// The schemas that others refer to: each process once, and a direction of them.
-fn definitions() -> Value {
-    let processes = processes().into_iter().map(|process| (process.name.to_owned(), process_schema(process)));
-    let direction = ("direction".to_owned(), section_schema(&DIRECTION));
-    Value::Object(processes.chain([direction]).collect())
-}
-
-fn process_schema(process: &Process) -> Value {
-    let tables = process.forms.iter().map(|form| {
-        let mut schema = section_schema(form.section);
-        if let (Some(kind), Some(required)) = (form.kind, schema["required"].as_array().cloned()) {
-            schema["properties"]["kind"] = json!({ "const": kind });
-            schema["required"] = [json!("kind")].into_iter().chain(required).collect();
-        }
-        schema
-    });
-    // A value may also name an input, whatever it takes.
-    let input = json!({ "type": "string", "pattern": "^\\$\\{inputs\\.[A-Za-z0-9_-]+\\}$" });
-    let plain = process.plain.map(|kind| kind_schema(*kind));
-    let ways: Vec<Value> = plain.into_iter().chain(tables).chain([input]).collect();
-    let one = json!({ "anyOf": ways });
-    if process.is_list {
-        json!({ "anyOf": [one.clone(), { "type": "array", "items": one }] })
-    } else {
-        one
-    }
-}
-
-fn section_schema(section: &Section) -> Value {
-    let properties: Map<String, Value> =
-        section.keys.iter().map(|key| (key.name.to_owned(), key_schema(key))).collect();
-    let required: Vec<&str> = section.keys.iter().filter(|key| key.required).map(|key| key.name).collect();
-    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
-}
-
-fn key_schema(key: &Key) -> Value {
-    let mut schema = kind_schema(key.kind);
-    schema["description"] = json!(key.about);
-    if !key.default.is_empty() {
-        // Numbers, switches and lists are written as in TOML; all else is text.
-        schema["default"] = serde_json::from_str(key.default).unwrap_or_else(|_| json!(key.default));
-    }
-    schema
-}
-
-fn kind_schema(kind: Kind) -> Value {
-    let off = || json!({ "const": "off" });
-    let name = || json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$" });
-    match kind {
-        Kind::Text => json!({ "type": "string" }),
-        Kind::Name => name(),
-        Kind::Names => json!({ "type": "array", "items": name(), "uniqueItems": true }),
-        Kind::Bool => json!({ "type": "boolean" }),
-        Kind::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
-        Kind::Time { .. } => quantity(Time::units()),
-        Kind::TimeOrOff { .. } => json!({ "anyOf": [quantity(Time::units()), off()] }),
-        Kind::Size { .. } => quantity(Bytes::units()),
-        Kind::Sizes => json!({ "type": "array", "items": quantity(Bytes::units()), "minItems": 1 }),
-        Kind::ThreeSizes => {
-            json!({ "type": "array", "items": quantity(Bytes::units()), "minItems": 3, "maxItems": 3 })
-        }
-        Kind::Rate => quantity(Rate::units()),
-        Kind::Rates => {
-            json!({ "type": "array", "items": quantity(Rate::units()), "minItems": 1, "maxItems": MOST_RATES })
-        }
-        Kind::RateFrom(_) => json!({ "anyOf": [quantity(Rate::units()), { "const": "unlimited" }] }),
-        Kind::Share => quantity(Ratio::units()),
-        Kind::Number { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),
-        Kind::ShareOrOff => json!({ "anyOf": [quantity(Ratio::units()), off()] }),
-        Kind::SizeOrTimeOrOff => json!({ "anyOf": [quantity(Bytes::units()), quantity(Time::units()), off()] }),
-        Kind::Word(words) => json!({ "enum": words }),
-        Kind::Nodes => json!({ "anyOf": [{ "type": "boolean" }, { "type": "array", "items": name() }] }),
-        Kind::Cc => {
-            // The names are left open: a new algorithm is one new file, and changes nothing here.
-            let name = json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$|/|\\.c$" });
-            let table = json!({ "type": "object", "properties": { "name": name }, "required": ["name"] });
-            json!({ "anyOf": [name, table] })
-        }
-        Kind::Table(section) if section.name == DIRECTION.name => json!({ "$ref": "#/$defs/direction" }),
-        Kind::Table(section) => section_schema(section),
-        Kind::Tables(section) => json!({ "type": "array", "items": section_schema(section) }),
-        Kind::TablePerNode(section) => {
-            let mut schema = section_schema(section);
-            schema["additionalProperties"] = section_schema(section);
-            schema
-        }
-        Kind::PerLink(section) => json!({ "type": "object", "additionalProperties": section_schema(section) }),
-        Kind::Process(process) => json!({ "$ref": format!("#/$defs/{}", process.name) }),
-        Kind::Set => json!({ "type": "object" }),
-        Kind::Vary => json!({ "type": "object", "additionalProperties": { "type": "array", "minItems": 1 } }),
-        Kind::Inputs => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
-    }
-}
-
-fn quantity(units: impl Iterator<Item = &'static str>) -> Value {
-    let units = units.collect::<Vec<_>>().join("|");
-    json!({ "type": "string", "pattern": format!("^\\s*\\+?[0-9_.]+([eE][-+]?[0-9]+)?\\s*({units})\\s*$") })
-}
-
-fn pretty(value: &Value) -> String {
-    format!("{value:#}\n")
-}
-
-const MARK: &str = "<!-- keys: ";
-const END: &str = "<!-- end -->";
 
 /// Every table of the study file.
 static SECTIONS: [&Section; 12] =

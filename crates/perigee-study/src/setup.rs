@@ -1,19 +1,15 @@
-//! Links, hosts and flows in words, for the report.
+//! The set-up of all points of a study, for the report: what is the same, what varies, and between which values. The words are
+//! beside the keys of each process, host, flow and proxy.
 
 use std::collections::BTreeSet;
 
-use perigee_link::{
-    AqmSpec, Body, CodelSpec, DelaySpec, Fluctuation, Jitter, LinkSpec, LogNormal, LossSpec, OrbitDelay, QueueSpec,
-    RateSpec, RedThresholds, Requests, SlotClock, SlotDelay, SlotJitter, SlotRate, Spike, Steps, TailShape, TdmaSpec,
-};
-use perigee_orbit::Place;
 use perigee_results::Name;
-use perigee_tcp::{Config, Value as Setting, SETTINGS};
-use perigee_units::{Bytes, Rate, Time};
+use perigee_settings::Config;
 use serde_json::{json, Map, Value};
 
-use crate::routes;
-use crate::{FlowSpec, Handshake, IpVersion, Opener, ProxySpec, Run, Scenario};
+use crate::links::direction;
+use crate::{flow_row, hosts, proxies, routes};
+use crate::{FlowSpec, Run, Scenario};
 
 /// The setup of a study's runs, for its report, as JSON: links, hosts, flows and proxies of all points in words, each with a name and
 /// properties in order, and the networks of the points. A property that varies between points has all its values. `experiments` has
@@ -55,7 +51,7 @@ fn experiment_of(point: &Scenario) -> Option<String> {
 }
 
 /// A link, a host, a flow or a proxy: its name and its properties.
-type Thing = (Name, Vec<Property>);
+type Thing = (Name, Vec<(&'static str, String)>);
 
 fn node(scenario: &Scenario, number: u32) -> Name {
     scenario.nodes.get(number as usize).map_or_else(|| "".into(), Name::clone)
@@ -65,7 +61,7 @@ fn links_of(scenario: &Scenario) -> Vec<Thing> {
     let links = scenario.links.iter().map(|link| {
         let ends = format!("{} to {}", node(scenario, link.from), node(scenario, link.to));
         let mut properties = vec![("way", ends)];
-        properties.extend(link_in_words(&link.spec));
+        properties.extend(direction::in_words(&link.spec));
         (link.name.clone(), properties)
     });
     links.collect()
@@ -76,7 +72,7 @@ fn hosts_of(scenario: &Scenario) -> Vec<Thing> {
     for flow in &scenario.flows {
         if let Some(tcp) = flow.traffic.tcp() {
             for (number, config) in [(flow.from, &tcp.from), (flow.to, &tcp.to)] {
-                let host = (node(scenario, number), host_in_words(config));
+                let host = (node(scenario, number), hosts::in_words(config));
                 if !hosts.contains(&host) {
                     hosts.push(host);
                 }
@@ -88,7 +84,7 @@ fn hosts_of(scenario: &Scenario) -> Vec<Thing> {
         // A host without connections has only the settings that act on any packet.
         let config = Config { processing_time: scenario.processing[number as usize], ..Config::default() };
         let words: Vec<_> =
-            config.differences().map(|(setting, value)| (setting.report, setting_in_words(value))).collect();
+            config.differences().map(|(setting, value)| (setting.report, hosts::setting_in_words(value))).collect();
         let name = node(scenario, number);
         if !words.is_empty() && hosts.iter().all(|(known, _)| *known != name) {
             hosts.push((name, words));
@@ -101,7 +97,7 @@ fn flows_of(scenario: &Scenario) -> Vec<Thing> {
     let flows = scenario.flows.iter().map(|flow| {
         let ends = format!("{} to {}", node(scenario, flow.from), node(scenario, flow.to));
         let mut properties = vec![("way", ends)];
-        properties.extend(flow_in_words(flow));
+        properties.extend(flow_row::in_words(flow));
         (flow.name.clone(), properties)
     });
     flows.collect()
@@ -109,7 +105,7 @@ fn flows_of(scenario: &Scenario) -> Vec<Thing> {
 
 fn proxies_of(scenario: &Scenario) -> Vec<Thing> {
     let proxies = (0..).zip(&scenario.proxies);
-    proxies.map(|(number, proxy)| (proxy.name.clone(), proxy_in_words(number, proxy, scenario))).collect()
+    proxies.map(|(number, proxy)| (proxy.name.clone(), proxies::in_words(number, proxy, scenario))).collect()
 }
 
 /// The things of all points as JSON. Things of the same name are one thing; if points have several of a name, so are those with
@@ -231,331 +227,4 @@ fn networks<'a>(points: impl Iterator<Item = &'a Scenario>) -> Value {
         network
     });
     Value::Array(networks.collect())
-}
-
-type Property = (&'static str, String);
-
-fn link_in_words(spec: &LinkSpec) -> Vec<Property> {
-    let mut words = vec![("rate", rate(&spec.rate)), ("delay", delay(&spec.delay))];
-    if let Some(loaded) = &spec.loaded {
-        let text = format!(
-            "mean {}, sd {}, redrawn each {}; loaded above {} within {}",
-            loaded.delay, loaded.sd, loaded.every, loaded.above, loaded.window
-        );
-        words.push(("more delay while loaded", text));
-    }
-    words.push(("queue", queue(&spec.queue)));
-    if let Some(text) = management(&spec.queue.aqm) {
-        words.push(("queue management", text));
-    }
-    let losses: Vec<_> = spec.loss.iter().map(loss).collect();
-    words.push(("loss", if losses.is_empty() { "none".to_owned() } else { losses.join("; ") }));
-    if spec.burst.as_u64() > 0 {
-        words.push(("burst", spec.burst.to_string()));
-    }
-    if spec.overhead > 0 {
-        words.push(("overhead per packet", format!("{} B", spec.overhead)));
-    }
-    words
-}
-
-fn recorded<T: Copy + PartialEq>(steps: &Steps<T>) -> String {
-    let repeats = steps.period().map_or_else(String::new, |period| format!(", repeats after {period}"));
-    format!("recorded, {} steps{repeats}", steps.iter().count())
-}
-
-fn rate(spec: &RateSpec) -> String {
-    match spec {
-        RateSpec::Constant(rate) => rate.to_string(),
-        RateSpec::Trace(steps) => recorded(steps),
-        RateSpec::Fluctuating(Fluctuation { mean, sd, min, max, every, memory, mood }) => format!(
-            "mean {mean}, sd {sd} within a run and {mood} between runs, {min} to {max}; redrawn each {every}, \
-             memory {memory}"
-        ),
-        RateSpec::Slots(slots) => rate_of_slots(slots),
-        RateSpec::Tdma(tdma) => channel(tdma),
-    }
-}
-
-/// A TDMA channel in words.
-fn channel(tdma: &TdmaSpec) -> String {
-    let requests = match tdma.requests {
-        Requests::None => "nothing",
-        Requests::Rate => "rates",
-        Requests::Volume => "volumes",
-        Requests::RateAndVolume => "rates and volumes",
-    };
-    let free = if tdma.free { ", the rest shared freely" } else { "" };
-    let drain = tdma.drain.map_or_else(String::new, |drain| format!(" that drain what waits in {drain}"));
-    let background = match tdma.background {
-        Rate::ZERO => String::new(),
-        rate => format!("; the others request {rate} each"),
-    };
-    format!(
-        "TDMA, {} units of {} per super-frame of {}, at most {}; {} terminals with {} fixed each, requests of {requests}{drain} \
-         granted {} later{free}{background}",
-        tdma.slots,
-        tdma.unit(),
-        tdma.superframe,
-        tdma.most_rate(),
-        tdma.terminals,
-        tdma.fixed,
-        tdma.allocation_delay(),
-    )
-}
-
-fn delay(spec: &DelaySpec) -> String {
-    match spec {
-        DelaySpec::Constant(delay) => delay.to_string(),
-        DelaySpec::Trace(steps) => recorded(steps),
-        DelaySpec::Jitter(jitter) => moving_delay(jitter),
-        DelaySpec::Slots(slots) => delay_of_slots(slots),
-        DelaySpec::Orbit(orbit) => delay_of_orbit(orbit),
-        DelaySpec::PerPacket(most) => format!("uniform, up to {most}, drawn for each packet"),
-    }
-}
-
-fn moving_delay(jitter: &Jitter) -> String {
-    let Jitter { base, body, min, max, every, memory, .. } = jitter;
-    let body = distribution(body);
-    let bounds = if *min > Time::ZERO { format!(", {min} to {max}") } else { String::new() };
-    let text = format!("{base} and a body ({body}){bounds}; redrawn each {every}, memory {memory}");
-    if let Some(tail) = &jitter.tail {
-        let shape = match tail.shape {
-            TailShape::Pareto { min, shape } => format!("Pareto from {min}, shape {shape}"),
-            TailShape::LogNormal { median, sigma } => format!("log-normal, median {median}, sigma {sigma}"),
-        };
-        let (share, every, max) = (tail.share, tail.every, tail.max);
-        format!("{text}; in {share} of the intervals of {every} a tail ({shape}, at most {max})")
-    } else {
-        text
-    }
-}
-
-fn distribution(body: &Body) -> String {
-    match body {
-        Body::Normal { sd } => format!("normal, sd {sd}"),
-        Body::Uniform { width } => format!("uniform, up to {width} more"),
-        Body::Triangular { width } => format!("triangular, up to {width} more"),
-        Body::LogNormal { median, sigma } => format!("log-normal, median {median}, sigma {sigma}"),
-    }
-}
-
-fn rate_of_slots(slots: &SlotRate) -> String {
-    let SlotRate { clock, mean, sd, min, max, memory, every, ripple, outage, busy, shaping } = slots;
-    let mut words = vec![
-        format!("{}: mean {mean}, sd {sd}, {min} to {max}, memory {memory}", slots_of(clock)),
-        format!("within a slot sd {ripple} each {every}"),
-    ];
-    words.extend(outage.map(|outage| {
-        format!("each begins with {} without capacity, then rises over {}", per_slot(&outage.length), outage.rise)
-    }));
-    words.extend(busy.map(|busy| format!("{} of it from {} to {} of the day", busy.share, busy.from, busy.to)));
-    words.extend(
-        shaping.map(|shaping| format!("{} of it for {} from {} on", shaping.share, shaping.length, shaping.after)),
-    );
-    words.join("; ")
-}
-
-fn delay_of_slots(slots: &SlotDelay) -> String {
-    let SlotDelay { clock, mean, sd, min, max, memory, jitter, spikes } = slots;
-    let mut words = vec![format!("{}: mean {mean}, sd {sd}, {min} to {max}, memory {memory}", slots_of(clock))];
-    words.extend(overlay(jitter.as_ref(), spikes));
-    words.join("; ")
-}
-
-fn overlay(jitter: Option<&SlotJitter>, spikes: &[Spike]) -> Vec<String> {
-    let jitter = jitter.map(|jitter| {
-        format!("within a slot {}, redrawn each {}, memory {}", distribution(&jitter.body), jitter.every, jitter.memory)
-    });
-    let spikes = spikes.iter().map(|Spike { before, after, share, length, height }| {
-        let (by, when) = if *before > Time::ZERO { (before, "before") } else { (after, "after") };
-        let (height, length) = (per_slot(height), per_slot(length));
-        format!("{height} more for {length} from {by} {when} the begin of {share} of the slots")
-    });
-    jitter.into_iter().chain(spikes).collect()
-}
-
-fn delay_of_orbit(orbit: &OrbitDelay) -> String {
-    let OrbitDelay { clock, path, extra, jitter, spikes } = orbit;
-    let spec = path.spec();
-    let place = |place: &Place| format!("{} N {} E", place.lat_deg, place.lon_deg);
-    let gateways: Vec<String> =
-        spec.gateways.iter().map(|gateway| format!("{} ({})", gateway.name, place(&gateway.place))).collect();
-    let day = spec.date.to_string();
-    let mut words = vec![
-        format!(
-            "{} satellites on {}",
-            path.constellation().satellites.len(),
-            day.split('T').next().unwrap_or_default()
-        ),
-        format!("user at {} above {} degrees", place(&spec.user), spec.elevation_deg),
-        format!("gateways {} above {} degrees", gateways.join(", "), spec.gateway_elevation_deg),
-        if spec.isl { "over lasers".to_owned() } else { "one satellite".to_owned() },
-        format!("weights elevation {}, age {}, load {}", spec.weights.elevation, spec.weights.age, spec.weights.load),
-        slots_of(clock),
-        format!("light and {extra}"),
-    ];
-    words.extend(overlay(jitter.as_ref(), spikes));
-    words.extend(path.warnings().into_iter().map(|warning| format!("warning: {warning}")));
-    words.join("; ")
-}
-
-fn slots_of(clock: &SlotClock) -> String {
-    let when = clock.time_of_day.map_or_else(|| "drawn per run".to_owned(), |time| time.to_string());
-    format!("slots of {} from second {} of a minute, time of day {when}", clock.period, clock.phase.as_secs_f64())
-}
-
-fn per_slot(value: &LogNormal) -> String {
-    format!("{} (log-normal, sigma {}, at most {})", value.median, value.sigma, value.max)
-}
-
-fn queue(spec: &QueueSpec) -> String {
-    let limits: Vec<_> = [
-        spec.bytes.map(|limit| limit.to_string()),
-        spec.packets.map(|limit| format!("{limit} packets")),
-        spec.time.map(|limit| limit.to_string()),
-        spec.bytes_over_time.as_ref().map(|steps| recorded(steps)),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if limits.is_empty() {
-        "without limit".to_owned()
-    } else {
-        limits.join(", ")
-    }
-}
-
-fn management(spec: &AqmSpec) -> Option<String> {
-    match spec {
-        AqmSpec::None => None,
-        AqmSpec::Viasat2 { threshold, drop } => Some(format!("drops {drop} of arrivals over {threshold} of the limit")),
-        AqmSpec::Red(red) => {
-            let adaptive = if red.adaptive { "adaptive " } else { "" };
-            let thresholds = match red.thresholds {
-                RedThresholds::Bytes { min, max } => format!("{min} to {max}"),
-                RedThresholds::Packets { min, max } => format!("{min} to {max} packets"),
-            };
-            let probability = red.max_probability;
-            Some(format!("{adaptive}RED, {thresholds}, at most {probability}{}", marks(red.ecn)))
-        }
-        AqmSpec::Pie(pie) => Some(format!("PIE, target {}, updated each {}{}", pie.target, pie.update, marks(pie.ecn))),
-        AqmSpec::Codel(codel) => Some(format!("CoDel, {}", controlled_delay(codel))),
-        AqmSpec::DualPi2(dual) => {
-            let (target, coupling, share) = (dual.target, dual.coupling, dual.classic_share);
-            Some(format!("DualPI2 (L4S), target {target}, coupling {coupling}, classic share {share}"))
-        }
-        AqmSpec::FqCodel { queues, codel, .. } => {
-            Some(format!("FQ-CoDel, {queues} queues, {}", controlled_delay(codel)))
-        }
-    }
-}
-
-fn controlled_delay(codel: &CodelSpec) -> String {
-    format!("target {}, interval {}{}", codel.target, codel.interval, marks(codel.ecn))
-}
-
-fn marks(ecn: bool) -> &'static str {
-    if ecn {
-        ", marks"
-    } else {
-        ""
-    }
-}
-
-fn loss(spec: &LossSpec) -> String {
-    match spec {
-        LossSpec::Bernoulli(probability) => format!("{probability} of the packets"),
-        LossSpec::Trains { loss, packets } => format!("{loss} of trains of up to {packets} packets"),
-        LossSpec::GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss } => {
-            format!("Gilbert-Elliott: turns bad {good_to_bad}, good {bad_to_good}; loses {good_loss} and {bad_loss}")
-        }
-        LossSpec::Outages { gap, length, loss } => {
-            format!("{loss} in outages of {length}, {gap} apart on average")
-        }
-        LossSpec::Periodic { period, phase, length, loss } => {
-            format!("{loss} for {length} every {period}, from {phase} on")
-        }
-        LossSpec::Slots(slots) => format!(
-            "{} from {} before to {} after the begin of {} of the {}",
-            slots.loss,
-            slots.before,
-            slots.after,
-            slots.share,
-            slots_of(&slots.clock)
-        ),
-        LossSpec::Trace(steps) => recorded(steps),
-    }
-}
-
-fn host_in_words(config: &Config) -> Vec<Property> {
-    let settings = SETTINGS.iter().map(|setting| (setting.report, setting_in_words(setting.get(config))));
-    settings.chain([("largest receive window", size(config.largest_window()))]).collect()
-}
-
-fn setting_in_words(value: Setting) -> String {
-    match value {
-        Setting::Switch(true) => "on".to_owned(),
-        Setting::Switch(false) => "off".to_owned(),
-        Setting::Count(u32::MAX) => "unlimited".to_owned(),
-        Setting::Count(count) => count.to_string(),
-        Setting::Duration(time) => time.to_string(),
-        Setting::Size(bytes) => size(bytes),
-        Setting::Sizes(sizes) => sizes.map(size).join(", "),
-        Setting::Choice(word) => word.to_owned(),
-    }
-}
-
-/// A size: in bytes up to 9999 B, in decimal units if it is a whole number of kilobytes, in binary ones if it is a multiple of
-/// a quarter, otherwise rounded to 1 kB.
-fn size(bytes: Bytes) -> String {
-    let exact = bytes.as_u64();
-    if exact < 10_000 {
-        return format!("{exact} B");
-    }
-    if exact % 1000 == 0 {
-        return bytes.to_string();
-    }
-    let binary = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    match binary.into_iter().find(|&(_, unit)| exact >= unit && exact % (unit / 4) == 0) {
-        Some((name, unit)) => format!("{} {name}", exact as f64 / unit as f64),
-        None => Bytes::new((exact + 500) / 1000 * 1000).to_string(),
-    }
-}
-
-fn proxy_in_words(number: u32, proxy: &ProxySpec, scenario: &Scenario) -> Vec<Property> {
-    let handshake = match proxy.handshake {
-        Handshake::Accept => "with the end that opens first",
-        Handshake::Connect => "with the other end first",
-    };
-    let legs =
-        |flow: &&FlowSpec| flow.traffic.tcp().is_some_and(|tcp| tcp.legs.iter().any(|leg| leg.proxy == Some(number)));
-    let split = scenario.flows.iter().filter(legs).count();
-    vec![
-        ("node", scenario.nodes[proxy.node as usize].to_string()),
-        ("handshake", handshake.to_owned()),
-        ("buffer per connection and direction", proxy.buffer.to_string()),
-        ("memory", proxy.memory.to_string()),
-        ("flows that it splits", split.to_string()),
-    ]
-}
-
-fn flow_in_words(flow: &FlowSpec) -> Vec<Property> {
-    let mut words = vec![("kind", flow.traffic.kind().to_owned())];
-    words.push(("amount", flow.traffic.to_string()));
-    if flow.ip == IpVersion::V6 {
-        words.push(("packets", "IPv6".to_owned()));
-    }
-    if let Some(tcp) = flow.traffic.tcp() {
-        let opener = if tcp.opened_by == Opener::Sender { "the sender" } else { "the receiver" };
-        words.push(("opened by", opener.to_owned()));
-        if !tcp.legs.is_empty() {
-            words.push(("legs", format!("{}, split by proxies", tcp.legs.len())));
-        }
-        let parameters = if matches!(&*tcp.cc_params, "" | "{}") { "" } else { &*tcp.cc_params };
-        words.push(("congestion control", format!("{} {parameters}", tcp.cc.algorithm().name()).trim_end().to_owned()));
-    }
-    words.push(("start", flow.start.to_string()));
-    words
 }

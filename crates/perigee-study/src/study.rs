@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::strict::{self, Node, StrictError};
 use perigee_results::Name;
+use perigee_text::{Node, StrictError};
 use perigee_units::{fingerprint, Bytes, Stream};
 use serde_json::json;
 
@@ -38,7 +38,7 @@ impl Study {
     /// assert_eq!(error.to_string(), "a.toml:1: `flows` is missing; add `flows = ...` here");
     /// ```
     pub fn parse(text: &str, file: &str) -> Result<Self, StudyError> {
-        let root = strict::parse(text, file)?;
+        let root = perigee_text::parse(text, file)?;
         let whole = Points::new(&root, &Overrides::default())?;
         let mut budget = Budget::default();
         let (document, _, first) = whole.read(0, None)?;

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use perigee_link::RateSpec;
 use perigee_results::{Table, Tables};
+use perigee_settings::SETTINGS;
 use perigee_study::{schema, Overrides, Run, Study, Traffic};
-use perigee_tcp::SETTINGS;
 use perigee_traffic::App;
 use perigee_units::Time;
 

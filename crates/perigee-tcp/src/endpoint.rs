@@ -14,7 +14,7 @@ use crate::info::Info;
 use crate::receiver::{window_scale, Receiver};
 use crate::segment::{Flags, Header, Segment};
 use crate::sender::Sender;
-use crate::settings::Config;
+use perigee_settings::Config;
 
 /// One end of a TCP connection.
 ///
@@ -23,7 +23,8 @@ use crate::settings::Config;
 ///
 /// ```
 /// use perigee_cc::Selected;
-/// use perigee_tcp::{Config, Endpoint};
+/// use perigee_settings::Config;
+/// use perigee_tcp::Endpoint;
 /// use perigee_units::Time;
 ///
 /// let (config, cc) = (Config::default(), Selected::parse("reno", &[]).unwrap());

@@ -8,8 +8,8 @@ mod window;
 use perigee_units::Time;
 
 use crate::segment::{Flags, Header, Segment};
-use crate::settings::Config;
 use acks::AckPolicy;
+use perigee_settings::Config;
 use reassembly::Reassembly;
 pub(crate) use window::window_scale;
 use window::ReceiveWindow;

@@ -25,7 +25,7 @@ mod validation;
 use perigee_cc::{CaState, RateSample, Socket};
 use perigee_units::Time;
 
-use crate::settings::Config;
+use perigee_settings::Config;
 use state::output::{Counters, PendingOutput, SenderEcn};
 use state::pacing::Pacing;
 use state::queue::{mark, SendQueue};

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use common::{Path, Transfer};
 use perigee_cc::{algorithms, Algorithm, Ops, Selected, TcpSock};
-use perigee_tcp::Config;
+use perigee_settings::Config;
 use perigee_units::{Rate, Stream, Time};
 
 const RUN: Time = Time::from_secs(40);

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Path, Transfer};
-use perigee_tcp::{Config, Flags, Segment};
+use perigee_settings::Config;
+use perigee_tcp::{Flags, Segment};
 use perigee_units::Time;
 
 const BYTES: u64 = 600_000;

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Path, Transfer};
-use perigee_tcp::{Config, Failure};
+use perigee_settings::Config;
+use perigee_tcp::Failure;
 use perigee_units::{Bytes, Rate, Time};
 use proptest::prelude::*;
 

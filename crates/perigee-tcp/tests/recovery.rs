@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use common::{Path, Transfer};
 use perigee_cc::CaState;
-use perigee_tcp::{Config, Info, Segment, WindowShare};
+use perigee_settings::{Config, WindowShare};
+use perigee_tcp::{Info, Segment};
 use perigee_units::Time;
 
 const MSS: u64 = 1448;

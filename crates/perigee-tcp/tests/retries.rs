@@ -1,7 +1,8 @@
 //! How long a connection retransmits without an answer, and how it ends, compared with Linux.
 
 use perigee_cc::Selected;
-use perigee_tcp::{Config, Endpoint, Failure, Flags, Header, Segment};
+use perigee_settings::Config;
+use perigee_tcp::{Endpoint, Failure, Flags, Header, Segment};
 use perigee_units::Time;
 
 fn endpoints(client: &Config, server: &Config) -> (Endpoint, Endpoint) {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Path, Transfer};
-use perigee_tcp::{Config, WindowShare};
+use perigee_settings::{Config, WindowShare};
 use perigee_units::{Bytes, Rate, Time};
 
 const MSS: u64 = 1448;

@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use perigee_settings::{Config, Kernel, WindowShare, SETTINGS};
 use perigee_study::{IpVersion, Scenario};
-use perigee_tcp::{Config, Kernel, WindowShare, SETTINGS};
 use perigee_units::Bytes;
 use perigee_wire::address;
 
@@ -174,7 +174,7 @@ const HERE: Bytes = Bytes::new(2304);
 
 #[cfg(test)]
 mod tests {
-    use perigee_tcp::Value;
+    use perigee_settings::Value;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::atomic::AtomicBool;
 
+use perigee_settings::Config;
 use perigee_study::{IpVersion, RouteChange, Scenario};
-use perigee_tcp::Config;
 use perigee_wire::address;
 
 use crate::os::clock::RunClock;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use perigee_settings::{Config, Kernel, Value};
 use perigee_study::{FlowSpec, Scenario, Traffic};
-use perigee_tcp::{Config, Kernel, Value};
 
 use crate::run::proxies;
 use crate::run::sockets::IP_AND_TCP;

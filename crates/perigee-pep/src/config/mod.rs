@@ -1,5 +1,7 @@
 //! The configuration, and its decisions for a connection.
 
+mod keys;
+mod kinds;
 mod reader;
 mod tunnel;
 
@@ -11,6 +13,7 @@ use perigee_units::{Bytes, Rate, Time};
 
 use crate::network::{is_local_form, never, Network};
 
+pub use keys::reference;
 pub use tunnel::{Terminal, Tunnel, TunnelCongestion, TunnelEnd};
 
 /// A configuration, complete and consistent; [`Config::parse`] reads one.

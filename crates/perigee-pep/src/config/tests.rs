@@ -17,10 +17,10 @@ fn mistakes_have_their_line_and_their_fix() {
     for (text, error) in [
         ("[limit]", "pep.toml:9: unknown key `limit`; did you mean `limits`?"),
         ("[limits]\nconections = 5", "pep.toml:10: unknown key `limits.conections`; did you mean `connections`?"),
-        ("[limits]\nheld = 5", "pep.toml:10: `limits.held`: `5` has no unit; write \"5 MB\""),
+        ("[limits]\nheld = 5", "pep.toml:10: `limits.held`: `5` has no unit; write \"5 MiB\""),
         (
             "[limits]\nat_limit = \"reject\"",
-            "pep.toml:10: `limits.at_limit` = `reject` is unknown; use one of wait, refuse, pass",
+            "pep.toml:10: `limits.at_limit` cannot be `reject`; use one of wait, refuse, pass",
         ),
         (
             "[transparent]\nmark = 0",
@@ -129,6 +129,18 @@ fn only_what_is_allowed_is_dialled() {
     assert_eq!(refusal("10.0.0.5", "0.0.0.0"), Some("unspecified address"));
     let told = Allow { local: true, ..allow.clone() };
     assert_eq!(told.refusal([10, 0, 0, 5].into(), [127, 0, 0, 1].into(), |_| true), None);
+}
+
+#[test]
+fn the_reference_has_every_key_of_every_table_once() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/pep.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let stale = "pep.md is stale; run `cargo run -p perigee-pep --example reference -- docs/reference/pep.md`";
+    assert!(reference(&page).as_deref() == Some(&*page), "{stale}");
+    for section in keys::SECTIONS {
+        let mark = format!("<!-- keys: {} -->", section.name);
+        assert_eq!(page.matches(&mark).count(), 1, "tables of {} in the reference", section.name);
+    }
 }
 
 proptest::proptest! {

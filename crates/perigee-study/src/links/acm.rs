@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use perigee_link::{Acm, LossSpec, RainFade, RateSpec, Steps};
+use perigee_text::{clip, key, required, Key, Kind, Origin, Reader, Section, StrictError};
 use perigee_units::Time;
 
 use super::process::{recording, Load, MOST_INTERVAL};
 use super::trace::{empty, text_lines};
-use crate::reader::{clip, Reader};
-use crate::section::{key, required, Key, Kind, Section};
-use crate::strict::{Origin, StrictError};
 
 /// Modulation by a fade from a file.
 pub(super) static ACM_FILE: Section = Section {

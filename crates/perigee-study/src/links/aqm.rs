@@ -1,12 +1,10 @@
-//! Keys and reading of queue management.
+//! Queue management: its keys, their reading, and what reports say of it.
 
 use perigee_link::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, RedSpec, RedThresholds};
+use perigee_text::{key, required, Form, Key, Kind, Node, Process, Reader, Section, StrictError, LARGEST};
 use perigee_units::{Bytes, Rate, Time};
 
 use super::process::{table_of, ANY_SIZE, INTERVAL, MOST_INTERVAL};
-use crate::reader::Reader;
-use crate::section::{key, required, Form, Key, Kind, Process, Section, LARGEST};
-use crate::strict::{Node, StrictError};
 
 pub(super) static AQMS: Process = Process {
     name: "aqm",
@@ -187,4 +185,50 @@ fn thresholds(table: &Reader<'_>, rate: Rate) -> Result<RedThresholds, StrictErr
         return Ok(RedThresholds::Packets { min: min as u32, max: max as u32 });
     }
     Ok(RedThresholds::automatic(rate, table.get("target_delay")?))
+}
+
+/// The name of queue management that decides when packets leave, and not whether they may come.
+pub(super) fn deciding_on_departure(spec: &AqmSpec) -> Option<&'static str> {
+    match spec {
+        AqmSpec::Codel(_) => Some("CoDel"),
+        AqmSpec::DualPi2(_) => Some("DualPI2"),
+        AqmSpec::FqCodel { .. } => Some("FQ-CoDel"),
+        AqmSpec::None | AqmSpec::Viasat2 { .. } | AqmSpec::Red(_) | AqmSpec::Pie(_) => None,
+    }
+}
+
+/// Queue management in words.
+pub(super) fn in_words(spec: &AqmSpec) -> Option<String> {
+    match spec {
+        AqmSpec::None => None,
+        AqmSpec::Viasat2 { threshold, drop } => Some(format!("drops {drop} of arrivals over {threshold} of the limit")),
+        AqmSpec::Red(red) => {
+            let adaptive = if red.adaptive { "adaptive " } else { "" };
+            let thresholds = match red.thresholds {
+                RedThresholds::Bytes { min, max } => format!("{min} to {max}"),
+                RedThresholds::Packets { min, max } => format!("{min} to {max} packets"),
+            };
+            let probability = red.max_probability;
+            Some(format!("{adaptive}RED, {thresholds}, at most {probability}{}", marks(red.ecn)))
+        }
+        AqmSpec::Pie(pie) => Some(format!("PIE, target {}, updated each {}{}", pie.target, pie.update, marks(pie.ecn))),
+        AqmSpec::Codel(codel) => Some(format!("CoDel, {}", codel_in_words(codel))),
+        AqmSpec::DualPi2(dual) => {
+            let (target, coupling, share) = (dual.target, dual.coupling, dual.classic_share);
+            Some(format!("DualPI2 (L4S), target {target}, coupling {coupling}, classic share {share}"))
+        }
+        AqmSpec::FqCodel { queues, codel, .. } => Some(format!("FQ-CoDel, {queues} queues, {}", codel_in_words(codel))),
+    }
+}
+
+fn codel_in_words(codel: &CodelSpec) -> String {
+    format!("target {}, interval {}{}", codel.target, codel.interval, marks(codel.ecn))
+}
+
+fn marks(ecn: bool) -> &'static str {
+    if ecn {
+        ", marks"
+    } else {
+        ""
+    }
 }

@@ -1,10 +1,9 @@
-//! Keys and reading of the distributions of jitter.
+//! Distributions of what is added to a delay: their keys, their reading, and what reports say of them.
 
 use perigee_link::Body;
+use perigee_text::{required, Form, Node, Process, Section, StrictError};
 
 use super::process::{table_of, DELAY_VALUE, MEDIAN, SIGMA};
-use crate::section::{required, Form, Process, Section};
-use crate::strict::{Node, StrictError};
 
 pub(super) static BODIES: Process = Process {
     name: "body",
@@ -30,4 +29,14 @@ pub(super) fn body(node: &Node, what: &str) -> Result<Body, StrictError> {
         Some("triangular") => Body::Triangular { width: table.get("width")? },
         _ => Body::LogNormal { median: table.get("median")?, sigma: table.get("sigma")? },
     })
+}
+
+/// A distribution in words.
+pub(super) fn in_words(body: &Body) -> String {
+    match body {
+        Body::Normal { sd } => format!("normal, sd {sd}"),
+        Body::Uniform { width } => format!("uniform, up to {width} more"),
+        Body::Triangular { width } => format!("triangular, up to {width} more"),
+        Body::LogNormal { median, sigma } => format!("log-normal, median {median}, sigma {sigma}"),
+    }
 }

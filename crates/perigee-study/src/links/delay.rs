@@ -1,19 +1,20 @@
-//! Keys and reading of the delay of a link, and of the delay added under load.
+//! The delay of a link, and what is added while it is loaded: their keys, their reading, and what
+//! reports say of them.
 
 use std::sync::Arc;
 
 use perigee_link::{DelaySpec, Jitter, Loaded, Tail, TailShape};
+use perigee_text::{key, required, Form, Key, Kind, Node, Process, Read, Section, StrictError};
 use perigee_units::Time;
 
-use super::body::{body, BODIES};
-use super::orbit::{orbit_delay, ORBIT_DELAY};
+use super::body::{self, body, BODIES};
+use super::orbit::{self, orbit_delay, ORBIT_DELAY};
 use super::process::{
-    inside, process, table_of, traced, Load, ANY_RATE, ANY_TIME, DELAY_VALUE, EVERY, INTERVAL, MEDIAN, MEMORY, SIGMA,
+    inside, process, recorded, table_of, traced, Load, ANY_RATE, ANY_TIME, DELAY_VALUE, EVERY, INTERVAL, MEDIAN,
+    MEMORY, SIGMA,
 };
-use super::slots::{slot_delay, SLOT_DELAY};
+use super::slots::{self, slot_delay, SLOT_DELAY};
 use super::trace;
-use crate::section::{key, required, Form, Key, Kind, Process, Section};
-use crate::strict::{Node, Read, StrictError};
 
 pub(crate) const DELAY: Key = process("delay", &DELAYS, "How long the air takes, one way; or the timeline says so.");
 pub(crate) const LOADED: Key = process("loaded", &LOADS, "Delay that is added while the direction is loaded.");
@@ -135,4 +136,39 @@ pub(super) fn loaded(node: &Node, what: &str) -> Result<Loaded, StrictError> {
         every: table.get("every")?,
         memory: table.get("memory")?,
     })
+}
+
+/// The delay in words.
+pub(super) fn in_words(spec: &DelaySpec) -> String {
+    match spec {
+        DelaySpec::Constant(delay) => delay.to_string(),
+        DelaySpec::Trace(steps) => recorded(steps),
+        DelaySpec::Jitter(jitter) => moving_delay(jitter),
+        DelaySpec::Slots(slots) => slots::delay_in_words(slots),
+        DelaySpec::Orbit(orbit) => orbit::in_words(orbit),
+        DelaySpec::PerPacket(most) => format!("uniform, up to {most}, drawn for each packet"),
+    }
+}
+
+fn moving_delay(jitter: &Jitter) -> String {
+    let Jitter { base, body, min, max, every, memory, .. } = jitter;
+    let body = body::in_words(body);
+    let bounds = if *min > Time::ZERO { format!(", {min} to {max}") } else { String::new() };
+    let text = format!("{base} and a body ({body}){bounds}; redrawn each {every}, memory {memory}");
+    if let Some(tail) = &jitter.tail {
+        let shape = match tail.shape {
+            TailShape::Pareto { min, shape } => format!("Pareto from {min}, shape {shape}"),
+            TailShape::LogNormal { median, sigma } => format!("log-normal, median {median}, sigma {sigma}"),
+        };
+        let (share, every, max) = (tail.share, tail.every, tail.max);
+        format!("{text}; in {share} of the intervals of {every} a tail ({shape}, at most {max})")
+    } else {
+        text
+    }
+}
+
+/// What is added while loaded, in words.
+pub(super) fn loaded_in_words(loaded: &Loaded) -> String {
+    let Loaded { above, window, delay, sd, every, .. } = loaded;
+    format!("mean {delay}, sd {sd}, redrawn each {every}; loaded above {above} within {window}")
 }

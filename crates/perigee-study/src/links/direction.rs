@@ -1,20 +1,19 @@
-//! Keys and reading of one direction of a link.
+//! One direction of a link: its keys, their reading, and what reports say of it.
 
 use std::sync::Arc;
 
 use perigee_link::{AqmSpec, DelaySpec, LinkSpec, LossSpec, QueueSpec, RateSpec};
+use perigee_text::{Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::{Bytes, Rate};
 
-use super::delay::{delay, loaded, DELAY, LOADED};
-use super::loss::{losses, LOSS};
+use super::aqm;
+use super::delay::{self, delay, loaded, DELAY, LOADED};
+use super::loss::{self, losses, LOSS};
 use super::process::{inside, process, recording, Load};
-use super::queue::{queue, BdpLimit, QUEUE};
-use super::rate::{rate, RATE};
+use super::queue::{self, queue, BdpLimit, QUEUE};
+use super::rate::{self, rate, RATE};
 use super::slots::{begin_at, TIMES_OF_DAY, TIME_OF_DAY};
 use super::trace::{self, Timeline};
-use crate::reader::Reader;
-use crate::section::{Key, Kind, Process, Section};
-use crate::strict::{Node, Read, StrictError};
 
 /// One direction of a link.
 pub(crate) static DIRECTION: Section =
@@ -47,9 +46,9 @@ static OVERHEADS: Process = Process {
 /// If a key is unknown, a value is missing, wrong, or contradicts another, or a recording cannot be read.
 ///
 /// ```
-/// use perigee_study::{read_link_spec, strict};
+/// use perigee_study::read_link_spec;
 /// let text = "rate = \"10 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"375 kB\"\nloss = \"0.1 %\"\n";
-/// let tree = strict::parse(text, "a.toml").unwrap();
+/// let tree = perigee_text::parse(text, "a.toml").unwrap();
 /// let spec = read_link_spec(&tree, "", &mut |_| Err("no files here".into())).unwrap();
 /// assert_eq!(spec.loss.len(), 1);
 /// ```
@@ -108,7 +107,24 @@ pub(super) fn read_direction(
     Ok((spec, limit))
 }
 
-/// Refuses processes that need a server of their own beside a TDMA channel, which sends in slots.
+/// The processes of a direction in words.
+pub(crate) fn in_words(spec: &LinkSpec) -> Vec<(&'static str, String)> {
+    let mut words = vec![("rate", rate::in_words(&spec.rate)), ("delay", delay::in_words(&spec.delay))];
+    words.extend(spec.loaded.as_ref().map(|loaded| ("more delay while loaded", delay::loaded_in_words(loaded))));
+    words.push(("queue", queue::in_words(&spec.queue)));
+    words.extend(aqm::in_words(&spec.queue.aqm).map(|text| ("queue management", text)));
+    let losses: Vec<_> = spec.loss.iter().map(loss::in_words).collect();
+    words.push(("loss", if losses.is_empty() { "none".to_owned() } else { losses.join("; ") }));
+    if spec.burst.as_u64() > 0 {
+        words.push(("burst", spec.burst.to_string()));
+    }
+    if spec.overhead > 0 {
+        words.push(("overhead per packet", format!("{} B", spec.overhead)));
+    }
+    words
+}
+
+/// Nothing that needs a server of its own stands beside a TDMA channel, which sends in slots.
 fn check_beside_tdma(table: &Reader<'_>, queue: &QueueSpec) -> Result<(), StrictError> {
     let (what, key) = match queue {
         QueueSpec { time: Some(_), .. } => ("limit in time", "queue"),
@@ -140,42 +156,15 @@ fn beside_timeline<'a>(table: &Reader<'a>, key: &str, in_timeline: bool) -> Resu
     }
 }
 
-/// All processes of a direction, each followed by those inside it.
-pub(crate) fn processes() -> Vec<&'static Process> {
-    let mut processes = Vec::new();
-    add_processes(&DIRECTION, &mut processes);
-    processes
-}
-
-fn add_processes(section: &'static Section, processes: &mut Vec<&'static Process>) {
-    for key in section.keys {
-        let Kind::Process(process) = key.kind else { continue };
-        processes.push(process);
-        process.forms.iter().for_each(|form| add_processes(form.section, processes));
-    }
-}
-
-/// All tables of processes, each once.
-pub(crate) fn forms() -> Vec<&'static Section> {
-    let mut sections: Vec<&'static Section> = Vec::new();
-    for form in processes().into_iter().flat_map(|process| process.forms) {
-        if !sections.iter().any(|known| known.name == form.section.name) {
-            sections.push(form.section);
-        }
-    }
-    sections
-}
-
 #[cfg(test)]
 mod tests {
     use perigee_link::{CodelSpec, DualPi2Spec, Jitter, PieSpec, RedSpec, RedThresholds};
     use perigee_units::{Ratio, Time};
 
     use super::*;
-    use crate::strict;
 
     fn read(text: &str) -> Result<LinkSpec, String> {
-        let tree = strict::parse(text, "f.toml").map_err(|e| e.to_string())?;
+        let tree = perigee_text::parse(text, "f.toml").map_err(|e| e.to_string())?;
         let mut load = |name: &str| match name {
             "bw" => Ok(b"1\n2\n".to_vec()),
             "fade" => Ok(b"time_s,attenuation_db\n0,0\n10,9\n".to_vec()),

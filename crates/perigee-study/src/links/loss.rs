@@ -1,16 +1,14 @@
-//! Keys and reading of the losses of a link.
+//! The losses of a link: their keys, their reading, and what reports say of them.
 
 use std::sync::Arc;
 
 use perigee_link::LossSpec;
+use perigee_text::{key, required, Content, Form, Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::{Ratio, Time};
 
-use super::process::{process, traced, Load, ANY_TIME, LONG_INTERVAL};
-use super::slots::{slot_loss, SLOT_LOSS};
+use super::process::{process, recorded, traced, Load, ANY_TIME, LONG_INTERVAL};
+use super::slots::{self, slot_loss, SLOT_LOSS};
 use super::trace;
-use crate::reader::Reader;
-use crate::section::{key, required, Form, Key, Kind, Process, Section};
-use crate::strict::{Content, Node, Read, StrictError};
 
 pub(crate) const LOSS: Key =
     process("loss", &LOSSES, "Packets lost in the air, by one process or several in brackets.");
@@ -130,4 +128,23 @@ fn mean_burst(table: &Reader<'_>) -> Result<LossSpec, StrictError> {
     })?;
     let bad_to_good = Ratio::new(recover).unwrap_or(Ratio::ONE);
     Ok(LossSpec::GilbertElliott { good_to_bad, bad_to_good, good_loss: Ratio::ZERO, bad_loss: Ratio::ONE })
+}
+
+/// A loss process in words.
+pub(super) fn in_words(spec: &LossSpec) -> String {
+    match spec {
+        LossSpec::Bernoulli(probability) => format!("{probability} of the packets"),
+        LossSpec::Trains { loss, packets } => format!("{loss} of trains of up to {packets} packets"),
+        LossSpec::GilbertElliott { good_to_bad, bad_to_good, good_loss, bad_loss } => {
+            format!("Gilbert-Elliott: turns bad {good_to_bad}, good {bad_to_good}; loses {good_loss} and {bad_loss}")
+        }
+        LossSpec::Outages { gap, length, loss } => {
+            format!("{loss} in outages of {length}, {gap} apart on average")
+        }
+        LossSpec::Periodic { period, phase, length, loss } => {
+            format!("{loss} for {length} every {period}, from {phase} on")
+        }
+        LossSpec::Slots(slots) => slots::loss_in_words(slots),
+        LossSpec::Trace(steps) => recorded(steps),
+    }
 }

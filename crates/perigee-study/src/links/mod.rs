@@ -19,15 +19,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perigee_link::LinkSpec;
+use perigee_text::{clip, entries_of, json_of, keys_of, text_of, Content, Kind, Node, StrictError, Table};
 use perigee_units::{fingerprint, suggestion, Time};
 
 use crate::document::Document;
 use crate::keys::LINK;
 use crate::read::LinkDraft;
-use crate::reader::json_of;
-use crate::reader::{clip, entries_of, keys_of, text_of};
-use crate::section::Kind;
-use crate::strict::{self, Content, Node, StrictError, Table};
 use direction::read_direction;
 use process::Load;
 use queue::BdpLimit;
@@ -123,8 +120,8 @@ impl Workshop {
         };
         let text = String::from_utf8(bytes)
             .map_err(|_| error(format!("the profile `{}` is not text", clip(&file)), "name a TOML file"))?;
-        let tree = profile::split(strict::parse(&text, &file)?)?;
-        // The links themselves are read with the study's values: a profile may leave recordings open.
+        let tree = profile::split(perigee_text::parse(&text, &file)?)?;
+        // The links themselves are read with what the study lays over them: a profile may leave recordings open.
         profile::open(&tree)?;
         self.profiles.insert(file.clone(), tree.clone());
         Ok((file, tree))

@@ -1,15 +1,15 @@
-//! Keys, element files and reading of delays from orbits.
+//! A delay from orbits: its keys, its files of elements, their reading, and what reports say of it.
 
 use std::sync::Arc;
 
 use perigee_link::{DelaySpec, OrbitDelay};
 use perigee_orbit::{read_elements, Constellation, Gateway, Path, PathSpec, Pattern, Place, Shell, Utc, Weights};
+use perigee_text::{
+    clip, key, required, Content, Form, Key, Kind, Node, Origin, Process, Reader, Section, StrictError,
+};
 
 use super::process::{inside, process, recording, table_of, Load, DELAY_VALUE};
-use super::slots::{clock, jitter, spikes, JITTERS, PERIOD, PHASE, SPIKES};
-use crate::reader::{clip, Reader};
-use crate::section::{key, required, Form, Key, Kind, Process, Section};
-use crate::strict::{Content, Node, Origin, StrictError};
+use super::slots::{clock, clock_in_words, jitter, overlay_in_words, spikes, JITTERS, PERIOD, PHASE, SPIKES};
 
 pub(super) static ORBIT_DELAY: Section = Section {
     name: "delay, orbit",
@@ -218,6 +218,32 @@ fn weights(node: &Node, what: &str) -> Result<Weights, StrictError> {
     })
 }
 
+/// The delay in words.
+pub(super) fn in_words(orbit: &OrbitDelay) -> String {
+    let OrbitDelay { clock, path, extra, jitter, spikes } = orbit;
+    let spec = path.spec();
+    let place = |place: &Place| format!("{} N {} E", place.lat_deg, place.lon_deg);
+    let gateways: Vec<String> =
+        spec.gateways.iter().map(|gateway| format!("{} ({})", gateway.name, place(&gateway.place))).collect();
+    let day = spec.date.to_string();
+    let mut words = vec![
+        format!(
+            "{} satellites on {}",
+            path.constellation().satellites.len(),
+            day.split('T').next().unwrap_or_default()
+        ),
+        format!("user at {} above {} degrees", place(&spec.user), spec.elevation_deg),
+        format!("gateways {} above {} degrees", gateways.join(", "), spec.gateway_elevation_deg),
+        if spec.isl { "over lasers".to_owned() } else { "one satellite".to_owned() },
+        format!("weights elevation {}, age {}, load {}", spec.weights.elevation, spec.weights.age, spec.weights.load),
+        clock_in_words(clock),
+        format!("light and {extra}"),
+    ];
+    words.extend(overlay_in_words(jitter.as_ref(), spikes));
+    words.extend(path.warnings().into_iter().map(|warning| format!("warning: {warning}")));
+    words.join("; ")
+}
+
 #[cfg(test)]
 mod tests {
     use perigee_link::LinkSpec;
@@ -225,7 +251,6 @@ mod tests {
 
     use super::*;
     use crate::read_link_spec;
-    use crate::strict;
 
     const SHELL: &str = "constellation = { altitude_km = 550, inclination_deg = 53, planes = 24, satellites = 22 }";
     const ENDS: &str = "user = { lat_deg = 50, lon_deg = 5 }, gateways = [{ lat_deg = 51, lon_deg = 2 }]";
@@ -236,7 +261,7 @@ mod tests {
 
     fn read(keys: &str) -> Result<LinkSpec, String> {
         let text = format!("rate = \"1 Mbit/s\"\ndelay = {{ kind = \"orbit\", {keys} }}");
-        let tree = strict::parse(&text, "f.toml").map_err(|e| e.to_string())?;
+        let tree = perigee_text::parse(&text, "f.toml").map_err(|e| e.to_string())?;
         let mut load = |name: &str| match name {
             "iss" => Ok(ISS.as_bytes().to_vec()),
             "cut" => Ok(ISS.as_bytes()[..80].to_vec()),

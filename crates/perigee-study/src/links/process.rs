@@ -3,55 +3,14 @@
 //! A process is written as one value, or as a table. The keys of a table depend on its `kind`, or on a key that only one
 //! of its forms has, such as `trace`.
 
-use perigee_units::{suggestion, Bytes, Rate, Time};
-
-use crate::reader::{check, clip, Reader};
-use crate::section::{key, required, Form, Key, Kind, Process, DAYS_30, LARGEST};
-use crate::strict::{Content, Node, StrictError, Table};
+use perigee_link::Steps;
+use perigee_text::{key, required, Key, Kind, Node, Process, Reader, StrictError, DAYS_30, LARGEST};
+use perigee_units::{Bytes, Rate, Time};
 
 /// Returns the bytes of a recording by its name in a profile or study, or why it cannot.
 pub type Load<'l> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'l;
 
-impl Process {
-    /// Opens the table of a process, with the value of `kind`; `None`: it is a single value, which is checked.
-    pub(crate) fn open<'a>(
-        &self,
-        node: &'a Node,
-        what: &str,
-    ) -> Result<Option<(Option<&'static str>, Reader<'a>)>, StrictError> {
-        if let (Some(plain), false) = (self.plain, matches!(node.content, Content::Table(_)) && !self.forms.is_empty())
-        {
-            return check(node, what, *plain).map(|()| None);
-        }
-        let form = self.form(&Table::named(node, what)?)?;
-        let kind: &[String] = if form.kind.is_some() { &["kind".to_owned()] } else { &[] };
-        Ok(Some((form.kind, Reader::open(node, what, form.section, kind)?)))
-    }
-
-    /// The form of a table: among several of one kind, and among those without one, the first whose first key is present.
-    fn form(&self, table: &Table<'_>) -> Result<&'static Form, StrictError> {
-        let is_marked = |form: &&Form| form.section.keys.first().is_some_and(|key| table.has(key.name));
-        if let [form @ Form { kind: None, .. }] = self.forms {
-            return Ok(form);
-        }
-        if let Some(form) = self.forms.iter().filter(|form| form.kind.is_none()).find(is_marked) {
-            return Ok(form);
-        }
-        let mut words: Vec<&str> = self.forms.iter().filter_map(|form| form.kind).collect();
-        words.dedup();
-        let Some(word) = table.get::<String>("kind")? else {
-            let fix = format!("add `kind = ...`, one of {}", words.join(", "));
-            return Err(table.error("kind", format!("`{}` is missing", table.dotted("kind")), fix));
-        };
-        let of_kind = || self.forms.iter().filter(|form| form.kind == Some(&word));
-        of_kind().find(is_marked).or_else(|| of_kind().next_back()).ok_or_else(|| {
-            let message = format!("`{}` cannot be `{}`", table.dotted("kind"), clip(&word));
-            table.error("kind", message, suggestion(&word, words.iter().copied()))
-        })
-    }
-}
-
-/// The table of a process that is always a table.
+/// The table of a process that is always one.
 pub(super) fn table_of<'a>(
     process: &Process,
     node: &'a Node,
@@ -94,6 +53,12 @@ pub(super) fn recording<T>(
     }
     let bytes = load(name).map_err(|why| table.error(key, format!("cannot read `{name}`: {why}"), "check the path"))?;
     read(&bytes, name)
+}
+
+/// A recording in words.
+pub(super) fn recorded<T: Copy + PartialEq>(steps: &Steps<T>) -> String {
+    let repeats = steps.period().map_or_else(String::new, |period| format!(", repeats after {period}"));
+    format!("recorded, {} steps{repeats}", steps.iter().count())
 }
 
 pub(super) const EVERY: Key = required("every", INTERVAL, "Interval between new values.");

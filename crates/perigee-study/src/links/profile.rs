@@ -17,12 +17,10 @@
 //! [`read_link_spec`](crate::read_link_spec).
 
 use perigee_link::LinkSpec;
+use perigee_text::{key, required, Content, Kind, Node, Reader, Section, StrictError};
 
 use super::direction::{read_direction, DIRECTION};
 use super::process::Load;
-use crate::reader::Reader;
-use crate::section::{key, required, Kind, Section};
-use crate::strict::{self, Content, Node, StrictError};
 
 /// A link with both of its directions.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +63,7 @@ pub(crate) static PROFILE: Section = Section {
 /// assert_eq!(error.unwrap_err().to_string(), "lan.toml:6: `down.delay`: `1` has no unit; write \"1 ms\"");
 /// ```
 pub fn parse(text: &str, file: &str, load: &mut Load<'_>) -> Result<Profile, StrictError> {
-    read(&split(strict::parse(text, file)?)?, load)
+    read(&split(perigee_text::parse(text, file)?)?, load)
 }
 
 /// Turns a tree with one table `link` for both directions into one with `down` and `up`, so that a study can lay its
@@ -92,10 +90,10 @@ pub fn split(mut tree: Node) -> Result<Node, StrictError> {
 /// Sets a value in a tree that [`split`] has prepared; `path` begins with `down`, `up`, or `link` for both.
 ///
 /// ```
-/// use perigee_study::{profile, strict};
+/// use perigee_study::profile;
 /// let text = "name = \"lan\"\ntitle = \"A wire\"\nsource = \"none\"\n[link]\nrate = \"1 Gbit/s\"\ndelay = \"1 ms\"\n";
-/// let mut tree = profile::split(strict::parse(text, "lan.toml").unwrap()).unwrap();
-/// profile::set(&mut tree, &["link", "delay"], strict::parse_value("\"2 ms\"", &strict::Origin::place("--set")));
+/// let mut tree = profile::split(perigee_text::parse(text, "lan.toml").unwrap()).unwrap();
+/// profile::set(&mut tree, &["link", "delay"], perigee_text::parse_value("\"2 ms\"", &perigee_text::Origin::place("--set")));
 /// let lan = profile::read(&tree, &mut |_| Err("no files".into())).unwrap();
 /// assert_eq!(lan.up.delay, perigee_link::DelaySpec::Constant(perigee_units::Time::from_millis(2)));
 /// assert_eq!(lan.down, lan.up);

@@ -1,12 +1,11 @@
-//! Keys and reading of the queue of a link.
+//! The queue of a link: its keys, their reading, and what reports say of it.
 
 use perigee_link::{AqmSpec, LinkSpec, QueueSpec};
+use perigee_text::{key, Form, Key, Kind, Node, Process, Read, Section, StrictError, LARGEST};
 use perigee_units::{Bytes, Rate, Time};
 
-use super::aqm::{aqm, AQMS};
-use super::process::{inside, process, ANY_SIZE, ANY_TIME, MOST_INTERVAL};
-use crate::section::{key, Form, Key, Kind, Process, Section, LARGEST};
-use crate::strict::{Node, Read, StrictError};
+use super::aqm::{self, aqm, AQMS};
+use super::process::{inside, process, recorded, ANY_SIZE, ANY_TIME, MOST_INTERVAL};
 
 pub(crate) const QUEUE: Key = process(
     "queue",
@@ -72,15 +71,30 @@ pub(super) fn queue(node: &Node, what: &str, rate: Rate) -> Result<(QueueSpec, O
     if multiple.is_none() && round_trip.is_some() {
         return Err(table.table.missing("bdp"));
     }
-    let decides_on_departure = |name: &str| {
+    if matches!(queue.aqm, AqmSpec::Viasat2 { .. }) && queue.bytes.is_none() && multiple.is_none() {
+        return Err(table.table.missing("bytes"));
+    }
+    if let (Some(name), Some(_)) = (aqm::deciding_on_departure(&queue.aqm), queue.time) {
         let message = format!("`{}` cannot be held by {name}, which decides when packets leave", table.dotted("time"));
-        Err(table.error("time", message, "limit the queue by `bytes` or `packets`"))
-    };
-    match queue.aqm {
-        AqmSpec::Viasat2 { .. } if queue.bytes.is_none() && multiple.is_none() => Err(table.table.missing("bytes")),
-        AqmSpec::Codel(_) if queue.time.is_some() => decides_on_departure("CoDel"),
-        AqmSpec::DualPi2(_) if queue.time.is_some() => decides_on_departure("DualPI2"),
-        AqmSpec::FqCodel { .. } if queue.time.is_some() => decides_on_departure("FQ-CoDel"),
-        _ => Ok((queue, multiple.map(|multiple| BdpLimit { multiple, round_trip }))),
+        return Err(table.error("time", message, "limit the queue by `bytes` or `packets`"));
+    }
+    Ok((queue, multiple.map(|multiple| BdpLimit { multiple, round_trip })))
+}
+
+/// The limits in words.
+pub(super) fn in_words(spec: &QueueSpec) -> String {
+    let limits: Vec<_> = [
+        spec.bytes.map(|limit| limit.to_string()),
+        spec.packets.map(|limit| format!("{limit} packets")),
+        spec.time.map(|limit| limit.to_string()),
+        spec.bytes_over_time.as_ref().map(|steps| recorded(steps)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if limits.is_empty() {
+        "without limit".to_owned()
+    } else {
+        limits.join(", ")
     }
 }

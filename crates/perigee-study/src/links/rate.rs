@@ -1,18 +1,16 @@
-//! Keys and reading of the rate of a link.
+//! The rate of a link: its keys, their reading, and what reports say of it.
 
 use std::sync::Arc;
 
 use perigee_link::{Fluctuation, LossSpec, RateSpec};
+use perigee_text::{key, required, Form, Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::Rate;
 
 use super::acm::{acm, ACM_FILE, ACM_RAIN};
-use super::process::{process, traced, Load, ANY_RATE, EVERY, LEAST_RATE, MEMORY, MOST_RATE};
-use super::slots::{slot_rate, SLOT_RATE};
-use super::tdma::{tdma, TDMA};
+use super::process::{process, recorded, traced, Load, ANY_RATE, EVERY, LEAST_RATE, MEMORY, MOST_RATE};
+use super::slots::{self, slot_rate, SLOT_RATE};
+use super::tdma::{self, tdma, TDMA};
 use super::trace;
-use crate::reader::Reader;
-use crate::section::{key, required, Form, Key, Kind, Process, Section};
-use crate::strict::{Node, Read, StrictError};
 
 pub(crate) const RATE: Key = process("rate", &RATES, "How fast it sends; or the timeline says so.");
 
@@ -72,4 +70,18 @@ fn fluctuating(table: &Reader<'_>) -> Result<RateSpec, StrictError> {
         memory: table.get("memory")?,
         mood: table.table.get_in("mood", Rate::ZERO..=max)?.unwrap_or_default(),
     }))
+}
+
+/// The rate in words.
+pub(super) fn in_words(spec: &RateSpec) -> String {
+    match spec {
+        RateSpec::Constant(rate) => rate.to_string(),
+        RateSpec::Trace(steps) => recorded(steps),
+        RateSpec::Fluctuating(Fluctuation { mean, sd, min, max, every, memory, mood }) => format!(
+            "mean {mean}, sd {sd} within a run and {mood} between runs, {min} to {max}; redrawn each {every}, \
+             memory {memory}"
+        ),
+        RateSpec::Slots(slots) => slots::rate_in_words(slots),
+        RateSpec::Tdma(tdma) => tdma::in_words(tdma),
+    }
 }

@@ -1,4 +1,4 @@
-//! Keys and reading of links with slots: rate, delay and losses.
+//! A link with slots: the keys of its rate, delay and losses, their reading, and what reports say of them.
 
 use std::sync::Arc;
 
@@ -6,16 +6,14 @@ use perigee_link::{
     BusyHours, DelaySpec, LinkSpec, LogNormal, LossSpec, RateSpec, Shaping, SlotClock, SlotDelay, SlotJitter, SlotLoss,
     SlotOutage, SlotRate, Spike,
 };
+use perigee_text::{key, required, Content, Form, Key, Kind, Node, Process, Read, Reader, Section, StrictError};
 use perigee_units::{Rate, Time};
 
-use super::body::{body, BODIES};
+use super::body::{self, body, BODIES};
 use super::process::{
     inside, process, table_of, ANY_RATE, ANY_TIME, DELAY_VALUE, INTERVAL, LEAST_RATE, LONG_INTERVAL, MEDIAN, MEMORY,
     MOST_RATE, SIGMA,
 };
-use crate::reader::Reader;
-use crate::section::{key, required, Form, Key, Kind, Process, Section};
-use crate::strict::{Content, Node, Read, StrictError};
 
 pub(crate) const TIME_OF_DAY: Key = process("time_of_day", &TIMES_OF_DAY, "For processes with slots: the time of day (UTC) at which a run begins, which says where in a slot and in which hours that is. Not given: drawn per run, the same for all links.");
 
@@ -338,17 +336,79 @@ fn fits(table: &Reader<'_>, key: &str, length: Time, period: Time) -> Result<(),
     Err(table.error(key, message, "shorten it: it is over before the next slot begins"))
 }
 
+/// The rate of slots in words.
+pub(super) fn rate_in_words(slots: &SlotRate) -> String {
+    let SlotRate { clock, mean, sd, min, max, memory, every, ripple, outage, busy, shaping } = slots;
+    let mut words = vec![
+        format!("{}: mean {mean}, sd {sd}, {min} to {max}, memory {memory}", clock_in_words(clock)),
+        format!("within a slot sd {ripple} each {every}"),
+    ];
+    words.extend(outage.map(|outage| {
+        format!(
+            "each begins with {} without capacity, then rises over {}",
+            per_slot_in_words(&outage.length),
+            outage.rise
+        )
+    }));
+    words.extend(busy.map(|busy| format!("{} of it from {} to {} of the day", busy.share, busy.from, busy.to)));
+    words.extend(
+        shaping.map(|shaping| format!("{} of it for {} from {} on", shaping.share, shaping.length, shaping.after)),
+    );
+    words.join("; ")
+}
+
+/// The delay of slots in words.
+pub(super) fn delay_in_words(slots: &SlotDelay) -> String {
+    let SlotDelay { clock, mean, sd, min, max, memory, jitter, spikes } = slots;
+    let mut words = vec![format!("{}: mean {mean}, sd {sd}, {min} to {max}, memory {memory}", clock_in_words(clock))];
+    words.extend(overlay_in_words(jitter.as_ref(), spikes));
+    words.join("; ")
+}
+
+/// What moves within slots, in words.
+pub(super) fn overlay_in_words(jitter: Option<&SlotJitter>, spikes: &[Spike]) -> Vec<String> {
+    let jitter = jitter.map(|jitter| {
+        format!(
+            "within a slot {}, redrawn each {}, memory {}",
+            body::in_words(&jitter.body),
+            jitter.every,
+            jitter.memory
+        )
+    });
+    let spikes = spikes.iter().map(|Spike { before, after, share, length, height }| {
+        let (by, when) = if *before > Time::ZERO { (before, "before") } else { (after, "after") };
+        let (height, length) = (per_slot_in_words(height), per_slot_in_words(length));
+        format!("{height} more for {length} from {by} {when} the begin of {share} of the slots")
+    });
+    jitter.into_iter().chain(spikes).collect()
+}
+
+/// When slots begin, in words.
+pub(super) fn clock_in_words(clock: &SlotClock) -> String {
+    let when = clock.time_of_day.map_or_else(|| "drawn per run".to_owned(), |time| time.to_string());
+    format!("slots of {} from second {} of a minute, time of day {when}", clock.period, clock.phase.as_secs_f64())
+}
+
+fn per_slot_in_words(value: &LogNormal) -> String {
+    format!("{} (log-normal, sigma {}, at most {})", value.median, value.sigma, value.max)
+}
+
+/// The losses of slots in words.
+pub(super) fn loss_in_words(slots: &SlotLoss) -> String {
+    let SlotLoss { clock, before, after, share, loss } = slots;
+    format!("{loss} from {before} before to {after} after the begin of {share} of the {}", clock_in_words(clock))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::read_link_spec;
-    use crate::strict;
 
     const RATE: &str =
         "kind = \"slots\", mean = \"200 Mbit/s\", sd = \"40 Mbit/s\", min = \"80 Mbit/s\", max = \"320 Mbit/s\"";
 
     fn read(text: &str) -> Result<LinkSpec, String> {
-        let tree = strict::parse(text, "f.toml").map_err(|e| e.to_string())?;
+        let tree = perigee_text::parse(text, "f.toml").map_err(|e| e.to_string())?;
         read_link_spec(&tree, "", &mut |_| Err("no files".to_owned())).map_err(|e| e.to_string())
     }
 

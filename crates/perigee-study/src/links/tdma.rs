@@ -1,12 +1,10 @@
-//! Keys and reading of a TDMA channel with bandwidth on demand.
+//! A TDMA channel with bandwidth on demand: its keys, their reading, and what reports say of it.
 
 use perigee_link::{Requests, TdmaSpec, TerminalOf};
-use perigee_units::{Bytes, Time};
+use perigee_text::{key, required, Kind, Reader, Section, StrictError};
+use perigee_units::{Bytes, Rate, Time};
 
 use super::process::{ANY_RATE, ANY_TIME, MOST_INTERVAL};
-use crate::reader::Reader;
-use crate::section::{key, required, Kind, Section};
-use crate::strict::StrictError;
 
 pub(super) static TDMA: Section = Section {
     name: "rate, tdma",
@@ -71,7 +69,34 @@ pub(super) fn tdma(table: &Reader<'_>) -> Result<TdmaSpec, StrictError> {
     Ok(spec)
 }
 
-/// Checks that the super-frame has whole slots, each longer than its guard time.
+/// A TDMA channel in words.
+pub(super) fn in_words(tdma: &TdmaSpec) -> String {
+    let requests = match tdma.requests {
+        Requests::None => "nothing",
+        Requests::Rate => "rates",
+        Requests::Volume => "volumes",
+        Requests::RateAndVolume => "rates and volumes",
+    };
+    let free = if tdma.free { ", the rest shared freely" } else { "" };
+    let drain = tdma.drain.map_or_else(String::new, |drain| format!(" that drain what waits in {drain}"));
+    let background = match tdma.background {
+        Rate::ZERO => String::new(),
+        rate => format!("; the others request {rate} each"),
+    };
+    format!(
+        "TDMA, {} units of {} per super-frame of {}, at most {}; {} terminals with {} fixed each, requests of {requests}{drain} \
+         granted {} later{free}{background}",
+        tdma.slots,
+        tdma.unit(),
+        tdma.superframe,
+        tdma.most_rate(),
+        tdma.terminals,
+        tdma.fixed,
+        tdma.allocation_delay(),
+    )
+}
+
+/// The super-frame has whole slots, each longer than its guard time.
 fn check_frame(table: &Reader<'_>, spec: &TdmaSpec) -> Result<(), StrictError> {
     let TdmaSpec { superframe, multiframes, slots, carriers, guard, .. } = spec;
     if slots % carriers != 0 {
@@ -133,13 +158,12 @@ const LEAST_SLOT: Time = Time::from_micros(1);
 #[cfg(test)]
 mod tests {
     use super::super::direction::read_link_spec;
-    use crate::strict;
     use perigee_link::{LinkSpec, RateSpec, Requests};
     use perigee_units::Time;
 
     fn read(channel: &str, beside: &str) -> Result<LinkSpec, String> {
         let text = format!("rate = {{ kind = \"tdma\", superframe = \"820 ms\", payload = \"1 kB\", {channel} }}\ndelay = \"270 ms\"\n{beside}");
-        let tree = strict::parse(&text, "f.toml").map_err(|e| e.to_string())?;
+        let tree = perigee_text::parse(&text, "f.toml").map_err(|e| e.to_string())?;
         read_link_spec(&tree, "", &mut |_| Err("no files".to_owned())).map_err(|e| e.to_string())
     }
 

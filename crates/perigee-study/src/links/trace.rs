@@ -4,11 +4,10 @@
 //! and fix.
 
 use perigee_link::Steps;
+use perigee_text::{Origin, StrictError};
 use perigee_units::{suggestion, Bytes, Rate, Ratio, Time};
 
-use crate::strict::{Origin, StrictError};
-
-/// Maximum size of a recording, bytes.
+/// Largest recording that is read, bytes.
 pub const MAX_TRACE: usize = 32 << 20;
 
 /// Reads a packet-delivery trace in the format of mahimahi: each line is a whole number of milliseconds, not falling,

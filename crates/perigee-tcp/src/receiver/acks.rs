@@ -4,7 +4,7 @@ use std::mem;
 
 use perigee_units::Time;
 
-use crate::settings::Config;
+use perigee_settings::Config;
 
 /// Linux's policy: each second full segment is acknowledged, each segment in quick mode; otherwise later. An end that replies to what it
 /// receives is not in quick mode: its replies carry the acknowledgements. While a gap is open, acknowledgements after the first three

@@ -2,7 +2,7 @@
 
 use perigee_units::{Bytes, Time};
 
-use crate::settings::{measured_share, Config, WindowShare, SHARE_SHIFT};
+use perigee_settings::{measured_share, Config, WindowShare, SHARE_SHIFT};
 
 /// The window to advertise. Its right edge never moves back.
 #[derive(Clone, Debug)]

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use perigee_cc::Selected;
-use perigee_tcp::{Config, Endpoint, Flags, Segment};
+use perigee_settings::Config;
+use perigee_tcp::{Endpoint, Flags, Segment};
 use perigee_units::{Bytes, Rate, Stream, Time};
 
 /// The path's numbers.

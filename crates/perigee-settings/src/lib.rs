@@ -9,6 +9,6 @@ mod derived;
 mod list;
 mod value;
 
-pub(crate) use derived::{measured_share, SHARE_SHIFT};
+pub use derived::{measured_share, SHARE_SHIFT};
 pub use list::{Config, Setting, WindowShare, SETTINGS};
 pub use value::{Domain, Kernel, Sysctl, Value};

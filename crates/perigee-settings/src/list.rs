@@ -5,8 +5,8 @@
 
 use perigee_units::{Bytes, Time};
 
-use super::define::{choice, put, settings, Field};
-use super::value::{sysctl, sysctl_of_host, sysctl_on, Domain, Kernel, Value};
+use crate::define::{choice, put, settings, Field};
+use crate::value::{sysctl, sysctl_of_host, sysctl_on, Domain, Kernel, Value};
 
 settings! {
     /// Largest payload of a segment, options not counted (MTU - 40); timestamps take 12 of it.

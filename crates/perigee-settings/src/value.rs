@@ -25,17 +25,17 @@ pub enum Domain {
 /// The value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Of [`Domain::Switch`].
+    /// A value of [`Domain::Switch`].
     Switch(bool),
-    /// Of [`Domain::Count`].
+    /// A value of [`Domain::Count`].
     Count(u32),
-    /// Of [`Domain::Duration`].
+    /// A value of [`Domain::Duration`].
     Duration(Time),
-    /// Of [`Domain::Size`].
+    /// A value of [`Domain::Size`].
     Size(Bytes),
-    /// Of [`Domain::Sizes`].
+    /// A value of [`Domain::Sizes`].
     Sizes([Bytes; 3]),
-    /// Of [`Domain::Choice`].
+    /// A value of [`Domain::Choice`].
     Choice(&'static str),
 }
 
@@ -90,16 +90,16 @@ impl Sysctl {
 }
 
 /// A sysctl that a new namespace has at the setting's default.
-pub(super) const fn sysctl(name: &'static str) -> Kernel {
+pub(crate) const fn sysctl(name: &'static str) -> Kernel {
     Kernel::Sysctl(Sysctl { name, has_default: true, on: 1 })
 }
 
 /// A sysctl that says `on` where a switch is on, and that a new namespace has at the setting's default.
-pub(super) const fn sysctl_on(name: &'static str, on: u32) -> Kernel {
+pub(crate) const fn sysctl_on(name: &'static str, on: u32) -> Kernel {
     Kernel::Sysctl(Sysctl { name, has_default: true, on })
 }
 
 /// A sysctl whose value in a new namespace is the host's or depends on the kernel.
-pub(super) const fn sysctl_of_host(name: &'static str) -> Kernel {
+pub(crate) const fn sysctl_of_host(name: &'static str) -> Kernel {
     Kernel::Sysctl(Sysctl { name, has_default: false, on: 1 })
 }

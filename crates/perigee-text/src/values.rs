@@ -1,7 +1,7 @@
 //! Lists of values on a command line: `cubic,./mycc.c`.
 
 /// The values between the commas that stand outside of quotes and brackets, without the spaces around them.
-pub(crate) fn split_values(text: &str) -> Vec<&str> {
+pub fn split_values(text: &str) -> Vec<&str> {
     let (mut values, mut start, mut depth, mut quote, mut escaped) = (Vec::new(), 0, 0_usize, None, false);
     for (at, letter) in text.char_indices() {
         match (quote, letter) {

@@ -2,16 +2,16 @@
 
 use perigee_units::{Bytes, Time};
 
-use super::value::Value;
+use crate::value::Value;
 
 /// The type of a field of [`Config`].
-pub(super) trait Field: Copy {
+pub(crate) trait Field: Copy {
     fn value(self) -> Value;
     fn of(value: Value) -> Option<Self>;
 }
 
 /// Puts a value into a field, if it is of the field's type.
-pub(super) fn put<T: Field>(field: &mut T, value: Value) -> Option<()> {
+pub(crate) fn put<T: Field>(field: &mut T, value: Value) -> Option<()> {
     *field = T::of(value)?;
     Some(())
 }
@@ -81,7 +81,7 @@ macro_rules! choice {
         }
     };
 }
-pub(super) use choice;
+pub(crate) use choice;
 
 /// Defines [`Config`], its default, and [`SETTINGS`], from one entry for each setting: its documentation; its name, type,
 /// default and, of numbers, least and greatest value; its name in reports; how the kernel takes it.
@@ -137,10 +137,10 @@ macro_rules! settings {
     (@domain Time $min:tt $max:tt) => {
         Domain::Duration { min: settings!(@value Time $min), max: settings!(@value Time $max) }
     };
-    // Of `Bytes`, and of the 16 bits of a segment's.
+    // Sizes are `Bytes`, or the 16 bits of a segment's.
     (@domain $size:ident $min:tt $max:tt) => {
         Domain::Size { min: settings!(@value Bytes $min), max: settings!(@value Bytes $max) }
     };
     (@domain $choice:ident) => { Domain::Choice($choice::WORDS) };
 }
-pub(super) use settings;
+pub(crate) use settings;

@@ -4,14 +4,14 @@ use std::fmt;
 
 use perigee_units::{Bytes, Encode, Time};
 
-use super::list::{Config, Setting, WindowShare, SETTINGS};
-use super::value::Value;
+use crate::list::{Config, Setting, WindowShare, SETTINGS};
+use crate::value::Value;
 
 impl Config {
     /// The settings whose values are not the defaults, with these values, in the order of [`SETTINGS`].
     ///
     /// ```
-    /// use perigee_tcp::{Config, Value};
+    /// use perigee_settings::{Config, Value};
     ///
     /// let config = Config { sack: false, ..Config::default() };
     /// let different: Vec<_> = config.differences().map(|(setting, value)| (setting.name, value)).collect();
@@ -44,7 +44,8 @@ impl Config {
     }
 
     /// Options of each segment with data, bytes: timestamps, where they are on (RFC 7323, Appendix A).
-    pub(crate) fn option_bytes(&self) -> u32 {
+    #[must_use]
+    pub fn option_bytes(&self) -> u32 {
         if self.timestamps {
             TIMESTAMP_BYTES
         } else {
@@ -57,7 +58,7 @@ impl Config {
     /// (Linux's `tcp_model_timeout`; RFC 1122, section 4.2.3.5).
     ///
     /// ```
-    /// use perigee_tcp::Config;
+    /// use perigee_settings::Config;
     /// use perigee_units::Time;
     ///
     /// assert_eq!(Config::default().longest_silence(), Time::from_millis(924_600));
@@ -85,12 +86,12 @@ impl Encode for Config {
 const MODEL_RTO: Time = Time::from_millis(200);
 
 /// Shares of the receive buffer are of 256, as in Linux (`TCP_RMEM_TO_WIN_SCALE`).
-pub(crate) const SHARE_SHIFT: u32 = 8;
+pub const SHARE_SHIFT: u32 = 8;
 /// Timestamps option with padding.
 const TIMESTAMP_BYTES: u32 = 12;
 
 /// The part of the buffer that is window, of 256, where a full segment of `payload` bytes takes `memory`. Never all of
 /// it, even where the memory that is set is less than the payload.
-pub(crate) fn measured_share(payload: u64, memory: u64) -> u64 {
+pub fn measured_share(payload: u64, memory: u64) -> u64 {
     ((payload << SHARE_SHIFT) / memory).clamp(1, (1 << SHARE_SHIFT) - 1)
 }

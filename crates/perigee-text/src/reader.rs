@@ -1,0 +1,180 @@
+//! Reads one table as its [`Section`] declares it: keys, types, bounds and defaults come from there.
+
+use std::collections::BTreeSet;
+
+use perigee_units::{suggestion, Time};
+
+use crate::section::{Form, Key, Kind, Process, Section};
+use crate::table::{Read, Table};
+use crate::tree::{clip, is_off, keys_of, parse_value, Content, Node, StrictError};
+
+/// A table whose keys have been checked against its section.
+pub struct Reader<'a> {
+    /// The table itself.
+    pub table: Table<'a>,
+    section: &'static Section,
+}
+
+impl<'a> Reader<'a> {
+    /// Opens the table `node`; `also` are keys that belong to it beside those of the section.
+    ///
+    /// # Errors
+    /// If a key is unknown, missing, of the wrong type, without its unit, or out of its bounds.
+    pub fn open(node: &'a Node, path: &str, section: &'static Section, also: &[String]) -> Result<Self, StrictError> {
+        let table = Table::named(node, path)?;
+        let known = |name: &str| section.find(name).is_some() || also.iter().any(|a| a == name);
+        for name in section.names() {
+            table.has(name);
+        }
+        for name in also {
+            table.has(name);
+        }
+        if let Some(key) = section.keys.iter().find(|key| key.required && !table.has(key.name)) {
+            return Err(table.missing(key.name));
+        }
+        if let Some(name) = keys_of(node).find(|name| !known(name)) {
+            let mut known: Vec<&str> = section.names().collect();
+            known.extend(also.iter().map(String::as_str));
+            let message = format!("unknown key `{}`", clip(&table.dotted(name)));
+            return Err(table.error(name, message, suggestion(name, known.into_iter())));
+        }
+        for key in section.keys {
+            if let Some(node) = table.node(key.name) {
+                key.kind.check(node, &table.dotted(key.name)).map_err(|error| with_own_unit(error, node, key))?;
+            }
+        }
+        Ok(Self { table, section })
+    }
+
+    /// The value under `key`, or its default.
+    ///
+    /// # Errors
+    /// If neither is there, or the value is of another type.
+    pub fn get<T: Read>(&self, key: &str) -> Result<T, StrictError> {
+        match (self.table.get(key)?, self.section.find(key)) {
+            (Some(value), _) => Ok(value),
+            (None, Some(declared)) if !declared.default.is_empty() => {
+                T::read(&parse_value(declared.default, self.table.origin), &self.table.dotted(key))
+            }
+            (None, _) => Err(self.table.missing(key)),
+        }
+    }
+
+    /// The value under `key` or its default; `None` where that is `"off"`.
+    ///
+    /// # Errors
+    /// As [`Reader::get`].
+    pub fn get_unless_off<T: Read>(&self, key: &str) -> Result<Option<T>, StrictError> {
+        let off = match self.table.node(key) {
+            Some(node) => is_off(node),
+            None => self.section.find(key).is_some_and(|declared| declared.default == "off"),
+        };
+        if off {
+            Ok(None)
+        } else {
+            self.get(key).map(Some)
+        }
+    }
+
+    /// An error about the value under `key`.
+    pub fn error(&self, key: &str, message: impl Into<String>, fix: impl Into<String>) -> StrictError {
+        self.table.error(key, message, fix)
+    }
+
+    /// `key` with the path of this table before it.
+    pub fn dotted(&self, key: &str) -> String {
+        self.table.dotted(key)
+    }
+
+    /// The tables of `[[key]]`.
+    ///
+    /// # Errors
+    /// If something else stands there.
+    pub fn tables(&self, key: &str) -> Result<&'a [Node], StrictError> {
+        match self.table.node(key) {
+            None => Ok(&[]),
+            Some(Node { content: Content::Array(items), .. }) => Ok(items),
+            Some(node) => {
+                let message = format!("`{key}` is {}", node.kind());
+                Err(StrictError::new(&node.origin, message, format!("write [[{key}]]")))
+            }
+        }
+    }
+
+    /// The name of this table, which none of `taken` may have; it joins them.
+    ///
+    /// # Errors
+    /// If another table has it.
+    pub fn unique_name(&self, taken: &mut BTreeSet<String>) -> Result<String, StrictError> {
+        let name: String = self.get("name")?;
+        if taken.insert(name.clone()) {
+            return Ok(name);
+        }
+        let message = format!("`{}` = `{name}` is there twice", self.dotted("name"));
+        Err(self.error("name", message, "rename one of them"))
+    }
+}
+
+impl Process {
+    /// Opens the table of a process, with the word under `kind`; `None`: it is written as one value, which has been checked.
+    ///
+    /// # Errors
+    /// If it is neither, or a key of the table is wrong.
+    pub fn open<'a>(
+        &self,
+        node: &'a Node,
+        what: &str,
+    ) -> Result<Option<(Option<&'static str>, Reader<'a>)>, StrictError> {
+        if let (Some(plain), false) = (self.plain, matches!(node.content, Content::Table(_)) && !self.forms.is_empty())
+        {
+            return plain.check(node, what).map(|()| None);
+        }
+        let form = self.form(&Table::named(node, what)?)?;
+        let kind: &[String] = if form.kind.is_some() { &["kind".to_owned()] } else { &[] };
+        Ok(Some((form.kind, Reader::open(node, what, form.section, kind)?)))
+    }
+
+    /// The form of a table: of several of one kind, and of those without one, the first that has its first key there.
+    fn form(&self, table: &Table<'_>) -> Result<&'static Form, StrictError> {
+        let is_marked = |form: &&Form| form.section.keys.first().is_some_and(|key| table.has(key.name));
+        if let [form @ Form { kind: None, .. }] = self.forms {
+            return Ok(form);
+        }
+        if let Some(form) = self.forms.iter().filter(|form| form.kind.is_none()).find(is_marked) {
+            return Ok(form);
+        }
+        let mut words: Vec<&str> = self.forms.iter().filter_map(|form| form.kind).collect();
+        words.dedup();
+        let Some(word) = table.get::<String>("kind")? else {
+            let fix = format!("add `kind = ...`, one of {}", words.join(", "));
+            return Err(table.error("kind", format!("`{}` is missing", table.dotted("kind")), fix));
+        };
+        let of_kind = || self.forms.iter().filter(|form| form.kind == Some(&word));
+        of_kind().find(is_marked).or_else(|| of_kind().next_back()).ok_or_else(|| {
+            let message = format!("`{}` cannot be `{}`", table.dotted("kind"), clip(&word));
+            table.error("kind", message, suggestion(&word, words.iter().copied()))
+        })
+    }
+}
+
+/// The error about a number that lacks its unit, with the unit that the default of its key has.
+fn with_own_unit(error: StrictError, node: &Node, key: &Key) -> StrictError {
+    let number = match &node.content {
+        Content::Integer(number) if *number >= 0 => number.to_string(),
+        Content::Float(number) if *number >= 0.0 => number.to_string(),
+        _ => return error,
+    };
+    let seconds = || format!("write \"{number} s\" or \"{number} ms\"");
+    let fix = match (key.kind, key.default.split_once(' ')) {
+        (Kind::Time { .. } | Kind::TimeOrOff { .. }, Some((_, "s"))) => seconds(),
+        (Kind::Time { max, .. }, None) if max >= LONG => seconds(),
+        (Kind::Time { .. } | Kind::TimeOrOff { .. } | Kind::Size { .. } | Kind::ShareOrOff, Some((_, unit))) => {
+            format!("write \"{number} {unit}\"")
+        }
+        _ => return error,
+    };
+    StrictError { fix, ..error }
+}
+
+/// A time that may be longer than this is meant in seconds as likely as in milliseconds.
+const LONG: Time = Time::from_secs(3600);
