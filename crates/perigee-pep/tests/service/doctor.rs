@@ -173,7 +173,7 @@ fn what_cannot_be_compared_is_one_line_with_the_fix() {
         (vec![Vec::new()], "directly: no answer in HTTP but nothing"),
         (vec![moved], "the server answers \"HTTP/1.0 301 Moved\", to https://b/; name a file that it has"),
         (vec![cut], "the answer ended after 559 of 1000 bytes"),
-        (vec![good.clone(), other.clone(), other.clone(), good.clone()], "the bytes through the proxy are not those"),
+        (vec![good.clone(), other.clone(), other.clone(), good.clone()], "the bytes through the proxy differ from the direct ones"),
     ] {
         let serving = serve(world.server.listen("0.0.0.0:80"), answers);
         let output = doctor(&world, TRANSPARENT, "--to 10.2.0.2:80");
