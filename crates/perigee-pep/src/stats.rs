@@ -210,7 +210,7 @@ impl Stats {
             "Bytes passed on, up from clients, down to them, and the leg that they are sent to.",
             &bytes,
         );
-        family(&mut out, "rule_retransmitted_total", "counter", "Segments sent again.", &retransmitted);
+        family(&mut out, "rule_retransmitted_total", "counter", "Retransmitted segments.", &retransmitted);
         let help = "Smoothed round trips, read each second while bytes pass and at the end.";
         family(&mut out, "rule_round_trip_seconds", "summary", help, &round_trips);
         family(&mut out, "rule_ended_total", "counter", "Ended connections.", &ends);

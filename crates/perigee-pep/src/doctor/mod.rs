@@ -30,7 +30,7 @@ use crate::team::addresses;
 use fetch::{fetch, pause, Bounds, Failure};
 pub(crate) use options::Options;
 use report::Report;
-use transfer::{ServerLeg, Transfer, Way};
+use transfer::{ServerLeg, Transfer, Via};
 use trial::Trial;
 
 /// Makes the transfers and prints their table.
@@ -46,17 +46,17 @@ pub(crate) fn doctor(options: &Options) -> Result<(), ServiceError> {
     let request = options.target.request();
     let mut rest = Time::ZERO;
     for round in 1..=options.rounds {
-        let order = if round % 2 == 1 { [Way::Direct, Way::Proxied] } else { [Way::Proxied, Way::Direct] };
+        let order = if round % 2 == 1 { [Via::Direct, Via::Proxied] } else { [Via::Proxied, Via::Direct] };
         for way in order {
             // Packets still in flight at a limit do not meet this transfer.
             pause(rest);
             let mut leg = ServerLeg::default();
             let done = match way {
-                Way::Direct => {
+                Via::Direct => {
                     let connect = |_| Ok(dial(&Leg::default(), None, address, own_mark, 0)?.0);
                     fetch(connect, &request, bounds, |socket| leg.look(socket))
                 }
-                Way::Proxied => fetch(
+                Via::Proxied => fetch(
                     |deadline| trial.connect(deadline),
                     &request,
                     bounds,
@@ -66,8 +66,8 @@ pub(crate) fn doctor(options: &Options) -> Result<(), ServiceError> {
                 ),
             };
             let fetched = done.map_err(|failure| {
-                let reason = (way == Way::Proxied).then(|| trial.reason()).flatten();
-                ServiceError::Transfer(told(&failure, address, way, options.longest, reason.as_deref()))
+                let reason = (way == Via::Proxied).then(|| trial.reason()).flatten();
+                ServiceError::Transfer(message(&failure, address, way, options.longest, reason.as_deref()))
             })?;
             trial.settle();
             rest = (Time::from_micros(u64::from(leg.info.rtt_us)) * ROUND_TRIPS).min(LONGEST_REST);
@@ -147,26 +147,25 @@ fn rule(config: &Config, client: &Client, target: SocketAddr) -> Result<Arc<Rule
 }
 
 /// The error message of a failed transfer, with the fix.
-fn told(failure: &Failure, target: SocketAddr, way: Way, longest: Time, reason: Option<&str>) -> String {
+fn message(failure: &Failure, target: SocketAddr, way: Via, longest: Time, reason: Option<&str>) -> String {
     let (what, fix) = match failure {
         Failure::Connection(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            (format!("packets cannot be marked as the service's are: {error}"), "run it as root, or with CAP_NET_ADMIN")
+            (format!("packets cannot have the service's mark: {error}"), "run it as root, or with CAP_NET_ADMIN")
         }
         Failure::Connection(error) => (
             match reason {
                 Some(reason) => reason.to_owned(),
                 None => format!("the server {}: {error}", in_words(error.kind())),
             },
-            "see that the server runs and can be reached, or name another target",
+            "check that the server runs and is reachable, or name another target",
         ),
-        Failure::Silent => (
-            format!("no answer within {longest}"),
-            "see that the server can be reached, or give it longer with --seconds",
-        ),
+        Failure::Silent => {
+            (format!("no answer within {longest}"), "check that the server is reachable, or raise --seconds")
+        }
         Failure::NoHttp(line) => (format!("no answer in HTTP but {line}"), "name the address of a web server"),
         Failure::Status(line) => (format!("the server answers {line}"), "name a file that it has"),
         Failure::Cut(bytes, all) => {
-            (format!("the answer ended after {bytes} of {all} bytes"), "look into the log of the server")
+            (format!("the answer ended after {bytes} of {all} bytes"), "check the server's log")
         }
     };
     format!("{target}, {}: {what}; {fix}", way.in_words())

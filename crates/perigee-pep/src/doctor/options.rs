@@ -46,7 +46,7 @@ impl Options {
             }
             if !name.starts_with("--") {
                 if config.replace(PathBuf::from(word)).is_some() {
-                    return Err(format!("`{name}` is one word too many; give one configuration"));
+                    return Err(format!("unexpected argument `{name}`; give one configuration"));
                 }
                 continue;
             }
@@ -86,7 +86,7 @@ impl Options {
 }
 
 fn wrong(name: &str, value: &str, wanted: &str) -> String {
-    format!("`{name} {value}` is wrong; give {wanted}")
+    format!("`{name} {value}` is invalid; give {wanted}")
 }
 
 /// Defaults.
@@ -122,7 +122,7 @@ mod tests {
             ("--to 192.0.2.1:80", "no configuration; write"),
             ("pep.toml --to", "`--to` has no value"),
             ("pep.toml --too 192.0.2.1:80", "did you mean `--to`?"),
-            ("a.toml b.toml", "one word too many"),
+            ("a.toml b.toml", "unexpected argument"),
             ("pep.toml --seconds 0", "a number from 0.1 to 3600"),
             ("pep.toml --rounds 101", "a number from 1 to 100"),
             ("pep.toml --bytes 5", "a size, such as"),

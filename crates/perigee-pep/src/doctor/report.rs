@@ -6,7 +6,7 @@ use perigee_units::{Bytes, Rate};
 use serde_json::{json, Value};
 
 use super::options::Options;
-use super::transfer::{Transfer, Way};
+use super::transfer::{Transfer, Via};
 use crate::config::{Leg, Rule};
 use crate::error::ServiceError;
 
@@ -36,7 +36,7 @@ impl Report {
         let Options { target, longest, most, as_json, .. } = options;
         if !as_json {
             println!(
-                "{target}, each time at most {longest} and {most}: directly with this host's settings, and through a"
+                "{target}, up to {longest} and {most} per transfer: directly with this host's settings, and through a"
             );
             println!("forward inside this command with rule `{}`, as for a client of {client}", rule.name);
             println!();
@@ -57,10 +57,10 @@ impl Report {
     /// Prints the conclusion; an error if the proxied bytes differ from the direct ones. `notes` are settings that the kernel
     /// refused.
     pub(super) fn conclude(&self, notes: &[String]) -> Result<(), ServiceError> {
-        let of = |way: Way| -> Vec<f64> {
+        let of = |way: Via| -> Vec<f64> {
             self.transfers.iter().filter(|one| one.way == way).map(Transfer::goodput_bps).collect()
         };
-        let (direct, proxied) = (of(Way::Direct), of(Way::Proxied));
+        let (direct, proxied) = (of(Via::Direct), of(Via::Proxied));
         let least = self.transfers.iter().map(|one| one.fetched.content.bytes()).min().unwrap_or(0);
         let same = self.sameness();
         let verdict = conclusion(&direct, &proxied, least, &self.leg);
@@ -83,10 +83,10 @@ impl Report {
                 println!("{note}");
             }
             match same {
-                Sameness::Same(0) => println!("Too few bytes have come to compare them."),
-                Sameness::Same(bytes) => println!("The first {bytes} bytes are the same each time (SHA-256)."),
+                Sameness::Same(0) => println!("Too few bytes were received to compare them."),
+                Sameness::Same(bytes) => println!("The first {bytes} bytes of all transfers are identical (SHA-256)."),
                 Sameness::Differ => {}
-                Sameness::Changing => println!("The server sends other bytes each time: they cannot be compared."),
+                Sameness::Changing => println!("The server sends different bytes each time, which cannot be compared."),
             }
             println!("{}", legend());
             println!("{verdict}");
@@ -94,7 +94,7 @@ impl Report {
         if same == Sameness::Differ {
             let fix = "name a file that does not change; if it is one, do not use the proxy, and report it";
             return Err(ServiceError::Transfer(format!(
-                "the bytes through the proxy are not those that came directly; {fix}"
+                "the bytes through the proxy differ from the direct ones; {fix}"
             )));
         }
         Ok(())
@@ -102,9 +102,9 @@ impl Report {
 
     fn sameness(&self) -> Sameness {
         let contents = |way| self.transfers.iter().filter(move |one| one.way == way).map(|one| &one.fetched.content);
-        let Some(first) = contents(Way::Direct).next() else { return Sameness::Changing };
+        let Some(first) = contents(Via::Direct).next() else { return Sameness::Changing };
         let common = |way| contents(way).try_fold(u64::MAX, |least, one| Some(least.min(first.same(one)?)));
-        match (common(Way::Direct), common(Way::Proxied)) {
+        match (common(Via::Direct), common(Via::Proxied)) {
             (None, _) => Sameness::Changing,
             (Some(_), None) => Sameness::Differ,
             (Some(direct), Some(proxied)) => Sameness::Same(direct.min(proxied)),
@@ -124,7 +124,7 @@ fn conclusion(direct: &[f64], proxied: &[f64], least: u64, leg: &Leg) -> String 
     if (1.0 - ratio).abs() > ALIKE {
         return if low <= other_high && other_low <= high {
             format!(
-                "The rounds differ more than the two ways, whose means are {} and {}: repeat it with more --rounds.",
+                "The rounds differ more than the two ways (means {} and {}): repeat with more --rounds.",
                 mbps(mean(direct)),
                 mbps(mean(proxied))
             )
@@ -140,8 +140,8 @@ fn conclusion(direct: &[f64], proxied: &[f64], least: u64, leg: &Leg) -> String 
             leg.name
         ),
         None => format!(
-            "The transfer is not limited by this host's TCP ({ratio:.2} times the direct goodput): what limits both ways is the \
-             server's sending or the path."
+            "The transfer is not limited by this host's TCP ({ratio:.2} times the direct goodput): both ways are limited by the \
+             server or the path."
         ),
     }
 }
@@ -152,8 +152,8 @@ fn mean(values: &[f64]) -> f64 {
 
 /// The legend of the table.
 fn legend() -> &'static str {
-    "RTT, segments sent again and out of order, and congestion control are of this host's socket towards the server, which\n\
-     chooses by itself how it sends. The leg towards a client is this host's loopback: its path is not in the figures."
+    "RTT, retransmitted and out-of-order segments, and congestion control are those of this host's socket towards the server;\n\
+     the server chooses its own. The client leg is this host's loopback: the client's path is not in the figures."
 }
 
 /// Cells in columns: numbers to the right.
@@ -167,9 +167,19 @@ fn line(cells: &[String; 10]) -> String {
     out.trim_end().to_owned()
 }
 
-const HEADS: [&str; 10] =
-    ["round", "way", "handshake", "first byte", "goodput", "bytes", "RTT", "sent again", "out of order", "congestion"];
-const WIDTHS: [usize; 10] = [5, 7, 10, 10, 15, 11, 10, 10, 12, 10];
+const HEADS: [&str; 10] = [
+    "round",
+    "way",
+    "handshake",
+    "first byte",
+    "goodput",
+    "bytes",
+    "RTT",
+    "retransmitted",
+    "out of order",
+    "congestion",
+];
+const WIDTHS: [usize; 10] = [5, 7, 10, 10, 15, 11, 10, 13, 12, 10];
 /// Goodputs that differ by less are alike.
 const ALIKE: f64 = 0.1;
 /// Goodput as a share of a path's rate at which the path is full: headers and the start take the rest.
@@ -179,7 +189,7 @@ const SMALL: u64 = 64 << 10;
 
 #[cfg(test)]
 mod tests {
-    use super::Way::{Direct, Proxied};
+    use super::Via::{Direct, Proxied};
     use perigee_units::Time;
 
     use super::*;
@@ -197,8 +207,7 @@ mod tests {
         let all = 1 << 30;
         assert_eq!(of(&[5.0, 5.2], &[9.6, 9.8], all), "The proxy carried 1.9 times the direct goodput.");
         assert_eq!(of(&[9.6], &[4.8], all), "The proxy carried 0.5 times the direct goodput.");
-        assert!(of(&[4.0, 9.0], &[8.0, 9.5], all)
-            .starts_with("The rounds differ more than the two ways, whose means are 6.5"));
+        assert!(of(&[4.0, 9.0], &[8.0, 9.5], all).starts_with("The rounds differ more than the two ways (means 6.5"));
         let full =
             "The transfer is not limited by TCP: directly it already has 18.5 Mbit/s of the 20 Mbit/s of leg sky.";
         assert_eq!(of(&[18.5], &[18.9], all), full);
@@ -208,8 +217,8 @@ mod tests {
 
     #[test]
     fn bytes_that_only_the_proxy_changes_are_told_from_a_file_that_changes() {
-        let sameness = |bytes: &[(Way, u8)]| {
-            let transfer = |&(way, byte): &(Way, u8)| {
+        let sameness = |bytes: &[(Via, u8)]| {
+            let transfer = |&(way, byte): &(Via, u8)| {
                 let mut content = Content::default();
                 content.add(&[byte; 10]);
                 content.is_complete = true;

@@ -18,7 +18,7 @@ impl Target {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (rest, true),
             Some((scheme, _)) => {
                 return Err(format!(
-                    "`{text}`: `{scheme}` is not measured; name a plain target, http://HOST:PORT/PATH"
+                    "`{text}`: `{scheme}` is not supported; name a plain target, http://HOST:PORT/PATH"
                 ));
             }
             None => (text, false),
@@ -30,7 +30,7 @@ impl Target {
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         if authority.contains('@') {
-            return Err(format!("`{text}` has a user's name; name a target without"));
+            return Err(format!("`{text}` contains a user name; remove it"));
         }
         if authority.parse::<Ipv6Addr>().is_ok() {
             return Err(format!("`{text}` has no brackets; write [{authority}]:80{path}"));
@@ -89,14 +89,14 @@ mod tests {
     #[test]
     fn what_is_no_plain_target_is_refused_with_the_fix() {
         for (text, fix) in [
-            ("https://192.0.2.1/f", "`https` is not measured; name a plain target, http://HOST:PORT/PATH"),
+            ("https://192.0.2.1/f", "`https` is not supported; name a plain target, http://HOST:PORT/PATH"),
             ("192.0.2.1/f", "has no host and port; write http://HOST:PORT/PATH or HOST:PORT/PATH"),
             ("192.0.2.1:0/f", "has no host and port"),
             ("192.0.2.1:70000", "has no host and port"),
             (":80", "has no host and port"),
             ("http://", "has no host and port"),
             ("2001:db8::1", "has no brackets; write [2001:db8::1]:80/"),
-            ("user@192.0.2.1:80", "has a user's name; name a target without"),
+            ("user@192.0.2.1:80", "contains a user name; remove it"),
             ("192.0.2.1:80/a b\r\nX: y", "has spaces or characters beyond ASCII; write them as %20 and so on"),
         ] {
             let said = Target::parse(text).unwrap_err();

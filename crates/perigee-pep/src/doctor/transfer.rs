@@ -11,7 +11,7 @@ use crate::sys::TcpInfo;
 
 /// The way of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Via {
     Direct,
     Proxied,
 }
@@ -20,7 +20,7 @@ pub(super) enum Way {
 #[derive(Clone, Debug)]
 pub(super) struct Transfer {
     pub(super) round: u32,
-    pub(super) way: Way,
+    pub(super) way: Via,
     pub(super) fetched: Fetched,
     pub(super) leg: ServerLeg,
 }
@@ -32,7 +32,7 @@ pub(super) struct ServerLeg {
     pub(super) congestion: String,
 }
 
-impl Way {
+impl Via {
     /// Name in sentences.
     pub(super) fn in_words(self) -> &'static str {
         match self {

@@ -131,7 +131,7 @@ fn what_cannot_be_compared_is_one_line_with_the_fix() {
                    [[forward]]\nlisten = \"10.1.0.1:7000\"\ntarget = \"10.2.0.2:80\"\n";
     let ports = TRANSPARENT.replace("[transparent]\n", "[transparent]\nports = [80]\n");
     for (config, words, code, said) in [
-        (TRANSPARENT, "--to https://10.2.0.2/f", 2, "`https` is not measured; name a plain target"),
+        (TRANSPARENT, "--to https://10.2.0.2/f", 2, "`https` is not supported; name a plain target"),
         (TRANSPARENT, "--to 10.9.0.2:80", 2, "destination is not allowed; change `[allow]`, or name another target"),
         (
             TRANSPARENT,
@@ -153,7 +153,7 @@ fn what_cannot_be_compared_is_one_line_with_the_fix() {
             TRANSPARENT.split("[transparent]").next().unwrap(),
             "--to 10.2.0.2:80",
             2,
-            "neither `[transparent]` nor `[[forward]]` is there",
+            "`[transparent]` and `[[forward]]` are both missing",
         ),
     ] {
         let output = doctor(&world, config, words);
@@ -173,7 +173,10 @@ fn what_cannot_be_compared_is_one_line_with_the_fix() {
         (vec![Vec::new()], "directly: no answer in HTTP but nothing"),
         (vec![moved], "the server answers \"HTTP/1.0 301 Moved\", to https://b/; name a file that it has"),
         (vec![cut], "the answer ended after 559 of 1000 bytes"),
-        (vec![good.clone(), other.clone(), other.clone(), good.clone()], "the bytes through the proxy are not those"),
+        (
+            vec![good.clone(), other.clone(), other.clone(), good.clone()],
+            "the bytes through the proxy differ from the direct ones",
+        ),
     ] {
         let serving = serve(world.server.listen("0.0.0.0:80"), answers);
         let output = doctor(&world, TRANSPARENT, "--to 10.2.0.2:80");
@@ -189,7 +192,7 @@ fn what_cannot_be_compared_is_one_line_with_the_fix() {
     let output = doctor(&world, TRANSPARENT, "--to 10.2.0.2:80 --seconds 0.2");
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(
-        output.status.code() == Some(1) && error.contains("directly: no answer within 200 ms; see that"),
+        output.status.code() == Some(1) && error.contains("directly: no answer within 200 ms; check that"),
         "{error}"
     );
     drop(listener);
