@@ -153,7 +153,7 @@ fn what_cannot_be_compared_is_one_line_with_the_fix() {
             TRANSPARENT.split("[transparent]").next().unwrap(),
             "--to 10.2.0.2:80",
             2,
-            "neither `[transparent]` nor `[[forward]]` is there",
+            "`[transparent]` and `[[forward]]` are both missing",
         ),
     ] {
         let output = doctor(&world, config, words);
@@ -173,7 +173,10 @@ fn what_cannot_be_compared_is_one_line_with_the_fix() {
         (vec![Vec::new()], "directly: no answer in HTTP but nothing"),
         (vec![moved], "the server answers \"HTTP/1.0 301 Moved\", to https://b/; name a file that it has"),
         (vec![cut], "the answer ended after 559 of 1000 bytes"),
-        (vec![good.clone(), other.clone(), other.clone(), good.clone()], "the bytes through the proxy differ from the direct ones"),
+        (
+            vec![good.clone(), other.clone(), other.clone(), good.clone()],
+            "the bytes through the proxy differ from the direct ones",
+        ),
     ] {
         let serving = serve(world.server.listen("0.0.0.0:80"), answers);
         let output = doctor(&world, TRANSPARENT, "--to 10.2.0.2:80");
