@@ -13,7 +13,7 @@ mod tree;
 mod values;
 
 pub use reader::Reader;
-pub use schema::{key_table, name_schema, page_markdown, pretty, Document};
+pub use schema::{key_table, name_schema, page_markdown, pretty, Document, Further};
 pub use section::{key, required, Form, Key, Kind, Process, Section, Special, DAYS_30, LARGEST};
 pub use table::{Read, Table};
 pub use tree::{
