@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use perigee_text::{clip, entries_of, items_of, parse_value, text_of, Content, Node, Origin, Reader, StrictError};
 use perigee_units::suggestion;
 
-use crate::keys::{EXPERIMENT, REDUCED, STUDY};
+use crate::keys::STUDY;
 use crate::overrides::Overrides;
 
 /// One experiment.
@@ -22,16 +22,13 @@ pub(crate) struct Experiment {
 /// The experiments of a study, in order; empty if it has none.
 pub(crate) fn experiments(root: &Node) -> Result<Vec<Experiment>, StrictError> {
     let (study, mut names, mut found) = (Reader::open(root, "", &STUDY, &[])?, BTreeSet::new(), Vec::new());
-    for node in study.tables(EXPERIMENTS)? {
-        let table = Reader::open(node, EXPERIMENTS, &EXPERIMENT, &[])?;
+    for table in study.each(EXPERIMENTS)? {
+        let table = table?;
         let name = table.unique_name(&mut names)?;
-        let set = settings(node.get("set"), "experiments.set")?;
-        let reduced = node.get("reduced");
-        if let Some(reduced) = reduced {
-            Reader::open(reduced, "experiments.reduced", &REDUCED, &[])?;
-        }
-        let reduced = settings(reduced.and_then(|table| table.get("set")), "experiments.reduced.set")?;
-        found.push(Experiment { name, set, vary: node.get("vary").cloned(), reduced });
+        let set = settings(table.table.node("set"), "experiments.set")?;
+        let reduced = table.inner("reduced")?;
+        let reduced = settings(reduced.and_then(|table| table.table.node("set")), "experiments.reduced.set")?;
+        found.push(Experiment { name, set, vary: table.table.node("vary").cloned(), reduced });
     }
     Ok(found)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use perigee_settings::Config;
-use perigee_text::{entries_of, items_of, key, required, Kind, Node, Reader, Section, StrictError, LARGEST};
+use perigee_text::{entries_of, items_of, key, required, Kind, Reader, Section, StrictError, LARGEST};
 use perigee_units::{suggestion, Bytes};
 
 use crate::ends::{apply_tcp, congestion_control};
@@ -71,8 +71,8 @@ pub(crate) fn read(
     outside: &mut Option<&mut dyn Outside>,
 ) -> Result<Vec<ProxySpec>, StrictError> {
     let (mut proxies, mut names) = (Vec::new(), BTreeSet::new());
-    for node in study.tables("proxies")? {
-        proxies.push(proxy(node, place, &mut names, outside)?);
+    for table in study.each("proxies")? {
+        proxies.push(proxy(table?, place, &mut names, outside)?);
     }
     // By flow: its proxies by their place on the path.
     let mut splits: Vec<Vec<(usize, u32)>> = vec![Vec::new(); flows.len()];
@@ -102,12 +102,11 @@ pub(crate) fn read(
 }
 
 fn proxy<'a>(
-    node: &'a Node,
+    table: Reader<'a>,
     place: &Place<'_>,
     names: &mut BTreeSet<String>,
     outside: &mut Option<&mut dyn Outside>,
 ) -> Result<Proxy<'a>, StrictError> {
-    let table = Reader::open(node, "proxies", &PROXY, &[])?;
     let name = table.unique_name(names)?;
     let at = place.nodes.named(&table, "node")?;
     let handshake = match table.get::<String>("handshake")?.as_str() {
@@ -135,8 +134,8 @@ fn proxy<'a>(
         };
         let side = Reader::open(node, &format!("proxies.sides.{link}"), &SIDE, &[])?;
         let mut config = place.hosts[at as usize].clone();
-        if let Some(node) = side.table.node("tcp") {
-            apply_tcp(&Reader::open(node, &side.dotted("tcp"), &TCP, &[])?, &mut config)?;
+        if let Some(settings) = side.inner("tcp")? {
+            apply_tcp(&settings, &mut config)?;
         }
         let (cc, cc_params) = congestion_control(&side, outside)?;
         sides.push((number, LegEnd { cc, cc_params, config }));

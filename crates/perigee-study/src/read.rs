@@ -10,9 +10,9 @@ use perigee_units::{encode_struct, Bytes, Encode, Time};
 use perigee_wire::IpVersion;
 
 use crate::ends::{apply_tcp, congestion_control};
-use crate::flows::{workload, Workload, FLOW, MAX_FLOWS};
+use crate::flows::{workload, Workload, MAX_FLOWS};
 use crate::hosts::TCP;
-use crate::keys::{LINK, MEASURE, MILESTONES, PLAIN, REDUCED, STUDY};
+use crate::keys::{PLAIN, STUDY};
 use crate::nodes::Nodes;
 use crate::outside::Outside;
 use crate::packets::{ecn, Packets};
@@ -76,9 +76,7 @@ pub(crate) fn draft(root: &Node, mut outside: Option<&mut dyn Outside>) -> Resul
     let head = head(&study)?;
     let nodes = Nodes::read(&study)?;
     inputs(&study)?;
-    if let Some(reduced) = study.table.node("reduced") {
-        Reader::open(reduced, "reduced", &REDUCED, &[])?;
-    }
+    study.inner("reduced")?;
     let links = links(&study, &nodes)?;
     let edges: Vec<Edge> = links.iter().flat_map(|link| [link.ends, (link.ends.1, link.ends.0)]).collect();
     let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
@@ -87,7 +85,7 @@ pub(crate) fn draft(root: &Node, mut outside: Option<&mut dyn Outside>) -> Resul
     let mtus: Vec<_> = links.iter().flat_map(|link| [link.mtu; 2]).collect();
     let network = Network { nodes: &nodes, hosts: &hosts, edges: &edges, mtus: &mtus, tables: &routes.tables };
     let mut flows = flows(&study, &network, &mut outside)?;
-    let left_out = left_out(&study, &flows)?;
+    let left_out = left_out(&study, &flows);
     let place = proxies::Place { nodes: &nodes, hosts: &hosts, links: &names, edges: &edges, left_out: &left_out };
     let proxies = proxies::read(&study, &place, &mut flows, &mut outside)?;
     routes.keep_to_proxies(&study, &nodes, &edges, &flows)?;
@@ -111,10 +109,11 @@ fn head(study: &Reader<'_>) -> Result<Head, StrictError> {
 }
 
 /// The names of the flows of the study with a `count` of 0.
-fn left_out(study: &Reader<'_>, flows: &[FlowSpec]) -> Result<BTreeSet<String>, StrictError> {
-    let declared = study.tables("flows")?.iter().filter_map(|flow| text_of(flow.get("name")?));
+fn left_out(study: &Reader<'_>, flows: &[FlowSpec]) -> BTreeSet<String> {
+    let declared = study.table.node("flows").into_iter().flat_map(items_of);
+    let declared = declared.filter_map(|flow| text_of(flow.get("name")?));
     let is_there = |name: &str| flows.iter().any(|flow| proxies::is_called(flow, name));
-    Ok(declared.filter(|name| !is_there(name)).map(str::to_owned).collect())
+    declared.filter(|name| !is_there(name)).map(str::to_owned).collect()
 }
 
 fn inputs(study: &Reader<'_>) -> Result<(), StrictError> {
@@ -127,8 +126,8 @@ fn inputs(study: &Reader<'_>) -> Result<(), StrictError> {
 
 fn links(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<LinkDraft>, StrictError> {
     let (mut links, mut names) = (Vec::new(), BTreeSet::new());
-    for node in study.tables("links")? {
-        let link = Reader::open(node, "links", &LINK, &[])?;
+    for link in study.each("links")? {
+        let link = link?;
         let name = link.unique_name(&mut names)?;
         let between = link.table.node("between").map_or(&[][..], items_of);
         let [first, second] = between else {
@@ -138,7 +137,7 @@ fn links(study: &Reader<'_>, nodes: &Nodes) -> Result<Vec<LinkDraft>, StrictErro
         let what = link.dotted("between");
         let ends = (nodes.number(first, &what)?, nodes.number(second, &what)?);
         let mtu = link.table.get::<Bytes>("mtu")?.map(|mtu| mtu.as_u64() as u16);
-        links.push(LinkDraft { name, ends, mtu, table: node.clone() });
+        links.push(LinkDraft { name, ends, mtu, table: link.table.to_node() });
     }
     if links.is_empty() {
         return Err(study.error("links", "a study needs a link", "add a [[links]] table"));
@@ -178,8 +177,8 @@ fn flows(
     outside: &mut Option<&mut dyn Outside>,
 ) -> Result<Vec<FlowSpec>, StrictError> {
     let (mut flows, mut names) = (Vec::new(), BTreeSet::new());
-    for node in study.tables("flows")? {
-        let table = Reader::open(node, "flows", &FLOW, &[])?;
+    for table in study.each("flows")? {
+        let table = table?;
         let name = table.unique_name(&mut names)?;
         let count: usize = table.get::<u32>("count")? as usize;
         let stagger: Time = table.get("stagger")?;
@@ -269,8 +268,7 @@ fn traffic(
         return Ok(Traffic::Datagrams(*datagrams));
     }
     let (mut from, mut to) = (hosts.0.clone(), hosts.1.clone());
-    if let Some(node) = table.table.node("tcp") {
-        let settings = Reader::open(node, &table.dotted("tcp"), &TCP, &[])?;
+    if let Some(settings) = table.inner("tcp")? {
         apply_tcp(&settings, &mut from)?;
         apply_tcp(&settings, &mut to)?;
     }
@@ -288,9 +286,7 @@ fn traffic(
 }
 
 fn measure(study: &Reader<'_>, nodes: &Nodes) -> Result<Measure, StrictError> {
-    let empty = Node::empty_table(study.table.origin);
-    let node = study.table.node("measure").unwrap_or(&empty);
-    let table = Reader::open(node, "measure", &MEASURE, &[])?;
+    let table = study.inner_or_defaults("measure")?;
     let bin: Time = table.get("rtt_bin")?;
     Ok(Measure {
         series: table.get_unless_off("series")?,
@@ -318,8 +314,7 @@ fn measure(study: &Reader<'_>, nodes: &Nodes) -> Result<Measure, StrictError> {
 }
 
 fn milestones(measure: &Reader<'_>) -> Result<Vec<Bytes>, StrictError> {
-    let Some(node) = measure.table.node("milestones") else { return Ok(Vec::new()) };
-    let table = Reader::open(node, "measure.milestones", &MILESTONES, &[])?;
+    let Some(table) = measure.inner("milestones")? else { return Ok(Vec::new()) };
     let (every, upto): (Bytes, Bytes) = (table.get("every")?, table.get("upto")?);
     let count = upto.as_u64() / every.as_u64();
     if !(1..=MAX_MILESTONES).contains(&count) {

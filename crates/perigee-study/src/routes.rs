@@ -6,7 +6,6 @@ use perigee_results::Name;
 use perigee_text::{Reader, StrictError};
 use perigee_units::{suggestion, Time};
 
-use crate::keys::ROUTE;
 use crate::nodes::Nodes;
 use crate::reroute::{Reroute, RouteChange, Watch, When};
 use crate::run::{FlowSpec, RunLink, Scenario};
@@ -26,8 +25,8 @@ impl Routes {
         let count = nodes.names.len();
         let mut next_hop = topology::shortest_paths(count, edges);
         let (mut seen, mut reroutes) = (BTreeSet::new(), Vec::new());
-        for node in study.tables("routes")? {
-            let route = Reader::open(node, "routes", &ROUTE, &[])?;
+        for route in study.each("routes")? {
+            let route = route?;
             let (at, to) = (nodes.named(&route, "node")?, nodes.named(&route, "to")?);
             let link = named_link(&route, "via", links)?;
             let Some(edge) = [2 * link, 2 * link + 1].into_iter().find(|edge| edges[*edge].0 == at) else {

@@ -86,7 +86,7 @@ pub fn page_markdown(page: &str) -> Option<String> {
     perigee_text::page_markdown(page, |name| {
         let section = all_sections().into_iter().find(|section| section.name == name)?;
         let is_tcp = section.name == TCP.name;
-        Some(key_table(section, is_tcp.then_some(("Linux, with `--engine emu`", &in_linux))))
+        Some(key_table(section, is_tcp.then_some(("Linux, with `--engine emu`", in_linux))))
     })
 }
 

@@ -3,6 +3,13 @@
 //! [`parse`] makes a tree of [`Node`]s of a text. A file declares its tables as [`Section`]s of [`Key`]s; a [`Reader`] checks a table
 //! against its section, and gives the values. The same declarations become a JSON schema ([`Document`]) and the tables of a
 //! reference ([`key_table`]).
+//!
+//! ```
+//! use perigee_text::{parse, Content};
+//! let tree = parse("delay = \"5 ms\"\nburst = \"3 kB\"\n", "a.toml").unwrap();
+//! let burst = tree.get("burst").unwrap();
+//! assert_eq!((burst.origin.to_string().as_str(), &burst.content), ("a.toml:2", &Content::Text("3 kB".into())));
+//! ```
 
 mod check;
 mod reader;
@@ -13,7 +20,7 @@ mod tree;
 mod values;
 
 pub use reader::Reader;
-pub use schema::{key_table, name_schema, page_markdown, pretty, Document};
+pub use schema::{key_table, name_schema, page_markdown, pretty, Document, Further};
 pub use section::{key, required, Form, Key, Kind, Process, Section, Special, DAYS_30, LARGEST};
 pub use table::{Read, Table};
 pub use tree::{

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use perigee_units::{suggestion, Time};
+use perigee_units::{is_near, suggestion, Time};
 
 use crate::section::{Form, Key, Kind, Process, Section};
 use crate::table::{Read, Table};
-use crate::tree::{clip, is_off, keys_of, parse_value, Content, Node, StrictError};
+use crate::tree::{clip, is_off, parse_value, Content, Node, StrictError};
 
 /// A table whose keys have been checked against its section.
 pub struct Reader<'a> {
@@ -21,22 +21,24 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// If a key is unknown, missing, of the wrong type, without its unit, or out of its bounds.
     pub fn open(node: &'a Node, path: &str, section: &'static Section, also: &[String]) -> Result<Self, StrictError> {
-        let table = Table::named(node, path)?;
-        let known = |name: &str| section.find(name).is_some() || also.iter().any(|a| a == name);
-        for name in section.names() {
-            table.has(name);
+        Self::checked(Table::named(node, path)?, section, also)
+    }
+
+    fn checked(table: Table<'a>, section: &'static Section, also: &[String]) -> Result<Self, StrictError> {
+        let mut known: Vec<&str> = section.names().collect();
+        known.extend(also.iter().map(String::as_str));
+        let mut unknown = table.names().filter(|name| !known.contains(name));
+        let wrong = |name: &str, fix: String| {
+            Err(table.error(name, format!("unknown key `{}`", clip(&table.dotted(name))), fix))
+        };
+        if let Some(Key { name, .. }) = section.keys.iter().find(|key| key.required && !table.has(key.name)) {
+            return match unknown.find(|unknown| is_near(unknown, name)) {
+                Some(unknown) => wrong(unknown, format!("did you mean `{name}`?")),
+                None => Err(table.missing(name)),
+            };
         }
-        for name in also {
-            table.has(name);
-        }
-        if let Some(key) = section.keys.iter().find(|key| key.required && !table.has(key.name)) {
-            return Err(table.missing(key.name));
-        }
-        if let Some(name) = keys_of(node).find(|name| !known(name)) {
-            let mut known: Vec<&str> = section.names().collect();
-            known.extend(also.iter().map(String::as_str));
-            let message = format!("unknown key `{}`", clip(&table.dotted(name)));
-            return Err(table.error(name, message, suggestion(name, known.into_iter())));
+        if let Some(name) = unknown.next() {
+            return wrong(name, suggestion(name, known.iter().copied()));
         }
         for key in section.keys {
             if let Some(node) = table.node(key.name) {
@@ -86,18 +88,50 @@ impl<'a> Reader<'a> {
         self.table.dotted(key)
     }
 
-    /// The tables of `[[key]]`.
+    /// The table under `key`, where there is one.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn inner(&self, key: &str) -> Result<Option<Self>, StrictError> {
+        self.table.node(key).map(|node| self.open_inner(key, node)).transpose()
+    }
+
+    /// The table under `key`; where there is none, one in which everything is at its default.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn inner_or_defaults(&self, key: &str) -> Result<Self, StrictError> {
+        match self.inner(key)? {
+            Some(inner) => Ok(inner),
+            None => Self::checked(self.table.empty(key), self.declared(key), &[]),
+        }
+    }
+
+    /// The tables of `[[key]]`, each opened when it is its turn.
     ///
     /// # Errors
     /// If something else stands there.
-    pub fn tables(&self, key: &str) -> Result<&'a [Node], StrictError> {
-        match self.table.node(key) {
-            None => Ok(&[]),
-            Some(Node { content: Content::Array(items), .. }) => Ok(items),
+    pub fn each(&self, key: &str) -> Result<impl Iterator<Item = Result<Self, StrictError>>, StrictError> {
+        let nodes = match self.table.node(key) {
+            None => &[],
+            Some(Node { content: Content::Array(items), .. }) => items.as_slice(),
             Some(node) => {
                 let message = format!("`{key}` is {}", node.kind());
-                Err(StrictError::new(&node.origin, message, format!("write [[{key}]]")))
+                return Err(StrictError::new(&node.origin, message, format!("write [[{key}]]")));
             }
+        };
+        Ok(nodes.iter().map(move |node| self.open_inner(key, node)))
+    }
+
+    fn open_inner(&self, key: &str, node: &'a Node) -> Result<Self, StrictError> {
+        Self::open(node, &self.dotted(key), self.declared(key), &[])
+    }
+
+    /// The section of the tables under `key`.
+    fn declared(&self, key: &str) -> &'static Section {
+        match self.section.find(key).map(|key| key.kind) {
+            Some(Kind::Table(section) | Kind::Tables(section)) => section,
+            _ => unreachable!("`{key}` is declared as a table where it is opened as one"),
         }
     }
 

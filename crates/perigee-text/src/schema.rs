@@ -129,13 +129,15 @@ pub fn page_markdown(page: &str, table: impl Fn(&str) -> Option<String>) -> Opti
     Some(text)
 }
 
-/// The keys of a table, for people. `further` is a further column: its title, and what it says of a key.
-pub fn key_table(section: &Section, further: Option<(&str, &dyn Fn(&Key) -> String)>) -> String {
-    let mut text = String::from("| key | takes | default | meaning |");
-    text.push_str(&match further {
-        Some((title, _)) => format!(" {title} |\n|---|---|---|---|---|\n"),
-        None => "\n|---|---|---|---|\n".to_owned(),
-    });
+/// A further column of a table of keys: its title, and what it says of a key.
+pub type Further = (&'static str, fn(&Key) -> String);
+
+/// The keys of a table, for people.
+pub fn key_table(section: &Section, further: Option<Further>) -> String {
+    let mut text = match further {
+        Some((title, _)) => format!("| key | takes | default | meaning | {title} |\n|---|---|---|---|---|\n"),
+        None => "| key | takes | default | meaning |\n|---|---|---|---|\n".to_owned(),
+    };
     for key in section.keys {
         let default = match (key.required, key.default) {
             (true, _) => "required".to_owned(),

@@ -1,13 +1,11 @@
 //! Types that are read from nodes, and tables that are read key by key.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use perigee_units::{is_near, suggestion, Bytes, Rate, Ratio, Time, UnitError};
+use perigee_units::{Bytes, Rate, Ratio, Time, UnitError};
 
-use crate::tree::{clip, Content, Node, Origin, StrictError};
+use crate::tree::{Content, Node, Origin, StrictError};
 
 /// A type that can be read from a node. `what` names the key for messages.
 pub trait Read: Sized {
@@ -94,13 +92,12 @@ impl<T: Read> Read for Vec<T> {
     }
 }
 
-/// A table, read key by key; it records the keys that were asked for.
+/// A table, read key by key.
 pub struct Table<'a> {
     /// Where the table begins.
     pub origin: &'a Origin,
     entries: &'a [(String, Node)],
     path: String,
-    asked: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Table<'a> {
@@ -110,27 +107,33 @@ impl<'a> Table<'a> {
     /// If the node is not a table.
     pub fn named(node: &'a Node, path: &str) -> Result<Self, StrictError> {
         match &node.content {
-            Content::Table(entries) => {
-                Ok(Self { origin: &node.origin, entries, path: path.to_owned(), asked: RefCell::default() })
-            }
+            Content::Table(entries) => Ok(Self { origin: &node.origin, entries, path: path.to_owned() }),
             _ => Err(wrong_type(node, path, "a table")),
         }
     }
 
-    /// The node under `key`; the key counts as known from now on.
+    /// The table as a node.
+    pub fn to_node(&self) -> Node {
+        Node { origin: self.origin.clone(), content: Content::Table(self.entries.to_vec()) }
+    }
+
+    /// What stands for the table under `key` where there is none.
+    pub(crate) fn empty(&self, key: &str) -> Self {
+        Self { origin: self.origin, entries: &[], path: self.dotted(key) }
+    }
+
+    /// The node under `key`.
     pub fn node(&self, key: &str) -> Option<&'a Node> {
-        self.asked.borrow_mut().insert(key.to_owned());
         self.entries.iter().find(|(k, _)| k == key).map(|(_, node)| node)
     }
 
-    /// Whether `key` is there; it counts as known from now on.
+    /// Whether `key` is there.
     pub fn has(&self, key: &str) -> bool {
         self.node(key).is_some()
     }
 
-    /// All keys, in the order of the text, for tables whose keys are names; all count as known from now on.
-    pub fn names(&self) -> impl Iterator<Item = &'a str> {
-        self.asked.borrow_mut().extend(self.entries.iter().map(|(k, _)| k.clone()));
+    /// All keys, in the order of the text.
+    pub fn names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.entries.iter().map(|(k, _)| k.as_str())
     }
 
@@ -179,37 +182,13 @@ impl<'a> Table<'a> {
 
     /// An error about the value under `key` (about the table where the key is missing).
     pub fn error(&self, key: &str, message: impl Into<String>, fix: impl Into<String>) -> StrictError {
-        let node = self.entries.iter().find(|(k, _)| k == key).map(|(_, node)| node);
-        StrictError::new(node.map_or(self.origin, |n| &n.origin), message, fix)
+        StrictError::new(self.node(key).map_or(self.origin, |n| &n.origin), message, fix)
     }
 
-    /// The error for a `key` that must be there; a key that looks like a misspelling of it is named instead.
+    /// The error for a `key` that must be there.
     pub fn missing(&self, key: &str) -> StrictError {
-        let asked = self.asked.borrow();
-        let near = self.entries.iter().find(|(k, _)| !asked.contains(k) && is_near(k, key));
-        match near {
-            Some((k, node)) => StrictError::new(
-                &node.origin,
-                format!("unknown key `{}`", clip(&self.dotted(k))),
-                format!("did you mean `{key}`?"),
-            ),
-            None => StrictError::new(
-                self.origin,
-                format!("`{}` is missing", self.dotted(key)),
-                format!("add `{key} = ...` here"),
-            ),
-        }
-    }
-
-    /// Refuses keys that nothing has asked for; those that were are the known ones.
-    ///
-    /// # Errors
-    /// If there is such a key: with its line, and the known key that was probably meant.
-    pub fn refuse_unknown(&self) -> Result<(), StrictError> {
-        let asked = self.asked.borrow();
-        let Some((key, node)) = self.entries.iter().find(|(key, _)| !asked.contains(key)) else { return Ok(()) };
-        let message = format!("unknown key `{}`", clip(&self.dotted(key)));
-        Err(StrictError::new(&node.origin, message, suggestion(key, asked.iter().map(String::as_str))))
+        let message = format!("`{}` is missing", self.dotted(key));
+        StrictError::new(self.origin, message, format!("add `{key} = ...` here"))
     }
 
     /// `key` with the path of this table before it.

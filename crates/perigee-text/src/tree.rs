@@ -1,15 +1,8 @@
-//! Strict reading of TOML: every key known, every quantity with its unit, every error with file, line and fix.
+//! A text as a tree of values with their lines.
 //!
 //! A text becomes a tree of [`Node`]s, each with the [`Origin`] it came from, so that values from several places (a
 //! profile, a study, the command line) can be laid over each other and an error still names the place of the value
 //! that is wrong.
-//!
-//! ```
-//! use perigee_text::{parse, Content};
-//! let tree = parse("delay = \"5 ms\"\nburst = \"3 kB\"\n", "a.toml").unwrap();
-//! let burst = tree.get("burst").unwrap();
-//! assert_eq!((burst.origin.to_string().as_str(), &burst.content), ("a.toml:2", &Content::Text("3 kB".into())));
-//! ```
 
 use std::fmt;
 use std::sync::Arc;

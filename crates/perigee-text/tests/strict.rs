@@ -2,15 +2,20 @@
 
 use std::fmt;
 
-use perigee_text::{parse, parse_value, Content, Origin, Read, StrictError, Table, MAX_TEXT};
+use perigee_text::{
+    parse, parse_value, required, Content, Kind, Origin, Read, Reader, Section, StrictError, Table, MAX_TEXT,
+};
 use perigee_units::{Bytes, Rate, Time};
 
+static RATE: Section = Section { name: "rates", keys: &[required("rate", Kind::Rate, "A rate.")] };
+
 fn message<T: Read + fmt::Debug>(text: &str, key: &str) -> String {
-    let tree = parse(text, "f.toml").unwrap();
-    required::<T>(&Table::named(&tree, "").unwrap(), key).unwrap_err().to_string()
+    let tree = parse(text, "f.toml").unwrap_or_else(|error| panic!("{error}"));
+    let table = Table::named(&tree, "").unwrap_or_else(|error| panic!("{error}"));
+    there::<T>(&table, key).map_or_else(|error| error.to_string(), |value| panic!("{value:?}"))
 }
 
-fn required<T: Read>(table: &Table<'_>, key: &str) -> Result<T, StrictError> {
+fn there<T: Read>(table: &Table<'_>, key: &str) -> Result<T, StrictError> {
     table.get(key)?.ok_or_else(|| table.missing(key))
 }
 
@@ -21,7 +26,9 @@ fn each_mistake_names_its_line_and_its_fix() {
         message::<Rate>("rate = true", "rate"),
         "f.toml:1: `rate` is a boolean; write a quantity such as \"144 Mbit/s\""
     );
-    assert_eq!(message::<u64>("rat = 1", "rate"), "f.toml:1: unknown key `rat`; did you mean `rate`?");
+    let misspelled = parse("rat = 1", "f.toml").unwrap();
+    let error = Reader::open(&misspelled, "", &RATE, &[]).err().unwrap();
+    assert_eq!(error.to_string(), "f.toml:1: unknown key `rat`; did you mean `rate`?");
     assert_eq!(message::<u64>("x = 1", "rate"), "f.toml:1: `rate` is missing; add `rate = ...` here");
     assert_eq!(message::<u16>("n = 70000", "n"), "f.toml:1: `n` = 70000 is out of range; use a value from 0 to 65535");
     assert_eq!(message::<f64>("n = nan", "n"), "f.toml:1: `n` is a number; write a finite number without a unit");
@@ -34,7 +41,7 @@ fn nested_tables_give_the_line_of_the_value() {
     let tree = parse("[[links]]\nname = \"a\"\n[links.down]\nrate = \"5\"\n", "f.toml").unwrap();
     let Content::Array(links) = &tree.get("links").unwrap().content else { panic!("an array of tables") };
     let down = Table::named(&links[0], "links").unwrap().table("down").unwrap().unwrap();
-    let error = required::<Rate>(&down, "rate").unwrap_err().to_string();
+    let error = there::<Rate>(&down, "rate").unwrap_err().to_string();
     assert_eq!(error, "f.toml:4: `links.down.rate`: `5` has no unit; write \"5 Mbit/s\"");
     assert_eq!(links[0].origin.to_string(), "f.toml:1");
 }
@@ -56,10 +63,10 @@ fn a_value_laid_over_another_keeps_its_own_origin() {
     tree.overlay(parse("down.rate = \"x\"", "over.toml").unwrap());
     tree.set(&["down", "queue", "bytes"], parse_value("36", &Origin::place("--set queue.bytes=36")));
     let down = Table::named(&tree, "").unwrap().table("down").unwrap().unwrap();
-    assert_eq!(required::<Time>(&down, "delay"), Ok(Time::from_millis(5)));
-    assert!(required::<Rate>(&down, "rate").unwrap_err().to_string().starts_with("over.toml:1: "));
+    assert_eq!(there::<Time>(&down, "delay"), Ok(Time::from_millis(5)));
+    assert!(there::<Rate>(&down, "rate").unwrap_err().to_string().starts_with("over.toml:1: "));
     let queue = down.table("queue").unwrap().unwrap();
-    assert!(required::<Bytes>(&queue, "bytes").unwrap_err().to_string().starts_with("--set queue.bytes=36: "));
+    assert!(there::<Bytes>(&queue, "bytes").unwrap_err().to_string().starts_with("--set queue.bytes=36: "));
 }
 
 #[test]

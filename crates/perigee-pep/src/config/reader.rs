@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use perigee_text::{entries_of, parse, Node, Read, Reader, Section, StrictError, Table};
+use perigee_text::{entries_of, parse, Node, Read, Reader, StrictError, Table};
 use perigee_units::{suggestion, Bytes, Rate, Time};
 
-use super::keys::{
-    ALLOW, CONFIGURATION, FORWARD, LARGEST_BUFFER, LEG, LIMITS, RULE, SERVICE, TERMINAL, TRANSPARENT, TUNNEL,
-};
+use super::keys::{CONFIGURATION, LARGEST_BUFFER, LEG};
 use super::kinds::{one_or_several, Address};
 use super::{
     Allow, AtLimit, Config, Forward, Leg, Limits, Rule, Terminal, Transparent, Tunnel, TunnelCongestion, TunnelEnd,
@@ -25,18 +23,14 @@ impl Config {
         let root = parse(text, file)?;
         let top = Reader::open(&root, "", &CONFIGURATION, &[])?;
         let allow = read_allow(&top)?;
-        let transparent =
-            table(&top, "transparent", &TRANSPARENT)?.map(|table| read_transparent(&table)).transpose()?;
-        let forwards = tables(&top, "forward", &FORWARD)?;
-        let forwards = forwards.iter().map(|table| read_forward(table, &allow)).collect::<Result<Vec<_>, _>>()?;
-        let tunnel = table(&top, "tunnel", &TUNNEL)?.map(|table| read_tunnel(&table)).transpose()?;
+        let transparent = top.inner("transparent")?.map(|table| read_transparent(&table)).transpose()?;
+        let forwards = top.each("forward")?.map(|table| read_forward(&table?, &allow)).collect::<Result<_, _>>()?;
+        let tunnel = top.inner("tunnel")?.map(|table| read_tunnel(&table)).transpose()?;
         let mut rules = read_rules(&top, transparent.as_ref(), tunnel.as_ref(), &[OTHER])?;
         let other = parse(OTHER_RULE, OTHER)?;
         rules.extend(read_rules(&Reader::open(&other, "", &CONFIGURATION, &[])?, None, None, &[])?);
-        let empty = Node::empty_table(&root.origin);
-        let or_empty = |key| top.table.node(key).unwrap_or(&empty);
-        let limits = read_limits(&Reader::open(or_empty("limits"), "limits", &LIMITS, &[])?)?;
-        let service = Reader::open(or_empty("service"), "service", &SERVICE, &[])?;
+        let limits = read_limits(&top.inner_or_defaults("limits")?)?;
+        let service = top.inner_or_defaults("service")?;
         let config = Self {
             workers: service.table.get::<u32>("workers")?.map_or(workers.max(1), |workers| workers as usize),
             control: service.table.get::<String>("control")?.map(Into::into),
@@ -84,7 +78,7 @@ fn read_limits(table: &Reader<'_>) -> Result<Limits, StrictError> {
 }
 
 fn read_allow(top: &Reader<'_>) -> Result<Allow, StrictError> {
-    let Some(table) = table(top, "allow", &ALLOW)? else {
+    let Some(table) = top.inner("allow")? else {
         let message = "`[allow]` is missing: nobody may use the service";
         return Err(StrictError::new(top.table.origin, message, "add `[allow]` with `sources` and `destinations`"));
     };
@@ -182,15 +176,16 @@ fn read_end(table: &Reader<'_>) -> Result<TunnelEnd, StrictError> {
 
 /// `[[tunnel.terminals]]`.
 fn read_terminals(table: &Reader<'_>, end: TunnelEnd) -> Result<Vec<Terminal>, StrictError> {
-    let tables = tables(table, "terminals", &TERMINAL)?;
-    if !tables.is_empty() && matches!(end, TunnelEnd::Terminal(_)) {
+    let read = |terminal: Result<Reader<'_>, StrictError>| {
+        let terminal = terminal?;
+        Ok(Terminal { certificate: terminal.get::<String>("certificate")?.into(), sources: terminal.get("sources")? })
+    };
+    let terminals: Vec<Terminal> = table.each("terminals")?.map(read).collect::<Result<_, _>>()?;
+    if !terminals.is_empty() && matches!(end, TunnelEnd::Terminal(_)) {
         let message = "a terminal has one gateway, and no terminals";
         return Err(table.error("terminals", message, "name the gateway's certificate in `peers`"));
     }
-    let read = |table: &Reader<'_>| {
-        Ok(Terminal { certificate: table.get::<String>("certificate")?.into(), sources: table.get("sources")? })
-    };
-    tables.iter().map(read).collect()
+    Ok(terminals)
 }
 
 /// The rules of a configuration; none may have a name of `taken`.
@@ -202,7 +197,8 @@ fn read_rules(
 ) -> Result<Vec<Arc<Rule>>, StrictError> {
     let legs = read_legs(top)?;
     let mut rules: Vec<Arc<Rule>> = Vec::new();
-    for table in tables(top, "rules", &RULE)? {
+    for table in top.each("rules")? {
+        let table = table?;
         let rule = read_rule(&table, &legs)?;
         if taken.contains(&&*rule.name) || rules.iter().any(|other| other.name == rule.name) {
             let message = format!("the name `{}` is taken", rule.name);
@@ -319,16 +315,6 @@ fn address(table: &Reader<'_>, key: &str) -> Result<Option<SocketAddr>, StrictEr
 /// The list under `key`, empty where it is not given.
 fn list<T: Read>(table: &Reader<'_>, key: &str) -> Result<Vec<T>, StrictError> {
     table.table.get(key).map(Option::unwrap_or_default)
-}
-
-/// The table under `key`, where there is one.
-fn table<'t>(top: &Reader<'t>, key: &str, section: &'static Section) -> Result<Option<Reader<'t>>, StrictError> {
-    top.table.node(key).map(|node| Reader::open(node, section.name, section, &[])).transpose()
-}
-
-/// The tables of `[[key]]`.
-fn tables<'t>(top: &Reader<'t>, key: &str, section: &'static Section) -> Result<Vec<Reader<'t>>, StrictError> {
-    top.tables(key)?.iter().map(|node| Reader::open(node, section.name, section, &[])).collect()
 }
 
 /// The name of the rule, and of its legs, of connections that no other rule matches.
