@@ -94,8 +94,6 @@ struct Hop {
     asked_ahead: bool,
     /// It decides on departure, and the next link of all packets is asked as soon as it has.
     hands_on: bool,
-    /// Before this instant the link may be asked alone: its log has no interval to close, and its packets are not captured.
-    log_quiet_until: Time,
     /// What it is given goes into a capture.
     is_captured: bool,
     /// The next link of all packets, as [`Routes::after`] gives it, or [`BY_WAY`].
@@ -234,8 +232,8 @@ impl Network {
     #[inline(never)]
     fn carry_whole(
         &mut self,
-        mut now: Time,
-        mut link: u32,
+        now: Time,
+        link: u32,
         packet: (u32, u16),
         header: &Header,
         queue: &mut EventQueue,
@@ -245,12 +243,6 @@ impl Network {
             let kept = hop.places.put_plain(Compact::plain(packet, header));
             self.put_on(now, link, kept, queue);
             return Carried::NO_FURTHER;
-        }
-        if hop.finds_room(now) {
-            match self.pass(now, link, packet) {
-                Ok((at, link)) => return Carried { at, link },
-                Err(stopped) => (now, link) = stopped,
-            }
         }
         match self.carry_from(now, link, &mut NetPacket::plain(packet, header), queue) {
             Ok((at, link)) => Carried { at, link },
@@ -561,7 +553,7 @@ impl Network {
         let (hops, mut last, mut next) = (&mut self.hops[..], link, link);
         loop {
             while let Some(hop) = hops.get_mut(next as usize) {
-                match hop.pass(now, bytes) {
+                match hop.link.take(now, u32::from(bytes)) {
                     Some(at) => now = at,
                     None => return Err((now, next)),
                 }
@@ -608,15 +600,17 @@ impl Carried {
 impl Hop {
     fn new(link: &RunLink, seed: u64, interval: Option<Time>, carriage: Carriage) -> Self {
         let model = Link::new(&link.spec, seed, &link.name);
-        let model = if carriage.fast_paths { model } else { model.without_fast_path() };
+        let mut model = if carriage.fast_paths { model } else { model.without_fast_path() };
         let feed_forward = model.is_feed_forward() && !carriage.links_keep_packets;
+        if !feed_forward {
+            model.take_before(Time::ZERO);
+        }
         let log = LinkLog::new(link.name.clone(), interval);
         Self {
             link: model,
             feed_forward,
             asked_ahead: false,
             hands_on: false,
-            log_quiet_until: Time::ZERO,
             is_captured: false,
             next: BY_WAY,
             calendar: Calendar::new(),
@@ -625,23 +619,6 @@ impl Hop {
             lost_behind: VecDeque::new(),
             log,
         }
-    }
-
-    /// When a packet that arrives at `now` is delivered, in the case that nearly all are in; `None`: nothing has happened to it, and
-    /// [`Hop::transit`] tells.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet at each link")]
-    fn pass(&mut self, now: Time, bytes: u16) -> Option<Time> {
-        if now >= self.log_quiet_until {
-            return None;
-        }
-        self.link.pass(now, u32::from(bytes))
-    }
-
-    /// Whether [`Hop::pass`] refused a packet for want of room that was sure, and there is some. Where the log has an interval to close,
-    /// what has left is not counted off before it is read.
-    fn finds_room(&mut self, now: Time) -> bool {
-        now < self.log_quiet_until && self.link.finds_room(now)
     }
 
     /// A packet that will be delivered at `at` is about to be put into the calendar.
@@ -669,8 +646,8 @@ impl Hop {
             return Err(Stop::Kept(now, link));
         }
         self.advance(now);
-        self.log_quiet_until = if self.is_captured { Time::ZERO } else { self.log.quiet_until() };
-        match self.link.transit(now, u32::from(packet.bytes), packet.way, &mut packet.ecn) {
+        self.link.take_before(if self.is_captured { Time::ZERO } else { self.log.quiet_until() });
+        match self.link.transit(now, u32::from(packet.bytes), &mut packet.ecn) {
             Transit::Delivered(at) => Ok(at),
             Transit::Dropped(_) => Err(Stop::Gone(now)),
         }
