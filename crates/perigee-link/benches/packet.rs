@@ -16,7 +16,7 @@ fn transit(c: &mut Criterion, name: &str, spec: &LinkSpec) {
     c.bench_function(name, |b| {
         b.iter(|| {
             now += Time::from_nanos(75_000);
-            black_box(link.transit(now, 1500, 0, &mut Ecn::NotCapable))
+            black_box(link.transit(now, 1500, &mut Ecn::NotCapable))
         });
     });
 }

@@ -1,7 +1,7 @@
 //! What is behind a link's server: losses, then the delay.
 //!
-//! Most of the time it is calm: until an outage begins or the delay moves, nothing is lost and the delay is the same, and its
-//! processes are not asked. Those that draw for each packet are never calm.
+//! Most of the time it is steady: until an outage begins or the delay moves, nothing is lost and the delay is the same, and its
+//! processes are not asked. Those that draw for each packet are never steady.
 
 use perigee_units::Time;
 
@@ -12,10 +12,7 @@ use crate::{DelaySpec, LossSpec};
 
 /// What is behind the server: loss, then delay.
 pub(crate) struct Air {
-    /// Until this instant nothing is lost, and the delay is this, load aside.
-    calm: (Time, Time),
-    /// So many packets are surely not lost by then: a lone process of independent losses has drawn for them.
-    spared: u64,
+    steady: Steady,
     /// The processes are asked for each packet.
     asks_always: bool,
     loss: Vec<Loss>,
@@ -24,16 +21,30 @@ pub(crate) struct Air {
     last_delivery: Time,
 }
 
+/// Packets that are not lost, and whose delay is the same, load aside.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Steady {
+    /// They leave the server before this instant.
+    pub(crate) until: Time,
+    /// So many: a lone process of independent losses has drawn for them.
+    pub(crate) packets: u64,
+    pub(crate) delay: Time,
+}
+
+impl Steady {
+    /// No packets.
+    const NEVER: Self = Self { until: Time::ZERO, packets: 0, delay: Time::ZERO };
+}
+
 impl Air {
     pub(crate) fn new(spec: &LinkSpec, seed: u64, name: &str) -> Self {
         let nothing_is_lost = spec.loss.iter().all(LossSpec::is_nothing);
-        let calm = match spec.delay {
-            DelaySpec::Constant(delay) if nothing_is_lost => (Time::MAX, delay),
-            _ => (Time::ZERO, Time::ZERO),
+        let steady = match spec.delay {
+            DelaySpec::Constant(delay) if nothing_is_lost => Steady { until: Time::MAX, packets: u64::MAX, delay },
+            _ => Steady { packets: if nothing_is_lost { u64::MAX } else { 0 }, ..Steady::NEVER },
         };
         Self {
-            calm,
-            spared: if nothing_is_lost { u64::MAX } else { 0 },
+            steady,
             asks_always: false,
             loss: Loss::all(&spec.loss, seed, name),
             delay: Delay::new(&spec.delay, seed, name),
@@ -42,9 +53,9 @@ impl Air {
         }
     }
 
-    /// Asks the processes for each packet, as a reference for times that are calm.
+    /// Asks the processes for each packet, as a reference for steady times.
     pub(crate) fn ask_for_each_packet(&mut self) {
-        (self.calm, self.spared, self.asks_always) = ((Time::ZERO, Time::ZERO), 0, true);
+        (self.steady, self.asks_always) = (Steady::NEVER, true);
     }
 
     /// Whether the delay grows with the load.
@@ -70,12 +81,11 @@ impl Air {
     /// When a packet that leaves the server at `departure` is delivered; `None`: it is lost.
     #[inline]
     pub(crate) fn carry(&mut self, departure: Time) -> Option<Time> {
-        let (until, calm_delay) = self.calm;
-        let mut delay = if departure < until && self.spared > 0 {
-            self.spared -= 1;
-            calm_delay
+        let mut delay = if departure < self.steady.until && self.steady.packets > 0 {
+            self.steady.packets -= 1;
+            self.steady.delay
         } else {
-            self.carry_anew(departure)?
+            self.ask(departure)?
         };
         if let Some(loaded) = &mut self.loaded {
             delay += loaded.at(departure);
@@ -84,41 +94,29 @@ impl Air {
         Some(self.last_delivery)
     }
 
-    /// A packet that leaves the server after one that left at `departure`, and before this instant, may be carried calmly, where the
-    /// delay does not grow with the load: it is not held up by one before it, for which the delay was longer.
-    pub(crate) fn calm_until(&self, departure: Time) -> Time {
-        let (until, delay) = self.calm;
-        if departure + delay < self.last_delivery || self.spared == 0 {
-            return Time::ZERO;
+    /// Which packets that leave the server after one that left at `departure` are steady, where the delay does not grow with the load:
+    /// none while one before them, for which the delay was longer, holds them up.
+    pub(crate) fn steady_after(&self, departure: Time) -> Steady {
+        let Steady { until, packets, delay } = self.steady;
+        if departure + delay < self.last_delivery || packets == 0 {
+            return Steady { until: Time::ZERO, ..self.steady };
         }
-        until.min(Time::MAX - delay)
+        Steady { until: until.min(Time::MAX - delay), ..self.steady }
     }
 
-    /// How many packets that leave the server before [`Air::calm_until`] are delivered after [`Air::calm_delay`].
-    pub(crate) fn spared(&self) -> u64 {
-        self.spared
-    }
-
-    /// The delay of a packet that leaves the server before [`Air::calm_until`].
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn calm_delay(&self) -> Time {
-        self.calm.1
-    }
-
-    /// So many packets, at least one, were carried calmly, the last of which left the server at `departure`.
-    pub(crate) fn carried_calmly(&mut self, packets: u64, departure: Time) {
-        self.spared -= packets;
-        self.last_delivery = departure + self.calm.1;
+    /// So many steady packets, at least one, were carried, the last of which left the server at `departure`.
+    pub(crate) fn carried(&mut self, packets: u64, departure: Time) {
+        self.steady.packets -= packets;
+        self.last_delivery = departure + self.steady.delay;
     }
 
     /// The delay of a packet that leaves the server at `departure`, load aside, after each process was asked; `None`: it is lost.
     #[inline(never)]
-    fn carry_anew(&mut self, departure: Time) -> Option<Time> {
+    fn ask(&mut self, departure: Time) -> Option<Time> {
         if let [lone] = &mut self.loss[..] {
-            lone.give_back(self.spared);
+            lone.give_back(self.steady.packets);
         }
-        self.spared = 0;
+        self.steady.packets = 0;
         // No short-cut between loss processes: each makes its draws for each packet.
         let mut lost = false;
         for process in &mut self.loss {
@@ -131,13 +129,13 @@ impl Air {
         if self.asks_always {
             return Some(delay);
         }
-        let spared = if let [lone] = &mut self.loss[..] { lone.spare_ahead() } else { None };
-        let quiet_until = match spared {
+        let drawn = if let [lone] = &mut self.loss[..] { lone.look_ahead() } else { None };
+        let lossless_until = match drawn {
             Some(_) => Time::MAX,
-            None => self.loss.iter().map(|process| process.quiet_until(departure)).min().unwrap_or(Time::MAX),
+            None => self.loss.iter().map(|process| process.lossless_until(departure)).min().unwrap_or(Time::MAX),
         };
-        self.spared = spared.unwrap_or(u64::MAX);
-        self.calm = (quiet_until.min(self.delay.holds_until()), delay);
+        let until = lossless_until.min(self.delay.holds_until());
+        self.steady = Steady { until, packets: drawn.unwrap_or(u64::MAX), delay };
         Some(delay)
     }
 }
@@ -195,20 +193,21 @@ mod tests {
         let loss = |share| LossSpec::Bernoulli(Ratio::new(share).unwrap());
         let link =
             |loss| LinkSpec { loss: vec![loss], ..LinkSpec::constant(Rate::from_mbps(10.0), Time::from_millis(1)) };
-        assert_eq!(Air::new(&link(loss(0.0)), 1, "link").calm, (Time::MAX, Time::from_millis(1)));
-        assert_eq!(Air::new(&link(loss(0.001)), 1, "link").calm.0, Time::ZERO);
+        let always = Steady { until: Time::MAX, packets: u64::MAX, delay: Time::from_millis(1) };
+        assert_eq!(Air::new(&link(loss(0.0)), 1, "link").steady, always);
+        assert_eq!(Air::new(&link(loss(0.001)), 1, "link").steady, Steady::NEVER);
     }
 
     proptest! {
         #[test]
-        fn calm_gives_what_the_processes_would(seed in any::<u64>(), gaps in prop::collection::vec(0u64..3_000, 1..400)) {
+        fn steady_times_give_what_the_processes_would(seed in any::<u64>(), gaps in prop::collection::vec(0u64..3_000, 1..400)) {
             let spec = restless();
-            let (mut calm, mut asked) = (Air::new(&spec, seed, "link"), Air::new(&spec, seed, "link"));
+            let (mut steady, mut asked) = (Air::new(&spec, seed, "link"), Air::new(&spec, seed, "link"));
             let mut t = Time::ZERO;
             for gap in gaps {
                 t += Time::from_micros(gap);
-                asked.calm = (Time::ZERO, Time::ZERO);
-                prop_assert_eq!(calm.carry(t), asked.carry(t));
+                asked.steady.until = Time::ZERO;
+                prop_assert_eq!(steady.carry(t), asked.carry(t));
             }
         }
     }

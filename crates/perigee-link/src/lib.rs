@@ -7,9 +7,11 @@
 mod acm;
 mod air;
 mod body;
+mod clock;
 mod counters;
 mod dark;
 mod delay;
+mod lease;
 mod link;
 mod loss;
 mod packet;

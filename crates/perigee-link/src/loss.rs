@@ -85,8 +85,8 @@ enum Process {
     /// Independent losses.
     Bernoulli {
         loss: f64,
-        /// Packets that pass, as is known already.
-        spared: u64,
+        /// Packets that pass, for which it has drawn already.
+        passing: u64,
         /// The one after those is taken.
         takes_next: bool,
     },
@@ -130,7 +130,7 @@ impl Loss {
 
     fn new(spec: &LossSpec, seed: u64, name: &str) -> Self {
         let process = match spec {
-            LossSpec::Bernoulli(loss) => Process::Bernoulli { loss: loss.as_f64(), spared: 0, takes_next: false },
+            LossSpec::Bernoulli(loss) => Process::Bernoulli { loss: loss.as_f64(), passing: 0, takes_next: false },
             LossSpec::Trains { loss, packets } => {
                 Process::Trains { loss: loss.as_f64(), packets: *packets, at: Time::ZERO, left: 0, lost: false }
             }
@@ -158,8 +158,8 @@ impl Loss {
     #[inline]
     pub(crate) fn takes(&mut self, t: Time) -> bool {
         let p = match &mut self.process {
-            Process::Bernoulli { spared, .. } if *spared > 0 => {
-                *spared -= 1;
+            Process::Bernoulli { passing, .. } if *passing > 0 => {
+                *passing -= 1;
                 return false;
             }
             Process::Bernoulli { loss, takes_next, .. } => {
@@ -193,28 +193,28 @@ impl Loss {
 
     /// How many packets it lets pass from now on, for which it draws now, and not again: each draw is of one packet, whenever that
     /// comes. `None`: its draws depend on instants.
-    pub(crate) fn spare_ahead(&mut self) -> Option<u64> {
-        let Process::Bernoulli { loss, spared, takes_next } = &mut self.process else { return None };
-        let mut passing = std::mem::take(spared);
-        while passing < DRAWN_AHEAD && !*takes_next {
+    pub(crate) fn look_ahead(&mut self) -> Option<u64> {
+        let Process::Bernoulli { loss, passing, takes_next } = &mut self.process else { return None };
+        let mut drawn = std::mem::take(passing);
+        while drawn < LOOKAHEAD && !*takes_next {
             if self.draws.chance(*loss) {
                 *takes_next = true;
             } else {
-                passing += 1;
+                drawn += 1;
             }
         }
-        Some(passing)
+        Some(drawn)
     }
 
     /// So many of the packets that it lets pass have not come yet.
-    pub(crate) fn give_back(&mut self, passing: u64) {
-        if let Process::Bernoulli { spared, .. } = &mut self.process {
-            *spared = passing;
+    pub(crate) fn give_back(&mut self, packets: u64) {
+        if let Process::Bernoulli { passing, .. } = &mut self.process {
+            *passing = packets;
         }
     }
 
     /// Until when it takes no packet and draws for none, as far as is known; it was last asked about a packet at `t`.
-    pub(crate) fn quiet_until(&self, t: Time) -> Time {
+    pub(crate) fn lossless_until(&self, t: Time) -> Time {
         match &self.process {
             Process::Outages(outages) if !outages.bad => outages.until,
             Process::Periodic { period, phase, length, .. } => match t.as_nanos().checked_sub(*phase) {
@@ -250,7 +250,7 @@ impl Loss {
 }
 
 /// Draws ahead of the packets, at most: they cost no memory, but time where no packet comes.
-const DRAWN_AHEAD: u64 = 256;
+const LOOKAHEAD: u64 = 256;
 
 /// A good and a bad state that both last exponential times: a Markov chain in time.
 ///

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use perigee_units::{encode_enum, encode_struct, Bytes, Rate, Stream, Time};
 
+use crate::clock::{work, Clock};
 use crate::slots::SlottedRate;
 use crate::steps::Cursor;
 use crate::tdma::TdmaSpec;
@@ -103,65 +104,22 @@ encode_struct!(Fluctuation { mean, sd, min, max, every, memory, mood });
 
 /// Serves packets at a rate, optionally through a token bucket.
 ///
-/// Work is counted in bit-ns/s: a packet of b bits is b x 1e9, and a rate of r bit/s does r per nanosecond. All sums are
-/// whole numbers and what is left of a nanosecond is carried, so departures do not drift at any rate.
+/// All sums are whole numbers and what is left of a nanosecond is carried, so departures do not drift at any rate.
 pub(crate) struct Server {
     source: Source,
     /// When everything accepted so far would be sent if there were no bucket.
-    busy: Clock,
+    pub(crate) clock: Clock,
     bucket: Option<Bucket>,
     /// A second copy of the rate process, for queries about the past while `source` is ahead.
     mirror: RateOverTime,
 }
 
 /// A token bucket. A packet leaves when all work up to it, less the bucket's size, is done: `ahead` runs over the same
-/// work as `busy` but is given the bucket's size for free when the link has been idle.
+/// work as the server's clock but is given the bucket's size for free when the link has been idle.
 struct Bucket {
     size: u64,
     free: u64,
     ahead: Clock,
-}
-
-/// An instant up to which work is done, and the work of the started nanosecond that is still to do.
-///
-/// Nearly all packets of a direction are of one size or of a few (data, acknowledgements and those with SACK blocks), and most begin
-/// and end under the same rate; so the clock remembers the rate it last worked at, and what the sizes it saw last come to.
-#[derive(Clone, Copy, Default)]
-struct Clock {
-    at: Time,
-    /// Below `rate`.
-    rest: u64,
-    cursor: Cursor,
-    /// The rate in bit/s; 0 where there is no limit.
-    rate: u64,
-    /// The last size.
-    alike: Alike,
-    /// Sizes before it.
-    others: [Alike; OTHERS],
-    /// It remembers no size.
-    forgets: bool,
-}
-
-/// What a packet size comes to at a rate.
-#[derive(Clone, Copy, Default)]
-struct Alike {
-    size: u32,
-    /// A packet whose service begins before this instant, in nanoseconds, begins and ends under that rate.
-    short_until: u64,
-    quotient: u64,
-    remainder: u64,
-    /// The rate less the remainder.
-    short_of_rate: u64,
-}
-
-/// Where a server stands when the last packet of a run leaves.
-#[derive(Clone, Copy)]
-pub(crate) struct RunEnd {
-    pub(crate) at: Time,
-    /// Work of the started nanosecond, bit-ns/s; below `rate`.
-    pub(crate) rest: u64,
-    /// bit/s.
-    pub(crate) rate: u64,
 }
 
 enum Source {
@@ -178,54 +136,19 @@ struct Fluctuating {
     wander: Wander,
 }
 
-impl Clock {
-    /// Moves on by a packet of a size that is remembered, if it is one and ends under the same rate; whether it is.
-    fn advance_alike(&mut self, size: u32) -> bool {
-        let is_alike = (size == self.alike.size || self.recalls(size)) && self.at.as_nanos() < self.alike.short_until;
-        if is_alike {
-            self.advance_plainly();
-        }
-        is_alike
-    }
-
-    /// Moves on by a packet of the last size, that ends under the same rate.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    fn advance_plainly(&mut self) {
-        // The rest and the remainder are both below the rate, so one subtraction replaces the division.
-        let (rest, is_below) = self.rest.overflowing_sub(self.alike.short_of_rate);
-        self.rest = if is_below { rest.wrapping_add(self.rate) } else { rest };
-        self.at = Time::from_nanos(self.at.as_nanos() + self.alike.quotient + u64::from(!is_below));
-    }
-
-    /// The same from `begin` on, at which no rest is left.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    fn begin_plainly(&mut self, begin: Time) {
-        self.rest = self.alike.remainder;
-        self.at = Time::from_nanos(begin.as_nanos() + self.alike.quotient);
-    }
-
-    /// Makes a size that is remembered the last one; whether it is remembered.
-    fn recalls(&mut self, size: u32) -> bool {
-        let other = self.others.iter_mut().find(|other| other.size == size);
-        other.map(|other| std::mem::swap(&mut self.alike, other)).is_some()
-    }
-}
-
 impl Server {
     pub(crate) fn new(spec: &RateSpec, burst: Bytes, seed: u64, name: &str) -> Self {
         let (source, mirror) = (Source::new(spec, seed, name), RateOverTime::new(spec, seed, name));
         let size = work(u32::try_from(burst.as_u64()).unwrap_or(u32::MAX));
         let bucket = (size > 0).then(|| Bucket { size, free: size, ahead: Clock::default() });
-        Self { source, busy: Clock::default(), bucket, mirror }
+        Self { source, clock: Clock::default(), bucket, mirror }
     }
 
     /// Divides for each packet, as a reference for the sizes that are remembered else.
     pub(crate) fn forget_sizes(&mut self) {
-        self.busy.forgets = true;
+        self.clock.forget_sizes();
         if let Some(bucket) = &mut self.bucket {
-            bucket.ahead.forgets = true;
+            bucket.ahead.forget_sizes();
         }
     }
 
@@ -234,52 +157,17 @@ impl Server {
         self.bucket.is_some()
     }
 
-    /// When the last packet leaves a server without a bucket.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn last_departure(&self) -> Time {
-        self.busy.at
-    }
-
-    /// Where it stands when the last packet leaves a server without a bucket.
-    pub(crate) fn run_end(&self) -> RunEnd {
-        RunEnd { at: self.busy.at, rest: self.busy.rest, rate: self.busy.rate }
-    }
-
-    /// The last size and how long a packet of it takes at most, nanoseconds, if its service begins before the instant given third.
-    pub(crate) fn alike(&self) -> (u32, u64, Time) {
-        let Alike { size, short_until, quotient, .. } = self.busy.alike;
-        (size, quotient + 1, Time::from_nanos(short_until))
-    }
-
-    /// Makes a size that is remembered the last one; whether it is remembered.
-    pub(crate) fn recalls(&mut self, size: u32) -> bool {
-        self.busy.recalls(size)
-    }
-
-    /// Accepts a packet of the last size into a server without a bucket that is idle at `now`, or behind those before it (`None`),
-    /// while the rate stays; the instant at which it leaves.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn serve_plainly(&mut self, idle_at: Option<Time>) -> Time {
-        match idle_at {
-            Some(now) => self.busy.begin_plainly(now),
-            None => self.busy.advance_plainly(),
-        }
-        self.busy.at
-    }
-
     /// Accepts a packet of `size` bytes (at most 2^31) at `now`; the instant at which it leaves.
     pub(crate) fn serve(&mut self, now: Time, size: u32) -> Time {
-        if now > self.busy.at {
-            (self.busy.at, self.busy.rest) = (now, 0);
+        if now > self.clock.at {
+            (self.clock.at, self.clock.rest) = (now, 0);
             if let Some(bucket) = &mut self.bucket {
                 bucket.free = bucket.size;
-                bucket.ahead = self.busy;
+                bucket.ahead = self.clock;
             }
         }
-        self.source.advance(&mut self.busy, size);
-        let at_rate = self.busy.at;
+        self.source.advance(&mut self.clock, size);
+        let at_rate = self.clock.at;
         let Some(bucket) = &mut self.bucket else { return at_rate };
         if bucket.free == 0 {
             self.source.advance(&mut bucket.ahead, size);
@@ -293,7 +181,7 @@ impl Server {
 
     /// The instant at which the service of a packet that arrives now would begin, if it lies ahead.
     pub(crate) fn busy_until(&self) -> Time {
-        self.bucket.as_ref().map_or(self.busy.at, |bucket| bucket.ahead.at)
+        self.bucket.as_ref().map_or(self.clock.at, |bucket| bucket.ahead.at)
     }
 
     /// The mean rate between two instants; cheap where successive calls go forward in time.
@@ -377,7 +265,7 @@ impl Source {
 
     /// Moves the clock on by a packet.
     fn advance(&mut self, clock: &mut Clock, size: u32) {
-        if !clock.advance_alike(size) {
+        if !clock.advance_by(size) {
             self.advance_by_division(clock, size);
         }
     }
@@ -385,18 +273,7 @@ impl Source {
     #[cold]
     fn advance_by_division(&mut self, clock: &mut Clock, size: u32) {
         let until = self.work_off(clock, work(size));
-        if clock.forgets {
-            return;
-        }
-        if let Some(quotient) = work(size).checked_div(clock.rate) {
-            let (remainder, short_until) = (work(size) % clock.rate, until.as_nanos().saturating_sub(quotient));
-            let alike = Alike { size, short_until, quotient, remainder, short_of_rate: clock.rate - remainder };
-            let before = std::mem::replace(&mut clock.alike, alike);
-            if before.size != size {
-                clock.others.rotate_right(1);
-                clock.others[0] = before;
-            }
-        }
+        clock.remember(size, until);
     }
 
     /// Moves the clock on by an amount of work; until when the rate holds that it works at then.
@@ -458,13 +335,4 @@ impl Fluctuating {
         let bps = self.mean + g * self.spec.sd.as_bps() as f64;
         Rate::from_bps(bps.round().max(0.0) as u64).clamp(self.spec.min, self.spec.max)
     }
-}
-
-/// Sizes that are remembered beside the last one: acknowledgements may have any number of SACK blocks up to three.
-const OTHERS: usize = 4;
-
-/// Work of a packet, bit-ns/s; sizes over 2^31 bytes count as that.
-#[inline]
-pub(crate) fn work(size: u32) -> u64 {
-    u64::from(size.min(1 << 31)) * 8_000_000_000
 }

@@ -412,7 +412,7 @@ proptest! {
         let (mut kept, mut given) = (Link::<usize>::new(&spec, 3, "law"), Link::new(&spec, 3, "law"));
         for (i, (at, bytes)) in packets.iter().enumerate() {
             let mut ecn = Ecn::Capable;
-            let transit = kept.transit(*at, *bytes, 0, &mut ecn);
+            let transit = kept.transit(*at, *bytes, &mut ecn);
             let before = given.in_flight();
             let offered = given.offer(*at, packet(i, *bytes));
             match (transit, offered) {
@@ -429,7 +429,7 @@ proptest! {
     }
 
     #[test]
-    fn pass_decides_as_transit_does_or_not_at_all(
+    fn take_decides_as_transit_does_or_not_at_all(
         spec in feed_forward_links(), packets in arrivals(), alike in 1usize..20, in_turn in any::<bool>(), unread in 1usize..50,
     ) {
         let (mut quick, mut general) = (Link::<()>::new(&spec, 3, "law"), Link::<()>::new(&spec, 3, "law"));
@@ -437,12 +437,8 @@ proptest! {
             // Sizes change now and then only, as those of a direction's packets do, or two take turns.
             let like = if in_turn { i % 2 } else { i / alike };
             let (bytes, mut ecn, mut same) = (packets[like.min(i)].1, Ecn::Capable, Ecn::Capable);
-            let mut passed = quick.pass(*at, bytes);
-            if passed.is_none() && quick.finds_room(*at) {
-                passed = quick.pass(*at, bytes);
-            }
-            let decided = passed.map_or_else(|| quick.transit(*at, bytes, 0, &mut ecn), Transit::Delivered);
-            prop_assert_eq!(decided, general.transit(*at, bytes, 0, &mut same));
+            let decided = quick.take(*at, bytes).map_or_else(|| quick.transit(*at, bytes, &mut ecn), Transit::Delivered);
+            prop_assert_eq!(decided, general.transit(*at, bytes, &mut same));
             prop_assert_eq!(ecn, same);
             if i % unread == 0 {
                 prop_assert_eq!(quick.queue_bytes(*at), general.queue_bytes(*at));
@@ -548,7 +544,7 @@ proptest! {
             sum += u128::from(bytes);
             let exact = sum * 8_000_000_000 / u128::from(bps);
             prop_assert_eq!(
-                link.transit(Time::ZERO, bytes, 0, &mut Ecn::NotCapable),
+                link.transit(Time::ZERO, bytes, &mut Ecn::NotCapable),
                 Transit::Delivered(Time::from_nanos(exact as u64))
             );
         }
@@ -562,7 +558,7 @@ proptest! {
         let other = Link::<()>::new(&spec, 2, "law");
         let mut capacity = Capacity::new(&other, &spec.rate);
         for i in 1..=n {
-            let Transit::Delivered(at) = link.transit(ms(start), 1500, 0, &mut Ecn::NotCapable) else {
+            let Transit::Delivered(at) = link.transit(ms(start), 1500, &mut Ecn::NotCapable) else {
                 return Err(TestCaseError::fail("a link without limits dropped"));
             };
             let (work, done) = (12_000_000_000_000 * i as u128, capacity.between(ms(start), at));
@@ -577,7 +573,7 @@ proptest! {
         let spec = LinkSpec { queue: QueueSpec::default(), ..spec };
         let fates = |spec: &LinkSpec| -> Vec<Transit> {
             let mut link = Link::<()>::new(spec, 9, "law");
-            packets.iter().map(|(at, bytes)| link.transit(*at, *bytes, 0, &mut Ecn::NotCapable)).collect()
+            packets.iter().map(|(at, bytes)| link.transit(*at, *bytes, &mut Ecn::NotCapable)).collect()
         };
         let before = fates(&spec);
         // A packet is lost where any of the processes loses it, and each loses the same packets as alone.

@@ -32,7 +32,7 @@ fn link(spec: &LinkSpec) -> Link<()> {
 }
 
 fn send(link: &mut Link<()>, at: Time, bytes: u32) -> Transit {
-    link.transit(at, bytes, 0, &mut Ecn::NotCapable)
+    link.transit(at, bytes, &mut Ecn::NotCapable)
 }
 
 /// Instants of delivery, ms, of packets of 1500 bytes offered at these instants, ms, without those that are dropped.
@@ -92,10 +92,10 @@ fn assert_close(what: &str, value: f64, wanted: f64, share: f64) {
 }
 
 #[test]
-fn packets_of_one_size_pass_a_link_that_is_plain_or_calm() {
+fn packets_of_one_size_take_the_fast_path_of_a_link_that_is_steady() {
     let outages = LossSpec::Outages { gap: q("1 h"), length: q("1 ms"), loss: Ratio::new(1.0).unwrap() };
     let plain = constant("12 Mbit/s", "300 ms");
-    for (spec, passes) in [
+    for (spec, is_fast) in [
         (plain.clone(), true),
         (LinkSpec { loss: vec![outages], ..plain.clone() }, true),
         (LinkSpec { burst: q("3 kB"), ..plain.clone() }, false),
@@ -103,8 +103,8 @@ fn packets_of_one_size_pass_a_link_that_is_plain_or_calm() {
     ] {
         let mut link = link(&spec);
         send(&mut link, Time::ZERO, 1500);
-        let passed = (1..10).filter(|n| link.pass(Time::from_millis(*n), 1500).is_some()).count();
-        assert_eq!(passed, if passes { 9 } else { 0 }, "{spec:?}");
+        let taken = (1..10).filter(|n| link.take(Time::from_millis(*n), 1500).is_some()).count();
+        assert_eq!(taken, if is_fast { 9 } else { 0 }, "{spec:?}");
     }
 }
 
@@ -230,7 +230,7 @@ fn red_keeps_its_average_between_its_thresholds_and_can_mark() {
             // A load of 1.1 times the rate, as drops take the excess; with marks, the rate itself once there is a queue.
             let now = Time::from_micros(if marks { 1000 * i - 90 * i.min(2_000) } else { 910 * i });
             let mut ecn = Ecn::Capable;
-            link.transit(now, 1500, 0, &mut ecn);
+            link.transit(now, 1500, &mut ecn);
             marked += u64::from(ecn == Ecn::Marked);
             backlogs.push(link.queue_bytes(now) as f64);
         }

@@ -13,8 +13,9 @@ use perigee_tcp::{Endpoint, Flags, Header};
 use perigee_traffic::End;
 use perigee_units::Time;
 
-use crate::calendar::Taken;
+use crate::compact::{Arrived, Bare, Parcel};
 use crate::connection::{next_packet, Outlet, TimerEvent};
+use crate::network::Course;
 use crate::packet::{NetPacket, Payload};
 use crate::tcp_flow::TcpFlow;
 use crate::world::World;
@@ -62,52 +63,42 @@ impl TcpFlow {
         ))
     }
 
-    /// The sender takes a segment that `link` delivers, and the acknowledgements behind it before which nothing else happens than its own
+    /// The sender takes an acknowledgement that `link` delivers, and those behind it before which nothing else happens than its own
     /// pacing; at most as many as a progress report may wait for. Returns how many events it were, and the instant of the last one.
-    /// `packet` is the place for segments with rare options; one that is there is an acknowledgement.
     #[inline(never)]
     pub(crate) fn take_acknowledgements(
         &mut self,
         now: Time,
         link: u32,
-        mut segment: Taken,
-        packet: &mut NetPacket,
+        arrived: &mut Arrived,
         world: &mut World,
     ) -> (u64, Time) {
-        let (mut at, mut events, mut is_taken) = (now, 1, false);
-        if let Some((mut sender, mut receiver)) = self.both(world) {
-            let way = receiver.outlet.way;
-            loop {
-                is_taken = sender.takes(at, &segment, packet);
-                if !is_taken {
-                    break;
-                }
-                if let Some(rtt) = sender.host.take_rtt() {
-                    receiver.meter.round_trip(rtt);
-                }
-                loop {
-                    sender.send_all(at, &mut receiver, world);
-                    let Some(due) = sender.is_paced_next(link, world) else { break };
-                    (at, events) = (due, events + 1);
-                    sender.host.on_paced(due);
-                }
-                if events >= ACKNOWLEDGEMENTS {
-                    break;
-                }
-                let host = &mut *sender.host;
-                let is_quiet = |at| host.is_quiet_until(at);
-                let Some(next) = world.next_acknowledgement((link, way), is_quiet, (&mut segment, packet)) else {
-                    break;
-                };
-                (at, events) = (next, events + 1);
+        let (mut at, mut events) = (now, 1);
+        let Some((mut sender, mut receiver)) = self.both(world) else { return (events, at) };
+        let way = receiver.outlet.way;
+        loop {
+            sender.takes(at, arrived);
+            if let Some(rtt) = sender.host.take_rtt() {
+                receiver.meter.round_trip(rtt);
             }
-            sender.host.end_row();
-            sender.timer.follow(sender.host, world);
-            world.schedule_first(link);
+            loop {
+                sender.send_all(at, &mut receiver, world);
+                let Some(due) = sender.is_paced_next(link, world) else { break };
+                (at, events) = (due, events + 1);
+                sender.host.on_paced(due);
+            }
+            if events >= ACKNOWLEDGEMENTS {
+                break;
+            }
+            let host = &mut *sender.host;
+            let Some(next) = world.next_acknowledgement((link, way), |at| host.is_quiet_until(at), arrived) else {
+                break;
+            };
+            (at, events) = (next, events + 1);
         }
-        if let (false, Taken::Header(header)) = (is_taken, segment) {
-            self.on_segment(at, (0, End::From), &header.into(), false, world);
-        }
+        sender.host.end_row();
+        sender.timer.follow(sender.host, world);
+        world.schedule_first(link);
         (events, at)
     }
 
@@ -128,11 +119,11 @@ impl TcpFlow {
         let Some((sender, mut receiver)) = self.both(world) else { return };
         let (link, way) = (receiver.link, sender.outlet.way);
         let mut is_scheduled = true;
-        while let Some((at, header)) = world.network.first_plain(link, way) {
+        while let Some((at, header)) = world.network.calendar(link).first_header(way) {
             if !receiver.takes(at, &header, world) {
                 break;
             }
-            world.network.drop_first(link);
+            world.network.calendar(link).drop_first();
             is_scheduled = false;
         }
         if !is_scheduled {
@@ -142,29 +133,22 @@ impl TcpFlow {
 }
 
 impl Sender<'_> {
-    /// Takes a segment: a header, or the acknowledgement in `packet`. `false`: it may change more than the sender, and has still to be taken.
+    /// Takes an acknowledgement.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    fn takes(&mut self, at: Time, segment: &Taken, packet: &NetPacket) -> bool {
-        if let Taken::Header(header) = segment {
-            return self.host.on_acknowledgement(at, header) || self.takes_header(at, header);
+    fn takes(&mut self, at: Time, arrived: &Arrived) {
+        if !arrived.header().is_some_and(|header| self.host.on_acknowledgement(at, header)) {
+            self.takes_any(at, arrived);
         }
+    }
+
+    #[inline(never)]
+    fn takes_any(&mut self, at: Time, arrived: &Arrived) {
         self.host.end_row();
+        let packet = arrived.whole();
         if let Payload::Tcp(segment) = &packet.payload {
             self.host.on_segment(at, segment, packet.ecn == Ecn::Marked);
         }
-        true
-    }
-
-    /// Takes an acknowledgement that was not to be expected; whether it is one.
-    #[inline(never)]
-    fn takes_header(&mut self, at: Time, header: &Header) -> bool {
-        self.host.end_row();
-        let is_one = header.is_acknowledgement();
-        if is_one {
-            self.host.on_segment(at, &(*header).into(), false);
-        }
-        is_one
     }
 
     /// When the pacing lets more go, if that is what happens next, before what `link` delivers.
@@ -181,7 +165,7 @@ impl Sender<'_> {
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
     fn send_all(&mut self, now: Time, receiver: &mut Receiver<'_>, world: &mut World) {
-        self.host.transmit_in_bulk(now, true, |header| receiver.carry(now, self.outlet.packet(header), header, world));
+        self.host.transmit_in_bulk(now, true, |header| receiver.carry(now, self.outlet.packet(header), world));
         if self.host.has_output() {
             self.send_others(now, receiver, world);
         }
@@ -198,28 +182,28 @@ impl Sender<'_> {
 }
 
 impl Receiver<'_> {
-    /// Carries the packet of a plain segment to the receiver.
+    /// Carries the packet of a header to the receiver.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
-    fn carry(&mut self, now: Time, packet: (u32, u16), header: &Header, world: &mut World) {
-        let Some((at, link)) = world.carry_plain(now, packet, header).delivery() else { return };
-        if !world.network.is_empty(link) || !self.takes(at, header, world) {
-            world.keep_plain((at, link), packet, header);
+    fn carry(&mut self, now: Time, packet: Bare<'_>, world: &mut World) {
+        let Course::To(delivery) = world.offer(now, packet) else { return };
+        if !world.network.calendar(delivery.link).is_empty() || !self.takes(delivery.at, packet.header, world) {
+            world.keep(delivery, &packet);
         }
     }
 
     /// Carries any packet to the receiver.
     #[inline(never)]
     fn carry_any(&mut self, now: Time, packet: &mut NetPacket, world: &mut World) {
-        let Some((at, link)) = world.carry(now, packet) else { return };
+        let Course::To(delivery) = world.offer(now, &mut *packet) else { return };
         let is_taken = match &packet.payload {
             Payload::Tcp(segment) if segment.is_plain() && packet.ecn != Ecn::Marked => {
-                world.network.is_empty(link) && self.takes(at, segment, world)
+                world.network.calendar(delivery.link).is_empty() && self.takes(delivery.at, segment, world)
             }
             _ => false,
         };
         if !is_taken {
-            world.keep((at, link), packet);
+            world.keep(delivery, packet);
         }
     }
 
@@ -244,7 +228,7 @@ impl Receiver<'_> {
         }
         if let Some(acknowledgement) = host.poll_acknowledgement(at) {
             // It says all that there is to say, and no timer is left.
-            world.send_plain(at, self.outlet.packet(&acknowledgement), &acknowledgement);
+            world.send(at, self.outlet.packet(&acknowledgement));
         } else {
             if host.has_output() {
                 self.outlet.send_others(host, at, world);

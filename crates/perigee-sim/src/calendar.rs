@@ -5,8 +5,7 @@
 use perigee_tcp::Header;
 use perigee_units::Time;
 
-use crate::compact::{Compact, RareOptions};
-use crate::packet::NetPacket;
+use crate::compact::{Arrived, Compact, Parcel, RareOptions};
 use crate::ring::Ring;
 
 /// Packets with their instants of delivery, first in, first out.
@@ -21,15 +20,6 @@ pub(crate) struct Calendar {
 struct Due {
     at: Time,
     packet: Compact,
-}
-
-/// A segment taken out of a calendar.
-#[derive(Clone, Copy)]
-pub(crate) enum Taken {
-    /// It has no rare options and no congestion mark: this is all of it.
-    Header(Header),
-    /// It is in the place for a packet that was given for it.
-    InPlace,
 }
 
 impl Calendar {
@@ -62,62 +52,43 @@ impl Calendar {
     /// Adds a packet that is due no earlier than the last one.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that waits")]
-    pub(crate) fn push(&mut self, at: Time, packet: &NetPacket) {
-        let compact = Compact::of(packet);
-        if compact.has_options() {
-            *self.options.place() = RareOptions::of(packet);
+    pub(crate) fn push(&mut self, at: Time, packet: &impl Parcel) {
+        if let Some(options) = packet.options() {
+            *self.options.place() = options;
         }
-        self.push_plain(at, compact);
+        *self.packets.place() = Due { at, packet: packet.compact() };
     }
 
-    /// [`Calendar::push`] of a packet that has no rare options.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
-    pub(crate) fn push_plain(&mut self, at: Time, packet: Compact) {
-        *self.packets.place() = Due { at, packet };
-    }
-
-    /// The first packet, if it is one without rare options and without a congestion mark, and its instant.
+    /// The first packet, if it is a segment of a way without rare options and without a congestion mark: its instant and its header.
     #[inline]
-    pub(crate) fn first_plain(&self) -> Option<(Time, &Compact)> {
-        let first = self.packets.front()?;
-        first.packet.is_plain().then_some((first.at, &first.packet))
+    pub(crate) fn first_header(&self, way: u32) -> Option<(Time, Header)> {
+        let Due { at, packet } = self.packets.front()?;
+        (packet.way == way && packet.is_header()).then_some((*at, packet.header))
     }
 
-    /// Takes the first packet away, which is one of [`Calendar::first_plain`].
+    /// Takes the first packet away, which is one of [`Calendar::first_header`].
     #[inline]
     pub(crate) fn drop_first(&mut self) {
         self.packets.drop_front();
     }
 
-    /// Takes the first packet, if it is an acknowledgement of a way; `segment` and `packet` are places for it. Whether it is one.
+    /// Puts the first packet into `place`, if it is an acknowledgement of a way; whether it is one.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub(crate) fn take_acknowledgement(&mut self, way: u32, segment: &mut Taken, packet: &mut NetPacket) -> bool {
-        let Some(Due { packet: first, .. }) = self.packets.front() else { return false };
-        if first.way != way || !first.is_acknowledgement() {
-            return false;
-        }
-        if first.is_plain() {
-            *segment = Taken::Header(first.header);
-            self.packets.drop_front();
-        } else {
-            *segment = Taken::InPlace;
-            self.pop(packet);
-        }
-        true
+    pub(crate) fn pop_acknowledgement(&mut self, way: u32, place: &mut Arrived) -> bool {
+        let first = self.packets.front().map(|due| &due.packet);
+        first.is_some_and(|first| first.way == way && first.is_acknowledgement()) && self.pop(place)
     }
 
-    /// Takes the first packet, and puts it into `packet`; whether there is one.
-    #[inline]
-    pub(crate) fn pop(&mut self, packet: &mut NetPacket) -> bool {
-        let Some(Due { packet: first, .. }) = self.packets.front() else { return false };
-        match self.options.front() {
-            Some(options) if first.has_options() => {
-                first.put_with(options, packet);
-                self.options.drop_front();
-            }
-            _ => first.put_into(packet),
+    /// Puts the first packet into `place`; whether there is one.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
+    pub(crate) fn pop(&mut self, place: &mut Arrived) -> bool {
+        let Some(first) = self.packets.front() else { return false };
+        place.packet = first.packet;
+        if let (true, Some(options)) = (first.packet.has_options(), self.options.front()) {
+            place.options = *options;
+            self.options.drop_front();
         }
         self.packets.drop_front();
         true
@@ -136,18 +107,18 @@ mod tests {
         #[test]
         fn packets_come_back_as_they_were(sent in prop::collection::vec(packets(), 0..60), early in 0usize..60) {
             let mut calendar = Calendar::new();
-            let (mut back, mut taken) = (Vec::new(), NetPacket::NONE);
+            let (mut back, mut taken) = (Vec::new(), Arrived::default());
             for (at, packet) in (0..).zip(&sent) {
                 calendar.push(Time::from_nanos(at), packet);
                 // Some are taken while others are still put.
                 if back.len() < early && at % 2 == 1 {
                     prop_assert_eq!(calendar.next(), Some(Time::from_nanos(back.len() as u64)));
                     prop_assert!(calendar.pop(&mut taken));
-                    back.push(taken);
+                    back.push(taken.whole());
                 }
             }
             while calendar.pop(&mut taken) {
-                back.push(taken);
+                back.push(taken.whole());
             }
             prop_assert_eq!(format!("{sent:?}"), format!("{back:?}"));
         }

@@ -38,11 +38,27 @@ pub(crate) struct RareOptions {
     sack_permitted: bool,
 }
 
+/// A place for a packet that leaves a link.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrived {
+    pub(crate) packet: Compact,
+    /// Of a packet that [has](Compact::has_options) any.
+    pub(crate) options: RareOptions,
+}
+
+impl Arrived {
+    /// The header, where there is neither more nor a congestion mark.
+    #[inline]
+    pub(crate) fn header(&self) -> Option<&Header> {
+        self.packet.is_header().then_some(&self.packet.header)
+    }
+}
+
 impl Compact {
     /// A packet without its rare options, which [`RareOptions::of`] gives where it [has](Compact::has_options) any.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that waits")]
-    pub(crate) fn of(packet: &NetPacket) -> Self {
+    fn of(packet: &NetPacket) -> Self {
         let (way, bytes, ecn) = (packet.way, packet.bytes, packet.ecn);
         match &packet.payload {
             Payload::Tcp(s) => {
@@ -57,16 +73,9 @@ impl Compact {
         }
     }
 
-    /// The packet of a segment without rare options, whose sender does not take part in ECN: its way, its size, and its header.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
-    pub(crate) fn plain((way, bytes): (u32, u16), header: &Header) -> Self {
-        Self { header: *header, way, bytes, ecn: Ecn::NotCapable, transport: Transport::Tcp }
-    }
-
     /// Whether it is a segment without rare options and without a congestion mark.
     #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
+    pub(crate) fn is_header(&self) -> bool {
         self.transport == Transport::Tcp && self.ecn != Ecn::Marked
     }
 
@@ -81,38 +90,155 @@ impl Compact {
     pub(crate) fn has_options(&self) -> bool {
         self.transport == Transport::TcpWithOptions
     }
-
-    /// Puts it into `packet`, without rare options.
-    #[inline]
-    pub(crate) fn put_into(&self, packet: &mut NetPacket) {
-        (packet.way, packet.bytes, packet.ecn) = (self.way, self.bytes, self.ecn);
-        let header = self.header;
-        packet.payload = match self.transport {
-            Transport::Udp => {
-                Payload::Udp(Datagram { number: header.seq, sent: [header.ack, header.window], len: header.len })
-            }
-            Transport::Tcp | Transport::TcpWithOptions => Payload::Tcp(header.into()),
-        };
-    }
-
-    /// Puts a segment with these rare options into `packet`.
-    #[inline]
-    pub(crate) fn put_with(&self, options: &RareOptions, packet: &mut NetPacket) {
-        let RareOptions { sack, mss, sack_count, window_scale, sack_permitted } = *options;
-        (packet.way, packet.bytes, packet.ecn) = (self.way, self.bytes, self.ecn);
-        let header = self.header;
-        packet.payload =
-            Payload::Tcp(Segment { header, sack, sack_count, ect: false, mss, window_scale, sack_permitted });
-    }
 }
 
 impl RareOptions {
-    /// Those of a packet, of which only a segment has any.
+    /// Those of a packet, of which few segments have any.
     #[inline]
-    pub(crate) fn of(packet: &NetPacket) -> Self {
-        let Payload::Tcp(segment) = &packet.payload else { return Self::default() };
+    fn of(packet: &NetPacket) -> Option<Self> {
+        let Payload::Tcp(segment) = &packet.payload else { return None };
         let Segment { sack, mss, sack_count, window_scale, sack_permitted, .. } = *segment;
-        Self { sack, mss, sack_count, window_scale, sack_permitted }
+        (!segment.is_plain()).then_some(Self { sack, mss, sack_count, window_scale, sack_permitted })
+    }
+}
+
+/// The packet of a segment without rare options, whose sender does not take part in ECN.
+#[derive(Clone, Copy)]
+pub(crate) struct Bare<'a> {
+    pub(crate) header: &'a Header,
+    pub(crate) way: u32,
+    pub(crate) bytes: u16,
+    ecn: Ecn,
+}
+
+impl<'a> Bare<'a> {
+    #[inline]
+    pub(crate) fn new(header: &'a Header, way: u32, bytes: u16) -> Self {
+        Self { header, way, bytes, ecn: Ecn::NotCapable }
+    }
+}
+
+/// A packet in any form that the network takes: whole, in thirty-two bytes, or a header that stays where it is.
+pub(crate) trait Parcel {
+    fn way(&self) -> u32;
+    fn bytes(&self) -> u16;
+    /// Its ECN field, which a queue may mark.
+    fn ecn(&mut self) -> &mut Ecn;
+    /// The packet without its rare options.
+    fn compact(&self) -> Compact;
+    fn options(&self) -> Option<RareOptions>;
+    fn whole(&self) -> NetPacket;
+}
+
+/// The fields that each form has itself.
+macro_rules! own_fields {
+    () => {
+        #[inline]
+        fn way(&self) -> u32 {
+            self.way
+        }
+        #[inline]
+        fn bytes(&self) -> u16 {
+            self.bytes
+        }
+        #[inline]
+        fn ecn(&mut self) -> &mut Ecn {
+            &mut self.ecn
+        }
+    };
+}
+
+impl Parcel for Bare<'_> {
+    own_fields!();
+    #[inline]
+    fn compact(&self) -> Compact {
+        let Self { header, way, bytes, ecn } = *self;
+        Compact { header: *header, way, bytes, ecn, transport: Transport::Tcp }
+    }
+    #[inline]
+    fn options(&self) -> Option<RareOptions> {
+        None
+    }
+    fn whole(&self) -> NetPacket {
+        Arrived { packet: self.compact(), ..Arrived::default() }.whole()
+    }
+}
+
+impl Parcel for Arrived {
+    #[inline]
+    fn way(&self) -> u32 {
+        self.packet.way
+    }
+    #[inline]
+    fn bytes(&self) -> u16 {
+        self.packet.bytes
+    }
+    #[inline]
+    fn ecn(&mut self) -> &mut Ecn {
+        &mut self.packet.ecn
+    }
+    #[inline]
+    fn compact(&self) -> Compact {
+        self.packet
+    }
+    #[inline]
+    fn options(&self) -> Option<RareOptions> {
+        self.packet.has_options().then_some(self.options)
+    }
+    fn whole(&self) -> NetPacket {
+        let Compact { header, way, bytes, ecn, transport } = self.packet;
+        let payload = match transport {
+            Transport::Udp => {
+                Payload::Udp(Datagram { number: header.seq, sent: [header.ack, header.window], len: header.len })
+            }
+            Transport::Tcp => Payload::Tcp(header.into()),
+            Transport::TcpWithOptions => {
+                let RareOptions { sack, mss, sack_count, window_scale, sack_permitted } = self.options;
+                Payload::Tcp(Segment { header, sack, sack_count, ect: false, mss, window_scale, sack_permitted })
+            }
+        };
+        NetPacket { way, bytes, ecn, payload }
+    }
+}
+
+impl Parcel for NetPacket {
+    own_fields!();
+    #[inline]
+    fn compact(&self) -> Compact {
+        Compact::of(self)
+    }
+    #[inline]
+    fn options(&self) -> Option<RareOptions> {
+        RareOptions::of(self)
+    }
+    fn whole(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Parcel> Parcel for &mut P {
+    #[inline]
+    fn way(&self) -> u32 {
+        (**self).way()
+    }
+    #[inline]
+    fn bytes(&self) -> u16 {
+        (**self).bytes()
+    }
+    #[inline]
+    fn ecn(&mut self) -> &mut Ecn {
+        (**self).ecn()
+    }
+    #[inline]
+    fn compact(&self) -> Compact {
+        (**self).compact()
+    }
+    #[inline]
+    fn options(&self) -> Option<RareOptions> {
+        (**self).options()
+    }
+    fn whole(&self) -> NetPacket {
+        (**self).whole()
     }
 }
 

@@ -9,6 +9,7 @@ use perigee_traffic::End;
 use perigee_units::Time;
 
 use crate::checks;
+use crate::compact::Bare;
 use crate::event_log::EventLog;
 use crate::packet::{NetPacket, Payload};
 use crate::queue::EventQueue;
@@ -245,17 +246,19 @@ impl TimerEvent {
 }
 
 impl Outlet {
-    /// Way and size of the packet of a segment without rare options.
+    /// The packet of a segment without rare options.
     #[inline]
-    pub(crate) fn packet(self, header: &Header) -> (u32, u16) {
-        (self.way, self.ip_header + header.plain_bytes() + header.len)
+    pub(crate) fn packet(self, header: &Header) -> Bare<'_> {
+        Bare::new(header, self.way, self.ip_header + header.plain_bytes() + header.len)
     }
 
     /// Sends all that an endpoint has to send.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment that is acknowledged at once")]
     pub(crate) fn send_all(self, host: &mut Endpoint, now: Time, world: &mut World) {
-        host.transmit_predicted(now, |header| world.send_plain(now, self.packet(header), header));
+        host.transmit_predicted(now, |header| {
+            world.send(now, self.packet(header));
+        });
         if host.has_output() {
             self.send_others(host, now, world);
         }

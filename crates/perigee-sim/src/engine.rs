@@ -5,16 +5,16 @@ use std::ops::ControlFlow;
 use perigee_link::Ecn;
 use perigee_results::{write_links, FlowId, Outcome, ProxyRow, Standing, Tables};
 use perigee_study::{FlowSpec, Run, Scenario, Tcp, Traffic};
-use perigee_tcp::Header;
 use perigee_traffic::End;
 use perigee_units::Time;
 
-use crate::calendar::Taken;
+use crate::carriage::Carriage;
 use crate::checks;
+use crate::compact::{Arrived, Parcel};
 use crate::connection::Sources;
 use crate::datagram_flow::DatagramFlow;
 use crate::flow::Flow;
-use crate::network::{Arrival, Carriage, Fate, Network};
+use crate::network::{Arrival, Network};
 use crate::packet::{NetPacket, Payload};
 use crate::population_flow::PopulationFlow;
 use crate::proxy::Proxy;
@@ -104,13 +104,13 @@ impl<'a> Engine<'a> {
     pub(crate) fn carry_out(&mut self, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<(), SimError> {
         let step = EVENTS_PER_PROGRESS.max(self.flows.len() as u64 * 4);
         let mut report_at = step;
-        let mut packet = NetPacket::NONE;
+        let mut place = Arrived::default();
         while let Some((now, source)) = self.world.queue.first() {
             if now > self.world.stop {
                 break;
             }
             if source < self.sources.endpoints {
-                self.arrival(now, source, &mut packet);
+                self.arrival(now, source, &mut place);
             } else {
                 self.event(now, source);
             }
@@ -141,22 +141,14 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A link's event; `packet` is a place for the packet that it brings.
+    /// A link's event; `place` is one for the packet that it brings.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
-    fn arrival(&mut self, now: Time, link: u32, packet: &mut NetPacket) {
-        let mut header = Header::default();
-        if let Some(way) = self.world.network.arrive_plain(link, &mut header, &mut self.world.queue) {
-            return self.plain(now, link, &header, way, packet);
-        }
-        let arrival = self.world.network.arrive(now, link, packet, &mut self.world.queue);
-        if arrival == Arrival::AtItsEnd {
-            return self.whole(now, link, packet);
-        }
-        match arrival {
-            Arrival::Forwarded(Fate::Gone(at)) => self.packet_gone(at, packet),
-            Arrival::Dropped => self.packet_gone(now, packet),
-            Arrival::Forwarded(Fate::OnItsWay) | Arrival::Nothing | Arrival::AtItsEnd => {}
+    fn arrival(&mut self, now: Time, link: u32, place: &mut Arrived) {
+        match self.world.network.deliver(now, link, place, &mut self.world.queue) {
+            Arrival::AtItsEnd => self.at_its_end(now, link, place),
+            Arrival::Gone { at, way } => self.packet_gone(at, way),
+            Arrival::Nothing => {}
         }
     }
 
@@ -196,41 +188,25 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A segment without rare options and congestion mark arrives at its destination, over `link`.
+    /// A packet arrives at its destination, over `link`.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for nearly each packet that arrives")]
-    fn plain(&mut self, now: Time, link: u32, header: &Header, (way, bytes): (u32, u16), place: &mut NetPacket) {
+    #[allow(clippy::inline_always, reason = "called for each packet that arrives")]
+    fn at_its_end(&mut self, now: Time, link: u32, arrived: &mut Arrived) {
+        let way = arrived.way();
         let (number, leg) = self.world.connection(way / 2);
         let end = if way % 2 == 0 { End::To } else { End::From };
-        let is_taken = match &mut self.flows[number as usize] {
-            Flow::Tcp(flow) if end == End::From && flow.is_asked_ahead() => {
-                let (events, at) =
-                    flow.take_acknowledgements(now, link, Taken::Header(*header), place, &mut self.world);
-                self.events += events - 1;
-                self.latest = at;
-                true
-            }
-            Flow::Tcp(flow) => flow.on_header(now, (leg, end), header, &mut self.world),
-            Flow::Population(_) | Flow::Datagram(_) | Flow::Ahead(_) => false,
-        };
-        if !is_taken {
-            self.packet(now, &NetPacket::plain((way, bytes), header));
-        }
-    }
-
-    /// Any packet arrives at its destination, over `link`.
-    #[inline(never)]
-    fn whole(&mut self, now: Time, link: u32, packet: &mut NetPacket) {
-        let (number, _) = self.world.connection(packet.way / 2);
-        if let (Flow::Tcp(flow), Payload::Tcp(segment)) = (&mut self.flows[number as usize], &packet.payload) {
-            if packet.way % 2 == 1 && segment.is_acknowledgement() && flow.is_asked_ahead() {
-                let (events, at) = flow.take_acknowledgements(now, link, Taken::InPlace, packet, &mut self.world);
+        if let Flow::Tcp(flow) = &mut self.flows[number as usize] {
+            if end == End::From && flow.is_asked_ahead() && arrived.packet.is_acknowledgement() {
+                let (events, at) = flow.take_acknowledgements(now, link, arrived, &mut self.world);
                 self.events += events - 1;
                 self.latest = at;
                 return;
             }
+            if arrived.header().is_some_and(|header| flow.on_header(now, (leg, end), header, &mut self.world)) {
+                return;
+            }
         }
-        self.packet(now, packet);
+        self.packet(now, &arrived.whole());
     }
 
     /// A packet arrives at its destination.
@@ -253,8 +229,8 @@ impl<'a> Engine<'a> {
     }
 
     #[cold]
-    fn packet_gone(&mut self, at: Time, packet: &NetPacket) {
-        let (flow, slot) = self.world.connection(packet.way / 2);
+    fn packet_gone(&mut self, at: Time, way: u32) {
+        let (flow, slot) = self.world.connection(way / 2);
         match &mut self.flows[flow as usize] {
             Flow::Datagram(flow) => flow.dropped(at, &mut self.world),
             Flow::Population(flow) => flow.gone(slot),

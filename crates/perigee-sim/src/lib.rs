@@ -9,13 +9,16 @@ mod application;
 mod calendar;
 mod capture;
 mod captures;
+mod carriage;
 mod checks;
 mod compact;
 mod connection;
 mod datagram_flow;
 mod engine;
 mod event_log;
+mod feeders;
 mod flow;
+mod hop;
 mod link_account;
 mod network;
 mod packet;
@@ -51,5 +54,5 @@ pub use result::{Captured, RunResult, SimError};
 /// [`SimError::Cancelled`] where `progress` says so; [`SimError::NoWay`] where a flow cannot reach its other end, [`SimError::NotLoaded`]
 /// where its congestion control is only described; [`SimError::Fault`] where the run has broken a law of the simulator.
 pub fn run(run: &Run, progress: &mut dyn FnMut(&Standing) -> ControlFlow<()>) -> Result<RunResult, SimError> {
-    engine::Engine::new(run, network::Carriage::of(&run.scenario))?.run(progress)
+    engine::Engine::new(run, carriage::Carriage::of(&run.scenario))?.run(progress)
 }

@@ -1,7 +1,7 @@
 //! What travels: a TCP segment or a datagram, as one small value inside the link's packet.
 
 use perigee_link::Ecn;
-use perigee_tcp::{Header, Segment};
+use perigee_tcp::Segment;
 use perigee_units::Time;
 
 /// An IP packet on its way through the network.
@@ -27,12 +27,6 @@ impl NetPacket {
 
     /// A place for a packet with a segment.
     pub(crate) const SEGMENT: Self = Self { payload: Payload::Tcp(Segment::EMPTY), ..Self::NONE };
-
-    /// The packet of a segment without rare options, whose sender does not take part in ECN.
-    #[inline]
-    pub(crate) fn plain((way, bytes): (u32, u16), header: &Header) -> Self {
-        Self { way, bytes, ecn: Ecn::NotCapable, payload: Payload::Tcp((*header).into()) }
-    }
 }
 
 /// The content of an IP packet.

@@ -2,8 +2,7 @@
 
 use perigee_link::Packet;
 
-use crate::compact::{Compact, RareOptions};
-use crate::packet::NetPacket;
+use crate::compact::{Arrived, Compact, Parcel, RareOptions};
 
 /// Packets in numbered places; one that is left is given to another packet.
 #[derive(Debug, Default)]
@@ -16,17 +15,24 @@ pub(crate) struct Places {
 
 impl Places {
     /// Puts a packet into a place; the packet as the link takes it.
-    pub(crate) fn put(&mut self, packet: &NetPacket) -> Packet<u32> {
-        let compact = Compact::of(packet);
-        let kept = self.put_plain(compact);
-        if compact.has_options() {
-            let place = kept.token as usize;
+    #[inline]
+    pub(crate) fn put(&mut self, packet: &impl Parcel) -> Packet<u32> {
+        let compact = packet.compact();
+        let place = if let Some(place) = self.free.pop() {
+            self.packets[place as usize] = compact;
+            place
+        } else {
+            self.packets.push(compact);
+            self.packets.len() as u32 - 1
+        };
+        if let Some(options) = packet.options() {
+            let place = place as usize;
             if self.options.len() <= place {
                 self.options.resize(place + 1, RareOptions::default());
             }
-            self.options[place] = RareOptions::of(packet);
+            self.options[place] = options;
         }
-        kept
+        Packet { bytes: u32::from(compact.bytes), flow: compact.way, ecn: compact.ecn, token: place }
     }
 
     /// How many packets there are.
@@ -41,49 +47,21 @@ impl Places {
         self.packets.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet.way)
     }
 
-    /// [`Places::put`] of a packet that has no rare options.
+    /// Gives up the place of a packet that a link gives back; the packet without its rare options.
     #[inline]
-    pub(crate) fn put_plain(&mut self, packet: Compact) -> Packet<u32> {
-        let place = if let Some(place) = self.free.pop() {
-            self.packets[place as usize] = packet;
-            place
-        } else {
-            self.packets.push(packet);
-            self.packets.len() as u32 - 1
-        };
-        Packet { bytes: u32::from(packet.bytes), flow: packet.way, ecn: packet.ecn, token: place }
-    }
-
-    /// The packet in the place of one that a link gives back, without its rare options. It stays there until the place is given away.
-    #[inline]
-    pub(crate) fn take(&mut self, kept: Packet<u32>) -> &Compact {
+    pub(crate) fn give_up(&mut self, kept: Packet<u32>) -> &Compact {
         self.free.push(kept.token);
-        let packet = &mut self.packets[kept.token as usize];
-        packet.ecn = kept.ecn;
-        packet
+        &self.packets[kept.token as usize]
     }
 
-    /// A packet that was just taken, without its rare options.
+    /// Puts a packet that a link gives back into `place`.
     #[inline]
-    pub(crate) fn taken(&self, place: u32) -> Compact {
-        self.packets[place as usize]
-    }
-
-    /// All of a packet that was just taken.
-    pub(crate) fn taken_whole(&self, place: u32) -> NetPacket {
-        let (mut packet, compact) = (NetPacket::NONE, &self.packets[place as usize]);
-        if compact.has_options() {
-            compact.put_with(&self.options[place as usize], &mut packet);
-        } else {
-            compact.put_into(&mut packet);
+    pub(crate) fn take(&mut self, kept: Packet<u32>, place: &mut Arrived) {
+        place.packet = *self.give_up(kept);
+        place.packet.ecn = kept.ecn;
+        if place.packet.has_options() {
+            place.options = self.options[kept.token as usize];
         }
-        packet
-    }
-
-    /// [`Places::take`] of a whole packet.
-    pub(crate) fn take_whole(&mut self, kept: Packet<u32>) -> NetPacket {
-        self.take(kept);
-        self.taken_whole(kept.token)
     }
 }
 
@@ -91,7 +69,14 @@ impl Places {
 mod tests {
     use super::*;
     use crate::compact::tests::packets;
+    use crate::packet::NetPacket;
     use proptest::prelude::*;
+
+    fn back(places: &mut Places, token: Packet<u32>) -> NetPacket {
+        let mut place = Arrived::default();
+        places.take(token, &mut place);
+        place.whole()
+    }
 
     proptest! {
         #[test]
@@ -103,11 +88,11 @@ mod tests {
                 kept.push((places.put(packet), packet));
                 if *comes_back {
                     let (token, packet) = kept.swap_remove(which.index(kept.len()));
-                    prop_assert_eq!(format!("{packet:?}"), format!("{:?}", places.take_whole(token)));
+                    prop_assert_eq!(format!("{packet:?}"), format!("{:?}", back(&mut places, token)));
                 }
             }
             for (token, packet) in kept {
-                prop_assert_eq!(format!("{packet:?}"), format!("{:?}", places.take_whole(token)));
+                prop_assert_eq!(format!("{packet:?}"), format!("{:?}", back(&mut places, token)));
             }
         }
     }

@@ -11,6 +11,7 @@ use perigee_traffic::{End, Population, Visits};
 use perigee_units::{Stream, Time};
 
 use crate::calendar::Calendar;
+use crate::compact::{Arrived, Parcel};
 use crate::connection::{next_packet, Connection, Side, Sources};
 use crate::network::Fate;
 use crate::packet::{NetPacket, Payload};
@@ -171,13 +172,13 @@ impl<'a> PopulationFlow<'a> {
 
     /// The first packet on a line is at its other end.
     pub(crate) fn on_line(&mut self, now: Time, line: u32, world: &mut World) {
-        let mut packet = NetPacket::NONE;
+        let mut packet = Arrived::default();
         if !self.lines[line as usize].pop(&mut packet, world) {
             return;
         }
-        let (_, slot) = world.connection(packet.way / 2);
+        let (_, slot) = world.connection(packet.way() / 2);
         if line as usize % 2 == DOWN {
-            self.deliver(now, (slot, End::To), &packet, world);
+            self.deliver(now, (slot, End::To), &packet.whole(), world);
         } else if let Fate::Gone(_) = world.send(now, &mut packet) {
             self.gone(slot);
         }
@@ -332,7 +333,7 @@ impl<'a> PopulationFlow<'a> {
                     slot.in_flight -= 1;
                 }
             };
-            host.transmit_predicted(now, |header| send(&mut NetPacket::plain(outlet.packet(header), header)));
+            host.transmit_predicted(now, |header| send(&mut outlet.packet(header).whole()));
             while next_packet(host, now, outlet, &mut packet) {
                 send(&mut packet);
             }
@@ -445,9 +446,9 @@ impl Line {
         self.packets.push(at, packet);
     }
 
-    /// The first packet; whether there is one.
-    fn pop(&mut self, packet: &mut NetPacket, world: &mut World) -> bool {
-        let is_there = self.packets.pop(packet);
+    /// Puts the first packet into `place`; whether there is one.
+    fn pop(&mut self, place: &mut Arrived, world: &mut World) -> bool {
+        let is_there = self.packets.pop(place);
         match self.packets.next() {
             Some(at) => world.queue.set(self.source, at),
             None => world.queue.remove(self.source),

@@ -1,14 +1,11 @@
 //! What all flows of a run share: the network, the pending events, and the run's end.
 
 use perigee_study::FlowSpec;
-use perigee_tcp::Header;
 use perigee_traffic::End;
 use perigee_units::Time;
 
-use crate::calendar::Taken;
-use crate::compact::Compact;
-use crate::network::{Carried, Fate, Network};
-use crate::packet::NetPacket;
+use crate::compact::{Arrived, Parcel};
+use crate::network::{Course, Delivery, Fate, Network};
 use crate::proxy::Proxy;
 use crate::queue::EventQueue;
 
@@ -86,56 +83,44 @@ impl World {
     }
 
     /// Gives a packet to the first link of its way.
-    #[inline]
-    pub(crate) fn send(&mut self, now: Time, packet: &mut NetPacket) -> Fate {
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
+    pub(crate) fn send(&mut self, now: Time, packet: impl Parcel) -> Fate {
         self.network.send(now, packet, &mut self.queue)
     }
 
-    /// [`World::send`] of the packet of a segment without rare options, whose sender does not take part in ECN: its way and its size.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
-    pub(crate) fn send_plain(&mut self, now: Time, packet: (u32, u16), header: &Header) {
-        if let Some(delivery) = self.carry_plain(now, packet, header).delivery() {
-            self.keep_plain(delivery, packet, header);
-        }
-    }
-
-    /// Carries a packet to the end of its way, or as far as is known by now; `None`: it is gone, or a link keeps it.
-    pub(crate) fn carry(&mut self, now: Time, packet: &mut NetPacket) -> Option<(Time, u32)> {
-        self.network.carry(now, packet, &mut self.queue).ok()
-    }
-
-    /// [`World::carry`] of the packet of a segment without rare options, whose sender does not take part in ECN.
+    /// Carries a packet to the end of its way, or as far as is known by now; see [`Network::offer`].
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each segment of a bulk transfer")]
-    pub(crate) fn carry_plain(&mut self, now: Time, packet: (u32, u16), header: &Header) -> Carried {
-        self.network.carry_plain(now, packet, header, &mut self.queue)
+    pub(crate) fn offer(&mut self, now: Time, packet: impl Parcel) -> Course {
+        self.network.offer(now, packet, &mut self.queue)
     }
 
     /// Has the link that delivers a packet keep it until then.
-    pub(crate) fn keep(&mut self, delivery: (Time, u32), packet: &NetPacket) {
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "called for each packet that waits")]
+    pub(crate) fn keep(&mut self, delivery: Delivery, packet: &impl Parcel) {
         self.network.keep(delivery, packet, &mut self.queue);
     }
 
-    /// [`World::keep`] of the packet of a segment without rare options, whose sender does not take part in ECN.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each acknowledgement of a bulk transfer")]
-    pub(crate) fn keep_plain(&mut self, delivery: (Time, u32), packet: (u32, u16), header: &Header) {
-        self.network.keep_plain(delivery, Compact::plain(packet, header), &mut self.queue);
-    }
-
-    /// When a link delivers the next packet, if that is an acknowledgement of a way, nothing else happens before, and it `may` be then;
-    /// it is taken into one of two places. The link's event has [to be set](World::schedule_first) in the end.
+    /// Puts the next packet of a link into `place`, if it is an acknowledgement of a way, nothing else happens before, and it `may` be
+    /// taken at its instant, which is returned. The link's event has [to be set](World::schedule_first) in the end.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "called for each acknowledgement")]
     pub(crate) fn next_acknowledgement(
         &mut self,
         (link, way): (u32, u32),
         may: impl FnOnce(Time) -> bool,
-        places: (&mut Taken, &mut NetPacket),
+        place: &mut Arrived,
     ) -> Option<Time> {
-        let stop = self.stop;
-        self.network.next_acknowledgement((link, way), |at| at <= stop && may(at), places, &self.queue)
+        let (stop, queue) = (self.stop, &self.queue);
+        let calendar = self.network.calendar(link);
+        let at = calendar.next().filter(|at| *at <= stop && queue.would_be_first(link, *at, link) && may(*at))?;
+        if !calendar.pop_acknowledgement(way, place) {
+            return None;
+        }
+        self.network.count_arrival();
+        Some(at)
     }
 
     /// Whether an event of a source would be next, before what `link` delivers, whose event may be too early.

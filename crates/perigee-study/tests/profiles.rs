@@ -20,8 +20,8 @@ fn read(name: &str) -> Profile {
 
 /// The round trip of a packet of `bytes` that enters the uplink at `now`; `None` if it is lost.
 fn ping(up: &mut Link<()>, down: &mut Link<()>, now: Time, bytes: u32) -> Option<Time> {
-    let Transit::Delivered(there) = up.transit(now, bytes, 0, &mut Ecn::NotCapable) else { return None };
-    let Transit::Delivered(back) = down.transit(there, bytes, 0, &mut Ecn::NotCapable) else { return None };
+    let Transit::Delivered(there) = up.transit(now, bytes, &mut Ecn::NotCapable) else { return None };
+    let Transit::Delivered(back) = down.transit(there, bytes, &mut Ecn::NotCapable) else { return None };
     Some(back - now)
 }
 
@@ -180,9 +180,7 @@ fn skyplex_has_the_published_mean_round_trip() {
         let there = taken(&mut up, Time::from_secs(i + 1));
         for took in there {
             let sent = Time::from_secs(i);
-            let Transit::Delivered(back) = down.transit(sent + took, 84, 0, &mut Ecn::NotCapable) else {
-                panic!("lost")
-            };
+            let Transit::Delivered(back) = down.transit(sent + took, 84, &mut Ecn::NotCapable) else { panic!("lost") };
             trips.push((back - sent).as_millis_f64());
         }
     }

@@ -37,7 +37,7 @@ fn a_busy_replay_carries_the_recorded_capacity_of_each_second() {
     let mut link = Link::<()>::new(&spec, 1, "replay");
     let mut carried = [0u64; 121];
     for i in 1..=487_652u64 {
-        let Transit::Delivered(at) = link.transit(Time::ZERO, 1500, 0, &mut Ecn::NotCapable) else { panic!("dropped") };
+        let Transit::Delivered(at) = link.transit(Time::ZERO, 1500, &mut Ecn::NotCapable) else { panic!("dropped") };
         carried[((at.as_nanos() - 1) / 1_000_000_000) as usize] += 1;
         assert!(i < 487_652 || at == Time::from_millis(120_052), "the last opportunity is used at {at}");
     }

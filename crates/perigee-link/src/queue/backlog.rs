@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use perigee_units::Time;
 
-use crate::server::{work, RunEnd};
+use crate::clock::{work, RunEnd};
 
 /// Packets that were accepted and have not left yet: those in service or with a departure fixed, as runs, and those that a
 /// discipline keeps, as their number.
 ///
 /// What has left is forgotten when somebody asks: the counts are those of the last [`Backlog::release`], and more than the
-/// packets that are there until the next one. Of the packets that pass a link in one step only the number is kept: they have one
+/// packets that are there until the next one. Of the packets that take the fast path only the number is kept: they have one
 /// size, and each leaves as soon as the one before it has, so that the clock of the last one tells which of them are still there.
 #[derive(Default)]
 pub(crate) struct Backlog {
@@ -22,14 +22,6 @@ pub(crate) struct Backlog {
     waiting: usize,
     waiting_bytes: u64,
     last: Time,
-    /// Packets of the run that goes on, which are not counted above.
-    going_on: u64,
-    /// All packets before that run have left.
-    is_first: bool,
-    /// Up to so many packets of it are surely accepted.
-    room: u64,
-    /// Up to so many bytes and packets, arrivals are surely accepted.
-    sure: (u64, usize),
 }
 
 /// Packets of one size that leave one behind the other at one rate.
@@ -56,67 +48,17 @@ impl Run {
 }
 
 impl Backlog {
-    /// That of a link that surely accepts arrivals up to so many bytes and packets.
-    pub(crate) fn surely_up_to(bytes: u64, packets: usize) -> Self {
-        Self { sure: (bytes, packets), ..Self::default() }
-    }
-
-    /// Whether an arrival of `size` bytes that finds nothing here is surely accepted.
-    pub(crate) fn surely_takes_one(&self, size: u32) -> bool {
-        u64::from(size) <= self.sure.0 && self.sure.1 > 0
-    }
-
-    /// Finds out how many packets of a size are surely accepted, where that is not known.
+    /// All packets with a departure have left.
     #[inline]
-    pub(crate) fn grant(&mut self, size: u32) {
-        if self.room == 0 {
-            let (bytes, packets) = if self.is_first { (0, 0) } else { (self.bytes, self.packets) };
-            let (free, size) = (self.sure.0.saturating_sub(bytes), u64::from(size.max(1)));
-            let by_bytes = if free >= GRANTED * size { GRANTED } else { free / size };
-            self.room = by_bytes.min(self.sure.1.saturating_sub(packets) as u64);
-        }
+    pub(crate) fn clear(&mut self) {
+        self.runs.clear();
+        (self.packets, self.bytes) = (0, 0);
     }
 
-    /// Whether one more packet of the run that goes on is surely accepted.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn surely_has_room(&self) -> bool {
-        self.going_on < self.room
-    }
-
-    /// Whether a run goes on whose packets have used up the room that was sure.
+    /// Adds packets of `size` bytes that leave one behind the other, the last one at the end.
     #[inline]
-    pub(crate) fn has_used_room(&self) -> bool {
-        self.going_on > 0 && !self.surely_has_room()
-    }
-
-    /// Adds a packet to the run that goes on.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn add_behind(&mut self) {
-        self.going_on += 1;
-    }
-
-    /// A run begins with a packet that finds nothing here any more.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "called for each packet of a feed-forward link")]
-    pub(crate) fn add_alone(&mut self) {
-        self.going_on = 1;
-        self.is_first = true;
-    }
-
-    /// Counts the run that goes on, which ends here: its packets have `size` bytes.
-    #[inline]
-    pub(crate) fn settle(&mut self, size: u32, end: RunEnd) {
-        if std::mem::take(&mut self.is_first) {
-            self.runs.clear();
-            (self.packets, self.bytes) = (0, 0);
-        }
-        self.room = 0;
-        let packets = std::mem::take(&mut self.going_on);
-        if packets > 0 {
-            self.add(Run { end, size, packets });
-        }
+    pub(crate) fn add_run(&mut self, size: u32, packets: u64, end: RunEnd) {
+        self.add(Run { end, size, packets });
     }
 
     #[inline]
@@ -186,9 +128,6 @@ impl Backlog {
     }
 }
 
-/// Packets of a run for which room is found out at once, at most.
-const GRANTED: u64 = 1 << 16;
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -211,8 +150,7 @@ mod tests {
             let last = departures[departures.len() - 1] as usize;
             let now = at.index(last + 2) as u64;
             let mut backlog = Backlog::default();
-            (0..packets).for_each(|_| backlog.add_behind());
-            backlog.settle(size, end(packets));
+            backlog.add_run(size, packets, end(packets));
             backlog.release(Time::from_nanos(now));
             let there = departures.iter().filter(|at| **at > u128::from(now)).count();
             prop_assert_eq!((backlog.packets(), backlog.bytes()), (there, there as u64 * u64::from(size)));

@@ -31,7 +31,7 @@ impl<T> CodelQueue<T> {
         Self { rules: Rules::new(spec), queue: ControlledQueue::default() }
     }
 
-    /// Takes no packet out by [`CodelQueue::dequeue_plainly`].
+    /// Takes no packet out by [`CodelQueue::dequeue_early`].
     pub(super) fn without_fast_path(&mut self) {
         self.rules.short_wait = Time::ZERO;
     }
@@ -44,8 +44,8 @@ impl<T> CodelQueue<T> {
 
     /// The packet that goes into service at `now`, if it is clear that it is neither marked nor dropped.
     #[inline]
-    pub(super) fn dequeue_plainly(&mut self, now: Time) -> Option<Waiting<T>> {
-        self.queue.dequeue_plainly(&self.rules, now)
+    pub(super) fn dequeue_early(&mut self, now: Time) -> Option<Waiting<T>> {
+        self.queue.dequeue_early(&self.rules, now)
     }
 
     /// The packet that goes into service at `now`; `drop` gets those that are dropped instead.
@@ -140,7 +140,7 @@ impl<T> ControlledQueue<T> {
 
     /// The packet that goes into service at `now`, if the control law is at rest and it has not waited for the target.
     #[inline]
-    pub(super) fn dequeue_plainly(&mut self, rules: &Rules, now: Time) -> Option<Waiting<T>> {
+    pub(super) fn dequeue_early(&mut self, rules: &Rules, now: Time) -> Option<Waiting<T>> {
         let head = self.fifo.front()?;
         if self.dropping || now - head.arrived >= rules.short_wait {
             return None;

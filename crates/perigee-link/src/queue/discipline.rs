@@ -30,7 +30,7 @@ impl<T> Discipline<T> {
         }
     }
 
-    /// Takes every packet out in the general way, as a reference for [`Discipline::dequeue_plainly`].
+    /// Takes every packet out in the general way, as a reference for [`Discipline::dequeue_early`].
     pub(crate) fn without_fast_path(&mut self) {
         if let Self::Codel(queue) = self {
             queue.without_fast_path();
@@ -51,9 +51,9 @@ impl<T> Discipline<T> {
     /// Takes out the packet that goes into service at `now`, in the case that most are in where waits are short: it is neither marked
     /// nor dropped. `None`: nothing has happened, and [`Discipline::dequeue`] tells.
     #[inline]
-    pub(crate) fn dequeue_plainly(&mut self, now: Time) -> Option<Waiting<T>> {
+    pub(crate) fn dequeue_early(&mut self, now: Time) -> Option<Waiting<T>> {
         match self {
-            Self::Codel(queue) => queue.dequeue_plainly(now),
+            Self::Codel(queue) => queue.dequeue_early(now),
             Self::FqCodel(_) | Self::DualPi2(_) => None,
         }
     }

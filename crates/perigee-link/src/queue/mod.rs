@@ -11,6 +11,7 @@ mod dualpi2;
 mod fq_codel;
 mod pie;
 mod red;
+mod room;
 mod spec;
 mod waiting;
 
@@ -26,6 +27,7 @@ use red::Red;
 
 pub(crate) use backlog::Backlog;
 pub(crate) use discipline::Discipline;
+pub(crate) use room::Room;
 pub use spec::{red_weight, AqmSpec, CodelSpec, DualPi2Spec, PieSpec, QueueSpec, RedSpec, RedThresholds};
 pub(crate) use waiting::Waiting;
 
@@ -33,8 +35,8 @@ pub(crate) use waiting::Waiting;
 pub(crate) struct Admission {
     bytes: u64,
     packets: usize,
-    /// Where the backlog alone decides: up to so many bytes, the arrival included, nothing is refused for its bytes.
-    sure_bytes: u64,
+    /// Up to so many bytes, the arrival included, no draw decides.
+    free_bytes: u64,
     time: Option<Time>,
     over_time: Option<(Arc<Steps<Bytes>>, Cursor)>,
     aqm: ArrivalAqm,
@@ -66,13 +68,13 @@ impl Admission {
             AqmSpec::Red(red) => ArrivalAqm::Red(Red::new(red)),
             AqmSpec::Pie(pie) => ArrivalAqm::Pie(Box::new(Pie::new(pie))),
         };
-        let sure_bytes = match aqm {
+        let free_bytes = match aqm {
             ArrivalAqm::Viasat2 { threshold, .. } => bytes.min(threshold),
             _ => bytes,
         };
         Self {
             bytes,
-            sure_bytes,
+            free_bytes,
             packets: spec.packets.map_or(usize::MAX, |p| p as usize),
             time: spec.time.filter(|_| !on_departure),
             over_time: spec.bytes_over_time.clone().map(|steps| (steps, Cursor::default())),
@@ -81,19 +83,18 @@ impl Admission {
         }
     }
 
-    /// Whether the backlog is all that decides, and the less of it, the less is refused.
-    pub(crate) fn goes_by_backlog(&self) -> bool {
-        let by_bytes = matches!(self.aqm, ArrivalAqm::None | ArrivalAqm::Viasat2 { .. });
-        self.time.is_none() && self.over_time.is_none() && by_bytes
+    /// The room in which arrivals are accepted without a draw; none where more than the backlog decides.
+    pub(crate) fn room(&self) -> Room {
+        let by_backlog = matches!(self.aqm, ArrivalAqm::None | ArrivalAqm::Viasat2 { .. });
+        if self.time.is_none() && self.over_time.is_none() && by_backlog {
+            Room { bytes: self.free_bytes, packets: self.packets }
+        } else {
+            Room::default()
+        }
     }
 
-    /// An empty backlog that knows up to where arrivals are accepted without a draw, where the backlog is all that decides.
-    pub(crate) fn backlog(&self) -> Backlog {
-        Backlog::surely_up_to(self.sure_bytes, self.packets)
-    }
-
-    /// Whether up to so many bytes and packets, the arrival included, the arrival is accepted without more being asked.
-    pub(crate) fn surely_takes(&self, bytes: u64, packets: usize) -> bool {
+    /// Whether an arrival is accepted with which so many bytes and packets wait at most.
+    pub(crate) fn holds(&self, bytes: u64, packets: usize) -> bool {
         bytes <= self.bytes && packets <= self.packets && self.over_time.is_none()
     }
 

@@ -142,7 +142,7 @@ proptest! {
             done
         };
         for i in 1..=n {
-            let Transit::Delivered(at) = link.transit(start, 1500, 0, &mut Ecn::NotCapable) else {
+            let Transit::Delivered(at) = link.transit(start, 1500, &mut Ecn::NotCapable) else {
                 return Err(TestCaseError::fail("a link without limits dropped"));
             };
             let wanted = 12_000_000_000_000 * i as u128;

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::{carry_out, plan, through_router};
-use crate::network::Carriage;
+use crate::carriage::Carriage;
 
 /// A run with losses, so that there are SACK blocks, and datagrams, captured at its two ends.
 fn captured(capture_payload: usize) -> Vec<(String, Vec<u8>)> {

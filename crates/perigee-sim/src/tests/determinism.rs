@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{carry_out, plan};
-use crate::network::Carriage;
+use crate::carriage::Carriage;
 
 /// A study with every kind of flow over a graph with chains, joins and losses.
 fn everything(seed: u32, chain_mbps: u32, queue_kb: u32, loss_permille: u32, cc: &str) -> String {

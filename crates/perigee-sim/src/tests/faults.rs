@@ -6,8 +6,8 @@ use perigee_study::Run;
 use perigee_units::Time;
 
 use super::{plan, through_router};
+use crate::carriage::Carriage;
 use crate::engine::Engine;
-use crate::network::Carriage;
 use crate::SimError;
 
 /// Links of `through_router`: the last one of acknowledgements, and of data.
@@ -75,7 +75,7 @@ fn an_event_that_is_lost_in_the_middle_of_a_run_is_found_at_its_end() {
 fn a_packet_that_is_nowhere_ends_the_run_with_an_error() {
     let run = download(BOTTLENECKS[0]);
     let mut engine = carried_out(&run);
-    engine.world.network.drop_first(DOWN);
+    engine.world.network.calendar(DOWN).drop_first();
     engine.world.schedule_first(DOWN);
     let said = said(&engine);
     assert!(said.starts_with("of ") && said.contains(" packets sent, "), "{said}");
@@ -101,7 +101,7 @@ fn a_datagram_of_whose_fate_its_flow_is_never_told_ends_the_run_with_an_error() 
     let run = cut_off(flow, BOTTLENECKS[0]);
     let mut engine = carried_out(&run);
     // As if it had arrived.
-    engine.world.network.drop_first(DOWN);
+    engine.world.network.calendar(DOWN).drop_first();
     engine.world.network.count_arrival();
     engine.world.schedule_first(DOWN);
     let said = said(&engine);

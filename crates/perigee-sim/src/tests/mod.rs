@@ -21,8 +21,8 @@ use std::ops::ControlFlow;
 
 use perigee_study::{Overrides, Run, Study};
 
+use crate::carriage::Carriage;
 use crate::engine::Engine;
-use crate::network::Carriage;
 use crate::{RunResult, SimError};
 
 /// The first run of a study given as text.

@@ -4,7 +4,7 @@ use perigee_results::Tables;
 use proptest::prelude::*;
 
 use super::{carry_out, plan, result, through_router};
-use crate::network::Carriage;
+use crate::carriage::Carriage;
 
 /// Transactions of 1 and 10 kB in turn, one each 100 ms for 2 s, with these further keys.
 fn transactions(further: &str) -> String {

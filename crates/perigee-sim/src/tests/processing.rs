@@ -7,7 +7,7 @@ use super::captures::packets;
 use super::proxies::{download, gateway, network, GEO};
 use super::routes::{over_geo, two_paths, PINGS};
 use super::{carry_out, plan, result, through_router};
-use crate::network::Carriage;
+use crate::carriage::Carriage;
 
 const FREE: &str = "rate = \"1 Gbit/s\"\ndelay = \"49 ms\"";
 

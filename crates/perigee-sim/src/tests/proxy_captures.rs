@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::captures::packets;
 use super::proxies::{download, gateway, network, terminal, GEO};
 use super::{carry_out, plan};
-use crate::network::Carriage;
+use crate::carriage::Carriage;
 use crate::RunResult;
 
 const SERVER: ([u8; 4], u16) = ([10, 71, 0, 1], 5201);
